@@ -22,6 +22,8 @@ pub mod link_state;
 mod proxy;
 mod push;
 mod pusher;
+mod salt;
+pub mod setup;
 mod sink;
 mod spool;
 mod state_file;

@@ -6,17 +6,20 @@
 mod day_files;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
 use gua_compat::gpu_stats::{self, Form, Minute};
+use gua_model::chain::chain;
 use gua_model::{GapReason, Outage, Thresholds, Tick};
+use gua_settings::Settings;
+use gua_settings::kind::CsvFormat;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 pub use self::day_files::{Appended, CsvError, DayFiles};
-use crate::chain::chain;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
 
@@ -24,6 +27,22 @@ use crate::sink::{Sink, SinkError};
 const WRITE_WAIT: Duration = Duration::from_millis(200);
 /// Maximum time the daemon waits for a write at its end.
 const FINAL_WAIT: Duration = Duration::from_secs(2);
+
+/// The configured format of the daily CSV.
+#[must_use]
+pub fn configured_form(settings: &Settings) -> Form {
+    match settings.csv.format.value {
+        CsvFormat::Classic => Form::Classic,
+        CsvFormat::Full => Form::Full,
+    }
+}
+
+/// The configured directory of the daily CSV as an absolute path.
+#[must_use]
+pub fn configured_directory(settings: &Settings) -> Option<PathBuf> {
+    let directory = settings.csv.dir.value.as_ref()?;
+    Some(std::path::absolute(directory).unwrap_or_else(|_| directory.clone()))
+}
 
 /// Writes rows to the daily files of a directory.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use gua_claim::{
     ClaimDir, Event, EventId, MOST_CARDS, OpenError, Problem, Refusal, Run, TakenIn, USUAL_PLACES,
 };
+use gua_model::chain::chain;
 use gua_model::refusal::Asking;
 use gua_model::text::sanitize;
 use gua_model::{Uid, User};
@@ -18,7 +19,6 @@ use gua_store::{NewRefusal, Store, WriteError};
 use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
-use crate::chain::chain;
 use crate::failure_log::FailureLog;
 
 /// Time between two scans.

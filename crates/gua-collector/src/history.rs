@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use gua_model::chain::chain;
 use gua_model::period::Quarter;
 use gua_model::{GapReason, Outage, Tick};
 use gua_store::{NewRun, RunId, Store, WriteError};
 use jiff::Timestamp;
 
-use crate::chain::chain;
 use crate::events::Events;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};

@@ -9,14 +9,18 @@
 pub mod board;
 #[cfg(test)]
 mod captured_log;
-pub mod chain;
+pub mod claims;
 pub mod clocks;
 pub mod collector;
 pub mod csv;
+pub mod daemon;
 pub mod events;
 mod failure_log;
 pub mod history;
 pub mod host_runtime;
+pub mod listing;
+pub mod location;
+pub mod log;
 pub mod log_file;
 pub mod log_record;
 pub mod managed;
@@ -26,11 +30,17 @@ pub mod outage_file;
 pub mod pid_file;
 mod problem_log;
 pub mod python_collector;
+pub mod reader;
 pub mod runtime;
 pub mod schedule;
+pub mod service;
 pub mod sink;
 mod sink_state;
 pub mod tick_line;
+
+use std::path::Path;
+
+use gua_model::failure::Failure;
 
 pub use clocks::Clocks;
 pub use collector::{Collector, Summary};
@@ -40,3 +50,18 @@ pub use open_outage::OpenOutage;
 pub use runtime::{Runtime, Wake};
 pub use schedule::Schedule;
 pub use sink::{Sink, SinkError};
+
+/// Version of gua.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Creates the parent directory of a file.
+pub fn make_directory_of(file: &Path) -> Result<(), Failure> {
+    match file.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => std::fs::create_dir_all(directory)
+            .map_err(Failure::because(format!(
+                "cannot create directory `{}`",
+                directory.display()
+            ))),
+        _ => Ok(()),
+    }
+}

@@ -92,6 +92,14 @@ pub fn owner_of(pid: u32, file: &PidFile) -> PidOwner {
 }
 
 impl Managed {
+    /// Value of a flag on the command line of gua's own collector.
+    #[must_use]
+    pub fn argument(&self, flag: &str) -> Option<&str> {
+        let words = (self.maker == Maker::Ours).then_some(&self.arguments)?;
+        let mut words = words.iter().skip_while(|word| *word != flag);
+        words.nth(1).map(String::as_str)
+    }
+
     /// Sends SIGTERM and waits for the end of the process.
     #[must_use]
     pub fn stop(&self, limit: Duration) -> Stopped {

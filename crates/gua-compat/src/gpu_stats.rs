@@ -5,6 +5,7 @@
 //! instead: a GPU without a readable utilisation has a row without a usage. [`full`] is an extended format specific to
 //! gua, with every process.
 
+mod directory;
 pub mod full;
 mod import;
 mod read;
@@ -18,6 +19,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
+pub use self::directory::{days, read_day, usual_interval};
 pub use self::import::{Again, StatsDay, StatsImported, StatsInterval, StatsRow, import_day};
 pub use self::read::{NotGpuStats, Parsed, RowError, parse};
 

@@ -7,6 +7,7 @@
 
 #[cfg(feature = "arrow")]
 pub mod arrow;
+mod ask;
 mod batch;
 mod column;
 mod csv;
@@ -20,6 +21,7 @@ mod run;
 mod tables;
 mod turns;
 
+pub use ask::Words;
 pub use column::{Column, Kind};
 pub use days::{Day, days};
 pub use error::ExportError;

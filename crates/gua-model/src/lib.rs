@@ -5,11 +5,15 @@
 
 pub mod cadence;
 pub mod calendar;
+pub mod chain;
 pub mod claim;
 pub mod classify;
 pub mod coverage;
+pub mod demo;
 pub mod driver_pids;
+pub mod duration;
 pub mod energy;
+pub mod failure;
 pub mod floor;
 pub mod gap;
 #[cfg(test)]
@@ -26,6 +30,7 @@ pub mod reading;
 pub mod readings;
 pub mod refusal;
 pub mod report;
+pub mod run;
 pub mod run_variables;
 pub mod sample;
 pub mod server_url;

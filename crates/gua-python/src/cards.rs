@@ -1,16 +1,17 @@
 //! What the cards do now: nvgpu's two functions, and the listing of `gua list`.
 
-use gua::dispatch::load;
+use gua_collector::listing;
 use gua_model::nvgpu;
+use gua_render::document::pretty;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
-use crate::{driver, failure};
+use crate::driver;
 
 /// The numbers of the cards of which at most so much of the memory is used.
 #[pyfunction]
 pub(crate) fn available_gpus(py: Python<'_>, max_used_percent: f64) -> PyResult<Vec<String>> {
-    let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
+    let loaded = driver::settings()?;
     let sample = driver::sample(py, &loaded.settings)?;
     Ok(nvgpu::available_gpus(&sample, max_used_percent))
 }
@@ -18,7 +19,7 @@ pub(crate) fn available_gpus(py: Python<'_>, max_used_percent: f64) -> PyResult<
 /// All cards as nvgpu tells them.
 #[pyfunction]
 pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
+    let loaded = driver::settings()?;
     let sample = driver::sample(py, &loaded.settings)?;
     let list = PyList::empty(py);
     for info in nvgpu::gpu_info(&sample) {
@@ -37,7 +38,7 @@ pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// What `gua list --json` prints.
 #[pyfunction]
 pub(crate) fn snapshot(py: Python<'_>) -> PyResult<String> {
-    let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
+    let loaded = driver::settings()?;
     let sample = driver::sample(py, &loaded.settings)?;
-    Ok(py.detach(|| gua_render::document::pretty(&gua::commands::list::listing(&loaded, &sample))))
+    Ok(py.detach(|| pretty(&listing::document(&loaded, &sample))))
 }

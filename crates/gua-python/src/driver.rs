@@ -6,11 +6,12 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use gua::config::Settings;
+use gua_collector::reader;
 use gua_model::Sample;
 use gua_probe::keeper::Keeper;
 use gua_probe::probe::ProbeOptions;
 use gua_probe::reader::ReaderOptions;
+use gua_settings::{Loaded, Settings};
 use pyo3::{PyErr, PyResult, Python};
 
 use crate::failure;
@@ -29,6 +30,15 @@ struct Kept {
 /// Only locked for a moment and by threads that hold the interpreter's lock, so that a fork never copies it locked.
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
+/// The settings of this process.
+pub(crate) fn settings() -> PyResult<Loaded> {
+    let loaded = Loaded::of_this_process(&[]);
+    loaded
+        .checked()
+        .map_err(|error| failure::of_command(&error))?;
+    Ok(loaded)
+}
+
 /// The thread that reads the driver that these settings name.
 pub(crate) fn keeper(_attached: Python<'_>, settings: &Settings) -> PyResult<Keeper> {
     // Those of the program's reader child, without the child.
@@ -36,7 +46,7 @@ pub(crate) fn keeper(_attached: Python<'_>, settings: &Settings) -> PyResult<Kee
         probe: options,
         deadline,
         ..
-    } = gua::driver::options(settings);
+    } = reader::options(settings);
     let pid = std::process::id();
     let mut kept = KEPT
         .lock()

@@ -1,11 +1,13 @@
-//! Our errors as Python's exceptions. The classes stand in `gua/errors.py`.
+//! Our errors as Python's exceptions. The classes are in `gua/errors.py`.
 
 use std::io;
 
-use gua::failure::{Exit, Failure};
-use gua_collector::chain::chain;
+use gua_collector::location::{self, OpenFailure};
+use gua_compat::LegacyError;
+use gua_model::chain::chain;
+use gua_model::failure::{Exit, Failure};
 use gua_probe::fault::DriverFault;
-use gua_store::{OpenError, ReadError};
+use gua_query::{QueryError, RecordsError};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::{PyErr, import_exception};
 
@@ -22,7 +24,7 @@ pub(crate) fn of_driver(fault: &DriverFault) -> PyErr {
         None => fault.to_string(),
     };
     match fault {
-        // Whoever asks twice in a second gets the reason, and not that we wait.
+        // A call during the back-off gets the reason, and not the remaining delay.
         DriverFault::BackingOff { last, .. } => of_driver(last),
         DriverFault::LibraryNotFound { .. } => DriverMissing::new_err(text),
         DriverFault::Hung { .. } => DriverTimeout::new_err(text),
@@ -30,27 +32,43 @@ pub(crate) fn of_driver(fault: &DriverFault) -> PyErr {
     }
 }
 
-/// What a command of the program would have ended with.
-pub(crate) fn of_command(error: &anyhow::Error) -> PyErr {
-    if let Some(fault) = error.downcast_ref::<DriverFault>() {
-        return of_driver(fault);
+/// An error of a command. A flag of the program is an argument here.
+pub(crate) fn of_command(failure: &Failure) -> PyErr {
+    let text = failure.message.strip_prefix("--");
+    let text = text.unwrap_or(&failure.message);
+    let text = match &failure.hint {
+        Some(hint) => format!("{text} (hint: {hint})"),
+        None => text.to_owned(),
+    };
+    match failure.exit {
+        Exit::Usage => PyValueError::new_err(text),
+        _ => GuaError::new_err(text),
     }
-    let text = chain(error.as_ref());
-    // A flag of the program is an argument here.
-    let text = text.strip_prefix("--").map_or(text.clone(), str::to_owned);
-    match error.downcast_ref::<Failure>() {
-        Some(failure) => {
-            let text = match &failure.hint {
-                Some(hint) => format!("{text} (hint: {hint})"),
-                None => text,
-            };
-            match failure.exit {
-                Exit::Usage => PyValueError::new_err(text),
-                _ => GuaError::new_err(text),
-            }
+}
+
+/// A question that a history cannot answer.
+pub(crate) fn of_query(error: &QueryError) -> PyErr {
+    if let Some(failure) = location::usage_error(error) {
+        return of_command(&failure);
+    }
+    match error {
+        QueryError::Open(source) | QueryError::Records(RecordsError::Read(source))
+            if !source.is::<LegacyError>() =>
+        {
+            HistoryError::new_err(chain(&**source))
         }
-        None if error.is::<OpenError>() || error.is::<ReadError>() => HistoryError::new_err(text),
-        None => GuaError::new_err(text),
+        QueryError::Open(source) | QueryError::Records(RecordsError::Read(source)) => {
+            GuaError::new_err(chain(&**source))
+        }
+        error => GuaError::new_err(chain(error)),
+    }
+}
+
+/// A history that cannot be opened.
+pub(crate) fn of_open(error: &OpenFailure) -> PyErr {
+    match error {
+        OpenFailure::Usage(failure) => of_command(failure),
+        OpenFailure::Open(error) => HistoryError::new_err(chain(error)),
     }
 }
 

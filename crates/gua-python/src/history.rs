@@ -7,21 +7,19 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use clap::ValueEnum as _;
-use gua::cli::{ExportArgs, ExportWhat};
-use gua::config::FlagValue;
-use gua::dispatch::load;
-use gua::failure::Failure;
-use gua::{export, which};
-use gua_collector::chain::chain;
-use gua_export::{Ask, Outlet};
+use gua_collector::location::{self, open_history};
+use gua_export::{Ask, Edges, Format, Outlet, What, Words};
+use gua_model::chain::chain;
+use gua_model::failure::Failure;
+use gua_probe::clock;
+use gua_settings::{FlagValue, Loaded};
 use gua_store::{History, ReadError};
 use jiff::civil::Date;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use serde_json::{Value, json};
 
-use crate::failure::{self, HistoryError};
+use crate::failure::{self, GuaError, HistoryError};
 
 /// How long Ctrl-C has to wait while no row comes.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
@@ -42,8 +40,10 @@ pub(crate) struct Wanted {
 #[pyo3(signature = (db))]
 pub(crate) fn history_path(db: Option<PathBuf>) -> PyResult<PathBuf> {
     let flag = FlagValue::of("--db", "history", "db", db);
-    let loaded = load(flag.as_slice()).map_err(|error| failure::of_command(&error.into()))?;
-    Ok(which::history(&loaded))
+    let loaded = Loaded::of_this_process(flag.as_slice());
+    let checked = loaded.checked().map(drop);
+    checked.map_err(|error| failure::of_command(&error))?;
+    Ok(location::history(&loaded))
 }
 
 /// What a history holds: facts, cards and the runs of its collectors.
@@ -51,7 +51,6 @@ pub(crate) fn history_path(db: Option<PathBuf>) -> PyResult<PathBuf> {
 pub(crate) fn history_facts(py: Python<'_>, db: PathBuf) -> PyResult<String> {
     py.detach(|| asked(&db, facts))
         .map(|facts| facts.to_string())
-        .map_err(|error| failure::of_command(&error))
 }
 
 /// When nobody looked at the cards, and why.
@@ -62,7 +61,6 @@ pub(crate) fn history_outages(py: Python<'_>, wanted: Wanted) -> PyResult<String
         asked(&db, |history| outages(history, &ask))
     })
     .map(|outages| outages.to_string())
-    .map_err(|error| failure::of_command(&error))
 }
 
 /// The columns of a table: name, type, and what it says.
@@ -70,7 +68,7 @@ pub(crate) fn history_outages(py: Python<'_>, wanted: Wanted) -> PyResult<String
 pub(crate) fn table_columns(
     wanted: Wanted,
 ) -> PyResult<Vec<(&'static str, &'static str, &'static str)>> {
-    let (_, ask) = question(wanted).map_err(|error| failure::of_command(&error))?;
+    let (_, ask) = question(wanted)?;
     let columns = ask.what.columns().iter();
     Ok(columns
         .map(|column| (column.name, column.kind.as_str(), column.about))
@@ -80,12 +78,12 @@ pub(crate) fn table_columns(
 /// The rows as an Arrow stream (`arrow_array_stream` of Arrow's C stream interface).
 #[pyfunction]
 pub(crate) fn arrow_stream(py: Python<'_>, wanted: Wanted) -> PyResult<Bound<'_, PyCapsule>> {
-    let stream = py.detach(|| -> anyhow::Result<_> {
+    let stream = py.detach(|| -> PyResult<_> {
         let (db, ask) = question(wanted)?;
-        let rows = gua_export::arrow::record_batches(export::open(&db)?, ask)?;
+        let rows = gua_export::arrow::record_batches(open(&db)?, ask);
+        let rows = rows.map_err(|error| GuaError::new_err(chain(&error)))?;
         Ok(FFI_ArrowArrayStream::new(Box::new(rows)))
-    });
-    let stream = stream.map_err(|error| failure::of_command(&error))?;
+    })?;
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
@@ -101,7 +99,6 @@ impl Lines {
     #[new]
     fn new(py: Python<'_>, wanted: Wanted) -> PyResult<Self> {
         py.detach(|| begin(wanted))
-            .map_err(|error| failure::of_command(&error))
     }
 
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
@@ -127,32 +124,33 @@ impl Lines {
     }
 }
 
-fn question(wanted: Wanted) -> anyhow::Result<(PathBuf, Ask)> {
-    let what = ExportWhat::from_str(&wanted.what, false)
-        .map_err(|_| Failure::usage(format!("there is no table {}", wanted.what)))?;
-    let args = ExportArgs {
-        what,
-        format: None,
+fn question(wanted: Wanted) -> PyResult<(PathBuf, Ask)> {
+    let mut tables = What::ALL.into_iter();
+    let what = tables.find(|what| what.as_str() == wanted.what);
+    let what = what.ok_or_else(|| Failure::usage(format!("there is no table {}", wanted.what)));
+    let words = Words {
         since: wanted.since,
         until: wanted.until,
-        output: None,
-        overwrite: false,
         tz: wanted.tz,
-        db: None,
     };
-    Ok((wanted.db, export::question(&args)?))
+    let ask = what
+        .and_then(|what| Ask::new(what, Format::JsonLines, &words, Edges::Cut, clock::now()))
+        .map_err(|error| failure::of_command(&error))?;
+    Ok((wanted.db, ask))
 }
 
-/// Answers a question about a history. Where a collector began to write to a file that nobody wrote to, it is asked again
-/// beside the writer.
-fn asked(
-    db: &Path,
-    question: impl Fn(&History) -> Result<Value, ReadError>,
-) -> anyhow::Result<Value> {
-    match question(&export::open(db)?) {
-        Err(ReadError::Changed) => Ok(question(&export::open(db)?)?),
-        other => Ok(other?),
-    }
+fn open(db: &Path) -> PyResult<History> {
+    open_history(db).map_err(|error| failure::of_open(&error))
+}
+
+/// Answers a question about a history. If a collector has started to write to the file meanwhile, it is asked again beside
+/// the writer.
+fn asked(db: &Path, question: impl Fn(&History) -> Result<Value, ReadError>) -> PyResult<Value> {
+    let answer = match question(&open(db)?) {
+        Err(ReadError::Changed) => question(&open(db)?),
+        other => other,
+    };
+    answer.map_err(|error| HistoryError::new_err(chain(&error)))
 }
 
 fn facts(history: &History) -> Result<Value, ReadError> {
@@ -204,9 +202,9 @@ fn outages(history: &History, ask: &Ask) -> Result<Value, ReadError> {
 }
 
 /// Reads on a thread of its own, a little ahead of whoever takes the rows.
-fn begin(wanted: Wanted) -> anyhow::Result<Lines> {
+fn begin(wanted: Wanted) -> PyResult<Lines> {
     let (db, ask) = question(wanted)?;
-    let history = export::open(&db)?;
+    let history = open(&db)?;
     let (sender, rows) = sync_channel(1);
     std::thread::Builder::new()
         .name("gua-rows".to_owned())

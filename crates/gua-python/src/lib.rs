@@ -40,5 +40,5 @@ mod _gua {
     use crate::summary::{summarize, summary_entries};
     /// The version of the program and of the package, which are one.
     #[pymodule_export]
-    const VERSION: &str = gua::dispatch::VERSION;
+    const VERSION: &str = gua_collector::VERSION;
 }

@@ -1,10 +1,8 @@
 //! Marks for the `gua run` around this process. Without one, or with one that does not listen, they are nothing: a job does
 //! not fail for them.
 
-use std::io::Write as _;
-
-use gua::config::Inputs;
-use gua_run::{LONGEST_MARK, Mark};
+use gua_run::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, MarkPipe, PIPE_VARIABLE};
+use gua_settings::Inputs;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 
@@ -39,10 +37,13 @@ fn values(pairs: Vec<(String, String)>) -> Map<String, Value> {
 
 fn send(mark: &Mark) {
     let line = mark.line() + "\n";
+    let inputs = Inputs::of_this_process();
+    let variable = |name| inputs.variable(name);
     if line.len() <= LONGEST_MARK
-        && let Some(mut pipe) = gua::commands::phase::pipe(&Inputs::of_this_process())
+        && let Some(mut pipe) =
+            MarkPipe::open(variable(PIPE_VARIABLE), variable(DESCRIPTOR_VARIABLE))
     {
-        // A pipe that is full or that nobody reads any more costs the mark.
-        let _ = pipe.write_all(line.as_bytes());
+        // If the pipe is full or has no reader, the mark is lost.
+        let _ = pipe.send(&line);
     }
 }

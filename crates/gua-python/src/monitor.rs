@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use gua::dispatch::load;
 use gua_model::VisibleDevices;
 use gua_run::{Cards, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
 use pyo3::exceptions::PyValueError;
@@ -45,7 +44,7 @@ impl Monitor {
             .ok()
             .filter(|interval| !interval.is_zero())
             .ok_or_else(|| PyValueError::new_err("interval_sec must be a number over 0"))?;
-        let loaded = load(&[]).map_err(|error| failure::of_command(&error.into()))?;
+        let loaded = driver::settings()?;
         let options = MonitorOptions {
             interval,
             source: GpuSource::Kept(driver::keeper(py, &loaded.settings)?),

@@ -1,25 +1,23 @@
 //! What `gua report --json` prints.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::ValueEnum as _;
-use gua::cli::{ReportArgs, ReportBy, ReportFormat};
-use gua::dispatch::load;
-use gua::failure::{Failure, of_query};
-use gua::report::{print, question::Asked};
-use gua::{duration, which};
+use gua_collector::{VERSION, location};
+use gua_model::duration;
+use gua_model::failure::Failure;
 use gua_probe::clock;
 use gua_query::Source as _;
+use gua_render::report::{By, Words, json};
+use gua_settings::{FlagValue, Loaded};
 use jiff::tz::TimeZone;
 use pyo3::prelude::*;
 
 use crate::failure;
 
-/// What may be asked, in the words of the command.
+/// A report as Python requests it, in the words of the command.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
-pub(crate) struct Words {
+pub(crate) struct Request {
     since: String,
     until: Option<String>,
     by: Option<String>,
@@ -35,43 +33,45 @@ pub(crate) struct Words {
 
 /// The report as JSON.
 #[pyfunction]
-pub(crate) fn report(py: Python<'_>, words: Words) -> PyResult<String> {
-    py.detach(|| make(words))
-        .map_err(|error| failure::of_command(&error))
-}
-
-fn make(words: Words) -> anyhow::Result<String> {
-    let args = arguments(words)?;
-    let loaded = load(&args.settings())?;
-    let asked = Asked::new(&args, &loaded.settings, &TimeZone::system(), clock::now())?;
-    let report = which::source(&loaded).report(&asked.question);
-    Ok(print(&args, &asked, &report.map_err(of_query)?))
-}
-
-fn arguments(words: Words) -> Result<ReportArgs, Failure> {
-    let by = match &words.by {
-        None => None,
-        Some(by) => Some(ReportBy::from_str(by, false).map_err(|_| {
-            let known = ReportBy::value_variants().iter();
-            let known = known.filter_map(|by| Some(by.to_possible_value()?.get_name().to_owned()));
-            let known = known.collect::<Vec<_>>().join(", ");
-            Failure::usage(format!("by must be one of {known}"))
-        })?),
-    };
-    let interval = words.interval.as_deref().map(duration::parse).transpose();
-    Ok(ReportArgs {
-        db: words.db,
-        since: words.since,
-        until: words.until,
-        by,
-        user: words.user,
-        gpu: words.gpu,
-        tz: words.tz,
-        interval: interval.map_err(|problem| Failure::usage(format!("interval: {problem}")))?,
-        count_graphics: words.count_graphics,
-        active_util: words.active_util.map(OsString::from),
-        held_mb: words.held_mb.map(OsString::from),
-        format: ReportFormat::Json,
-        ..ReportArgs::default()
+pub(crate) fn report(py: Python<'_>, words: Request) -> PyResult<String> {
+    py.detach(|| {
+        let (words, loaded) = words.read().map_err(|error| failure::of_command(&error))?;
+        let asked = words.ask(&TimeZone::system(), clock::now());
+        let asked = asked.map_err(|error| failure::of_command(&error))?;
+        let report = location::source(&loaded).report(&asked.question);
+        let report = report.map_err(|error| failure::of_query(&error))?;
+        Ok(json::json(&asked.page(&report, VERSION)))
     })
+}
+
+impl Request {
+    fn read(self) -> Result<(Words, Loaded), Failure> {
+        let by = self.by.as_deref().map(|name| {
+            let by = By::ALL.into_iter().find(|by| by.as_str() == name);
+            let known = || By::ALL.map(By::as_str).join(", ");
+            by.ok_or_else(|| Failure::usage(format!("by must be one of {}", known())))
+        });
+        let by = by.transpose()?;
+        let interval = self.interval.as_deref().map(duration::parse).transpose();
+        let graphics = self.count_graphics.then_some("true");
+        let flags = [
+            FlagValue::of("--db", "history", "db", self.db),
+            FlagValue::of("--active-util", "states", "active_util", self.active_util),
+            FlagValue::of("--held-mb", "states", "held_mb", self.held_mb),
+            FlagValue::of("--count-graphics", "states", "count_graphics", graphics),
+        ];
+        let flags: Vec<FlagValue> = flags.into_iter().flatten().collect();
+        let loaded = Loaded::of_this_process(&flags);
+        let words = Words {
+            since: self.since,
+            until: self.until,
+            by,
+            user: self.user,
+            gpus: self.gpu,
+            tz: self.tz,
+            interval: interval.map_err(|problem| Failure::usage(format!("interval: {problem}")))?,
+            thresholds: loaded.checked()?.threshold_flags(),
+        };
+        Ok((words, loaded))
+    }
 }

@@ -21,10 +21,10 @@ pub(crate) fn summarize(
     dmon: Option<PathBuf>,
 ) -> PyResult<Summarized<'_>> {
     let found = py.detach(|| gua_run::summarize(gpu.as_deref(), cpu.as_deref(), dmon.as_deref()));
-    let found = found.map_err(|error| failure::of_file(&error.source, &error.path))?;
+    let mut found = found.map_err(|error| failure::of_file(&error.source, &error.path))?;
     let numbers = PyDict::new(py);
-    for (name, value) in named(&found.summary) {
-        numbers.set_item(name, value)?;
+    for (name, value) in fields(&mut found.summary) {
+        numbers.set_item(name, *value)?;
     }
     Ok((numbers, found.missing, found.guessed_mem_util))
 }
@@ -33,59 +33,30 @@ pub(crate) fn summarize(
 #[pyfunction]
 pub(crate) fn summary_entries<'py>(
     py: Python<'py>,
-    numbers: Numbers,
+    numbers: Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
+    let mut summary = ResourceSummary::default();
+    for (name, value) in fields(&mut summary) {
+        *value = numbers.get_item(name)?.extract()?;
+    }
     let entries = PyDict::new(py);
-    for (name, value) in ResourceSummary::from(numbers).entries() {
+    for (name, value) in summary.entries() {
         entries.set_item(name, value)?;
     }
     Ok(entries)
 }
 
-/// A summary as Python has it.
-#[derive(Debug, FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct Numbers {
-    peak_vram_mb: f64,
-    jax_peak_bytes_mb: f64,
-    gpu_util_mean_pct: f64,
-    gpu_util_max_pct: f64,
-    mem_util_mean_pct: f64,
-    mem_util_max_pct: f64,
-    power_watts_mean: f64,
-    power_watts_max: f64,
-    cpu_usr_mean_pct: f64,
-    cpu_idle_mean_pct: f64,
-}
-
-impl From<Numbers> for ResourceSummary {
-    fn from(numbers: Numbers) -> Self {
-        Self {
-            peak_vram_mb: numbers.peak_vram_mb,
-            jax_peak_bytes_mb: numbers.jax_peak_bytes_mb,
-            gpu_util_mean_pct: numbers.gpu_util_mean_pct,
-            gpu_util_max_pct: numbers.gpu_util_max_pct,
-            mem_util_mean_pct: numbers.mem_util_mean_pct,
-            mem_util_max_pct: numbers.mem_util_max_pct,
-            power_watts_mean: numbers.power_watts_mean,
-            power_watts_max: numbers.power_watts_max,
-            cpu_usr_mean_pct: numbers.cpu_usr_mean_pct,
-            cpu_idle_mean_pct: numbers.cpu_idle_mean_pct,
-        }
-    }
-}
-
-fn named(summary: &ResourceSummary) -> [(&'static str, f64); 10] {
+fn fields(summary: &mut ResourceSummary) -> [(&'static str, &mut f64); 10] {
     [
-        ("peak_vram_mb", summary.peak_vram_mb),
-        ("jax_peak_bytes_mb", summary.jax_peak_bytes_mb),
-        ("gpu_util_mean_pct", summary.gpu_util_mean_pct),
-        ("gpu_util_max_pct", summary.gpu_util_max_pct),
-        ("mem_util_mean_pct", summary.mem_util_mean_pct),
-        ("mem_util_max_pct", summary.mem_util_max_pct),
-        ("power_watts_mean", summary.power_watts_mean),
-        ("power_watts_max", summary.power_watts_max),
-        ("cpu_usr_mean_pct", summary.cpu_usr_mean_pct),
-        ("cpu_idle_mean_pct", summary.cpu_idle_mean_pct),
+        ("peak_vram_mb", &mut summary.peak_vram_mb),
+        ("jax_peak_bytes_mb", &mut summary.jax_peak_bytes_mb),
+        ("gpu_util_mean_pct", &mut summary.gpu_util_mean_pct),
+        ("gpu_util_max_pct", &mut summary.gpu_util_max_pct),
+        ("mem_util_mean_pct", &mut summary.mem_util_mean_pct),
+        ("mem_util_max_pct", &mut summary.mem_util_max_pct),
+        ("power_watts_mean", &mut summary.power_watts_mean),
+        ("power_watts_max", &mut summary.power_watts_max),
+        ("cpu_usr_mean_pct", &mut summary.cpu_usr_mean_pct),
+        ("cpu_idle_mean_pct", &mut summary.cpu_idle_mean_pct),
     ]
 }

@@ -19,6 +19,7 @@ pub mod runs;
 pub mod since;
 mod source;
 mod statement;
+pub mod words;
 
 pub use error::{QueryError, RecordsError};
 pub use question::{

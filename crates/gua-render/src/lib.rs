@@ -3,12 +3,14 @@
 
 pub mod chart;
 pub mod document;
+pub mod explain;
 mod language;
 pub mod listing;
 mod markup;
 mod natural;
 pub mod quota;
 pub mod report;
+pub mod runs;
 pub mod schemas;
 pub mod statement;
 pub mod table;

@@ -1,6 +1,10 @@
 //! The documents of `gua list`, `gua available` and `gua claim list`. Every key contains its unit, a missing reading is
 //! null, and command lines are never included. The CSV tables are built from the same rows.
 
+pub mod people;
+pub mod row;
+pub mod text;
+
 use std::time::Duration;
 
 use gua_model::pick::free_memory;
@@ -12,6 +16,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use self::row::Row;
 use crate::document::{cells, headers, rows};
 
 /// Format name of [`ListDocument`].
@@ -184,6 +189,33 @@ pub struct ListEntry {
 }
 
 impl ListDocument {
+    /// Builds the document from the rows of the listing. `unread` is the reason why the claims could not be read.
+    #[must_use]
+    pub fn new(
+        sample: &Sample,
+        rows: &[Row<'_>],
+        unread: Option<&str>,
+        ticks_per_second: u64,
+    ) -> Self {
+        let problems = sample.problems.iter().map(ToString::to_string);
+        let entry = |row: &Row<'_>| {
+            let claims = row.claims.iter().map(|claim| claim.listed.clone());
+            let holder = |process: &&Process| ListedHolder::new(process, sample, ticks_per_second);
+            ListEntry {
+                gpu: ListedGpu::new(row.index, row.gpu, &row.condition),
+                claims: unread.is_none().then(|| claims.collect()),
+                holders: row.holders.iter().map(holder).collect(),
+            }
+        };
+        Self {
+            schema: LIST,
+            at: sample.at,
+            driver_version: sample.driver.version.clone().ok(),
+            gpus: rows.iter().map(entry).collect(),
+            problems: problems.chain(unread.map(str::to_owned)).collect(),
+        }
+    }
+
     /// Returns the list as one table: a line per holder, and one for a GPU without holders.
     #[must_use]
     pub fn table(&self) -> Table {

@@ -1,6 +1,7 @@
 //! Output formats of a report: text in sections, the action report in Korean, JSON, CSV and HTML. All of them print the
 //! numbers of one [`Report`] and compute none.
 
+mod asked;
 mod by;
 mod figures;
 pub(crate) mod html;
@@ -16,6 +17,7 @@ use gua_model::report::Report;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+pub use self::asked::{Asked, Words};
 pub use self::by::{
     By, GpuRow, GpuSums, PersonSums, RowSums, StateRow, UserRow, gpu_rows, state_rows, table,
     user_rows,

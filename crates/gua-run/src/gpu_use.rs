@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::period::micros_between;
+use gua_model::run::RolledUp;
 use gua_model::{
     Basis, Bytes, Cadence, Gpu, GpuUuid, Micros, Missing, Process, QuarterTotal, Reading, Span,
     State, UtilSum,
@@ -15,7 +16,6 @@ use serde::{Serialize, Serializer};
 use crate::energy::Measured;
 use crate::means::{Mean, float, highest, rounded};
 use crate::own;
-use crate::rolled_up::RolledUp;
 
 /// What a GPU did while it was the job's.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gua_model::Micros;
+use gua_model::run::RolledUp;
 use gua_probe::process::family::FamilyUse;
 use gua_wire::run::log::stamp;
 use gua_wire::run::summary::ResourceSummary;
@@ -16,7 +17,6 @@ use crate::gpu_use::{GpuSummary, GpuUse};
 use crate::job::End;
 use crate::means::rounded;
 use crate::phases::PhaseSummary;
-use crate::rolled_up::RolledUp;
 use crate::tree_use::TreeSummary;
 use crate::watch::Watch;
 

@@ -1,8 +1,13 @@
 //! Edits arrays of tables in the text of a configuration file. Everything else is preserved, including comments. The
-//! result is validated like a handwritten file. This module opens no files.
+//! result is validated like a handwritten file. A reader sees the old file or the new one, and concurrent changes wait for
+//! each other.
 
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use gua_files::{Over, WholeFile};
 use toml::de::DeTable;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
@@ -22,6 +27,59 @@ pub enum EditError {
     InlineArray { table: &'static str },
     #[error("the file was not changed: {0}")]
     Invalid(Problem),
+    #[error("cannot {what} `{}`", path.display())]
+    Io {
+        what: &'static str,
+        path: PathBuf,
+        source: io::Error,
+    },
+}
+
+/// Applies `change` to a file and writes it if it is still valid.
+///
+/// # Errors
+/// If the file cannot be read or written, and as for [`edit`].
+pub fn change(
+    path: &Path,
+    home: &Home,
+    change: impl FnOnce(&mut Document) -> Result<(), EditError>,
+) -> Result<(), EditError> {
+    // A link to a file elsewhere stays a link.
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let cannot = |what| {
+        let path = path.clone();
+        move |source| EditError::Io { what, path, source }
+    };
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory).map_err(cannot("make the directory of"))?;
+    }
+    let _lock = lock(path).map_err(cannot("write"))?;
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(cannot("read"))?,
+    };
+    let Some(changed) = edit(&text, path, home, change)? else {
+        return Ok(());
+    };
+    let write = || -> io::Result<()> {
+        let whole = WholeFile::begin(path, Over::Write)?;
+        (&whole.file).write_all(changed.as_bytes())?;
+        whole.finish()
+    };
+    write().map_err(cannot("write"))
+}
+
+/// Locks a file against other changes. The lock is a file of its own, because each change replaces the file itself.
+fn lock(path: &Path) -> io::Result<fs::File> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path.with_file_name(format!(".{name}.lock")))?;
+    file.lock()?;
+    Ok(file)
 }
 
 /// Applies `change` to the text of a file. Returns the new text, or `None` if nothing changed.

@@ -1,21 +1,16 @@
-//! Kinds of values, one type for each. A kind parses a text (variable or flag) or a TOML value, and writes both.
-
-mod account;
-mod cloud;
+//! Kinds of values. A kind parses a text (variable or flag) or a TOML value, and writes both.
 
 use std::ffi::OsStr;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_model::duration;
+use gua_model::server_url::{ServerUrl, Unencrypted};
 use gua_model::text::in_message;
 use gua_model::{CountGraphics, DriverPids, Percent};
 use toml::de::DeValue;
-
-use crate::duration;
-
-pub use self::account::{CsvFormat, CsvPeriod, CsvPlace};
-pub use self::cloud::{BoardAddress, Days, MaybeFile, PlainHttp, PushForm, UserNames};
 
 /// An unparsed value.
 #[derive(Clone, Copy, Debug)]
@@ -60,257 +55,127 @@ fn literal(value: &serde_json::Value) -> String {
     }
 }
 
-fn unexpected<K: Kind>(raw: Raw<'_>) -> String {
-    let what = K::WHAT;
-    match raw {
-        Raw::Text(text) => format!(
-            "expected {what}, found `{}`",
-            in_message(&text.to_string_lossy())
-        ),
-        Raw::Toml(DeValue::String(text)) => {
-            format!("expected {what}, found the string \"{}\"", in_message(text))
+/// A parsed value, or the reason why it is invalid. `None` means "expected WHAT, found VALUE".
+pub(crate) type Parsed<T> = Result<T, Option<String>>;
+
+/// Declares kinds: the type of the value, the accepted values in words, the parser, and the value as JSON.
+macro_rules! kinds {
+    ($( $(#[doc = $doc:literal])* $Kind:ident: $Value:ty, $what:expr, $parse:expr, $json:expr; )*) => { $(
+        $(#[doc = $doc])*
+        #[derive(Debug)]
+        pub struct $Kind;
+
+        impl $crate::kind::Kind for $Kind {
+            type Value = $Value;
+            const WHAT: &'static str = $what;
+
+            fn parse(raw: Raw<'_>, home: &Home) -> Result<$Value, String> {
+                let parse: fn(Raw<'_>, &Home) -> $crate::kind::Parsed<$Value> = $parse;
+                parse(raw, home).map_err(|own| own.unwrap_or_else(|| $crate::kind::unexpected::<Self>(raw)))
+            }
+
+            fn json(value: &$Value) -> serde_json::Value {
+                let json: fn(&$Value) -> serde_json::Value = $json;
+                json(value)
+            }
         }
-        Raw::Toml(DeValue::Integer(number)) => {
-            format!("expected {what}, found {}", in_message(number.as_str()))
-        }
-        Raw::Toml(DeValue::Float(number)) => {
-            format!("expected {what}, found {}", in_message(number.as_str()))
-        }
-        Raw::Toml(other) => format!("expected {what}, found {}", with_article(other.type_str())),
+    )* };
+}
+pub(crate) use kinds;
+
+kinds! {
+    /// Utilisation threshold in percent. 0 is not accepted, because every GPU always reaches it.
+    ActivePercent: Percent, "a whole number from 1 to 100",
+        |raw, _| whole(raw, 1..=100).and_then(|number| u32::try_from(number).ok().and_then(Percent::new).ok_or(None)),
+        |value| value.get().into();
+    /// An amount of memory in megabytes; at most a petabyte, which is more than any GPU has and far below the overflow limit.
+    Megabytes: u64, "a whole number of MB, 0 or more", |raw, _| whole(raw, 0..=1 << 30), |value| (*value).into();
+    /// Maximum size of a log file.
+    LogMegabytes: u64, "a whole number of MB from 1 to 1024", |raw, _| whole(raw, 1..=1024), |value| (*value).into();
+    /// Number of days that a board keeps its archive; 0 would delete it.
+    Days: u32, "a whole number of days from 1 to 36500",
+        |raw, _| whole(raw, 1..=36_500).and_then(|number| u32::try_from(number).map_err(|_| None)),
+        |value| (*value).into();
+    /// Whether graphics processes count as holders.
+    GraphicsSwitch: CountGraphics, "true or false",
+        |raw, _| Ok(if truth(raw)? { CountGraphics::Yes } else { CountGraphics::No }),
+        |value| (*value == CountGraphics::Yes).into();
+    /// Whether a token may be sent over a network unencrypted.
+    PlainHttp: Unencrypted, "true or false",
+        |raw, _| Ok(if truth(raw)? { Unencrypted::Allowed } else { Unencrypted::LoopbackOnly }),
+        |value| (*value == Unencrypted::Allowed).into();
+    /// Maximum time to wait for the driver.
+    ReadDeadline: Duration, "a duration from 50ms to 1h, such as 10s",
+        |raw, _| length(raw, Duration::from_millis(50)..=HOUR), written;
+    /// Time between two ticks.
+    TickInterval: Duration, "a duration of 1ms or more, such as 30s",
+        |raw, _| length(raw, Duration::from_millis(1)..=Duration::MAX), written;
+    /// Maximum age of a raw tick. The minimum is one hour, so that the daemon never loses rows that are open or were just
+    /// closed.
+    RawAge: Duration, "a duration of 1h or more, such as 90d", |raw, _| length(raw, HOUR..=Duration::MAX), written;
+    /// Maximum length of a claim. Other users' programs would not honour a longer one.
+    LeaseLength: Duration, "a duration from 1s to 7d, such as 12h",
+        |raw, _| length(raw, Duration::from_secs(1)..=gua_model::claim::LONGEST_LEASE), written;
+    /// Interval between rows of the daily CSV. Its timestamps are whole minutes, so a minute is the minimum.
+    CsvPeriod: Duration, "a duration from 1m to 1d, such as 5m",
+        |raw, _| length(raw, Duration::from_secs(60)..=24 * HOUR), written;
+    /// Path of a file; a leading `~` is the home directory.
+    FilePath: PathBuf, "a path", |raw, home| path(raw, home, FilePath::WHAT), |value| value.to_string_lossy().into();
+    /// A library: a name for the system's loader, or a path.
+    LibraryName: PathBuf, "the name or the path of a library", library, FilePath::json;
+    /// Path of a file, or none.
+    MaybeFile: Option<PathBuf>, "a path, or none",
+        |raw, home| path_or(NONE, raw, home, MaybeFile::WHAT), |value| or_word(NONE, value);
+    /// Directory for claims; `None` selects the host's default.
+    ClaimPlace: Option<PathBuf>, "a directory, or auto",
+        |raw, home| path_or("auto", raw, home, ClaimPlace::WHAT), |value| or_word("auto", value);
+    /// Directory of the daily CSV; `None` when it is off.
+    CsvPlace: Option<PathBuf>, "a directory, or off",
+        |raw, home| path_or("off", raw, home, CsvPlace::WHAT), |value| or_word("off", value);
+    /// URL of a board, or none.
+    BoardAddress: Option<ServerUrl>, "the address of a board, such as https://board.example.com, or none",
+        board_address, |value| value.as_ref().map_or_else(|| NONE.into(), |url| url.to_string().into());
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// Keyword for an absent value.
+const NONE: &str = "none";
+
+/// A value that is one of a few words.
+pub trait Word: Copy + PartialEq + 'static {
+    const WHAT: &'static str;
+    const WORDS: &'static [(Self, &'static str)];
+}
+
+impl<T: Word> Kind for T {
+    type Value = T;
+    const WHAT: &'static str = <T as Word>::WHAT;
+
+    fn parse(raw: Raw<'_>, _: &Home) -> Result<T, String> {
+        let given = text(raw);
+        let known = T::WORDS
+            .iter()
+            .find(|(_, word)| given.is_some_and(|given| given == *word));
+        known
+            .map(|(value, _)| *value)
+            .ok_or_else(|| unexpected::<T>(raw))
     }
-}
 
-fn with_article(word: &str) -> String {
-    let article = if word.starts_with(['a', 'e', 'i', 'o', 'u']) {
-        "an"
-    } else {
-        "a"
-    };
-    format!("{article} {word}")
-}
-
-/// Parses a non-negative integer.
-fn whole(raw: Raw<'_>) -> Option<u64> {
-    match raw {
-        Raw::Text(text) => {
-            let text = text.to_str()?;
-            text.bytes()
-                .all(|byte| byte.is_ascii_digit())
-                .then(|| text.parse().ok())?
-        }
-        Raw::Toml(DeValue::Integer(number)) => {
-            u64::from_str_radix(number.as_str(), number.radix()).ok()
-        }
-        Raw::Toml(_) => None,
-    }
-}
-
-/// Returns the choice with this name.
-fn choice<T: Copy>(raw: Raw<'_>, choices: &[(T, &str)]) -> Option<T> {
-    let text = text(raw)?;
-    let known = choices.iter().find(|(_, word)| text == *word);
-    known.map(|(choice, _)| *choice)
-}
-
-/// Returns the name of a choice.
-fn choice_word<T: PartialEq>(value: &T, choices: &[(T, &str)]) -> serde_json::Value {
-    let known = choices.iter().find(|(choice, _)| choice == value);
-    known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
-}
-
-/// Parses a boolean.
-fn truth(raw: Raw<'_>) -> Option<bool> {
-    match raw {
-        Raw::Text(text) => match text.to_str() {
-            Some("true" | "yes" | "1") => Some(true),
-            Some("false" | "no" | "0") => Some(false),
-            _ => None,
-        },
-        Raw::Toml(value) => value.as_bool(),
-    }
-}
-
-pub(crate) fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
-    match raw {
-        Raw::Text(text) => Some(text),
-        Raw::Toml(value) => value.as_str().map(OsStr::new),
+    fn json(value: &T) -> serde_json::Value {
+        let known = T::WORDS.iter().find(|(known, _)| known == value);
+        known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
     }
 }
 
 /// PID namespace of the driver's process IDs.
-#[derive(Debug)]
-pub struct DriverPidsWord;
-
-impl Kind for DriverPidsWord {
-    type Value = DriverPids;
+impl Word for DriverPids {
     const WHAT: &'static str = "auto, host or here";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<DriverPids, String> {
-        let word = text(raw).and_then(OsStr::to_str);
-        let found = DriverPids::ALL
-            .into_iter()
-            .find(|pids| word == Some(pids.as_str()));
-        found.ok_or_else(|| unexpected::<Self>(raw))
-    }
-
-    fn json(value: &DriverPids) -> serde_json::Value {
-        value.as_str().into()
-    }
-}
-
-/// Utilisation threshold in percent. 0 is not accepted, because every GPU always reaches it.
-#[derive(Debug)]
-pub struct ActivePercent;
-
-impl Kind for ActivePercent {
-    type Value = Percent;
-    const WHAT: &'static str = "a whole number from 1 to 100";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<Percent, String> {
-        whole(raw)
-            .filter(|number| *number >= 1)
-            .and_then(|number| Percent::new(u32::try_from(number).ok()?))
-            .ok_or_else(|| unexpected::<Self>(raw))
-    }
-
-    fn json(value: &Percent) -> serde_json::Value {
-        value.get().into()
-    }
-}
-
-/// An amount of memory in megabytes.
-#[derive(Debug)]
-pub struct Megabytes;
-
-impl Kind for Megabytes {
-    type Value = u64;
-    const WHAT: &'static str = "a whole number of MB, 0 or more";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<u64, String> {
-        // A petabyte: more than any GPU has, and far below the overflow limit.
-        const MOST: u64 = 1 << 30;
-        whole(raw)
-            .filter(|number| *number <= MOST)
-            .ok_or_else(|| unexpected::<Self>(raw))
-    }
-
-    fn json(value: &u64) -> serde_json::Value {
-        (*value).into()
-    }
-}
-
-/// Whether graphics processes count as holders.
-#[derive(Debug)]
-pub struct GraphicsSwitch;
-
-impl Kind for GraphicsSwitch {
-    type Value = CountGraphics;
-    const WHAT: &'static str = "true or false";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<CountGraphics, String> {
-        match truth(raw) {
-            Some(true) => Ok(CountGraphics::Yes),
-            Some(false) => Ok(CountGraphics::No),
-            None => Err(unexpected::<Self>(raw)),
-        }
-    }
-
-    fn json(value: &CountGraphics) -> serde_json::Value {
-        (*value == CountGraphics::Yes).into()
-    }
-}
-
-/// Maximum time to wait for the driver.
-#[derive(Debug)]
-pub struct ReadDeadline;
-
-impl Kind for ReadDeadline {
-    type Value = Duration;
-    const WHAT: &'static str = "a duration from 50ms to 1h, such as 10s";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
-        let Some(text) = text(raw) else {
-            return Err(unexpected::<Self>(raw));
-        };
-        let duration =
-            duration::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
-        let sensible = Duration::from_millis(50)..=Duration::from_secs(3600);
-        if sensible.contains(&duration) {
-            Ok(duration)
-        } else {
-            Err(unexpected::<Self>(raw))
-        }
-    }
-
-    fn json(value: &Duration) -> serde_json::Value {
-        duration::written(*value).into()
-    }
-}
-
-/// Time between two ticks.
-#[derive(Debug)]
-pub struct TickInterval;
-
-impl Kind for TickInterval {
-    type Value = Duration;
-    const WHAT: &'static str = "a duration of 1ms or more, such as 30s";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
-        at_least::<Self>(raw, Duration::from_millis(1))
-    }
-
-    fn json(value: &Duration) -> serde_json::Value {
-        duration::written(*value).into()
-    }
-}
-
-/// Maximum age of a raw tick. The minimum is one hour, so that the daemon never loses rows that are open or were just
-/// closed.
-#[derive(Debug)]
-pub struct RawAge;
-
-impl Kind for RawAge {
-    type Value = Duration;
-    const WHAT: &'static str = "a duration of 1h or more, such as 90d";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
-        at_least::<Self>(raw, Duration::from_secs(3600))
-    }
-
-    fn json(value: &Duration) -> serde_json::Value {
-        duration::written(*value).into()
-    }
-}
-
-fn at_least<K: Kind>(raw: Raw<'_>, least: Duration) -> Result<Duration, String> {
-    let Some(text) = text(raw) else {
-        return Err(unexpected::<K>(raw));
-    };
-    let duration = duration::parse(&text.to_string_lossy()).map_err(|error| error.to_string())?;
-    if duration >= least {
-        Ok(duration)
-    } else {
-        Err(unexpected::<K>(raw))
-    }
-}
-
-/// Maximum size of a log file.
-#[derive(Debug)]
-pub struct LogMegabytes;
-
-impl Kind for LogMegabytes {
-    type Value = u64;
-    const WHAT: &'static str = "a whole number of MB from 1 to 1024";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<u64, String> {
-        whole(raw)
-            .filter(|number| (1..=1024).contains(number))
-            .ok_or_else(|| unexpected::<Self>(raw))
-    }
-
-    fn json(value: &u64) -> serde_json::Value {
-        (*value).into()
-    }
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (DriverPids::Auto, "auto"),
+        (DriverPids::Host, "host"),
+        (DriverPids::Here, "here"),
+    ];
 }
 
 /// Format of the daemon's log lines.
@@ -322,132 +187,174 @@ pub enum LogFormat {
     Json,
 }
 
-const LOG_FORMATS: [(LogFormat, &str); 3] = [
-    (LogFormat::Auto, "auto"),
-    (LogFormat::Text, "text"),
-    (LogFormat::Json, "json"),
-];
-
-impl Kind for LogFormat {
-    type Value = LogFormat;
+impl Word for LogFormat {
     const WHAT: &'static str = "auto, text or json";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<LogFormat, String> {
-        choice(raw, &LOG_FORMATS).ok_or_else(|| unexpected::<Self>(raw))
-    }
-
-    fn json(value: &LogFormat) -> serde_json::Value {
-        choice_word(value, &LOG_FORMATS)
-    }
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (LogFormat::Auto, "auto"),
+        (LogFormat::Text, "text"),
+        (LogFormat::Json, "json"),
+    ];
 }
 
-/// Path of a file; a leading `~` is the home directory.
-#[derive(Debug)]
-pub struct FilePath;
+/// Format of the daily CSV.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CsvFormat {
+    /// The columns of gpu_stats.
+    Classic,
+    /// One row per process, with the state, memory and owner.
+    Full,
+}
 
-impl Kind for FilePath {
-    type Value = PathBuf;
-    const WHAT: &'static str = "a path";
+impl Word for CsvFormat {
+    const WHAT: &'static str = "classic or full";
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(CsvFormat::Classic, "classic"), (CsvFormat::Full, "full")];
+}
 
-    fn parse(raw: Raw<'_>, home: &Home) -> Result<PathBuf, String> {
-        let path = path_text::<Self>(raw)?;
-        let expanded = expand(path, home)?;
-        match raw {
-            Raw::Toml(_) if expanded.is_relative() && home_is_absolute(home) => Err(relative(path)),
-            _ => Ok(expanded),
+/// Form in which user names are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserNames {
+    Plain,
+    Hash,
+    Omit,
+}
+
+impl Word for UserNames {
+    const WHAT: &'static str = "plain, hash or omit";
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (UserNames::Plain, "plain"),
+        (UserNames::Hash, "hash"),
+        (UserNames::Omit, "omit"),
+    ];
+}
+
+/// Release whose push format the board accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushForm {
+    /// Releases 1.1 to 1.3 of gpu-usage-audit.
+    V1_1,
+    /// Releases 1.4 to 1.8 of gpu-usage-audit.
+    V1_4,
+}
+
+impl Word for PushForm {
+    const WHAT: &'static str = "\"1.4\" or \"1.1\"";
+    const WORDS: &'static [(Self, &'static str)] =
+        &[(PushForm::V1_4, "1.4"), (PushForm::V1_1, "1.1")];
+}
+
+pub(crate) fn unexpected<K: Kind>(raw: Raw<'_>) -> String {
+    let found = match raw {
+        Raw::Text(text) => format!("`{}`", in_message(&text.to_string_lossy())),
+        Raw::Toml(DeValue::String(text)) => format!("the string \"{}\"", in_message(text)),
+        Raw::Toml(DeValue::Integer(number)) => in_message(number.as_str()),
+        Raw::Toml(DeValue::Float(number)) => in_message(number.as_str()),
+        Raw::Toml(other) => match other.type_str() {
+            word if word.starts_with(['a', 'e', 'i', 'o', 'u']) => format!("an {word}"),
+            word => format!("a {word}"),
+        },
+    };
+    format!("expected {}, found {found}", K::WHAT)
+}
+
+/// Parses an integer in a range.
+fn whole(raw: Raw<'_>, range: RangeInclusive<u64>) -> Parsed<u64> {
+    let number = match raw {
+        Raw::Text(text) => {
+            let digits = text
+                .to_str()
+                .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+            digits.and_then(|digits| digits.parse().ok())
         }
-    }
-
-    fn json(value: &PathBuf) -> serde_json::Value {
-        value.to_string_lossy().into()
-    }
-}
-
-/// A library: a name for the system's loader, or a path.
-#[derive(Debug)]
-pub struct LibraryName;
-
-impl Kind for LibraryName {
-    type Value = PathBuf;
-    const WHAT: &'static str = "the name or the path of a library";
-
-    fn parse(raw: Raw<'_>, home: &Home) -> Result<PathBuf, String> {
-        let path = path_text::<Self>(raw)?;
-        if path.as_bytes().contains(&b'/') {
-            FilePath::parse(raw, home)
-        } else {
-            Ok(path.into())
+        Raw::Toml(DeValue::Integer(number)) => {
+            u64::from_str_radix(number.as_str(), number.radix()).ok()
         }
-    }
+        Raw::Toml(_) => None,
+    };
+    number.filter(|number| range.contains(number)).ok_or(None)
+}
 
-    fn json(value: &PathBuf) -> serde_json::Value {
-        FilePath::json(value)
+fn truth(raw: Raw<'_>) -> Parsed<bool> {
+    match raw {
+        Raw::Text(text) => match text.to_str() {
+            Some("true" | "yes" | "1") => Ok(true),
+            Some("false" | "no" | "0") => Ok(false),
+            _ => Err(None),
+        },
+        Raw::Toml(value) => value.as_bool().ok_or(None),
     }
 }
 
-/// Directory for claims; `None` selects the host's default.
-#[derive(Debug)]
-pub struct ClaimPlace;
+pub(crate) fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
+    match raw {
+        Raw::Text(text) => Some(text),
+        Raw::Toml(value) => value.as_str().map(OsStr::new),
+    }
+}
 
-impl Kind for ClaimPlace {
-    type Value = Option<PathBuf>;
-    const WHAT: &'static str = "a directory, or auto";
+/// Parses a duration in a range.
+fn length(raw: Raw<'_>, range: RangeInclusive<Duration>) -> Parsed<Duration> {
+    let text = text(raw).ok_or(None)?;
+    let length =
+        duration::parse(&text.to_string_lossy()).map_err(|error| Some(error.to_string()))?;
+    range.contains(&length).then_some(length).ok_or(None)
+}
 
-    fn parse(raw: Raw<'_>, home: &Home) -> Result<Option<PathBuf>, String> {
-        match path_text::<Self>(raw)?.as_bytes() {
-            b"auto" => Ok(None),
-            _ => FilePath::parse(raw, home).map(Some),
+fn written(length: &Duration) -> serde_json::Value {
+    duration::written(*length).into()
+}
+
+fn board_address(raw: Raw<'_>, _: &Home) -> Parsed<Option<ServerUrl>> {
+    match text(raw).ok_or(None)?.to_string_lossy().trim() {
+        NONE => Ok(None),
+        // The error omits the text: it may contain a password.
+        address => ServerUrl::parse(address)
+            .map(Some)
+            .map_err(|error| Some(error.to_string())),
+    }
+}
+
+fn library(raw: Raw<'_>, home: &Home) -> Parsed<PathBuf> {
+    let name = path_text(raw, LibraryName::WHAT)?;
+    match name.as_bytes().contains(&b'/') {
+        true => path(raw, home, LibraryName::WHAT),
+        false => Ok(name.into()),
+    }
+}
+
+fn path(raw: Raw<'_>, home: &Home, what: &str) -> Parsed<PathBuf> {
+    let written = path_text(raw, what)?;
+    let expanded = expand(written, home)?;
+    let is_home_absolute = home.0.as_deref().is_none_or(Path::is_absolute);
+    match raw {
+        Raw::Toml(_) if expanded.is_relative() && is_home_absolute => Err(Some(format!(
+            "`{}` is relative; in a file, write it from / or ~/",
+            in_message(&written.to_string_lossy())
+        ))),
+        _ => Ok(expanded),
+    }
+}
+
+/// Parses a path, or the word for its absence.
+fn path_or(absent: &str, raw: Raw<'_>, home: &Home, what: &str) -> Parsed<Option<PathBuf>> {
+    match path_text(raw, what)? == absent {
+        true => Ok(None),
+        false => path(raw, home, what).map(Some),
+    }
+}
+
+fn or_word(absent: &str, value: &Option<PathBuf>) -> serde_json::Value {
+    value.as_ref().map_or_else(|| absent.into(), FilePath::json)
+}
+
+fn path_text<'a>(raw: Raw<'a>, what: &str) -> Parsed<&'a OsStr> {
+    match text(raw).ok_or(None)? {
+        path if path.is_empty() => Err(Some(format!("expected {what}, found nothing"))),
+        path if path.as_bytes().contains(&0) => {
+            Err(Some("a path cannot contain a NUL character".to_owned()))
         }
+        path => Ok(path),
     }
-
-    fn json(value: &Option<PathBuf>) -> serde_json::Value {
-        match value {
-            Some(path) => FilePath::json(path),
-            None => "auto".into(),
-        }
-    }
-}
-
-/// Maximum length of a claim. Other users' programs would not honour a longer one.
-#[derive(Debug)]
-pub struct LeaseLength;
-
-impl Kind for LeaseLength {
-    type Value = Duration;
-    const WHAT: &'static str = "a duration from 1s to 7d, such as 12h";
-
-    fn parse(raw: Raw<'_>, _: &Home) -> Result<Duration, String> {
-        match at_least::<Self>(raw, Duration::from_secs(1))? {
-            longest if longest <= gua_model::claim::LONGEST_LEASE => Ok(longest),
-            _ => Err(unexpected::<Self>(raw)),
-        }
-    }
-
-    fn json(value: &Duration) -> serde_json::Value {
-        duration::written(*value).into()
-    }
-}
-
-fn path_text<K: Kind>(raw: Raw<'_>) -> Result<&OsStr, String> {
-    match text(raw) {
-        Some(path) if path.is_empty() => Err(format!("expected {}, found nothing", K::WHAT)),
-        Some(path) if path.as_bytes().contains(&0) => {
-            Err("a path cannot contain a NUL character".to_owned())
-        }
-        Some(path) => Ok(path),
-        None => Err(unexpected::<K>(raw)),
-    }
-}
-
-fn home_is_absolute(home: &Home) -> bool {
-    home.0.as_deref().is_none_or(Path::is_absolute)
-}
-
-fn relative(path: &OsStr) -> String {
-    format!(
-        "`{}` is relative; in a file, write it from / or ~/",
-        in_message(&path.to_string_lossy())
-    )
 }
 
 /// Expands a leading `~`. Other users' home directories (`~alice`) are rejected instead of being read as a file name.
@@ -455,35 +362,20 @@ pub fn expand(path: &OsStr, home: &Home) -> Result<PathBuf, String> {
     let Some(below) = path.as_bytes().strip_prefix(b"~") else {
         return Ok(path.into());
     };
-    match below {
-        [] | [b'/', ..] => {
-            let home = home
-                .0
-                .as_ref()
-                .ok_or("`~` cannot be expanded: the home directory is not known")?;
-            let below = below.strip_prefix(b"/").unwrap_or(below);
-            let below = OsStr::from_bytes(below.trim_ascii_start_slashes());
-            Ok(if below.is_empty() {
-                home.clone()
-            } else {
-                home.join(below)
-            })
-        }
-        _ => Err(format!(
+    if !matches!(below, [] | [b'/', ..]) {
+        return Err(format!(
             "`{}`: only ~ and ~/ are expanded; write the whole path",
             in_message(&path.to_string_lossy())
-        )),
+        ));
     }
-}
-
-trait TrimSlashes {
-    fn trim_ascii_start_slashes(&self) -> &Self;
-}
-
-impl TrimSlashes for [u8] {
-    /// Without this, `~//x` would join an absolute path and lose the home directory.
-    fn trim_ascii_start_slashes(&self) -> &Self {
-        let slashes = self.iter().take_while(|byte| **byte == b'/').count();
-        self.get(slashes..).unwrap_or_default()
+    let home = home
+        .0
+        .as_ref()
+        .ok_or("`~` cannot be expanded: the home directory is not known")?;
+    // Without this, `~//x` would join an absolute path and lose the home directory.
+    let slashes = below.iter().take_while(|byte| **byte == b'/').count();
+    match OsStr::from_bytes(&below[slashes..]) {
+        below if below.is_empty() => Ok(home.clone()),
+        below => Ok(home.join(below)),
     }
 }

@@ -10,7 +10,6 @@
 
 pub mod array;
 pub mod describe;
-pub mod duration;
 pub mod edit;
 pub mod file;
 pub mod inputs;
@@ -25,6 +24,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use gua_model::Thresholds;
+use gua_model::failure::Failure;
+use gua_model::state::ThresholdOverrides;
 
 pub use array::{Layer, Listed};
 pub use inputs::{CUDA_VISIBLE_DEVICES, Candidate, Inputs, Proxies};
@@ -41,13 +42,20 @@ pub struct Setting<T> {
     pub source: Source,
 }
 
+impl<T: Copy> Setting<T> {
+    /// Returns the value if a flag set it.
+    fn if_flag(&self) -> Option<T> {
+        matches!(self.source, Source::Flag(_)).then_some(self.value)
+    }
+}
+
 /// Layer that a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     Default,
     File { path: PathBuf, line: usize },
     Environment(&'static str),
-    Flag(&'static str),
+    Flag(String),
 }
 
 impl fmt::Display for Source {
@@ -64,7 +72,7 @@ impl fmt::Display for Source {
 /// A command-line flag that sets a setting.
 #[derive(Clone, Debug)]
 pub struct FlagValue {
-    pub flag: &'static str,
+    pub flag: String,
     pub section: &'static str,
     pub key: &'static str,
     pub value: OsString,
@@ -73,13 +81,13 @@ pub struct FlagValue {
 impl FlagValue {
     /// Returns the flag if it was given.
     pub fn of(
-        flag: &'static str,
+        flag: impl Into<String>,
         section: &'static str,
         key: &'static str,
         value: Option<impl Into<OsString>>,
     ) -> Option<Self> {
         Some(Self {
-            flag,
+            flag: flag.into(),
             section,
             key,
             value: value?.into(),
@@ -113,6 +121,33 @@ pub enum FileState {
 }
 
 impl Loaded {
+    /// Loads the settings of this process with these flags.
+    #[must_use]
+    pub fn of_this_process(flags: &[FlagValue]) -> Self {
+        Self::from(&Inputs::of_this_process(), flags)
+    }
+
+    /// Returns the settings, or the first mistake in them as a usage error.
+    pub fn checked(&self) -> Result<&Settings, Failure> {
+        self.check_flags()?;
+        let hint = match self.problems.len() {
+            0 => return Ok(&self.settings),
+            1 => "`gua config check` explains".to_owned(),
+            all => format!("`gua config check` lists this and {} more", all - 1),
+        };
+        Err(Failure::usage(self.problems[0].to_string()).hint(hint))
+    }
+
+    /// Reports an invalid flag, for commands that also work with an invalid configuration. There is no hint, because
+    /// `gua config check` does not see flags.
+    pub fn check_flags(&self) -> Result<(), Failure> {
+        let is_flag = |problem: &&Problem| matches!(problem.place, Place::Flag(_));
+        match self.problems.iter().find(is_flag) {
+            Some(problem) => Err(Failure::usage(problem.to_string())),
+            None => Ok(()),
+        }
+    }
+
     /// Reads the files that `inputs` names and merges all layers.
     #[must_use]
     pub fn from(inputs: &Inputs, flags: &[FlagValue]) -> Self {
@@ -170,9 +205,15 @@ impl Loaded {
             value,
         } in flags
         {
-            let set = settings.set(section, key, Raw::Text(value), &home, Source::Flag(flag));
+            let set = settings.set(
+                section,
+                key,
+                Raw::Text(value),
+                &home,
+                Source::Flag(flag.clone()),
+            );
             if let Some(Err(message)) = set {
-                problems.push(Problem::new(Place::Flag(flag), message));
+                problems.push(Problem::new(Place::Flag(flag.clone()), message));
             }
         }
         Self {
@@ -217,6 +258,17 @@ impl Settings {
             active_util: self.states.active_util.value,
             held_mb: self.states.held_mb.value,
             count_graphics: self.states.count_graphics.value,
+        }
+    }
+
+    /// Returns the state thresholds that flags set.
+    #[must_use]
+    pub fn threshold_flags(&self) -> ThresholdOverrides {
+        let states = &self.states;
+        ThresholdOverrides {
+            active_util: states.active_util.if_flag(),
+            held_mb: states.held_mb.if_flag(),
+            count_graphics: states.count_graphics.if_flag(),
         }
     }
 }

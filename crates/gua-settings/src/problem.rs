@@ -18,7 +18,7 @@ pub enum Place {
         position: Option<Position>,
     },
     Environment(&'static str),
-    Flag(&'static str),
+    Flag(String),
     /// No home directory could be found.
     Home,
 }

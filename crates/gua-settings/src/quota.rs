@@ -9,14 +9,14 @@
 
 use std::time::Duration;
 
+use gua_model::duration;
 use gua_model::quota::{Limit, Measure, Sharing, Subject, Term};
 use serde_json::json;
 use toml_edit::Value;
 
 use crate::array::{Field, Fields as _, Layer, Listed, Mistakes, Row};
-use crate::duration;
 use crate::edit::{Document, EditError};
-use crate::kind::{Home, Kind, Raw, text};
+use crate::kind::{Home, Kind as _, Parsed, Raw, kinds, text};
 use crate::name::shown;
 use crate::table::QuotaFields;
 
@@ -283,49 +283,26 @@ pub fn amount_word(measure: Measure, most: u64) -> String {
     }
 }
 
-/// Returns the text of a value of `[[quota]]`; all of them are strings.
-fn quoted(raw: Raw<'_>) -> Result<String, String> {
-    let text = text(raw).ok_or("expected a text in quotes")?;
-    Ok(text.to_string_lossy().into_owned())
-}
-
-/// Declares the kinds of values in `[[quota]]`: the expected form, the parser and the writer.
-macro_rules! kinds {
-    ($( $(#[doc = $doc:literal])* $Kind:ident: $Value:ty, $what:literal, $parse:expr, $write:expr; )*) => {
-        $(
-            $(#[doc = $doc])*
-            #[derive(Debug)]
-            pub struct $Kind;
-
-            impl Kind for $Kind {
-                type Value = $Value;
-                const WHAT: &'static str = $what;
-
-                fn parse(raw: Raw<'_>, _: &Home) -> Result<$Value, String> {
-                    let parse: fn(&str) -> Result<$Value, String> = $parse;
-                    parse(&quoted(raw)?)
-                }
-
-                fn json(value: &$Value) -> serde_json::Value {
-                    let write: fn(&$Value) -> String = $write;
-                    write(value).into()
-                }
-            }
-        )*
-    };
+/// Parses a value of `[[quota]]`; all of them are strings.
+fn quoted<T>(raw: Raw<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Parsed<T> {
+    let text = text(raw).ok_or_else(|| "expected a text in quotes".to_owned())?;
+    Ok(parse(&text.to_string_lossy())?)
 }
 
 kinds! {
     /// Name of a user or a group.
-    AccountName: String, "a name", parse_name, String::clone;
+    AccountName: String, "a name", |raw, _| quoted(raw, parse_name), |name| name.clone().into();
     /// Whether each person has the limit, or all of them together.
-    SharingName: Sharing, "each or together", parse_sharing, |sharing| sharing_word(*sharing).to_owned();
+    SharingName: Sharing, "each or together", |raw, _| quoted(raw, parse_sharing), |sharing| sharing_word(*sharing).into();
     /// Period that a limit is for.
-    TermName: Term, "day, week, month, or a duration of 15m or more such as 30d", term, |term| term_word(*term);
+    TermName: Term, "day, week, month, or a duration of 15m or more such as 30d",
+        |raw, _| quoted(raw, term), |term| term_word(*term).into();
     /// Hours on a GPU, in microseconds.
-    GpuHours: u64, "hours on a card such as 100h", |text| amount(Measure::Held, text), |most| amount_word(Measure::Held, *most);
+    GpuHours: u64, "hours on a card such as 100h",
+        |raw, _| quoted(raw, |text| amount(Measure::Held, text)), |most| amount_word(Measure::Held, *most).into();
     /// Energy, in millijoules.
-    EnergyAmount: u64, "an energy such as 50kWh", |text| amount(Measure::Energy, text), |most| amount_word(Measure::Energy, *most);
+    EnergyAmount: u64, "an energy such as 50kWh",
+        |raw, _| quoted(raw, |text| amount(Measure::Energy, text)), |most| amount_word(Measure::Energy, *most).into();
 }
 
 fn parse_name(name: &str) -> Result<String, String> {

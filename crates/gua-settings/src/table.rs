@@ -4,15 +4,16 @@
 
 use std::ffi::OsStr;
 
+use gua_model::DriverPids;
 use gua_model::quota::Limit;
 use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
 use crate::kind::{
-    ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, DriverPidsWord,
-    FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes,
-    MaybeFile, Megabytes, PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
+    ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, FilePath,
+    GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes, MaybeFile,
+    Megabytes, PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
 };
 use crate::quota::{AccountName, EnergyAmount, GpuHours, SharingName, TermName};
 use crate::{Setting, Source};
@@ -251,7 +252,7 @@ settings! {
         /// Maximum time for one answer of the driver before it is considered hung; three times as long for the first answer, which opens the driver.
         deadline: ReadDeadline = "10s", "GUA_DRIVER_DEADLINE";
         /// The PID namespace of the driver's process IDs: "host", "here" (this process's own) or "auto" (the host's; `gua doctor` explains).
-        pids: DriverPidsWord = "auto", "GUA_DRIVER_PIDS";
+        pids: DriverPids = "auto", "GUA_DRIVER_PIDS";
     }
     /// Thresholds of the states active and idle-held.
     states: StateSettings {

@@ -89,7 +89,7 @@ fn a_flag_wins_over_the_environment_and_that_over_both_files() {
     let held = |mb: u32| format!("[states]\nheld_mb = {mb}\n");
     let layers = Layers::new(Some(&held(3)), Some(&held(4)), &[("GUA_HELD_MB", "2")]);
     let flag = FlagValue {
-        flag: "--held",
+        flag: "--held".to_owned(),
         section: "states",
         key: "held_mb",
         value: "1".into(),
@@ -105,7 +105,10 @@ fn a_flag_wins_over_the_environment_and_that_over_both_files() {
     };
     let none = |inputs: &mut Inputs| inputs.variables.clear();
     let flagged = with(&|_| {}, &[flag]);
-    assert_eq!((flagged.value, flagged.source), (1, Source::Flag("--held")));
+    assert_eq!(
+        (flagged.value, flagged.source),
+        (1, Source::Flag("--held".to_owned()))
+    );
     let from_variable = with(&|_| {}, &[]);
     assert_eq!(
         (from_variable.value, from_variable.source),

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use gua::cli::TopArgs;
 use gua::commands::top;
-use gua::fake::{self, Script};
-use gua::{dispatch, failure};
+use gua::context::Context;
+use gua::failure;
+use gua_model::demo::{self, Script};
 use gua_probe::clock;
 
 fn main() -> ExitCode {
@@ -23,12 +24,12 @@ fn main() -> ExitCode {
         looks += 1;
         assert!(looks < 3, "the third look is one too many");
         let now = clock::now();
-        Ok(fake::sample(Script::V1_8, looks, now, clock::since_boot()))
+        Ok(demo::sample(Script::V1_8, looks, now, clock::since_boot()))
     };
-    let loaded = match dispatch::load(&[]) {
-        Ok(loaded) => loaded,
+    let context = match Context::load(&[]) {
+        Ok(context) => context,
         Err(failed) => return failure::report("gua top", &failed.into()),
     };
-    top::watch(&args, &loaded, Box::new(samples))
+    top::watch(&args, &context, Box::new(samples))
         .unwrap_or_else(|error| failure::report("gua top", &error))
 }

@@ -1,6 +1,7 @@
 //! Command-line interface of `gua`, declared with clap: one file per group of commands.
 //!
-//! The doc comments of these types are the help texts. Nothing runs here: `dispatch` executes the parsed command.
+//! The doc comments of these types are the help texts. An argument that overrides a setting has the setting's name as its id,
+//! such as `history.db`. Nothing runs here: `dispatch` executes the parsed command.
 
 mod account;
 mod collect;
@@ -11,9 +12,11 @@ mod many_hosts;
 mod plot;
 mod report;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
 
-use clap::{ColorChoice, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, ColorChoice, CommandFactory as _, FromArgMatches, Parser, Subcommand};
+use gua_settings::{ENTRIES, FlagValue};
 
 pub use self::account::*;
 pub use self::collect::*;
@@ -23,9 +26,6 @@ pub use self::look::*;
 pub use self::many_hosts::*;
 pub use self::plot::*;
 pub use self::report::*;
-
-use crate::config::FlagValue;
-use crate::daemon;
 
 /// Groups of commands in `gua --help`. A test checks that every visible command is in exactly one group.
 pub const GROUPS: &[(&str, &[&str])] = &[
@@ -67,7 +67,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     propagate_version = true,
     subcommand_required = true,
     arg_required_else_help = true,
-    max_term_width = crate::manual::WIDEST,
+    max_term_width = WIDEST,
     disable_help_subcommand = true,
     after_help = "Start with `gua doctor`: it checks this host and changes nothing.\n\
                   `gua help COMMAND` explains a command and shows examples."
@@ -103,9 +103,6 @@ pub enum Command {
 
     /// Install and manage the collector as a systemd service.
     #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        disable_help_subcommand = true,
         after_help = "For root, the default is a system service; for other users, a user service. --system and --user choose explicitly.\n\n\
                       Examples:\n  \
                       gua service install            start collecting now and after every boot\n  \
@@ -120,9 +117,6 @@ pub enum Command {
 
     /// List and release leases on GPUs.
     #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        disable_help_subcommand = true,
         after_help = "`gua available --claim 10m` and `gua run --claim N` create leases.\n\n\
                       Examples:\n  \
                       gua claim list                show leased GPUs, their holders and the queue\n  \
@@ -138,9 +132,6 @@ pub enum Command {
 
     /// List, show and compare runs recorded by `gua run`.
     #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        disable_help_subcommand = true,
         after_help = "`gua run` records runs; a running collector adds them to the history.\n\n\
                       Examples:\n  \
                       gua runs list                list the last 20 runs of all users on this host\n  \
@@ -168,9 +159,6 @@ pub enum Command {
 
     /// Set limits on GPU use and show how much of them is used.
     #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        disable_help_subcommand = true,
         after_help = "Limits are settings: `set` and `remove` edit the configuration file and keep its comments.\n\
                       Limits are not enforced by default. `gua available --respect-quota` applies them, and scripts can\n\
                       run `gua quota check`.\n\n\
@@ -187,9 +175,6 @@ pub enum Command {
 
     /// Write daily CSV files in the format of gpu_stats.
     #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        disable_help_subcommand = true,
         after_help = "The daemon can write these files too: `gua daemon --csv-dir ~/gpu_stats`.\n\
                       `gua import --gpu-stats DIR` imports existing files into the history.\n\n\
                       Examples:\n  \
@@ -211,16 +196,11 @@ pub enum Command {
     SyncArchive(SyncArchiveArgs),
 
     /// Check, copy and maintain the history file.
-    #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        disable_help_subcommand = true,
-        after_help = "Examples:\n  \
+    #[command(after_help = "Examples:\n  \
                       gua db check                    check the file and compare its totals with its ticks\n  \
                       gua db stats                    show how much space each table uses\n  \
                       gua db backup copy.db           copy the file, even while a collector is writing\n  \
-                      gua db forget ada               erase a user's identity"
-    )]
+                      gua db forget ada               erase a user's identity")]
     Db {
         #[command(subcommand)]
         command: DbCommand,
@@ -228,9 +208,6 @@ pub enum Command {
 
     /// Show, check and explain the configuration.
     #[command(
-        subcommand_required = true,
-        arg_required_else_help = true,
-        disable_help_subcommand = true,
         after_help = "Precedence, highest first: flags, environment variables (GUA_*), ~/.gua/config.toml,\n\
                       /etc/gua/config.toml. GUA_CONFIG replaces ~/.gua/config.toml with another file.\n\n\
                       Examples:\n  \
@@ -263,109 +240,172 @@ pub enum Command {
     Man(ManArgs),
 }
 
-impl Command {
-    /// Flags of this command that override settings.
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let db = |path: &Option<PathBuf>| FlagValue::of("--db", "history", "db", path.as_ref());
-        match self {
-            Command::List(args) => db(&args.db).into_iter().collect(),
-            Command::Available(args) => db(&args.db).into_iter().collect(),
-            Command::Explain(args) => db(&args.db).into_iter().collect(),
-            Command::Top(args) => db(&args.db).into_iter().collect(),
-            Command::Doctor(args) => db(&args.db).into_iter().collect(),
-            Command::Report(args) => args.settings(),
-            Command::Plot(args) => args.settings(),
-            Command::Demo(args) => args.settings(),
-            Command::Statement(args) => db(&args.db).into_iter().collect(),
-            Command::Export(args) => db(&args.db).into_iter().collect(),
-            Command::Import(args) => db(&args.db).into_iter().collect(),
-            Command::Quota { command } => db(command.db()).into_iter().collect(),
-            Command::Csv { command } => command.settings(),
-            Command::Enroll(args) => args.settings(),
-            Command::Unenroll(args) => args.enrolment.settings(),
-            Command::SyncOnce(args) => args.settings(),
-            Command::SyncArchive(args) => args.settings(),
-            Command::Db { command } => db(command.db()).into_iter().collect(),
-            Command::Runs { command } => db(command.db()).into_iter().collect(),
-            Command::Daemon(DaemonArgs { collect, files, .. })
-            | Command::Start(StartArgs { collect, files }) => {
-                [collect.settings(), files.settings()].concat()
-            }
-            Command::Status(StatusArgs { files }) | Command::Stop(StopArgs { files }) => {
-                files.settings()
-            }
-            _ => Vec::new(),
+/// Maximum width of help in columns, whatever the width of the terminal.
+const WIDEST: usize = 100;
+
+/// Parsed arguments.
+#[derive(Debug)]
+pub struct Parsed<T> {
+    pub args: T,
+    /// Arguments that override settings.
+    pub flags: Vec<FlagValue>,
+    /// The command as messages name it, such as `gua config check`.
+    pub name: String,
+}
+
+/// Parses arguments, including the program name.
+pub fn parse<T: FromArgMatches>(
+    mut command: clap::Command,
+    arguments: impl IntoIterator<Item = OsString>,
+) -> Result<Parsed<T>, clap::Error> {
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let args = T::from_arg_matches(&matches)?;
+    let mut name = command.get_name().to_owned();
+    let (mut flags, mut command, mut matches) = (Vec::new(), &command, &matches);
+    loop {
+        flags.extend(command.get_arguments().filter_map(|arg| flag(arg, matches)));
+        let Some((below, matched)) = matches.subcommand() else {
+            break;
+        };
+        let Some(found) = command.find_subcommand(below) else {
+            break;
+        };
+        // The messages of `gua service` name no subcommand.
+        if command.get_name() != "service" {
+            name = format!("{name} {below}");
         }
+        (command, matches) = (found, matched);
+    }
+    Ok(Parsed { args, flags, name })
+}
+
+/// The setting that an argument overrides, if it is given or has a default.
+fn flag(arg: &clap::Arg, matches: &ArgMatches) -> Option<FlagValue> {
+    let id = arg.get_id().as_str();
+    let mut entries = ENTRIES.iter();
+    let entry = entries.find(|entry| id == format!("{}.{}", entry.section, entry.key))?;
+    match matches.value_source(id)? {
+        ValueSource::CommandLine => {}
+        _ if arg.get_action().takes_values() => {}
+        _ => return None,
+    }
+    let value = matches.get_raw(id)?.next()?;
+    let flag = format!("--{}", arg.get_long()?);
+    FlagValue::of(flag, entry.section, entry.key, Some(value))
+}
+
+/// The whole command tree, with the commands listed in their groups.
+#[must_use]
+pub fn tree() -> clap::Command {
+    let tree = Cli::command().mut_subcommands(|command| match command.has_subcommands() {
+        true => command
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+            .disable_help_subcommand(true),
+        false => command,
+    });
+    let header = tree.get_styles().get_header();
+    let listing = listing(&tree);
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{listing}\
+         {header}Options:{header:#}\n{{options}}{{after-help}}"
+    );
+    tree.help_template(template)
+}
+
+/// List of the commands by group. clap formats the lines, so that they wrap at the terminal's width like other help.
+fn listing(tree: &clap::Command) -> String {
+    let names = || GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+    let mut plain = clap::Command::new("gua")
+        .help_template("{subcommands}")
+        .styles(tree.get_styles().clone())
+        .max_term_width(WIDEST)
+        .disable_help_subcommand(true)
+        .subcommands(names().enumerate().map(|(place, name)| {
+            let about = tree
+                .find_subcommand(name)
+                .and_then(clap::Command::get_about);
+            clap::Command::new(name)
+                .about(about.cloned().unwrap_or_default())
+                .display_order(place)
+        }));
+    let laid_out = plain.render_help().ansi().to_string();
+    let mut lines = laid_out
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .peekable();
+
+    let header = tree.get_styles().get_header();
+    let mut listing = String::new();
+    for (group, names) in GROUPS {
+        listing.push_str(&format!("{header}{group}:{header:#}\n"));
+        for _ in *names {
+            // The first line of a command is indented by two columns, continuation lines by more.
+            let mut first = true;
+            while let Some(line) = lines.next_if(|line| first || line.starts_with("   ")) {
+                listing.push_str(&format!("{line}\n"));
+                first = false;
+            }
+        }
+        listing.push('\n');
+    }
+    listing
+}
+
+/// Commands that help, completions and manual pages show.
+pub fn visible_commands(tree: &clap::Command) -> impl Iterator<Item = &clap::Command> {
+    tree.get_subcommands()
+        .filter(|command| !command.is_hide_set())
+}
+
+/// Command tree after `build`, which fills in derived names.
+#[must_use]
+pub fn built() -> clap::Command {
+    let mut tree = tree();
+    tree.build();
+    tree
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_visible_command_stands_in_one_group() {
+        let tree = tree();
+        let mut visible: Vec<&str> = visible_commands(&tree)
+            .map(clap::Command::get_name)
+            .collect();
+        let mut grouped: Vec<&str> = GROUPS
+            .iter()
+            .flat_map(|(_, names)| names.iter().copied())
+            .collect();
+        visible.sort_unstable();
+        grouped.sort_unstable();
+        assert_eq!(visible, grouped);
     }
 
-    /// Command name used as the prefix of error messages.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Command::List(_) => "gua list",
-            Command::Available(_) => AvailableArgs::NAME,
-            Command::Explain(_) => "gua explain",
-            Command::Top(_) => "gua top",
-            Command::Doctor(_) => "gua doctor",
-            Command::Daemon(args) if args.foreground => daemon::FOREGROUND,
-            Command::Daemon(_) => daemon::BACKGROUND,
-            Command::Start(_) => "gua start",
-            Command::Status(_) => "gua status",
-            Command::Stop(_) => "gua stop",
-            Command::Config { command } => match command {
-                ConfigCommand::Show { .. } => "gua config show",
-                ConfigCommand::Check { .. } => "gua config check",
-                ConfigCommand::Default => "gua config default",
-                ConfigCommand::Path => "gua config path",
-            },
-            Command::Service { .. } => "gua service",
-            Command::Claim { command } => match command {
-                ClaimCommand::List { .. } => "gua claim list",
-                ClaimCommand::Release { .. } => "gua claim release",
-            },
-            Command::Run(_) => "gua run",
-            Command::Runs { command } => match command {
-                RunsCommand::List { .. } => "gua runs list",
-                RunsCommand::Show { .. } => "gua runs show",
-                RunsCommand::Compare { .. } => "gua runs compare",
-            },
-            Command::Phase(_) => "gua phase",
-            Command::Summarize(_) => "gua summarize",
-            Command::Report(_) => "gua report",
-            Command::Plot(_) => "gua plot",
-            Command::Statement(_) => "gua statement",
-            Command::Export(_) => "gua export",
-            Command::Import(_) => "gua import",
-            Command::Quota { command } => match command {
-                QuotaCommand::Set(_) => "gua quota set",
-                QuotaCommand::Remove(_) => "gua quota remove",
-                QuotaCommand::Show(_) => "gua quota show",
-                QuotaCommand::Check { .. } => "gua quota check",
-            },
-            Command::Csv { command } => match command {
-                CsvCommand::Sample(_) => "gua csv sample",
-                CsvCommand::Install(_) => "gua csv install",
-                CsvCommand::Uninstall(_) => "gua csv uninstall",
-            },
-            Command::Enroll(_) => "gua enroll",
-            Command::Unenroll(_) => "gua unenroll",
-            Command::SyncOnce(_) => "gua sync-once",
-            Command::SyncArchive(_) => "gua sync-archive",
-            Command::Db { command } => match command {
-                DbCommand::Check { .. } => "gua db check",
-                DbCommand::Stats { .. } => "gua db stats",
-                DbCommand::Vacuum { .. } => "gua db vacuum",
-                DbCommand::Backup { .. } => "gua db backup",
-                DbCommand::Forget { .. } => "gua db forget",
-                DbCommand::SetAside { .. } => "gua db set-aside",
-            },
-            Command::Demo(_) => "gua demo",
-            Command::Bench(_) => "gua bench",
-            Command::Completions(_) => "gua completions",
-            Command::Version => "gua version",
-            Command::Help(_) => "gua help",
-            Command::Man(_) => "gua man",
+    #[test]
+    fn the_declarations_contradict_nothing() {
+        tree().debug_assert();
+    }
+
+    #[test]
+    fn every_command_teaches_with_an_example() {
+        fn check(command: &clap::Command) {
+            for below in visible_commands(command) {
+                let text = below
+                    .get_after_help()
+                    .map(ToString::to_string)
+                    .unwrap_or_default();
+                assert!(
+                    text.contains("Example"),
+                    "`{}` has no example",
+                    below.get_name()
+                );
+                check(below);
+            }
         }
+        check(&tree());
     }
 }

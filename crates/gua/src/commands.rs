@@ -1,12 +1,34 @@
 //! One module per command, named after the command.
 
+pub mod available;
 pub mod bench;
+pub mod claim;
+pub mod completions;
 pub mod config;
 pub mod csv;
+pub mod daemon;
+pub mod db;
 pub mod demo;
 pub mod doctor;
+pub mod enroll;
+pub mod explain;
+pub mod export;
+pub mod help;
+pub mod import;
 pub mod list;
+pub mod man;
 pub mod phase;
+pub mod plot;
+pub mod quota;
+pub mod report;
+pub mod run;
+pub mod runs;
 pub mod service;
+pub mod statement;
+pub mod status;
+pub mod stop;
 pub mod summarize;
+pub mod sync_archive;
+pub mod sync_once;
 pub mod top;
+pub mod unenroll;

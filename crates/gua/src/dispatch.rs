@@ -5,24 +5,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use clap::FromArgMatches as _;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use gua_collector::daemon::background;
 use gua_probe::process::ignored;
 use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
+use gua_settings::FlagValue;
 use gua_wire::Token;
 
-use crate::cli::{Cli, Command, DaemonArgs, StartArgs};
-use crate::commands::{bench, csv, demo, doctor, list, phase, service, summarize, top};
-use crate::config::{self, FlagValue, Inputs, Loaded};
-use crate::failure::{self, Exit, Failure};
+use crate::cli::{self, Cli, Command, DaemonArgs, StartArgs};
+use crate::commands::*;
+use crate::context::{Context, VERSION};
+use crate::failure::{self, Exit};
 use crate::names::{self, Name};
-use crate::{
-    available, claim, cloud, commands, daemon, db, explain, export, import, job, manual, output,
-    plot, quota, report, runs, statement,
-};
-
-/// Version number that `gua version` prints.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+use crate::output;
 
 /// Runs the program with the arguments of the process, including the program name.
 #[must_use]
@@ -35,8 +30,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     {
         return serve_stdio();
     }
-    if let Some(rest) = daemon::background::own_arguments(arguments) {
-        return daemon::background::serve(rest);
+    if let Some(rest) = background::own_arguments(arguments) {
+        return daemon::serve(rest);
     }
     let own_name = arguments
         .first()
@@ -49,116 +44,76 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 
 fn gua(arguments: &[OsString]) -> ExitCode {
     wanted_color(arguments).write_global();
-    let parsed = manual::tree()
-        .try_get_matches_from(arguments)
-        .and_then(|matches| Cli::from_arg_matches(&matches));
-    let cli = match parsed {
-        Ok(cli) => cli,
+    let parsed = match cli::parse::<Cli>(cli::tree(), arguments.iter().cloned()) {
+        Ok(parsed) => parsed,
         Err(error) => return answer(error, arguments),
     };
     // Certain only after parsing, because the flag may be abbreviated.
-    match cli.color {
+    match parsed.args.color {
         clap::ColorChoice::Always => ColorChoice::Always.write_global(),
         clap::ColorChoice::Never => ColorChoice::Never.write_global(),
         clap::ColorChoice::Auto => {}
     }
-    run(&cli.command).unwrap_or_else(|error| failure::report(cli.command.name(), &error))
+    run(&parsed.args.command, &parsed.flags).unwrap_or_else(|error| {
+        let is_foreground =
+            matches!(&parsed.args.command, Command::Daemon(args) if args.foreground);
+        let name = match is_foreground {
+            true => format!("{} --foreground", parsed.name),
+            false => parsed.name,
+        };
+        failure::report(&name, &error)
+    })
 }
 
-fn run(command: &Command) -> anyhow::Result<ExitCode> {
+fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
+    let load = || Context::load(flags);
     match command {
         Command::Version => output::data(&format!("{VERSION}\n"))?,
-        Command::Help(args) => match manual::help(&args.command) {
+        Command::Help(args) => match help::help(&args.command) {
             Ok(text) => output::data(&text)?,
             Err(error) => return Ok(answer(error, &[])),
         },
-        Command::Completions(args) => output::raw(&manual::completions(args.shell))?,
-        Command::Man(args) => manual::page::run(args)?,
-        Command::Service { command } => return service::run(command),
-        Command::Config { command } => return commands::config::run(command),
-        Command::List(args) => return list::run(args, &load(&command.settings())?),
-        Command::Available(args) => return available::run(args, &load(&command.settings())?),
-        Command::Explain(args) => return explain::run(args, &load(&command.settings())?),
-        Command::Top(args) => return top::run(args, &load(&command.settings())?),
-        Command::Doctor(args) => {
-            // An invalid configuration is one of its findings.
-            let loaded = Loaded::from(&Inputs::of_this_process(), &command.settings());
-            return doctor::run(args, &loaded);
-        }
-        Command::Daemon(args) if args.foreground => {
-            return daemon::foreground(&args.collect);
-        }
-        Command::Daemon(DaemonArgs { collect, files, .. })
-        | Command::Start(StartArgs { collect, files }) => {
-            return daemon::background::start(collect, files);
-        }
-        Command::Status(_) => {
-            return daemon::status::run(&load_what_is_sound(&command.settings())?);
-        }
-        Command::Stop(_) => return daemon::stop::run(&load_what_is_sound(&command.settings())?),
-        Command::Claim { command: what } => return claim::run(what, &load(&command.settings())?),
-        Command::Run(args) => return job::run(args, &load(&command.settings())?),
-        Command::Runs { command: what } => return runs::run(what, &load(&command.settings())?),
-        Command::Phase(args) => return phase::run(args),
+        Command::Completions(args) => output::raw(&completions::script(args.shell))?,
+        Command::Man(args) => man::run(args)?,
         Command::Summarize(args) => return summarize::run(args),
-        Command::Report(args) => return report::run(args, &load(&command.settings())?),
-        Command::Plot(args) => return plot::run(args, &load(&command.settings())?),
-        Command::Demo(args) => return demo::run(args, &load(&command.settings())?),
-        Command::Bench(args) => return bench::run(args, &load(&command.settings())?),
-        Command::Statement(args) => return statement::run(args, &load(&command.settings())?),
-        Command::Export(args) => return export::run(args, &load(&command.settings())?),
-        Command::Import(args) => return import::run(args, &load(&command.settings())?),
-        Command::Quota { command: what } => return quota::run(what, &load(&command.settings())?),
-        Command::Csv { command: what } => return csv::run(what, &load(&command.settings())?),
-        Command::Enroll(args) => return cloud::enroll::run(args, &load(&command.settings())?),
-        Command::Unenroll(_) => {
-            return cloud::unenroll::run(&load_what_is_sound(&command.settings())?);
+        // Mistakes in the configuration are handled by the command, or do not concern it.
+        Command::Service { command } => service::run(command, &Context::load_unchecked(flags))?,
+        Command::Config { command } => {
+            return config::run(command, &Context::load_unchecked(flags));
         }
-        Command::SyncOnce(args) => {
-            return cloud::sync_once::run(args, &load(&command.settings())?);
+        Command::Doctor(args) => return doctor::run(args, &Context::load_unchecked(flags)),
+        Command::Phase(args) => return phase::run(args, &Context::load_unchecked(flags)),
+        Command::Status(_) => return status::run(&Context::load_with_valid_flags(flags)?),
+        Command::Stop(_) => return stop::run(&Context::load_with_valid_flags(flags)?),
+        Command::Unenroll(_) => return unenroll::run(&Context::load_with_valid_flags(flags)?),
+        Command::List(args) => return list::run(args, &load()?),
+        Command::Available(args) => return available::run(args, &load()?),
+        Command::Explain(args) => return explain::run(args, &load()?),
+        Command::Top(args) => return top::run(args, &load()?),
+        Command::Daemon(args) if args.foreground => {
+            return daemon::foreground(&args.collect, load()?);
         }
-        Command::SyncArchive(_) => {
-            return cloud::sync_archive::run(&load(&command.settings())?);
+        Command::Daemon(DaemonArgs { collect, .. }) | Command::Start(StartArgs { collect, .. }) => {
+            return daemon::start(collect, &load()?);
         }
-        Command::Db { command: what } => return db::run(what, &load(&command.settings())?),
+        Command::Claim { command } => return claim::run(command, &load()?),
+        Command::Run(args) => return run::run(args, &load()?),
+        Command::Runs { command } => return runs::run(command, &load()?),
+        Command::Report(args) => return report::run(args, &load()?),
+        Command::Plot(args) => return plot::run(args, &load()?),
+        Command::Demo(args) => return demo::run(args, &load()?),
+        Command::Bench(args) => return bench::run(args, &load()?),
+        Command::Statement(args) => return statement::run(args, &load()?),
+        Command::Export(args) => return export::run(args, &load()?),
+        Command::Import(args) => return import::run(args, &load()?),
+        Command::Quota { command } => return quota::run(command, &load()?),
+        Command::Csv { command } => return csv::run(command, &load()?),
+        Command::Enroll(args) => return enroll::run(args, &load()?),
+        Command::SyncOnce(args) => return sync_once::run(args, &load()?),
+        Command::SyncArchive(_) => return sync_archive::run(&load()?),
+        Command::Db { command } => return db::run(command, &load()?),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Loads the settings of this process with these flags. A problem with the settings is a usage error.
-pub fn load(flags: &[FlagValue]) -> Result<Loaded, Failure> {
-    let loaded = Loaded::from(&Inputs::of_this_process(), flags);
-    settled(&loaded)?;
-    Ok(loaded)
-}
-
-/// Loads the settings for commands that must also work with an invalid configuration: only an invalid flag is an error.
-fn load_what_is_sound(flags: &[FlagValue]) -> Result<Loaded, Failure> {
-    let loaded = Loaded::from(&Inputs::of_this_process(), flags);
-    sound_flags(&loaded)?;
-    Ok(loaded)
-}
-
-/// Reports an invalid flag. The message does not refer to `gua config check`, which does not see flags.
-fn sound_flags(loaded: &Loaded) -> Result<(), Failure> {
-    let is_flag = |problem: &&config::Problem| matches!(problem.place, config::Place::Flag(_));
-    match loaded.problems.iter().find(is_flag) {
-        Some(problem) => Err(Failure::usage(problem.to_string())),
-        None => Ok(()),
-    }
-}
-
-/// Returns the settings, or the first problem with them as a usage error.
-pub fn settled(loaded: &Loaded) -> Result<&config::Settings, Failure> {
-    sound_flags(loaded)?;
-    match loaded.problems.as_slice() {
-        [] => Ok(&loaded.settings),
-        [only] => Err(Failure::usage(only.to_string()).hint("`gua config check` explains")),
-        [first, rest @ ..] => {
-            let more = format!("`gua config check` lists this and {} more", rest.len());
-            Err(Failure::usage(first.to_string()).hint(more))
-        }
-    }
 }
 
 /// Prints the message of clap: help and version to stdout, all others to stderr as usage errors.
@@ -174,9 +129,9 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
             // clap omits the usage for invalid values.
             if !text.contains("Usage:") {
                 let more = text.find("For more information").unwrap_or(text.len());
-                text.insert_str(more, &format!("{}\n\n", manual::usage(arguments)));
+                text.insert_str(more, &format!("{}\n\n", help::usage(arguments)));
             }
-            output::talk(&text);
+            output::eprint(&text);
             return Exit::Usage.into();
         }
     };

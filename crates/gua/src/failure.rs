@@ -1,62 +1,20 @@
-//! Failures of commands: the error message, an optional hint and the exit code.
+//! Errors of commands: the message, an optional hint and the exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use gua_collector::board::endpoint::ConnectError;
-use gua_collector::chain::chain;
+use gua_collector::daemon::DaemonError;
+use gua_collector::location::{self, OpenFailure};
 use gua_compat::LegacyError;
+use gua_model::chain::chain;
 use gua_probe::fault::DriverFault;
 use gua_query::{QueryError, RecordsError};
 use gua_store::{FileKind, OpenError, ReadError, WriteError};
-use thiserror::Error;
 
-use crate::{output, which};
+use crate::output;
 
-/// The exit codes that scripts may rely on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exit {
-    /// The command failed, or a check found a problem.
-    Failed = 1,
-    /// Usage error.
-    Usage = 2,
-    /// No GPU is available. An empty listing does not count: it is a success.
-    Nothing = 3,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        ExitCode::from(exit as u8)
-    }
-}
-
-/// Error with an exit code and an optional hint. All other errors exit with 1.
-#[derive(Debug, Error)]
-#[error("{message}")]
-pub struct Failure {
-    pub exit: Exit,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-impl Failure {
-    #[must_use]
-    pub fn usage(message: impl Into<String>) -> Self {
-        Self {
-            exit: Exit::Usage,
-            message: message.into(),
-            hint: None,
-        }
-    }
-
-    #[must_use]
-    pub fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
-    }
-}
+pub use gua_model::failure::{Exit, Failure};
 
 /// Prints the error of `command` (such as `gua doctor`) to stderr and returns the exit code.
 pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
@@ -67,7 +25,7 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
     if let Some(hint) = hint(error) {
         text.push_str(&format!("hint: {hint}\n"));
     }
-    output::talk(&text);
+    output::eprint(&text);
     error
         .downcast_ref::<Failure>()
         .map_or(Exit::Failed, |failure| failure.exit)
@@ -77,45 +35,23 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
 /// Converts the error of a query: a user's mistake is a usage error, an error of the store is shown unchanged.
 #[must_use]
 pub fn of_query(error: QueryError) -> anyhow::Error {
+    if let Some(failure) = location::usage_error(&error) {
+        return failure.into();
+    }
     match error {
-        QueryError::NoSuchPerson { .. } => Failure::usage(format!("--user: {error}")).into(),
-        QueryError::NoSuchGpu { .. }
-        | QueryError::AmbiguousGpu { .. }
-        | QueryError::AmbiguousRun { .. }
-        | QueryError::NoRuns => Failure::usage(error.to_string()).into(),
-        QueryError::NoSuchRun { .. } => Failure::usage(error.to_string())
-            .hint("`gua runs list` lists them")
-            .into(),
-        QueryError::Open(source) => of_open(source),
-        QueryError::Records(RecordsError::Read(source)) => of_store(source),
+        QueryError::Open(source) | QueryError::Records(RecordsError::Read(source)) => {
+            of_store(source)
+        }
         other => other.into(),
     }
 }
 
-fn of_open(error: BoxedError) -> anyhow::Error {
-    match error.downcast::<OpenError>() {
-        Ok(error) => match *error {
-            OpenError::Missing { path } => which::no_history(&path).into(),
-            OpenError::NotOurs {
-                path,
-                kind:
-                    kind @ (FileKind::Empty
-                    | FileKind::OtherSqlite
-                    | FileKind::NotSqlite
-                    | FileKind::Directory),
-            } => Failure::usage(format!("{} is {kind}, and no history", path.display()))
-                .hint("--db PATH names another")
-                .into(),
-            other => other.into(),
-        },
-        Err(error) => of_store(error),
-    }
-}
-
-type BoxedError = Box<dyn std::error::Error + Send + Sync>;
-
 /// Converts an error of the store back to its own type, so that its hint is found.
-fn of_store(error: BoxedError) -> anyhow::Error {
+fn of_store(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
+    let error = match error.downcast::<OpenError>() {
+        Ok(error) => return (*error).into(),
+        Err(error) => error,
+    };
     let error = match error.downcast::<ReadError>() {
         Ok(error) => return (*error).into(),
         Err(error) => error,
@@ -123,6 +59,30 @@ fn of_store(error: BoxedError) -> anyhow::Error {
     match error.downcast::<LegacyError>() {
         Ok(error) => (*error).into(),
         Err(error) => anyhow::Error::from_boxed(error),
+    }
+}
+
+/// Converts the error of a history that cannot be opened.
+#[must_use]
+pub fn of_open(error: OpenFailure) -> anyhow::Error {
+    match error {
+        OpenFailure::Usage(failure) => failure.into(),
+        OpenFailure::Open(error) => error.into(),
+    }
+}
+
+/// Converts the error of a collector to the error behind it, so that its hint is found.
+#[must_use]
+pub fn of_daemon(error: DaemonError) -> anyhow::Error {
+    match error {
+        DaemonError::Failure(error) => error.into(),
+        DaemonError::Driver(error) => error.into(),
+        DaemonError::Reported(error) => error.into(),
+        DaemonError::Open(error) => error.into(),
+        DaemonError::Read(error) => error.into(),
+        DaemonError::Legacy(error) => error.into(),
+        DaemonError::PidFile(error) => error.into(),
+        error @ DaemonError::Write { .. } => error.into(),
     }
 }
 
@@ -157,12 +117,15 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 /// Hint for a damaged history.
 #[must_use]
 pub fn set_aside_hint(db: Option<&Path>) -> String {
-    let flag = db.map_or_else(String::new, |db| {
-        let path = db.to_string_lossy();
-        let path = shlex::try_quote(&path).unwrap_or_default();
-        format!(" --db {path}")
-    });
+    let flag = db.map_or_else(String::new, |db| format!(" --db {}", quoted(db)));
     format!(
         "if the file is a damaged history, `gua db set-aside{flag}` renames it and a collector can begin a new one"
     )
+}
+
+/// A path as a word of a shell command.
+#[must_use]
+pub fn quoted(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    shlex::try_quote(&path).unwrap_or_default().into_owned()
 }

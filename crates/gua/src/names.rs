@@ -1,14 +1,20 @@
 //! Names of the replaced tools under which this program can be called. Commands that are not implemented are reported.
 
+mod nvgpu;
+
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use crate::commands::demo;
-use crate::dispatch::VERSION;
+use clap::error::ErrorKind;
+use clap::{Args, FromArgMatches};
+use gua_settings::FlagValue;
+
+use crate::cli::{self, CollectArgs, DemoArgs, ReportArgs};
+use crate::commands::{daemon, demo, report};
+use crate::context::{Context, VERSION};
 use crate::failure::{self, Exit};
-use crate::{daemon, report};
-use crate::{nvgpu, output};
+use crate::output;
 
 /// Tool name under which the program was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,35 +58,98 @@ Commands:
 pub fn run(name: Name, arguments: &[OsString]) -> ExitCode {
     match name {
         Name::GpuUsageAudit => audit(arguments),
-        Name::Nvl => nvgpu::nvl(arguments),
+        Name::Nvl => printed("nvl", nvgpu::nvl(arguments)),
         Name::Nvgpu | Name::Gua => nvgpu::nvgpu(arguments),
     }
 }
 
 fn audit(arguments: &[OsString]) -> ExitCode {
-    let command = arguments
-        .first()
-        .map(|argument| argument.to_string_lossy().into_owned());
-    let told = match command.as_deref() {
-        Some("version" | "--version") => output::data(&format!("{VERSION}\n")),
-        Some("help" | "-h" | "--help") => output::data(AUDIT_USAGE),
-        Some("daemon") => return daemon::audit(arguments.get(1..).unwrap_or_default()),
-        Some("report") => return report::audit(arguments.get(1..).unwrap_or_default()),
-        Some("demo") => return demo::audit(arguments.get(1..).unwrap_or_default()),
-        Some(unknown) => {
-            output::talk(&format!(
-                "{AUDIT_USAGE}\ngpu-usage-audit: unknown command `{}`\n",
-                unknown.escape_debug()
-            ));
-            return Exit::Usage.into();
-        }
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.to_string_lossy(), rest),
         None => {
-            output::talk(AUDIT_USAGE);
+            output::eprint(AUDIT_USAGE);
             return Exit::Usage.into();
         }
     };
-    match told {
+    match &*command {
+        "version" | "--version" => {
+            printed("gpu-usage-audit", output::data(&format!("{VERSION}\n")))
+        }
+        "help" | "-h" | "--help" => printed("gpu-usage-audit", output::data(AUDIT_USAGE)),
+        "daemon" => run_as(
+            audit_command::<CollectArgs>(
+                "gpu-usage-audit daemon",
+                "Collect in the foreground: ticks on stdout, talk on stderr.",
+            ),
+            rest,
+            |args, flags| daemon::foreground(&args, Context::load(flags)?),
+        ),
+        "report" => run_as(
+            audit_command::<ReportArgs>(
+                "gpu-usage-audit report",
+                "`report` under the name of the tool that it replaces",
+            ),
+            rest,
+            |args, flags| report::run(&args, &Context::load(flags)?),
+        ),
+        "demo" => run_as(
+            audit_command::<DemoArgs>(
+                "gpu-usage-audit demo",
+                "`demo` under the name of the tool that it replaces",
+            ),
+            rest,
+            |args, flags| demo::run(&args, &Context::load(flags)?),
+        ),
+        unknown => {
+            output::eprint(&format!(
+                "{AUDIT_USAGE}\ngpu-usage-audit: unknown command `{}`\n",
+                unknown.escape_debug()
+            ));
+            Exit::Usage.into()
+        }
+    }
+}
+
+fn printed(command: &str, printed: anyhow::Result<()>) -> ExitCode {
+    match printed {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report("gpu-usage-audit", &error),
+        Err(error) => failure::report(command, &error),
+    }
+}
+
+/// A command of gpu-usage-audit with the arguments of gua's command.
+fn audit_command<T: Args>(name: &'static str, about: &'static str) -> clap::Command {
+    let command = clap::Command::new(name).infer_long_args(true);
+    T::augment_args(command)
+        .about(about)
+        .long_about(None)
+        .max_term_width(100)
+        .disable_version_flag(true)
+}
+
+/// Parses arguments that are not part of gua's own command tree, and runs the command. Help and version are printed to
+/// stdout, other messages of clap to stderr as usage errors.
+fn run_as<T: FromArgMatches>(
+    tree: clap::Command,
+    arguments: &[OsString],
+    command: impl FnOnce(T, &[FlagValue]) -> anyhow::Result<ExitCode>,
+) -> ExitCode {
+    let name = tree.get_name().to_owned();
+    let words = std::iter::once(OsString::from(&name)).chain(arguments.iter().cloned());
+    let error = match cli::parse::<T>(tree, words) {
+        Ok(parsed) => {
+            let done = command(parsed.args, &parsed.flags);
+            return done.unwrap_or_else(|error| failure::report(&name, &error));
+        }
+        Err(error) => error,
+    };
+    let text = error.render().ansi().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp => printed(&name, output::data(&text)),
+        ErrorKind::DisplayVersion => printed(&name, output::data(&format!("{VERSION}\n"))),
+        _ => {
+            output::eprint(&text);
+            Exit::Usage.into()
+        }
     }
 }

@@ -27,10 +27,26 @@ pub fn raw(bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Writes a message to stderr. Anything that looks like a token is redacted, because messages may quote the command
 /// line. Write errors are ignored: there is no other place to report them.
-pub fn talk(text: &str) {
+pub fn eprint(text: &str) {
     let text = Token::hide_all_in(text);
     let mut out = anstream::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Width of a terminal that does not report its own.
+const USUAL_WIDTH: usize = 80;
+
+/// Number of columns of the terminal; `None` if stdout is not a terminal.
+#[must_use]
+pub fn width() -> Option<usize> {
+    is_terminal().then(|| columns().unwrap_or(USUAL_WIDTH))
+}
+
+/// Number of columns that the terminal on stdout reports.
+#[must_use]
+pub fn columns() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    Some(size.ws_col.into()).filter(|columns| *columns > 0)
 }
 
 /// Whether stdout is a terminal.

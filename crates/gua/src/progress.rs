@@ -38,7 +38,7 @@ impl Bar {
         }
         self.drawn = Some(now);
         let text = line(self.what, progress, now.saturating_sub(self.began));
-        output::talk(&format!("\r\x1b[K{text}"));
+        output::eprint(&format!("\r\x1b[K{text}"));
     }
 
     /// Shows the completed share, from 0 to 1, if nothing else is known about the progress.
@@ -46,7 +46,7 @@ impl Bar {
         let now = clock::monotonic();
         if self.is_due(now) {
             self.drawn = Some(now);
-            output::talk(&format!("\r\x1b[K{}: {:.0} %", self.what, share * 100.0));
+            output::eprint(&format!("\r\x1b[K{}: {:.0} %", self.what, share * 100.0));
         }
     }
 
@@ -60,7 +60,7 @@ impl Bar {
     /// Erases the line before other output.
     pub(crate) fn clear(&mut self) {
         if self.drawn.take().is_some() {
-            output::talk("\r\x1b[K");
+            output::eprint("\r\x1b[K");
         }
     }
 }

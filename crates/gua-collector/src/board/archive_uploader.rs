@@ -12,10 +12,10 @@ use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_d
 use super::backoff::RetryDelay;
 use super::enrolment::Enrolment;
 use super::link_state::{LinkFiles, Peer};
-use crate::chain::chain;
 use crate::clocks::Clocks;
 use crate::failure_log::FailureLog;
 use gua_compat::gpu_usage_audit::OldForm;
+use gua_model::chain::chain;
 use gua_store::History;
 use gua_wire::users::UserPolicy;
 use tracing::{info, warn};

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gua_model::chain::chain;
 use gua_model::id::{Pid, ProcessKey};
 use gua_model::text::sanitize;
 use gua_probe::process::lineage::{Life, Lineage};
@@ -14,7 +15,6 @@ use serde::{Deserialize, Serialize};
 use super::archive::ArchiveState;
 use super::client::CallError;
 use super::{spool, state_file};
-use crate::chain::chain;
 
 /// A board and this host's id there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
+use gua_model::chain::chain;
 use gua_model::text::sanitize;
 use gua_probe::clock;
 use gua_wire::snapshot::LeftOut;
@@ -20,7 +21,6 @@ use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
 use super::link_state::{LinkFiles, LinkState, Peer, StreamState};
 use super::push::{AgentIdentity, EncodedPush, Push};
 use super::spool::{Recipient, Spool};
-use crate::chain::chain;
 use crate::failure_log::FailureLog;
 
 /// Delay after the first failure, and the longest delay.

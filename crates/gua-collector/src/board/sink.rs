@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use gua_model::chain::chain;
 use gua_model::usage_state::UsageTracker;
 use gua_model::{Outage, Tick};
 use gua_probe::reader::ReaderOptions;
@@ -20,7 +21,6 @@ use super::push::{AgentIdentity, Push};
 use super::pusher::{Event, Events, FINAL_WAIT, Link, MAX_EVENTS, Pusher};
 use super::spool::Spool;
 use super::stream::Streamer;
-use crate::chain::chain;
 use crate::sink::{Sink, SinkError};
 
 /// Maximum time the daemon waits for the disk at its end, after the wait for a push in flight.

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::Duration;
 
+use gua_model::chain::chain;
 use gua_probe::clock;
 use gua_probe::reader::{Reader, ReaderOptions};
 use gua_wire::refusal::sentence;
@@ -24,7 +25,6 @@ use tungstenite::{HandshakeError, Message, WebSocket};
 use super::backoff::RetryDelay;
 use super::connection::{Connection, is_timeout};
 use super::enrolment::{Enrolled, Enrolment};
-use crate::chain::chain;
 use crate::failure_log::FailureLog;
 
 /// Time between two frames.

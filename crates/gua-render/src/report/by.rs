@@ -20,6 +20,30 @@ pub enum By {
 }
 
 impl By {
+    pub const ALL: [Self; 7] = [
+        By::User,
+        By::Gpu,
+        By::Day,
+        By::Hour,
+        By::Week,
+        By::Month,
+        By::State,
+    ];
+
+    /// The value of `--by`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            By::User => "user",
+            By::Gpu => "gpu",
+            By::Day => "day",
+            By::Hour => "hour",
+            By::Week => "week",
+            By::Month => "month",
+            By::State => "state",
+        }
+    }
+
     /// The calendar unit into which the window is divided for this table.
     #[must_use]
     pub fn unit(self) -> Option<CalendarUnit> {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::FormatArgs;
-use crate::config::FlagValue;
 
 /// Subcommands of `gua csv`.
 #[derive(Debug, Subcommand)]
@@ -41,11 +40,11 @@ pub enum CsvCommand {
 #[derive(Debug, Args)]
 pub struct CsvSampleArgs {
     /// Directory of the CSV files; it is created if missing [default: ~/gpu_stats].
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(id = "csv.dir", long = "dir", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
 
     /// CSV format: classic (as gpu_stats writes it) or full (every process and GPU, in separate files).
-    #[arg(long, value_name = "FORM")]
+    #[arg(id = "csv.format", long = "csv-format", value_name = "FORM")]
     pub csv_format: Option<OsString>,
 }
 
@@ -55,7 +54,12 @@ pub struct CsvInstallArgs {
     pub sample: CsvSampleArgs,
 
     /// Interval between samples.
-    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    #[arg(
+        id = "csv.every",
+        long = "every",
+        value_name = "DURATION",
+        default_value = "5m"
+    )]
     pub every: OsString,
 
     /// Install into an image below this directory instead of the running system.
@@ -76,30 +80,6 @@ pub struct CsvUninstallArgs {
     /// Uninstall from the image below this directory instead of the running system.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub root: Option<PathBuf>,
-}
-
-impl CsvSampleArgs {
-    fn settings(&self) -> Vec<FlagValue> {
-        let dir = FlagValue::of("--dir", "csv", "dir", self.dir.as_ref());
-        let form = self.csv_format.as_ref();
-        let form = FlagValue::of("--csv-format", "csv", "format", form);
-        dir.into_iter().chain(form).collect()
-    }
-}
-
-impl CsvCommand {
-    /// Flags that override settings.
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        match self {
-            CsvCommand::Sample(args) => args.settings(),
-            CsvCommand::Install(args) => {
-                let every = FlagValue::of("--every", "csv", "every", Some(&args.every));
-                args.sample.settings().into_iter().chain(every).collect()
-            }
-            CsvCommand::Uninstall(_) => Vec::new(),
-        }
-    }
 }
 
 /// Subcommands of `gua quota`.
@@ -220,7 +200,7 @@ pub struct QuotaSetArgs {
     pub system: bool,
 
     /// History file in which to look up user names [default: as for gua report].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
@@ -262,7 +242,7 @@ pub struct QuotaShowArgs {
     pub formula: QuotaFormula,
 
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     /// Time zone in which days start, such as UTC or Asia/Seoul [default: local time zone].
@@ -279,18 +259,6 @@ pub enum QuotaFormula {
     #[default]
     Amounts,
     Percent,
-}
-
-impl QuotaCommand {
-    /// Value of `--db`.
-    #[must_use]
-    pub fn db(&self) -> &Option<PathBuf> {
-        match self {
-            QuotaCommand::Set(args) => &args.db,
-            QuotaCommand::Remove(_) => &None,
-            QuotaCommand::Show(show) | QuotaCommand::Check { show, .. } => &show.db,
-        }
-    }
 }
 
 /// Write a monthly statement with one printable page per user.
@@ -321,7 +289,7 @@ pub struct StatementArgs {
     pub json: bool,
 
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     /// Time zone in which the month starts, such as UTC or Asia/Seoul [default: local time zone].

@@ -3,10 +3,9 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
 
 use super::{EnrolmentArgs, WayArgs};
-use crate::config::FlagValue;
 
 /// Check what gua can read on this host and report problems.
 ///
@@ -26,7 +25,7 @@ pub struct DoctorArgs {
     pub json: bool,
 
     /// History file to check [default: ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     /// Print one sample of every GPU as JSON, for a bug report.
@@ -89,7 +88,7 @@ pub struct ServiceInstallArgs {
     pub scope: ServiceScopeArgs,
 
     /// Interval between ticks [default: as configured].
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
     pub interval: Option<std::time::Duration>,
 
     /// Who may read the host's history: everyone, group:NAME or root [default: as installed before; else everyone, or
@@ -108,7 +107,7 @@ pub struct ServiceInstallArgs {
     pub cloud: bool,
 
     /// Interval between pushes of the timer [default: 5m].
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "sync_once")]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, requires = "sync_once")]
     pub every: Option<std::time::Duration>,
 
     /// Also upload closed days to the board's archive, once a day.
@@ -185,27 +184,27 @@ pub struct StopArgs {
 #[derive(Debug, Args)]
 pub struct CollectArgs {
     /// History file to write [default: ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     /// Interval between ticks [default: 30s].
-    #[arg(long, value_name = "DURATION")]
+    #[arg(id = "collect.interval", long = "interval", value_name = "DURATION")]
     pub interval: Option<OsString>,
 
     /// Retention of single ticks [default: 90d].
-    #[arg(long, value_name = "DURATION")]
+    #[arg(id = "collect.keep_raw", long = "keep-raw", value_name = "DURATION")]
     pub keep_raw: Option<OsString>,
 
     /// Also write daily CSV files like those of gpu_stats to this directory.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(id = "csv.dir", long = "csv-dir", value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub csv_dir: Option<PathBuf>,
 
     /// Interval between CSV samples [default: 5m].
-    #[arg(long, value_name = "DURATION")]
+    #[arg(id = "csv.every", long = "csv-every", value_name = "DURATION")]
     pub csv_every: Option<OsString>,
 
     /// CSV format: classic (as gpu_stats writes it) or full (every process and GPU) [default: classic].
-    #[arg(long, value_name = "FORM")]
+    #[arg(id = "csv.format", long = "csv-format", value_name = "FORM")]
     pub csv_format: Option<OsString>,
 
     /// Continue an existing history at --db.
@@ -231,70 +230,10 @@ pub struct CollectArgs {
 #[derive(Debug, Args)]
 pub struct FileArgs {
     /// PID file [default: ~/.gua/gua.pid].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "collect.pid_file", long = "pid-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub pid_file: Option<PathBuf>,
 
     /// Log file [default: ~/.gua/gua.log].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "collect.log_file", long = "log-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub log_file: Option<PathBuf>,
-}
-
-/// `daemon` under the name of the tool that it replaces: always in the foreground.
-#[derive(Debug, Parser)]
-#[command(
-    name = "gpu-usage-audit daemon",
-    about = "Collect in the foreground: ticks on stdout, talk on stderr.",
-    infer_long_args = true,
-    max_term_width = 100,
-    disable_version_flag = true
-)]
-pub struct AuditDaemonArgs {
-    #[command(flatten)]
-    pub collect: CollectArgs,
-}
-
-/// Arguments of the background collector process that `gua daemon` starts.
-#[derive(Debug, Parser)]
-#[command(name = "gua daemon", disable_version_flag = true)]
-pub struct BackgroundArgs {
-    #[command(flatten)]
-    pub collect: CollectArgs,
-
-    #[command(flatten)]
-    pub files: FileArgs,
-}
-
-impl CollectArgs {
-    /// Flags that override settings.
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let db = FlagValue::of("--db", "history", "db", self.db.as_ref());
-        let interval = self.interval.as_ref();
-        let interval = FlagValue::of("--interval", "collect", "interval", interval);
-        let keep_raw = self.keep_raw.as_ref();
-        let keep_raw = FlagValue::of("--keep-raw", "collect", "keep_raw", keep_raw);
-        let csv_dir = FlagValue::of("--csv-dir", "csv", "dir", self.csv_dir.as_ref());
-        let every = self.csv_every.as_ref();
-        let csv_every = FlagValue::of("--csv-every", "csv", "every", every);
-        let form = self.csv_format.as_ref();
-        let csv_format = FlagValue::of("--csv-format", "csv", "format", form);
-        let own = [db, interval, keep_raw, csv_dir, csv_every, csv_format];
-        let link = [self.enrolment.settings(), self.way.settings()].concat();
-        own.into_iter().flatten().chain(link).collect()
-    }
-}
-
-impl FileArgs {
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let pid_file = self.pid_file.as_ref();
-        let log_file = self.log_file.as_ref();
-        [
-            FlagValue::of("--pid-file", "collect", "pid_file", pid_file),
-            FlagValue::of("--log-file", "collect", "log_file", log_file),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
 }

@@ -38,7 +38,7 @@ pub struct RunArgs {
     pub claim: Option<u32>,
 
     /// Wait for free GPUs, first come, first served, for at most TIMEOUT [default: no limit].
-    #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1, require_equals = true, requires = "claim")]
+    #[arg(long, value_name = "TIMEOUT", value_parser = gua_model::duration::parse, num_args = 0..=1, require_equals = true, requires = "claim")]
     pub wait: Option<Option<Duration>>,
 
     /// Write the files of the run to this directory; it is created if missing.
@@ -46,7 +46,7 @@ pub struct RunArgs {
     pub out: Option<PathBuf>,
 
     /// Sampling interval.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "2s")]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "2s")]
     pub interval: Duration,
 
     /// GPUs to sample: auto, all, or a comma-separated list of indexes and UUIDs.
@@ -142,7 +142,7 @@ pub enum RunsCommand {
     )]
     List {
         /// List only runs that started within this duration before now.
-        #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+        #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
         since: Option<Duration>,
 
         /// List only the runs of this user (name or UID).
@@ -196,18 +196,8 @@ pub enum RunsCommand {
 #[derive(Debug, Args)]
 pub struct RunsHistory {
     /// History file to read [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
-}
-
-impl RunsCommand {
-    #[must_use]
-    pub fn db(&self) -> &Option<PathBuf> {
-        let (RunsCommand::List { history, .. }
-        | RunsCommand::Show { history, .. }
-        | RunsCommand::Compare { history, .. }) = self;
-        &history.db
-    }
 }
 
 /// Subcommands of `gua claim`.

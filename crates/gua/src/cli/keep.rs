@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
 use super::report::TableFormat;
-use crate::config::FlagValue;
 
 /// Measure the cost of a tick, a day of history and a report on this host.
 ///
@@ -99,21 +98,8 @@ pub enum DbCommand {
 #[derive(Debug, Args)]
 pub struct DbArgs {
     /// History file [default: ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
-}
-
-impl DbCommand {
-    pub fn db(&self) -> &Option<PathBuf> {
-        match self {
-            DbCommand::Check { file, .. }
-            | DbCommand::Stats { file, .. }
-            | DbCommand::Vacuum { file }
-            | DbCommand::Backup { file, .. }
-            | DbCommand::Forget { file, .. }
-            | DbCommand::SetAside { file, .. } => &file.db,
-        }
-    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -187,7 +173,7 @@ pub struct ManArgs {
                         gua demo --db demo.db && gua report --db demo.db --since 1m")]
 pub struct DemoArgs {
     /// History file to write; it may exist [default: a new file in a temporary directory].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     /// Number of ticks to record.
@@ -195,7 +181,7 @@ pub struct DemoArgs {
     pub ticks: i32,
 
     /// Interval between ticks.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = gua_model::duration::parse)]
     pub interval: std::time::Duration,
 
     /// Telemetry to play: that of gpu-usage-audit 1.1 or 1.8.
@@ -215,15 +201,6 @@ pub struct DemoArgs {
     pub tz: Option<String>,
 }
 
-impl DemoArgs {
-    /// Flags that override settings.
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let db = FlagValue::of("--db", "history", "db", self.db.as_ref());
-        db.into_iter().collect()
-    }
-}
-
 /// Release of gpu-usage-audit whose demo telemetry is played.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum DemoScript {
@@ -232,17 +209,4 @@ pub enum DemoScript {
     V1_1,
     #[value(name = "1.8")]
     V1_8,
-}
-
-/// `demo` under the name of the tool that it replaces.
-#[derive(Debug, Parser)]
-#[command(
-    name = "gpu-usage-audit demo",
-    infer_long_args = true,
-    max_term_width = 100,
-    disable_version_flag = true
-)]
-pub struct AuditDemoArgs {
-    #[command(flatten)]
-    pub demo: DemoArgs,
 }

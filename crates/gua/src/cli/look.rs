@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint};
 use gua_model::pick::Order;
 use gua_model::{Bytes, Percent};
 
@@ -35,14 +35,14 @@ pub struct ListArgs {
     pub order: Option<Order>,
 
     /// Refresh at this interval until interrupted [default: 2s].
-    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = gua_model::duration::parse)]
     pub watch: Option<Duration>,
 
     #[command(flatten)]
     pub format: FormatArgs,
 
     /// History file for state durations [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
@@ -132,12 +132,12 @@ pub struct AvailableArgs {
     pub account_as_free: Vec<String>,
 
     /// Minimum idle time of a free GPU; checked only if a daemon is running.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "60s")]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "60s")]
     pub free_for: Duration,
 
     /// Lease the GPUs for this duration, so that gua does not offer them to others. Leases one GPU unless -l or --count
     /// is given.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
     pub claim: Option<Duration>,
 
     /// Process to which the lease is bound; the lease ends with it [default: the process that called gua].
@@ -146,7 +146,7 @@ pub struct AvailableArgs {
 
     /// Wait for free GPUs, first come, first served, for at most TIMEOUT [default: no limit]. Leases them for one
     /// minute unless --claim is given.
-    #[arg(long, value_name = "TIMEOUT", value_parser = crate::duration::parse, num_args = 0..=1)]
+    #[arg(long, value_name = "TIMEOUT", value_parser = gua_model::duration::parse, num_args = 0..=1)]
     pub wait: Option<Option<Duration>>,
 
     /// Exit with 3 if the user is over a limit of `gua quota`, even if GPUs are free.
@@ -165,13 +165,19 @@ pub struct AvailableArgs {
     pub quiet: bool,
 
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
-impl AvailableArgs {
-    /// The command as messages name it.
-    pub const NAME: &'static str = "gua available";
+impl Default for AvailableArgs {
+    /// The arguments of `gua available` without flags.
+    fn default() -> Self {
+        let command = Self::augment_args(clap::Command::new("gua"));
+        let matches = command.try_get_matches_from(["gua"]);
+        matches
+            .and_then(|matches| Self::from_arg_matches(&matches))
+            .expect("every argument is optional or has a valid default")
+    }
 }
 
 /// Explain the state of a GPU: the readings and the rule that applies.
@@ -206,7 +212,7 @@ pub struct ExplainArgs {
     pub json: bool,
 
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
@@ -327,7 +333,7 @@ mod tests {
                   gua top --fake            show simulated GPUs")]
 pub struct TopArgs {
     /// Sampling interval.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, default_value = "1s")]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "1s")]
     pub interval: Duration,
 
     /// Print one frame as text and exit. Needs no terminal.
@@ -343,6 +349,6 @@ pub struct TopArgs {
     pub fake: bool,
 
     /// History file for scrolling back [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }

@@ -8,8 +8,6 @@ use std::str::FromStr;
 
 use clap::{Args, ValueHint};
 
-use crate::config::FlagValue;
-
 /// Enrol this host at a board with a one-time token.
 ///
 /// The board shows the token. After enrolment, `gua sync-once` and `gua daemon --cloud` push the GPUs with their load
@@ -27,7 +25,7 @@ use crate::config::FlagValue;
 )]
 pub struct EnrollArgs {
     /// URL of the board; https is required unless the board is on this host [default: setting cloud.url].
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    #[arg(id = "cloud.url", long = "server-url", value_name = "URL", value_hint = ValueHint::Url)]
     pub server_url: Option<OsString>,
 
     /// One-time token, or - to read it from standard input [default: GUA_ENROLLMENT_TOKEN].
@@ -78,7 +76,7 @@ pub struct UnenrollArgs {
                   gua sync-once --db /data/gpus.db     store the sample in another history")]
 pub struct SyncOnceArgs {
     /// History file to write [default: ~/.gua/gua.db; with --fake, a new file].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     #[command(flatten)]
@@ -111,11 +109,15 @@ pub struct SyncOnceArgs {
 )]
 pub struct SyncArchiveArgs {
     /// History file to read [default: the user's own or the host's].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     /// Retention of the archive in days [default: 30].
-    #[arg(long, value_name = "DAYS")]
+    #[arg(
+        id = "cloud.archive_days",
+        long = "retention-days",
+        value_name = "DAYS"
+    )]
     pub retention_days: Option<OsString>,
 
     #[command(flatten)]
@@ -129,7 +131,7 @@ pub struct SyncArchiveArgs {
 #[derive(Debug, Args)]
 pub struct EnrolmentArgs {
     /// Enrolment file [default: ~/.gua/cloud.json].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "cloud.config", long = "config", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
 }
 
@@ -137,62 +139,12 @@ pub struct EnrolmentArgs {
 #[derive(Debug, Args)]
 pub struct WayArgs {
     /// PEM file with CA certificates to trust in addition to those of the system.
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "cloud.ca_file", long = "ca-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub ca_file: Option<PathBuf>,
 
     /// Allow unencrypted HTTP to another host; the secret can then be read on the network.
-    #[arg(long)]
+    #[arg(id = "cloud.allow_http", long = "allow-http")]
     pub allow_http: bool,
-}
-
-impl EnrollArgs {
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let url = self.server_url.as_ref();
-        let url = FlagValue::of("--server-url", "cloud", "url", url);
-        let mut flags = [self.enrolment.settings(), self.way.settings()].concat();
-        flags.extend(url);
-        flags
-    }
-}
-
-impl SyncOnceArgs {
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let mut flags = [self.enrolment.settings(), self.way.settings()].concat();
-        flags.extend(FlagValue::of("--db", "history", "db", self.db.as_ref()));
-        flags
-    }
-}
-
-impl SyncArchiveArgs {
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let mut flags = [self.enrolment.settings(), self.way.settings()].concat();
-        flags.extend(FlagValue::of("--db", "history", "db", self.db.as_ref()));
-        let days = self.retention_days.as_ref();
-        let days = FlagValue::of("--retention-days", "cloud", "archive_days", days);
-        flags.extend(days);
-        flags
-    }
-}
-
-impl EnrolmentArgs {
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let config = FlagValue::of("--config", "cloud", "config", self.config.as_ref());
-        config.into_iter().collect()
-    }
-}
-
-impl WayArgs {
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let ca_file = FlagValue::of("--ca-file", "cloud", "ca_file", self.ca_file.as_ref());
-        let allow_http = self.allow_http.then_some("true");
-        let allow_http = FlagValue::of("--allow-http", "cloud", "allow_http", allow_http);
-        ca_file.into_iter().chain(allow_http).collect()
-    }
 }
 
 /// Secret string; its `Debug` output and error messages never contain the value.

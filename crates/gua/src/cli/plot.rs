@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{Language, ReportArgs};
-use crate::config::FlagValue;
+use super::Language;
 
 /// Plot who held which GPU, since when, and whether it was used.
 ///
@@ -104,7 +103,7 @@ pub struct PlotArgs {
     pub lang: Language,
 
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
@@ -161,28 +160,4 @@ pub enum PlotTheme {
     Auto,
     Light,
     Dark,
-}
-
-impl PlotArgs {
-    /// Arguments of the report that provides the data.
-    #[must_use]
-    pub fn report(&self) -> ReportArgs {
-        ReportArgs {
-            db: self.db.clone(),
-            since: self.since.clone(),
-            until: self.until.clone(),
-            user: self.user.clone(),
-            gpu: self.gpu.clone(),
-            top: self.top,
-            tz: self.tz.clone(),
-            lang: self.lang,
-            ..ReportArgs::default()
-        }
-    }
-
-    /// Flags that override settings.
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        self.report().settings()
-    }
 }

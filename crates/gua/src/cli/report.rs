@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, ValueEnum, ValueHint};
-
-use crate::config::FlagValue;
+use clap::{Args, ValueEnum, ValueHint};
+use gua_render::chart;
+use gua_render::report::By;
 
 /// Import a history of gpu-usage-audit or the CSV files of gpu_stats.
 ///
@@ -28,7 +28,7 @@ pub struct ImportArgs {
     pub gpu_stats: Option<PathBuf>,
 
     /// Duration of each gpu_stats row [default: the most frequent interval between rows].
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse, requires = "gpu_stats")]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, requires = "gpu_stats")]
     pub interval: Option<std::time::Duration>,
 
     /// Replace gpu_stats days that were imported before, to apply another --interval or a changed file.
@@ -36,7 +36,7 @@ pub struct ImportArgs {
     pub replace: bool,
 
     /// History file to import into [default: ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
@@ -87,7 +87,7 @@ pub struct ExportArgs {
     pub tz: Option<String>,
 
     /// History file to export [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
 
@@ -145,7 +145,7 @@ pub enum TableFormat {
 )]
 pub struct ReportArgs {
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
     /// Start of the time range: a duration before now, or a date and time.
@@ -178,7 +178,7 @@ pub struct ReportArgs {
     pub top: usize,
 
     /// Duration of each row of a gpu-usage-audit file, instead of the recorded interval.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
     pub interval: Option<std::time::Duration>,
 
     /// Width of the bar in columns.
@@ -190,15 +190,19 @@ pub struct ReportArgs {
     pub tz: Option<String>,
 
     /// Count graphics-only processes (such as a desktop) as holders.
-    #[arg(long)]
+    #[arg(id = "states.count_graphics", long = "count-graphics")]
     pub count_graphics: bool,
 
     /// Minimum utilisation of an active GPU, in percent.
-    #[arg(long, value_name = "PERCENT")]
+    #[arg(
+        id = "states.active_util",
+        long = "active-util",
+        value_name = "PERCENT"
+    )]
     pub active_util: Option<std::ffi::OsString>,
 
     /// Memory use above which a GPU counts as held, in MB.
-    #[arg(long, value_name = "MB")]
+    #[arg(id = "states.held_mb", long = "held-mb", value_name = "MB")]
     pub held_mb: Option<std::ffi::OsString>,
 
     /// Output format.
@@ -232,6 +236,20 @@ pub enum ReportBy {
     State,
 }
 
+impl From<ReportBy> for By {
+    fn from(by: ReportBy) -> Self {
+        match by {
+            ReportBy::User => By::User,
+            ReportBy::Gpu => By::Gpu,
+            ReportBy::Day => By::Day,
+            ReportBy::Hour => By::Hour,
+            ReportBy::Week => By::Week,
+            ReportBy::Month => By::Month,
+            ReportBy::State => By::State,
+        }
+    }
+}
+
 /// Output format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ReportFormat {
@@ -251,27 +269,11 @@ pub enum Language {
     Ko,
 }
 
-impl Default for ReportArgs {
-    /// Arguments of `gua report` without flags.
-    fn default() -> Self {
-        Self {
-            db: None,
-            since: "1h".to_owned(),
-            until: None,
-            by: None,
-            user: None,
-            gpu: Vec::new(),
-            top: 10,
-            interval: None,
-            width: 60,
-            tz: None,
-            count_graphics: false,
-            active_util: None,
-            held_mb: None,
-            format: ReportFormat::default(),
-            json: false,
-            csv: false,
-            lang: Language::default(),
+impl From<Language> for chart::Language {
+    fn from(language: Language) -> Self {
+        match language {
+            Language::En => chart::Language::English,
+            Language::Ko => chart::Language::Korean,
         }
     }
 }
@@ -286,42 +288,4 @@ impl ReportArgs {
             _ => self.format,
         }
     }
-
-    /// Flags that override settings.
-    #[must_use]
-    pub fn settings(&self) -> Vec<FlagValue> {
-        let graphics = self.count_graphics.then_some("true");
-        [
-            FlagValue::of("--db", "history", "db", self.db.as_ref()),
-            FlagValue::of(
-                "--active-util",
-                "states",
-                "active_util",
-                self.active_util.as_ref(),
-            ),
-            FlagValue::of("--held-mb", "states", "held_mb", self.held_mb.as_ref()),
-            FlagValue::of(
-                "--count-graphics",
-                "states",
-                "count_graphics",
-                graphics.as_ref(),
-            ),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
-}
-
-/// `report` under the name of the tool that it replaces.
-#[derive(Debug, Parser)]
-#[command(
-    name = "gpu-usage-audit report",
-    infer_long_args = true,
-    max_term_width = 100,
-    disable_version_flag = true
-)]
-pub struct AuditReportArgs {
-    #[command(flatten)]
-    pub report: ReportArgs,
 }

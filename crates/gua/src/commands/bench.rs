@@ -9,22 +9,22 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use gua_collector::chain::chain;
+use gua_collector::location;
+use gua_model::chain::chain;
+use gua_model::demo::{self, Script};
 use gua_model::{Bytes, Milliwatts, Percent, Sample, Tick};
 use gua_probe::clock;
 use gua_probe::process::cost;
 use gua_query::Source as _;
+use gua_render::report::{Words, text};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::{BenchArgs, ReportArgs};
-use crate::config::{Loaded, Settings};
-use crate::dispatch::VERSION;
-use crate::fake::{self, Script};
+use crate::cli::BenchArgs;
+use crate::context::{self, Context, VERSION};
 use crate::progress::Bar;
-use crate::report::{self, question::Asked};
-use crate::{driver, failure, output, which};
+use crate::{failure, output};
 
 /// Number of driver reads; the first one, which opens the driver, is not counted.
 const LOOKS: u32 = 20;
@@ -80,13 +80,13 @@ pub struct Reported {
     pub peak_memory: Option<Bytes>,
 }
 
-pub fn run(args: &BenchArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
-    let directory = Directory::make(&loaded.inputs.temporary())?;
-    let (telemetry, look, sample) = look(args, &loaded.settings);
+pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let directory = Directory::make(&context.loaded.inputs.temporary())?;
+    let (telemetry, look, sample) = look(args, context);
     let db = directory.0.join("day.db");
     let end = clock::now();
     let history = write(&db, end, sample.as_ref())?;
-    let report = tell(&db, end, &loaded.settings)?;
+    let report = tell(&db, end)?;
     let costs = Costs {
         telemetry,
         look,
@@ -101,7 +101,7 @@ pub fn run(args: &BenchArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
 }
 
 /// Measures driver reads. Without a driver, or with `--fake`, the telemetry is simulated.
-fn look(args: &BenchArgs, settings: &Settings) -> (Telemetry, Option<Look>, Option<Sample>) {
+fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option<Sample>) {
     let made_up = || Telemetry {
         driver: None,
         cards: 3,
@@ -110,11 +110,11 @@ fn look(args: &BenchArgs, settings: &Settings) -> (Telemetry, Option<Look>, Opti
     if args.fake {
         return (made_up(), None, None);
     }
-    let mut reader = driver::reader(settings);
-    let first = match driver::sample(&mut reader) {
+    let mut reader = context.reader();
+    let first = match context::sample(&mut reader) {
         Ok(sample) => sample,
         Err(fault) => {
-            output::talk(&format!(
+            output::eprint(&format!(
                 "gua bench: {}; measuring with made-up telemetry\n",
                 chain(&fault)
             ));
@@ -212,7 +212,7 @@ fn day(
             since_boot: sample.since_boot.saturating_add(since_boot),
             ..sample.clone()
         },
-        None => fake::sample(Script::V1_8, number.into(), at, since_boot),
+        None => demo::sample(Script::V1_8, number.into(), at, since_boot),
     };
     for gpu in &mut sample.gpus {
         gpu.util = gpu.util.and_then(|util| {
@@ -244,18 +244,19 @@ impl Restless {
 }
 
 /// Reports the day as text.
-fn tell(db: &Path, end: Timestamp, settings: &Settings) -> anyhow::Result<Reported> {
-    let args = ReportArgs {
+fn tell(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
+    let words = Words {
         since: "24h".to_owned(),
-        ..ReportArgs::default()
+        ..Words::default()
     };
     let peak_is_ours = cost::forget_peak_memory().is_ok();
     let mut processor = Duration::MAX;
     for _ in 0..REPORTS {
         let before = clock::processor_time();
-        let asked = Asked::new(&args, settings, &TimeZone::system(), end)?;
-        let report = which::source_at(db.to_owned()).report(&asked.question);
-        let text = report::print(&args, &asked, &report.map_err(failure::of_query)?);
+        let asked = words.ask(&TimeZone::system(), end)?;
+        let report = location::source_at(db.to_owned()).report(&asked.question);
+        let report = report.map_err(failure::of_query)?;
+        let text = text(&asked.page(&report, VERSION));
         anyhow::ensure!(!text.is_empty(), "the report is empty");
         processor = processor.min(clock::processor_time().saturating_sub(before));
     }

@@ -3,53 +3,47 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use gua_settings::{FileSeen, FileState, Inputs, Loaded, Problem, describe, inputs};
+use gua_settings::{FileSeen, FileState, Problem, check_file, describe, inputs};
 
 use crate::cli::ConfigCommand;
-use crate::dispatch::settled;
+use crate::context::Context;
 use crate::failure::Exit;
 use crate::output;
 
-pub fn run(command: &ConfigCommand) -> anyhow::Result<ExitCode> {
-    let inputs = Inputs::of_this_process();
-    match command {
-        ConfigCommand::Default => output::data(&describe::default_file())?,
-        ConfigCommand::Path => output::data(&describe::paths(&inputs))?,
-        ConfigCommand::Check { path } => return check(path.as_deref(), &inputs),
-        ConfigCommand::Show { json } => {
-            let loaded = Loaded::from(&inputs, &[]);
-            let settings = settled(&loaded)?;
-            output::data(&match json {
-                true => describe::settings_json(settings),
-                false => describe::settings_toml(settings),
-            })?;
-        }
-    }
+pub fn run(command: &ConfigCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    let text = match command {
+        ConfigCommand::Default => describe::default_file(),
+        ConfigCommand::Path => describe::paths(&context.loaded.inputs),
+        ConfigCommand::Check { path } => return check(path.as_deref(), context),
+        ConfigCommand::Show { json: true } => describe::settings_json(context.loaded.checked()?),
+        ConfigCommand::Show { json: false } => describe::settings_toml(context.loaded.checked()?),
+    };
+    output::data(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints every error in the given file, or in all files and variables in use.
-fn check(path: Option<&Path>, inputs: &Inputs) -> anyhow::Result<ExitCode> {
+fn check(path: Option<&Path>, context: &Context) -> anyhow::Result<ExitCode> {
+    let loaded = &context.loaded;
     let (problems, files, unknown) = match path {
         Some(path) => {
-            let (problems, file) = gua_settings::check_file(path, inputs);
+            let (problems, file) = check_file(path, &loaded.inputs);
             (problems, vec![file], Vec::new())
         }
-        None => {
-            let loaded = Loaded::from(inputs, &[]);
-            let unknown = inputs::unknown_variables();
-            (loaded.problems, loaded.files, unknown)
-        }
+        None => (
+            loaded.problems.clone(),
+            loaded.files.clone(),
+            inputs::unknown_variables(),
+        ),
     };
     let warnings: String = unknown
         .iter()
         .map(|variable| format!("warning: {variable}\n"))
         .collect();
     output::data(&(warnings + &verdict(&problems, &files)))?;
-    Ok(if problems.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        Exit::Failed.into()
+    Ok(match problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => Exit::Failed.into(),
     })
 }
 

@@ -1,47 +1,45 @@
 //! `gua demo`: records simulated telemetry with the real store and report code, on a simulated clock unless
 //! `--real-time` is given.
 
-use std::ffi::OsString;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::Parser as _;
+use gua_collector::location;
 use gua_collector::tick_line::tick_line;
+use gua_model::demo::{self, Script};
+use gua_model::duration::{Clockwise, written};
 use gua_model::{Thresholds, Tick};
 use gua_probe::clock;
 use gua_query::Source as _;
+use gua_render::report::{Page, Words, text};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::{AuditDemoArgs, DemoArgs, DemoScript, ReportArgs};
-use crate::config::Loaded;
-use crate::dispatch::{VERSION, load};
-use crate::duration::Clockwise;
+use crate::cli::{DemoArgs, DemoScript};
+use crate::context::{Context, VERSION};
 use crate::failure::{self, Failure};
-use crate::fake::{self, Script};
-use crate::report::{self, question::Asked};
-use crate::{daemon, output, which};
+use crate::output;
 
 /// Start time of a demo without `--db`. It is constant, so that the output is always the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
 /// Host name of simulated telemetry.
 pub(crate) const HOST: &str = "demo";
 
-pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let interval = SignedDuration::try_from(args.interval).context("the interval is too long")?;
     if args.interval.is_zero() && args.ticks > 0 {
         return Err(Failure::usage("--interval: the time between ticks must not be zero").into());
     }
     let db = match &args.db {
-        Some(_) => loaded.settings.history.db.value.clone(),
-        None => fresh(&loaded.inputs.temporary())?,
+        Some(_) => context.settings().history.db.value.clone(),
+        None => fresh(&context.loaded.inputs.temporary())?,
     };
     refuse_real(&db)?;
-    output::talk(&format!(
+    output::eprint(&format!(
         "# {}\n# Recording {} fake ticks at {} interval...\n",
         db.display(),
         args.ticks,
@@ -57,39 +55,27 @@ pub fn run(args: &DemoArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
         (false, Some(_)) => Clock::From(clock::now().checked_sub(length)?),
     };
     let end = record(args, &db, clock, interval)?;
-    output::talk("\n");
+    output::eprint("\n");
 
     let window = length.checked_mul(2).unwrap_or(SignedDuration::MAX);
     let window = window.max(SignedDuration::from_mins(1)).unsigned_abs();
-    let words = ReportArgs {
-        since: crate::duration::written(window),
-        width: args.width,
+    let words = Words {
+        since: written(window),
         tz: args.tz.clone(),
-        ..ReportArgs::default()
+        ..Words::default()
     };
     let zone = match clock {
         Clock::From(start) if start == STAGE => TimeZone::UTC,
         _ => TimeZone::system(),
     };
-    let asked = Asked::new(&words, &loaded.settings, &zone, end)?;
-    let numbers = which::source_at(db).report(&asked.question);
-    let numbers = numbers.map_err(failure::of_query)?;
-    output::data(&report::print(&words, &asked, &numbers))?;
+    let asked = words.ask(&zone, end)?;
+    let report = location::source_at(db).report(&asked.question);
+    let report = report.map_err(failure::of_query)?;
+    output::data(&text(&Page {
+        width: args.width.into(),
+        ..asked.page(&report, VERSION)
+    }))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Runs `gpu-usage-audit demo`. `arguments` are those after `demo`.
-#[must_use]
-pub fn audit(arguments: &[OsString]) -> ExitCode {
-    const NAME: &str = "gpu-usage-audit demo";
-    let words = std::iter::once(OsString::from(NAME)).chain(arguments.iter().cloned());
-    match AuditDemoArgs::try_parse_from(words) {
-        Ok(args) => load(&args.demo.settings())
-            .map_err(anyhow::Error::from)
-            .and_then(|loaded| run(&args.demo, &loaded))
-            .unwrap_or_else(|error| failure::report(NAME, &error)),
-        Err(error) => daemon::answer(NAME, &error),
-    }
 }
 
 /// Rejects the history of a real host, which must not contain simulated telemetry.
@@ -155,13 +141,13 @@ fn record(
             std::thread::sleep(left);
             now = clock::now();
         }
-        let sample = fake::sample(script, number, now, since_boot);
+        let sample = demo::sample(script, number, now, since_boot);
         let tick = Tick {
             sample,
             interval: args.interval,
         };
         store.record(run, &tick)?;
-        output::talk(&tick_line(number, &tick, &Thresholds::default()));
+        output::eprint(&tick_line(number, &tick, &Thresholds::default()));
         now = match clock {
             Clock::Real => now,
             Clock::From(_) => now.checked_add(interval)?,

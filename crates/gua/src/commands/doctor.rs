@@ -1,7 +1,6 @@
 //! `gua doctor`: shows what gua can see on this host, and what prevents it from collecting. It changes nothing, and
 //! contacts only the board of an enrolled host. The checks are those of `gua_probe::doctor`.
 
-use std::io::IsTerminal as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,20 +8,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gua_collector::board::cloud_file::LoadError;
-use gua_collector::board::{CallError, EnrolmentError, Limits};
-use gua_collector::chain::chain;
+use gua_collector::board::{CallError, EnrolmentError, Limits, setup};
+use gua_collector::claims;
+use gua_model::chain::chain;
 use gua_probe::doctor::cards::{self, Terms};
 use gua_probe::doctor::facts::{Answer, Choice, Enrolled, Fault, Link, NamedLibrary, PidSetting};
 use gua_probe::doctor::render::{self, Findings, Layout};
 use gua_probe::doctor::{self, Known, LIMIT, checks, plan, sample_json, within};
 use gua_probe::host::HostRoot;
 use gua_settings::kind::Home;
-use gua_settings::{FileState, Loaded, Settings, Source};
+use gua_settings::{FileState, Settings, Source};
 use gua_wire::server_url::Scheme;
 
-use crate::cli::DoctorArgs;
+use crate::cli::{self, DoctorArgs};
+use crate::context::Context;
 use crate::failure::{Exit, Failure};
-use crate::{claims, cloud, driver, manual, output};
+use crate::output;
 
 /// Time limits of the board.
 const BOARD_LIMITS: Limits = Limits {
@@ -31,20 +32,14 @@ const BOARD_LIMITS: Limits = Limits {
     whole: Duration::from_secs(5),
 };
 
-/// Width of a terminal that does not report its own.
-const USUAL_WIDTH: usize = 80;
-
 /// Examines this host and prints the findings. They are a failure only with `--strict`.
-pub fn run(args: &DoctorArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if args.sample {
-        let shown = sample(loaded)?;
+        let shown = sample(context)?;
         output::raw(render::pretty(&shown).as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let settings = &loaded.settings;
-    let facts = doctor::gather(&HostRoot::real(), known(loaded), || {
-        driver::sample(&mut driver::reader(settings))
-    });
+    let facts = doctor::gather(&HostRoot::real(), known(context), || context.sample());
     let checks = checks::all(&facts);
     let plan = plan::plan(&facts, &checks);
     let terms = Terms {
@@ -78,55 +73,59 @@ pub fn run(args: &DoctorArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
 
 /// One sample for a program or a bug report. Mistakes in the configuration are an error here, because the thresholds in
 /// force would not be the intended ones.
-fn sample(loaded: &Loaded) -> anyhow::Result<serde_json::Value> {
-    if let Some(first) = loaded.problems.first() {
+fn sample(context: &Context) -> anyhow::Result<serde_json::Value> {
+    if let Some(first) = context.loaded.problems.first() {
         return Err(
             Failure::usage(format!("the configuration has mistakes: {first}"))
                 .hint("`gua config check` lists every mistake")
                 .into(),
         );
     }
-    let library = named_library(&loaded.settings);
+    let library = named_library(context.settings());
     let sample =
-        driver::sample(&mut driver::reader(&loaded.settings)).map_err(
-            |fault| match doctor::absent(&fault, library.as_ref()) {
-                Some(library) => Failure {
-                    exit: Exit::Failed,
-                    message: library.fate(),
-                    hint: Some(format!("correct {} or unset it", library.source)),
-                }
-                .into(),
+        context
+            .sample()
+            .map_err(|fault| match doctor::absent(&fault, library.as_ref()) {
+                Some(library) => Failure::failed(library.fate())
+                    .hint(format!("correct {} or unset it", library.source))
+                    .into(),
                 None => anyhow::Error::from(fault),
-            },
-        )?;
-    Ok(sample_json::sample(&sample, &loaded.settings.thresholds()))
+            })?;
+    Ok(sample_json::sample(
+        &sample,
+        &context.settings().thresholds(),
+    ))
 }
 
 fn layout() -> Layout {
-    let out = std::io::stdout();
-    if !out.is_terminal() {
-        return Layout::Lines;
-    }
-    let width = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
-    Layout::Columns(if width == 0 { USUAL_WIDTH } else { width })
+    output::width().map_or(Layout::Lines, Layout::Columns)
 }
 
 /// The facts that the settings and the other crates know.
-fn known(loaded: &Loaded) -> Known {
-    let settings = &loaded.settings;
+fn known(context: &Context) -> Known {
+    let settings = context.settings();
     let pids = &settings.driver.pids;
     let db = settings.history.db.value.clone();
     Known {
-        search_path: loaded.inputs.variable("PATH").map(ToOwned::to_owned),
-        configuration: loaded.problems.iter().map(ToString::to_string).collect(),
-        unreadable_files: unreadable_files(loaded),
+        search_path: context
+            .loaded
+            .inputs
+            .variable("PATH")
+            .map(ToOwned::to_owned),
+        configuration: context
+            .loaded
+            .problems
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
+        unreadable_files: unreadable_files(context),
         claims: claims::directory(settings)
             .map(|dir| dir.path().to_owned())
             .map_err(|error| chain(&error)),
-        link: link(loaded),
-        choice: choice(&db, loaded.inputs.home.as_deref()),
+        link: link(context),
+        choice: choice(&db, context.loaded.inputs.home.as_deref()),
         db,
-        commands: manual::tree()
+        commands: cli::tree()
             .get_subcommands()
             .map(|command| command.get_name().to_owned())
             .collect(),
@@ -140,9 +139,9 @@ fn known(loaded: &Loaded) -> Known {
 }
 
 /// Contacts the board if this host is enrolled.
-fn link(loaded: &Loaded) -> Link {
-    let path = loaded.settings.cloud.config.value.clone();
-    let mut enrolment = cloud::enrolment(loaded);
+fn link(context: &Context) -> Link {
+    let path = context.settings().cloud.config.value.clone();
+    let mut enrolment = setup::enrolment(&context.loaded);
     if !enrolment.file().exists() {
         return Link::NotEnrolled;
     }
@@ -162,7 +161,7 @@ fn link(loaded: &Loaded) -> Link {
     };
     let mode = std::fs::metadata(&path).ok().map(|facts| facts.mode());
     let url = &enrolled.config.server_url;
-    let named = cloud::named(&enrolled);
+    let named = setup::named(&enrolled);
     let is_exposed = url.scheme() == Scheme::Http && !url.is_loopback();
     let asked = Arc::clone(&enrolled);
     let answer = within(BOARD_LIMITS.whole + LIMIT, move || {
@@ -209,12 +208,10 @@ fn named_library(settings: &Settings) -> Option<NamedLibrary> {
 }
 
 /// Configuration files that this user may not read.
-fn unreadable_files(loaded: &Loaded) -> Vec<PathBuf> {
+fn unreadable_files(context: &Context) -> Vec<PathBuf> {
     use rustix::fs::{Access, access};
-    let faulty = loaded
-        .files
-        .iter()
-        .filter(|file| file.state == FileState::Faulty);
+    let files = context.loaded.files.iter();
+    let faulty = files.filter(|file| file.state == FileState::Faulty);
     faulty
         .filter(|file| access(&file.path, Access::READ_OK) == Err(rustix::io::Errno::ACCESS))
         .map(|file| file.path.clone())

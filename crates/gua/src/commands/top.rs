@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use gua_model::Sample;
+use gua_model::demo::{self, Script};
 use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
+use gua_settings::Settings;
 use gua_tui::{App, Palette, Rights, Setup, plain};
 use jiff::tz::TimeZone;
 
 use crate::cli::TopArgs;
-use crate::config::{Loaded, Settings};
-use crate::driver;
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::fake::{self, Script};
 use crate::output;
 use record::Record;
 
@@ -35,40 +35,40 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Width of `--once` output if stdout is not a terminal.
 const PAPER_WIDTH: u16 = 100;
 
-pub fn run(args: &TopArgs, loaded: &Loaded) -> anyhow::Result<ExitCode> {
+pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval must be at least 100ms").into());
     }
     let samples: Samples = match args.fake {
         true => Box::new(|| Ok(made_up())),
         false => {
-            let mut reader = driver::reader(&loaded.settings);
+            let mut reader = context.reader();
             Box::new(move || reader.sample())
         }
     };
     match args.once {
-        true => once(args, loaded, samples),
-        false => watch(args, loaded, samples),
+        true => once(args, context, samples),
+        false => watch(args, context, samples),
     }
 }
 
 /// Runs the live view with a source of samples.
-pub fn watch(args: &TopArgs, loaded: &Loaded, samples: Samples) -> anyhow::Result<ExitCode> {
+pub fn watch(args: &TopArgs, context: &Context, samples: Samples) -> anyhow::Result<ExitCode> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let message = "this needs a terminal to draw on, and stdin or stdout is none";
         return Err(Failure::usage(message)
             .hint("`gua top --once` prints one picture as text")
             .into());
     }
-    let record = record(args, loaded);
-    let setup = setup(args, &loaded.settings, record.is_some());
+    let record = record(args, context);
+    let setup = setup(args, context.settings(), record.is_some());
     session::run(setup, samples, record)
 }
 
-fn record(args: &TopArgs, loaded: &Loaded) -> Option<Record> {
+fn record(args: &TopArgs, context: &Context) -> Option<Record> {
     match args.fake {
         true => None,
-        false => Record::find(loaded),
+        false => Record::find(context),
     }
 }
 
@@ -76,7 +76,7 @@ fn record(args: &TopArgs, loaded: &Loaded) -> Option<Record> {
 fn made_up() -> Sample {
     let now = clock::now();
     let phase = now.as_second().rem_euclid(5).unsigned_abs();
-    fake::sample(Script::V1_8, phase, now, clock::since_boot())
+    demo::sample(Script::V1_8, phase, now, clock::since_boot())
 }
 
 fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
@@ -101,19 +101,17 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     }
 }
 
-fn once(args: &TopArgs, loaded: &Loaded, mut samples: Samples) -> anyhow::Result<ExitCode> {
-    let record = record(args, loaded);
-    let setup = setup(args, &loaded.settings, record.is_some());
+fn once(args: &TopArgs, context: &Context, mut samples: Samples) -> anyhow::Result<ExitCode> {
+    let record = record(args, context);
+    let setup = setup(args, context.settings(), record.is_some());
     let mut app = App::new(setup, clock::now());
     let sample = samples()?;
     let since = record.map(|record| record.since(&sample));
     app.take_sample(sample);
     app.take_since(&since.unwrap_or_default());
     let now = clock::now();
-    let width = match rustix::termios::tcgetwinsize(io::stdout()) {
-        Ok(size) if size.ws_col > 0 => size.ws_col,
-        _ => PAPER_WIDTH,
-    };
+    let columns = output::columns().and_then(|columns| u16::try_from(columns).ok());
+    let width = columns.unwrap_or(PAPER_WIDTH);
     output::data(&plain::snapshot(&mut app, width, now))?;
     Ok(ExitCode::SUCCESS)
 }

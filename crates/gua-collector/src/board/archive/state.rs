@@ -92,7 +92,7 @@ impl ArchiveState {
             }
             Err(ArchiveError::Stopped) => return,
             Err(error) => {
-                let what = gua_model::text::sanitize(&crate::chain::chain(error));
+                let what = gua_model::text::sanitize(&gua_model::chain::chain(error));
                 state.last_error = Some(LinkError { at: ended, what });
             }
         }

@@ -19,7 +19,7 @@ pub(super) fn text(costs: &Costs) -> String {
     };
     let mut text = format!(
         "gua {} on this machine, with {source}: {} cards, {} processes on them\n\n",
-        crate::dispatch::VERSION,
+        crate::context::VERSION,
         telemetry.cards,
         telemetry.processes
     );
@@ -77,7 +77,7 @@ pub(super) fn json(costs: &Costs) -> Value {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     json!({
         "schema_version": SCHEMA_VERSION,
-        "gua_version": crate::dispatch::VERSION,
+        "gua_version": crate::context::VERSION,
         "telemetry": if costs.telemetry.driver.is_some() { "driver" } else { "made-up" },
         "driver_version": costs.telemetry.driver,
         "gpus": costs.telemetry.cards,

@@ -4,15 +4,14 @@ use std::io::{self, IsTerminal as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gua_collector::chain::chain;
+use gua_model::chain::chain;
 use gua_probe::clock;
-use gua_probe::reader::Reader;
 
 use super::First;
 use crate::cli::{ListArgs, TableFormat};
-use crate::config::Loaded;
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::{driver, output};
+use crate::{context, output};
 
 /// Minimum interval; a shorter one would keep the host busy with sampling.
 const SHORTEST: Duration = Duration::from_millis(100);
@@ -27,13 +26,13 @@ const CLEAR_BELOW: &str = "\u{1b}[J";
 /// Runs the loop. If the driver does not answer, a message is printed and the next sample is attempted.
 pub(super) fn run(
     args: &ListArgs,
-    loaded: &Loaded,
-    reader: &mut Reader,
+    context: &Context,
     interval: Duration,
 ) -> anyhow::Result<ExitCode> {
     if interval < SHORTEST {
         return Err(Failure::usage("--watch needs 100ms or more").into());
     }
+    let mut reader = context.reader();
     let is_text = args.format.wanted() == TableFormat::Text;
     let redraws = is_text && io::stdout().is_terminal();
     let mut first = First::Yes;
@@ -41,13 +40,13 @@ pub(super) fn run(
     let mut unanswered = 0_u64;
     loop {
         let due = clock::monotonic().saturating_add(interval);
-        match driver::sample(reader) {
+        match context::sample(&mut reader) {
             Ok(sample) => {
                 if unanswered > 0 && !redraws {
-                    output::talk(&over(unanswered));
+                    output::eprint(&over(unanswered));
                 }
                 unanswered = 0;
-                let page = super::page(args, loaded, &sample, first)?;
+                let page = super::page(args, context, &sample, first)?;
                 output::data(&match (redraws, first) {
                     (true, first) => over_the_last(&page, first, height()),
                     (false, First::No) if is_text => format!("\n{page}"),
@@ -64,7 +63,7 @@ pub(super) fn run(
                     let said = format!("gua list: {}\n", chain(&fault));
                     match redraws {
                         true => output::data(&over_the_last(&said, first, height()))?,
-                        false => output::talk(&said),
+                        false => output::eprint(&said),
                     }
                 }
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gua_collector::location;
 use gua_model::period::Period;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, Sample, Thresholds, Tick, classify};
@@ -13,8 +14,7 @@ use gua_tui::Moment;
 use gua_tui::timeline::Source as Seen;
 use jiff::Timestamp;
 
-use crate::config::Loaded;
-use crate::which;
+use crate::context::Context;
 
 /// Time ranges that are searched one after another until ticks are found.
 const REACH: [Duration; 4] = [
@@ -36,12 +36,12 @@ pub(super) struct Record {
 
 impl Record {
     /// Finds the configured history, else that of the running daemon, else the host's.
-    pub(super) fn find(loaded: &Loaded) -> Option<Self> {
-        let path = which::history(loaded);
+    pub(super) fn find(context: &Context) -> Option<Self> {
+        let path = context.history();
         let is_ours = matches!(what_is_this(&path), FileKind::OurHistory { .. });
         is_ours.then(|| Self {
             path,
-            thresholds: loaded.settings.thresholds(),
+            thresholds: context.settings().thresholds(),
         })
     }
 
@@ -77,7 +77,7 @@ impl Record {
             thresholds: self.thresholds,
             now: sample.at,
         };
-        let source = which::source_at(self.path.clone());
+        let source = location::source_at(self.path.clone());
         source.since(&question).unwrap_or_default()
     }
 

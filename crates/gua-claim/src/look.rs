@@ -1,0 +1,73 @@
+//! From a sample of the GPUs to the facts by which claims are judged.
+
+use gua_model::pick::is_vacant;
+use gua_model::{BootId, CountGraphics, Gpu, GpuUuid, Process, Sample, Thresholds};
+
+use crate::claim::LiveClaim;
+use crate::facts::{Look, Moment, OnCard};
+
+/// GPUs that an asker wants: those that it would take now, and those that it would take once they are free.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    pub free: Vec<GpuUuid>,
+    pub acceptable: Vec<GpuUuid>,
+}
+
+impl Look {
+    /// The look of a sample.
+    #[must_use]
+    pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds, choice: Choice) -> Self {
+        // A desktop that draws on a GPU does not hold it, and keeps no claim on it.
+        let draws_count = thresholds.count_graphics == CountGraphics::Yes;
+        let counts = move |process: &&Process| draws_count || process.kind.computes();
+        let on_cards = sample.gpus.iter().flat_map(|gpu| {
+            gpu.processes.iter().filter(counts).filter_map(|process| {
+                let identity = process.identity.as_ref().ok()?;
+                Some(OnCard {
+                    gpu: gpu.uuid.clone(),
+                    process: identity.key,
+                    user: identity.own.as_ref().ok().map(|user| user.uid),
+                })
+            })
+        });
+        let of = |which: &dyn Fn(&Gpu) -> bool| {
+            let cards = sample.gpus.iter().filter(|gpu| which(gpu));
+            cards.map(|gpu| gpu.uuid.clone()).collect()
+        };
+        Self {
+            free: choice.free,
+            acceptable: choice.acceptable,
+            vacant: of(&|gpu| is_vacant(gpu, thresholds)),
+            cards: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
+            on_cards: on_cards.collect(),
+            unread: of(&|gpu| gpu.compute_list.is_err()),
+            ..Self::blind(Moment {
+                boot,
+                since_boot: sample.since_boot,
+                wall: sample.at,
+            })
+        }
+    }
+
+    /// The look without an answer of the driver: no process is seen on any GPU.
+    #[must_use]
+    pub fn blind(at: Moment) -> Self {
+        Self {
+            at,
+            free: Vec::new(),
+            acceptable: Vec::new(),
+            vacant: Vec::new(),
+            cards: 0,
+            on_cards: Vec::new(),
+            unread: Vec::new(),
+        }
+    }
+}
+
+impl LiveClaim {
+    /// Whether the claim is on this GPU.
+    #[must_use]
+    pub fn holds(&self, gpu: &GpuUuid) -> bool {
+        self.cards.iter().any(|card| card.gpu == *gpu)
+    }
+}

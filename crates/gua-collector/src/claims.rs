@@ -1,0 +1,148 @@
+//! The claims of this host: the shared directory that the settings name, and the kernel by which claims are judged.
+
+mod names;
+
+use std::collections::HashSet;
+
+use gua_claim::{
+    Choice, ClaimDir, ClaimError, Kernel, Look, Moment, OpenError, PidNamespace, Session, Standing,
+    Survey, USUAL_PLACES,
+};
+use gua_model::chain::chain;
+use gua_model::failure::Failure;
+use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Sample};
+use gua_probe::clock;
+use gua_probe::process::lineage::{Life, Lineage};
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_settings::Settings;
+
+pub use self::names::{Names, deadline, moment};
+
+/// The shared directory, and the kernel by which claims are judged.
+#[derive(Debug)]
+pub struct Claims {
+    pub dir: ClaimDir,
+    pub kernel: HostKernel,
+}
+
+/// The kernel of this host.
+#[derive(Debug)]
+pub struct HostKernel {
+    lineage: Lineage,
+    pub boot: BootId,
+}
+
+impl HostKernel {
+    pub fn new() -> Result<Self, Failure> {
+        let boot = ProcessTable::new(ProcRoot::default(), Passwd::System).boot();
+        let boot = boot.map_err(|why| {
+            let why = why.as_str();
+            Failure::failed(format!(
+                "the kernel does not say which boot this is ({why})"
+            ))
+        })?;
+        Ok(Self {
+            lineage: Lineage::default(),
+            boot,
+        })
+    }
+
+    /// A process with this PID, if it is visible.
+    #[must_use]
+    pub fn process(&self, pid: Pid) -> Option<ProcessKey> {
+        self.lineage.process(pid, self.boot)
+    }
+}
+
+impl Kernel for HostKernel {
+    fn now(&self) -> Moment {
+        Moment {
+            boot: self.boot,
+            since_boot: clock::since_boot(),
+            wall: clock::now(),
+        }
+    }
+
+    fn namespace(&self) -> Option<PidNamespace> {
+        self.lineage.namespace().map(PidNamespace)
+    }
+
+    fn standing(&self, process: &ProcessKey) -> Standing {
+        match self.lineage.life(process) {
+            Life::Running => Standing::Running,
+            Life::Stopped => Standing::Stopped,
+            Life::Ended => Standing::Ended,
+            Life::Unknown => Standing::Unknown,
+        }
+    }
+
+    fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
+        self.lineage.descends(process, ancestor)
+    }
+
+    fn session(&self, process: &ProcessKey) -> Option<Session> {
+        self.lineage.session(process).map(Session)
+    }
+}
+
+/// Opens the directory that the settings name, else the default one of the host.
+pub fn directory(settings: &Settings) -> Result<ClaimDir, OpenError> {
+    match &settings.claim.dir.value {
+        Some(path) => ClaimDir::open(path),
+        None => ClaimDir::find(&USUAL_PLACES),
+    }
+}
+
+impl Claims {
+    pub fn open(settings: &Settings) -> Result<Self, Failure> {
+        let dir = directory(settings).map_err(|error| {
+            Failure::failed(chain(&error)).hint(
+                "an administrator can make /run/gua (mode 1777, root's), or name a directory with claim.dir",
+            )
+        })?;
+        let kernel = HostKernel::new()?;
+        Ok(Self { dir, kernel })
+    }
+
+    /// Returns the error with its cause, if it can be found: the process that holds the lock.
+    #[must_use]
+    pub fn explained(&self, error: &ClaimError) -> Failure {
+        let locks = matches!(error, ClaimError::Busy { .. })
+            .then(|| std::fs::read_to_string("/proc/locks").ok())
+            .flatten();
+        let owner = locks.and_then(|locks| self.dir.lock_owner(&locks));
+        Failure::failed(match owner {
+            Some(pid) => {
+                let who = Names::default().process(pid);
+                format!("the lock is held by {who}: {}", chain(error))
+            }
+            None => chain(error),
+        })
+    }
+}
+
+/// Claims that exclude GPUs which are free otherwise, for commands that only show them.
+#[derive(Debug, Default)]
+pub struct Taken {
+    pub survey: Survey,
+    /// GPUs that are kept for waiting processes.
+    pub kept: HashSet<GpuUuid>,
+}
+
+/// Reads the claims for a listing. A host without a directory for claims has none.
+pub fn taken(settings: &Settings, sample: &Sample, free: Vec<GpuUuid>) -> Result<Taken, String> {
+    let dir = match directory(settings) {
+        Ok(dir) => dir,
+        Err(OpenError::NoPlace { .. }) => return Ok(Taken::default()),
+        Err(error) => return Err(chain(&error)),
+    };
+    let kernel = HostKernel::new().map_err(|failure| failure.message)?;
+    let choice = Choice {
+        acceptable: free.clone(),
+        free,
+    };
+    let look = Look::new(sample, kernel.boot, &settings.thresholds(), choice);
+    let survey = dir.survey(&look, &kernel).map_err(|error| chain(&error))?;
+    let kept = survey.kept(&look, &kernel);
+    Ok(Taken { survey, kept })
+}

@@ -1,0 +1,206 @@
+//! The background daemon: this program again, in its own session. The command that starts it waits until the first tick is
+//! stored or the start has failed.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use gua_probe::clock;
+use gua_settings::{FlagValue, Settings};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::observer::{ANSWERED, READY};
+use super::{Append, Cloud};
+use crate::managed::{MARK, OWN_ARGUMENT};
+
+/// Arguments of the daemon: the mark, the history and the given flags. It reads all other settings itself, also on SIGHUP.
+#[must_use]
+pub fn arguments(
+    settings: &Settings,
+    flags: &[FlagValue],
+    append: Append,
+    cloud: Cloud,
+) -> Vec<OsString> {
+    let mut words: Vec<OsString> = vec![OWN_ARGUMENT.into()];
+    words.extend(MARK.map(OsString::from));
+    let db = &settings.history.db.value;
+    words.extend(["--db".into(), db.clone().into_os_string()]);
+    for FlagValue { flag, value, .. } in flags {
+        match flag.as_str() {
+            "--db" => {}
+            // Absolute, because `gua status` reads them from the command line in any directory.
+            "--log-file" => {
+                words.extend([flag.into(), absolute(&settings.collect.log_file.value)]);
+            }
+            "--config" => words.extend([flag.into(), absolute(&settings.cloud.config.value)]),
+            // A flag without a value.
+            "--allow-http" => words.push("--allow-http".into()),
+            _ => words.extend([flag.into(), value.clone()]),
+        }
+    }
+    if append == Append::Yes {
+        words.push("--append".into());
+    }
+    words.extend(cloud.flags().iter().map(OsString::from));
+    words
+}
+
+fn absolute(path: &Path) -> OsString {
+    let absolute = std::path::absolute(path);
+    absolute.map_or_else(|_| path.as_os_str().to_owned(), OsString::from)
+}
+
+/// Starts the daemon. Its standard output is the pipe for the readiness messages.
+pub fn spawn(arguments: &[OsString], log: File) -> io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .arg0("gua")
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+}
+
+/// Result of waiting for a started daemon.
+#[derive(Debug, PartialEq)]
+pub enum Start {
+    Ready,
+    /// It is running but has stored nothing in time.
+    Slow(Stage),
+    Ended(ExitStatus),
+}
+
+/// Progress of a slow start.
+#[derive(Debug, PartialEq)]
+pub enum Stage {
+    DriverAsked,
+    DriverAnswered,
+}
+
+/// Waits until the first tick is stored, the start has failed or the time is over.
+pub fn wait(child: &mut Child, limit: Duration) -> Start {
+    let mut pipe = child.stdout.take().expect("standard output was piped");
+    let (messages, end) = read_messages(&mut pipe, limit);
+    let has_sent = |message: &str| messages.lines().any(|line| line == message);
+    if has_sent(READY) {
+        return Start::Ready;
+    }
+    if let PipeEnd::Closed = end
+        // The pipe was closed before the daemon was ready, so it has ended or is about to end.
+        && let Ok(status) = child.wait()
+    {
+        return Start::Ended(status);
+    }
+    Start::Slow(match has_sent(ANSWERED) {
+        true => Stage::DriverAnswered,
+        false => Stage::DriverAsked,
+    })
+}
+
+/// Why reading the pipe ended.
+enum PipeEnd {
+    Ready,
+    Closed,
+    TimedOut,
+}
+
+/// Reads the pipe until the daemon is ready, the pipe is closed or the time is over.
+fn read_messages(pipe: &mut ChildStdout, limit: Duration) -> (String, PipeEnd) {
+    let until = clock::monotonic().saturating_add(limit);
+    let mut messages = String::new();
+    loop {
+        let left = until.saturating_sub(clock::monotonic());
+        let mut input = [PollFd::new(&*pipe, PollFlags::IN)];
+        match poll(&mut input, Timespec::try_from(left).ok().as_ref()) {
+            Ok(0) => return (messages, PipeEnd::TimedOut),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return (messages, PipeEnd::TimedOut),
+        }
+        let mut buffer = [0; 64];
+        match pipe.read(&mut buffer) {
+            Ok(0) => return (messages, PipeEnd::Closed),
+            Ok(length) => messages.push_str(&String::from_utf8_lossy(&buffer[..length])),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return (messages, PipeEnd::Closed),
+        }
+        if messages.ends_with(&format!("{READY}\n")) {
+            return (messages, PipeEnd::Ready);
+        }
+    }
+}
+
+/// The arguments after the mark if this process is a daemon started by [`spawn`].
+#[must_use]
+pub fn own_arguments(arguments: &[OsString]) -> Option<&[OsString]> {
+    let (mark, rest) = arguments.get(1..)?.split_at_checked(1 + MARK.len())?;
+    let is_ours =
+        mark[0] == OWN_ARGUMENT && mark[1..].iter().zip(MARK).all(|(word, own)| word == own);
+    is_ours.then_some(rest)
+}
+
+/// Makes this process the daemon. Returns the pipe to the command that started it; standard output goes to the log.
+pub fn become_daemon() -> io::Result<File> {
+    // Executed through /proc/self/exe, the process would be named `exe`.
+    let _ = rustix::thread::set_name(c"gua");
+    // Fails only for a process group leader, which a child is not.
+    let _ = rustix::process::setsid();
+    let starter = rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?;
+    rustix::stdio::dup2_stdout(io::stderr())?;
+    Ok(File::from(starter))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_start_is_judged_by_the_messages_of_the_daemon() {
+        let check = |script: &str, limit: u64, expected: Start| {
+            let mut child = Command::new("/bin/sh")
+                .args(["-c", script])
+                // `read` blocks on this pipe, which keeps the process alive.
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let found = wait(&mut child, Duration::from_secs(limit));
+            let _ = child.kill();
+            let _ = child.wait();
+            assert_eq!(found, expected, "{script}");
+        };
+        let ended = || Start::Ended(ExitStatus::from_raw(3 << 8));
+        check("echo answered; echo ready; read line", 60, Start::Ready);
+        check("exit 3", 60, ended());
+        check("echo answered; exit 3", 60, ended());
+        check("read line", 1, Start::Slow(Stage::DriverAsked));
+        check(
+            "echo answered; read line",
+            1,
+            Start::Slow(Stage::DriverAnswered),
+        );
+    }
+
+    #[test]
+    fn only_the_whole_mark_makes_a_daemon() {
+        let check = |line: &str, expected: Option<usize>| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            assert_eq!(
+                own_arguments(&words).map(<[OsString]>::len),
+                expected,
+                "{line}"
+            );
+        };
+        check("gua __collect -m gpu_usage_audit daemon --db x", Some(2));
+        check("gua __collect -m gpu_usage_audit daemon", Some(0));
+        check("gua __collect -m gpu_usage_audit", None);
+        check("gua __collect --db x -m gpu_usage_audit daemon", None);
+        check("gua daemon", None);
+        check("gua", None);
+    }
+}

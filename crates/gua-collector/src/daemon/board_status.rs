@@ -1,0 +1,207 @@
+//! The state of the link to a board, for `gua status`. It shows no secrets and makes no connections.
+
+use std::path::Path;
+
+use gua_model::chain::chain;
+use gua_model::text::sanitize;
+use jiff::Timestamp;
+
+use super::with_age;
+use crate::board::cloud_file::LoadError;
+use crate::board::{ArchiveState, CloudFile, LinkFiles, LinkState};
+
+/// The lines about the board; empty for a host without one.
+#[must_use]
+pub fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
+    let files = LinkFiles::new(enrolment, history);
+    let link = match CloudFile::at(enrolment).load() {
+        Ok(config) => {
+            let fresh = LinkState::new(&config);
+            files.read(&fresh.peer).unwrap_or(fresh)
+        }
+        // A service may push for this host; its enrolment is only readable by root.
+        Err(LoadError::Missing(_)) => match files.read_service() {
+            Some(link) => link,
+            None => return String::new(),
+        },
+        Err(error) => {
+            let why = sanitize(&chain(&error));
+            return format!("  board: unusable enrolment: {why}\n");
+        }
+    };
+    let spooled = files.spooled(&link.peer);
+    page(&link, spooled, now) + &archive(&link, &files, now)
+}
+
+fn page(link: &LinkState, spooled: Option<usize>, now: Timestamp) -> String {
+    // Other users may be able to write this file.
+    let mut text = format!(
+        "  board: {} ({})\n",
+        sanitize(&link.display_name),
+        sanitize(&link.peer.board)
+    );
+    let pushed = link.last_push.map(|at| with_age(at, now));
+    text.push_str(&format!(
+        "  last push: {}\n",
+        pushed.as_deref().unwrap_or("none yet")
+    ));
+    if link.failures > 0 {
+        text.push_str(&format!("  failed attempts since: {}\n", link.failures));
+    }
+    if let Some(error) = &link.last_error {
+        let at = with_age(error.at, now);
+        text.push_str(&format!("  last error: {at}: {}\n", sanitize(&error.what)));
+    }
+    if spooled != Some(0) || link.dropped > 0 {
+        let spooled = spooled.map(|number| number.to_string());
+        text.push_str(&format!(
+            "  spooled pushes: {}",
+            spooled
+                .as_deref()
+                .unwrap_or("unknown (the spool belongs to another user)")
+        ));
+        if link.dropped > 0 {
+            text.push_str(&format!(" ({} dropped: spool full)", link.dropped));
+        }
+        text.push('\n');
+    }
+    if let Some(why) = &link.spool_error {
+        text.push_str(&format!("  spool error: {}\n", sanitize(why)));
+    }
+    // A dead daemon could not record the end of its stream.
+    let stream = link.stream.filter(|stream| stream.is_current());
+    if let Some(stream) = stream {
+        let word = match stream.is_connected {
+            true => "connected",
+            false => "not connected",
+        };
+        text.push_str(&format!("  stream: {word}\n"));
+    }
+    text
+}
+
+fn archive(link: &LinkState, files: &LinkFiles, now: Timestamp) -> String {
+    let is_of = |archive: &ArchiveState| archive.task.peer == link.peer;
+    let Some(archive) = ArchiveState::read(files).filter(is_of) else {
+        return String::new();
+    };
+    let completed = archive.completed.map(|at| with_age(at, now));
+    let mut text = format!(
+        "  archive: {}\n",
+        completed.map_or("not complete yet".to_owned(), |at| format!(
+            "complete as of {at}"
+        ))
+    );
+    if let Some(error) = &archive.last_error {
+        let at = with_age(error.at, now);
+        text.push_str(&format!(
+            "  archive failed: {at}: {}\n",
+            sanitize(&error.what)
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Peer;
+    use crate::board::link_state::{LinkError, StreamState};
+
+    const ENROLLED: &str = r#"{"serverUrl":"https://b","hostId":"h","displayName":"lab","agentToken":"secret","tokenPrefix":"s"}"#;
+    const NONE_YET: &str = "  board: lab (https://b)\n  last push: none yet\n";
+
+    fn at(text: &str) -> Timestamp {
+        text.parse().unwrap()
+    }
+
+    fn link() -> LinkState {
+        LinkState {
+            peer: Peer {
+                board: "https://b".to_owned(),
+                host_id: "h".to_owned(),
+            },
+            display_name: "lab\u{1b}".to_owned(),
+            last_push: Some(at("2026-11-15T09:59:57Z")),
+            last_error: Some(LinkError {
+                at: at("2026-11-15T09:00:00Z"),
+                what: "no".to_owned(),
+            }),
+            failures: 2,
+            dropped: 1,
+            spool_error: Some("full".to_owned()),
+            stream: StreamState::of_this_process(false),
+        }
+    }
+
+    /// The lines for this enrolment and this state, each of which may be missing.
+    fn lines(enrolment: Option<&str>, link: Option<&LinkState>) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let history = directory.path().join("gua.db");
+        let cloud = directory.path().join("cloud.json");
+        if let Some(text) = enrolment {
+            std::fs::write(&cloud, text).unwrap();
+        }
+        if let Some(link) = link {
+            LinkFiles::new(&cloud, &history).write(link).unwrap();
+        }
+        let lines = summary(&history, &cloud, at("2026-11-15T10:00:00Z"));
+        assert!(
+            !lines.contains('\u{1b}') && !lines.contains("secret"),
+            "{lines}"
+        );
+        lines.replace(&directory.path().display().to_string(), "~")
+    }
+
+    #[test]
+    fn the_link_is_shown_with_its_last_failure_and_its_spool() {
+        let lines = lines(Some(ENROLLED), Some(&link()));
+        for line in [
+            "  failed attempts since: 2\n",
+            ": no\n",
+            "  spooled pushes: 0 (1 dropped: spool full)\n  spool error: full\n  stream: not connected\n",
+        ] {
+            assert!(lines.contains(line), "{lines}");
+        }
+    }
+
+    #[test]
+    fn a_spool_that_cannot_be_counted_is_unknown_and_not_zero() {
+        let link = link();
+        let now = at("2026-11-15T10:00:00Z");
+        let lines = page(&link, None, now);
+        let line = "  spooled pushes: unknown (the spool belongs to another user) (1 dropped: spool full)\n";
+        assert!(lines.contains(line), "{lines}");
+    }
+
+    #[test]
+    fn nothing_is_shown_of_another_board_or_without_one() {
+        assert_eq!(lines(None, None), "");
+        assert_eq!(lines(None, Some(&link())), "");
+        assert_eq!(lines(Some(ENROLLED), None), NONE_YET);
+        let mut other = link();
+        other.peer.board = "https://c".to_owned();
+        assert_eq!(lines(Some(ENROLLED), Some(&other)), NONE_YET);
+        let mut other = link();
+        other.peer.host_id = "before".to_owned();
+        assert_eq!(lines(Some(ENROLLED), Some(&other)), NONE_YET);
+    }
+
+    #[test]
+    fn the_stream_of_a_dead_daemon_is_not_shown() {
+        let mut link = link();
+        let stream = link.stream.as_mut().unwrap();
+        stream.is_connected = true;
+        stream.daemon.start.0 += 1;
+        let lines = lines(Some(ENROLLED), Some(&link));
+        assert!(!lines.contains("stream"), "{lines}");
+    }
+
+    #[test]
+    fn an_invalid_enrolment_is_one_sentence() {
+        assert_eq!(
+            lines(Some("{}"), Some(&link())),
+            "  board: unusable enrolment: `~/cloud.json` is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or no text: serverUrl, hostId, displayName, agentToken, tokenPrefix\n"
+        );
+    }
+}

@@ -1,0 +1,203 @@
+//! Runs one collector from its arguments to its last line. The order of the steps is part of the contract: nothing is
+//! created before the history was checked, and no history before the driver has answered.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use gua_model::Sample;
+use gua_model::duration::Clockwise;
+use gua_model::failure::Failure;
+use gua_probe::host;
+use gua_probe::reader::Reader;
+use gua_settings::{FlagValue, Loaded, Settings};
+use jiff::tz::TimeZone;
+use tracing::{info, warn};
+
+use super::board_link::{Cloud, Link};
+use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes};
+use super::{Append, DaemonError, HistoryFile, options};
+use crate::csv::{CsvOptions, CsvSink, DayFiles, configured_form};
+use crate::events::Events;
+use crate::log_file::LogFile;
+use crate::outage_file::OutageFile;
+use crate::pid_file::PidFile;
+use crate::reader::daemon_options;
+use crate::{Collector, HostRuntime, Options, log, make_directory_of};
+
+/// Arguments of one collector.
+#[derive(Debug)]
+pub struct Job {
+    pub loaded: Loaded,
+    pub flags: Vec<FlagValue>,
+    /// Path of the history as typed, for the last line.
+    pub typed_db: Option<PathBuf>,
+    pub append: Append,
+    pub cloud: Cloud,
+    pub mode: Mode,
+    /// Writes to standard output. A closed pipe or a full disk does not stop the collector.
+    pub print: fn(&str),
+    /// Writes to standard error.
+    pub log: fn(&str),
+}
+
+/// How a collector runs.
+#[derive(Debug)]
+pub enum Mode {
+    Foreground,
+    /// `starter` is the pipe to the command that waits for the start.
+    Background {
+        starter: File,
+    },
+}
+
+/// Collects until a signal stops it.
+pub fn run(job: Job) -> Result<(), DaemonError> {
+    let Loaded {
+        settings, inputs, ..
+    } = &job.loaded;
+    let place = HistoryFile::of(&settings.history.db.value, inputs.home.as_deref());
+    place.admit(job.append)?;
+    if place.is_default() {
+        make_directory_of(place.path())?;
+    }
+    let link = Link::configure(job.cloud, &job.loaded)?;
+    let (log, mut starter, pid_file) = match job.mode {
+        Mode::Foreground => (None, None, None),
+        Mode::Background { starter } => {
+            let pid_file = PidFile::at(&settings.collect.pid_file.value).lock(std::process::id())?;
+            let path = &settings.collect.log_file.value;
+            let log = LogFile::open(path, log_bytes(settings)).map_err(Failure::because(
+                format!("cannot write the log `{}`", path.display()),
+            ))?;
+            (Some(log), Some(starter), Some(pid_file))
+        }
+    };
+    let format = settings.collect.log_format.value;
+    log::start(
+        log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
+        job.log,
+    );
+    let mut runtime = HostRuntime::new(Reader::new(daemon_options(settings)))
+        .map_err(Failure::because("cannot wait for signals"))?;
+    let Some(answer) = runtime.first_read() else {
+        return Ok(());
+    };
+    let sample = match (answer, &link) {
+        (Err(fault), Some(link)) => return Err(link.report_fault(fault).into()),
+        (answer, _) => answer?,
+    };
+    if let Some(starter) = &mut starter {
+        // The command may have stopped waiting.
+        let _ = writeln!(starter, "{ANSWERED}");
+    }
+    let options = options(settings);
+    let observer = DaemonObserver {
+        print: job.print,
+        inputs: inputs.clone(),
+        flags: job.flags,
+        thresholds: options.thresholds,
+        history: place.clone(),
+        typed_db: job.typed_db.unwrap_or_else(|| place.path().to_owned()),
+        log,
+        starter,
+        // `gua status` only finds a daemon with a PID file. If this file cannot be created, it shows less.
+        outage: pid_file
+            .is_some()
+            .then(|| OutageFile::create(&settings.collect.pid_file.value).ok())
+            .flatten(),
+        fixed: fixed(settings),
+    };
+    match import_old(&place, &options, &runtime, &observer) {
+        Err(error) if runtime.stop_requested() => {
+            warn!(error = error.message(), "stopped during the import");
+            return Ok(());
+        }
+        imported => imported?,
+    }
+    let events = Events::in_directory(settings.claim.dir.value.clone());
+    let history = place
+        .open(job.append, &sample, &options)?
+        .with_events(events);
+    log_start(&sample, settings);
+    if let Some(link) = &link {
+        let board = link.named();
+        let line = format!("cloud sync enabled -> {board}");
+        info!(board, line, "cloud sync enabled");
+    }
+    let beats = sd_notify::watchdog_enabled().filter(|allowed| !allowed.is_zero());
+    let csv = daily_csv(settings, &options);
+    let mut collector = Collector::new(runtime, observer, options)
+        .with_sink(Box::new(history))
+        .with_heartbeat(beats.map(|allowed| allowed / 2));
+    if let Some(csv) = csv {
+        collector = collector.with_sink(Box::new(csv));
+    }
+    if let Some(link) = link {
+        let board = link.start(place.path(), daemon_options(settings))?;
+        collector = collector.with_sink(Box::new(board));
+    }
+    let summary = collector.run();
+    if summary.lost > 0 {
+        warn!(ticks_lost = summary.lost, "ticks were lost during this run");
+    }
+    // The PID file is removed last: while it exists, the daemon may still be running.
+    drop(pid_file);
+    Ok(())
+}
+
+/// The sink of the daily CSV, if configured. A failure loses rows but no ticks.
+fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
+    let directory = settings.csv.dir.value.as_ref()?;
+    let sink = CsvSink::new(CsvOptions {
+        files: DayFiles::new(directory, configured_form(settings)),
+        every: settings.csv.every.value,
+        zone: TimeZone::system(),
+        thresholds: options.thresholds,
+    });
+    match sink {
+        Ok(sink) => {
+            info!(directory = %directory.display(), "daily CSV enabled");
+            Some(sink)
+        }
+        Err(error) => {
+            warn!(%error, "cannot start the daily CSV");
+            None
+        }
+    }
+}
+
+/// Imports a history of gpu-usage-audit at the default path into a new file.
+fn import_old(
+    place: &HistoryFile,
+    options: &Options,
+    runtime: &HostRuntime,
+    observer: &DaemonObserver,
+) -> Result<(), DaemonError> {
+    let mut is_logged = false;
+    let adopted = place.adopt_old(options, &mut |progress| {
+        if !std::mem::replace(&mut is_logged, true) {
+            let rows = progress.rows_total;
+            info!(rows, "importing a history of gpu-usage-audit");
+        }
+        observer.extend_start();
+        if runtime.stop_requested() {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    })?;
+    if let Some(adopted) = adopted {
+        let renamed_to = adopted.old_renamed_to.display();
+        info!(%renamed_to, "history of gpu-usage-audit imported and verified");
+    }
+    Ok(())
+}
+
+fn log_start(sample: &Sample, settings: &Settings) {
+    let driver = sample.driver.version.as_deref().unwrap_or("unknown");
+    let interval = Clockwise(settings.collect.interval.value);
+    // The text form of this record is that of gpu-usage-audit.
+    info!(host = host::name(), env = "bare", driver, %interval, "daemon started");
+}

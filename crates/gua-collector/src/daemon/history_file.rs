@@ -1,0 +1,273 @@
+//! The history file of a collector: whether it may be written, how it is opened, and its summary for `gua status`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_compat::gpu_usage_audit::{Adopted, LegacyError, OldCollector, OnProgress, adopt};
+use gua_model::chain::chain;
+use gua_model::failure::Failure;
+use gua_model::period::Period;
+use gua_model::{Cadence, Sample, duration};
+use gua_probe::clock;
+use gua_probe::host::{self, HostRoot};
+use gua_store::{FileKind, History, NewRun, OpenMode, Store, WriterOptions, what_is_this};
+use jiff::Timestamp;
+
+use super::{Append, DaemonError, with_age};
+use crate::history::HistorySink;
+use crate::python_collector::python_writer;
+use crate::{Options, VERSION};
+
+/// The history file of a collector.
+#[derive(Clone, Debug)]
+pub struct HistoryFile {
+    path: PathBuf,
+    choice: Choice,
+}
+
+/// Whether the path is the default one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Default,
+    Custom,
+}
+
+impl HistoryFile {
+    /// Compares paths by components: `//` and `/./` are ignored, links and `..` are not resolved.
+    #[must_use]
+    pub fn of(path: &Path, home: Option<&Path>) -> Self {
+        let choice = match home.map(gua_settings::default_db) {
+            Some(default) if default == path => Choice::Default,
+            _ => Choice::Custom,
+        };
+        Self {
+            path: path.to_owned(),
+            choice,
+        }
+    }
+
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        self.choice == Choice::Default
+    }
+
+    /// Rejects an existing file, unless it is the default one or a history that may be continued. Changes nothing.
+    pub fn admit(&self, append: Append) -> Result<(), Failure> {
+        let path = self.path.display();
+        let kind = what_is_this(&self.path);
+        match (&kind, self.choice, append) {
+            (FileKind::Missing, ..) => Ok(()),
+            (FileKind::NewerHistory { .. }, ..) => {
+                Err(Failure::failed(format!("`{path}` is {kind}"))
+                    .hint("update gua, or choose another path with --db"))
+            }
+            (_, Choice::Default, _) => Ok(()),
+            (FileKind::GpuUsageAudit, _, Append::Yes) => Err(Failure::usage(format!(
+                "`{path}` is a history of gpu-usage-audit, which gua never modifies"
+            ))
+            .hint(format!(
+                "choose another path with --db and import its rows with `gua import {path}`"
+            ))),
+            (FileKind::OurHistory { .. } | FileKind::Empty, _, Append::Yes) => Ok(()),
+            (_, _, Append::Yes) => Err(Failure::usage(format!(
+                "`{path}` is {kind}, not a history of gua"
+            ))),
+            (_, _, Append::No) => Err(Failure::usage(format!(
+                "`{path}` exists already and is {kind}; {}",
+                self.advice(&kind)
+            ))),
+        }
+    }
+
+    /// What the user can do about an existing file.
+    fn advice(&self, kind: &FileKind) -> String {
+        let path = self.path.display();
+        let elsewhere = "choose another path with --db";
+        match kind {
+            FileKind::OurHistory { .. } => {
+                let read = format!("read it with `gua report --db {path}`");
+                format!("continue it with --append, {read}, or {elsewhere}")
+            }
+            FileKind::Empty => format!("continue it with --append, remove it, or {elsewhere}"),
+            FileKind::GpuUsageAudit => {
+                format!("{elsewhere} and import its rows with `gua import {path}`")
+            }
+            _ => elsewhere.to_owned(),
+        }
+    }
+
+    /// Imports a gpu-usage-audit history at the default path into a new file, verifies the counts, and renames the old file.
+    pub fn adopt_old(
+        &self,
+        options: &Options,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<Adopted>, DaemonError> {
+        if !self.is_default() {
+            return Ok(None);
+        }
+        let writer_pid = python_writer(&HostRoot::real(), &self.path);
+        let collector = match writer_pid {
+            Some(_) => OldCollector::Running,
+            None => OldCollector::NotRunning,
+        };
+        let adopted = adopt(
+            &self.path,
+            clock::now(),
+            collector,
+            &writer(options),
+            on_progress,
+        );
+        match (adopted, writer_pid) {
+            (Err(error @ LegacyError::CollectorRuns { .. }), Some(pid)) => {
+                let what =
+                    format!("stop the collector with pid {pid} first, for example with `gua stop`");
+                Err(Failure::because(what)(error).into())
+            }
+            (adopted, _) => Ok(adopted?),
+        }
+    }
+
+    /// Opens the history and starts a collector run. Called after the driver has answered.
+    pub fn open(
+        &self,
+        append: Append,
+        sample: &Sample,
+        options: &Options,
+    ) -> Result<HistorySink, DaemonError> {
+        let mode = match (self.choice, append) {
+            (Choice::Default, _) | (_, Append::Yes) => OpenMode::CreateOrAppend,
+            (Choice::Custom, Append::No) => OpenMode::Create,
+        };
+        if let Some(pid) = python_writer(&HostRoot::real(), &self.path) {
+            return Err(Failure::failed(format!(
+                "a collector of gpu-usage-audit (pid {pid}) writes to `{}`",
+                self.path.display()
+            ))
+            .hint("stop it first, for example with `gua stop`")
+            .into());
+        }
+        let store = Store::open(&self.path, mode, &writer(options))?;
+        let run = NewRun {
+            started: clock::now(),
+            interval: options.interval,
+            host: host::name(),
+            version: VERSION.to_owned(),
+            boot: sample.boot.ok(),
+        };
+        HistorySink::begin(store, run).map_err(|source| DaemonError::Write {
+            path: self.path.display().to_string(),
+            source,
+        })
+    }
+
+    /// Total number of GPU samples in the file.
+    pub(super) fn card_ticks(&self) -> Result<u64, DaemonError> {
+        Ok(History::open(&self.path)?.card_ticks()?)
+    }
+}
+
+fn writer(options: &Options) -> WriterOptions {
+    WriterOptions {
+        keep_raw: Some(options.keep_raw),
+        thresholds: options.thresholds,
+        ..WriterOptions::default()
+    }
+}
+
+/// What a running daemon has written so far, for `gua status`, or why the history cannot be read.
+#[must_use]
+pub fn summary(db: &Path, outage: Option<(Timestamp, String)>) -> String {
+    let mut text = format!("  history: {}\n", db.display());
+    match details(db, outage) {
+        Ok(lines) => text.push_str(&lines),
+        Err(error) => text.push_str(&format!("  cannot read the history: {}\n", chain(&error))),
+    }
+    text
+}
+
+fn details(db: &Path, outage: Option<(Timestamp, String)>) -> Result<String, DaemonError> {
+    let history = History::open(db)?;
+    let runs = history.runs()?;
+    let mut text = String::new();
+    let Some(run) = runs.last() else {
+        return Ok(text);
+    };
+    text.push_str(&format!(
+        "  interval: {}\n",
+        duration::written(run.interval)
+    ));
+    let now = clock::now();
+    let last = history.info()?.last_tick;
+    if let Some(last) = last {
+        text.push_str(&format!("  last tick: {}\n", with_age(last, now)));
+    }
+    let outages = history.outages(Period::new(run.started, now))?;
+    let lost: u64 = outages.iter().map(|gap| u64::from(gap.ticks_lost)).sum();
+    text.push_str(&format!("  ticks lost: {lost}\n"));
+    if let Some((since, what)) = outage {
+        let so_far = lost_since(since, run.interval, now);
+        text.push_str(&format!(
+            "  losing ticks since: {}, {so_far} so far\n  reason: {what}\n",
+            with_age(since, now)
+        ));
+    } else if let Some(ticks) = overdue(run.started, last, run.interval, now) {
+        text.push_str(&format!("  overdue: {ticks} ticks (see the log)\n"));
+    }
+    Ok(text)
+}
+
+/// Number of lost ticks: the one at `since` and one per interval after it.
+fn lost_since(since: Timestamp, interval: Duration, now: Timestamp) -> u128 {
+    let age = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    1 + age
+        .as_micros()
+        .checked_div(interval.as_micros())
+        .unwrap_or(0)
+}
+
+/// Number of ticks that should have been stored since the last one. An open outage is not in the history yet.
+fn overdue(
+    started: Timestamp,
+    last: Option<Timestamp>,
+    interval: Duration,
+    now: Timestamp,
+) -> Option<u128> {
+    let since = last.map_or(started, |last| last.max(started));
+    let age = Duration::try_from(now.duration_since(since)).ok()?;
+    if !Cadence::new(interval).is_missed(age) {
+        return None;
+    }
+    age.as_micros().checked_div(interval.as_micros())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_overdue_after_two_intervals_of_this_run() {
+        let check = |started: i64, last: Option<i64>, interval: u64, expected: Option<u128>| {
+            let at = |second| Timestamp::from_second(second).unwrap();
+            let interval = Duration::from_secs(interval);
+            let found = overdue(at(started), last.map(at), interval, at(1000));
+            assert_eq!(found, expected, "{started} {last:?} {interval:?}");
+        };
+        check(0, Some(990), 30, None);
+        check(0, Some(940), 30, None);
+        check(0, Some(900), 30, Some(3));
+        check(0, Some(998), 1, None);
+        check(0, Some(997), 1, None);
+        check(0, Some(996), 1, Some(4));
+        // A run without ticks is measured from its start.
+        check(990, Some(100), 30, None);
+        check(400, Some(100), 30, Some(20));
+        check(400, None, 30, Some(20));
+        // The clock was set back.
+        check(0, Some(2000), 30, None);
+    }
+}

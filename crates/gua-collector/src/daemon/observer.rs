@@ -1,0 +1,183 @@
+//! The daemon's side of the loop: prints tick lines, notifies systemd and the starting command, and reloads settings.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use gua_model::chain::chain;
+use gua_model::{Thresholds, Tick};
+use gua_probe::{clock, own_code};
+use gua_settings::{FlagValue, Inputs, Loaded, Settings};
+use sd_notify::NotifyState;
+use tracing::{info, warn};
+
+use super::{HistoryFile, options};
+use crate::log_file::LogFile;
+use crate::outage_file::OutageFile;
+use crate::tick_line::tick_line;
+use crate::{Observer, OpenOutage, Options};
+
+/// Lines that a background daemon writes to the command that started it: the driver has answered, and the first tick
+/// was stored.
+pub(super) const ANSWERED: &str = "answered";
+pub(super) const READY: &str = "ready";
+
+/// Observes the loop of a daemon.
+#[derive(Debug)]
+pub(super) struct DaemonObserver {
+    /// Writes to standard output.
+    pub(super) print: fn(&str),
+    pub(super) inputs: Inputs,
+    pub(super) flags: Vec<FlagValue>,
+    pub(super) thresholds: Thresholds,
+    pub(super) history: HistoryFile,
+    /// Path of the history as typed, for the last line.
+    pub(super) typed_db: PathBuf,
+    /// `None` in the foreground.
+    pub(super) log: Option<LogFile>,
+    /// Pipe to the command that started this daemon, until the first tick is stored.
+    pub(super) starter: Option<File>,
+    /// `None` in the foreground.
+    pub(super) outage: Option<OutageFile>,
+    /// Settings that only take effect after a restart, with their values at the start.
+    pub(super) fixed: Vec<(&'static str, String)>,
+}
+
+impl DaemonObserver {
+    /// Asks systemd for more time while a long start is in progress.
+    pub(super) fn extend_start(&self) {
+        notify(&[
+            NotifyState::ExtendTimeoutUsec(60_000_000),
+            NotifyState::Watchdog,
+        ]);
+    }
+}
+
+/// Notifies systemd. An unreachable socket is ignored: the service manager then runs into its own timeout.
+fn notify(states: &[NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}
+
+impl Observer for DaemonObserver {
+    fn ticked(&mut self, number: u64, tick: &Tick) {
+        let line = tick_line(number, tick, &self.thresholds);
+        (self.print)(&line);
+        if let Some(log) = &self.log {
+            log.rotate_if_full();
+        }
+    }
+
+    fn outage(&mut self, outage: Option<&OpenOutage>) {
+        if let Some(file) = &self.outage {
+            file.set(outage);
+        }
+        let status = outage.map_or_else(String::new, |outage| {
+            format!("losing ticks since {} ({})", outage.from, outage.reason)
+        });
+        notify(&[NotifyState::Status(&status)]);
+    }
+
+    fn ready(&mut self) {
+        notify(&[NotifyState::Ready]);
+        if let Some(mut starter) = self.starter.take() {
+            // The command may have stopped waiting.
+            let _ = writeln!(starter, "{READY}");
+        }
+        // The code of the start is not needed any more.
+        own_code::give_back();
+    }
+
+    fn alive(&mut self) {
+        notify(&[NotifyState::Watchdog]);
+    }
+
+    fn reload(&mut self) -> Result<Options, String> {
+        let now = clock::monotonic().as_micros().cast_signed();
+        notify(&[NotifyState::Reloading, NotifyState::MonotonicUsec(now)]);
+        let loaded = Loaded::from(&self.inputs, &self.flags);
+        if let Some(log) = &mut self.log {
+            log.set_max_bytes(log_bytes(&loaded.settings));
+            log.reopen()
+                .map_err(|error| format!("cannot open the log again: {error}"))?;
+        }
+        let settings = loaded.checked().map_err(|failure| failure.to_string())?;
+        let options = options(settings);
+        let changed: Vec<&str> = fixed(settings)
+            .iter()
+            .zip(&self.fixed)
+            .filter(|(new, old)| new != old)
+            .map(|((key, _), _)| *key)
+            .collect();
+        if !changed.is_empty() {
+            let settings = changed.join(", ");
+            warn!(settings, "changed settings apply after a restart");
+        }
+        if options.thresholds != self.thresholds {
+            info!(
+                "new thresholds apply to live displays only; totals keep the thresholds of the history"
+            );
+        }
+        self.thresholds = options.thresholds;
+        Ok(options)
+    }
+
+    fn reloaded(&mut self) {
+        notify(&[NotifyState::Ready]);
+    }
+
+    fn stopping(&mut self, ticks: u64) {
+        notify(&[NotifyState::Stopping]);
+        let line = format!("shutdown signal received, stopping ({ticks} ticks)");
+        info!(ticks, line, "shutdown signal received");
+        // Counted before the writer closes the file, because closing truncates the WAL that readers use.
+        match self.history.card_ticks() {
+            Ok(rows) => {
+                let typed = self.typed_db.display();
+                (self.print)(&format!("\n{typed}: {rows} total gpu_sample rows\n"));
+            }
+            Err(error) => {
+                warn!(
+                    error = chain(&error),
+                    "cannot count the rows of the history"
+                );
+            }
+        }
+    }
+}
+
+/// Settings that only take effect after a restart, with their values.
+pub(super) fn fixed(settings: &Settings) -> Vec<(&'static str, String)> {
+    let (collect, driver, csv) = (&settings.collect, &settings.driver, &settings.csv);
+    let cloud = &settings.cloud;
+    let link: [&dyn fmt::Debug; 7] = [
+        &cloud.config.value,
+        &cloud.users.value,
+        &cloud.salt_file.value,
+        &cloud.ca_file.value,
+        &cloud.allow_http.value,
+        &cloud.spool_mb.value,
+        &cloud.form.value,
+    ];
+    let values: [(_, &dyn fmt::Debug); 11] = [
+        ("history.db", &settings.history.db.value),
+        ("collect.pid_file", &collect.pid_file.value),
+        ("collect.log_file", &collect.log_file.value),
+        ("driver.library", &driver.library.value),
+        ("driver.deadline", &driver.deadline.value),
+        ("driver.pids", &driver.pids.value),
+        ("collect.log_format", &collect.log_format.value),
+        ("cloud", &link),
+        ("csv.dir", &csv.dir.value),
+        ("csv.every", &csv.every.value),
+        ("csv.format", &csv.format.value),
+    ];
+    values
+        .map(|(key, value)| (key, format!("{value:?}")))
+        .into()
+}
+
+/// Maximum size of the log file.
+pub(super) fn log_bytes(settings: &Settings) -> u64 {
+    settings.collect.log_mb.value * 1024 * 1024
+}

@@ -1,0 +1,79 @@
+//! The listing of `gua list` for a sample: its rows with the recorded start of each state and the leases.
+
+use std::collections::BTreeMap;
+
+use gua_model::pick::Order;
+use gua_model::since::Since;
+use gua_model::{GpuUuid, RollUp, Sample};
+use gua_probe::host::time::ticks_per_second;
+use gua_query::{SinceQuestion, Source as _};
+use gua_render::listing::ListDocument;
+use gua_render::listing::row::{Leased, Row, Terms, rows as listed};
+use gua_settings::Loaded;
+use jiff::Timestamp;
+
+use crate::claims::{self, Names};
+use crate::location;
+
+/// Since when GPUs have been in their roll-up. Empty if the history is absent or cannot be read.
+#[must_use]
+pub fn since(
+    loaded: &Loaded,
+    gpus: Vec<(GpuUuid, RollUp)>,
+    now: Timestamp,
+) -> BTreeMap<GpuUuid, Since> {
+    let question = SinceQuestion {
+        gpus,
+        thresholds: loaded.settings.thresholds(),
+        now,
+    };
+    let source = location::source(loaded);
+    source.since(&question).unwrap_or_default()
+}
+
+/// Rows of the listing, and the error if the claims could not be read.
+#[must_use]
+pub fn rows<'a>(
+    loaded: &Loaded,
+    sample: &'a Sample,
+    order: Option<&Order>,
+) -> (Vec<Row<'a>>, Option<String>) {
+    let terms = Terms {
+        thresholds: loaded.settings.thresholds(),
+        ticks_per_second: ticks_per_second(),
+    };
+    let mut rows = listed(sample, &terms, order);
+    let states = rows
+        .iter()
+        .filter_map(|row| Some((row.gpu?.uuid.clone(), row.condition.state?.roll_up()?)));
+    let since = since(loaded, states.collect(), sample.at);
+    for row in &mut rows {
+        row.condition.since = row.gpu.and_then(|gpu| since.get(&gpu.uuid).copied());
+    }
+    let claims = match claims::taken(&loaded.settings, sample, Vec::new()) {
+        Ok(taken) => taken.survey.claims,
+        Err(error) => return (rows, Some(error)),
+    };
+    if claims.is_empty() {
+        return (rows, None);
+    }
+    let mut names = Names::default();
+    for row in &mut rows {
+        let Some(gpu) = row.gpu else { continue };
+        for live in claims.iter().filter(|live| live.holds(&gpu.uuid)) {
+            row.claims.push(Leased {
+                text: names.claim(live, sample.at),
+                user: names.user(live.claim.owner),
+                listed: names.listed(live, sample.at),
+            });
+        }
+    }
+    (rows, None)
+}
+
+/// The document of `gua list --json` for a sample.
+#[must_use]
+pub fn document(loaded: &Loaded, sample: &Sample) -> ListDocument {
+    let (rows, unread) = rows(loaded, sample, None);
+    ListDocument::new(sample, &rows, unread.as_deref(), ticks_per_second())
+}

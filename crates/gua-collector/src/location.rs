@@ -1,0 +1,228 @@
+//! The history that a command reads by default: that of the user's own daemon, else the host's.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_compat::open_records;
+use gua_model::failure::Failure;
+use gua_query::{QueryError, RecordsSource};
+use gua_settings::{Inputs, Layer, Loaded, Source};
+use gua_store::{FileKind, History, OpenError, what_is_this};
+
+use crate::managed::{PidOwner, owner_of};
+use crate::pid_file::PidFile;
+
+/// Path of the host's history, which the service writes.
+pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
+
+/// Path of the history to read: the configured one; else the user's own while its daemon is running; else the host's;
+/// else the user's own, which may not exist.
+#[must_use]
+pub fn history(loaded: &Loaded) -> PathBuf {
+    among(loaded, Path::new(OF_THE_HOST))
+}
+
+/// Query source for [`history`].
+#[must_use]
+pub fn source(loaded: &Loaded) -> RecordsSource<'static> {
+    source_at(history(loaded))
+}
+
+/// Query source for the history at a path, whichever program wrote it.
+#[must_use]
+pub fn source_at(path: PathBuf) -> RecordsSource<'static> {
+    RecordsSource::new(move || open_records(&path))
+}
+
+/// Hint for a missing history.
+pub const WITHOUT_HISTORY: &str = "`gua daemon` begins one; --db PATH names another";
+
+/// Error of a command whose history does not exist.
+#[must_use]
+pub fn no_history(path: &Path) -> Failure {
+    let path = path.to_owned();
+    Failure::usage(OpenError::Missing { path }.to_string()).hint(WITHOUT_HISTORY)
+}
+
+/// Reason why a history of gua cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenFailure {
+    #[error(transparent)]
+    Usage(#[from] Failure),
+    #[error(transparent)]
+    Open(OpenError),
+}
+
+/// Opens a history of gua. A missing file and a file of gpu-usage-audit are usage errors.
+pub fn open_history(db: &Path) -> Result<History, OpenFailure> {
+    History::open(db).map_err(|error| match error {
+        OpenError::Missing { path } => no_history(&path).into(),
+        OpenError::NotOurs {
+            kind: FileKind::GpuUsageAudit,
+            ..
+        } => Failure::usage(error.to_string())
+            .hint("`gua import` takes it into a history of ours, which can be exported")
+            .into(),
+        error => OpenFailure::Open(error),
+    })
+}
+
+/// Converts an error of a query to a usage error if it is one: a name that the history does not have, or a file that is no history.
+#[must_use]
+pub fn usage_error(error: &QueryError) -> Option<Failure> {
+    match error {
+        QueryError::NoSuchPerson { .. } => Some(Failure::usage(format!("--user: {error}"))),
+        QueryError::NoSuchGpu { .. }
+        | QueryError::AmbiguousGpu { .. }
+        | QueryError::AmbiguousRun { .. }
+        | QueryError::NoRuns => Some(Failure::usage(error.to_string())),
+        QueryError::NoSuchRun { .. } => {
+            Some(Failure::usage(error.to_string()).hint("`gua runs list` lists them"))
+        }
+        QueryError::Open(source) => match source.downcast_ref()? {
+            OpenError::Missing { path } => Some(no_history(path)),
+            OpenError::NotOurs {
+                path,
+                kind:
+                    kind @ (FileKind::Empty
+                    | FileKind::OtherSqlite
+                    | FileKind::NotSqlite
+                    | FileKind::Directory),
+            } => Some(
+                Failure::usage(format!("{} is {kind}, and no history", path.display()))
+                    .hint("--db PATH names another"),
+            ),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// History against which the limits of a configuration file are evaluated. Limits of the host use the host's history if
+/// there is one: the history of a user's own daemon, or one named in their own file, may cover only a part of the
+/// period.
+#[must_use]
+pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
+    for_limits_among(loaded, layer, Path::new(OF_THE_HOST))
+}
+
+/// History for enforcing limits. Limits of the host ignore `--db`, so that users cannot evade them with another
+/// history.
+#[must_use]
+pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
+    to_refuse_among(loaded, layer, Path::new(OF_THE_HOST))
+}
+
+fn to_refuse_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
+    match layer {
+        Layer::Host => for_limits_among(&Loaded::from(&loaded.inputs, &[]), layer, host),
+        Layer::User => for_limits_among(loaded, layer, host),
+    }
+}
+
+fn for_limits_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
+    let is_said = matches!(loaded.settings.history.db.source, Source::Flag(_));
+    if layer == Layer::User || is_said {
+        return among(loaded, host);
+    }
+    let of_host = Inputs {
+        variables: BTreeMap::new(),
+        home: None,
+        system_file: loaded.inputs.system_file.clone(),
+    };
+    let named = Loaded::from(&of_host, &[]).settings.history.db;
+    match named.source {
+        Source::Default if is_ours(host) => host.to_owned(),
+        Source::Default => among(loaded, host),
+        _ => named.value,
+    }
+}
+
+fn is_ours(path: &Path) -> bool {
+    matches!(what_is_this(path), FileKind::OurHistory { .. })
+}
+
+fn among(loaded: &Loaded, host: &Path) -> PathBuf {
+    let db = &loaded.settings.history.db;
+    if db.source != Source::Default {
+        return db.value.clone();
+    }
+    let own = of_own_daemon(loaded).or_else(|| is_fresh(&db.value).then(|| db.value.clone()));
+    own.or_else(|| is_ours(host).then(|| host.to_owned()))
+        .unwrap_or_else(|| db.value.clone())
+}
+
+/// History of the user's background daemon.
+fn of_own_daemon(loaded: &Loaded) -> Option<PathBuf> {
+    let pid_file = PidFile::at(&loaded.settings.collect.pid_file.value);
+    let PidOwner::Managed(managed) = owner_of(pid_file.read()?, &pid_file) else {
+        return None;
+    };
+    managed.argument("--db").map(PathBuf::from)
+}
+
+/// Whether a history was written recently, by the time of its journal, which changes with every tick. Detects a
+/// foreground daemon, which has no PID file.
+fn is_fresh(path: &Path) -> bool {
+    const LATELY: Duration = Duration::from_secs(600);
+    let mut journal = path.as_os_str().to_owned();
+    journal.push("-wal");
+    let changed = std::fs::metadata(&journal).and_then(|facts| facts.modified());
+    let now = std::time::SystemTime::from(gua_probe::clock::now());
+    changed.is_ok_and(|changed| now.duration_since(changed).is_ok_and(|age| age < LATELY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gua_settings::FlagValue;
+    use gua_store::{OpenMode, Store, WriterOptions};
+
+    #[test]
+    fn the_users_own_history_goes_before_the_hosts_only_while_it_is_written() {
+        let home = tempfile::tempdir().unwrap();
+        let own = home.path().join(".gua/gua.db");
+        let host = home.path().join("host.db");
+        let inputs = Inputs {
+            variables: Default::default(),
+            home: Some(home.path().to_owned()),
+            system_file: home.path().join("none.toml"),
+        };
+        let loaded = Loaded::from(&inputs, &[]);
+        assert_eq!(among(&loaded, &host), own);
+
+        std::fs::create_dir(home.path().join(".gua")).unwrap();
+        let make =
+            |path: &Path| Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        make(&host).close().unwrap();
+        make(&own).close().unwrap();
+        assert_eq!(among(&loaded, &host), host);
+        std::fs::write(home.path().join(".gua/gua.db-wal"), "").unwrap();
+        assert_eq!(among(&loaded, &host), own);
+
+        // Limits of the host use the host's history, even if the user has one.
+        let of = |loaded: &Loaded, layer| for_limits_among(loaded, layer, &host);
+        assert_eq!(of(&loaded, Layer::Host), host);
+        assert_eq!(of(&loaded, Layer::User), own);
+        let file = home.path().join(".gua/config.toml");
+        std::fs::write(file, "[history]\ndb = \"/empty.db\"\n").unwrap();
+        let evading = Loaded::from(&inputs, &[]);
+        assert_eq!(of(&evading, Layer::Host), host);
+        assert_eq!(of(&evading, Layer::User), Path::new("/empty.db"));
+        std::fs::write(&inputs.system_file, "[history]\ndb = \"/of-host.db\"\n").unwrap();
+        let evading = Loaded::from(&inputs, &[]);
+        assert_eq!(of(&evading, Layer::Host), Path::new("/of-host.db"));
+
+        let named = FlagValue::of("--db", "history", "db", Some("/x.db"));
+        let loaded = Loaded::from(&inputs, named.as_slice());
+        assert_eq!(among(&loaded, &host), Path::new("/x.db"));
+        assert_eq!(of(&loaded, Layer::Host), Path::new("/x.db"));
+        // `--db` has no effect where limits are enforced.
+        let held_back = |layer| to_refuse_among(&loaded, layer, &host);
+        assert_eq!(held_back(Layer::Host), Path::new("/of-host.db"));
+        assert_eq!(held_back(Layer::User), Path::new("/x.db"));
+        std::fs::remove_file(&inputs.system_file).unwrap();
+        assert_eq!(held_back(Layer::Host), host);
+    }
+}

@@ -1,0 +1,145 @@
+//! The log of the daemon: one `tracing` subscriber.
+//!
+//! Libraries emit records with a constant message and fields; only this file decides how they look.
+
+use std::ffi::OsStr;
+use std::io;
+
+use gua_probe::clock;
+use gua_settings::kind::LogFormat;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value};
+use tracing::Level;
+
+use crate::log_record::{LogRecord, LogSubscriber};
+
+/// Form of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `2026/11/15 19:03:43 text` in local time, as gpu-usage-audit printed it.
+    Text,
+    /// `<4>text`: the journal adds the time and reads the priority (sd-daemon(3)).
+    Journal,
+    /// One JSON object.
+    Json,
+}
+
+impl Form {
+    /// Chooses the form. `journal_stream` is the value of `JOURNAL_STREAM`, by which systemd says which file is the
+    /// journal (systemd.exec(5)).
+    #[must_use]
+    pub fn choose(format: LogFormat, journal_stream: Option<&OsStr>) -> Self {
+        match format {
+            LogFormat::Json => Self::Json,
+            LogFormat::Text => Self::Text,
+            LogFormat::Auto if is_stderr(journal_stream) => Self::Journal,
+            LogFormat::Auto => Self::Text,
+        }
+    }
+}
+
+/// Whether `DEVICE:INODE` is this process's standard error.
+fn is_stderr(stream: Option<&OsStr>) -> bool {
+    let stat = rustix::fs::fstat(io::stderr());
+    let (Some(stream), Ok(stat)) = (stream.and_then(OsStr::to_str), stat) else {
+        return false;
+    };
+    stream == format!("{}:{}", stat.st_dev, stat.st_ino)
+}
+
+/// Sends all log records of this process to `write`, which writes to standard error.
+pub fn start(form: Form, write: fn(&str)) {
+    let log = LogSubscriber(move |level, record: LogRecord| {
+        write(&line(form, level, clock::now(), &record));
+    });
+    // Fails if the log was already started.
+    let _ = tracing::subscriber::set_global_default(log);
+}
+
+fn line(form: Form, level: Level, at: Timestamp, record: &LogRecord) -> String {
+    match form {
+        Form::Text => text_line(at, &TimeZone::system(), &record.text()),
+        Form::Journal => {
+            let priority = match level {
+                Level::ERROR => 3,
+                Level::WARN => 4,
+                _ => 6,
+            };
+            format!("<{priority}>{}\n", record.text())
+        }
+        Form::Json => {
+            let mut object = Map::new();
+            object.insert("time".to_owned(), at.to_string().into());
+            object.insert("level".to_owned(), level.as_str().into());
+            object.insert("message".to_owned(), record.message.clone().into());
+            for (name, value) in &record.fields {
+                object.insert((*name).to_owned(), value.clone());
+            }
+            format!("{}\n", Value::Object(object))
+        }
+    }
+}
+
+fn text_line(at: Timestamp, zone: &TimeZone, text: &str) -> String {
+    let at = at.to_zoned(zone.clone());
+    format!("{} {text}\n", at.strftime("%Y/%m/%d %H:%M:%S"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at() -> Timestamp {
+        "2026-11-15T19:03:43.9Z".parse().unwrap()
+    }
+
+    fn record() -> LogRecord {
+        LogRecord {
+            message: "driver read failed".to_owned(),
+            line: Some("tick 3 failed:\nno \u{1b}[31mdriver".to_owned()),
+            fields: vec![("tick", 3.into()), ("error", "no \"driver\"".into())],
+        }
+    }
+
+    #[test]
+    fn a_text_line_has_local_time_and_no_control_characters() {
+        let zone = TimeZone::get("Asia/Kolkata").unwrap();
+        assert_eq!(
+            text_line(at(), &zone, &record().text()),
+            "2026/11/16 00:33:43 tick 3 failed: no  [31mdriver\n"
+        );
+    }
+
+    #[test]
+    fn the_journal_gets_a_priority_and_json_gets_the_fields() {
+        assert_eq!(
+            line(Form::Journal, Level::ERROR, at(), &record()),
+            "<3>tick 3 failed: no  [31mdriver\n"
+        );
+        let json = line(Form::Json, Level::ERROR, at(), &record());
+        let object: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(
+            object,
+            serde_json::json!({
+                "time": "2026-11-15T19:03:43.9Z",
+                "level": "ERROR",
+                "message": "driver read failed",
+                "tick": 3,
+                "error": "no \"driver\"",
+            })
+        );
+    }
+
+    #[test]
+    fn the_journal_is_recognised_by_device_and_inode() {
+        let stat = rustix::fs::fstat(io::stderr()).unwrap();
+        let own = format!("{}:{}", stat.st_dev, stat.st_ino);
+        let form = |format, stream: Option<&str>| Form::choose(format, stream.map(OsStr::new));
+        assert_eq!(form(LogFormat::Auto, Some(&own)), Form::Journal);
+        assert_eq!(form(LogFormat::Auto, Some("1:1")), Form::Text);
+        assert_eq!(form(LogFormat::Auto, None), Form::Text);
+        assert_eq!(form(LogFormat::Text, Some(&own)), Form::Text);
+        assert_eq!(form(LogFormat::Json, Some(&own)), Form::Json);
+    }
+}

@@ -1,0 +1,32 @@
+//! The reader child as the settings describe it.
+
+use gua_probe::probe::ProbeOptions;
+use gua_probe::reader::ReaderOptions;
+use gua_settings::{Settings, Source};
+
+/// Options for starting the child process and its timeouts.
+#[must_use]
+pub fn options(settings: &Settings) -> ReaderOptions {
+    let driver = &settings.driver;
+    // By default, the probe chooses the library name itself and reports it if the library is not found.
+    let library = (driver.library.source != Source::Default).then(|| driver.library.value.clone());
+    let probe = ProbeOptions {
+        library,
+        driver_pids: driver.pids.value,
+        ..ProbeOptions::default()
+    };
+    ReaderOptions::this_program(probe, driver.deadline.value)
+}
+
+/// Options of a daemon. A delay that ends well before the next tick loses no tick that the driver would have answered, even
+/// if the next attempt hangs for a while, so short intervals get short delays.
+#[must_use]
+pub fn daemon_options(settings: &Settings) -> ReaderOptions {
+    let options = options(settings);
+    let longest_pause = (settings.collect.interval.value / 4).min(options.longest_pause);
+    ReaderOptions {
+        first_pause: options.first_pause.min(longest_pause),
+        longest_pause,
+        ..options
+    }
+}

@@ -1,0 +1,107 @@
+//! systemd units: the collector as a service of the host or of one user, and the timers of `gua sync-once` and `gua csv`.
+//!
+//! Unit files are written here, and systemctl is called for everything else. Units that gua did not write are never changed.
+
+mod board;
+pub mod collector;
+pub mod csv;
+mod place;
+pub mod sync;
+mod systemctl;
+mod unit;
+mod units;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::failure::Failure;
+use gua_probe::host::{HostRoot, mount};
+
+pub use self::place::{Place, Scope};
+use self::unit::Readers;
+
+/// What is installed, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Install {
+    /// Interval between ticks of the collector; `None` leaves it to the configuration.
+    pub interval: Option<Duration>,
+    /// Who may read the host's history; `None` keeps the readers of the installed units.
+    pub readable_by: Option<String>,
+    /// Interval between pushes of the timer.
+    pub every: Option<Duration>,
+    /// Whether the collector pushes to the board.
+    pub cloud: bool,
+    /// Whether closed days are uploaded to the board's archive.
+    pub archive: bool,
+    /// Enable the unit without starting it.
+    pub no_start: bool,
+    /// Replace units that gua did not write.
+    pub force: bool,
+    /// Return the units instead of installing them.
+    pub print: bool,
+}
+
+/// Output of a command about units.
+#[derive(Clone, Debug, Default)]
+pub struct Output {
+    pub text: String,
+    /// Notes for stderr.
+    pub notes: String,
+}
+
+impl From<String> for Output {
+    fn from(text: String) -> Self {
+        let notes = String::new();
+        Self { text, notes }
+    }
+}
+
+fn this_program() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(Failure::because("cannot tell where this program is"))
+}
+
+/// Readers of the history: as given, else as in the installed units, because all units share the directory.
+fn readers(install: &Install, place: &Place) -> Result<Readers, Failure> {
+    match &install.readable_by {
+        Some(word) => word
+            .parse()
+            .map_err(|sentence: String| Failure::usage(sentence)),
+        None => Ok([collector::NAME, sync::SERVICE]
+            .iter()
+            .find_map(|name| installed_readers(place, name))
+            .unwrap_or_else(default_readers)),
+    }
+}
+
+fn installed_readers(place: &Place, name: &str) -> Option<Readers> {
+    let text = fs::read_to_string(place.unit(name)).ok()?;
+    let is_ours = text.starts_with(unit::FIRST_LINE);
+    is_ours.then(|| Readers::of_unit(&text)).flatten()
+}
+
+/// Warning if another installed unit has different readers.
+fn different_readers(ours: &Readers, place: &Place, other: &str) -> String {
+    match installed_readers(place, other) {
+        Some(theirs) if theirs != *ours && place.scope == Scope::System => format!(
+            "  {other} still says --readable-by {theirs}, for the same directory: install it again with --readable-by {ours}\n"
+        ),
+        _ => String::new(),
+    }
+}
+
+/// Default readers: everyone, because `/proc` shows the same processes to everyone. If `/proc` is mounted with hidepid,
+/// only the group that can see all processes, or root.
+fn default_readers() -> Readers {
+    let root = HostRoot::real();
+    match mount::hiding(&mount::mounts(&root), Path::new("/proc")) {
+        Some(hiding) if hiding.level != mount::HideLevel::Off => match hiding.gid {
+            Some(gid) => Readers::Group(gid.to_string()),
+            None => Readers::Root,
+        },
+        _ => Readers::Everyone,
+    }
+}
+
+#[cfg(test)]
+mod tests;

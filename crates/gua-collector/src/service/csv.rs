@@ -1,0 +1,199 @@
+//! The timer of `gua csv`: two systemd user units, written and started like the service.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gua_model::Uid;
+use gua_model::failure::Failure;
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_settings::kind::CsvFormat;
+use gua_settings::{Settings, Source};
+
+use super::place::Place;
+use super::systemctl::Systemctl;
+use super::unit::{when, word};
+use super::units::{Units, removed};
+use super::{Install, Output, this_program};
+use crate::csv::configured_directory;
+
+const SERVICE: &str = "gua-csv.service";
+const TIMER: &str = "gua-csv.timer";
+/// Timer of gpu_stats, which this one replaces.
+const OLD_TIMER: &str = "gpu_stats.timer";
+
+/// First line of the units, which identifies units written by gua.
+const FIRST_LINE: &str = "# Written by `gua csv install`. Changes here are lost when it runs again; use `systemctl --user edit`.";
+
+/// Directory with a file for each user with lingering enabled (loginctl(1)).
+const LINGERING: &str = "/var/lib/systemd/linger";
+
+/// Contents of the units.
+#[derive(Clone, Debug)]
+struct Facts {
+    program: PathBuf,
+    /// `None`: use the directory configured at the time of each sample.
+    directory: Option<PathBuf>,
+    form: Option<CsvFormat>,
+    every: Duration,
+}
+
+/// Installs, enables and starts the timer.
+pub fn install(install: &Install, place: &Place, settings: &Settings) -> Result<Output, Failure> {
+    let csv = &settings.csv;
+    // The configuration is read again for every sample, so only flags go into the unit.
+    let is_flag = |source: &Source| matches!(source, Source::Flag(_));
+    let directory = is_flag(&csv.dir.source).then(|| configured_directory(settings));
+    let facts = Facts {
+        program: this_program()?,
+        directory: directory.flatten(),
+        form: is_flag(&csv.format.source).then_some(csv.format.value),
+        every: csv.every.value,
+    };
+    let units = Units {
+        place,
+        first_line: FIRST_LINE,
+        texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
+    };
+    if install.print {
+        return Ok(units.printed().into());
+    }
+    units.write(install.force)?;
+    let systemctl = Systemctl { place };
+    systemctl.run(&["enable", TIMER])?;
+    let mut text = format!("gua csv: installed {}\n", place.unit(TIMER).display());
+    text.push_str(&systemctl.activate(TIMER, false, place.begins())?);
+    if !place.is_image() && !lingers() {
+        text.push_str(
+            "  lingering is off: the timer rests while you are logged out; to keep it running: loginctl enable-linger\n",
+        );
+    }
+    if place.unit(OLD_TIMER).exists() {
+        let disable = systemctl.shown(&["disable", "--now", OLD_TIMER]);
+        text.push_str(&format!("  the timer of gpu_stats is there too and writes the same files; to end it: {disable}\n"));
+    }
+    let look = systemctl.shown(&["list-timers", TIMER]);
+    text.push_str(&format!("  look: {look}\n"));
+    Ok(text.into())
+}
+
+/// Stops the timer and removes its units.
+pub fn uninstall(place: &Place) -> Result<String, Failure> {
+    removed(
+        place,
+        "gua csv",
+        &[TIMER, SERVICE],
+        FIRST_LINE,
+        "the files of all days",
+    )
+}
+
+/// Whether lingering is enabled, so that the user's timers run without a session.
+fn lingers() -> bool {
+    let uid = Uid(rustix::process::getuid().as_raw());
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let name = table.user(uid).name;
+    name.is_some_and(|name| Path::new(LINGERING).join(name).exists())
+}
+
+fn service(facts: &Facts) -> String {
+    let mut words = vec![
+        word(&facts.program.to_string_lossy()),
+        "csv".to_owned(),
+        "sample".to_owned(),
+    ];
+    if let Some(directory) = &facts.directory {
+        words.extend(["--dir".to_owned(), word(&directory.to_string_lossy())]);
+    }
+    match facts.form {
+        Some(CsvFormat::Full) => words.push("--csv-format=full".to_owned()),
+        Some(CsvFormat::Classic) => words.push("--csv-format=classic".to_owned()),
+        None => {}
+    }
+    let exec = words.join(" ");
+    format!(
+        "{FIRST_LINE}\n\
+         [Unit]\n\
+         Description=gua, one sample for the daily CSV of the GPUs\n\
+         \n\
+         [Service]\n\
+         Type=oneshot\n\
+         ExecStart={exec}\n\
+         # Where it goes is no news; what goes wrong is, and stands in the journal.\n\
+         StandardOutput=null\n\
+         TimeoutStartSec=120\n\
+         Nice=5\n\
+         NoNewPrivileges=yes\n"
+    )
+}
+
+fn timer(facts: &Facts) -> String {
+    let when = when(facts.every);
+    format!(
+        "{FIRST_LINE}\n\
+         [Unit]\n\
+         Description=gua, samples for the daily CSV of the GPUs\n\
+         \n\
+         [Timer]\n\
+         {when}\
+         AccuracySec=1s\n\
+         \n\
+         [Install]\n\
+         WantedBy=timers.target\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    fn facts(minutes: u64) -> Facts {
+        Facts {
+            // Any existing program: systemd checks that it is executable.
+            program: "/bin/true".into(),
+            directory: Some("/home/a b/100% \"x\"".into()),
+            form: Some(CsvFormat::Full),
+            every: Duration::from_secs(minutes * 60),
+        }
+    }
+
+    #[test]
+    fn systemd_finds_nothing_wrong_with_the_units() {
+        for minutes in [1, 5, 7, 20, 60, 90, 120, 1440] {
+            let directory = tempfile::tempdir().unwrap();
+            let facts = facts(minutes);
+            fs::write(directory.path().join(SERVICE), service(&facts)).unwrap();
+            fs::write(directory.path().join(TIMER), timer(&facts)).unwrap();
+            let verified = Command::new("systemd-analyze")
+                .args(["verify", "--user"])
+                .arg(directory.path().join(TIMER))
+                .arg(directory.path().join(SERVICE))
+                .env("XDG_RUNTIME_DIR", directory.path())
+                .output()
+                .expect("systemd-analyze is needed (Debian: systemd)");
+            let said = String::from_utf8_lossy(&verified.stderr);
+            let ours: Vec<&str> = said.lines().filter(|line| line.contains("gua")).collect();
+            assert!(
+                verified.status.success() && ours.is_empty(),
+                "{said}\n{}",
+                timer(&facts)
+            );
+        }
+    }
+
+    #[test]
+    fn a_period_that_divides_the_hour_or_the_day_goes_by_the_clock() {
+        let check = |minutes: u64, expected: &str| {
+            assert_eq!(when(Duration::from_secs(minutes * 60)), expected);
+        };
+        check(5, "OnCalendar=*:0/5\n");
+        check(1, "OnCalendar=*:0/1\n");
+        check(60, "OnCalendar=hourly\n");
+        check(240, "OnCalendar=0/4:00\n");
+        check(1440, "OnCalendar=daily\n");
+        check(7, "OnActiveSec=1s\nOnUnitActiveSec=420s\n");
+        check(90, "OnActiveSec=1s\nOnUnitActiveSec=5400s\n");
+    }
+}

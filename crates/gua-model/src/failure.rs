@@ -1,0 +1,73 @@
+//! Why a command cannot do what it was asked to: a message, a hint, and the exit code that scripts rely on.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use crate::chain::chain;
+
+/// Exit codes other than success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The command failed, or a check found a problem.
+    Failed = 1,
+    /// Usage error.
+    Usage = 2,
+    /// No GPU is available. An empty listing does not count: it is a success.
+    Nothing = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Error with an exit code and an optional hint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub exit: Exit,
+    pub message: String,
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// Error of the caller: an invalid flag, value or configuration.
+    #[must_use]
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    #[must_use]
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    #[must_use]
+    pub fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Returns a function that says what failed because of an error: `cannot write `x`: no space left`.
+    pub fn because<E: Error>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |error| Self::failed(format!("{what}: {}", chain(&error)))
+    }
+
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        self.hint_if(Some(hint))
+    }
+
+    #[must_use]
+    pub fn hint_if(self, hint: Option<impl Into<String>>) -> Self {
+        Self {
+            hint: hint.map(Into::into),
+            ..self
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! The rule behind a state, in words. The rule itself is in gua-model.
+
+use gua_model::text::sanitize;
+use gua_model::{
+    Evidence, GapReason, Identity, Missing, OwnerSource, Process, RollUp, State, User, Verdict,
+};
+
+/// What a state counts as in every report, where that is not itself.
+#[must_use]
+pub fn counts_as(state: State) -> Option<&'static str> {
+    match (state, state.roll_up()) {
+        (State::Active | State::IdleHeld | State::TrulyIdle, _) => None,
+        (_, Some(RollUp::Active)) => Some("counts as active"),
+        (_, Some(RollUp::IdleHeld)) => Some("counts as idle-held"),
+        (_, Some(RollUp::TrulyIdle)) => Some("counts as truly-idle"),
+        (State::Unobserved, None) => Some("counts as a gap, not as idle time"),
+        (_, None) => Some("a share of its own, neither active nor idle"),
+    }
+}
+
+/// The state and, where that is another, what it counts as.
+#[must_use]
+pub fn named(state: State) -> String {
+    match counts_as(state) {
+        Some(counts_as) => format!("{state}: {counts_as}"),
+        None => state.to_string(),
+    }
+}
+
+/// The rule that led to a state, as docs/states.md has it.
+#[must_use]
+pub fn rule(state: State) -> &'static str {
+    match state {
+        State::Active => "utilisation at or over the threshold is active",
+        State::Stalled => {
+            "utilisation at or over the threshold while the card draws no more than a tenth above its idle floor is stalled: work is queued and does not move"
+        }
+        State::Ghost => {
+            "utilisation at or over the threshold without any process on the card is a ghost"
+        }
+        State::IdleHeld => {
+            "utilisation below the threshold while living processes hold more memory than the limit is idle-held"
+        }
+        State::OrphanHeld => {
+            "utilisation below the threshold while the memory is charged to processes that are gone is orphan-held"
+        }
+        State::HeldUnknown => {
+            "a card that somebody holds and that has no utilisation to read is held-unknown: nobody can say whether it was used"
+        }
+        State::TrulyIdle => {
+            "utilisation below the threshold while nobody holds more memory than the limit is truly-idle"
+        }
+        State::Unobserved => "what nobody could see is unobserved, whatever it was",
+    }
+}
+
+/// What was seen that leads to the state, a sentence each. `buffered` is how many samples of the driver's buffer, of how
+/// many, tell it where that decided.
+#[must_use]
+pub fn reasons(verdict: &Verdict, buffered: Option<(u64, u64)>) -> Vec<String> {
+    let Verdict { state, evidence } = verdict;
+    let mut said = vec![match buffered {
+        Some((samples, all)) => from_buffer(*state, evidence, samples, all),
+        None => utilisation(evidence),
+    }];
+    match state {
+        State::Active => {}
+        State::Stalled => said.push(power(evidence)),
+        State::Ghost => {
+            said.push("No process is on the card, in neither of the driver's lists.".to_owned());
+        }
+        State::IdleHeld | State::OrphanHeld | State::TrulyIdle | State::HeldUnknown => {
+            said.push(holding(*state, evidence));
+        }
+        State::Unobserved => {
+            said = vec![unobserved(evidence.unobserved.unwrap_or(Missing::Failed)).to_owned()];
+        }
+    }
+    said
+}
+
+fn from_buffer(state: State, evidence: &Evidence, samples: u64, all: u64) -> String {
+    let side = match state.roll_up() {
+        Some(RollUp::Active) => "at or over",
+        _ => "below",
+    };
+    let threshold = evidence.thresholds.active_util.get();
+    if all == 1 {
+        return format!(
+            "The one sample that the driver buffered in this time was {side} {threshold} % (states.active_util)."
+        );
+    }
+    let were = if samples == 1 { "was" } else { "were" };
+    format!(
+        "Of the {all} samples that the driver buffered in this time, {samples} {were} {side} {threshold} % (states.active_util)."
+    )
+}
+
+fn utilisation(evidence: &Evidence) -> String {
+    let threshold = evidence.thresholds.active_util.get();
+    match evidence.util {
+        Ok(util) if util >= evidence.thresholds.active_util => format!(
+            "The utilisation was {} %, at or over {threshold} % (states.active_util).",
+            util.get()
+        ),
+        Ok(util) => format!(
+            "The utilisation was {} %, below {threshold} % (states.active_util).",
+            util.get()
+        ),
+        Err(Missing::Unsupported) => "The card has no utilisation to read.".to_owned(),
+        Err(why) => format!("The utilisation could not be read: {}.", missing(why)),
+    }
+}
+
+fn power(evidence: &Evidence) -> String {
+    match (evidence.power, evidence.idle_floor) {
+        (Ok(power), Some(floor)) => format!(
+            "It draws {} W, and {} W is what it draws when truly idle.",
+            power.whole_watts(),
+            floor.whole_watts()
+        ),
+        _ => "Its power is not known.".to_owned(),
+    }
+}
+
+fn holding(state: State, evidence: &Evidence) -> String {
+    let limit = evidence.thresholds.held_mb;
+    let held = evidence.held.whole_mb();
+    let who = processes(evidence.holders);
+    let hidden = match evidence.hidden_memory {
+        0 => String::new(),
+        count if count == evidence.holders => {
+            "; the driver hides how much, and a missing reading is never zero".to_owned()
+        }
+        count => format!(
+            "; the driver hides the memory of {count} of them, and a missing reading is never zero"
+        ),
+    };
+    let gone = match (evidence.gone, evidence.holders) {
+        (0, _) => String::new(),
+        (1, 1) => " The kernel says that it is gone.".to_owned(),
+        (gone, all) if gone == all => " The kernel says that all of them are gone.".to_owned(),
+        (1, _) => " The kernel says that one of them is gone.".to_owned(),
+        (gone, _) => format!(" The kernel says that {gone} of them are gone."),
+    };
+    match state {
+        State::TrulyIdle if evidence.holders == 0 => match evidence.processes {
+            0 => "No process is on the card.".to_owned(),
+            1 => "One process is on the card and does not hold it: it only draws (states.count_graphics)."
+                .to_owned(),
+            count => format!(
+                "{count} processes are on the card, and none holds it: they only draw (states.count_graphics)."
+            ),
+        },
+        State::TrulyIdle => format!(
+            "{who} {} {held} MB{}, not more than {limit} MB (states.held_mb).{gone}",
+            have(evidence.holders),
+            together(evidence.holders)
+        ),
+        State::HeldUnknown => format!("{who} {} the card{hidden}.{gone}", hold(evidence.holders)),
+        _ if held > limit || evidence.hidden_memory == 0 => format!(
+            "{who} {} {held} MB{}, more than {limit} MB (states.held_mb){hidden}.{gone}",
+            hold(evidence.holders),
+            together(evidence.holders)
+        ),
+        _ => format!("{who} {} memory{hidden}.{gone}", hold(evidence.holders)),
+    }
+}
+
+fn processes(count: u32) -> String {
+    match count {
+        1 => "One process".to_owned(),
+        count => format!("{count} processes"),
+    }
+}
+
+fn hold(count: u32) -> &'static str {
+    if count == 1 { "holds" } else { "hold" }
+}
+
+fn together(count: u32) -> &'static str {
+    if count == 1 { "" } else { " together" }
+}
+
+fn have(count: u32) -> &'static str {
+    if count == 1 { "has" } else { "have" }
+}
+
+/// Why nobody could see a card, in a sentence.
+fn unobserved(why: Missing) -> &'static str {
+    match why {
+        Missing::Gone => "The card does not answer: the driver calls it lost, or no longer has it.",
+        Missing::Denied => "The driver refused what is needed to tell the card's state.",
+        Missing::Unsupported | Missing::Failed => {
+            "What is needed to tell the card's state could not be read."
+        }
+    }
+}
+
+/// Why there is no value, in a few words.
+#[must_use]
+pub fn missing(why: Missing) -> &'static str {
+    match why {
+        Missing::Unsupported => "the card or its driver does not have it",
+        Missing::Denied => "it was refused",
+        Missing::Gone => "the card did not answer",
+        Missing::Failed => "asking for it failed",
+    }
+}
+
+/// Why nobody looked, in a sentence.
+#[must_use]
+pub fn gap(reason: GapReason) -> &'static str {
+    match reason {
+        GapReason::CollectorDown => "No collector ran.",
+        GapReason::DriverHung => "The driver did not answer in time.",
+        GapReason::DriverUnavailable => {
+            "The driver was not there, refused, or was of the wrong version."
+        }
+        GapReason::CardLost => "The card answered as lost, or was no longer there.",
+        GapReason::Denied => "A reading that is needed was refused.",
+        GapReason::Failed => "A reading that is needed failed.",
+        GapReason::DiskFull => "The tick was read and found no room on the disk.",
+        GapReason::Suspended => "The machine slept.",
+        GapReason::ClockSet => "The wall clock was set.",
+        GapReason::NotStored => "The tick was read and could not be stored.",
+    }
+}
+
+/// The owner of a process and how that was found.
+#[must_use]
+pub fn owner(process: &Process) -> String {
+    let identity = match &process.identity {
+        Ok(identity) => identity,
+        Err(Missing::Gone) => return "gone: the kernel no longer has this process".to_owned(),
+        Err(_) => return "owner unknown: the process cannot be seen from here".to_owned(),
+    };
+    let Some(owner) = identity.owner() else {
+        return "owner unknown: neither its login nor its user could be read".to_owned();
+    };
+    format!("{}, {}", owner.user.shown(), source(owner.source, identity))
+}
+
+fn source(source: OwnerSource, identity: &Identity) -> String {
+    match source {
+        OwnerSource::Login => "by the login session that it came from".to_owned(),
+        OwnerSource::Process => match identity.login {
+            Ok(None) => "the user that it runs as, since it came from no login session".to_owned(),
+            _ => "the user that it runs as, since its login session cannot be read".to_owned(),
+        },
+        OwnerSource::Job => of_root(
+            "job",
+            identity.workload.job.as_ref().map(|it| it.as_str()),
+            identity,
+        ),
+        OwnerSource::Pod => of_root(
+            "pod",
+            identity.workload.pod.as_ref().map(|it| it.as_str()),
+            identity,
+        ),
+        OwnerSource::Container => of_root(
+            "container",
+            identity.workload.container.as_ref().map(|it| it.as_str()),
+            identity,
+        ),
+    }
+}
+
+fn of_root(kind: &str, name: Option<&str>, identity: &Identity) -> String {
+    let root: Option<&User> = identity.own.as_ref().ok();
+    let root = root.map_or("root".to_owned(), User::shown);
+    format!(
+        "for whom {kind} {} runs as {root}",
+        sanitize(name.unwrap_or("?"))
+    )
+}

@@ -1,0 +1,153 @@
+//! Row of the listing: a GPU or a MIG instance with its holders, sign and state.
+
+use gua_model::pick::{Order, sort};
+use gua_model::text::sanitize;
+use gua_model::{
+    Gpu, Missing, Place, Process, Reading, Sample, State, Thresholds, classify, classify::holders,
+};
+
+use super::{Condition, ListedClaim, Status};
+
+/// Settings that affect how a sample is evaluated.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub thresholds: Thresholds,
+    pub ticks_per_second: u64,
+}
+
+/// A GPU, or a MIG instance below its parent.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    pub index: u32,
+    /// `None` for a GPU that cannot be read at all.
+    pub gpu: Option<&'a Gpu>,
+    pub condition: Condition,
+    pub holders: Vec<&'a Process>,
+    /// Leases on this GPU.
+    pub claims: Vec<Leased>,
+}
+
+/// Lease on a GPU.
+#[derive(Clone, Debug)]
+pub struct Leased {
+    /// `ada (pid 4711 bash) until 14:30:05`.
+    pub text: String,
+    pub user: String,
+    pub listed: ListedClaim,
+}
+
+/// Rows in the requested order: MIG instances below their parent, unreadable GPUs by index.
+#[must_use]
+pub fn rows<'a>(sample: &'a Sample, terms: &Terms, order: Option<&Order>) -> Vec<Row<'a>> {
+    let is_instance = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
+    let mut cards: Vec<&Gpu> = sample.gpus.iter().filter(|gpu| !is_instance(gpu)).collect();
+    if let Some(order) = order {
+        sort(&mut cards, order, |gpu| gpu);
+    }
+    let mut rows = Vec::new();
+    for card in cards {
+        let instances: Vec<Row<'_>> = sample
+            .gpus
+            .iter()
+            .filter(|gpu| gpu.place.parent() == Some(&card.uuid))
+            .map(|gpu| row(gpu, sample, terms))
+            .collect();
+        let mut of_card = row(card, sample, terms);
+        let is_free = |row: &Row<'_>| row.condition.status == Status::Free;
+        if of_card.condition.state.is_none() && is_free(&of_card) && !instances.iter().all(is_free)
+        {
+            of_card.condition.status = Status::Held;
+        }
+        rows.push(of_card);
+        rows.extend(instances);
+    }
+    for problem in &sample.problems {
+        if let (None, Some(index)) = (&problem.gpu, problem.index)
+            && rows.iter().all(|row| row.index != index)
+        {
+            let place = rows.iter().position(|row| row.index > index);
+            let place = place.filter(|_| order.is_none()).unwrap_or(rows.len());
+            rows.insert(place, nameless(index, problem.why));
+        }
+    }
+    rows
+}
+
+fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
+    let verdict = classify(gpu, &terms.thresholds, None);
+    let holders: Vec<&Process> = holders(gpu, &terms.thresholds).collect();
+    let state = gpu.place.counts().then_some(verdict.state);
+    let is_wrong = matches!(state, Some(State::Unobserved | State::Ghost))
+        || holders.iter().any(|process| process.identity.is_err());
+    let identities = holders
+        .iter()
+        .filter_map(|process| process.identity.as_ref().ok());
+    let oldest = identities
+        .filter_map(|identity| identity.age(sample.since_boot, terms.ticks_per_second))
+        .max();
+    let status = match holders.as_slice() {
+        _ if is_wrong => Status::Wrong,
+        [] => Status::Free,
+        _ => Status::Held,
+    };
+    Row {
+        index: gpu.index,
+        gpu: Some(gpu),
+        condition: Condition {
+            status,
+            state,
+            unobserved: verdict.evidence.unobserved,
+            since: None,
+            oldest,
+        },
+        holders,
+        claims: Vec::new(),
+    }
+}
+
+fn nameless(index: u32, why: Missing) -> Row<'static> {
+    Row {
+        index,
+        gpu: None,
+        condition: Condition {
+            status: Status::Wrong,
+            state: Some(State::Unobserved),
+            unobserved: Some(why),
+            since: None,
+            oldest: None,
+        },
+        holders: Vec::new(),
+        claims: Vec::new(),
+    }
+}
+
+impl Row<'_> {
+    #[must_use]
+    pub fn is_instance(&self) -> bool {
+        self.gpu
+            .is_some_and(|gpu| matches!(gpu.place, Place::Instance { .. }))
+    }
+
+    /// Whether the GPU is leased but not held yet.
+    #[must_use]
+    pub fn is_only_claimed(&self) -> bool {
+        self.condition.status == Status::Free && !self.claims.is_empty()
+    }
+
+    /// Reading of the GPU for display; `None` if it is missing.
+    pub fn reading<T>(&self, of: impl Fn(&Gpu) -> Reading<T>) -> Option<T> {
+        of(self.gpu?).ok()
+    }
+
+    /// Name of the GPU. For a MIG instance, which is listed below its parent, the parent's name is removed.
+    #[must_use]
+    pub fn name(&self, sample: &Sample) -> Option<String> {
+        let gpu = self.gpu?;
+        let name = gpu.name.as_ref().ok()?;
+        let parent = gpu.place.parent();
+        let parent = sample.gpus.iter().find(|card| Some(&card.uuid) == parent);
+        let prefix = parent.and_then(|card| card.name.as_ref().ok());
+        let short = prefix.and_then(|prefix| name.strip_prefix(prefix.as_str()));
+        Some(sanitize(short.map_or(name.as_str(), str::trim_start)))
+    }
+}

@@ -1,0 +1,114 @@
+//! From the words of a report's flags to a question, and to the words in which the report shows it.
+
+use std::time::Duration;
+
+use gua_model::duration::Clockwise;
+use gua_model::failure::Failure;
+use gua_model::period::Period;
+use gua_model::report::{Cross, Report};
+use gua_model::state::ThresholdOverrides;
+use gua_query::words::{moment, zone};
+use gua_query::{Question, WindowEnd};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::{By, Page};
+use crate::chart::Language;
+
+/// A report as it is requested.
+#[derive(Clone, Debug, Default)]
+pub struct Words {
+    /// Start of the window: a duration before now, or a date and time.
+    pub since: String,
+    /// End of the window; `None` is now.
+    pub until: Option<String>,
+    pub by: Option<By>,
+    pub user: Option<String>,
+    pub gpus: Vec<String>,
+    /// Name of the time zone; `None` is the local one.
+    pub tz: Option<String>,
+    /// Duration of each imported row, instead of the recorded interval.
+    pub interval: Option<Duration>,
+    pub thresholds: ThresholdOverrides,
+}
+
+/// A question, and how its report is shown.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub question: Question,
+    /// Text of the line `Window:`.
+    pub window: String,
+    pub by: Option<By>,
+}
+
+impl Words {
+    /// Returns the question. Times are in the local zone unless another one is named.
+    pub fn ask(&self, local: &TimeZone, now: Timestamp) -> Result<Asked, Failure> {
+        let zone = zone(self.tz.as_deref(), local.clone())?;
+        let since = moment("--since", &self.since, &zone, now)?;
+        let until = match &self.until {
+            None => now,
+            Some(text) => moment("--until", text, &zone, now)?.at,
+        };
+        let shown = |at: Timestamp| {
+            at.to_zoned(zone.clone())
+                .strftime("%Y-%m-%d %H:%M")
+                .to_string()
+        };
+        if until < since.at {
+            return Err(Failure::usage(format!(
+                "the window ends ({}) before it begins ({})",
+                shown(until),
+                shown(since.at)
+            )));
+        }
+        let window = match (since.before, &self.until) {
+            (Some(before), None) => Clockwise(before).to_string(),
+            _ => format!("{} to {}", shown(since.at), shown(until)),
+        };
+        if self.user.is_some() && self.by == Some(By::State) {
+            return Err(Failure::usage(
+                "--by state tells what the cards did, which is not one person's; leave --user out",
+            ));
+        }
+        let question = Question {
+            // The future has no observations.
+            window: Period::new(since.at, until.min(now)),
+            end: match self.until {
+                Some(_) => WindowEnd::Named,
+                None => WindowEnd::Now,
+            },
+            zone,
+            person: self.user.clone(),
+            gpus: self.gpus.clone(),
+            cross: (self.by == Some(By::Hour)).then_some(Cross::HourOfDay),
+            unit: self.by.and_then(By::unit),
+            interval: self.interval,
+            thresholds: self.thresholds,
+            now,
+        };
+        let by = self.by;
+        Ok(Asked {
+            question,
+            window,
+            by,
+        })
+    }
+}
+
+impl Asked {
+    /// The page of a report, with the default width and number of rows.
+    #[must_use]
+    pub fn page<'a>(&self, report: &'a Report, version: &'a str) -> Page<'a> {
+        Page {
+            report,
+            zone: self.question.zone.clone(),
+            window: self.window.clone(),
+            width: 60,
+            top: 10,
+            by: self.by,
+            language: Language::English,
+            version,
+        }
+    }
+}

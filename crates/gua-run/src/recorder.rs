@@ -1,0 +1,90 @@
+//! Records a run for the collector, in the directory that users share. A failure to do so never affects the job.
+
+use gua_claim::{ClaimDir, Event, OpenError, Run};
+use gua_model::chain::chain;
+use gua_probe::clock;
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::{Outcome, RunName, watcher};
+
+/// Maximum length of a summary in the history. An event has room for 32 KiB.
+const LONGEST_SUMMARY: usize = 24 << 10;
+
+/// Large parts of a summary that are not needed to compare runs.
+const SPARE: [&str; 3] = ["phases", "values", "notes"];
+
+/// Records the start and the end of a run. `directory` opens the shared directory.
+#[derive(Debug)]
+pub struct RunRecorder<D> {
+    pub directory: D,
+}
+
+impl<D: Fn() -> Result<ClaimDir, OpenError>> RunRecorder<D> {
+    /// Records the start. Errors are ignored, because the event of the end contains the same and more.
+    pub fn started(&self, name: &RunName, started: Timestamp) {
+        let _ = self.record(Run {
+            id: name.id.clone(),
+            name: name.name.clone(),
+            started,
+            ended: None,
+            exit_code: None,
+            gpus: Vec::new(),
+            summary: watcher::recorded().into_iter().collect(),
+        });
+    }
+
+    /// Records the end. Returns a note if that failed.
+    pub fn ended(&self, outcome: &Outcome) -> Option<String> {
+        let summary = &outcome.summary;
+        let uuids = summary.gpus.iter().map(|card| card.uuid.parse());
+        let recorded = self.record(Run {
+            id: summary.run.id.clone(),
+            name: summary.run.name.clone(),
+            started: outcome.started,
+            ended: Some(outcome.ended),
+            exit_code: Some(outcome.end.shell_code()),
+            gpus: uuids.flatten().collect(),
+            summary: fitting(serde_json::to_value(summary).unwrap_or_default()),
+        });
+        let error = recorded.err()?;
+        Some(format!("the run is not in the history: {error}"))
+    }
+
+    fn record(&self, run: Run) -> Result<(), String> {
+        match (self.directory)() {
+            Ok(directory) => directory
+                .record(&Event::Run(run), clock::now())
+                .map_err(|error| chain(&error)),
+            // A host without such a directory has no shared history of runs.
+            Err(OpenError::NoPlace { .. }) => Ok(()),
+            Err(error) => Err(chain(&error)),
+        }
+    }
+}
+
+fn fitting(summary: Value) -> Map<String, Value> {
+    let Value::Object(mut summary) = summary else {
+        return Map::new();
+    };
+    for part in SPARE {
+        let length = serde_json::to_string(&summary).map_or(0, |text| text.len());
+        if length > LONGEST_SUMMARY {
+            summary.remove(part);
+        }
+    }
+    summary
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_that_is_too_long_loses_its_phases_first() {
+        let summary =
+            serde_json::json!({"phases": "x".repeat(40 << 10), "values": {"a": 1}, "gpus": []});
+        let kept = fitting(summary);
+        assert_eq!(kept.keys().collect::<Vec<_>>(), ["gpus", "values"]);
+    }
+}

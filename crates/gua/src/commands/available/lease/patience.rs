@@ -1,0 +1,156 @@
+//! Waiting in the queue: the pause between two samples, the timeout, signals, and the status line.
+
+use std::io::IsTerminal as _;
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gua_claim::{Request, Short};
+use gua_model::chain::chain;
+use gua_model::text::short_age;
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::{Handle, Signals};
+use signal_hook::low_level::emulate_default_handler;
+
+use super::super::query::Query;
+use crate::output;
+
+/// Maximum delay of a signal while the driver does not answer.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
+/// What follows a pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Again,
+    TimeIsUp,
+    Signal(i32),
+}
+
+/// The timeout of a wait, and signals that end it.
+pub(super) struct Patience {
+    /// Deadline on the monotonic clock; `None` for no timeout.
+    until: Option<Duration>,
+    signals: Receiver<i32>,
+    handle: Handle,
+}
+
+impl Patience {
+    pub(super) fn new(began: Duration, longest: Option<Duration>) -> anyhow::Result<Self> {
+        let mut handled =
+            Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
+        let handle = handled.handle();
+        let (sender, signals) = channel();
+        thread::spawn(move || {
+            for signal in handled.forever() {
+                let is_received = sender.send(signal).is_ok();
+                if is_received {
+                    // Time to leave the queue, unless the driver blocks.
+                    thread::sleep(LAST_MOMENT);
+                }
+                let _ = emulate_default_handler(signal);
+            }
+        });
+        Ok(Self {
+            until: longest.map(|longest| began.saturating_add(longest)),
+            signals,
+            handle,
+        })
+    }
+
+    /// Stops handling signals when it is closed. Until then a signal ends the process.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    pub(super) fn pause(&mut self, usual: Duration) -> Next {
+        let now = clock::monotonic();
+        let left = self.until.map(|until| until.saturating_sub(now));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Next::TimeIsUp;
+        }
+        let pause = left.map_or(usual, |left| left.min(usual));
+        match self.signals.recv_timeout(pause) {
+            Ok(signal) => Next::Signal(signal),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Next::Again,
+        }
+    }
+}
+
+/// Ends the process by the signal's default action, so that a shell sees what happened.
+pub(super) fn end_by(signal: i32) -> ExitCode {
+    let _ = emulate_default_handler(signal);
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
+}
+
+/// Status line on stderr: overwritten on a terminal, printed once elsewhere.
+pub(super) struct Line {
+    speaker: &'static str,
+    is_terminal: bool,
+    is_quiet: bool,
+    is_shown: bool,
+    /// A driver that stopped answering is reported once, until it has answered again.
+    in_trouble: bool,
+}
+
+impl Line {
+    pub(super) fn new(query: &Query<'_>) -> Self {
+        Self {
+            speaker: query.speaker,
+            is_terminal: std::io::stderr().is_terminal(),
+            is_quiet: query.args.quiet,
+            is_shown: false,
+            in_trouble: false,
+        }
+    }
+
+    pub(super) fn show(&mut self, request: &Request, short: &Short, waited: Duration) {
+        if self.is_quiet || (self.is_shown && !self.is_terminal) {
+            return;
+        }
+        self.is_shown = true;
+        let text = format!("{}: {}", self.speaker, waiting(request, short));
+        output::eprint(&match self.is_terminal {
+            true => format!("\r\x1b[K{text}, {} so far", short_age(waited)),
+            false => format!("{text}\n"),
+        });
+    }
+
+    pub(super) fn trouble(&mut self, fault: &DriverFault) {
+        if !self.is_quiet && !self.in_trouble {
+            self.in_trouble = true;
+            self.clear();
+            let said = chain(fault);
+            let speaker = self.speaker;
+            output::eprint(&format!("{speaker}: {said}; waiting on\n"));
+        }
+    }
+
+    pub(super) fn trouble_is_over(&mut self) {
+        self.in_trouble = false;
+    }
+
+    pub(super) fn clear(&mut self) {
+        if self.is_shown && self.is_terminal {
+            output::eprint("\r\x1b[K");
+        }
+    }
+}
+
+fn waiting(request: &Request, short: &Short) -> String {
+    let cards = |count: usize| match count {
+        1 => "1 card".to_owned(),
+        count => format!("{count} cards"),
+    };
+    let mut text = format!("waiting for {}", cards(request.at_least));
+    if !short.left.is_empty() {
+        text.push_str(&format!(", {} could be had now", short.left.len()));
+    }
+    if !short.ahead.is_empty() {
+        text.push_str(&format!(", {} ahead in the queue", short.ahead.len()));
+    }
+    text
+}

@@ -1,0 +1,149 @@
+//! `gua claim`: which cards are leased to whom, who waits, and giving leases back.
+
+mod json;
+mod table;
+
+use std::process::ExitCode;
+
+use gua_claim::{
+    Choice, ClaimId, ClaimedBy, ClaimedCard, Kernel as _, LiveClaim, Look, PidNamespace, Survey,
+};
+use gua_collector::claims::{Claims, Names};
+use gua_model::chain::chain;
+use gua_model::{GpuUuid, Sample};
+use gua_render::document::pretty;
+use gua_render::table::csv;
+
+use crate::cli::{ClaimCommand, TableFormat};
+use crate::context::Context;
+use crate::failure::Exit;
+use crate::output;
+
+pub fn run(command: &ClaimCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    let claims = Claims::open(context.settings())?;
+    match command {
+        ClaimCommand::List { format } => list(&claims, context, format.wanted()),
+        ClaimCommand::Release {
+            ids,
+            all_mine: false,
+        } => release(&claims, ids),
+        ClaimCommand::Release { .. } => release_own(&claims, context),
+    }
+}
+
+/// The claims, and the cards as they are now. Without a driver, claims are known except those that live by use
+/// alone.
+struct Seen {
+    sample: Option<Sample>,
+    look: Look,
+    survey: Survey,
+    /// Whose pids we see.
+    namespace: Option<PidNamespace>,
+}
+
+impl Seen {
+    /// The number of a card that is there.
+    fn index(&self, uuid: &GpuUuid) -> Option<u32> {
+        let gpus = &self.sample.as_ref()?.gpus;
+        Some(gpus.iter().find(|gpu| gpu.uuid == *uuid)?.index)
+    }
+
+    /// Whether the claim's process, or one that it started, is on the card; `None` where that could not be seen: without
+    /// a driver, on a GPU whose processes it does not list, and of a process in another pid namespace.
+    fn is_in_use(&self, live: &LiveClaim, card: &ClaimedCard) -> Option<bool> {
+        let is_told = self.sample.is_some() && !self.look.unread.contains(&card.gpu);
+        let is_here = live.claim.namespace.is_none() || live.claim.namespace == self.namespace;
+        match card.by {
+            ClaimedBy::Use => Some(true),
+            ClaimedBy::Lease if is_told && is_here => Some(false),
+            ClaimedBy::Lease | ClaimedBy::Doubt => None,
+        }
+    }
+}
+
+fn see(claims: &Claims, context: &Context, name: &str) -> anyhow::Result<Seen> {
+    let settings = context.settings();
+    let (sample, look) = match context.sample() {
+        Ok(sample) => {
+            let boot = claims.kernel.boot;
+            let look = Look::new(&sample, boot, &settings.thresholds(), Choice::default());
+            (Some(sample), look)
+        }
+        Err(fault) => {
+            output::eprint(&format!(
+                "{name}: {}\n{name}: who is on which card is not known, so claims that live by use alone are left out\n",
+                chain(&fault)
+            ));
+            (None, Look::blind(claims.kernel.now()))
+        }
+    };
+    Ok(Seen {
+        survey: claims.dir.survey(&look, &claims.kernel)?,
+        namespace: claims.kernel.namespace(),
+        sample,
+        look,
+    })
+}
+
+fn list(claims: &Claims, context: &Context, format: TableFormat) -> anyhow::Result<ExitCode> {
+    let seen = see(claims, context, "gua claim list")?;
+    let mut names = Names::default();
+    match format {
+        TableFormat::Text => output::data(&table::text(&seen, &mut names))?,
+        TableFormat::Csv => {
+            let document = json::document(claims.dir.path(), &seen, &mut names);
+            output::data(&csv(&document.table()))?;
+        }
+        TableFormat::Json => {
+            let document = json::document(claims.dir.path(), &seen, &mut names);
+            output::raw(pretty(&document).as_bytes())?;
+        }
+    }
+    tell_problems(&seen.survey);
+    Ok(match seen.sample {
+        Some(_) => ExitCode::SUCCESS,
+        None => Exit::Failed.into(),
+    })
+}
+
+fn tell_problems(survey: &Survey) {
+    for problem in &survey.problems {
+        output::eprint(&format!("gua claim list: {problem}; it does not count\n"));
+    }
+}
+
+fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
+    let mut given_back = 0;
+    for id in ids {
+        match claims.dir.release(id) {
+            Ok(released) => {
+                given_back += 1;
+                if released.len() > 1 {
+                    let mut names = Names::default();
+                    let owners = released.iter().map(|claim| names.user(claim.owner));
+                    let owners = owners.collect::<Vec<_>>().join(", ");
+                    output::eprint(&format!(
+                        "gua claim release: several had a claim {id}, all are given back: {owners}\n"
+                    ));
+                }
+            }
+            Err(error) => output::eprint(&format!("gua claim release: {}\n", chain(&error))),
+        }
+    }
+    output::eprint(&format!("gua claim release: {given_back} given back\n"));
+    Ok(match given_back == ids.len() {
+        true => ExitCode::SUCCESS,
+        false => Exit::Failed.into(),
+    })
+}
+
+fn release_own(claims: &Claims, context: &Context) -> anyhow::Result<ExitCode> {
+    let seen = see(claims, context, "gua claim release")?;
+    let own = seen
+        .survey
+        .claims
+        .iter()
+        .filter(|live| live.claim.owner == claims.dir.me());
+    let own: Vec<ClaimId> = own.map(|live| live.claim.id.clone()).collect();
+    release(claims, &own)
+}

@@ -1,0 +1,48 @@
+//! Claims for programs: [`ClaimsDocument`] from a survey of the shared directory.
+
+use std::path::Path;
+
+use gua_claim::{LiveClaim, Look, Waiter};
+use gua_collector::claims::Names;
+use gua_render::listing::{CLAIMS, ClaimEntry, ClaimedGpu, ClaimsDocument, QueueEntry};
+
+use super::Seen;
+
+#[must_use]
+pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> ClaimsDocument {
+    let survey = &seen.survey;
+    let now = seen.look.at.wall;
+    let mut entry = |live: &LiveClaim| {
+        let gpus = live.cards.iter().map(|card| ClaimedGpu {
+            uuid: card.gpu.to_string(),
+            index: seen.index(&card.gpu),
+            in_use: seen.is_in_use(live, card),
+        });
+        ClaimEntry {
+            claim: names.listed(live, now),
+            cards: gpus.collect(),
+        }
+    };
+    let claims = survey.claims.iter().map(&mut entry).collect();
+    let waiting = |waiter: &Waiter| QueueEntry {
+        user: names.user(waiter.owner),
+        uid: waiter.owner.0,
+        pid: waiter.process.pid.0,
+        comm: names.comm(&waiter.process),
+        wanted: waiter.wanted,
+        waited_seconds: waited(waiter, &seen.look).as_secs(),
+    };
+    ClaimsDocument {
+        schema: CLAIMS,
+        at: now,
+        directory: directory.to_string_lossy().into_owned(),
+        cards_seen: seen.sample.is_some(),
+        claims,
+        queue: survey.queue.iter().map(waiting).collect(),
+        problems: survey.problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+pub(super) fn waited(waiter: &Waiter, look: &Look) -> std::time::Duration {
+    look.at.since_boot.saturating_sub(waiter.arrived)
+}

@@ -1,0 +1,185 @@
+//! `gua daemon` and `gua start`: the collector of this host, in the background or in the foreground.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{ExitCode, ExitStatus};
+use std::time::Duration;
+
+use clap::Args as _;
+use gua_collector::daemon::background::{self, Stage, Start};
+use gua_collector::daemon::{self, Append, Cloud, DaemonError, HistoryFile, Job, Mode};
+use gua_collector::log_file::{self, last_lines};
+use gua_collector::make_directory_of;
+use gua_collector::managed::{PidOwner, owner_of};
+use gua_collector::pid_file::{PidFile, PidFileError};
+use gua_model::duration;
+use gua_settings::{Settings, Source};
+
+use crate::cli::{self, CollectArgs, FileArgs};
+use crate::context::Context;
+use crate::failure::{self, Failure, quoted};
+use crate::output;
+
+/// Prefix of the messages about a background daemon.
+pub const BACKGROUND: &str = "gua daemon";
+
+/// Number of log lines that are shown after a failed start.
+const SHOWN_LINES: usize = 12;
+/// Time allowed for a start in addition to the first read, which has three deadlines of the driver.
+const START_ALLOWANCE: Duration = Duration::from_secs(5);
+/// Exit code of a daemon that finds the PID file locked.
+const ALREADY_RUNNING: u8 = 75;
+
+/// Collects until a signal stops it.
+pub fn foreground(args: &CollectArgs, context: Context) -> anyhow::Result<ExitCode> {
+    let done = daemon::run(job(args, context, Mode::Foreground));
+    done.map_err(failure::of_daemon)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn job(args: &CollectArgs, context: Context, mode: Mode) -> Job {
+    Job {
+        loaded: context.loaded,
+        flags: context.flags,
+        typed_db: args.db.clone(),
+        append: args.append.into(),
+        cloud: Cloud::new(args.cloud, args.archive),
+        mode,
+        print: |text| {
+            let _ = output::data(text);
+        },
+        log: output::eprint,
+    }
+}
+
+/// Starts the daemon, unless one is running.
+pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let settings = context.settings();
+    let pid_file = PidFile::at(&settings.collect.pid_file.value);
+    if let Some(pid) = running(&pid_file)? {
+        return already_running(pid);
+    }
+    let append = Append::from(args.append);
+    let home = context.loaded.inputs.home.as_deref();
+    let history = HistoryFile::of(&settings.history.db.value, home);
+    history.admit(append)?;
+    let cloud = Cloud::new(args.cloud, args.archive);
+    cloud.admit(&context.loaded)?;
+    let log = &settings.collect.log_file.value;
+    make_directory_of(pid_file.path())?;
+    make_directory_of(log)?;
+    let output = log_file::open_to_append(log).map_err(Failure::because(format!(
+        "cannot write log `{}`",
+        log.display()
+    )))?;
+    let log_began = output.metadata().map_or(0, |facts| facts.len());
+    let limit = settings.driver.deadline.value * 3 + START_ALLOWANCE;
+    let arguments = background::arguments(settings, &context.flags, append, cloud);
+    let mut child = background::spawn(&arguments, output)
+        .map_err(Failure::because("cannot start the daemon"))?;
+    let pid = child.id();
+    match background::wait(&mut child, limit) {
+        Start::Ready => {}
+        Start::Slow(Stage::DriverAsked) => output::eprint(&format!(
+            "{BACKGROUND}: the driver has not answered yet; see the log\n"
+        )),
+        Start::Slow(Stage::DriverAnswered) => output::eprint(&format!(
+            "{BACKGROUND}: no tick was stored within {}; the log says:\n{}",
+            duration::written(limit),
+            last_lines(log, SHOWN_LINES, log_began)
+        )),
+        Start::Ended(status) => {
+            // Another start may have won the race.
+            if status.code() == Some(ALREADY_RUNNING.into())
+                && let Some(pid) = running(&pid_file)?
+            {
+                return already_running(pid);
+            }
+            return Ok(failed(status, log, log_began));
+        }
+    }
+    output::data(&format!(
+        "{BACKGROUND}: started pid {pid}\n  db: {}\n  log: {}\n  stop: gua stop{}\n",
+        history.path().display(),
+        log.display(),
+        pid_file_flag(settings)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The flag that `gua stop` needs to find a daemon with another PID file.
+fn pid_file_flag(settings: &Settings) -> String {
+    let pid_file = &settings.collect.pid_file;
+    match pid_file.source {
+        Source::Default => String::new(),
+        _ => format!(" --pid-file {}", quoted(&pid_file.value)),
+    }
+}
+
+/// The PID of the running collector. A stale PID file is removed.
+fn running(pid_file: &PidFile) -> anyhow::Result<Option<u32>> {
+    let Some(pid) = pid_file.read() else {
+        return Ok(None);
+    };
+    match owner_of(pid, pid_file) {
+        PidOwner::Managed(_) => return Ok(Some(pid)),
+        PidOwner::Dead => {}
+        PidOwner::Foreign => output::data(&format!(
+            "{BACKGROUND}: pid {pid} belongs to another process; cleared stale pid file\n"
+        ))?,
+    }
+    pid_file.clear(pid);
+    Ok(None)
+}
+
+fn already_running(pid: u32) -> anyhow::Result<ExitCode> {
+    output::data(&format!("{BACKGROUND}: already running (pid {pid})\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
+    let code = match (status.code(), status.signal()) {
+        (Some(0), _) | (None, None) => 1,
+        (Some(code), _) => u8::try_from(code).unwrap_or(1),
+        (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
+    };
+    output::eprint(&format!(
+        "{BACKGROUND}: failed to start (exit {code}); log: {}\n{}",
+        log.display(),
+        last_lines(log, SHOWN_LINES, log_began)
+    ));
+    ExitCode::from(code)
+}
+
+/// Runs the background daemon with the arguments after its mark. Its standard error goes to the log.
+#[must_use]
+pub fn serve(arguments: &[OsString]) -> ExitCode {
+    let done = background::become_daemon()
+        .map_err(Failure::because("no standard output or error"))
+        .map_err(anyhow::Error::from)
+        .and_then(|starter| collect(arguments, starter));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<AlreadyRunning>() => ALREADY_RUNNING.into(),
+        Err(error) => failure::report(BACKGROUND, &error),
+    }
+}
+
+/// The PID file is locked by another daemon.
+#[derive(Debug, thiserror::Error)]
+#[error("another daemon is running")]
+struct AlreadyRunning;
+
+fn collect(arguments: &[OsString], starter: File) -> anyhow::Result<()> {
+    let words = std::iter::once(OsString::from(BACKGROUND)).chain(arguments.iter().cloned());
+    let command = CollectArgs::augment_args(clap::Command::new(BACKGROUND));
+    let parsed = cli::parse::<CollectArgs>(FileArgs::augment_args(command), words)?;
+    let context = Context::load(&parsed.flags)?;
+    let job = job(&parsed.args, context, Mode::Background { starter });
+    daemon::run(job).map_err(|error| match error {
+        DaemonError::PidFile(PidFileError::Locked { .. }) => AlreadyRunning.into(),
+        error => failure::of_daemon(error),
+    })
+}

@@ -1,0 +1,44 @@
+//! `gua explain`: the state of one GPU, what was observed, and the rule behind it; now, or at a moment of the past.
+
+mod json;
+
+use std::process::ExitCode;
+
+use gua_probe::clock;
+use gua_query::words::{moment, zone};
+use gua_query::{ExplainQuestion, Source as _};
+use gua_render::explain::text;
+use jiff::SignedDuration;
+use jiff::tz::TimeZone;
+
+use crate::cli::ExplainArgs;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let now = clock::now();
+    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let answer = match &args.at {
+        None => {
+            let sample = context.sample()?;
+            let thresholds = context.settings().thresholds();
+            context.ask(|source| source.explain_sample(&args.gpu, &sample, thresholds))
+        }
+        Some(text) => {
+            let at = moment("--at", text, &zone, now)?.at;
+            // No tick covers this very moment yet.
+            let at = at.min(now - SignedDuration::from_micros(1));
+            if at > now {
+                return Err(Failure::usage("--at: that moment is yet to come").into());
+            }
+            let gpu = args.gpu.clone();
+            context.ask(|source| source.explain(&ExplainQuestion { gpu, at, now }))
+        }
+    }?;
+    output::data(&match args.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&json::json(&answer))?),
+        false => text(&answer, &zone),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,235 @@
+//! `gua export`: exports a history in formats for other programs.
+
+mod audit;
+mod outlet;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gua_collector::location;
+use gua_export::{Ask, Edges, ExportError, Exported, Format, Outlet, Words, days};
+use gua_files::Over;
+use gua_model::text::counted;
+use gua_probe::clock;
+use jiff::Timestamp;
+
+use self::outlet::{Files, Stdout};
+use super::db::damaged;
+use crate::cli::{ExportArgs, ExportFormat, ExportWhat};
+use crate::context::Context;
+use crate::failure::{self, Failure};
+use crate::output as print;
+use crate::progress::Bar;
+
+/// Exports the configured history.
+pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let target = Target::of(args)?;
+    let format = form(args, &target)?;
+    let db = context.history();
+    let history = location::open_history(&db).map_err(failure::of_open)?;
+    let Some(format) = format else {
+        let Target::File(path) = target else {
+            let problem = "gpu-usage-audit's form is one file, which --output has to name";
+            return Err(Failure::usage(problem).into());
+        };
+        return audit::run(&history, path);
+    };
+    let ask = ask(args, format, &target)?;
+    let over = Over::of(args.overwrite);
+    let mut outlet: Box<dyn Outlet> = match target {
+        Target::Stdout => Box::new(Stdout),
+        Target::File(path) => Box::new(Files::one(path, over)),
+        Target::Directory(path) => {
+            let names = (ask.what.as_str(), ending(format));
+            Box::new(Files::by_day(path, names, over))
+        }
+    };
+    if over == Over::Refuse {
+        refuse_what_is_there(&ask, &target, format)?;
+    }
+    let mut bar = Bar::new("exporting");
+    let exported = gua_export::run(&history, &ask, outlet.as_mut(), &mut |share| {
+        bar.share(share);
+    });
+    bar.clear();
+    drop(outlet);
+    tell(
+        &ask,
+        &target,
+        &exported.map_err(|error| failed(&db, error))?,
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Destination of the rows.
+#[derive(Clone, Copy, Debug)]
+enum Target<'a> {
+    Stdout,
+    File(&'a Path),
+    /// One file per day.
+    Directory(&'a Path),
+}
+
+impl<'a> Target<'a> {
+    fn of(args: &'a ExportArgs) -> Result<Self, Failure> {
+        let Some(path) = args
+            .output
+            .as_deref()
+            .filter(|path| *path != Path::new("-"))
+        else {
+            return Ok(Target::Stdout);
+        };
+        let is_named_so = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        match (path.is_dir(), is_named_so) {
+            (true, _) => Ok(Target::Directory(path)),
+            (false, false) => Ok(Target::File(path)),
+            (false, true) => {
+                let problem = format!("there is no directory {}", path.display());
+                Err(Failure::usage(problem).hint("make it first, or name a file"))
+            }
+        }
+    }
+}
+
+/// Output format: the given one, else by the file extension, else CSV. `None` is the format of gpu-usage-audit.
+fn form(args: &ExportArgs, target: &Target<'_>) -> Result<Option<Format>, Failure> {
+    let named = args.format.map(|format| match format {
+        ExportFormat::Csv => Some(Format::Csv),
+        ExportFormat::Jsonl => Some(Format::JsonLines),
+        ExportFormat::Parquet => Some(Format::Parquet),
+        ExportFormat::GpuUsageAudit => None,
+    });
+    let of_ending = || {
+        let Target::File(path) = target else {
+            return Ok(Some(Format::Csv));
+        };
+        let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        match ending.to_ascii_lowercase().as_str() {
+            "csv" => Ok(Some(Format::Csv)),
+            "jsonl" | "ndjson" => Ok(Some(Format::JsonLines)),
+            "parquet" => Ok(Some(Format::Parquet)),
+            _ => {
+                let problem = format!("the ending of {} names no form", path.display());
+                let hint = "end it with .csv, .jsonl or .parquet, or say --format";
+                Err(Failure::usage(problem).hint(hint))
+            }
+        }
+    };
+    let format = named.map_or_else(of_ending, Ok)?;
+    if format == Some(Format::Parquet) && matches!(target, Target::Stdout) && print::is_terminal() {
+        let problem = "Parquet is no text for a terminal";
+        return Err(Failure::usage(problem).hint("-o FILE.parquet writes it to a file"));
+    }
+    Ok(format)
+}
+
+fn ending(format: Format) -> &'static str {
+    match format {
+        Format::Csv => "csv",
+        Format::JsonLines => "jsonl",
+        Format::Parquet => "parquet",
+    }
+}
+
+fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Failure> {
+    let words = Words {
+        since: args.since.clone(),
+        until: args.until.clone(),
+        tz: args.tz.clone(),
+    };
+    let edges = match target {
+        Target::Directory(_) => Edges::Whole,
+        Target::Stdout | Target::File(_) => Edges::Cut,
+    };
+    Ask::new(what(args.what), format, &words, edges, clock::now())
+}
+
+fn what(what: ExportWhat) -> gua_export::What {
+    match what {
+        ExportWhat::Samples => gua_export::What::Samples,
+        ExportWhat::Processes => gua_export::What::Processes,
+        ExportWhat::Sessions => gua_export::What::Sessions,
+        ExportWhat::Totals => gua_export::What::Totals,
+        ExportWhat::UserTotals => gua_export::What::UserTotals,
+    }
+}
+
+/// Rejects a path that may not be overwritten, before the work is done.
+pub(super) fn refuse_existing(path: &Path, over: Over) -> Result<(), Failure> {
+    match over.allows(path) {
+        true => Ok(()),
+        false => Err(
+            Failure::usage(format!("{} is there already", path.display()))
+                .hint("choose another name with --output, or --overwrite"),
+        ),
+    }
+}
+
+/// Rejects existing output files before the export starts, which may take long.
+fn refuse_what_is_there(ask: &Ask, target: &Target<'_>, format: Format) -> Result<(), Failure> {
+    match target {
+        Target::Stdout => Ok(()),
+        Target::File(path) => refuse_existing(path, Over::Refuse),
+        Target::Directory(directory) => {
+            // An unbounded range has no first day to check.
+            let bounded = ask.window.from() > Timestamp::MIN;
+            let days = if bounded {
+                days(ask.window, &ask.zone)
+            } else {
+                Vec::new()
+            };
+            days.into_iter().try_for_each(|day| {
+                let name = format!("{}-{}.{}", ask.what.as_str(), day.date, ending(format));
+                refuse_existing(&directory.join(name), Over::Refuse)
+            })
+        }
+    }
+}
+
+fn failed(db: &Path, error: ExportError) -> anyhow::Error {
+    match error {
+        ExportError::Write(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            print::Closed.into()
+        }
+        ExportError::Write(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Failure::usage(error.to_string()).into()
+        }
+        ExportError::Old(error) => damaged(db, &error),
+        error => error.into(),
+    }
+}
+
+fn tell(ask: &Ask, target: &Target<'_>, exported: &Exported) {
+    let say = |text: String| print::eprint(&format!("gua export: {text}\n"));
+    if let Some(from) = exported.kept_from {
+        let from = from.to_zoned(ask.zone.clone()).strftime("%Y-%m-%d %H:%M");
+        say(format!(
+            "single ticks are kept from {from} on; `--what totals` has what was before"
+        ));
+    }
+    if exported.widened {
+        say(
+            "single ticks at an edge of the window are no longer kept: its quarter hour is whole"
+                .to_owned(),
+        );
+    }
+    if exported.ticks_damaged > 0 {
+        let ticks = exported.ticks_damaged;
+        say(format!(
+            "left out {ticks} ticks that are damaged; `gua db check` tells more"
+        ));
+    }
+    let (rows, what) = (counted(exported.rows, "row"), ask.what.as_str());
+    match target {
+        Target::Stdout => {}
+        Target::File(path) => say(format!("{rows} of {what} in {}", path.display())),
+        Target::Directory(path) => {
+            say(format!(
+                "{rows} of {what} in {} in {}",
+                counted(exported.files, "file"),
+                path.display()
+            ));
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! `gua export --format gpu-usage-audit`: writes a history file of release 1.8.0 of that tool.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gua_compat::gpu_usage_audit::{LegacyError, unfinished_export};
+use gua_files::Parts;
+use gua_model::text::counted;
+use gua_store::History;
+
+use super::super::db::damaged;
+use crate::failure::Failure;
+use crate::output as print;
+use crate::progress::Bar;
+
+/// Exports a history to a new file.
+pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> {
+    let db = history.path();
+    let unfinished = Parts::of(unfinished_export(output));
+    let mut bar = Bar::new("exporting");
+    let exported = gua_compat::gpu_usage_audit::export(history, output, &mut |progress| {
+        bar.show(progress);
+        ControlFlow::Continue(())
+    });
+    bar.clear();
+    drop(unfinished);
+    let exported = match exported {
+        Err(error @ LegacyError::Exists { .. }) => {
+            let hint = "choose another name with --output, or remove the file";
+            return Err(Failure::usage(error.to_string()).hint(hint).into());
+        }
+        other => other.map_err(|error| damaged(db, &error))?,
+    };
+    if exported.cards_without_util > 0 {
+        print::eprint(&format!(
+            "gua export: left out {} readings without a utilisation, which that form cannot hold\n",
+            exported.cards_without_util
+        ));
+    }
+    if exported.damaged_ticks > 0 {
+        print::eprint(&format!(
+            "gua export: left out {} ticks that are damaged; `gua db check` tells more\n",
+            exported.damaged_ticks
+        ));
+    }
+    print::data(&format!(
+        "exported {}, {} and {} from {} to {}\n",
+        counted(exported.card_rows, "card row"),
+        counted(exported.process_rows, "process row"),
+        counted(exported.runs, "run"),
+        db.display(),
+        output.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,205 @@
+//! `gua plot`: one chart of a report as a picture, in letters, or as its numbers.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gua_files::Over;
+use gua_model::CalendarUnit;
+use gua_model::report::Cross;
+use gua_probe::clock;
+use gua_query::Source as _;
+use gua_render::chart::{Theme, to_png};
+use gua_render::report::plot::{Kind, Look, Plot, Whose};
+use gua_render::report::{Page, Words};
+use jiff::tz::TimeZone;
+
+use crate::cli::{PlotArgs, PlotBy, PlotChart, PlotFormat, PlotPer, PlotTheme};
+use crate::context::{Context, VERSION};
+use crate::failure::Failure;
+use crate::output;
+
+/// The width of a picture, and of letters where there is no terminal to ask.
+const PIXELS: u32 = 960;
+const COLUMNS: usize = 100;
+/// Maximum number of columns; more would be narrower than a pixel.
+const MOST_COLUMNS: usize = 800;
+
+pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let (kind, unit) = choose(args)?;
+    let form = form(args)?;
+    // Before the work, and not after it.
+    if let Some(path) = file(args) {
+        super::export::refuse_existing(path, Over::of(args.overwrite))?;
+    }
+    let words = Words {
+        since: args.since.clone(),
+        until: args.until.clone(),
+        user: args.user.clone(),
+        gpus: args.gpu.clone(),
+        tz: args.tz.clone(),
+        ..Words::default()
+    };
+    let mut asked = words.ask(&TimeZone::system(), clock::now())?;
+    asked.question.cross = kind.cross();
+    asked.question.unit = unit;
+    let report = context.ask(|source| source.report(&asked.question))?;
+    if kind.cross() == Some(Cross::Slot) && report.slots.len() > MOST_COLUMNS {
+        let problem = format!(
+            "--per: the window has {} columns of time, and a chart has room for {MOST_COLUMNS}",
+            report.slots.len()
+        );
+        return Err(Failure::usage(problem)
+            .hint("a coarser --per, or a shorter window")
+            .into());
+    }
+    let page = Page {
+        top: args.top,
+        language: args.lang.into(),
+        ..asked.page(&report, VERSION)
+    };
+    let plot = Plot::new(&page, kind).titled(args.title.clone());
+    write(args, form, &plot)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
+    let file = file(args);
+    let theme = match (args.theme, form) {
+        (PlotTheme::Dark, _) => Theme::Dark,
+        (PlotTheme::Auto, PlotFormat::Svg) => Theme::Auto,
+        (PlotTheme::Light | PlotTheme::Auto, _) => Theme::Light,
+    };
+    let look = Look {
+        theme,
+        width: args.width.unwrap_or(PIXELS),
+    };
+    let bytes = match form {
+        PlotFormat::Svg => plot.svg(look).into_bytes(),
+        PlotFormat::Png => to_png(&plot.svg(look), f32::from(args.scale))?,
+        PlotFormat::Json => plot.json().into_bytes(),
+        PlotFormat::Csv => gua_render::table::csv(plot.numbers()).into_bytes(),
+        PlotFormat::Text => {
+            let text = plot.text(columns(args));
+            match file {
+                None => return output::data(&text),
+                Some(_) => anstream::adapter::strip_str(&text).to_string().into_bytes(),
+            }
+        }
+    };
+    match file {
+        Some(path) => {
+            let over = Over::of(args.overwrite);
+            super::export::refuse_existing(path, over)?;
+            let what = format!("cannot write `{}`", path.display());
+            Ok(gua_files::write(path, &bytes, over).map_err(Failure::because(what))?)
+        }
+        None if form == PlotFormat::Png && output::is_terminal() => {
+            let problem = "a PNG is no text for a terminal";
+            Err(Failure::usage(problem)
+                .hint("-o FILE.png writes it to a file, --term draws here")
+                .into())
+        }
+        None => output::raw(&bytes),
+    }
+}
+
+/// The file to write; `None` is stdout.
+fn file(args: &PlotArgs) -> Option<&Path> {
+    let named = args.output.as_deref();
+    named.filter(|path| *path != Path::new("-"))
+}
+
+fn columns(args: &PlotArgs) -> usize {
+    let wanted = args.width.and_then(|width| usize::try_from(width).ok());
+    wanted.or_else(output::columns).unwrap_or(COLUMNS)
+}
+
+/// The form that was named, else that of the file's ending, else letters.
+fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
+    if args.term {
+        return Ok(PlotFormat::Text);
+    }
+    if let Some(form) = args.format {
+        return Ok(form);
+    }
+    let Some(path) = file(args) else {
+        return Ok(PlotFormat::Text);
+    };
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    match ending.to_ascii_lowercase().as_str() {
+        "svg" => Ok(PlotFormat::Svg),
+        "png" => Ok(PlotFormat::Png),
+        "json" => Ok(PlotFormat::Json),
+        "csv" => Ok(PlotFormat::Csv),
+        "txt" => Ok(PlotFormat::Text),
+        _ => {
+            let problem = format!("the ending of {} names no form", path.display());
+            Err(Failure::usage(problem)
+                .hint("end it with .svg or .png, or say --format svg|png|text|json|csv"))
+        }
+    }
+}
+
+/// Which chart these flags ask for, and how finely the window is cut for it.
+fn choose(args: &PlotArgs) -> Result<(Kind, Option<CalendarUnit>), Failure> {
+    let whose = args.by.map(|by| match by {
+        PlotBy::User => Whose::User,
+        PlotBy::Gpu => Whose::Gpu,
+    });
+    let unit = args.per.and_then(unit);
+    let by_week = args.per == Some(PlotPer::WeekdayHour);
+    let chart = args.chart.unwrap_or(match (whose, args.per) {
+        (None, None) => PlotChart::States,
+        (Some(_), None) => PlotChart::Hours,
+        (None, Some(PlotPer::WeekdayHour)) | (Some(_), Some(_)) => PlotChart::Heat,
+        (None, Some(_)) => PlotChart::States,
+    });
+    let refuse = |problem: &str, hint: &str| Err(Failure::usage(problem).hint(hint));
+    let kind = match chart {
+        PlotChart::States if whose.is_some() => {
+            return refuse(
+                "states are drawn of all GPUs together, not --by one or the other",
+                "--gpu and --user narrow them down; `gua plot heat` has a row for each",
+            );
+        }
+        PlotChart::States if by_week => {
+            return refuse(
+                "states are drawn over time, not --per weekday-hour",
+                "`gua plot heat --per weekday-hour`, or `gua plot quiet`",
+            );
+        }
+        PlotChart::States => Kind::States,
+        PlotChart::Heat => match (whose, unit) {
+            (None, None) => Kind::Heat(None),
+            (Some(whose), None) => Kind::Heat(Some((whose, Cross::WeekHour))),
+            (Some(whose), Some(_)) => Kind::Heat(Some((whose, Cross::Slot))),
+            (None, Some(_)) => {
+                return refuse(
+                    "a heat map over time has a row for each GPU or person",
+                    "say --by gpu or --by user, or --per weekday-hour for one of the week",
+                );
+            }
+        },
+        PlotChart::Hours | PlotChart::Sessions | PlotChart::Quiet if args.per.is_some() => {
+            return refuse(
+                "this chart has a time of its own, and no --per",
+                "leave --per out, or draw `gua plot heat`",
+            );
+        }
+        PlotChart::Hours => Kind::Hours(whose.unwrap_or(Whose::User)),
+        PlotChart::Sessions => Kind::Sessions(whose.unwrap_or(Whose::Gpu)),
+        PlotChart::Quiet => Kind::Quiet(whose),
+    };
+    Ok((kind, unit))
+}
+
+fn unit(per: PlotPer) -> Option<CalendarUnit> {
+    match per {
+        PlotPer::Hour => Some(CalendarUnit::Hour),
+        PlotPer::Day => Some(CalendarUnit::Day),
+        PlotPer::Week => Some(CalendarUnit::Week),
+        PlotPer::Month => Some(CalendarUnit::Month),
+        PlotPer::WeekdayHour => None,
+    }
+}

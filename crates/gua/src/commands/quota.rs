@@ -1,0 +1,392 @@
+//! `gua quota`: limits on what people may have, and how much of them is used. The rules are gua-model's, the amounts are
+//! those of `gua report`, and the limits are in the configuration.
+
+mod gather;
+mod percent;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use gua_collector::location;
+use gua_model::Pid;
+use gua_model::chain::chain;
+use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
+use gua_model::report::PersonNames;
+use gua_model::text::{counted, sanitize};
+use gua_probe::clock;
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
+use gua_query::Source as _;
+use gua_query::words::zone;
+use gua_render::quota as page;
+use gua_render::table::{Table, csv};
+use gua_settings::edit::{Document, EditError, change};
+use gua_settings::kind::Home;
+use gua_settings::quota::{self, Quota};
+use gua_settings::{Inputs, Layer, Source};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+
+pub(crate) use self::gather::Accounts;
+use crate::cli::{
+    QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
+    QuotaSubjectArgs, TableFormat,
+};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// The version of the JSON. Keys are added under the same number; none changes its meaning.
+const SCHEMA_VERSION: u32 = 1;
+
+pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    match command {
+        QuotaCommand::Set(args) => set(args, context)?,
+        QuotaCommand::Remove(args) => remove(args, context)?,
+        QuotaCommand::Show(args) if args.formula == QuotaFormula::Percent => {
+            percent::run(args, context)?;
+        }
+        QuotaCommand::Show(args) => {
+            let accounts = accounts(args, context)?;
+            if args.format.wanted() == TableFormat::Text && accounts.standings.is_empty() {
+                output::data(&nothing(args, context))?;
+            } else {
+                print(&accounts.standings, args, &accounts)?;
+            }
+        }
+        QuotaCommand::Check { show, forecast } => return check(show, *forecast, context),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fails for a user who is over a limit: nothing is available to them. The user is the owner of this process, as in the history.
+pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Result<()> {
+    let quotas = &context.settings().quotas;
+    if quotas.is_empty() {
+        return Ok(());
+    }
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let own = table.resolve(Pid(std::process::id())).ok();
+    let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
+        output::eprint(&format!(
+            "{speaker}: no limit was looked at: whose this process is cannot be told\n"
+        ));
+        return Ok(());
+    };
+    let mut names = PersonNames::default();
+    let name = user
+        .name
+        .unwrap_or_else(|| names.of(Some(user.uid)).to_owned());
+    let (zone, now) = (TimeZone::system(), clock::now());
+    let accounts = Accounts::of(
+        quotas,
+        |layer| location::to_refuse(&context.loaded, layer),
+        &zone,
+        now,
+    )?;
+    let standings = accounts.of_person(&name)?;
+    let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
+        say_unjudged(&standings, speaker);
+        return Ok(());
+    };
+    let limit = &over.limit;
+    let used = page::amount(limit.measure, Some(over.at_least)).shown();
+    let most = page::amount(limit.measure, Some(limit.most)).shown();
+    let (unit, per) = (page::unit(limit.measure), quota::term_word(limit.per));
+    Err(Failure::new(
+        Exit::Nothing,
+        format!(
+            "{} is over quota: {} {used} of {most} {unit} per {per}",
+            sanitize(&page::who(&over.who)),
+            limit.measure.as_str()
+        ),
+    )
+    .hint("`gua quota show` says what was used and when it counts anew")
+    .into())
+}
+
+/// How many limits cannot be judged, where there are any.
+fn say_unjudged(standings: &[Standing], speaker: &str) {
+    let number = standings.iter().filter(|one| !one.is_judged()).count();
+    let why = "cannot be judged: not all that counts was measured";
+    say(number, why, speaker);
+}
+
+fn say(number: usize, sentence: &str, speaker: &str) {
+    if number > 0 {
+        let limits = counted(u64::try_from(number).unwrap_or(u64::MAX), "limit");
+        output::eprint(&format!("{speaker}: {limits} {sentence}\n"));
+    }
+}
+
+/// Says who is over and what cannot be judged, and ends with 1 when there is either.
+fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.formula == QuotaFormula::Percent {
+        let problem = "the percentages of gpu_stats have no limits to be checked";
+        return Err(Failure::usage(problem)
+            .hint("`gua quota show --formula percent`")
+            .into());
+    }
+    let accounts = accounts(args, context)?;
+    let is_found = |standing: &&Standing| {
+        let will_be = forecast && standing.will_be_over();
+        standing.is_over() || will_be || !standing.is_judged()
+    };
+    let all = &accounts.standings;
+    let found: Vec<Standing> = all.iter().filter(is_found).cloned().collect();
+    match (args.format.wanted(), found.is_empty()) {
+        (TableFormat::Text, true) if context.settings().quotas.is_empty() => {
+            output::data(&nothing(args, context))?;
+        }
+        (TableFormat::Text, true) => {
+            let limits = u64::try_from(context.settings().quotas.len()).unwrap_or(u64::MAX);
+            let limits = counted(limits, "limit");
+            output::data(&format!("nobody is over; {limits} checked\n"))?;
+        }
+        _ => print(&found, args, &accounts)?,
+    }
+    let speaker = "gua quota check";
+    say_unjudged(&found, speaker);
+    let is_early = |one: &&Standing| forecast && one.forecast == Err(NoForecast::TooEarly);
+    say(
+        all.iter().filter(is_early).count(),
+        "without a forecast: an hour and a hundredth of the term have to be observed first",
+        speaker,
+    );
+    Ok(match found.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => Exit::Failed.into(),
+    })
+}
+
+fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
+    if context.settings().quotas.is_empty() {
+        return "no limits are set; `gua quota set --everyone --idle-held 10h --per week` sets one\n".to_owned();
+    }
+    match &args.user {
+        Some(user) => format!("no limit concerns {}\n", sanitize(user)),
+        None => "nobody has used anything that is limited\n".to_owned(),
+    }
+}
+
+/// The standings that were asked for. Problems with the limits themselves are printed.
+fn accounts(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<Accounts> {
+    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let db = |layer| location::for_limits(&context.loaded, layer);
+    let mut accounts = Accounts::of(&context.settings().quotas, db, &zone, clock::now())?;
+    for note in &accounts.notes {
+        output::eprint(&format!("gua quota: {note}\n"));
+    }
+    if let Some(user) = &args.user {
+        accounts.standings = accounts.of_person(user)?;
+    }
+    Ok(accounts)
+}
+
+fn print(standings: &[Standing], args: &QuotaShowArgs, accounts: &Accounts) -> anyhow::Result<()> {
+    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let text = match args.format.wanted() {
+        TableFormat::Text => page::text(standings, &zone),
+        TableFormat::Csv => csv(&page::table(standings)),
+        TableFormat::Json => document("quotas", &page::table(standings), accounts.now, &zone),
+    };
+    output::data(&text)
+}
+
+fn document(key: &str, table: &Table, now: Timestamp, zone: &TimeZone) -> String {
+    let document = json!({
+        "schema_version": SCHEMA_VERSION,
+        "at": now.to_string(),
+        "time_zone": zone.iana_name(),
+        key: gua_render::document::Rows(table.clone()),
+    });
+    format!("{document:#}\n")
+}
+
+fn subject(args: &QuotaSubjectArgs) -> Result<Subject, Failure> {
+    let name = args.user.as_ref().or(args.group.as_ref());
+    if let Some(bad) = name.filter(|name| !quota::is_name(name)) {
+        return Err(Failure::usage(format!(
+            "`{}` cannot be a name",
+            sanitize(bad)
+        )));
+    }
+    Ok(match (&args.user, &args.group) {
+        (Some(user), _) => Subject::User(user.clone()),
+        (None, Some(group)) => Subject::Group(group.clone()),
+        (None, None) => Subject::Everyone,
+    })
+}
+
+fn set(args: &QuotaSetArgs, context: &Context) -> anyhow::Result<()> {
+    let subject = subject(&args.subject)?;
+    let per =
+        quota::term(&args.per).map_err(|message| Failure::usage(format!("--per: {message}")))?;
+    let sharing = match (args.each, args.together) {
+        (true, _) => Sharing::Each,
+        (_, true) => Sharing::Together,
+        _ => quota::usual_sharing(&subject),
+    };
+    if !args.force {
+        refuse_unknown(&subject, &context.history())?;
+    }
+    let amounts = &args.amounts;
+    let asked = [
+        (Measure::Held, &amounts.held),
+        (Measure::IdleHeld, &amounts.idle_held),
+        (Measure::Charged, &amounts.charged),
+        (Measure::Energy, &amounts.energy),
+    ];
+    let mut limits = Vec::new();
+    for (measure, text) in asked {
+        let Some(text) = text else {
+            continue;
+        };
+        let most = quota::amount(measure, text)
+            .map_err(|message| Failure::usage(format!("--{}: {message}", measure.as_str())))?;
+        limits.push(Limit {
+            subject: subject.clone(),
+            sharing,
+            measure,
+            per,
+            most,
+        });
+    }
+    let file = file(&context.loaded.inputs, args.system)?;
+    edit(&file, context, |document| {
+        let mut limits = limits.iter();
+        limits.try_for_each(|limit| quota::set(document, limit))
+    })?;
+    let mut said = String::new();
+    for limit in &limits {
+        said.push_str(&format!("{}\n", sentence(limit)));
+    }
+    said.push_str(&format!("  in {}\n", file.display()));
+    output::data(&said)?;
+    if !args.system {
+        tell_of_host(&limits, context);
+    }
+    Ok(())
+}
+
+/// Says which of these limits of a user's own do not count beside the host's.
+fn tell_of_host(limits: &[Limit], context: &Context) {
+    for limit in limits {
+        let own = Quota {
+            value: limit.clone(),
+            source: Source::Default,
+            layer: Layer::User,
+        };
+        if let Some(host) = quota::stricter(&context.settings().quotas, &own) {
+            output::eprint(&format!(
+                "gua quota: the host's own limit counts: {} ({})\n",
+                sentence(&host.value),
+                host.source
+            ));
+        }
+    }
+}
+
+fn sentence(limit: &Limit) -> String {
+    let whom = match (&limit.subject, limit.sharing) {
+        (Subject::User(name), _) => sanitize(name),
+        (Subject::Group(name), Sharing::Together) => {
+            format!("the group {} together", sanitize(name))
+        }
+        (Subject::Group(name), Sharing::Each) => format!("each of the group {}", sanitize(name)),
+        (Subject::Everyone, Sharing::Each) => "everyone".to_owned(),
+        (Subject::Everyone, Sharing::Together) => "all together".to_owned(),
+    };
+    let amount = quota::amount_word(limit.measure, limit.most);
+    let term = quota::term_word(limit.per);
+    format!(
+        "{whom}: {} at most {amount} per {term}",
+        limit.measure.as_str()
+    )
+}
+
+/// The file that limits are written to: the host's, or the user's.
+fn file(inputs: &Inputs, system: bool) -> Result<PathBuf, Failure> {
+    if system {
+        return Ok(inputs.system_file.clone());
+    }
+    let mut candidates = inputs.candidates().into_iter();
+    let own = candidates.find(|candidate| candidate.path != inputs.system_file);
+    own.map(|candidate| candidate.path).ok_or_else(|| {
+        Failure::usage("your home directory is not known").hint("set HOME, or give --system")
+    })
+}
+
+fn edit(
+    file: &Path,
+    context: &Context,
+    edit: impl FnOnce(&mut Document) -> Result<(), EditError>,
+) -> Result<(), Failure> {
+    let home = Home(context.loaded.inputs.home.clone());
+    change(file, &home, edit).map_err(|error| match error {
+        EditError::InlineArray { .. } => Failure::usage(error.to_string()),
+        error => Failure::failed(chain(&error)),
+    })
+}
+
+/// A mistyped name would be a limit for nobody.
+fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
+    let (kind, name, is_known) = match subject {
+        Subject::Everyone => return Ok(()),
+        Subject::User(name) => ("user", name, is_user(name)),
+        Subject::Group(name) => ("group", name, is_group(name)),
+    };
+    // A directory that does not answer is no reason to refuse.
+    if is_known.unwrap_or(true) {
+        return Ok(());
+    }
+    if kind == "user" && is_in_history(name, db) {
+        return Ok(());
+    }
+    let name = sanitize(name);
+    let problem = match kind {
+        "group" => format!("this host knows no group `{name}`"),
+        _ => format!("neither this host nor the history knows a user `{name}`"),
+    };
+    Err(Failure::usage(problem).hint("--force sets the limit all the same"))
+}
+
+/// Whether records name a user. A history that cannot be read names nobody.
+fn is_in_history(name: &str, db: &Path) -> bool {
+    let source = location::source_at(db.to_owned());
+    source.require_person(name).is_ok()
+}
+
+fn remove(args: &QuotaRemoveArgs, context: &Context) -> anyhow::Result<()> {
+    let subject = subject(&args.subject)?;
+    let per = args.per.as_deref().map(quota::term).transpose();
+    let per = per.map_err(|message| Failure::usage(format!("--per: {message}")))?;
+    let measure = args.measure.map(|measure| match measure {
+        QuotaMeasure::Held => Measure::Held,
+        QuotaMeasure::IdleHeld => Measure::IdleHeld,
+        QuotaMeasure::Charged => Measure::Charged,
+        QuotaMeasure::Energy => Measure::Energy,
+    });
+    let file = file(&context.loaded.inputs, args.system)?;
+    let mut removed = 0;
+    // Where there is no file, none is made to remove something from it.
+    if file.exists() {
+        edit(&file, context, |document| {
+            removed = quota::remove(document, &subject, measure, per);
+            Ok(())
+        })
+        .map_err(|failure| Failure {
+            message: format!("nothing was removed: {}", failure.message),
+            ..failure
+        })?;
+    }
+    match removed {
+        0 => {
+            let problem = format!("there is no such limit in {}", file.display());
+            let elsewhere = "`gua quota show` and `gua config show` list all, with their files";
+            Err(Failure::failed(problem).hint(elsewhere).into())
+        }
+        1 => output::data(&format!("removed 1 limit from {}\n", file.display())),
+        more => output::data(&format!("removed {more} limits from {}\n", file.display())),
+    }
+}

@@ -1,0 +1,247 @@
+//! What people had in the terms of their limits, from the report of each term; and who is in which group.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use gua_collector::location;
+use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
+use gua_model::text::sanitize;
+use gua_probe::process::{groups_of, is_group, is_user};
+use gua_query::{Source as _, UsageQuestion};
+use gua_settings::Layer;
+use gua_settings::quota::{Quota, amount_word, stricter};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::failure::{self, Failure};
+
+/// How everyone stands.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    pub(crate) now: Timestamp,
+    pub(crate) standings: Vec<Standing>,
+    /// What is odd about the limits themselves.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Accounts {
+    /// Reads each history once for each term; `db` says by which one the limits of a file are judged.
+    pub(crate) fn of(
+        quotas: &[Quota],
+        db: impl Fn(Layer) -> PathBuf,
+        zone: &TimeZone,
+        now: Timestamp,
+    ) -> anyhow::Result<Self> {
+        let histories = Layer::ALL.map(|layer| (layer, db(layer)));
+        let db = |layer: Layer| {
+            let mut all = histories.iter();
+            let found = all.find(|(of, _)| *of == layer);
+            &found.expect("all of them are there").1
+        };
+        let mut usages: BTreeMap<(&Path, Term), Usage> = BTreeMap::new();
+        for quota in quotas {
+            let (db, per) = (db(quota.layer).as_path(), quota.value.per);
+            if let Entry::Vacant(place) = usages.entry((db, per)) {
+                let period = per.period(now, zone);
+                let question = UsageQuestion {
+                    period,
+                    zone: zone.clone(),
+                    now,
+                };
+                let usage = location::source_at(db.to_owned()).usage(&question);
+                place.insert(usage.map_err(failure::of_query)?);
+            }
+        }
+        let of_file = |layer: Layer, per: Term| usages.get(&(db(layer).as_path(), per));
+        Ok(Self::stand(quotas, of_file, usages.values(), now)?)
+    }
+
+    /// How everyone stands, where the use in every term is known.
+    pub(crate) fn under(
+        quotas: &[Quota],
+        usages: &BTreeMap<Term, Usage>,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
+        Self::stand(quotas, |_, per| usages.get(&per), usages.values(), now)
+    }
+
+    fn stand<'usage>(
+        quotas: &[Quota],
+        usage: impl Fn(Layer, Term) -> Option<&'usage Usage>,
+        usages: impl Iterator<Item = &'usage Usage>,
+        now: Timestamp,
+    ) -> Result<Self, Failure> {
+        let counting: Vec<&Quota> = quotas
+            .iter()
+            .filter(|quota| stricter(quotas, quota).is_none())
+            .collect();
+        let limits: Vec<Limit> = counting.iter().map(|quota| quota.value.clone()).collect();
+        let names: BTreeSet<&String> = usages
+            .flat_map(|usage| usage.people.iter().map(|row| &row.name))
+            .collect();
+        let groups = groups(&limits, &names)?;
+        let members = |group: &str| {
+            let of_group = groups.iter().filter(|(_, groups)| groups.contains(group));
+            of_group.map(|(name, _)| name.clone()).collect()
+        };
+        // Each file by itself: which limit is the most special is no way around those of the host.
+        let mut found = Vec::new();
+        for layer in Layer::ALL {
+            let of_file = counting.iter().filter(|quota| quota.layer == layer);
+            let of_file: Vec<Limit> = of_file.map(|quota| quota.value.clone()).collect();
+            let usage = |per: Term| usage(layer, per).expect("every limit's term was read");
+            found.extend(standings(&of_file, usage, members));
+        }
+        Ok(Self {
+            now,
+            standings: found,
+            notes: notes(quotas, &names),
+        })
+    }
+
+    /// What concerns one person.
+    pub(crate) fn of_person(&self, user: &str) -> Result<Vec<Standing>, Failure> {
+        let shared = |standing: &Standing| matches!(standing.who, Who::Group(_));
+        let groups = match self.standings.iter().any(shared) {
+            true => groups_of(&[user.to_owned()]).ok_or_else(no_answer)?,
+            false => BTreeMap::new(),
+        };
+        let groups = groups.into_values().next().unwrap_or_default();
+        let concerns = |standing: &&Standing| standing.concerns(user, &groups);
+        Ok(self.standings.iter().filter(concerns).cloned().collect())
+    }
+}
+
+/// The groups of everyone; none are asked for where no limit is for a group.
+fn groups(
+    limits: &[Limit],
+    names: &BTreeSet<&String>,
+) -> Result<BTreeMap<String, BTreeSet<String>>, Failure> {
+    if !limits
+        .iter()
+        .any(|limit| matches!(limit.subject, Subject::Group(_)))
+    {
+        return Ok(BTreeMap::new());
+    }
+    let names: Vec<String> = names.iter().map(|name| (*name).clone()).collect();
+    groups_of(&names).ok_or_else(no_answer)
+}
+
+fn no_answer() -> Failure {
+    Failure::failed("the host's directory of users does not answer, so that groups are not known")
+}
+
+/// Limits for users and groups that nobody knows.
+fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
+    let mut notes = Vec::new();
+    for quota in quotas {
+        let Quota {
+            value: limit,
+            source,
+            ..
+        } = quota;
+        if let Some(host) = stricter(quotas, quota) {
+            let most = amount_word(limit.measure, host.value.most);
+            let of_host = &host.source;
+            notes.push(format!(
+                "{source}: this limit does not count: that of the host is {most} ({of_host})"
+            ));
+            continue;
+        }
+        let note = match &limit.subject {
+            Subject::User(name) if !names.contains(name) && is_user(name) == Some(false) => {
+                format!("{source}: this host knows no user `{}`", sanitize(name))
+            }
+            Subject::Group(name) if is_group(name) == Some(false) => {
+                format!("{source}: this host knows no group `{}`", sanitize(name))
+            }
+            _ => continue,
+        };
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_model::OwnerTotal;
+    use gua_model::quota::{Measure, Sharing};
+    use gua_model::report::{HoldSums, PersonRow};
+    use gua_model::{Micros, Period};
+
+    use super::*;
+    use gua_settings::Source;
+
+    const HOUR: u64 = 3_600_000_000;
+
+    fn quota(layer: Layer, subject: Subject, hours: u64) -> Quota {
+        Quota {
+            value: Limit {
+                subject,
+                sharing: Sharing::Each,
+                measure: Measure::Held,
+                per: Term::Day,
+                most: hours * HOUR,
+            },
+            source: Source::Default,
+            layer,
+        }
+    }
+
+    /// Ada held five hours; `own` is what she set for herself.
+    #[track_caller]
+    fn check(host: &[(Subject, u64)], own: &[(Subject, u64)], limits: &[u64], is_over: bool) {
+        let of = |layer, all: &[(Subject, u64)]| -> Vec<Quota> {
+            let all = all.iter().cloned();
+            all.map(|(subject, hours)| quota(layer, subject, hours))
+                .collect()
+        };
+        let quotas = [of(Layer::Host, host), of(Layer::User, own)].concat();
+        let day = Period::new(
+            "2026-11-01T00:00:00Z".parse().unwrap(),
+            "2026-11-02T00:00:00Z".parse().unwrap(),
+        );
+        let usage = Usage {
+            period: day,
+            now: day.to(),
+            known_from: day.from(),
+            observed_share: Some(1.0),
+            people: vec![PersonRow {
+                name: "ada".to_owned(),
+                sums: HoldSums {
+                    own: OwnerTotal {
+                        held: Micros(5 * HOUR),
+                        ..OwnerTotal::default()
+                    },
+                    ..HoldSums::default()
+                },
+            }],
+        };
+        let usages = BTreeMap::from([(Term::Day, usage)]);
+        let accounts = Accounts::under(&quotas, &usages, day.to()).unwrap();
+        let found = accounts.of_person("ada").unwrap();
+        let most: Vec<u64> = found.iter().map(|one| one.limit.most / HOUR).collect();
+        assert_eq!(most, limits);
+        assert_eq!(found.iter().any(Standing::is_over), is_over);
+    }
+
+    #[test]
+    fn what_people_set_for_themselves_is_stricter_than_the_host_or_nothing() {
+        let ada = || Subject::User("ada".to_owned());
+        let all = || Subject::Everyone;
+        // In one file, the limit of one person goes before that of everyone.
+        check(&[(all(), 3), (ada(), 9)], &[], &[9], false);
+        check(&[], &[(all(), 3), (ada(), 9)], &[9], false);
+        // Her own file takes nothing away from what the host says.
+        check(&[(all(), 3)], &[(ada(), 1000)], &[3, 1000], true);
+        check(&[(all(), 3)], &[(all(), 1000)], &[3], true);
+        check(&[(ada(), 3)], &[(ada(), 1000)], &[3], true);
+        check(&[(ada(), 3)], &[(ada(), 3)], &[3], true);
+        // It can be stricter.
+        check(&[(all(), 9)], &[(ada(), 4)], &[9, 4], true);
+        check(&[(ada(), 9)], &[(ada(), 4)], &[9, 4], true);
+    }
+}

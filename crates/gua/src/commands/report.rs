@@ -1,0 +1,42 @@
+//! `gua report`: who held which GPU, since when, and whether it was used.
+
+use std::process::ExitCode;
+
+use gua_probe::clock;
+use gua_query::Source as _;
+use gua_render::report::{By, Page, Words, html, json, korean, table, text};
+use gua_render::table::csv;
+use jiff::tz::TimeZone;
+
+use crate::cli::{Language, ReportArgs, ReportFormat};
+use crate::context::{Context, VERSION};
+use crate::output;
+
+pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let words = Words {
+        since: args.since.clone(),
+        until: args.until.clone(),
+        by: args.by.map(Into::into),
+        user: args.user.clone(),
+        gpus: args.gpu.clone(),
+        tz: args.tz.clone(),
+        interval: args.interval,
+        thresholds: context.settings().threshold_flags(),
+    };
+    let asked = words.ask(&TimeZone::system(), clock::now())?;
+    let report = context.ask(|source| source.report(&asked.question))?;
+    let page = Page {
+        width: args.width.into(),
+        top: args.top,
+        language: args.lang.into(),
+        ..asked.page(&report, VERSION)
+    };
+    output::data(&match args.form() {
+        ReportFormat::Text if args.lang == Language::Ko => korean(&page),
+        ReportFormat::Text => text(&page),
+        ReportFormat::Html => html(&page),
+        ReportFormat::Json => json::json(&page),
+        ReportFormat::Csv => csv(&table(&report, asked.by.unwrap_or(By::Gpu))),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

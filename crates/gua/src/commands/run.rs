@@ -1,0 +1,261 @@
+//! `gua run`: runs a command, watches it, and prints at the end what it used and what it wasted. It exits as the job does.
+
+mod lease;
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use gua_claim::random_word;
+use gua_collector::{claims, reader};
+use gua_model::text::sanitize;
+use gua_model::{DriverPids, VisibleDevices};
+use gua_probe::clock;
+use gua_probe::host::namespace::{PidLookup, pid_lookup, surroundings};
+use gua_probe::host::{self, HostRoot};
+use gua_run::{
+    End, JobCommand, Options, Outcome, Record, RunName, RunRecorder, Scope, StartError, end_by,
+    supervise, verdict,
+};
+use gua_settings::{CUDA_VISIBLE_DEVICES, Inputs};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use crate::cli::RunArgs;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+
+/// Minimum of `--interval`.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Exit codes of shells and env(1) for a command that cannot be run, and for one that does not exist.
+const CANNOT_RUN: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+const LONGEST_NAME: usize = 64;
+
+/// Default of `--gpus`.
+const AUTOMATIC: &str = "auto";
+
+/// Maximum delay of a job by the check that its GPUs exist.
+const LONGEST_CHECK: Duration = Duration::from_secs(2);
+
+pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    if args.interval < SHORTEST_INTERVAL {
+        return Err(Failure::usage("--interval needs 10ms or more").into());
+    }
+    let (program, arguments) = args
+        .command
+        .split_first()
+        .ok_or_else(|| Failure::usage("there is no command to run"))?;
+    let mut notes = Vec::new();
+    let inputs = &context.loaded.inputs;
+    let driver_pids = context.settings().driver.pids.value;
+    let mut scope = scope(&args.gpus, inputs, driver_pids, &mut notes)?;
+    if let Scope::Given(_) = scope
+        && args.gpus != AUTOMATIC
+    {
+        check_cards(&args.gpus, context)?;
+    }
+    let record = args.out.as_deref().map(open).transpose()?;
+    let mut variables = Vec::new();
+    let mut lease = match args.claim.map(|count| lease::obtain(count, args, context)) {
+        None => None,
+        Some(Err(error)) => return Err(error),
+        Some(Ok(Err(code))) => return Ok(code),
+        Some(Ok(Ok(lease))) => {
+            scope = Scope::Given(VisibleDevices::parse(&lease.gpus()));
+            variables = lease.variables();
+            Some(lease)
+        }
+    };
+    let options = Options {
+        command: JobCommand {
+            program: program.clone(),
+            arguments: arguments.to_vec(),
+            variables,
+        },
+        name: name(args, program),
+        interval: args.interval,
+        scope,
+        thresholds: context.settings().thresholds(),
+        zone: TimeZone::system(),
+        reader: reader::options(context.settings()),
+        record,
+        notes,
+        unknown_gpus: unknown_gpus(args, inputs),
+    };
+    let recorder = RunRecorder {
+        directory: || claims::directory(context.settings()),
+    };
+    if let Some(lease) = &mut lease {
+        lease.release_signals();
+    }
+    match supervise(options, |name, started| recorder.started(name, started)) {
+        Ok(outcome) => {
+            // Given back before we exit, perhaps by a signal.
+            drop(lease);
+            let note = recorder.ended(&outcome);
+            Ok(ended(args, note, outcome))
+        }
+        Err(StartError(error)) => Ok(not_started(program, &error)),
+    }
+}
+
+fn ended(args: &RunArgs, note: Option<String>, mut outcome: Outcome) -> ExitCode {
+    outcome.conclude(note);
+    if !args.quiet {
+        output::eprint(&verdict::text(&outcome.summary, args.out.as_deref()));
+    }
+    if let End::Signal(signal) = outcome.end {
+        end_by(signal);
+    }
+    let code = outcome.end.shell_code();
+    ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX))
+}
+
+fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
+    let program = sanitize(&program.to_string_lossy());
+    output::eprint(&format!("gua run: cannot start `{program}`: {error}\n"));
+    ExitCode::from(match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => CANNOT_RUN,
+    })
+}
+
+/// Opens the run's directory. A directory that cannot be written is a usage error, reported before the job starts.
+fn open(directory: &Path) -> Result<Record, Failure> {
+    Record::open(directory).map_err(|error| {
+        Failure::usage(format!("{error}: {}", error.source))
+            .hint("the command was not started; --out names another directory")
+    })
+}
+
+/// Name of the run: the program without its directory, and never its arguments, which can hold secrets.
+fn name(args: &RunArgs, program: &OsString) -> RunName {
+    let own = Path::new(program).file_name().unwrap_or(program);
+    let name = args.name.clone();
+    let name = name.unwrap_or_else(|| own.to_string_lossy().into_owned());
+    RunName {
+        id: new_id(clock::now()),
+        name: sanitize(&name).chars().take(LONGEST_NAME).collect(),
+        host: host::name(),
+    }
+}
+
+/// A new run id. A process in a container can have the pid of another outside, so a random part is added.
+fn new_id(at: Timestamp) -> String {
+    let moment = at.strftime("%Y%m%dT%H%M%S");
+    format!("{moment}-{:x}-{}", std::process::id(), random_word())
+}
+
+fn scope(
+    asked: &str,
+    inputs: &Inputs,
+    driver_pids: DriverPids,
+    notes: &mut Vec<String>,
+) -> Result<Scope, Failure> {
+    match asked {
+        "all" => Ok(Scope::All),
+        AUTOMATIC => Ok(automatic(inputs, driver_pids, notes)),
+        list => {
+            let Some(cards) = VisibleDevices::parse_whole(list) else {
+                let list = sanitize(list);
+                return Err(Failure::usage(format!(
+                    "--gpus {list}: write auto, all, or cards like 0,1 or GPU-5f3a"
+                )));
+            };
+            Ok(Scope::Given(cards))
+        }
+    }
+}
+
+/// GPUs that are named and do not exist are a usage error, reported before the job starts. A driver that does not answer
+/// delays nothing.
+fn check_cards(list: &str, context: &Context) -> Result<(), Failure> {
+    let mut reader = context.reader();
+    let Ok(sample) = reader.sample_within(LONGEST_CHECK) else {
+        return Ok(());
+    };
+    let is_unknown = |part: &&str| VisibleDevices::parse(part).cards(&sample.gpus).is_empty();
+    match list.split(',').find(is_unknown) {
+        None => Ok(()),
+        Some(part) => {
+            let part = sanitize(part.trim());
+            Err(
+                Failure::usage(format!("--gpus {part}: there is no such card"))
+                    .hint("the command was not started; `gua list` shows the cards"),
+            )
+        }
+    }
+}
+
+/// Note for a run whose named GPUs the driver does not know. An empty list is no mistake: it hides all GPUs on purpose.
+fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
+    if args.claim.is_some() {
+        return None;
+    }
+    if args.gpus != AUTOMATIC {
+        return Some(format!("--gpus {}: no such card", sanitize(&args.gpus)));
+    }
+    let list = inputs.variables.get(CUDA_VISIBLE_DEVICES)?;
+    let list = sanitize(&list.to_string_lossy());
+    let is_named = !list.trim().is_empty();
+    is_named.then(|| format!("CUDA_VISIBLE_DEVICES={list} names no card of this host"))
+}
+
+/// The GPUs that the environment gives the job, else those on which its processes are seen.
+fn automatic(inputs: &Inputs, driver_pids: DriverPids, notes: &mut Vec<String>) -> Scope {
+    // An empty value hides every GPU.
+    if let Some(list) = inputs.variables.get(CUDA_VISIBLE_DEVICES) {
+        return Scope::Given(VisibleDevices::parse(&list.to_string_lossy()));
+    }
+    let namespace = surroundings(&HostRoot::real()).pid_namespace;
+    if pid_lookup(driver_pids, namespace) == PidLookup::Foreign {
+        notes.push(
+            "all cards were watched: in a container the driver's processes cannot be told apart"
+                .to_owned(),
+        );
+        return Scope::All;
+    }
+    Scope::Seen
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn check(asked: &str, variable: Option<&str>, expected: Option<&Scope>) {
+        let variables = variable.map(|value| (CUDA_VISIBLE_DEVICES, OsString::from(value)));
+        let inputs = Inputs {
+            variables: BTreeMap::from_iter(variables),
+            home: None,
+            system_file: "/nonexistent".into(),
+        };
+        let found = scope(asked, &inputs, DriverPids::Auto, &mut Vec::new());
+        assert_eq!(found.ok().as_ref(), expected, "{asked} {variable:?}");
+    }
+
+    #[test]
+    fn runs_of_one_second_and_one_process_number_are_told_apart() {
+        let ids = [(); 2].map(|()| new_id(Timestamp::UNIX_EPOCH));
+        assert!(ids[0].starts_with("19700101T000000-"), "{ids:?}");
+        assert_ne!(ids[0], ids[1]);
+    }
+
+    #[test]
+    fn the_cards_are_those_of_the_flag_else_those_that_the_job_was_given() {
+        let given = |list: &str| Scope::Given(VisibleDevices::parse(list));
+        check("all", Some("0"), Some(&Scope::All));
+        check("auto", Some("0,GPU-a"), Some(&given("0,GPU-a")));
+        check("auto", Some(""), Some(&given("")));
+        check("1,GPU-b", Some("0"), Some(&given("1,GPU-b")));
+        check("1,x", None, None);
+        check("", None, None);
+    }
+}

@@ -1,0 +1,121 @@
+//! `gua statement`: a month on one page for each person, in the numbers of `gua report`.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+
+use gua_model::quota::Term;
+use gua_model::statement::Statement;
+use gua_probe::clock;
+use gua_query::words::zone;
+use gua_query::{MonthAnswer, Source as _, StatementQuestion};
+use gua_render::statement::{Sheet, html, json, text};
+use gua_settings::quota::Quota;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan as _};
+
+use super::quota::Accounts;
+use crate::cli::{StatementArgs, StatementFormat};
+use crate::context::{Context, VERSION};
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let now = clock::now();
+    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let month = month(args.month.as_deref(), now, &zone)?;
+    let question = StatementQuestion {
+        month,
+        zone: zone.clone(),
+        now,
+        person: args.user.clone(),
+    };
+    let answer = context.ask(|source| source.statement(&question))?;
+    let statement = judged(answer, &context.settings().quotas)?;
+    let sheet = Sheet {
+        statement: &statement,
+        zone,
+        only: args.user.as_deref(),
+        version: VERSION,
+    };
+    let form = if args.json {
+        StatementFormat::Json
+    } else {
+        args.format
+    };
+    output::data(&match form {
+        StatementFormat::Text => text(&sheet),
+        StatementFormat::Html => html(&sheet),
+        StatementFormat::Json => json(&sheet),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The first day of the month that was asked for.
+fn month(asked: Option<&str>, now: Timestamp, zone: &TimeZone) -> Result<Date, Failure> {
+    let this = now.to_zoned(zone.clone()).date().first_of_month();
+    let Some(text) = asked else {
+        return Ok(this.checked_sub(1.month()).unwrap_or(this));
+    };
+    let found = match text.len() {
+        7 => format!("{text}-01").parse::<Date>().ok(),
+        _ => None,
+    };
+    match found {
+        Some(month) if month <= this => Ok(month),
+        Some(_) => Err(Failure::usage(format!("--month: {text} has not begun yet"))),
+        None => {
+            let text: String = text.chars().take(20).flat_map(char::escape_debug).collect();
+            Err(Failure::usage(format!(
+                "--month: `{text}` is not a month; write it like 2026-10"
+            )))
+        }
+    }
+}
+
+/// The statement with how everyone stands under the limits of a month. Other limits do not concern a month.
+fn judged(answer: MonthAnswer, quotas: &[Quota]) -> anyhow::Result<Statement> {
+    let MonthAnswer {
+        mut statement,
+        usage,
+    } = answer;
+    let monthly = |quota: &&Quota| quota.value.per == Term::Month;
+    let quotas: Vec<Quota> = quotas.iter().filter(monthly).cloned().collect();
+    let until = usage.now;
+    let accounts = Accounts::under(&quotas, &BTreeMap::from([(Term::Month, usage)]), until)?;
+    for account in &mut statement.people {
+        account.standings = accounts.of_person(&account.name)?;
+    }
+    Ok(statement)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_is_written_like_2026_10_and_without_one_it_is_the_last() {
+        let now: Timestamp = "2026-01-16T05:00:00Z".parse().unwrap();
+        let check = |text: Option<&str>, expected: Result<&str, &str>| {
+            let found = month(text, now, &TimeZone::UTC);
+            let found = found
+                .map(|month| month.to_string())
+                .map_err(|failure| failure.message);
+            assert_eq!(found, expected.map(str::to_owned).map_err(str::to_owned));
+        };
+        check(None, Ok("2025-12-01"));
+        check(Some("2026-01"), Ok("2026-01-01"));
+        check(Some("2024-02"), Ok("2024-02-01"));
+        check(Some("2026-02"), Err("--month: 2026-02 has not begun yet"));
+        for bad in [
+            "2026",
+            "2026-13",
+            "2026-1",
+            "10-2026",
+            "2026-01-01",
+            "\u{1b}[31m",
+        ] {
+            assert!(month(Some(bad), now, &TimeZone::UTC).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! `gua sync-archive`: uploads closed days of the history to the board. The history is only read.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+
+use gua_collector::board::archive::open_day;
+use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, LinkFiles, Task, setup};
+use gua_collector::location;
+use gua_compat::gpu_usage_audit::{OldFile, OldForm};
+use gua_probe::clock;
+use gua_store::{FileKind, History, what_is_this};
+use gua_wire::users::UserPolicy;
+
+use crate::context::Context;
+use crate::output;
+use crate::progress::Bar;
+
+pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
+    let enrolled = setup::enrolled(&context.loaded)?;
+    let db = context.history();
+    if what_is_this(&db) == FileKind::Missing {
+        return Err(location::no_history(&db).into());
+    }
+    let users = setup::users(context.settings())?;
+    let days = context.settings().cloud.archive_days.value;
+    let files = setup::link_files(&context.loaded, &db);
+    let archived = upload(&enrolled, (&db, &files), &users, days)?;
+    output::data(&format!("gua sync-archive: {}\n", archived.summary(days)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Uploads at most once a day, for `sync-once`. Does nothing without a history.
+pub(super) fn upload_daily(
+    enrolled: &Enrolled,
+    (db, files): (&Path, &LinkFiles),
+    users: &UserPolicy,
+    retention_days: u32,
+) -> anyhow::Result<Option<Archived>> {
+    let task = Task::new(&enrolled.config, open_day(clock::now()), retention_days);
+    if what_is_this(db) == FileKind::Missing || ArchiveState::is_done(files, &task) {
+        return Ok(None);
+    }
+    upload(enrolled, (db, files), users, retention_days).map(Some)
+}
+
+fn upload(
+    enrolled: &Enrolled,
+    (db, files): (&Path, &LinkFiles),
+    users: &UserPolicy,
+    retention_days: u32,
+) -> anyhow::Result<Archived> {
+    let history = match what_is_this(db) {
+        FileKind::GpuUsageAudit => OldForm::theirs(OldFile::open(db)?),
+        _ => OldForm::ours(History::open(db)?)?,
+    };
+    let today = open_day(clock::now());
+    let archive = Archive {
+        enrolled,
+        history: &history,
+        users,
+        today,
+        retention_days,
+    };
+    let mut bar = Bar::new("uploading the archive");
+    let archived = archive.upload(&mut |share| {
+        bar.share(share);
+        ControlFlow::Continue(())
+    });
+    bar.clear();
+    let task = Task::new(&enrolled.config, today, retention_days);
+    ArchiveState::record(files, &task, clock::now(), &archived);
+    Ok(archived?)
+}

@@ -1,0 +1,266 @@
+//! `gua sync-once`: takes one sample, stores it, then pushes it. A failed push does not affect the stored sample.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use gua_collector::board::{Enrolled, LinkFiles, setup};
+use gua_collector::daemon::{Append, DaemonError, HistoryFile, options};
+use gua_collector::{Options, Sink as _, make_directory_of};
+use gua_model::demo::{self, Script};
+use gua_model::usage_state::UsageTracker;
+use gua_model::{Sample, Tick};
+use gua_probe::{clock, host};
+use gua_settings::Settings;
+use gua_store::{NewRun, OpenError, OpenMode, Store, WriterOptions};
+use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
+use gua_wire::users::UserPolicy;
+
+use super::{demo as fake, sync_archive};
+use crate::cli::SyncOnceArgs;
+use crate::context::{Context, VERSION};
+use crate::failure::{self, Failure};
+use crate::output;
+
+pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let settings = context.settings();
+    let enrolled = setup::enrolled(&context.loaded)?;
+    let users = setup::users(settings)?;
+    let hostname = host::name();
+    let sync = Sync {
+        enrolled: &enrolled,
+        users: &users,
+        hostname: &hostname,
+        form: setup::push_form(settings),
+        files: setup::link_files(&context.loaded, &settings.history.db.value),
+        origin: match args.fake {
+            true => Origin::Fake,
+            false => Origin::Driver,
+        },
+    };
+    let pushed = if args.fake {
+        let script = match setup::push_form(settings) {
+            Form::V1_1 => Script::V1_1,
+            Form::V1_4 => Script::V1_8,
+        };
+        let sample = demo::sample(script, 0, clock::now(), clock::since_boot());
+        let stored = store_fake(args, context, &sample)?;
+        sync.push_sample(&sample, &stored)
+    } else {
+        let place = HistoryFile::of(
+            &settings.history.db.value,
+            context.loaded.inputs.home.as_deref(),
+        );
+        place.admit(Append::Yes)?;
+        sync.push_reading(&place, context)
+    };
+    if !args.archive {
+        pushed?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Also after a failed push: closed days do not depend on it.
+    let archived = sync.archive(
+        &settings.history.db.value,
+        settings.cloud.archive_days.value,
+    );
+    match (pushed, archived) {
+        (Ok(()), archived) => {
+            archived.context("the sample was pushed, but the archive is incomplete")?;
+        }
+        (Err(error), Ok(())) => return Err(error),
+        (Err(error), Err(second)) => {
+            output::eprint(&format!(
+                "gua sync-once: the archive is incomplete: {second:#}\n"
+            ));
+            return Err(error);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One synchronisation.
+struct Sync<'a> {
+    enrolled: &'a Enrolled,
+    users: &'a UserPolicy,
+    hostname: &'a str,
+    form: Form,
+    files: LinkFiles,
+    origin: Origin,
+}
+
+/// Where a sample comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Driver,
+    Fake,
+}
+
+impl Sync<'_> {
+    fn push_reading(&self, place: &HistoryFile, context: &Context) -> anyhow::Result<()> {
+        let sample = match context.sample() {
+            Ok(sample) => sample,
+            Err(fault) => return Err(setup::report_fault(self.enrolled, &self.files, fault).into()),
+        };
+        let stored = store(place, &sample, context.settings())?;
+        self.push_sample(&sample, &stored)
+    }
+
+    fn push_sample(&self, sample: &Sample, stored: &Stored) -> anyhow::Result<()> {
+        match self.snapshot(sample) {
+            Ok(built) => self.push(&built, stored),
+            Err(error) => Err(self.push_heartbeat(sample, error, stored)),
+        }
+    }
+
+    fn snapshot(&self, sample: &Sample) -> Result<Built, BuildError> {
+        let usage = usage_states(&mut UsageTracker::default(), sample);
+        Observed {
+            about: setup::about(self.enrolled, self.hostname),
+            sample,
+            usage: &usage,
+            users: self.users,
+            form: self.form,
+        }
+        .build()
+    }
+
+    fn push(&self, built: &Built, stored: &Stored) -> anyhow::Result<()> {
+        let Enrolled { config, client } = self.enrolled;
+        let pushed = client.push(&built.snapshot, config);
+        if self.origin == Origin::Driver {
+            self.files.record(config, clock::now(), &pushed);
+        }
+        pushed.with_context(|| {
+            format!(
+                "cannot push to the board, {}",
+                stored.message_after_failure()
+            )
+        })?;
+        for card in &built.left_out {
+            output::eprint(&format!(
+                "gua sync-once: GPU {} was left out: {}\n",
+                card.index, card.why
+            ));
+        }
+        let partial = match built.snapshot.errors.as_slice() {
+            [] => String::new(),
+            codes => format!(" [partial: {}]", codes.join(", ")),
+        };
+        output::data(&format!(
+            "gua sync-once: pushed {} GPUs to {}{partial}\n  {}\n",
+            built.snapshot.gpus.len(),
+            setup::named(self.enrolled),
+            stored.message()
+        ))
+    }
+
+    fn archive(&self, db: &Path, days: u32) -> anyhow::Result<()> {
+        let archived =
+            sync_archive::upload_daily(self.enrolled, (db, &self.files), self.users, days)?;
+        match archived {
+            Some(archived) => output::data(&format!("  archive: {}\n", archived.summary(days))),
+            None => Ok(()),
+        }
+    }
+
+    /// Pushes an error heartbeat if the format can represent none of the GPUs.
+    fn push_heartbeat(&self, sample: &Sample, error: BuildError, stored: &Stored) -> anyhow::Error {
+        let what = (sample.at, ErrorCode::GpuReadingUnavailable);
+        let pushed = setup::heartbeat(self.enrolled, &self.files, what);
+        let pushed = pushed.unwrap_or_else(|problem| problem);
+        anyhow::Error::new(error).context(format!("{pushed}, {}", stored.message_after_failure()))
+    }
+}
+
+/// Where the sample is stored.
+enum Stored {
+    At(PathBuf),
+    /// A collector has the history open and takes its own samples.
+    ByCollector {
+        path: PathBuf,
+        pid: Option<u32>,
+    },
+}
+
+impl Stored {
+    fn message(&self) -> String {
+        match self {
+            Stored::At(path) => format!("local snapshot saved to {}", path.display()),
+            Stored::ByCollector { path, pid } => {
+                let pid = pid.map_or_else(String::new, |pid| format!(" (pid {pid})"));
+                let path = path.display();
+                format!(
+                    "local history: {path} belongs to the running collector{pid}; nothing was added"
+                )
+            }
+        }
+    }
+
+    /// The message in the context of an error.
+    fn message_after_failure(&self) -> String {
+        match self {
+            Stored::At(path) => format!("the local snapshot is saved to {}", path.display()),
+            Stored::ByCollector { path, .. } => {
+                format!("the running collector keeps writing {}", path.display())
+            }
+        }
+    }
+}
+
+/// Stores the sample in the history.
+fn store(place: &HistoryFile, sample: &Sample, settings: &Settings) -> anyhow::Result<Stored> {
+    let options = options(settings);
+    make_directory_of(place.path())?;
+    let written = place
+        .adopt_old(&options, &mut |_| ControlFlow::Continue(()))
+        .and_then(|_| write(place, sample, &options));
+    match written {
+        Ok(()) => Ok(Stored::At(place.path().to_owned())),
+        Err(DaemonError::Open(OpenError::Busy { path, pid })) => {
+            Ok(Stored::ByCollector { path, pid })
+        }
+        Err(error) => {
+            Err(failure::of_daemon(error)
+                .context("cannot save the local snapshot; nothing was pushed"))
+        }
+    }
+}
+
+fn write(place: &HistoryFile, sample: &Sample, options: &Options) -> Result<(), DaemonError> {
+    let mut history = place.open(Append::Yes, sample, options)?;
+    let stored = history.deliver(&tick(sample, options));
+    Box::new(history).finish(clock::now());
+    stored.map_err(|error| Failure::failed(error.message))?;
+    Ok(())
+}
+
+/// Stores a fake sample, never in a history of real ones: without --db it goes to a new temporary file.
+fn store_fake(args: &SyncOnceArgs, context: &Context, sample: &Sample) -> anyhow::Result<Stored> {
+    let options = options(context.settings());
+    let db = match &args.db {
+        Some(_) => context.settings().history.db.value.clone(),
+        None => fake::fresh(&context.loaded.inputs.temporary())?,
+    };
+    fake::refuse_real(&db)?;
+    make_directory_of(&db)?;
+    let mut store = Store::open(&db, OpenMode::CreateOrAppend, &WriterOptions::default())?;
+    let run = store.begin_run(&NewRun {
+        started: sample.at,
+        interval: options.interval,
+        host: fake::HOST.to_owned(),
+        version: VERSION.to_owned(),
+        boot: None,
+    })?;
+    store.record(run, &tick(sample, &options))?;
+    store.end_run(run, clock::now())?;
+    store.close()?;
+    Ok(Stored::At(db))
+}
+
+fn tick(sample: &Sample, options: &Options) -> Tick {
+    Tick {
+        sample: sample.clone(),
+        interval: options.interval,
+    }
+}

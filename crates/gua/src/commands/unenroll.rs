@@ -1,0 +1,42 @@
+//! `gua unenroll`: removes the enrolment of this host.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use gua_collector::board::{CloudFile, Peer, setup};
+use gua_wire::CloudConfig;
+
+use crate::context::Context;
+use crate::output;
+
+pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
+    let file = CloudFile::at(&context.settings().cloud.config.value);
+    // Only used for the message; an invalid file is removed as well.
+    let known = file.load().ok();
+    let path = file.path().display();
+    let removed = file
+        .remove()
+        .with_context(|| format!("cannot remove `{path}`"))?;
+    let dropped = remove_link(context, known.as_ref());
+    let text = match (removed, known) {
+        (false, _) => format!("gua unenroll: this host is not enrolled (no `{path}`)\n"),
+        (true, None) => format!("gua unenroll: removed {path}{dropped}\n"),
+        (true, Some(config)) => format!(
+            "gua unenroll: removed the enrolment of {} ({})\n  removed: {path}{dropped}\n  the board still lists this host: remove it there to revoke its token\n",
+            gua_model::text::sanitize(&config.shown_name()),
+            config.server_url
+        ),
+    };
+    output::data(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the state and spool of the link; returns a line about dropped pushes.
+pub(super) fn remove_link(context: &Context, config: Option<&CloudConfig>) -> String {
+    let peer = config.map(Peer::of);
+    let files = setup::link_files(&context.loaded, &context.history());
+    match files.remove(peer.as_ref()) {
+        0 => String::new(),
+        some => format!("\n  dropped: {some} spooled pushes for the previous board"),
+    }
+}

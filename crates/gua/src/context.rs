@@ -1,0 +1,112 @@
+//! What every command needs: the settings of this process, loaded once, and access to the driver and to recorded data.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use gua_collector::{location, reader};
+use gua_model::Sample;
+use gua_model::failure::Failure;
+use gua_probe::clock;
+use gua_probe::fault::DriverFault;
+use gua_probe::reader::Reader;
+use gua_query::{QueryError, RecordsSource};
+use gua_settings::{FlagValue, Loaded, Settings};
+
+use crate::{failure, output};
+
+pub use gua_collector::VERSION;
+
+/// Delay after which a message says that the driver is slow.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The settings of this process.
+#[derive(Debug)]
+pub struct Context {
+    pub loaded: Loaded,
+    /// Flags that override settings.
+    pub flags: Vec<FlagValue>,
+}
+
+impl Context {
+    /// Loads the settings. A mistake in them is a usage error.
+    pub fn load(flags: &[FlagValue]) -> Result<Self, Failure> {
+        let context = Self::load_unchecked(flags);
+        context.loaded.checked()?;
+        Ok(context)
+    }
+
+    /// Loads the settings for commands that also work with an invalid configuration: only an invalid flag is an error.
+    pub fn load_with_valid_flags(flags: &[FlagValue]) -> Result<Self, Failure> {
+        let context = Self::load_unchecked(flags);
+        context.loaded.check_flags()?;
+        Ok(context)
+    }
+
+    /// Loads the settings for commands that handle mistakes in them.
+    #[must_use]
+    pub fn load_unchecked(flags: &[FlagValue]) -> Self {
+        Self {
+            loaded: Loaded::of_this_process(flags),
+            flags: flags.to_vec(),
+        }
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.loaded.settings
+    }
+
+    /// Path of the history to read.
+    #[must_use]
+    pub fn history(&self) -> PathBuf {
+        location::history(&self.loaded)
+    }
+
+    /// The history to read as a source of answers.
+    #[must_use]
+    pub fn source(&self) -> RecordsSource<'static> {
+        location::source(&self.loaded)
+    }
+
+    /// Asks the history.
+    pub fn ask<T>(
+        &self,
+        question: impl FnOnce(&RecordsSource<'static>) -> Result<T, QueryError>,
+    ) -> anyhow::Result<T> {
+        question(&self.source()).map_err(failure::of_query)
+    }
+
+    /// Creates a reader, which starts its child process at the first request.
+    #[must_use]
+    pub fn reader(&self) -> Reader {
+        Reader::new(reader::options(self.settings()))
+    }
+
+    /// Takes one sample.
+    pub fn sample(&self) -> Result<Sample, DriverFault> {
+        sample(&mut self.reader())
+    }
+}
+
+/// Takes one sample, with a message on stderr if the driver is slow: a long silence looks like a hang to users and in logs.
+pub fn sample(reader: &mut Reader) -> Result<Sample, DriverFault> {
+    reader.begin()?;
+    let until = reader.waiting().map(|waiting| waiting.until);
+    let longest = until.unwrap_or_default().saturating_sub(clock::monotonic());
+    let (done, wait) = mpsc::channel::<()>();
+    // If the thread cannot be started, only the message is missing.
+    let _ = thread::Builder::new().spawn(move || {
+        if wait.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            output::eprint(&format!(
+                "the driver has not answered for {} s; waiting up to {:.0} s\n",
+                PATIENCE.as_secs(),
+                longest.as_secs_f64()
+            ));
+        }
+    });
+    let sample = reader.finish();
+    drop(done);
+    sample
+}
