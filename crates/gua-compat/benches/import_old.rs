@@ -8,7 +8,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use gua_compat::gpu_usage_audit::{LegacyError, OldFile};
-use gua_model::{LegacyMoment, LegacyQuarters, LegacySessions, Period};
+use gua_model::{CardQuarter, Period, Quarter, Thresholds};
+use gua_query::Records as _;
 use gua_store::{OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 
@@ -82,41 +83,21 @@ fn read(old: &Path) {
     let last = last.expect("the file is a history");
     let hour = Period::new(last - SignedDuration::from_hours(1), Timestamp::MAX);
     for (name, window) in [("all", all), ("last hour", hour)] {
-        let (counted, took) = timed(|| file.fold(window, Counted::new, Counted::add));
-        let counted = counted.expect("the file is a history");
+        let (mut totals, mut pieces) = (0, 0);
+        let mut count = |_: Quarter, gpus: &[CardQuarter]| {
+            totals += gpus.len();
+            let sessions = gpus.iter().map(|gpu| gpu.total.imported_sessions().len());
+            pieces += sessions.sum::<usize>();
+        };
+        let rule = Thresholds::default();
+        let (counted, took) = timed(|| file.imported(window, rule, None, &mut count));
+        counted.expect("the file is a history");
         say(&format!("report of {name}"), took, 0.0);
-        output(&format!(
-            "  {} counts, {} sessions",
-            counted.counts, counted.sessions
-        ));
+        output(&format!("  {totals} totals, {pieces} pieces of sessions"));
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));
     output(peak.unwrap_or_default());
-}
-
-/// What a report makes of old rows.
-struct Counted {
-    quarters: LegacyQuarters,
-    open: LegacySessions,
-    counts: u64,
-    sessions: u64,
-}
-
-impl Counted {
-    fn new() -> Self {
-        Self {
-            quarters: LegacyQuarters::default(),
-            open: LegacySessions::default(),
-            counts: 0,
-            sessions: 0,
-        }
-    }
-
-    fn add(&mut self, moment: &LegacyMoment<'_>) {
-        self.quarters.push(moment, &mut |_, _| self.counts += 1);
-        self.open.push(moment, &mut |_| self.sessions += 1);
-    }
 }
 
 fn import(old: &Path, ours: &Path) -> Result<(), LegacyError> {

@@ -48,6 +48,20 @@ pub enum Basis {
     Buffer,
     /// One instant reading is used for the whole span.
     Instant,
+    /// A row imported from a replaced tool.
+    Imported,
+}
+
+impl Basis {
+    /// Returns its name in JSON and exports.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Basis::Buffer => "buffer",
+            Basis::Instant => "instant",
+            Basis::Imported => "imported",
+        }
+    }
 }
 
 /// Divides the time after a tick between active and the low state, in proportion to the samples that the driver

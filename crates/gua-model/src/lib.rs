@@ -62,8 +62,8 @@ pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
 pub use legacy::{
-    LegacyCardTick, LegacyCount, LegacyMoment, LegacyProcess, LegacyQuarters, LegacyRun,
-    LegacySession, LegacySessions, LegacyTool, LegacyTotals,
+    ImportedFold, ImportedPart, ImportedSession, LegacyCardTick, LegacyMoment, LegacyProcess,
+    LegacyRun, LegacyTool, OpenSessions, OwnSince,
 };
 pub use owner::{Identity, Owner, OwnerSource, User, Workload};
 pub use period::{Period, Quarter};
@@ -76,8 +76,8 @@ pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
 pub use total::{
-    CardDay, CardQuarter, CardTotal, DayTotals, OwnerTotal, QuarterTotal, QuarterUse, StateTotal,
-    Totals,
+    CardDay, CardQuarter, CardTotal, DayTotals, ImportedTicks, OwnerKey, OwnerTotal, QuarterTotal,
+    QuarterUse, StateTotal, Totals,
 };
 pub use unit::{
     Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,

@@ -14,7 +14,8 @@ use jiff::{SignedDuration, Timestamp, ToSpan as _};
 
 use crate::calendar::{monday, start_of_day};
 use crate::period::{Period, micros_between};
-use crate::report::{HoldSums, PersonRow, UNKNOWN};
+use crate::report::{PersonRow, UNKNOWN};
+use crate::total::OwnerTotal;
 use crate::unit::Micros;
 
 /// One limit.
@@ -73,16 +74,12 @@ impl Measure {
     }
 
     /// Returns the measured amount from a person's sums.
-    fn of(self, sums: &HoldSums) -> Amount {
-        let with_old = |own: Micros, old_nanos: u128| {
-            let old = u64::try_from(old_nanos / 1000).unwrap_or(u64::MAX);
-            own.0.saturating_add(old)
-        };
+    fn of(self, sums: &OwnerTotal) -> Amount {
         let (at_least, is_all) = match self {
-            Measure::Held => (with_old(sums.own.held, sums.old_nanos), true),
-            Measure::IdleHeld => (with_old(sums.own.idle_held, sums.old_idle_nanos), true),
-            Measure::Charged => (sums.own.charged.0, sums.charged_is_all()),
-            Measure::Energy => (sums.own.energy.0, sums.energy_is_all()),
+            Measure::Held => (sums.held.0, true),
+            Measure::IdleHeld => (sums.idle_held.0, true),
+            Measure::Charged => (sums.charged.0, sums.charged_is_all()),
+            Measure::Energy => (sums.energy.0, sums.energy_is_all()),
         };
         Amount { at_least, is_all }
     }
@@ -316,8 +313,8 @@ fn has_more_special(
     })
 }
 
-fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> HoldSums {
-    let mut sums = HoldSums::default();
+fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> OwnerTotal {
+    let mut sums = OwnerTotal::default();
     for row in &usage.people {
         if among.is_none_or(|all| all.contains(&row.name)) {
             sums.merge(&row.sums);
@@ -326,7 +323,7 @@ fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> HoldSums {
     sums
 }
 
-fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &HoldSums) -> Standing {
+fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &OwnerTotal) -> Standing {
     let Amount { at_least, is_all } = limit.measure.of(sums);
     let used = is_all.then_some(at_least);
     let (observed, remaining) = (usage.observed(), usage.remaining(limit.per));

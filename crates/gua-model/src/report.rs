@@ -1,8 +1,8 @@
 //! The numbers of a report, as every format prints them. Filled by [`fold::ReportFold`] and read by whoever draws.
 //!
-//! Amounts are whole numbers until they are shown. Time of own ticks and time of old rows stand side by side: own time is
-//! divided among states by what was observed, old rows count whole ticks as the tool that wrote them did. Shares are
-//! shares of time; for old rows alone, of card-ticks.
+//! Amounts are whole numbers until they are shown. Time of own ticks is divided among states by what was observed; imported
+//! rows count whole ticks, as the tool that wrote them does. Shares are shares of time; for imported rows alone, of
+//! card-ticks.
 
 mod columns;
 mod cross;
@@ -22,6 +22,7 @@ use crate::id::{GpuUuid, Pid};
 use crate::period::Period;
 use crate::session::UtilSource;
 use crate::state::{RollUp, State, Thresholds};
+use crate::total::{OwnerTotal, QuarterUse};
 use crate::unit::{Bytes, Micros};
 
 pub use self::columns::{cross_rows, slot_rows};
@@ -32,9 +33,9 @@ pub use self::holds::{Holds, PersonNames, UNKNOWN};
 pub(crate) use self::longest::tests::hold as test_hold;
 pub use self::longest::{CHARTED, CHARTED_OF_EACH, HeldLists, HoldLists, PAST_LISTED};
 pub use self::sessions::{IMPORTED_SLACK, is_current, is_imported_current, observed_within};
-pub(crate) use self::sums::hours;
-pub use self::sums::{HoldSums, OldSums, Sums};
-use self::sums::{count, own_nanos, ratio};
+pub use self::sums::Sums;
+use self::sums::count;
+pub(crate) use self::sums::{hours, ratio};
 
 /// Everything that a report says.
 #[derive(Clone, Debug)]
@@ -114,7 +115,7 @@ pub struct CardRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonRow {
     pub name: String,
-    pub sums: HoldSums,
+    pub sums: OwnerTotal,
 }
 
 /// One hour, day or month of the wall clock, as far as it lies in the window.
@@ -137,10 +138,10 @@ pub struct HeatMap {
 pub struct HeatCell {
     pub active: Micros,
     pub observed: Micros,
-    pub old_active_rows: u64,
-    pub old_rows: u64,
-    pub old_active_nanos: u128,
-    pub old_nanos: u128,
+    /// Imported rows, the active ones, and the time that they cover.
+    pub rows: u64,
+    pub active_rows: u64,
+    pub imported: Micros,
 }
 
 /// How much of a window was observed.
@@ -271,16 +272,29 @@ pub enum Note {
 }
 
 impl HeatCell {
-    /// The active share; `None` without a sample.
+    /// Adds the observed time of one GPU in one quarter hour, without the active part.
+    pub(crate) fn add_observed(&mut self, seen: &QuarterUse) {
+        self.observed += seen.observed;
+        self.rows += seen.rows;
+        if seen.rows > 0 {
+            self.imported += seen.observed;
+        }
+    }
+
+    /// Adds the observed and the active time of one GPU in one quarter hour.
+    pub(crate) fn add(&mut self, seen: &QuarterUse) {
+        self.add_observed(seen);
+        self.active += seen.active;
+        self.active_rows += seen.active_rows;
+    }
+
+    /// The active share, of time or, for imported rows alone, of rows; `None` without a sample.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
-        if self.observed == Micros(0) {
-            return ratio(self.old_active_rows.into(), self.old_rows.into());
+        if self.observed == self.imported {
+            return ratio(self.active_rows.into(), self.rows.into());
         }
-        ratio(
-            own_nanos(self.active) + self.old_active_nanos,
-            own_nanos(self.observed) + self.old_nanos,
-        )
+        ratio(self.active.0.into(), self.observed.0.into())
     }
 }
 
@@ -342,8 +356,8 @@ impl Report {
     /// The cards that one class stands for, on average over the time in which the host was observed.
     #[must_use]
     pub fn equivalent(&self, class: RollUp) -> f64 {
-        let has_old = self.all.old.ticks != [0; 3];
-        if self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0) || has_old {
+        let no_own = self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0);
+        if no_own || self.all.has_imported() {
             // The old tool's rule, for old rows; of time where there are own ticks too.
             return self.all.share(class).unwrap_or(0.0) * count(self.cards.len());
         }

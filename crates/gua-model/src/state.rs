@@ -106,6 +106,17 @@ impl RollUp {
     }
 }
 
+impl From<RollUp> for State {
+    /// Returns the state of the same name.
+    fn from(class: RollUp) -> Self {
+        match class {
+            RollUp::Active => State::Active,
+            RollUp::IdleHeld => State::IdleHeld,
+            RollUp::TrulyIdle => State::TrulyIdle,
+        }
+    }
+}
+
 /// Thresholds for `active` and for held GPUs. The defaults are the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thresholds {

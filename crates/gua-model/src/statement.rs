@@ -11,8 +11,9 @@ pub use self::sessions::{NAMED_SESSIONS, PersonSessions, SessionsByPerson};
 use crate::calendar::start_of_day;
 use crate::period::Period;
 use crate::quota::Standing;
-use crate::report::{Hold, HoldSums, Host, Note, Report, UNKNOWN};
+use crate::report::{Hold, Host, Note, Report, UNKNOWN};
 use crate::state::State;
+use crate::total::OwnerTotal;
 use crate::unit::{Micros, Millijoules};
 
 /// The period of a month in a time zone.
@@ -48,7 +49,7 @@ pub struct Statement {
 #[derive(Clone, Debug)]
 pub struct Account {
     pub name: String,
-    pub sums: HoldSums,
+    pub sums: OwnerTotal,
     /// Every day of the month so far.
     pub days: Vec<Day>,
     /// The longest of them, as far as they lie in the month, the longest first.
@@ -63,7 +64,7 @@ pub struct Account {
 pub struct Day {
     pub date: Date,
     /// What the person had; `None` where nobody looked at any card.
-    pub sums: Option<HoldSums>,
+    pub sums: Option<OwnerTotal>,
 }
 
 /// How the time of all cards is divided: whatever is in it adds up to the capacity, to the microsecond.
@@ -86,10 +87,10 @@ impl Balance {
     #[must_use]
     pub fn of(report: &Report) -> Self {
         let named = report.people.iter().filter(|row| row.name != UNKNOWN);
-        let people: Micros = named.map(|row| row.sums.own.charged).sum();
+        let people: Micros = named.map(|row| row.sums.charged).sum();
         let observed = report.all.observed();
         let nameless = report.people.iter().filter(|row| row.name == UNKNOWN);
-        let nameless: Micros = nameless.map(|row| row.sums.own.charged).sum();
+        let nameless: Micros = nameless.map(|row| row.sums.charged).sum();
         Self {
             people,
             unowned: nameless + report.all.ownerless,

@@ -1,6 +1,9 @@
 //! Totals by quarter hour, GPU, state and owner. They are whole numbers, so that the same ticks give the same totals
 //! regardless of batching.
 //!
+//! Imported rows have the same totals ([`QuarterTotal::imported`] marks them). Their ticks count as a whole, so that a
+//! share can be one of ticks, as in the tool that wrote them.
+//!
 //! Time in which a GPU's MIG instances are counted in its place is set aside: it has no states and no owners here.
 
 mod day;
@@ -14,7 +17,9 @@ use crate::classify::Basis;
 use crate::energy;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Uid};
+use crate::legacy::{ImportedPart, ImportedSession};
 use crate::period::{Period, Quarter};
+use crate::report::{hours, ratio};
 use crate::span::Span;
 use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
@@ -29,19 +34,61 @@ pub struct Totals {
 }
 
 /// Totals of one GPU in one quarter hour.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarterTotal {
     pub card: CardTotal,
     pub states: VecMap<(State, Basis), StateTotal>,
     /// Time in the state unobserved, by reason.
     pub unobserved: VecMap<GapReason, Micros>,
-    /// Totals by uid; `None` is the unknown owner. Names and sources are stored in a separate table with the uid as its
-    /// key.
-    pub owners: VecMap<Option<Uid>, OwnerTotal>,
+    pub owners: VecMap<OwnerKey, OwnerTotal>,
+    /// `None` for own ticks.
+    pub imported: Option<Box<ImportedPart>>,
+}
+
+/// An owner, as totals identify it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum OwnerKey {
+    Unknown,
+    /// A user of own ticks. Names and sources are stored in a separate table with the uid as its key.
+    User(Uid),
+    /// A user of imported rows, which have no uid.
+    Name(Box<str>),
+}
+
+impl OwnerKey {
+    /// Returns the owner with a name; `None` is the unknown owner.
+    #[must_use]
+    pub fn named(name: Option<&str>) -> Self {
+        name.map_or(OwnerKey::Unknown, |name| OwnerKey::Name(name.into()))
+    }
+
+    /// Returns the name of an owner of imported rows.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            OwnerKey::Name(name) => Some(name),
+            OwnerKey::Unknown | OwnerKey::User(_) => None,
+        }
+    }
+
+    /// Returns the uid of an owner of own ticks.
+    #[must_use]
+    pub fn uid(&self) -> Option<Uid> {
+        match self {
+            OwnerKey::User(uid) => Some(*uid),
+            OwnerKey::Unknown | OwnerKey::Name(_) => None,
+        }
+    }
+}
+
+impl From<Option<Uid>> for OwnerKey {
+    fn from(uid: Option<Uid>) -> Self {
+        uid.map_or(OwnerKey::Unknown, OwnerKey::User)
+    }
 }
 
 /// Totals of one GPU in one quarter hour, with its UUID. The rows of a quarter are ordered by UUID.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardQuarter {
     pub gpu: GpuUuid,
     pub total: QuarterTotal,
@@ -80,6 +127,8 @@ pub struct StateTotal {
     /// The GPU's energy in proportion to time, over `energy_known`.
     pub energy: Millijoules,
     pub energy_known: Micros,
+    /// Imported ticks in this state. Own ticks may be divided between states and are not counted here.
+    pub ticks: u64,
 }
 
 /// Totals of one owner on one GPU.
@@ -94,6 +143,17 @@ pub struct OwnerTotal {
     pub energy_known: Micros,
     /// Ticks that began in this quarter and showed the owner.
     pub ticks: u64,
+    /// Part of the above that rests on imported rows.
+    pub imported: ImportedTicks,
+}
+
+/// Imported ticks that showed an owner. They do not say how a GPU was shared or what it drew.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedTicks {
+    pub ticks: u64,
+    /// Ticks with low utilisation on which the owner's own memory exceeds the threshold.
+    pub idle_held: u64,
+    pub time: Micros,
 }
 
 impl Totals {
@@ -164,6 +224,14 @@ impl QuarterTotal {
         self.states.clear();
         self.unobserved.clear();
         self.owners.clear();
+        self.imported = None;
+    }
+
+    /// Returns the pieces of sessions of imported rows.
+    #[must_use]
+    pub fn imported_sessions(&self) -> &[ImportedSession] {
+        let part = self.imported.as_ref();
+        part.map_or(&[], |part| part.sessions.as_slice())
     }
 
     /// Adds the part of a span that lies in `piece`.
@@ -195,7 +263,7 @@ impl QuarterTotal {
             }
         }
         for part in span.owners_within(piece) {
-            let total = self.owners.entry(part.owner);
+            let total = self.owners.entry(part.owner.into());
             total.held += part.held;
             total.charged += part.charged;
             total.idle_held += idle_held;
@@ -207,6 +275,7 @@ impl QuarterTotal {
         }
     }
 
+    /// Adds other totals; those of imported rows must be later ones.
     pub fn merge(&mut self, other: &Self) {
         self.card.merge(&other.card);
         for (key, theirs) in &other.states {
@@ -216,7 +285,10 @@ impl QuarterTotal {
             *self.unobserved.entry(*reason) += *theirs;
         }
         for (owner, theirs) in &other.owners {
-            self.owners.entry(*owner).merge(theirs);
+            self.owners.entry(owner.clone()).merge(theirs);
+        }
+        if let Some(theirs) = &other.imported {
+            self.imported.get_or_insert_default().merge(theirs);
         }
     }
 }
@@ -226,6 +298,7 @@ impl StateTotal {
         self.micros += other.micros;
         self.energy += other.energy;
         self.energy_known += other.energy_known;
+        self.ticks += other.ticks;
     }
 
     #[must_use]
@@ -235,6 +308,17 @@ impl StateTotal {
 }
 
 impl OwnerTotal {
+    /// Adds imported ticks, each of which covers `interval`.
+    pub fn add_imported(&mut self, ticks: u64, idle_held: u64, interval: Micros) {
+        let time = |ticks: u64| Micros(interval.0.saturating_mul(ticks));
+        self.held += time(ticks);
+        self.idle_held += time(idle_held);
+        self.ticks += ticks;
+        self.imported.ticks += ticks;
+        self.imported.idle_held += idle_held;
+        self.imported.time += time(ticks);
+    }
+
     pub fn merge(&mut self, other: &Self) {
         self.held += other.held;
         self.charged += other.charged;
@@ -242,11 +326,71 @@ impl OwnerTotal {
         self.energy += other.energy;
         self.energy_known += other.energy_known;
         self.ticks = self.ticks.saturating_add(other.ticks);
+        self.imported.ticks += other.imported.ticks;
+        self.imported.idle_held += other.imported.idle_held;
+        self.imported.time += other.imported.time;
+    }
+
+    /// Returns the held time of own ticks.
+    #[must_use]
+    pub fn own_held(&self) -> Micros {
+        Micros(self.held.0.saturating_sub(self.imported.time.0))
+    }
+
+    /// Returns the charged time. `None` if only imported rows know the owner: they do not say how a GPU was shared.
+    #[must_use]
+    pub fn charged_time(&self) -> Option<Micros> {
+        (self.own_held() > Micros(0) || self.imported.ticks == 0).then_some(self.charged)
+    }
+
+    /// Returns the energy. `None` if none was counted while something was held; an owner who held nothing drew nothing.
+    #[must_use]
+    pub fn counted_energy(&self) -> Option<Millijoules> {
+        let held_nothing = self.held == Micros(0) && self.imported.ticks == 0;
+        match held_nothing {
+            true => Some(Millijoules(0)),
+            false => energy::known(self.energy, self.energy_known),
+        }
+    }
+
+    /// Reports whether all held time is charged: imported rows do not say how a GPU was shared.
+    #[must_use]
+    pub fn charged_is_all(&self) -> bool {
+        self.imported.ticks == 0
+    }
+
+    /// Reports whether energy was counted for nearly all of the held time: ticks at the end of a run have none, and
+    /// imported rows do not say what a GPU drew.
+    #[must_use]
+    pub fn energy_is_all(&self) -> bool {
+        let held = self.own_held().0;
+        let uncounted = held.saturating_sub(self.energy_known.0);
+        self.imported.ticks == 0 && uncounted <= held / 20
+    }
+
+    /// Returns the idle-held share of the held time; for imported rows alone, of their ticks.
+    #[must_use]
+    pub fn idle_share(&self) -> Option<f64> {
+        if self.own_held() == Micros(0) {
+            return ratio(self.imported.idle_held.into(), self.imported.ticks.into());
+        }
+        ratio(self.idle_held.0.into(), self.held.0.into())
+    }
+
+    /// Returns the held hours.
+    #[must_use]
+    pub fn hours(&self) -> f64 {
+        hours(self.held)
     }
 
     #[must_use]
-    pub fn counted_energy(&self) -> Option<Millijoules> {
-        energy::known(self.energy, self.energy_known)
+    pub fn idle_hours(&self) -> f64 {
+        hours(self.idle_held)
+    }
+
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.ticks
     }
 }
 

@@ -3,8 +3,10 @@
 
 use std::ops::Index;
 
+use serde::{Deserialize, Serialize};
+
 /// An ordered map for a few entries. Clearing it keeps its allocation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VecMap<K, V>(Vec<(K, V)>);
 
 impl<K, V> Default for VecMap<K, V> {
@@ -62,6 +64,15 @@ impl<K, V> VecMap<K, V> {
 
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.0.iter().map(|(_, value)| value)
+    }
+
+    /// Returns the value at a place in the order of the keys.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such place.
+    pub fn value_mut(&mut self, place: usize) -> &mut V {
+        &mut self.0[place].1
     }
 
     #[must_use]

@@ -71,7 +71,6 @@ impl Question {
             gpus,
             person: self.person.clone(),
             unit: unit.unwrap_or_else(|| CalendarUnit::for_length(known.micros())),
-            interval: self.interval,
             cross: self.cross,
         }
     }

@@ -1,6 +1,6 @@
 //! The records that questions are answered from.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
@@ -87,17 +87,31 @@ pub trait Records {
     /// Facts about imported rows as a whole; `None` where none were imported.
     fn imported_facts(&self) -> Result<Option<ImportedFacts>>;
 
-    /// Names that imported rows count users under.
-    fn imported_people(&self) -> Result<BTreeSet<String>>;
+    /// Visits the totals of imported rows in a window, as [`Records::quarters`] visits those of our own ticks. Rows of a
+    /// GPU that our own ticks observed at that time are left out; returns the number of their ticks. Each tick covers
+    /// `interval`, or its recorded interval where that is `None`.
+    fn imported(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        interval: Option<Duration>,
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u64>;
 
-    /// Visits every moment of imported rows in a window, in order of time.
-    fn imported_moments(&self, window: Period, visitor: &mut dyn MomentVisitor) -> Result<()>;
+    /// Visits every moment of imported rows in a window, in order of time. Where rows turn out not to be in order, the
+    /// visit starts over.
+    fn imported_moments(
+        &self,
+        window: Period,
+        each: &mut dyn FnMut(&LegacyMoment<'_>),
+    ) -> Result<()>;
 }
 
 /// Receives the quarter totals of a window.
 pub trait QuarterVisitor {
-    /// Called once, before the first quarter, with the window that is answered: the one that was asked for, or more
-    /// where ticks at an edge are no longer kept and the edge moved to its quarter hour.
+    /// Called before the first quarter with the window that is answered: the one that was asked for, or more where ticks
+    /// at an edge are no longer kept and the edge moved to its quarter hour. Called again where imported rows turn out
+    /// not to be in order and the visit starts over.
     fn begin(&mut self, window: Period);
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]);
@@ -109,43 +123,13 @@ pub trait QuarterVisitor {
     }
 }
 
-/// Receives the moments of imported rows.
-pub trait MomentVisitor {
-    /// Called before the first moment, and again where rows turn out not to be in order and the visit starts over.
-    fn begin(&mut self);
+/// A function that receives each quarter.
+impl<F: FnMut(Quarter, &[CardQuarter])> QuarterVisitor for F {
+    fn begin(&mut self, _: Period) {}
 
-    fn moment(&mut self, moment: &LegacyMoment<'_>);
-}
-
-/// Folds the imported rows of a window. `start` makes the initial value, once for each time that the visit starts over.
-pub(crate) fn fold_imported<T>(
-    records: &dyn Records,
-    window: Period,
-    start: impl Fn() -> T,
-    step: impl FnMut(&mut T, &LegacyMoment<'_>),
-) -> Result<T> {
-    struct Fold<T, A, B> {
-        sum: Option<T>,
-        start: A,
-        step: B,
+    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
+        self(quarter, gpus);
     }
-    impl<T, A: Fn() -> T, B: FnMut(&mut T, &LegacyMoment<'_>)> MomentVisitor for Fold<T, A, B> {
-        fn begin(&mut self) {
-            self.sum = Some((self.start)());
-        }
-
-        fn moment(&mut self, moment: &LegacyMoment<'_>) {
-            let sum = self.sum.get_or_insert_with(&self.start);
-            (self.step)(sum, moment);
-        }
-    }
-    let mut fold = Fold {
-        sum: None,
-        start,
-        step,
-    };
-    records.imported_moments(window, &mut fold)?;
-    Ok(fold.sum.unwrap_or_else(fold.start))
 }
 
 /// A GPU that was ever seen, as it was seen last.

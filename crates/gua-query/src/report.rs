@@ -10,7 +10,6 @@ mod partial_quarters;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use gua_model::legacy::OwnSince;
 use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::{
@@ -28,7 +27,7 @@ use jiff::Timestamp;
 use crate::error::{QueryError, quoted};
 use crate::gpu::{NamedGpu, choose_all};
 use crate::question::{Question, WindowEnd};
-use crate::records::{GpuInfo, ImportedFacts, QuarterVisitor, Records, fold_imported};
+use crate::records::{GpuInfo, ImportedFacts, QuarterVisitor, Records};
 
 use self::imported::ImportedPart;
 use self::partial_quarters::PartialQuarters;
@@ -163,6 +162,8 @@ struct Sums {
     /// Since when each GPU is known.
     since: BTreeMap<GpuUuid, Timestamp>,
     sessions: SessionLists,
+    /// Time of the last imported row.
+    imported_last: Option<Timestamp>,
     notes: Vec<Note>,
 }
 
@@ -228,6 +229,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<Sums> {
         host_observed,
         since: known.first_seen(),
         sessions: SessionLists::new(count.window),
+        imported_last: None,
         notes: Vec::new(),
     })
 }
@@ -253,7 +255,7 @@ impl QuarterVisitor for Count<'_> {
             self.ledger.push_quarter(gpus);
         }
         for gpu in gpus {
-            self.fold.own(quarter, &gpu.gpu, &gpu.total);
+            self.fold.add(quarter, &gpu.gpu, &gpu.total);
         }
     }
 
@@ -277,27 +279,21 @@ fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Re
     let Some(facts) = &known.imported else {
         return Ok(());
     };
-    let own_since = OwnSince(known.first_seen());
-    let rows = imported::rows(known.question);
-    let start = || {
-        let part = ImportedPart::new(
-            known.thresholds,
-            known.question,
-            &own_since,
-            sums.sessions.clone(),
-        );
-        (sums.fold.clone(), part)
-    };
-    let (mut fold, part) = fold_imported(records, rows, start, |(fold, part), moment| {
-        part.push(moment, fold);
-    })?;
-    let has_own = fold.all.observed() > Micros(0);
-    let imported = part.finish(&mut fold, facts, known.last_at());
-    sums.fold = fold;
+    let has_own = sums.fold.all.observed() > Micros(0);
+    let mut part = ImportedPart::new(known, &sums.fold, sums.window);
+    let left_out = records.imported(
+        imported::rows(known.question),
+        known.thresholds,
+        known.question.interval,
+        &mut part,
+    )?;
+    let imported = part.finish(facts, left_out);
+    sums.fold = imported.fold;
     sums.sessions = imported.sessions;
     sums.notes = imported.notes;
     sums.since.extend(imported.since);
-    if has_own && sums.fold.all.old.ticks != [0; 3] {
+    sums.imported_last = imported.last;
+    if has_own && sums.fold.all.has_imported() {
         sums.notes.push(Note::Mixed);
     }
     for (gpu, (covered, gaps)) in imported.coverage {
@@ -324,7 +320,7 @@ pub(crate) fn require_person(records: &dyn Records, person: &str) -> Result<()> 
     if known.contains(person) {
         return Ok(());
     }
-    known.extend(records.imported_people()?);
+    known.extend(imported::people(records)?);
     if known.contains(person) {
         return Ok(());
     }
@@ -422,9 +418,7 @@ fn lay_out(
     }
     let now = match (&known.last, &known.imported) {
         (Some(last), _) => Some(now::at_tick(last, known, since)),
-        (None, Some(facts)) => {
-            imported::last_moment(records, facts, question, &sums.fold, known.thresholds)?
-        }
+        (None, Some(facts)) => imported::last_moment(records, facts, sums.imported_last, known)?,
         (None, None) => None,
     };
     let host = now::host(records, known.last.as_ref())?;

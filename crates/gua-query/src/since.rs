@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::error::RecordsError;
 use crate::question::{LastUseQuestion, SinceQuestion};
-use crate::records::{QuarterVisitor, Records};
+use crate::records::Records;
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
@@ -111,17 +111,10 @@ fn follow(
 
 /// Totals of a short window, by the stored thresholds.
 pub(crate) fn totals(records: &dyn Records, window: Period) -> Result<Totals> {
-    struct Collect(Totals);
-    impl QuarterVisitor for Collect {
-        fn begin(&mut self, _: Period) {}
-
-        fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
-            self.0.put(quarter, gpus);
-        }
-    }
-    let mut collect = Collect(Totals::default());
-    records.quarters(window, records.thresholds()?, &mut collect)?;
-    Ok(collect.0)
+    let mut totals = Totals::default();
+    let mut put = |quarter: Quarter, gpus: &[CardQuarter]| totals.put(quarter, gpus);
+    records.quarters(window, records.thresholds()?, &mut put)?;
+    Ok(totals)
 }
 
 fn spans(

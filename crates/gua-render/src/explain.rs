@@ -420,6 +420,7 @@ impl Page<'_> {
             let basis = match basis {
                 Basis::Buffer => "from the driver's buffer",
                 Basis::Instant => "from single readings",
+                Basis::Imported => "from imported rows",
             };
             self.fact(
                 state.as_str(),

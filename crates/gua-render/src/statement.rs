@@ -135,7 +135,7 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
     let own = account.filter(|account| account.sums.charged_time().is_some());
     let mut parts = match own {
         Some(account) => {
-            let charged = account.sums.own.charged;
+            let charged = account.sums.charged;
             let others = Micros(balance.people.0.saturating_sub(charged.0));
             let why = "charged: time on a card, shared equally among the people on it";
             vec![
@@ -271,13 +271,13 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use gua_model::OwnerTotal;
     use gua_model::Period;
-    use gua_model::report::HoldSums;
     use gua_model::statement::Balance;
 
     use super::*;
 
-    fn account(sums: HoldSums) -> Account {
+    fn account(sums: OwnerTotal) -> Account {
         Account {
             name: "ada".to_owned(),
             sums,
@@ -314,21 +314,22 @@ mod tests {
     #[test]
     fn a_part_of_what_was_charged_is_told_as_a_part() {
         let hour = Micros(3_600_000_000);
-        let mut sums = HoldSums::default();
-        sums.own.held = hour;
-        sums.own.charged = hour;
-        sums.own.energy_known = hour;
+        let mut sums = OwnerTotal::default();
+        sums.held = hour;
+        sums.charged = hour;
+        sums.energy_known = hour;
         let told = |account: &Account| -> Vec<&'static str> {
             let lines = amounts(account);
             lines.iter().map(|amount| amount.bound).collect()
         };
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
         assert!(json::Person::new(&account(sums)).charged_is_all);
-        sums.add_old(12, 0, 300_000_000_000);
+        sums.add_imported(12, 0, Micros::from_secs(300));
         assert_eq!(told(&account(sums)), ["", "", "", "≥ ", "≥ "]);
         assert!(!json::Person::new(&account(sums)).charged_is_all);
         // With imported rows only, nothing is known, so there is no lower bound.
-        sums.own = gua_model::OwnerTotal::default();
+        sums = OwnerTotal::default();
+        sums.add_imported(12, 0, Micros::from_secs(300));
         assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
     }
 
@@ -345,12 +346,12 @@ mod tests {
     fn who_is_known_from_old_rows_alone_has_no_part_of_what_was_charged() {
         let hour = Micros(3_600_000_000);
         let books = statement(hour, hour);
-        let mut sums = HoldSums::default();
-        sums.add_old(12, 0, 300_000_000_000);
+        let mut sums = OwnerTotal::default();
+        sums.add_imported(12, 0, Micros::from_secs(300));
         let told = equation(&books, Some(&account(sums)));
         assert!(told.starts_with("people 1.00 + unowned 0.00"), "{told}");
-        sums.own.held = hour;
-        sums.own.charged = hour;
+        sums.held += hour;
+        sums.charged = hour;
         let told = equation(&books, Some(&account(sums)));
         assert!(
             told.starts_with("ada 1.00 + other people 0.00 + "),

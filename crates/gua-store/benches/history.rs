@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::{KnownCard, Ledger, Period, Thresholds};
+use gua_model::{CardQuarter, KnownCard, Ledger, Period, Quarter, Thresholds};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
 use jiff::{SignedDuration, Timestamp};
@@ -153,9 +153,10 @@ fn read(path: &Path) -> Anything {
             end,
         );
         let (quarters, took) = timed(|| {
-            let count = |sum: &mut u64, _, _: &_| *sum += 1;
-            let folded = history.fold_totals(window, None, |_| 0, count)?;
-            Ok::<_, gua_store::ReadError>(folded.sum)
+            let mut count = 0_u64;
+            let mut visit = |_: Quarter, _: &[CardQuarter]| count += 1;
+            history.visit_totals(window, None, &mut visit)?;
+            Ok::<_, gua_store::ReadError>(count)
         })?;
         say(
             &format!("totals of {name}"),
@@ -201,13 +202,10 @@ fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadE
     });
     let known = known.collect();
     let outages = history.outages(window)?;
-    let folded = history.fold_totals(
-        window,
-        None,
-        |window| Ledger::new(window, known, &outages),
-        |ledger, _, cards| ledger.push_quarter(cards),
-    )?;
-    let covered = folded.sum.finish();
+    let mut ledger = Ledger::new(window, known, &outages);
+    let mut visit = |_: Quarter, cards: &[CardQuarter]| ledger.push_quarter(cards);
+    history.visit_totals(window, None, &mut visit)?;
+    let covered = ledger.finish();
     Ok(covered.values().map(|card| card.gaps.len()).sum())
 }
 
@@ -219,7 +217,9 @@ fn check(path: &Path) -> Anything {
         ..history.thresholds()?
     };
     let month = Period::new(end - SignedDuration::from_hours(720), end);
-    let (_, took) = timed(|| history.fold_totals(month, Some(other), |_| (), |(), _, _| ()))?;
+    let (_, took) = timed(|| {
+        history.visit_totals(month, Some(other), &mut |_: Quarter, _: &[CardQuarter]| ())
+    })?;
     say("30 d, other thresholds", took, "")?;
     let (report, took) = timed(|| history.check(|_| {}))?;
     say("check", took, &format!("clean: {}", report.is_clean()))?;

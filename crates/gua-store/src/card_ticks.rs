@@ -29,9 +29,14 @@ fn imported(connection: &Connection) -> rusqlite::Result<u64> {
 
 fn closed(connection: &Connection, until: i64) -> Result<u64, ReadError> {
     let mut found = 0;
-    totals::each(connection, (i64::MIN, quarter(until)), |_, cards| {
-        found += cards.iter().map(|card| card.total.card.ticks).sum::<u64>();
-    })?;
+    totals::each(
+        connection,
+        totals::Source::Own,
+        (i64::MIN, quarter(until)),
+        |_, cards| {
+            found += cards.iter().map(|card| card.total.card.ticks).sum::<u64>();
+        },
+    )?;
     Ok(found)
 }
 

@@ -20,6 +20,7 @@ mod small;
 mod sources;
 mod stamp;
 mod stored;
+mod totals;
 
 pub use block::Block;
 pub(crate) use check::check;
@@ -34,3 +35,4 @@ pub use sources::OldSource;
 pub(crate) use sources::forget;
 pub use stamp::{Stamp, old_text};
 pub use stored::{Blocks, Order};
+pub(crate) use totals::{mark_all_stale, settle};

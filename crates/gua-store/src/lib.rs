@@ -58,8 +58,8 @@ pub use stats::{OldRows, Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use tick_days::TickDays;
 pub use ticks::StoredTick;
-pub use totals::{DayTaken, decode_any_totals};
-pub use window::{Folded, WindowTotals};
+pub use totals::decode_any_totals;
+pub use window::WindowTotals;
 
 /// Version of the bundled SQLite.
 #[must_use]

@@ -1,18 +1,17 @@
 //! The records of a history file for `gua-query`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
-use gua_model::{Floors, Outage, Period, Session, Span, Thresholds, Tick, Uid};
-use gua_query::records::{ImportedFacts, MomentVisitor, QuarterVisitor, TickAt};
+use gua_model::{Floors, LegacyMoment, Outage, Period, Session, Span, Thresholds, Tick, Uid};
+use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 
 use crate::error::ReadError;
 use crate::history::History;
 use crate::imported::LegacyError;
-use crate::totals::DayTaken;
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
@@ -69,21 +68,7 @@ impl Records for History {
         thresholds: Thresholds,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32> {
-        let begin = |window| {
-            visitor.begin(window);
-            visitor
-        };
-        let folded = self.fold_days(
-            window,
-            Some(thresholds),
-            begin,
-            |visitor, day, gpus| match visitor.day(day, gpus) {
-                true => DayTaken::Yes,
-                false => DayTaken::No,
-            },
-            |visitor, quarter, gpus| visitor.quarter(quarter, gpus),
-        )?;
-        Ok(folded.ticks_damaged)
+        Ok(self.visit_totals(window, Some(thresholds), visitor)?)
     }
 
     fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<()> {
@@ -136,22 +121,21 @@ impl Records for History {
         Ok(self.old_facts()?)
     }
 
-    fn imported_people(&self) -> Result<BTreeSet<String>> {
-        let mut people = BTreeSet::new();
-        let always = Period::new(Timestamp::MIN, Timestamp::MAX);
-        self.old_moments(always, &mut |moment| {
-            let rows = moment.ticks.iter().flat_map(|tick| tick.processes);
-            for name in rows.filter_map(|row| row.counted_as()) {
-                if !people.contains(name) {
-                    people.insert(name.to_owned());
-                }
-            }
-        })?;
-        Ok(people)
+    fn imported(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        interval: Option<Duration>,
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u64> {
+        Ok(self.imported(window, thresholds, interval, visitor)?)
     }
 
-    fn imported_moments(&self, window: Period, visitor: &mut dyn MomentVisitor) -> Result<()> {
-        visitor.begin();
-        Ok(self.old_moments(window, &mut |moment| visitor.moment(moment))?)
+    fn imported_moments(
+        &self,
+        window: Period,
+        each: &mut dyn FnMut(&LegacyMoment<'_>),
+    ) -> Result<()> {
+        Ok(self.old_moments(window, each)?)
     }
 }

@@ -9,7 +9,7 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::totals;
+use crate::{imported, totals};
 
 /// SQLite application id in the file header that identifies a history of gua: `gua1` in ASCII.
 pub const APPLICATION_ID: i32 = 0x6775_6131;
@@ -36,6 +36,8 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     }
     if found == 1 {
         totals::convert(&transaction)?;
+        imported::mark_all_stale(&transaction, None)?;
+        imported::settle(&transaction)?;
     }
     if found < VERSION {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -6,8 +6,13 @@
 pub(crate) mod days;
 mod packed;
 
-use gua_model::{CardDay, CardQuarter, Quarter, QuarterTotal, Totals, Uid, UtcDay};
+use std::collections::hash_map::Entry;
+
+use gua_model::{CardDay, CardQuarter, OwnerKey, Quarter, QuarterTotal, Totals, Uid, UtcDay};
+use gua_query::records::QuarterVisitor;
 use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use self::packed::{Names, OwnerIds};
 use crate::codec::Damage;
@@ -63,9 +68,12 @@ fn owner_ids<'a>(
     at: i64,
 ) -> rusqlite::Result<OwnerIds> {
     let mut ids = OwnerIds::new();
-    for uid in totals.flat_map(|total| total.owners.keys()).flatten() {
-        if !ids.contains_key(uid) {
-            ids.insert(*uid, names::owner_at(connection, *uid, at)?);
+    for uid in totals
+        .flat_map(|total| total.owners.keys())
+        .filter_map(OwnerKey::uid)
+    {
+        if let Entry::Vacant(entry) = ids.entry(uid) {
+            entry.insert(names::owner_at(connection, uid, at)?);
         }
     }
     Ok(ids)
@@ -150,53 +158,109 @@ impl History {
     }
 }
 
-/// Whether a day was accepted as a whole; otherwise its quarters follow.
+/// Where totals come from: own ticks, or imported rows. Each has its own tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DayTaken {
-    Yes,
-    No,
+pub(crate) enum Source {
+    Own,
+    Imported,
 }
 
-/// Passes on the stored totals of the quarters `[from, to)` in order of time. Each completed day within them is offered
-/// to `give_day`; if that does not accept it, its quarters are passed to `give`.
+impl Source {
+    fn quarters(self) -> &'static str {
+        match self {
+            Source::Own => "quarter_total",
+            Source::Imported => "old_quarter",
+        }
+    }
+
+    fn days(self) -> &'static str {
+        match self {
+            Source::Own => "day_total",
+            Source::Imported => "old_day",
+        }
+    }
+}
+
+/// Packs the GPUs of a quarter or a day of imported rows. Their bodies can be computed again from the rows, so that the form
+/// may change with the schema.
+pub(crate) fn pack_imported<T: Serialize>(gpus: &[T]) -> Vec<u8> {
+    postcard::to_stdvec(gpus).expect("totals are plain data, which always serializes")
+}
+
+fn unpack_imported<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, Damage> {
+    postcard::from_bytes(body).map_err(|_| Damage::Value("total of imported rows"))
+}
+
+/// Stored sums of a day of imported rows; `None` if there are none, or they cannot be read.
+pub(crate) fn imported_day(
+    connection: &Connection,
+    day: UtcDay,
+) -> rusqlite::Result<Option<Vec<CardDay>>> {
+    days::read_with(connection, Source::Imported, day, |body| {
+        unpack_imported(body)
+    })
+}
+
+pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
+    Ok(meta(connection, REVISION)?.unwrap_or(0))
+}
+
+pub(crate) fn set_last_revision(connection: &Connection, revision: i64) -> rusqlite::Result<()> {
+    set_meta(connection, REVISION, revision)
+}
+
+/// Visits the stored totals of the quarters `[from, to)` in order of time. Each completed day within them is offered
+/// first; if it is not taken, its quarters follow.
 pub(crate) fn each_day(
     connection: &Connection,
+    source: Source,
     (from, to): (i64, i64),
-    give_day: &mut dyn FnMut(UtcDay, &[CardDay]) -> DayTaken,
-    give: &mut dyn FnMut(Quarter, &[CardQuarter]),
+    visitor: &mut dyn QuarterVisitor,
 ) -> Result<(), ReadError> {
     let (first_day, end_day) = (from.saturating_add(95).div_euclid(96), to.div_euclid(96));
+    let quarters = |visitor: &mut dyn QuarterVisitor, ends: (i64, i64)| {
+        each(connection, source, ends, |quarter, gpus| {
+            visitor.quarter(quarter, gpus);
+        })
+    };
     if first_day >= end_day {
-        return each(connection, (from, to), give);
+        return quarters(visitor, (from, to));
     }
     let names = names_of(connection)?;
     // Start of the contiguous quarters that are still to be read one by one.
     let mut waiting = from;
-    let mut statement = connection
-        .prepare_cached("SELECT day FROM day_total WHERE day >= ?1 AND day < ?2 ORDER BY day")?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT day FROM {} WHERE day >= ?1 AND day < ?2 ORDER BY day",
+        source.days()
+    ))?;
     let mut rows = statement.query([first_day, end_day])?;
     while let Some(row) = rows.next()? {
         let day = UtcDay(row.get(0)?);
-        let Some(cards) = days::read(connection, &names, day)? else {
+        let cards = match source {
+            Source::Own => days::read(connection, &names, day)?,
+            Source::Imported => imported_day(connection, day)?,
+        };
+        let Some(cards) = cards else {
             continue;
         };
         let first = day.first_quarter().0;
-        each(connection, (waiting, first), &mut *give)?;
-        waiting = match give_day(day, &cards) {
-            DayTaken::Yes => first.saturating_add(96),
-            DayTaken::No => first,
+        quarters(visitor, (waiting, first))?;
+        waiting = match visitor.day(day, &cards) {
+            true => first.saturating_add(96),
+            false => first,
         };
     }
-    each(connection, (waiting, to), give)
+    quarters(visitor, (waiting, to))
 }
 
 /// Calls `give` with the stored quarters of `[from, to)` in order. The buffers of one quarter are reused for the next.
 pub(crate) fn each(
     connection: &Connection,
-    (from, to): (i64, i64),
+    source: Source,
+    ends: (i64, i64),
     mut give: impl FnMut(Quarter, &[CardQuarter]),
 ) -> Result<(), ReadError> {
-    walk(connection, (from, to), |quarter, read| {
+    walk(connection, source, ends, |quarter, read| {
         give(quarter, read.map_err(|damage| damaged(quarter, damage))?);
         Ok(())
     })
@@ -205,19 +269,24 @@ pub(crate) fn each(
 /// Up to `most` unreadable quarters.
 pub(crate) fn unreadable(connection: &Connection, most: usize) -> Result<Vec<Quarter>, ReadError> {
     let mut found = Vec::new();
-    walk(connection, (i64::MIN, i64::MAX), |quarter, read| {
-        if read.is_err() && found.len() < most {
-            found.push(quarter);
-        }
-        Ok(())
-    })?;
+    walk(
+        connection,
+        Source::Own,
+        (i64::MIN, i64::MAX),
+        |quarter, read| {
+            if read.is_err() && found.len() < most {
+                found.push(quarter);
+            }
+            Ok(())
+        },
+    )?;
     Ok(found)
 }
 
 /// Stored totals of the quarters `[from, to)`, without unreadable ones.
 pub(crate) fn readable(connection: &Connection, ends: (i64, i64)) -> Result<Totals, ReadError> {
     let mut totals = Totals::default();
-    walk(connection, ends, |quarter, read| {
+    walk(connection, Source::Own, ends, |quarter, read| {
         if let Ok(cards) = read {
             totals.put(quarter, cards);
         }
@@ -228,6 +297,7 @@ pub(crate) fn readable(connection: &Connection, ends: (i64, i64)) -> Result<Tota
 
 fn walk(
     connection: &Connection,
+    source: Source,
     (from, to): (i64, i64),
     mut each: impl FnMut(Quarter, Result<&[CardQuarter], Damage>) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
@@ -235,14 +305,21 @@ fn walk(
         return Ok(());
     }
     let mut reader = packed::Reader::new(names_of(connection)?);
-    let mut statement = connection.prepare_cached(
-        "SELECT quarter, body FROM quarter_total WHERE quarter >= ?1 AND quarter < ?2 ORDER BY quarter",
-    )?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT quarter, body FROM {} WHERE quarter >= ?1 AND quarter < ?2 ORDER BY quarter",
+        source.quarters()
+    ))?;
     let mut rows = statement.query([from, to])?;
     while let Some(row) = rows.next()? {
         let quarter = Quarter(row.get(0)?);
         let body = row.get_ref(1)?.as_blob().unwrap_or_default();
-        each(quarter, reader.read(quarter, body))?;
+        match source {
+            Source::Own => each(quarter, reader.read(quarter, body))?,
+            Source::Imported => {
+                let read = unpack_imported(body);
+                each(quarter, read.as_deref().map_err(Damage::clone))?;
+            }
+        }
     }
     Ok(())
 }
@@ -261,7 +338,7 @@ pub(crate) fn rename_owner(
         reader
             .read(quarter, &body)
             .map_err(|damage| damaged(quarter, damage))?;
-        let has_it = |total: &QuarterTotal| total.owners.get(&Some(from)).is_some();
+        let has_it = |total: &QuarterTotal| total.owners.get(&OwnerKey::User(from)).is_some();
         if !reader.totals().any(|(_, total)| has_it(total)) {
             continue;
         }
@@ -270,14 +347,14 @@ pub(crate) fn rename_owner(
             .map(|(card, total)| (card, total.clone()))
             .collect();
         for (_, total) in &mut changed {
-            if let Some(sums) = total.owners.remove(&Some(from)) {
-                total.owners.entry(Some(to)).merge(&sums);
+            if let Some(sums) = total.owners.remove(&OwnerKey::User(from)) {
+                total.owners.entry(OwnerKey::User(to)).merge(&sums);
             }
         }
         let others = changed.iter().flat_map(|(_, total)| total.owners.keys());
         let mut owners = OwnerIds::from([(to, id.cast_unsigned())]);
-        for uid in others.flatten().filter(|uid| **uid != to) {
-            owners.insert(*uid, names::owner_at(connection, *uid, start_of(quarter))?);
+        for uid in others.filter_map(OwnerKey::uid).filter(|uid| *uid != to) {
+            owners.insert(uid, names::owner_at(connection, uid, start_of(quarter))?);
         }
         let numbered: Vec<_> = changed.iter().map(|(card, total)| (*card, total)).collect();
         let revision = meta(connection, REVISION)?.unwrap_or(0) + 1;

@@ -1,8 +1,7 @@
 //! Exact totals of a window: whole quarter hours from the stored totals, its edges from the ticks.
 
-use std::cell::RefCell;
-
-use gua_model::{CardDay, CardQuarter, Period, Quarter, Session, Thresholds, Totals, UtcDay};
+use gua_model::{CardQuarter, Period, Quarter, Session, Thresholds, Totals};
+use gua_query::records::QuarterVisitor;
 use rusqlite::Connection;
 
 use crate::error::ReadError;
@@ -13,22 +12,12 @@ use crate::rule;
 use crate::sessions::{self, Growing};
 use crate::store::{meta, quarter};
 use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
-use crate::totals::{self, DayTaken};
+use crate::totals::{self, Source};
 
 /// The totals of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowTotals {
     pub totals: Totals,
-    /// The requested window, or a longer one: an edge whose ticks have been deleted moves out to its quarter hour.
-    pub window: Period,
-    /// Number of unreadable ticks. Their time is not included in the totals.
-    pub ticks_damaged: u32,
-}
-
-/// Result of a fold over the totals of a window.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folded<A> {
-    pub sum: A,
     /// The requested window, or a longer one: an edge whose ticks have been deleted moves out to its quarter hour.
     pub window: Period,
     /// Number of unreadable ticks. Their time is not included in the totals.
@@ -60,74 +49,46 @@ impl History {
         window: Period,
         thresholds: Option<Thresholds>,
     ) -> Result<WindowTotals, ReadError> {
-        let folded = self.fold_totals(window, thresholds, |_| Totals::default(), Totals::put)?;
+        struct Collect(Totals, Period);
+        impl QuarterVisitor for Collect {
+            fn begin(&mut self, window: Period) {
+                self.1 = window;
+            }
+
+            fn quarter(&mut self, quarter: Quarter, cards: &[CardQuarter]) {
+                self.0.put(quarter, cards);
+            }
+        }
+        let mut collect = Collect(Totals::default(), window);
+        let ticks_damaged = self.visit_totals(window, thresholds, &mut collect)?;
         Ok(WindowTotals {
-            totals: folded.sum,
-            window: folded.window,
-            ticks_damaged: folded.ticks_damaged,
+            totals: collect.0,
+            window: collect.1,
+            ticks_damaged,
         })
     }
 
-    /// Folds the totals of a window, quarter hour by quarter hour in order of time, with only one in memory. Each
-    /// quarter is passed once, with all its GPUs in the order of their names; a quarter cut by an end of the window
-    /// contains only the part inside. `start` receives the effective window, see [`Folded::window`].
+    /// Visits the totals of a window, quarter hour by quarter hour in order of time, with only one in memory. Each quarter
+    /// is passed once, with all its GPUs in the order of their names; a quarter cut by an end of the window contains only
+    /// the part inside. Each completed day that lies entirely in the window is offered first; if it is not taken, its
+    /// quarters follow. Returns the number of unreadable ticks, whose time is not included.
     ///
     /// Without thresholds, the file's own apply, and whole quarters come from its totals. Other thresholds are applied
     /// to the ticks alone, which fails if the ticks have been deleted.
-    pub fn fold_totals<A>(
+    pub fn visit_totals(
         &self,
         window: Period,
         thresholds: Option<Thresholds>,
-        start: impl FnOnce(Period) -> A,
-        step: impl FnMut(&mut A, Quarter, &[CardQuarter]),
-    ) -> Result<Folded<A>, ReadError> {
-        let no_days = None::<fn(&mut A, UtcDay, &[CardDay]) -> DayTaken>;
-        self.fold_with(window, thresholds, start, no_days, step)
-    }
-
-    /// Folds the totals of a window as [`History::fold_totals`] does. Each completed day that lies entirely in the
-    /// window is offered to `step_day` first; if that does not accept it, its quarters are passed instead.
-    pub fn fold_days<A>(
-        &self,
-        window: Period,
-        thresholds: Option<Thresholds>,
-        start: impl FnOnce(Period) -> A,
-        step_day: impl FnMut(&mut A, UtcDay, &[CardDay]) -> DayTaken,
-        step: impl FnMut(&mut A, Quarter, &[CardQuarter]),
-    ) -> Result<Folded<A>, ReadError> {
-        self.fold_with(window, thresholds, start, Some(step_day), step)
-    }
-
-    fn fold_with<A>(
-        &self,
-        window: Period,
-        thresholds: Option<Thresholds>,
-        start: impl FnOnce(Period) -> A,
-        step_day: Option<impl FnMut(&mut A, UtcDay, &[CardDay]) -> DayTaken>,
-        mut step: impl FnMut(&mut A, Quarter, &[CardQuarter]),
-    ) -> Result<Folded<A>, ReadError> {
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u32, ReadError> {
         self.read(|connection| {
             let own = rule::load(connection)?;
             let plan = match thresholds.filter(|other| *other != own) {
                 None => Plan::of_totals(connection, own, window)?,
                 Some(other) => Plan::of_ticks(connection, other, window)?,
             };
-            let sum = RefCell::new(start(plan.window));
-            let mut give_day = step_day.map(|mut step_day| {
-                let sum = &sum;
-                move |day: UtcDay, cards: &[CardDay]| step_day(&mut sum.borrow_mut(), day, cards)
-            });
-            let ticks_damaged = plan.run(
-                connection,
-                give_day.as_mut().map(|give| give as &mut GiveDay<'_>),
-                &mut |quarter, cards| step(&mut sum.borrow_mut(), quarter, cards),
-            )?;
-            drop(give_day);
-            Ok(Folded {
-                sum: sum.into_inner(),
-                window: plan.window,
-                ticks_damaged,
-            })
+            visitor.begin(plan.window);
+            plan.run(connection, visitor)
         })
     }
 
@@ -170,9 +131,6 @@ impl History {
         })
     }
 }
-
-/// Receives a day, and decides whether to accept it.
-type GiveDay<'a> = dyn FnMut(UtcDay, &[CardDay]) -> DayTaken + 'a;
 
 /// Source of each part of a window: ticks, then totals, then ticks. Each part is `[from, to)`.
 struct Plan {
@@ -244,20 +202,16 @@ impl Plan {
         })
     }
 
-    /// Passes on every accepted day and every other quarter, and returns the number of damaged ticks.
+    /// Visits every part, and returns the number of damaged ticks.
     fn run(
         &self,
         connection: &Connection,
-        give_day: Option<&mut GiveDay<'_>>,
-        give: &mut dyn FnMut(Quarter, &[CardQuarter]),
+        visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32, ReadError> {
-        let mut damaged = self.give_raw(connection, self.first, give)?;
+        let mut damaged = self.give_raw(connection, self.first, visitor)?;
         let whole = (quarter(self.whole.0), quarter(self.whole.1));
-        match give_day {
-            Some(give_day) => totals::each_day(connection, whole, give_day, give)?,
-            None => totals::each(connection, whole, &mut *give)?,
-        }
-        damaged += self.give_raw(connection, self.last, give)?;
+        totals::each_day(connection, Source::Own, whole, visitor)?;
+        damaged += self.give_raw(connection, self.last, visitor)?;
         Ok(damaged)
     }
 
@@ -265,13 +219,13 @@ impl Plan {
         &self,
         connection: &Connection,
         (from, to): (i64, i64),
-        give: &mut dyn FnMut(Quarter, &[CardQuarter]),
+        visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32, ReadError> {
         let period = history::period((from, to));
         let mut open = Totals::default();
         let mut give_all = |totals: Totals| {
             for (quarter, cards) in totals.by_quarter() {
-                give(quarter, &cards);
+                visitor.quarter(quarter, &cards);
             }
         };
         let walked = walk(connection, self.thresholds, (from, to), |step| {

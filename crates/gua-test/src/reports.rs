@@ -8,8 +8,8 @@ use gua_model::report::{
     PersonNames, Refused, Report, SlotRow,
 };
 use gua_model::{
-    Basis, Bytes, CalendarUnit, GapReason, GpuUuid, Micros, Millijoules, Period, Pid, QuarterTotal,
-    RollUp, State, Thresholds, Uid, UtilSource, slots,
+    Basis, Bytes, CalendarUnit, GapReason, GpuUuid, Micros, Millijoules, OwnerKey, Period, Pid,
+    QuarterTotal, RollUp, State, Thresholds, Uid, UtilSource, slots,
 };
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -111,7 +111,7 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
     total.card.util_known = Micros(QUARTER);
     total.card.util_sum = u128::from(active) * 8000;
     if held > 0 {
-        let sums = total.owners.entry(Some(Uid(owner)));
+        let sums = total.owners.entry(OwnerKey::User(Uid(owner)));
         sums.held = Micros(held);
         sums.charged = Micros(held);
         sums.idle_held = Micros(idle_held);
@@ -143,7 +143,6 @@ pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
         gpus: None,
         person: None,
         unit,
-        interval: None,
         cross: Some(cross),
     };
     let names: BTreeMap<Uid, String> = (0..shape.people)
@@ -171,7 +170,7 @@ pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
                 jiff::civil::Weekday::Saturday | jiff::civil::Weekday::Sunday
             );
             let total = quarter(&mut dice, owner, local.hour(), weekend);
-            fold.own(quarter_hour, &gpu, &total);
+            fold.add(quarter_hour, &gpu, &total);
         }
     }
     finished(shape, zone, window, gap, &fold)

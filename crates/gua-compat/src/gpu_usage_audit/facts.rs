@@ -1,6 +1,6 @@
 //! Metadata of a file of gpu-usage-audit: the host, the models of its GPUs, and the time range.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::{Bytes, GpuUuid};
@@ -60,18 +60,6 @@ impl OldFile {
             facts.ended = facts.ended.max(time(last));
         }
         Ok(facts)
-    }
-}
-
-impl OldFile {
-    /// Every login user in the rows. Reads the whole file.
-    pub fn people(&self) -> Result<BTreeSet<String>, LegacyError> {
-        let sql = "SELECT DISTINCT loginuid_user FROM proc_sample WHERE loginuid_user IS NOT NULL";
-        let read = || -> Result<BTreeSet<String>, rusqlite::Error> {
-            let mut query = self.connection.prepare(sql)?;
-            query.query_map([], |row| row.get(0))?.collect()
-        };
-        read().map_err(|source| self.failed(source))
     }
 }
 

@@ -1,12 +1,15 @@
 //! The records of a file of gpu-usage-audit for `gua-query`, read in place.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
-use gua_model::{Floors, LegacyMoment, Outage, Period, Session, Span, Thresholds, Tick, Uid};
-use gua_query::records::{ImportedFacts, MomentVisitor, QuarterVisitor, TickAt};
+use gua_model::{
+    CardQuarter, Floors, ImportedFold, LegacyMoment, Outage, OwnSince, Period, Quarter, Session,
+    Span, Thresholds, Tick, Uid,
+};
+use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 
@@ -99,15 +102,31 @@ impl Records for OldFile {
         Ok(Some(self.facts()?))
     }
 
-    fn imported_people(&self) -> Result<BTreeSet<String>> {
-        Ok(self.people()?)
+    fn imported(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        interval: Option<Duration>,
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u64> {
+        let own_since = OwnSince::default();
+        let visitor = RefCell::new(visitor);
+        let mut give =
+            |quarter: Quarter, gpus: &[CardQuarter]| visitor.borrow_mut().quarter(quarter, gpus);
+        // The fold starts over if rows turn out not to be in order.
+        let start = || {
+            visitor.borrow_mut().begin(window);
+            ImportedFold::new(thresholds, interval, &own_since)
+        };
+        let fold = self.fold(window, start, |fold, moment| fold.push(moment, &mut give))?;
+        Ok(fold.finish(&mut give))
     }
 
-    fn imported_moments(&self, window: Period, visitor: &mut dyn MomentVisitor) -> Result<()> {
-        // The fold starts over if rows turn out not to be in order.
-        let visitor = RefCell::new(visitor);
-        let begin = || visitor.borrow_mut().begin();
-        let each = |(): &mut (), moment: &LegacyMoment<'_>| visitor.borrow_mut().moment(moment);
-        Ok(self.fold(window, begin, each)?)
+    fn imported_moments(
+        &self,
+        window: Period,
+        each: &mut dyn FnMut(&LegacyMoment<'_>),
+    ) -> Result<()> {
+        Ok(self.fold(window, || (), |(), moment| each(moment))?)
     }
 }

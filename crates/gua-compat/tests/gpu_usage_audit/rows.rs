@@ -4,8 +4,10 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use gua_compat::gpu_usage_audit::{Imported, LegacyError, OldFile};
-use gua_model::legacy::LegacyTotals;
-use gua_model::{Period, RollUp};
+use gua_model::legacy::old_rule;
+use gua_model::report::Sums;
+use gua_model::{CardQuarter, Period, Quarter, RollUp};
+use gua_query::Records;
 use gua_store::{History, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
 use rusqlite::types::Value;
@@ -120,7 +122,12 @@ pub(crate) fn assert_same_rows(one: &Path, other: &Path) {
 
 /// A history of ours beside the tests' other files.
 pub(crate) fn import(old: &Path, ours: &Path) -> Result<Imported, LegacyError> {
-    let mut store = Store::open(ours, OpenMode::CreateOrAppend, &WriterOptions::default()).unwrap();
+    // Stored totals count as the tool that wrote the rows does.
+    let options = WriterOptions {
+        thresholds: old_rule(),
+        ..WriterOptions::default()
+    };
+    let mut store = Store::open(ours, OpenMode::CreateOrAppend, &options).unwrap();
     let imported =
         gua_compat::gpu_usage_audit::import(&mut store, old, Timestamp::UNIX_EPOCH, &mut |_| {
             ControlFlow::Continue(())
@@ -141,30 +148,41 @@ pub(crate) fn always() -> Period {
     Period::new(Timestamp::MIN, Timestamp::MAX)
 }
 
-pub(crate) fn totals_in_place(old: &Path, window: Period) -> LegacyTotals {
-    OldFile::open(old)
-        .unwrap()
-        .fold(window, LegacyTotals::default, LegacyTotals::add_all)
-        .unwrap()
+/// Totals of imported rows by quarter hour, counted as the tool that wrote them counts.
+pub(crate) type Counted = Vec<(Quarter, Vec<CardQuarter>)>;
+
+fn counted(records: &dyn Records, window: Period) -> Counted {
+    let mut counted = Counted::new();
+    let mut put = |quarter: Quarter, gpus: &[CardQuarter]| counted.push((quarter, gpus.to_vec()));
+    records
+        .imported(window, old_rule(), None, &mut put)
+        .unwrap();
+    counted
 }
 
-pub(crate) fn totals_imported(ours: &Path, window: Period) -> LegacyTotals {
-    let mut totals = LegacyTotals::default();
-    History::open(ours)
-        .unwrap()
-        .old_moments(window, &mut |moment| totals.add_all(moment))
-        .unwrap();
-    totals
+pub(crate) fn totals_in_place(old: &Path, window: Period) -> Counted {
+    counted(&OldFile::open(old).unwrap(), window)
+}
+
+/// Totals of the same rows after they were imported, which are the stored ones for whole quarters.
+pub(crate) fn totals_imported(ours: &Path, window: Period) -> Counted {
+    let history = History::open(ours).unwrap();
+    counted(&history, window)
+}
+
+/// Sums of all totals.
+pub(crate) fn sums(counted: &Counted) -> Sums {
+    let mut sums = Sums::default();
+    for gpu in counted.iter().flat_map(|(_, gpus)| gpus) {
+        sums.add(&gpu.total);
+    }
+    sums
 }
 
 /// Card-ticks by class: active, idle-held, truly-idle.
-pub(crate) fn classes(totals: &LegacyTotals) -> [u64; 3] {
-    let of = |class| totals.counts.values().map(|count| count.of(class)).sum();
-    [
-        of(RollUp::Active),
-        of(RollUp::IdleHeld),
-        of(RollUp::TrulyIdle),
-    ]
+pub(crate) fn classes(counted: &Counted) -> [u64; 3] {
+    let sums = sums(counted);
+    RollUp::ALL.map(|class| sums.state(class.into()).ticks)
 }
 
 /// The names in a directory.

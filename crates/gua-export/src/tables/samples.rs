@@ -1,8 +1,6 @@
 //! One row for each GPU at each tick: its readings, its state, and the time that they cover.
 
-use gua_model::{
-    Basis, Gpu, LegacyCardTick, LegacyMoment, Missing, Period, RollUp, Span, State, Tick,
-};
+use gua_model::{Gpu, LegacyCardTick, LegacyMoment, Missing, Period, RollUp, Span, State, Tick};
 
 use super::{IMPORTED, OWN, Reading, StateTimes, interval_of, micros, signed};
 use crate::column::{about, columns};
@@ -106,10 +104,7 @@ fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, span: &'a Span, counted: Period) -> Sam
         gpu_name: gpu.name.as_deref().ok(),
         mig_parent_uuid: gpu.place.parent().map(|parent| parent.as_str()),
         is_counted: Some(span.counts),
-        basis: Some(match span.basis {
-            Basis::Buffer => "buffer",
-            Basis::Instant => "instant",
-        }),
+        basis: Some(span.basis.as_str()),
         interval_us: i64::try_from(tick.interval.as_micros()).ok(),
         util_percent: gpu.util.ok().map(|util| util.get().into()),
         util_missing: gpu.util.as_ref().err().map(|why: &Missing| why.as_str()),

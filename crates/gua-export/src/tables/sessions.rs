@@ -1,6 +1,9 @@
 //! One row for each session: a process that held a GPU, with its start and end.
 
-use gua_model::{Bytes, LegacyMoment, LegacySession, LegacySessions, Period, Session, UtilSource};
+use gua_model::{
+    Bytes, CardQuarter, GpuUuid, ImportedSession, OpenSessions, Period, Quarter, Session,
+    UtilSource,
+};
 use jiff::Timestamp;
 
 use super::processes::kind_word;
@@ -48,31 +51,34 @@ columns! {
 #[derive(Debug, Default)]
 pub(crate) struct OldSessions {
     /// Latest first.
-    waiting: Vec<LegacySession>,
+    waiting: Vec<(GpuUuid, ImportedSession)>,
 }
 
 impl OldSessions {
     pub(crate) fn read(reading: &Reading<'_>, window: Period) -> Result<Self, ExportError> {
-        let mut fold = LegacySessions::default();
+        let mut open = OpenSessions::default();
         let mut waiting = Vec::new();
+        let mut keep = |gpu: &GpuUuid, session: &ImportedSession| {
+            waiting.push((gpu.clone(), session.clone()));
+        };
+        let mut join = |quarter: Quarter, gpus: &[CardQuarter]| {
+            open.push_quarter(quarter.period().from(), gpus, &mut keep);
+        };
+        let thresholds = reading.thresholds;
         reading
             .history
-            .old_moments(window, &mut |moment: &LegacyMoment<'_>| {
-                reading.own_since.rest(moment, |rest| {
-                    fold.push(rest, &mut |session| waiting.push(session));
-                });
-            })?;
-        fold.finish(&mut |session| waiting.push(session));
-        waiting.sort_by(|one, other| {
-            (other.from, &other.gpu, other.pid).cmp(&(one.from, &one.gpu, one.pid))
+            .imported(window, thresholds, None, &mut join)?;
+        open.finish(&mut keep);
+        waiting.sort_by(|(one_gpu, one), (other_gpu, other)| {
+            (other.from, other_gpu, other.pid).cmp(&(one.from, one_gpu, one.pid))
         });
         Ok(Self { waiting })
     }
 
     /// Calls `each` with the sessions that begin before a time, the earliest first.
-    fn until(&mut self, to: Timestamp, mut each: impl FnMut(&LegacySession)) {
-        while let Some(session) = self.waiting.pop_if(|session| session.from < to) {
-            each(&session);
+    fn until(&mut self, to: Timestamp, mut each: impl FnMut(&GpuUuid, &ImportedSession)) {
+        while let Some((gpu, session)) = self.waiting.pop_if(|(_, session)| session.from < to) {
+            each(&gpu, &session);
         }
     }
 }
@@ -91,10 +97,11 @@ pub(crate) fn rows(
         ..
     } = reading;
     let to = if is_last { Timestamp::MAX } else { part.to() };
-    old.until(to, |session| {
+    old.until(to, |gpu, session| {
         sink.push(&SessionRow {
             host: names.host(),
-            gpu_name: names.card_name(&session.gpu),
+            gpu_uuid: Some(gpu.as_str()),
+            gpu_name: names.card_name(gpu),
             ..of_old(session)
         });
     });
@@ -154,12 +161,11 @@ fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
     }
 }
 
-fn of_old(session: &LegacySession) -> SessionRow<'_> {
+fn of_old(session: &ImportedSession) -> SessionRow<'_> {
     SessionRow {
         began_at: Some(session.from),
         ended_at: Some(session.end(None)),
         source: Some(IMPORTED),
-        gpu_uuid: Some(session.gpu.as_str()),
         gpu_index: session.index,
         pid: Some(session.pid),
         user: session.owner.as_deref(),

@@ -1,16 +1,17 @@
 //! Quarter hours: one row for each GPU, or for each user on each GPU. They are never deleted, and add up to any report.
 
-use gua_model::legacy::{LegacyCount, LegacyKey};
 use gua_model::{
-    Basis, CardQuarter, GpuUuid, LegacyMoment, LegacyQuarters, Micros, OwnerTotal, Period, Quarter,
-    QuarterTotal, State, StateTotal, Uid,
+    Basis, CardQuarter, GpuUuid, Micros, OwnerKey, OwnerTotal, Period, Quarter, QuarterTotal,
+    State, StateTotal,
 };
+use gua_query::records::QuarterVisitor;
 use gua_store::ReadError;
 
-use super::{IMPORTED, OWN, Reading, StateTimes, What, interval_of, micros, signed};
+use super::{IMPORTED, OWN, Reading, StateTimes, What, micros, signed};
 use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::names::Names;
+use crate::run::Sink;
 
 columns! {
     /// One GPU in one quarter hour.
@@ -64,49 +65,62 @@ pub(crate) fn rows(
     what: What,
     (part, old): (Period, Period),
 ) -> Result<(u32, Period), ExportError> {
-    let Reading {
-        history,
-        thresholds,
-        names,
-        own_since,
-        sink,
-        ..
-    } = reading;
-    let mut quarters = LegacyQuarters::new(*thresholds);
-    let mut give = |key: &LegacyKey, count: &LegacyCount| match what {
-        What::UserTotals => {
-            for row in people_of_old(key, count, names) {
-                sink.push(&row);
-            }
-        }
-        _ => sink.push(&of_old(key, count, names)),
+    let (history, thresholds) = (reading.history, reading.thresholds);
+    let mut writer = Writer {
+        names: &mut reading.names,
+        sink: &mut reading.sink,
+        what,
+        window: part,
     };
-    history.old_moments(old, &mut |moment: &LegacyMoment<'_>| {
-        own_since.rest(moment, |rest| quarters.push(rest, &mut give));
-    })?;
-    quarters.finish(&mut give);
+    history.imported(old, thresholds, None, &mut writer)?;
+    let damaged = history.visit_totals(part, None, &mut writer);
+    let window = writer.window;
+    let damaged = damaged.map_err(ReadError::into);
+    Ok((reading.sink.settle(damaged)?, window))
+}
 
-    let step = |_: &mut (), quarter: Quarter, cards: &[CardQuarter]| {
+/// Writes the rows of each quarter.
+struct Writer<'a> {
+    names: &'a mut Names,
+    sink: &'a mut Sink,
+    what: What,
+    /// The window of own totals.
+    window: Period,
+}
+
+impl QuarterVisitor for Writer<'_> {
+    fn begin(&mut self, window: Period) {
+        self.window = window;
+    }
+
+    fn quarter(&mut self, quarter: Quarter, cards: &[CardQuarter]) {
         for card in cards {
-            if what != What::UserTotals {
-                sink.push(&of_own(quarter, card, names));
+            if self.what != What::UserTotals {
+                // Process rows without a row of their GPU count for sessions only.
+                if card.total.card.ticks > 0 || card.total.imported.is_none() {
+                    self.sink.push(&of_card(quarter, card, self.names));
+                }
                 continue;
             }
             for (owner, total) in &card.total.owners {
-                names.learn(*owner);
-                sink.push(&of_person(quarter, card, (*owner, total), names));
+                self.names.learn(owner.uid());
+                self.sink
+                    .push(&of_person(quarter, &card.gpu, (owner, total), self.names));
             }
         }
-    };
-    let folded = history.fold_totals(part, None, |_| (), step);
-    let window = folded.as_ref().map_or(part, |folded| folded.window);
-    let damaged = folded.map(|folded| folded.ticks_damaged);
-    Ok((sink.settle(damaged.map_err(ReadError::into))?, window))
+    }
 }
 
-fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> TotalRow<'a> {
+fn source(is_imported: bool) -> Option<&'static str> {
+    Some(if is_imported { IMPORTED } else { OWN })
+}
+
+fn of_card<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> TotalRow<'a> {
     let QuarterTotal {
-        card: sums, states, ..
+        card: sums,
+        states,
+        imported,
+        ..
     } = &card.total;
     let mut times = StateTimes::default();
     let mut buffered = Micros(0);
@@ -118,14 +132,14 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
             buffered += total.micros;
         }
     }
-    let state = |wanted: State| {
-        let of_state = states.iter().filter(|((state, _), _)| *state == wanted);
-        Some(micros(of_state.map(|(_, total)| total.micros).sum()))
-    };
     let [active, idle_held, held_unknown, truly_idle, unobserved] = times.columns();
-    TotalRow {
-        source: Some(OWN),
-        mig_parent_uuid: names.card_parent(&card.gpu),
+    let row = TotalRow {
+        quarter_at: Some(quarter.period().from()),
+        host: names.host(),
+        source: source(imported.is_some()),
+        gpu_uuid: Some(card.gpu.as_str()),
+        gpu_index: names.card_index(&card.gpu),
+        gpu_name: names.card_name(&card.gpu),
         // A GPU whose MIG instances were counted in its place for the whole quarter has no row.
         ticks: Some(if states.is_empty() {
             0
@@ -137,6 +151,17 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
         held_unknown_us: held_unknown,
         truly_idle_us: truly_idle,
         unobserved_us: unobserved,
+        ..TotalRow::default()
+    };
+    if imported.is_some() {
+        return row;
+    }
+    let state = |wanted: State| {
+        let of_state = states.iter().filter(|((state, _), _)| *state == wanted);
+        Some(micros(of_state.map(|(_, total)| total.micros).sum()))
+    };
+    TotalRow {
+        mig_parent_uuid: names.card_parent(&card.gpu),
         stalled_us: state(State::Stalled),
         ghost_us: state(State::Ghost),
         orphan_held_us: state(State::OrphanHeld),
@@ -146,30 +171,7 @@ fn of_own<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tota
         util_known_us: Some(micros(sums.util_known)),
         energy_millijoules: energy.counted_energy().map(|energy| signed(energy.0)),
         energy_known_us: Some(micros(energy.energy_known)),
-        ..of_card(quarter, &card.gpu, names)
-    }
-}
-
-/// GPU and time of a row, for own and imported ones.
-fn of_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> TotalRow<'a> {
-    TotalRow {
-        quarter_at: Some(quarter.period().from()),
-        host: names.host(),
-        gpu_uuid: Some(gpu.as_str()),
-        gpu_index: names.card_index(gpu),
-        gpu_name: names.card_name(gpu),
-        ..TotalRow::default()
-    }
-}
-
-/// GPU, time and user of a row, for own and imported ones.
-fn on_card<'a>(quarter: Quarter, gpu: &'a GpuUuid, names: &'a Names) -> UserTotalRow<'a> {
-    UserTotalRow {
-        quarter_at: Some(quarter.period().from()),
-        host: names.host(),
-        gpu_uuid: Some(gpu.as_str()),
-        gpu_index: names.card_index(gpu),
-        ..UserTotalRow::default()
+        ..row
     }
 }
 
@@ -184,57 +186,28 @@ fn mean(sum: u128, known: Micros) -> Option<f64> {
 
 fn of_person<'a>(
     quarter: Quarter,
-    card: &'a CardQuarter,
-    (owner, total): (Option<Uid>, &OwnerTotal),
+    gpu: &'a GpuUuid,
+    (owner, total): (&'a OwnerKey, &OwnerTotal),
     names: &'a Names,
 ) -> UserTotalRow<'a> {
+    let is_own = total.imported.ticks == 0;
     UserTotalRow {
-        source: Some(OWN),
-        user: names.person(owner),
-        uid: owner.map(|uid| uid.0.into()),
+        quarter_at: Some(quarter.period().from()),
+        host: names.host(),
+        source: source(!is_own),
+        gpu_uuid: Some(gpu.as_str()),
+        gpu_index: names.card_index(gpu),
+        user: owner.name().or_else(|| names.person(owner.uid())),
+        uid: owner.uid().map(|uid| uid.0.into()),
         ticks: Some(signed(total.ticks)),
         held_us: Some(micros(total.held)),
-        charged_us: Some(micros(total.charged)),
+        charged_us: is_own.then(|| micros(total.charged)),
         idle_held_us: Some(micros(total.idle_held)),
-        energy_millijoules: total.counted_energy().map(|energy| signed(energy.0)),
-        energy_known_us: Some(micros(total.energy_known)),
-        ..on_card(quarter, &card.gpu, names)
+        energy_millijoules: total
+            .counted_energy()
+            .filter(|_| is_own)
+            .map(|energy| signed(energy.0)),
+        energy_known_us: is_own.then(|| micros(total.energy_known)),
+        ..UserTotalRow::default()
     }
-}
-
-fn times(ticks: u64, interval: i64) -> Option<i64> {
-    Some(signed(ticks).saturating_mul(interval))
-}
-
-fn of_old<'a>(key: &'a LegacyKey, count: &LegacyCount, names: &'a Names) -> TotalRow<'a> {
-    let interval = interval_of(key.run);
-    TotalRow {
-        source: Some(IMPORTED),
-        ticks: Some(signed(count.ticks())),
-        active_us: times(count.active, interval),
-        idle_held_us: times(count.idle_held, interval),
-        held_unknown_us: Some(0),
-        truly_idle_us: times(count.truly_idle, interval),
-        unobserved_us: Some(0),
-        ..of_card(key.quarter, &key.gpu, names)
-    }
-}
-
-fn people_of_old<'a>(
-    key: &'a LegacyKey,
-    count: &'a LegacyCount,
-    names: &'a Names,
-) -> impl Iterator<Item = UserTotalRow<'a>> {
-    let interval = interval_of(key.run);
-    count
-        .identities
-        .iter()
-        .map(move |(name, identity)| UserTotalRow {
-            source: Some(IMPORTED),
-            user: name.as_deref(),
-            ticks: Some(signed(identity.ticks)),
-            held_us: times(identity.ticks, interval),
-            idle_held_us: times(identity.idle_held, interval),
-            ..on_card(key.quarter, &key.gpu, names)
-        })
 }

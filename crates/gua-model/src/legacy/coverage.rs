@@ -1,118 +1,102 @@
-//! Coverage of each GPU by old ticks, and the gaps between them. An old tick covers its recorded interval; a tick that
-//! is slightly late or early causes neither a gap nor an overlap.
-
-use std::time::Duration;
+//! Coverage of a GPU by imported ticks, and the gaps between them. An imported tick covers its recorded interval; a tick
+//! that is slightly late or early causes neither a gap nor an overlap.
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
-use super::LegacyMoment;
 use crate::gap::{Gap, GapReason};
-use crate::id::GpuUuid;
 use crate::period::{Period, micros_between};
 use crate::report::Covered;
 use crate::unit::Micros;
 
-/// Folds old ticks to coverage. It keeps only the gaps.
-#[derive(Clone, Debug, Default)]
-pub struct LegacyCoverage {
-    cards: Vec<Card>,
-    /// Probable position of the next tick's GPU.
-    next: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Card {
-    gpu: GpuUuid,
-    first: Timestamp,
-    /// End of the last tick's interval, in microseconds.
-    end: i64,
+/// Time that the ticks of one GPU cover, from the first to the end of the last. Times are microseconds since 1970.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedCoverage {
+    /// Time of the first tick, and the interval that it covers.
+    first: i64,
+    first_interval: i64,
+    /// Time and interval of the last tick.
+    last: i64,
     interval: i64,
-    overlap: i64,
-    gaps: Vec<Gap>,
+    /// End of the covered time.
+    end: i64,
+    /// Time that ticks cover twice.
+    overlap: u64,
+    /// Gaps between ticks, in order.
+    gaps: Vec<(i64, i64)>,
 }
 
-impl LegacyCoverage {
-    /// Adds a moment, which must not come before the last one. Each tick covers `interval`, or the recorded interval if
-    /// that is `None`.
-    pub fn push(&mut self, moment: &LegacyMoment<'_>, interval: Option<Duration>) {
-        let at = moment.at.as_microsecond();
-        for tick in moment.ticks {
-            let length = interval.unwrap_or(tick.run.interval).as_micros();
-            let length = i64::try_from(length).unwrap_or(i64::MAX);
-            let place = self.place(tick.gpu, moment.at);
-            self.next = place + 1;
-            let card = &mut self.cards[place];
-            let slack = card.interval.min(length) / 2;
-            if at > card.end.saturating_add(slack) {
-                card.gaps.extend(gap(card.end, at));
-            } else if at < card.end.saturating_sub(slack) {
-                card.overlap = card.overlap.saturating_add(card.end - at);
-            }
-            card.end = card.end.max(at.saturating_add(length));
-            card.interval = length;
+impl ImportedCoverage {
+    /// Returns the coverage of one tick.
+    #[must_use]
+    pub fn of_tick(at: Timestamp, interval: Micros) -> Self {
+        let at = at.as_microsecond();
+        let interval = i64::try_from(interval.0).unwrap_or(i64::MAX);
+        Self {
+            first: at,
+            first_interval: interval,
+            last: at,
+            interval,
+            end: at.saturating_add(interval),
+            overlap: 0,
+            gaps: Vec::new(),
         }
     }
 
-    /// Returns the coverage of every GPU in `window`, with its gaps. `began` is the time of the first tick of the file;
-    /// time before it is not a gap. `until` is the time from which another source covers a GPU.
-    #[must_use]
-    pub fn finish(
-        self,
-        window: Period,
-        began: Option<Timestamp>,
-        until: impl Fn(&GpuUuid) -> Timestamp,
-    ) -> Vec<(GpuUuid, Covered, Vec<Gap>)> {
-        let first = self.cards.iter().map(|card| card.first).min();
-        let could = began.map_or(window.from(), |began| began.max(window.from()));
-        let close = |mut card: Card| {
-            // A GPU that appeared later than the others was not present before.
-            let from = match first == Some(card.first) {
-                true => could.min(card.first),
-                false => card.first,
-            };
-            let slack = card.interval / 2;
-            let start = card.first.as_microsecond();
-            if start > from.as_microsecond().saturating_add(slack) {
-                card.gaps.extend(gap(from.as_microsecond(), start));
-            }
-            let end = until(&card.gpu).min(window.to());
-            let to = end.as_microsecond();
-            // The time after the last row is unobserved, even if the window ends soon after it.
-            if to > card.end {
-                card.gaps.extend(gap(card.end, to));
-            }
-            card.gaps.sort_by_key(|gap| gap.period);
-            let capacity = micros_between(from, end);
-            let lost: Micros = card.gaps.iter().map(|gap| gap.micros).sum();
-            let covered = Covered {
-                capacity,
-                observed: Micros(capacity.0.saturating_sub(lost.0)),
-                gap: lost.min(capacity),
-                overlap: Micros(card.overlap.unsigned_abs()),
-                ..Covered::default()
-            };
-            (card.gpu, covered, card.gaps)
-        };
-        self.cards.into_iter().map(close).collect()
+    /// Adds later ticks.
+    pub fn merge(&mut self, later: &Self) {
+        let slack = self.interval.min(later.first_interval) / 2;
+        if later.first > self.end.saturating_add(slack) {
+            self.gaps.push((self.end, later.first));
+        } else if later.first < self.end.saturating_sub(slack) {
+            self.overlap += (self.end - later.first).unsigned_abs();
+        }
+        // A long interval may cover gaps between shorter ones.
+        let uncovered = later.gaps.iter().filter(|(_, to)| *to > self.end);
+        let uncovered = uncovered.map(|(from, to)| ((*from).max(self.end), *to));
+        self.gaps.extend(uncovered);
+        self.overlap += later.overlap;
+        self.end = self.end.max(later.end);
+        self.last = later.last;
+        self.interval = later.interval;
     }
 
-    fn place(&mut self, gpu: &GpuUuid, at: Timestamp) -> usize {
-        let is_it = |card: &Card| card.gpu == *gpu;
-        let place = match self.cards.get(self.next).is_some_and(is_it) {
-            true => Some(self.next),
-            false => self.cards.iter().position(is_it),
+    /// Returns the time of the first tick.
+    #[must_use]
+    pub fn first(&self) -> Timestamp {
+        Timestamp::from_microsecond(self.first).unwrap_or_default()
+    }
+
+    /// Returns the time of the last tick.
+    #[must_use]
+    pub fn last(&self) -> Timestamp {
+        Timestamp::from_microsecond(self.last).unwrap_or_default()
+    }
+
+    /// Returns the coverage of the GPU from `from`, since when it is known, to `to`, with its gaps.
+    #[must_use]
+    pub fn finish(&self, from: Timestamp, to: Timestamp) -> (Covered, Vec<Gap>) {
+        let mut gaps: Vec<Gap> = Vec::new();
+        let start = from.as_microsecond();
+        if self.first > start.saturating_add(self.interval / 2) {
+            gaps.extend(gap(start, self.first));
+        }
+        gaps.extend(self.gaps.iter().filter_map(|(from, to)| gap(*from, *to)));
+        // The time after the last row is unobserved, even if the window ends soon after it.
+        if to.as_microsecond() > self.end {
+            gaps.extend(gap(self.end, to.as_microsecond()));
+        }
+        gaps.sort_by_key(|gap| gap.period);
+        let capacity = micros_between(from, to);
+        let lost: Micros = gaps.iter().map(|gap| gap.micros).sum();
+        let covered = Covered {
+            capacity,
+            observed: Micros(capacity.0.saturating_sub(lost.0)),
+            gap: lost.min(capacity),
+            overlap: Micros(self.overlap),
+            ..Covered::default()
         };
-        place.unwrap_or_else(|| {
-            self.cards.push(Card {
-                gpu: gpu.clone(),
-                first: at,
-                end: at.as_microsecond(),
-                interval: 0,
-                overlap: 0,
-                gaps: Vec::new(),
-            });
-            self.cards.len() - 1
-        })
+        (covered, gaps)
     }
 }
 

@@ -1,26 +1,31 @@
-//! Sessions from old rows, by the rule of the tool that wrote them: the compute rows of one PID on one GPU are one
+//! Sessions from imported rows, by the rule of the tool that wrote them: the compute rows of one PID on one GPU are one
 //! session until it has not been seen for more than three minutes, or for two samples of gpu_stats.
 //!
-//! An old row does not contain the start time of its process, so a PID that was reused soon cannot be distinguished.
+//! A session is stored in pieces, one for each quarter hour, so that a window has exactly the rows inside it.
+//! [`OpenSessions`] joins the pieces. An imported row does not contain the start time of its process, so a PID that was
+//! reused soon cannot be distinguished.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::fmt::serde::timestamp::microsecond::required as micros;
 use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
 
 use super::{LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
 use crate::id::GpuUuid;
 use crate::sample::ProcessKind;
+use crate::total::CardQuarter;
 
 /// Maximum gap between two rows of a session.
-const LONGEST_GAP: SignedDuration = SignedDuration::from_secs(180);
+const LONGEST_GAP: Duration = Duration::from_secs(180);
 
 /// gpu_stats samples every few minutes: its sessions continue over one missing sample.
 const LOOKS: u32 = 2;
 
-/// Session of one PID on one GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LegacySession {
-    pub gpu: GpuUuid,
+/// Session of one PID on one GPU, or a piece of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedSession {
     pub pid: i64,
     /// First known index of the GPU.
     pub index: Option<i64>,
@@ -31,10 +36,14 @@ pub struct LegacySession {
     /// First known name.
     pub name: Option<String>,
     /// Times of its first and its last row.
+    #[serde(with = "micros")]
     pub from: Timestamp,
+    #[serde(with = "micros")]
     pub to: Timestamp,
     /// Recorded interval that the last row covers.
     pub last_row: Duration,
+    /// Maximum time to the next row of the session.
+    longest_gap: Duration,
     /// Sum of the GPU's utilisation at the moments of its rows, and the number of moments at which it was known.
     pub util_sum: i64,
     pub util_known: u64,
@@ -44,13 +53,12 @@ pub struct LegacySession {
     pub shared: bool,
 }
 
-impl LegacySession {
+impl ImportedSession {
     /// Returns its end: the last row covers `interval`, or the recorded interval if that is `None`.
     #[must_use]
     pub fn end(&self, interval: Option<Duration>) -> Timestamp {
-        let stands_for = SignedDuration::try_from(interval.unwrap_or(self.last_row));
-        let end = stands_for.map(|stands_for| self.to.checked_add(stands_for));
-        end.map_or(self.to, |end| end.unwrap_or(self.to))
+        let covered = interval.unwrap_or(self.last_row);
+        self.to.checked_add(covered).unwrap_or(self.to)
     }
 
     /// Returns the mean utilisation of the GPU in percent.
@@ -62,16 +70,100 @@ impl LegacySession {
         )]
         (self.util_known > 0).then(|| self.util_sum as f64 / self.util_known as f64)
     }
+
+    fn is_over(&self, now: Timestamp, longest_gap: Duration) -> bool {
+        now.duration_since(self.to)
+            > SignedDuration::try_from(longest_gap).unwrap_or(SignedDuration::MAX)
+    }
+
+    /// Reports whether a later piece of the same PID belongs to this session.
+    pub(super) fn continues_with(&self, later: &Self) -> bool {
+        !self.is_over(later.from, self.longest_gap.max(later.longest_gap))
+    }
+
+    /// Adds a later piece.
+    pub(super) fn merge(&mut self, later: &Self) {
+        self.to = later.to;
+        self.last_row = later.last_row;
+        self.longest_gap = self.longest_gap.max(later.longest_gap);
+        self.index = self.index.or(later.index);
+        if self.owner.is_none() {
+            self.owner.clone_from(&later.owner);
+        }
+        self.has_login |= later.has_login;
+        if self.name.is_none() {
+            self.name.clone_from(&later.name);
+        }
+        self.util_sum = self.util_sum.saturating_add(later.util_sum);
+        self.util_known += later.util_known;
+        self.peak_mb = self.peak_mb.max(later.peak_mb);
+        self.samples += later.samples;
+        self.shared |= later.shared;
+    }
 }
 
-/// Folds old rows to sessions. It keeps the sessions that may still continue.
+/// Joins pieces to sessions. It keeps the sessions that may still continue.
 #[derive(Clone, Debug, Default)]
-pub struct LegacySessions {
+pub struct OpenSessions {
+    gpus: BTreeMap<GpuUuid, Vec<ImportedSession>>,
+}
+
+impl OpenSessions {
+    /// Adds the pieces of a quarter hour or a day, which must not come before the last one. Ended sessions are passed to
+    /// `give`, in no particular order.
+    pub fn push<'a>(
+        &mut self,
+        begin: Timestamp,
+        pieces: impl Iterator<Item = (&'a GpuUuid, &'a [ImportedSession])>,
+        give: &mut impl FnMut(&GpuUuid, &ImportedSession),
+    ) {
+        for (gpu, open) in &mut self.gpus {
+            let over = |session: &mut ImportedSession| session.is_over(begin, session.longest_gap);
+            open.extract_if(.., over)
+                .for_each(|session| give(gpu, &session));
+        }
+        for (gpu, pieces) in pieces.filter(|(_, pieces)| !pieces.is_empty()) {
+            if !self.gpus.contains_key(gpu) {
+                self.gpus.insert(gpu.clone(), Vec::new());
+            }
+            let open = self.gpus.get_mut(gpu).expect("it was just inserted");
+            for piece in pieces {
+                match open.iter_mut().find(|session| session.pid == piece.pid) {
+                    Some(session) if session.continues_with(piece) => session.merge(piece),
+                    Some(session) => give(gpu, &std::mem::replace(session, piece.clone())),
+                    None => open.push(piece.clone()),
+                }
+            }
+        }
+    }
+
+    /// Adds the pieces of the totals of a quarter hour.
+    pub fn push_quarter(
+        &mut self,
+        begin: Timestamp,
+        gpus: &[CardQuarter],
+        give: &mut impl FnMut(&GpuUuid, &ImportedSession),
+    ) {
+        let pieces = gpus
+            .iter()
+            .map(|card| (&card.gpu, card.total.imported_sessions()));
+        self.push(begin, pieces, give);
+    }
+
+    /// Emits the remaining sessions.
+    pub fn finish(self, give: &mut impl FnMut(&GpuUuid, &ImportedSession)) {
+        for (gpu, open) in &self.gpus {
+            open.iter().for_each(|session| give(gpu, session));
+        }
+    }
+}
+
+/// Folds the rows of one quarter hour to pieces of sessions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RowSessions {
     cards: Vec<Card>,
     /// Probable position of the next row's GPU.
     next: usize,
-    /// Time of the last search for ended sessions.
-    swept: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug)]
@@ -84,14 +176,17 @@ struct Card {
     /// Interval that its rows cover.
     interval: Duration,
     /// Maximum gap within its sessions.
-    longest_gap: SignedDuration,
-    open: Vec<LegacySession>,
+    longest_gap: Duration,
+    open: Vec<ImportedSession>,
 }
 
-impl LegacySessions {
+impl RowSessions {
     /// Adds a moment, which must come after the last one. Ended sessions are passed to `give`, in no particular order.
-    pub fn push(&mut self, moment: &LegacyMoment<'_>, give: &mut impl FnMut(LegacySession)) {
-        self.sweep(moment.at, give);
+    pub(super) fn push(
+        &mut self,
+        moment: &LegacyMoment<'_>,
+        give: &mut impl FnMut(&GpuUuid, ImportedSession),
+    ) {
         for card in &mut self.cards {
             card.util = None;
             card.pid = None;
@@ -109,7 +204,6 @@ impl LegacySessions {
                 .any(|row| row.tool == LegacyTool::GpuStats)
             {
                 let looks = tick.run.interval.saturating_mul(LOOKS);
-                let looks = SignedDuration::try_from(looks).unwrap_or(LONGEST_GAP);
                 card.longest_gap = card.longest_gap.max(looks);
             }
         }
@@ -127,30 +221,13 @@ impl LegacySessions {
         }
     }
 
-    /// Emits the remaining sessions.
-    pub fn finish(self, give: &mut impl FnMut(LegacySession)) {
-        self.cards
-            .into_iter()
-            .flat_map(|card| card.open)
-            .for_each(give);
-    }
-
-    /// Emits sessions that can no longer continue. Running it occasionally is enough.
-    fn sweep(&mut self, now: Timestamp, give: &mut impl FnMut(LegacySession)) {
-        if self
-            .swept
-            .is_some_and(|swept| now.duration_since(swept) <= LONGEST_GAP)
-        {
-            return;
-        }
-        self.swept = Some(now);
+    /// Emits the pieces that are still open.
+    pub(super) fn drain(&mut self, give: &mut impl FnMut(&GpuUuid, ImportedSession)) {
         for card in &mut self.cards {
-            card.open
-                .extract_if(.., |session| is_over(session, now, card.longest_gap))
-                .for_each(&mut *give);
+            for session in card.open.drain(..) {
+                give(&card.gpu, session);
+            }
         }
-        self.cards.retain(|card| !card.open.is_empty());
-        self.next = 0;
     }
 
     fn card(&mut self, gpu: &GpuUuid) -> &mut Card {
@@ -181,10 +258,6 @@ fn counts(process: &LegacyProcess<'_>) -> bool {
     process.kind != ProcessKind::Graphics
 }
 
-fn is_over(session: &LegacySession, now: Timestamp, longest_gap: SignedDuration) -> bool {
-    now.duration_since(session.to) > longest_gap
-}
-
 impl Card {
     /// Records whether there is more than one compute process.
     fn look_around<'a>(&mut self, processes: impl Iterator<Item = &'a LegacyProcess<'a>>) {
@@ -198,24 +271,25 @@ impl Card {
         &mut self,
         at: Timestamp,
         process: &LegacyProcess<'_>,
-        give: &mut impl FnMut(LegacySession),
+        give: &mut impl FnMut(&GpuUuid, ImportedSession),
     ) {
         let mut all = self.open.iter();
         let place = match all.position(|session| session.pid == process.pid) {
-            Some(place) if is_over(&self.open[place], at, self.longest_gap) => {
-                let over = std::mem::replace(&mut self.open[place], begin(&self.gpu, at, process));
-                give(over);
+            Some(place) if self.open[place].is_over(at, self.longest_gap) => {
+                let over = std::mem::replace(&mut self.open[place], begin(at, process.pid));
+                give(&self.gpu, over);
                 place
             }
             Some(place) => place,
             None => {
-                self.open.push(begin(&self.gpu, at, process));
+                self.open.push(begin(at, process.pid));
                 self.open.len() - 1
             }
         };
         let session = &mut self.open[place];
         session.to = at;
         session.last_row = self.interval;
+        session.longest_gap = self.longest_gap;
         session.samples += 1;
         session.index = session.index.or(process.index);
         if session.owner.is_none() {
@@ -234,10 +308,9 @@ impl Card {
     }
 }
 
-fn begin(gpu: &GpuUuid, at: Timestamp, process: &LegacyProcess<'_>) -> LegacySession {
-    LegacySession {
-        gpu: gpu.clone(),
-        pid: process.pid,
+fn begin(at: Timestamp, pid: i64) -> ImportedSession {
+    ImportedSession {
+        pid,
         index: None,
         owner: None,
         has_login: false,
@@ -245,6 +318,7 @@ fn begin(gpu: &GpuUuid, at: Timestamp, process: &LegacyProcess<'_>) -> LegacySes
         from: at,
         to: at,
         last_row: Duration::ZERO,
+        longest_gap: LONGEST_GAP,
         util_sum: 0,
         util_known: 0,
         peak_mb: None,

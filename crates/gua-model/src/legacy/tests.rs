@@ -1,6 +1,11 @@
 //! Tests the boundaries of the contract, and the counts of the old tool's demonstration data.
 
+use std::collections::BTreeMap;
+
 use super::*;
+use crate::period::Quarter;
+use crate::report::Sums;
+use crate::total::{CardQuarter, QuarterTotal};
 
 /// Leaks test data, so that it has a static lifetime.
 pub(super) fn kept<T>(values: Vec<T>) -> &'static [T] {
@@ -35,10 +40,42 @@ fn tick(
     }
 }
 
-fn sum(ticks: &[LegacyCardTick<'_>]) -> LegacyTotals {
-    let mut totals = LegacyTotals::default();
-    ticks.iter().for_each(|tick| totals.add(tick));
-    totals
+/// Folds ticks of any order, each as a moment, into one total of each GPU and quarter.
+fn quarters(
+    ticks: &[LegacyCardTick<'_>],
+    interval: Option<Duration>,
+) -> BTreeMap<(Quarter, GpuUuid), QuarterTotal> {
+    let mut found = BTreeMap::new();
+    let mut give = |quarter: Quarter, cards: &[CardQuarter]| {
+        for card in cards {
+            let key = (quarter, card.gpu.clone());
+            assert_eq!(found.insert(key, card.total.clone()), None);
+        }
+    };
+    let own_since = OwnSince::default();
+    let mut fold = ImportedFold::new(old_rule(), interval, &own_since);
+    for moment in ticks.chunk_by(|one, other| one.at == other.at) {
+        let moment = LegacyMoment {
+            at: moment[0].at,
+            ticks: moment,
+            strays: &[],
+        };
+        fold.push(&moment, &mut give);
+    }
+    fold.finish(&mut give);
+    found
+}
+
+fn sum_by(ticks: &[LegacyCardTick<'_>], interval: Option<Duration>) -> Sums {
+    let mut sums = Sums::default();
+    for total in quarters(ticks, interval).values() {
+        sums.add(total);
+    }
+    sums
+}
+
+fn sum(ticks: &[LegacyCardTick<'_>]) -> Sums {
+    sum_by(ticks, None)
 }
 
 #[test]
@@ -64,12 +101,12 @@ fn the_boundaries_are_the_contracts() {
 
 #[test]
 fn overlapping_ticks_count_in_full_and_another_interval_can_be_applied() {
-    let totals = sum(&[
+    let ticks = [
         tick(0, "GPU-0", 50, &[]),
         tick(1, "GPU-0", 50, &[]),
         tick(2, "GPU-0", 0, &[]),
-    ]);
-    let seconds = |class, interval| (totals.hours(class, interval) * 3600.0).round();
+    ];
+    let seconds = |class, interval| (sum_by(&ticks, interval).hours(class) * 3600.0).round();
     assert_eq!(seconds(RollUp::Active, None), 60.0);
     assert_eq!(seconds(RollUp::TrulyIdle, None), 30.0);
     assert_eq!(seconds(RollUp::Active, Some(Duration::from_secs(1))), 2.0);
@@ -82,102 +119,91 @@ fn runs_keep_their_own_interval() {
         run: Some(3),
         interval: Duration::from_millis(2500),
     };
-    let totals = sum(&[other, tick(0, "GPU-0", 50, &[(Some("ada"), Some(500))])]);
-    assert_eq!(totals.hours(RollUp::Active, None), 32.5 / 3600.0);
-    assert_eq!(totals.identities(None)[&Some("ada")].0, 32.5 / 3600.0);
+    let sums = sum(&[other, tick(0, "GPU-0", 50, &[(Some("ada"), Some(500))])]);
+    assert_eq!(sums.hours(RollUp::Active), 32.5 / 3600.0);
+    assert_eq!(sums.held.hours(), 32.5 / 3600.0);
 }
 
 #[test]
 fn an_identity_counts_once_a_card_tick_and_is_idle_held_by_its_own_memory() {
-    let totals = sum(&[
-        tick(
-            0,
-            "GPU-0",
-            0,
-            &[
-                (Some("ada"), Some(60)),
-                (Some("ada"), Some(60)),
-                (Some("bob"), Some(90)),
-                (None, None),
-            ],
-        ),
-        tick(0, "GPU-1", 99, &[(Some("ada"), Some(5000))]),
-    ]);
-    let found: Vec<_> = totals
-        .identities(None)
-        .into_iter()
-        .map(|(name, (_, count))| (name, count.ticks, count.idle_held))
-        .collect();
-    assert_eq!(
-        found,
-        [(None, 1, 0), (Some("ada"), 2, 1), (Some("bob"), 1, 0)]
+    let totals = quarters(
+        &[
+            tick(
+                0,
+                "GPU-0",
+                0,
+                &[
+                    (Some("ada"), Some(60)),
+                    (Some("ada"), Some(60)),
+                    (Some("bob"), Some(90)),
+                    (None, None),
+                ],
+            ),
+            tick(0, "GPU-1", 99, &[(Some("ada"), Some(5000))]),
+        ],
+        None,
     );
+    let found: Vec<_> = totals
+        .values()
+        .flat_map(|total| &total.owners)
+        .map(|(owner, sums)| (owner.name(), sums.imported.ticks, sums.imported.idle_held))
+        .collect();
+    let (ada, bob) = (Some("ada"), Some("bob"));
+    assert_eq!(found, [(None, 1, 0), (ada, 1, 1), (bob, 1, 0), (ada, 1, 0)]);
 }
 
 #[test]
 fn duplicate_rows_are_one_card_tick_and_several_rows() {
     let mut twice = tick(0, "GPU-0", 50, &[]);
     twice.more_rows = &[3];
-    let totals = sum(&[twice]);
-    let count = totals.counts.values().next().unwrap();
-    assert_eq!((count.ticks(), count.rows, count.active_rows), (1, 2, 1));
+    let totals = quarters(&[twice], None);
+    let total = totals.values().next().unwrap();
+    let part = total.imported.as_ref().unwrap();
+    assert_eq!((total.card.ticks, part.rows, part.active_rows), (1, 2, 1));
 }
 
 #[test]
 fn totals_are_the_same_however_they_are_batched() {
     let ticks: Vec<_> = (0..200i64)
         .map(|place| {
-            tick(
-                place * 30,
-                if place % 3 == 0 { "GPU-0" } else { "GPU-1" },
-                place % 20,
-                &[(Some("ada"), Some(150))],
-            )
+            // Two breaks of different length, one of them within a quarter hour.
+            let at =
+                place * 30 + if place > 50 { 95 } else { 0 } + if place > 120 { 2000 } else { 0 };
+            let gpu = if place % 3 == 0 { "GPU-0" } else { "GPU-1" };
+            tick(at, gpu, place % 20, &[(Some("ada"), Some(150))])
         })
         .collect();
-    let whole = sum(&ticks);
-    let mut parts = sum(&ticks[..77]);
-    parts.merge(&sum(&ticks[77..]));
-    assert_eq!(parts, whole);
-    assert_eq!(
-        whole.counts.values().map(LegacyCount::ticks).sum::<u64>(),
-        200
-    );
+    let whole = quarters(&ticks, None);
+    for cut in [1, 51, 77, 121, 180] {
+        let mut parts = quarters(&ticks[..cut], None);
+        for (key, later) in quarters(&ticks[cut..], None) {
+            parts.entry(key).or_default().merge(&later);
+        }
+        assert_eq!(parts, whole, "{cut}");
+    }
+    assert_eq!(sum(&ticks).samples(), 200);
 }
 
 #[test]
-fn a_quarter_at_a_time_counts_the_same() {
-    let mut quarters = LegacyQuarters::new(old_rule());
-    let mut whole = LegacyTotals::default();
-    let mut parts = LegacyTotals::default();
-    let mut most = 0;
-    let mut give = |key: &LegacyKey, count: &LegacyCount| {
-        most = most.max(count.ticks());
-        assert_eq!(parts.counts.insert(key.clone(), count.clone()), None);
-    };
+fn a_quarter_at_a_time_has_every_card_that_it_saw() {
+    let mut ticks = Vec::new();
     for place in 0..300i64 {
         let user = if place % 7 == 0 { "ada" } else { "bob" };
-        let mut ticks = vec![tick(
-            place * 40,
-            "GPU-0",
-            place % 20,
-            &[(Some(user), Some(150))],
-        )];
         if place % 100 < 50 {
             // A GPU that appears only sometimes, before the other one.
-            ticks.insert(0, tick(place * 40, "GPU-1", 3, &[]));
+            ticks.push(tick(place * 40, "GPU-1", 3, &[]));
         }
-        let moment = LegacyMoment {
-            at: Timestamp::from_second(place * 40).unwrap(),
-            ticks: &ticks,
-            strays: &[],
-        };
-        quarters.push(&moment, &mut give);
-        whole.add_all(&moment);
+        let processes = [(Some(user), Some(150))];
+        ticks.push(tick(place * 40, "GPU-0", place % 20, &processes));
     }
-    quarters.finish(&mut give);
-    assert_eq!(parts, whole);
-    assert_eq!(most, 23);
+    let totals = quarters(&ticks, None);
+    let count = |gpu: &str| -> u64 {
+        let of_gpu = totals.iter().filter(|((_, name), _)| name.as_str() == gpu);
+        of_gpu.map(|(_, total)| total.card.ticks).sum()
+    };
+    assert_eq!((count("GPU-0"), count("GPU-1")), (300, 150));
+    let most = totals.values().map(|total| total.card.ticks).max();
+    assert_eq!(most, Some(23));
 }
 
 #[test]

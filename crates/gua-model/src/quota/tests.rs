@@ -54,17 +54,14 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
     let row = |text: &str| {
         let (name, hours) = text.trim().split_once(' ').unwrap();
         let hours: Vec<u64> = hours.split('/').map(|text| text.parse().unwrap()).collect();
-        let own = OwnerTotal {
+        let sums = OwnerTotal {
             held: Micros(hours[0] * HOUR),
             idle_held: Micros(hours[1] * HOUR),
             charged: Micros(hours[2] * HOUR),
             energy: Millijoules(hours[0] * 1000),
             energy_known: Micros(hours[0] * HOUR),
             ticks: 1,
-        };
-        let sums = HoldSums {
-            own,
-            ..HoldSums::default()
+            ..OwnerTotal::default()
         };
         PersonRow {
             name: name.to_owned(),
@@ -229,7 +226,9 @@ fn seconds_of_data_are_no_pace() {
 #[test]
 fn a_part_that_was_measured_is_a_lower_bound_and_no_whole() {
     let mut usage = usage("ada 10/0/10", Some(1.0));
-    usage.people[0].sums.add_old(6, 3, 600_000_000_000);
+    usage.people[0]
+        .sums
+        .add_imported(6, 3, Micros::from_secs(600));
     let check = |limit_text: &str, over: bool, judged: bool| {
         let found = standings(&[limit(limit_text)], |_| &usage, students);
         let [standing] = found.as_slice() else {
@@ -248,8 +247,8 @@ fn a_part_that_was_measured_is_a_lower_bound_and_no_whole() {
 fn what_nobody_measured_is_under_no_limit() {
     // Others may be on GPUs that report energy.
     let mut usage = usage("ada 10/0/10, bob 10/0/10", Some(1.0));
-    usage.people[0].sums.own.energy = Millijoules(0);
-    usage.people[0].sums.own.energy_known = Micros(0);
+    usage.people[0].sums.energy = Millijoules(0);
+    usage.people[0].sums.energy_known = Micros(0);
     let energy = Limit {
         measure: Measure::Energy,
         most: 0,
@@ -267,18 +266,18 @@ fn what_nobody_measured_is_under_no_limit() {
     assert_eq!(of(&usage, &bob), (Some(10_000), Some(0), true));
     // A GPU may draw less than a millijoule while somebody holds it, and a person without use has no energy. The last
     // tick of a run has no energy count, which does not prevent a verdict; half of the time does.
-    usage.people[0].sums.own.energy_known = Micros(10 * HOUR - HOUR / 2);
+    usage.people[0].sums.energy_known = Micros(10 * HOUR - HOUR / 2);
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
-    usage.people[0].sums.own.energy_known = Micros(5 * HOUR);
+    usage.people[0].sums.energy_known = Micros(5 * HOUR);
     assert_eq!(of(&usage, &energy), (None, None, false));
-    usage.people[0].sums.own.energy = Millijoules(1);
+    usage.people[0].sums.energy = Millijoules(1);
     assert_eq!(of(&usage, &energy), (None, None, true));
-    usage.people[0].sums = HoldSums::default();
+    usage.people[0].sums = OwnerTotal::default();
     assert_eq!(of(&usage, &energy), (Some(0), Some(0), false));
     // Old rows contain held time, but not how a GPU was shared.
     let sums = &mut usage.people[0].sums;
-    *sums = HoldSums::default();
-    sums.add_old(6, 3, 600_000_000_000);
+    *sums = OwnerTotal::default();
+    sums.add_imported(6, 3, Micros::from_secs(600));
     assert_eq!(
         of(&usage, &limit("ada held 1")),
         (Some(HOUR), Some(0), false)

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::civil::DateTime;
 use serde::{Deserialize, Serialize};
 
-use super::{HoldSums, Holds, Sums};
+use super::{Holds, Sums};
 use crate::id::GpuUuid;
+use crate::total::OwnerTotal;
 use crate::unit::Micros;
 
 /// What the columns of time are.
@@ -62,7 +63,7 @@ pub struct CrossRow {
     /// In the order of [`super::Report::cards`].
     pub cards: Vec<CardCross>,
     /// In the order of [`super::Report::people`].
-    pub people: Vec<HoldSums>,
+    pub people: Vec<OwnerTotal>,
 }
 
 /// What one column of time has of one card.

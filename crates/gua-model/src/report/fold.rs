@@ -1,17 +1,15 @@
 //! Quarter hours in, the sums of a report out, in one pass and in memory that does not grow with the window.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::cross::CrossFold;
-use super::{Column, Cross, CrossRow, HeatCell, HeatMap, Holds, PersonNames, Sums};
+use super::{Column, Cross, CrossRow, HeatMap, Holds, PersonNames, Sums};
 use crate::calendar::{CalendarUnit, label_at};
 use crate::floor::UtcDay;
 use crate::id::GpuUuid;
-use crate::legacy::{LegacyCount, LegacyKey};
 use crate::period::Quarter;
 use crate::total::{CardDay, QuarterTotal, QuarterUse};
 
@@ -25,8 +23,6 @@ pub struct Scope {
     pub person: Option<String>,
     /// Length of the rows of time.
     pub unit: CalendarUnit,
-    /// Time that an imported tick counts for, instead of the recorded interval.
-    pub interval: Option<Duration>,
     /// Columns of time that GPUs and people are crossed with.
     pub cross: Option<Cross>,
 }
@@ -71,53 +67,53 @@ impl ReportFold {
         }
     }
 
-    /// Adds what own ticks have of one card in one quarter hour, or in the part of it that lies in the window.
-    pub fn own(&mut self, quarter: Quarter, gpu: &GpuUuid, total: &QuarterTotal) {
+    /// Adds the totals of one card in one quarter hour, or in the part of it that lies in the window.
+    pub fn add(&mut self, quarter: Quarter, gpu: &GpuUuid, total: &QuarterTotal) {
         if !self.wants(gpu) {
             return;
         }
         let place = self.place_of(quarter);
-        let names = &mut self.names;
-        let narrowed = self.scope.person.as_ref().map(|person| {
-            // What the cards did is not one person's: only what the person had of them is told.
-            let mut owners = total.owners.clone();
-            owners.retain(|owner, _| names.of(*owner) == person.as_str());
-            QuarterTotal {
-                owners,
-                ..QuarterTotal::default()
+        let seen = QuarterUse::of(total);
+        let cell = &mut self.heat.cells[place.weekday][place.hour];
+        let narrowed = match &self.scope.person {
+            None => {
+                cell.add(&seen);
+                None
             }
-        });
-        let cell = &mut self.heat.cells[place.weekday][place.hour];
-        if self.scope.person.is_some() {
-            // Of all that was observed, also where the person had nothing.
-            cell.observed += total.card.observed;
-        }
+            Some(person) => {
+                // What the cards did is not one person's: only what the person had of them is told.
+                let mut owners = total.owners.clone();
+                owners.retain(|owner, _| self.names.of_key(owner) == person.as_str());
+                // Of all that was observed, also where the person had nothing.
+                cell.add_observed(&seen);
+                for sums in owners.values() {
+                    cell.active += sums.held;
+                    cell.active_rows += sums.imported.ticks;
+                }
+                if owners.is_empty() {
+                    return;
+                }
+                Some(QuarterTotal {
+                    owners,
+                    ..QuarterTotal::default()
+                })
+            }
+        };
         let total = narrowed.as_ref().unwrap_or(total);
-        if self.scope.person.is_some() && total.owners.is_empty() {
-            return;
-        }
-        self.all.add(total);
-        entry(&mut self.cards, gpu).add(total);
-        self.slots.entry(place.slot).or_default().add(total);
-        for (owner, sums) in &total.owners {
-            self.people.of(self.names.of(*owner)).own.merge(sums);
-        }
-        let cell = &mut self.heat.cells[place.weekday][place.hour];
-        if self.scope.person.is_some() {
-            cell.active += total.owners.values().map(|owner| owner.held).sum();
-        } else {
-            own_heat(cell, total);
-        }
+        self.add_sums(place.slot, gpu, total);
         if let Some(column) = place.column {
             let names = &mut self.names;
-            let people = |people: &mut Holds| {
-                for (owner, sums) in &total.owners {
-                    people.of(names.of(*owner)).own.merge(sums);
-                }
-            };
+            let people = |people: &mut Holds| people.add(total, names);
             self.crossed
                 .add(column, gpu, |sums| sums.add(total), people);
         }
+    }
+
+    fn add_sums(&mut self, slot: DateTime, gpu: &GpuUuid, total: &QuarterTotal) {
+        self.all.add(total);
+        entry(&mut self.cards, gpu).add(total);
+        self.slots.entry(slot).or_default().add(total);
+        self.people.add(total, &mut self.names);
     }
 
     /// Whether the sums of a day say all that this report takes from its quarters. They do not where the day lies in two
@@ -138,82 +134,14 @@ impl ReportFold {
         let slot = self.place_of(day.first_quarter()).slot;
         let wanted: Vec<&CardDay> = cards.iter().filter(|card| self.wants(&card.gpu)).collect();
         for CardDay { gpu, total, .. } in wanted.iter().copied() {
-            self.all.add(total);
-            entry(&mut self.cards, gpu).add(total);
-            self.slots.entry(slot).or_default().add(total);
-            for (owner, sums) in &total.owners {
-                self.people.of(self.names.of(*owner)).own.merge(sums);
-            }
+            self.add_sums(slot, gpu, total);
         }
         for (number, quarter) in day.quarters().enumerate() {
             let place = self.place_of(quarter);
             let cell = &mut self.heat.cells[place.weekday][place.hour];
             for card in &wanted {
-                cell.observed += card.quarters[number].observed;
-                cell.active += card.quarters[number].active;
+                cell.add(&card.quarters[number]);
             }
-        }
-    }
-
-    /// Adds what old rows have of one card and run in one quarter hour.
-    pub fn old(&mut self, key: &LegacyKey, count: &LegacyCount) {
-        if !self.wants(&key.gpu) {
-            return;
-        }
-        let place = self.place_of(key.quarter);
-        let interval = self.scope.interval.unwrap_or(key.run.interval);
-        let nanos = interval.as_nanos();
-        let narrowed = self.scope.person.as_ref().map(|person| {
-            let mut count = LegacyCount {
-                identities: count.identities.clone(),
-                ..LegacyCount::default()
-            };
-            count
-                .identities
-                .retain(|name, _| PersonNames::of_old(name.as_deref()) == person.as_str());
-            count
-        });
-        let cell = &mut self.heat.cells[place.weekday][place.hour];
-        cell.old_rows += count.rows;
-        cell.old_nanos += u128::from(count.rows) * nanos;
-        let count = narrowed.as_ref().unwrap_or(count);
-        if self.scope.person.is_some() && count.identities.is_empty() {
-            return;
-        }
-        self.all.add_old(count, nanos);
-        entry(&mut self.cards, &key.gpu).add_old(count, nanos);
-        self.slots
-            .entry(place.slot)
-            .or_default()
-            .add_old(count, nanos);
-        for (name, identity) in &count.identities {
-            self.people
-                .of(PersonNames::of_old(name.as_deref()))
-                .add_old(identity.ticks, identity.idle_held, nanos);
-        }
-        let cell = &mut self.heat.cells[place.weekday][place.hour];
-        let active = match &self.scope.person {
-            None => count.active_rows,
-            Some(_) => count
-                .identities
-                .values()
-                .map(|identity| identity.ticks)
-                .sum(),
-        };
-        cell.old_active_rows += active;
-        cell.old_active_nanos += u128::from(active) * nanos;
-        if let Some(column) = place.column {
-            let people = |people: &mut Holds| {
-                for (name, identity) in &count.identities {
-                    people.of(PersonNames::of_old(name.as_deref())).add_old(
-                        identity.ticks,
-                        identity.idle_held,
-                        nanos,
-                    );
-                }
-            };
-            let sums = |sums: &mut Sums| sums.add_old(count, nanos);
-            self.crossed.add(column, &key.gpu, sums, people);
         }
     }
 
@@ -273,12 +201,6 @@ fn entry<'a>(cards: &'a mut BTreeMap<GpuUuid, Sums>, gpu: &GpuUuid) -> &'a mut S
     cards
         .get_mut(gpu)
         .expect("it was inserted if it was not there")
-}
-
-fn own_heat(cell: &mut HeatCell, total: &QuarterTotal) {
-    let seen = QuarterUse::of(total);
-    cell.observed += seen.observed;
-    cell.active += seen.active;
 }
 
 #[cfg(test)]

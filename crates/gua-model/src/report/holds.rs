@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{HoldSums, PersonRow};
+use super::PersonRow;
 use crate::id::Uid;
+use crate::total::{OwnerKey, OwnerTotal, QuarterTotal};
 
 /// What an owner whom nobody can name is called.
 pub const UNKNOWN: &str = "unknown";
@@ -33,45 +34,54 @@ impl PersonNames {
         }
     }
 
-    /// The login user of an old row.
-    #[must_use]
-    pub fn of_old(name: Option<&str>) -> &str {
-        name.unwrap_or(UNKNOWN)
+    /// The name of an owner of totals.
+    pub fn of_key<'a>(&'a mut self, owner: &'a OwnerKey) -> &'a str {
+        match owner {
+            OwnerKey::Name(name) => name,
+            OwnerKey::Unknown | OwnerKey::User(_) => self.of(owner.uid()),
+        }
     }
 }
 
 /// What each person had.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
-    people: HashMap<String, HoldSums>,
+    people: HashMap<String, OwnerTotal>,
 }
 
 impl Holds {
     /// Looked up before it is inserted, so that a known person costs no copy of the name.
-    pub(super) fn of(&mut self, name: &str) -> &mut HoldSums {
+    fn of(&mut self, name: &str) -> &mut OwnerTotal {
         if !self.people.contains_key(name) {
-            self.people.insert(name.to_owned(), HoldSums::default());
+            self.people.insert(name.to_owned(), OwnerTotal::default());
         }
         self.people
             .get_mut(name)
             .expect("it was inserted if it was not there")
     }
 
+    /// Adds what each owner of a total had.
+    pub(super) fn add(&mut self, total: &QuarterTotal, names: &mut PersonNames) {
+        for (owner, sums) in &total.owners {
+            self.of(names.of_key(owner)).merge(sums);
+        }
+    }
+
     #[must_use]
-    pub fn get(&self, name: &str) -> HoldSums {
+    pub fn get(&self, name: &str) -> OwnerTotal {
         self.people.get(name).copied().unwrap_or_default()
     }
 
     /// The longest holder first; ties by name, the last first, as the replaced tool has them.
     #[must_use]
     pub fn rows(&self) -> Vec<PersonRow> {
-        let row = |(name, sums): (&String, &HoldSums)| PersonRow {
+        let row = |(name, sums): (&String, &OwnerTotal)| PersonRow {
             name: name.clone(),
             sums: *sums,
         };
         let mut rows: Vec<_> = self.people.iter().map(row).collect();
         rows.sort_by(|one, other| {
-            let by_time = other.sums.nanos().cmp(&one.sums.nanos());
+            let by_time = other.sums.held.cmp(&one.sums.held);
             by_time.then_with(|| other.name.cmp(&one.name))
         });
         rows

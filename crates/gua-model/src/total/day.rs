@@ -3,6 +3,8 @@
 //! A day can replace its quarters only if no result depends on the position of its time within the day:
 //! [`CardDay::is_plain`]. The time of each quarter is kept for the heat map, whose hours are in the reader's time zone.
 
+use serde::{Deserialize, Serialize};
+
 use crate::floor::UtcDay;
 use crate::id::GpuUuid;
 use crate::period::{Period, Quarter};
@@ -11,19 +13,22 @@ use crate::total::{CardQuarter, QuarterTotal};
 use crate::unit::Micros;
 
 /// One GPU over one day.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CardDay {
     pub gpu: GpuUuid,
     pub total: QuarterTotal,
     /// The quarters of the day, in order.
-    pub quarters: [QuarterUse; UtcDay::QUARTERS],
+    pub quarters: Vec<QuarterUse>,
 }
 
 /// Observed and active time of one quarter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarterUse {
     pub observed: Micros,
     pub active: Micros,
+    /// Imported rows that the time rests on, and the active ones; none for own ticks.
+    pub rows: u64,
+    pub active_rows: u64,
 }
 
 impl UtcDay {
@@ -54,6 +59,14 @@ impl QuarterUse {
     /// Returns the observed and active time of one GPU in one quarter.
     #[must_use]
     pub fn of(total: &QuarterTotal) -> Self {
+        if let Some(part) = &total.imported {
+            return Self {
+                observed: part.row_time,
+                active: part.active_time,
+                rows: part.rows,
+                active_rows: part.active_rows,
+            };
+        }
         let mut found = Self::default();
         for ((state, _), sums) in &total.states {
             if *state == State::Unobserved {
@@ -74,14 +87,18 @@ impl CardDay {
         Self {
             gpu,
             total: QuarterTotal::default(),
-            quarters: [QuarterUse::default(); UtcDay::QUARTERS],
+            quarters: vec![QuarterUse::default(); UtcDay::QUARTERS],
         }
     }
 
     /// Reports whether the sums of the day are equivalent to those of its quarters: no time is missing between the
-    /// first and the last tick, all of it was observed, and no MIG instance replaced the GPU.
+    /// first and the last tick, all of it was observed, and no MIG instance replaced the GPU. Totals of imported rows
+    /// keep the place of every gap, so they always are.
     #[must_use]
     pub fn is_plain(&self) -> bool {
+        if self.total.imported.is_some() {
+            return true;
+        }
         let card = &self.total.card;
         let (Some(first), Some(last)) = (card.first, card.last) else {
             return false;

@@ -6,7 +6,7 @@ use super::*;
 use crate::calendar::{CalendarUnit, slots};
 use crate::coverage::Ledger;
 use crate::history::{any_kept_ticks, any_thresholds, at, fold, known, ticks, uuid};
-use crate::report::{HoldSums, Sums};
+use crate::report::Sums;
 use crate::spans::{Floors, Spans};
 use crate::state::Thresholds;
 use crate::tick::Tick;
@@ -36,7 +36,7 @@ fn check_owners(history: &str, expected: &[(Option<&str>, [u64; 4])]) {
                 seconds(sums.idle_held),
                 sums.ticks,
             ];
-            for (mine, theirs) in found.entry(*owner).or_default().iter_mut().zip(more) {
+            for (mine, theirs) in found.entry(owner.uid()).or_default().iter_mut().zip(more) {
                 *mine += theirs;
             }
         }
@@ -108,7 +108,10 @@ fn energy_follows_time_between_states_and_owners() {
     let state = |state| total.states[&(state, Basis::Buffer)].energy;
     assert_eq!(state(State::Active), Millijoules(1000));
     assert_eq!(state(State::IdleHeld), Millijoules(2000));
-    assert_eq!(total.owners[&Some(uid("ada"))].energy, Millijoules(1500));
+    assert_eq!(
+        total.owners[&OwnerKey::User(uid("ada"))].energy,
+        Millijoules(1500)
+    );
     assert_eq!(total.card.energy, Millijoules(3000));
     assert_eq!(total.card.energy_known, Micros::from_secs(30));
 }
@@ -204,28 +207,28 @@ proptest! {
     #[test]
     fn energy_is_known_for_the_time_in_which_it_was_counted(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
         let spans = fold(&ticks, thresholds);
-        let mut held = BTreeMap::<Option<Uid>, (Micros, Micros)>::new();
+        let mut held = BTreeMap::<OwnerKey, (Micros, Micros)>::new();
         for span in spans.iter().filter(|span| span.counts) {
             for part in span.owners_within(span.period()) {
-                let times = held.entry(part.owner).or_default();
+                let times = held.entry(part.owner.into()).or_default();
                 times.0 += part.held;
                 times.1 += if span.energy.is_ok() { part.held } else { Micros(0) };
             }
         }
-        let mut found = BTreeMap::<Option<Uid>, HoldSums>::new();
+        let mut found = BTreeMap::<OwnerKey, OwnerTotal>::new();
         let mut all = Sums::default();
         for (_, _, total) in sum(&spans).iter() {
             all.add(total);
             for (owner, sums) in &total.owners {
-                found.entry(*owner).or_default().own.merge(sums);
+                found.entry(owner.clone()).or_default().merge(sums);
             }
         }
         prop_assert!(found.keys().eq(held.keys()));
         for (owner, sums) in &found {
             let (whole, known) = held[owner];
-            prop_assert_eq!((sums.own.held, sums.own.energy_known), (whole, known));
+            prop_assert_eq!((sums.held, sums.energy_known), (whole, known));
             prop_assert_eq!(sums.counted_energy().is_some(), known > Micros(0) || whole == Micros(0));
-            prop_assert_eq!(sums.counted_energy().unwrap_or_default(), sums.own.energy);
+            prop_assert_eq!(sums.counted_energy().unwrap_or_default(), sums.energy);
         }
         let known = spans.iter().filter(|span| span.counts && span.energy.is_ok());
         prop_assert_eq!(all.energy_known, known.map(|span| span.period().micros()).sum::<Micros>());

@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::answer::ImportedRow;
 use crate::error::RecordsError;
-use crate::records::{Records, fold_imported};
+use crate::records::Records;
 
 /// Maximum time before a moment at which a row that covers it is searched.
 const REACH: SignedDuration = SignedDuration::from_hours(1);
@@ -19,10 +19,12 @@ pub(super) fn covering(
     records: &dyn Records,
     at: Timestamp,
 ) -> Result<Vec<ImportedRow>, RecordsError> {
-    fold_imported(records, window(at, REACH), Vec::new, |found, moment| {
+    let mut found = Vec::new();
+    records.imported_moments(window(at, REACH), &mut |moment| {
         let rows = moment.ticks.iter().map(row);
         found.extend(rows.filter(|row| covers(row, at)));
-    })
+    })?;
+    Ok(found)
 }
 
 /// The last imported row of a GPU in the day before a moment.
@@ -31,17 +33,12 @@ pub(super) fn last_of(
     gpu: &GpuUuid,
     at: Timestamp,
 ) -> Result<Option<ImportedRow>, RecordsError> {
-    let window = window(at, LAST_ROW_REACH);
-    fold_imported(
-        records,
-        window,
-        || None,
-        |last, moment| {
-            if let Some(tick) = moment.ticks.iter().rfind(|tick| tick.gpu == gpu) {
-                *last = Some(row(tick));
-            }
-        },
-    )
+    let mut last = None;
+    records.imported_moments(window(at, LAST_ROW_REACH), &mut |moment| {
+        let tick = moment.ticks.iter().rfind(|tick| tick.gpu == gpu);
+        last = tick.map(row).or(last.take());
+    })?;
+    Ok(last)
 }
 
 fn row(tick: &LegacyCardTick<'_>) -> ImportedRow {

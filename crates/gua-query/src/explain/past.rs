@@ -273,7 +273,7 @@ impl Search<'_> {
         let owners = total
             .owners
             .keys()
-            .map(|uid| uid.map(|uid| names.of(Some(uid)).to_owned()));
+            .map(|owner| owner.uid().map(|uid| names.of(Some(uid)).to_owned()));
         Ok(Some(Found::Quarter(Box::new(QuarterFound {
             period: quarter.period(),
             owners: owners.collect(),

@@ -1,21 +1,24 @@
-//! The part of a report that rests on imported rows of gpu-usage-audit.
+//! The part of a report that rests on imported rows of gpu-usage-audit and gpu_stats.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gua_model::legacy::{
-    LegacyCoverage, LegacyMoment, LegacyProcess, LegacyQuarters, LegacySession, LegacySessions,
-    OwnSince,
+    ImportedCoverage, ImportedPart as Part, ImportedSession, LegacyMoment, LegacyProcess,
+    OpenSessions,
 };
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{CardNow, Covered, Hold, Host, Note, Now, UNKNOWN, is_imported_current};
-use gua_model::{Bytes, Gap, GpuUuid, Micros, Period, Pid, RollUp, State, Thresholds, UtilSource};
+use gua_model::{
+    Bytes, CardDay, CardQuarter, CountGraphics, Gap, GpuUuid, Micros, Period, Pid, Quarter, UtcDay,
+    UtilSource,
+};
 use jiff::{SignedDuration, Timestamp};
 
-use super::SessionLists;
+use super::{Known, SessionLists};
 use crate::error::RecordsError;
 use crate::question::{Question, WindowEnd};
-use crate::records::{ImportedFacts, Records, fold_imported};
+use crate::records::{ImportedFacts, QuarterVisitor, Records};
 
 /// The rows to read. An imported row counts as a whole tick; where no end was named, later rows count too.
 pub(super) fn rows(question: &Question) -> Period {
@@ -33,128 +36,162 @@ pub(super) fn host(facts: &ImportedFacts) -> Option<Host> {
     })
 }
 
+/// Names that imported rows count users under.
+pub(super) fn people(records: &dyn Records) -> Result<BTreeSet<String>, RecordsError> {
+    let mut people = BTreeSet::new();
+    let always = Period::new(Timestamp::MIN, Timestamp::MAX);
+    let mut add = |_: Quarter, gpus: &[CardQuarter]| {
+        for owner in gpus.iter().flat_map(|gpu| gpu.total.owners.keys()) {
+            people.extend(owner.name().map(str::to_owned));
+        }
+    };
+    records.imported(always, records.thresholds()?, None, &mut add)?;
+    Ok(people)
+}
+
 /// The sums of imported rows while they are read.
 pub(super) struct ImportedPart<'a> {
-    question: &'a Question,
-    thresholds: Thresholds,
-    own_since: &'a OwnSince,
-    quarters: LegacyQuarters,
-    open: LegacySessions,
+    known: &'a Known<'a>,
+    /// The sums before imported rows, and the window that is answered.
+    start: &'a ReportFold,
+    window: Period,
+    fold: ReportFold,
+    open: OpenSessions,
     sessions: SessionLists,
-    coverage: LegacyCoverage,
+    coverage: BTreeMap<GpuUuid, ImportedCoverage>,
     last: Option<Timestamp>,
-    draws: bool,
-    left_out: u64,
+    has_graphics: bool,
 }
 
 /// The sums of imported rows.
 pub(super) struct ImportedSums {
+    pub(super) fold: ReportFold,
     pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
     /// Since when each GPU is known.
     pub(super) since: BTreeMap<GpuUuid, Timestamp>,
     pub(super) sessions: SessionLists,
+    /// Time of the last row.
+    pub(super) last: Option<Timestamp>,
     pub(super) notes: Vec<Note>,
 }
 
+impl QuarterVisitor for ImportedPart<'_> {
+    fn begin(&mut self, _: Period) {
+        *self = Self::new(self.known, self.start, self.window);
+    }
+
+    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
+        for gpu in gpus {
+            self.fold.add(quarter, &gpu.gpu, &gpu.total);
+        }
+        let parts = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total.imported));
+        let parts = parts.filter_map(|(gpu, part)| Some((gpu, part.as_deref()?)));
+        self.add(quarter.period().from(), parts);
+    }
+
+    fn day(&mut self, day: UtcDay, gpus: &[CardDay]) -> bool {
+        if !self.fold.takes_day(day, gpus) {
+            return false;
+        }
+        self.fold.day(day, gpus);
+        let parts = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total.imported));
+        let parts = parts.filter_map(|(gpu, part)| Some((gpu, part.as_deref()?)));
+        self.add(day.first_quarter().period().from(), parts);
+        true
+    }
+}
+
 impl<'a> ImportedPart<'a> {
-    pub(super) fn new(
-        thresholds: Thresholds,
-        question: &'a Question,
-        own_since: &'a OwnSince,
-        sessions: SessionLists,
-    ) -> Self {
+    pub(super) fn new(known: &'a Known<'a>, start: &'a ReportFold, window: Period) -> Self {
         Self {
-            question,
-            thresholds,
-            own_since,
-            quarters: LegacyQuarters::new(thresholds),
-            open: LegacySessions::default(),
-            sessions,
-            coverage: LegacyCoverage::default(),
+            known,
+            start,
+            window,
+            fold: start.clone(),
+            open: OpenSessions::default(),
+            sessions: SessionLists::new(window),
+            coverage: BTreeMap::new(),
             last: None,
-            draws: false,
-            left_out: 0,
+            has_graphics: false,
         }
     }
 
-    pub(super) fn push(&mut self, moment: &LegacyMoment<'_>, fold: &mut ReportFold) {
-        let own_since = self.own_since;
-        let left_out = own_since.rest(moment, |rest| self.count(rest, fold));
-        self.left_out += to_u64(left_out);
-    }
-
-    fn count(&mut self, moment: &LegacyMoment<'_>, fold: &mut ReportFold) {
-        self.quarters
-            .push(moment, &mut |key, count| fold.old(key, count));
-        let Self {
-            open,
-            sessions,
-            question,
-            thresholds,
-            ..
-        } = self;
+    /// Adds coverage and sessions of a quarter or a day.
+    fn add<'p>(
+        &mut self,
+        begin: Timestamp,
+        parts: impl Iterator<Item = (&'p GpuUuid, &'p Part)> + Clone,
+    ) {
+        for (gpu, part) in parts.clone() {
+            self.has_graphics |= part.has_graphics;
+            let last = part.coverage.as_ref().map(ImportedCoverage::last);
+            let seen = part.sessions.iter().map(|session| session.to);
+            self.last = self.last.max(seen.max().max(last));
+            let Some(coverage) = &part.coverage else {
+                continue;
+            };
+            match self.coverage.get_mut(gpu) {
+                Some(known) => known.merge(coverage),
+                None => drop(self.coverage.insert(gpu.clone(), coverage.clone())),
+            }
+        }
+        let (known, sessions) = (self.known, &mut self.sessions);
+        let pieces = parts.map(|(gpu, part)| (gpu, part.sessions.as_slice()));
         // A session that ends here ended longer ago than any that counts as current.
-        open.push(moment, &mut |session| {
-            keep(&session, None, question, fold, sessions, thresholds);
+        self.open.push(begin, pieces, &mut |gpu, session| {
+            keep(gpu, session, None, known, sessions);
         });
-        self.coverage.push(moment, self.question.interval);
-        self.last = Some(moment.at);
-        if !self.draws {
-            let rows = moment.ticks.iter().flat_map(|tick| tick.processes);
-            self.draws = rows.into_iter().any(|row| !row.kind.computes());
-        }
     }
 
-    /// Ends the sums. `own_last` is the time of the last tick of our own in the window.
-    pub(super) fn finish(
-        self,
-        fold: &mut ReportFold,
-        facts: &ImportedFacts,
-        own_last: Option<Timestamp>,
-    ) -> ImportedSums {
-        let Self {
-            question,
-            thresholds,
-            own_since,
-            mut sessions,
-            ..
-        } = self;
-        self.quarters.finish(&mut |key, count| fold.old(key, count));
-        let last = self.last.max(own_last);
-        self.open.finish(&mut |session| {
-            keep(&session, last, question, fold, &mut sessions, &thresholds);
+    /// Ends the sums. `left_out` is the number of ticks that were left out.
+    pub(super) fn finish(self, facts: &ImportedFacts, left_out: u64) -> ImportedSums {
+        let (known, mut sessions) = (self.known, self.sessions);
+        let last = self.last.max(known.last_at());
+        self.open.finish(&mut |gpu, session| {
+            keep(gpu, session, last, known, &mut sessions);
         });
         let mut notes = Vec::new();
-        if self.draws && thresholds.count_graphics == gua_model::CountGraphics::No {
+        if self.has_graphics && known.thresholds.count_graphics == CountGraphics::No {
             notes.push(Note::GraphicsLeftOut);
         }
-        if self.left_out > 0 {
-            notes.push(Note::OldLeftOut {
-                ticks: self.left_out,
-            });
+        if left_out > 0 {
+            notes.push(Note::OldLeftOut { ticks: left_out });
         }
-        let until = |gpu: &GpuUuid| own_since.0.get(gpu).copied().unwrap_or(Timestamp::MAX);
-        let covered = self.coverage.finish(question.window, facts.began, until);
-        let coverage: BTreeMap<_, _> = covered
-            .into_iter()
-            .filter(|(gpu, ..)| fold.wants(gpu))
-            .map(|(gpu, covered, gaps)| (gpu, (covered, gaps)))
-            .collect();
-        // The capacity of a GPU is one piece, which ends with the window or with the imported part.
-        let since = coverage.iter().filter_map(|(gpu, (covered, _))| {
-            let length = Duration::from_micros(covered.capacity.0);
-            let end = until(gpu).min(question.window.to());
-            Some((gpu.clone(), end.checked_sub(length).ok()?))
-        });
-        let since = since.collect();
+        let window = known.question.window;
+        let first = self.coverage.values().map(ImportedCoverage::first).min();
+        let could = facts
+            .began
+            .map_or(window.from(), |began| began.max(window.from()));
+        let mut coverage = BTreeMap::new();
+        let mut since = BTreeMap::new();
+        for (gpu, covered) in self.coverage {
+            if !known.wants(&gpu) {
+                continue;
+            }
+            // A GPU that appeared later than the others was not present before.
+            let from = match first == Some(covered.first()) {
+                true => could.min(covered.first()),
+                false => covered.first(),
+            };
+            let own = known.gpus.get(&gpu).map(|gpu| gpu.first_seen);
+            let to = own.map_or(window.to(), |own| own.min(window.to()));
+            let (covered, gaps) = covered.finish(from, to);
+            // The capacity of a GPU is one piece, which ends with the window or with the imported part.
+            if let Ok(begin) = to.checked_sub(Duration::from_micros(covered.capacity.0)) {
+                since.insert(gpu.clone(), begin);
+            }
+            coverage.insert(gpu, (covered, gaps));
+        }
         let overlap: Micros = coverage.values().map(|(covered, _)| covered.overlap).sum();
         if overlap > Micros(0) {
             notes.push(Note::Overlap { micros: overlap });
         }
         ImportedSums {
+            fold: self.fold,
             coverage,
             since,
             sessions,
+            last: self.last,
             notes,
         }
     }
@@ -162,26 +199,27 @@ impl<'a> ImportedPart<'a> {
 
 /// Keeps a session that was asked for.
 fn keep(
-    session: &LegacySession,
+    gpu: &GpuUuid,
+    session: &ImportedSession,
     last: Option<Timestamp>,
-    question: &Question,
-    fold: &ReportFold,
+    known: &Known<'_>,
     sessions: &mut SessionLists,
-    thresholds: &Thresholds,
 ) {
     let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
-    if fold.wants(&session.gpu) && question.wants_person(owner) {
-        sessions.push(&hold(session, last, question.interval), thresholds);
+    if known.wants(gpu) && known.question.wants_person(owner) {
+        let hold = hold(gpu, session, last, known.question.interval);
+        sessions.push(&hold, &known.thresholds);
     }
 }
 
-fn to_u64(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
-}
-
-fn hold(session: &LegacySession, last: Option<Timestamp>, interval: Option<Duration>) -> Hold {
+fn hold(
+    gpu: &GpuUuid,
+    session: &ImportedSession,
+    last: Option<Timestamp>,
+    interval: Option<Duration>,
+) -> Hold {
     Hold {
-        gpu: session.gpu.clone(),
+        gpu: gpu.clone(),
         index: session.index.and_then(|index| u32::try_from(index).ok()),
         owner: session.owner.clone(),
         by_login: session.has_login,
@@ -209,69 +247,40 @@ fn hold(session: &LegacySession, last: Option<Timestamp>, interval: Option<Durat
 pub(super) fn last_moment(
     records: &dyn Records,
     facts: &ImportedFacts,
-    question: &Question,
-    fold: &ReportFold,
-    thresholds: Thresholds,
+    last: Option<Timestamp>,
+    known: &Known<'_>,
 ) -> Result<Option<Now>, RecordsError> {
-    let last = match facts.ended {
-        Some(ended) if rows(question).contains(ended) => Some(ended),
-        // The window ends before the rows do: its last moment has to be searched.
-        Some(_) if question.end == WindowEnd::Named => fold_imported(
-            records,
-            question.window,
-            || None,
-            |last, moment| {
-                *last = Some(moment.at);
-            },
-        )?,
-        _ => None,
-    };
     let Some(last) = last else {
         return Ok(None);
     };
-    fold_imported(
-        records,
-        instant(last),
-        || None,
-        |found, moment| {
-            *found = Some(gpus_at(moment, facts, fold, &thresholds));
-        },
-    )
+    let after = last.saturating_add(SignedDuration::from_micros(1));
+    let instant = Period::new(last, after.unwrap_or(Timestamp::MAX));
+    let mut found = None;
+    records.imported_moments(instant, &mut |moment| {
+        found = Some(gpus_at(moment, facts, known));
+    })?;
+    Ok(found)
 }
 
-fn instant(at: Timestamp) -> Period {
-    let after = at.checked_add(SignedDuration::from_micros(1));
-    Period::new(at, after.unwrap_or(Timestamp::MAX))
-}
-
-fn gpus_at(
-    moment: &LegacyMoment<'_>,
-    facts: &ImportedFacts,
-    fold: &ReportFold,
-    thresholds: &Thresholds,
-) -> Now {
+fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) -> Now {
     let mut cards = Vec::new();
-    for tick in moment.ticks.iter().filter(|tick| fold.wants(tick.gpu)) {
+    for tick in moment.ticks.iter().filter(|tick| known.wants(tick.gpu)) {
         let computing = tick.processes.iter().filter(|row| row.kind.computes());
         // gpu-usage-audit takes the first of equals, and counts hidden memory as none.
         let biggest = computing.rev().max_by_key(|row| row.memory_mb.unwrap_or(0));
-        let state = match tick.class(thresholds) {
-            RollUp::Active => State::Active,
-            RollUp::IdleHeld => State::IdleHeld,
-            RollUp::TrulyIdle => State::TrulyIdle,
-        };
         let owner =
             |row: &LegacyProcess<'_>| row.identity.or(row.owner).unwrap_or(UNKNOWN).to_owned();
+        let gpu = facts.gpus.get(tick.gpu);
         cards.push(CardNow {
             gpu: tick.gpu.clone(),
             index: tick.index.and_then(|index| u32::try_from(index).ok()),
-            name: facts.gpus.get(tick.gpu).and_then(|gpu| gpu.name.clone()),
-            state,
+            name: gpu.and_then(|gpu| gpu.name.clone()),
+            state: tick.class(&known.thresholds).into(),
             util: Some(tick.util),
             memory_used: tick
                 .memory_used_mb
                 .map(|mb| Bytes::from_mb(mb.unsigned_abs())),
-            memory_total: facts.gpus.get(tick.gpu).and_then(|gpu| gpu.memory_total),
+            memory_total: gpu.and_then(|gpu| gpu.memory_total),
             owners: biggest.map(owner).into_iter().collect(),
             process: biggest.and_then(|row| row.name).map(str::to_owned),
             held_since: None,

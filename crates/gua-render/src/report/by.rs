@@ -1,8 +1,8 @@
 //! The tables of a report: by person, GPU, day, hour of the day, week, month or state.
 
-use gua_model::report::{CardRow, HoldSums, PersonRow, Report, Sums};
+use gua_model::report::{CardRow, PersonRow, Report, Sums};
 use gua_model::table::{Cell, Column, Header, Table};
-use gua_model::{CalendarUnit, Micros, RollUp, State};
+use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 
 use super::labels;
 use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
@@ -58,7 +58,7 @@ impl By {
 
 rows! {
     /// Hours and energy of one person.
-    struct PersonSums from (sums: &HoldSums) {
+    struct PersonSums from (sums: &OwnerTotal) {
         /// GPU-ticks on which the person held a GPU.
         samples: u64 = sums.samples(),
         /// Hours on GPUs in full, however many others were on them.
@@ -303,18 +303,13 @@ pub fn state_rows(report: &Report) -> Vec<StateRow> {
     let mut rows = Vec::new();
     let states = State::ALL.into_iter();
     for state in states.filter(|state| *state != State::Unobserved) {
-        let own = report.all.state(state);
-        // Imported rows have only three classes; each is added to the state of the same name.
-        let class = RollUp::ALL
-            .into_iter()
-            .find(|class| class.as_str() == state.as_str());
-        let old = class.map_or(0.0, |class| report.all.old_hours(class));
-        let hours = own.micros.hours() + old;
+        let sums = report.all.state(state);
+        let hours = sums.micros.hours();
         rows.push(StateRow {
             state: state.as_str().to_owned(),
             hours: Hours(hours),
             share: (all > 0.0).then(|| Share(hours / all)),
-            energy_kwh: own.counted_energy().map(Kilowatthours::from),
+            energy_kwh: sums.counted_energy().map(Kilowatthours::from),
         });
     }
     if report.coverage.capacity > Micros(0) {

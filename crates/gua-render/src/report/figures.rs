@@ -1,7 +1,7 @@
 //! Charts of a report before they are drawn. The HTML page and `gua plot` draw the same ones.
 
-use gua_model::report::{CardRow, CrossRow, Hold, HoldSums, PersonRow, Report, SlotRow, Sums};
-use gua_model::{Micros, RollUp};
+use gua_model::report::{CardRow, CrossRow, Hold, PersonRow, Report, SlotRow, Sums};
+use gua_model::{Micros, OwnerTotal, RollUp};
 
 use super::{Page, labels};
 use crate::chart::states::PLOT;
@@ -173,7 +173,7 @@ pub(super) fn state_hours(sums: &Sums) -> StateHours {
     }
 }
 
-pub(crate) fn held_hours(sums: &HoldSums) -> StateHours {
+pub(crate) fn held_hours(sums: &OwnerTotal) -> StateHours {
     StateHours {
         active: sums.hours() - sums.idle_hours(),
         idle_held: sums.idle_hours(),

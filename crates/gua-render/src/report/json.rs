@@ -98,7 +98,7 @@ documents! {
         held_hours: Hours = Hours(sums.held.hours()),
         /// The same time divided equally among the people on a GPU.
         charged_hours: Option<Hours> =
-            (sums.observed() > Micros(0)).then(|| sums.held.own.charged.into()),
+            (sums.observed() > Micros(0)).then(|| sums.held.charged.into()),
         util_mean_percent: Option<Percent> = sums.util().map(Percent),
         /// From the driver's counter.
         energy_kwh: Option<Kilowatthours> = sums.counted_energy().map(Kilowatthours::from),

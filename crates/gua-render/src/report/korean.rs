@@ -51,7 +51,7 @@ pub fn korean(page: &Page<'_>) -> String {
 
 /// Number of readings in the window: one for each GPU and tick.
 fn observations(page: &Page<'_>) -> u64 {
-    page.report.all.ticks + page.report.all.old.rows
+    page.report.all.rows
 }
 
 fn head(out: &mut String, page: &Page<'_>) {

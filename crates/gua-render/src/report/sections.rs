@@ -165,7 +165,7 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
         return;
     }
     let own = report.all.observed() > Micros(0);
-    let has_old = report.all.old.ticks != [0; 3];
+    let has_old = report.all.has_imported();
     let basis = match (own, report.interval) {
         (true, IntervalUse::Given(interval)) if has_old => {
             let interval = Clockwise(interval);

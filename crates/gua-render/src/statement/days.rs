@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use gua_model::report::HoldSums;
+use gua_model::OwnerTotal;
 use gua_model::statement::{Account, month_period};
 use gua_model::{CalendarUnit, slots};
 
@@ -87,7 +87,7 @@ pub(super) fn picture(html: &mut Markup, sheet: &Sheet<'_>, account: &Account) {
 
 fn most(account: &Account) -> f64 {
     let held = account.days.iter().filter_map(|day| day.sums.as_ref());
-    held.map(HoldSums::hours).fold(0.0, f64::max)
+    held.map(OwnerTotal::hours).fold(0.0, f64::max)
 }
 
 fn has_unseen(account: &Account) -> bool {

@@ -10,6 +10,7 @@ use super::error::LegacyError;
 use super::rows::{CardRow, ImportedRow, ProcessRow, Texts};
 use super::stamp::Stamp;
 use super::stored::load_texts;
+use super::totals;
 
 /// Problems found in imported rows.
 #[derive(Debug, Default)]
@@ -27,6 +28,13 @@ pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings,
     let texts = load_texts(connection)?;
     blocks::<CardRow>(connection, &texts, most, &mut findings).map_err(LegacyError::Write)?;
     blocks::<ProcessRow>(connection, &texts, most, &mut findings).map_err(LegacyError::Write)?;
+    if findings.wrong.is_empty() {
+        for day in totals::wrong(connection, most)? {
+            let day = day.first_quarter().period().from().strftime("%Y-%m-%d");
+            let what = format!("totals of imported rows of {day} do not match their rows");
+            findings.wrong.push(what);
+        }
+    }
     Ok(findings)
 }
 
@@ -97,7 +105,8 @@ fn blocks<R: ImportedRow>(
         }
     }
     for (source, last) in last_rows::<R>(connection)? {
-        let found = ends.get(&source).map_or(0, |end| end - 1);
+        // A table without rows was read up to no row.
+        let found = ends.get(&source).map_or(i64::MIN, |end| end - 1);
         if found != last && findings.wrong.len() < most {
             findings.wrong.push(format!(
                 "{} imported from source {source} ends at row {found}, and {last} was the last",

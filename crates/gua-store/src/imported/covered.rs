@@ -55,7 +55,7 @@ impl Covered {
         let raw_from = meta(history, RAW_FROM)?.unwrap_or(i64::MIN);
         let quarters = (quarter(from), quarter(to.min(raw_from)).saturating_add(1));
         if from < raw_from {
-            totals::each(history, quarters, |_, cards| {
+            totals::each(history, totals::Source::Own, quarters, |_, cards| {
                 for card in cards.iter().map(|card| &card.total.card) {
                     if let (Some(first), Some(last)) = (card.first, card.last)
                         && card.observed.0 > 0

@@ -57,7 +57,7 @@ pub enum LegacyError {
     #[error("the imported rows are not those of the old file: {0}")]
     Unverified(String),
     #[error("cannot write the history")]
-    Write(#[source] rusqlite::Error),
+    Write(#[from] rusqlite::Error),
     #[error("a block of imported rows is damaged (table {table}, row {row})")]
     Damaged { table: &'static str, row: i64 },
     #[error("a collector of gpu-usage-audit is writing `{}`", path.display())]

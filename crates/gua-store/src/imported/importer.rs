@@ -16,6 +16,7 @@ use super::error::LegacyError;
 use super::rows::{CardRow, ImportedRow, SUMMED, Texts};
 use super::small::{self, SmallRow, SmallTable};
 use super::stored::{Blocks, Order, Stored, load_texts, stored_block, stored_statement};
+use super::totals;
 use crate::store::Store;
 
 /// Rows between two commits: large enough to be fast, small enough that a stop is quick and the journal stays short.
@@ -114,7 +115,10 @@ impl Store {
             done.map_err(LegacyError::Write)
         };
         run(self, "BEGIN IMMEDIATE")?;
-        let done = work(self);
+        let done = work(self).and_then(|done| {
+            totals::settle(&self.connection)?;
+            Ok(done)
+        });
         match &done {
             Ok(_) => run(self, "COMMIT")?,
             // Report the original error, even if the rollback fails.
@@ -198,13 +202,19 @@ impl Importer<'_> {
         };
         let change = self.history.savepoint().map_err(LegacyError::Write)?;
         let mut chunk = Chunk::default();
-        let mut last = None;
+        let (mut last, mut changed): (_, Option<(i64, i64)>) = (None, None);
         while chunk.rows < CHUNK {
             let Some(block) = blocks.next(&mut self.texts)? else {
                 chunk.is_last = true;
                 break;
             };
-            chunk.new_rows += take(&change, self.source, &self.texts, &block, known_to)?;
+            let new_rows = take(&change, self.source, &self.texts, &block, known_to)?;
+            if new_rows > 0 {
+                let at = block.stamp.at_us;
+                let (first, last) = changed.unwrap_or((at, at));
+                changed = Some((first.min(at), last.max(at)));
+            }
+            chunk.new_rows += new_rows;
             let rows = block.rows.len() as u64;
             chunk.rows += rows;
             last = Some(block.first_row + i64::try_from(rows).expect("a block is short") - 1);
@@ -222,13 +232,17 @@ impl Importer<'_> {
                 )
                 .map_err(LegacyError::Write)?;
         }
+        if let Some(changed) = changed {
+            totals::mark_stale(&change, changed)?;
+        }
         confirm()?;
         change.commit().map_err(LegacyError::Write)?;
         self.saved_texts = self.texts.all().len();
         Ok(chunk)
     }
 
-    /// Writes the small tables and marks the import as complete. Returns the number of new runs.
+    /// Writes the small tables and the totals of new rows, and marks the import as complete. Returns the number of new
+    /// runs.
     pub fn finish(
         &mut self,
         tables: &[(SmallTable, Vec<SmallRow>)],
@@ -254,6 +268,7 @@ impl Importer<'_> {
                 ),
             )
             .map_err(LegacyError::Write)?;
+        totals::settle(&change)?;
         change.commit().map_err(LegacyError::Write)?;
         Ok(new_runs)
     }

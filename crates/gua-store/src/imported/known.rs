@@ -7,6 +7,7 @@ use rusqlite::OptionalExtension as _;
 
 use super::covered::Covered;
 use super::error::LegacyError;
+use super::totals::mark_all_stale;
 use crate::store::Store;
 
 /// State of a source after earlier imports.
@@ -88,9 +89,10 @@ impl Store {
         Ok(found.into_iter().filter_map(of_this_name).collect())
     }
 
-    /// Removes everything imported from a source.
+    /// Removes everything imported from a source. Part of a larger change, which also settles the totals.
     pub fn remove_import(&self, source: i64) -> Result<(), LegacyError> {
         let remove = || -> Result<(), rusqlite::Error> {
+            mark_all_stale(&self.connection, Some(source))?;
             for table in [
                 "old_card_block",
                 "old_process_block",

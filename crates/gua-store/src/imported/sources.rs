@@ -10,6 +10,7 @@ use super::error::LegacyError;
 use super::moments::fold_stored;
 use super::rows::{ImportedRow as _, ProcessRow, TextId};
 use super::stored::load_texts;
+use super::totals::{mark_all_stale, settle};
 use crate::history::History;
 
 /// An imported file.
@@ -110,6 +111,8 @@ pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, Legacy
                 [name.0],
             )
             .map_err(LegacyError::Write)?;
+        mark_all_stale(change, None)?;
+        settle(change)?;
     }
     Ok(erased)
 }

@@ -29,3 +29,16 @@ CREATE TABLE day_total (
     day  INTEGER PRIMARY KEY,
     body BLOB NOT NULL
 ) STRICT;
+
+-- Totals of imported rows by quarter hour and by day, as gua-model folds them; `imported::totals` packs them. They can be
+-- made anew from the blocks. `meta.imported_stale_from` and `imported_stale_to` are the first and the last day whose totals
+-- do not match the blocks; where they are set, readers fold the blocks.
+CREATE TABLE old_quarter (
+    quarter  INTEGER PRIMARY KEY,
+    body     BLOB NOT NULL,
+    revision INTEGER NOT NULL
+) STRICT;
+CREATE TABLE old_day (
+    day  INTEGER PRIMARY KEY,
+    body BLOB NOT NULL
+) STRICT;

@@ -7,7 +7,9 @@
 use gua_model::{CardDay, DayTotals, UtcDay};
 use rusqlite::{Connection, params};
 
+use super::Source;
 use super::packed::{self, Names};
+use crate::codec::Damage;
 use crate::error::ReadError;
 use crate::names;
 use crate::ticks::MICROS_PER_QUARTER;
@@ -76,6 +78,7 @@ pub(crate) fn from_quarters(
     let first = day.first_quarter().0;
     super::walk(
         connection,
+        Source::Own,
         (first, first.saturating_add(96)),
         |quarter, read| {
             match read {
@@ -93,14 +96,28 @@ pub(super) fn read(
     connection: &Connection,
     names: &Names,
     day: UtcDay,
-) -> Result<Option<Vec<CardDay>>, ReadError> {
-    let mut statement = connection.prepare_cached("SELECT body FROM day_total WHERE day = ?1")?;
+) -> rusqlite::Result<Option<Vec<CardDay>>> {
+    read_with(connection, Source::Own, day, |body| {
+        packed::read_day(names, day, body)
+    })
+}
+
+pub(super) fn read_with(
+    connection: &Connection,
+    source: Source,
+    day: UtcDay,
+    read: impl FnOnce(&[u8]) -> Result<Vec<CardDay>, Damage>,
+) -> rusqlite::Result<Option<Vec<CardDay>>> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT body FROM {} WHERE day = ?1",
+        source.days()
+    ))?;
     let mut rows = statement.query([day.0])?;
     let Some(row) = rows.next()? else {
         return Ok(None);
     };
     let body = row.get_ref(0)?.as_blob().unwrap_or_default();
-    Ok(packed::read_day(names, day, body).ok())
+    Ok(read(body).ok())
 }
 
 /// Up to `most` days whose stored sums do not match their quarters.

@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    Basis, CardDay, CardQuarter, CardTotal, GapReason, GpuUuid, Micros, Millijoules, OwnerTotal,
-    Quarter, QuarterTotal, QuarterUse, State, StateTotal, Uid, UtcDay,
+    Basis, CardDay, CardQuarter, CardTotal, GapReason, GpuUuid, Micros, Millijoules, OwnerKey,
+    OwnerTotal, Quarter, QuarterTotal, QuarterUse, State, StateTotal, Uid, UtcDay,
 };
 use jiff::Timestamp;
 
@@ -131,7 +131,7 @@ fn pack_total(
     }
     put(out, total.owners.len() as u64);
     for (owner, sums) in &total.owners {
-        let id = owner.map_or(Some(&0), |uid| owners.get(&uid));
+        let id = owner.uid().map_or(Some(&0), |uid| owners.get(&uid));
         put(out, *id.expect("the caller has looked up every owner"));
         put(out, sums.held.0);
         put_less(out, sums.held.0, sums.charged.0);
@@ -204,19 +204,17 @@ impl Names {
         self.cards.get(&id).cloned().ok_or(Damage::Name("a card"))
     }
 
-    fn owner(&self, form: u8, code: u64) -> Result<Option<Uid>, Damage> {
+    fn owner(&self, form: u8, code: u64) -> Result<OwnerKey, Damage> {
         match (form, code) {
-            (_, 0) => Ok(None),
+            (_, 0) => Ok(OwnerKey::Unknown),
             (WITH_UIDS, code) => {
                 let uid = u32::try_from(code - 1).map_err(|_| Damage::Value("user"))?;
-                Ok(Some(Uid(uid)))
+                Ok(OwnerKey::User(Uid(uid)))
             }
-            (_, id) => self
-                .owners
-                .get(&id)
-                .copied()
-                .map(Some)
-                .ok_or(Damage::Name("an owner")),
+            (_, id) => {
+                let uid = self.owners.get(&id).ok_or(Damage::Name("an owner"))?;
+                Ok(OwnerKey::User(*uid))
+            }
         }
     }
 }
@@ -260,6 +258,7 @@ pub(crate) fn read_day(names: &Names, day: UtcDay, body: &[u8]) -> Result<Vec<Ca
             *quarter = QuarterUse {
                 observed: Micros(observed),
                 active: Micros(active),
+                ..QuarterUse::default()
             };
         }
         in_order(cards.last().is_none_or(|before| before.gpu < card.gpu))?;
@@ -344,6 +343,7 @@ fn unpack(
             micros: Micros(micros),
             energy: Millijoules(input.number()?),
             energy_known: Micros(less(input, micros)?),
+            ticks: 0,
         };
         in_order(total.states.push(key, sums))?;
     }
@@ -361,6 +361,7 @@ fn unpack(
             energy: Millijoules(input.number()?),
             energy_known: Micros(less(input, held)?),
             ticks: input.number()?,
+            ..OwnerTotal::default()
         };
         // Two owners may have had the same uid, one after the other.
         total.owners.entry(owner).merge(&sums);
@@ -475,7 +476,8 @@ fn to_state(code: u8) -> Result<State, Damage> {
 fn basis_code(basis: Basis) -> u8 {
     match basis {
         Basis::Buffer => 0,
-        Basis::Instant => 1,
+        // Totals of imported rows are not packed in this form.
+        Basis::Instant | Basis::Imported => 1,
     }
 }
 

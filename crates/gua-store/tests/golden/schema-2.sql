@@ -54,6 +54,10 @@ CREATE TABLE old_card_block (
     cells      BLOB    NOT NULL,
     PRIMARY KEY (source, at_us, first_row)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE old_day (
+    day  INTEGER PRIMARY KEY,
+    body BLOB NOT NULL
+) STRICT;
 CREATE TABLE old_device (
     source          INTEGER NOT NULL REFERENCES old_source (id),
     row             INTEGER NOT NULL,
@@ -84,6 +88,11 @@ CREATE TABLE old_process_block (
     cells      BLOB    NOT NULL,
     PRIMARY KEY (source, at_us, first_row)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE old_quarter (
+    quarter  INTEGER PRIMARY KEY,
+    body     BLOB NOT NULL,
+    revision INTEGER NOT NULL
+) STRICT;
 CREATE TABLE old_run (
     source           INTEGER NOT NULL REFERENCES old_source (id),
     row              INTEGER NOT NULL,

@@ -1,9 +1,12 @@
 //! Totals plus edges say what the ticks say, for any window.
 
+use std::collections::BTreeMap;
+
 use gua_model::{
-    CardQuarter, DayTotals, Period, QuarterTotal, Sessions, Spans, Thresholds, Tick, Totals, UtcDay,
+    CardDay, CardQuarter, DayTotals, Period, Quarter, QuarterTotal, Sessions, Spans, Thresholds,
+    Tick, Totals, UtcDay,
 };
-use gua_store::DayTaken;
+use gua_query::records::QuarterVisitor;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{Place, all, begin, read_all, record};
@@ -133,19 +136,12 @@ fn a_fold_gives_each_quarter_once_in_order_and_says_which_window_it_is() {
         host.now() - SignedDuration::from_secs(100),
     );
     let history = place.history();
-    let folded = history
-        .fold_totals(
-            window,
-            None,
-            |window| (window, Vec::new()),
-            |(_, quarters), quarter, cards| {
-                assert!(cards.is_sorted_by(|one, other| one.gpu < other.gpu));
-                quarters.push(quarter);
-            },
-        )
-        .unwrap();
-    let (told, quarters) = folded.sum;
-    assert_eq!((told, folded.window), (window, window));
+    let mut quarters = Vec::new();
+    let mut visit = |quarter: Quarter, cards: &[CardQuarter]| {
+        assert!(cards.is_sorted_by(|one, other| one.gpu < other.gpu));
+        quarters.push(quarter);
+    };
+    history.visit_totals(window, None, &mut visit).unwrap();
     let expected: Vec<_> = window.quarters().map(|(quarter, _)| quarter).collect();
     assert_eq!(quarters, expected);
 }
@@ -179,33 +175,44 @@ fn the_last_tick_and_the_latest_names_are_at_hand() {
 }
 
 /// The sum of everything in a window, by GPU: with days where they are taken, or with quarters alone.
-fn summed(place: &Place, window: Period, days: DayTaken) -> (Vec<(String, QuarterTotal)>, u32) {
+#[derive(Default)]
+struct Summed {
+    takes_days: bool,
+    sums: BTreeMap<String, QuarterTotal>,
+    days: Vec<(UtcDay, Vec<CardDay>)>,
+}
+
+impl QuarterVisitor for Summed {
+    fn begin(&mut self, _: Period) {}
+
+    fn quarter(&mut self, _: Quarter, cards: &[CardQuarter]) {
+        for CardQuarter { gpu, total } in cards {
+            self.sums.entry(gpu.to_string()).or_default().merge(total);
+        }
+    }
+
+    fn day(&mut self, day: UtcDay, cards: &[CardDay]) -> bool {
+        self.days.push((day, cards.to_vec()));
+        assert!(
+            day.quarters()
+                .all(|quarter| UtcDay::of_quarter(quarter).0 == day)
+        );
+        for card in cards.iter().filter(|_| self.takes_days) {
+            let sum = self.sums.entry(card.gpu.to_string()).or_default();
+            sum.merge(&card.total);
+        }
+        self.takes_days
+    }
+}
+
+fn summed(place: &Place, window: Period, takes_days: bool) -> Summed {
+    let mut summed = Summed {
+        takes_days,
+        ..Summed::default()
+    };
     let history = place.history();
-    let start = |_| (std::collections::BTreeMap::<String, QuarterTotal>::new(), 0);
-    let folded = history.fold_days(
-        window,
-        None,
-        start,
-        |(sums, taken), day, cards| {
-            if days == DayTaken::Yes {
-                *taken += 1;
-                for card in cards {
-                    let sum = sums.entry(card.gpu.to_string()).or_default();
-                    sum.merge(&card.total);
-                }
-                let of_day = |quarter| UtcDay::of_quarter(quarter).0 == day;
-                assert!(day.quarters().all(of_day));
-            }
-            days
-        },
-        |(sums, _), _, cards| {
-            for CardQuarter { gpu, total } in cards {
-                sums.entry(gpu.to_string()).or_default().merge(total);
-            }
-        },
-    );
-    let (sums, taken) = folded.unwrap().sum;
-    (sums.into_iter().collect(), taken)
+    history.visit_totals(window, None, &mut summed).unwrap();
+    summed
 }
 
 #[test]
@@ -220,23 +227,11 @@ fn a_day_that_is_over_is_the_sum_of_its_quarters() {
     host.pass(std::time::Duration::from_secs(5000));
     record(&mut store, run, &mut host, 800);
     let window = all();
-    let (by_days, taken) = summed(&place, window, DayTaken::Yes);
-    assert_eq!(taken, 3);
-    assert_eq!(by_days, summed(&place, window, DayTaken::No).0);
-    let mut days = 0;
+    let by_days = summed(&place, window, true);
+    assert_eq!(by_days.sums, summed(&place, window, false).sums);
+    assert_eq!(by_days.days.len(), 3);
     let of_history = place.history();
-    let folded = of_history.fold_days(
-        window,
-        None,
-        |_| Vec::new(),
-        |stored: &mut Vec<_>, day, cards| {
-            stored.push((day, cards.to_vec()));
-            days += 1;
-            DayTaken::No
-        },
-        |_, _, _| {},
-    );
-    for (day, cards) in folded.unwrap().sum {
+    for (day, cards) in by_days.days {
         let mut made = DayTotals::default();
         let first = day.first_quarter().period().from();
         let window = Period::new(first, first + SignedDuration::from_hours(24));
@@ -245,10 +240,9 @@ fn a_day_that_is_over_is_the_sum_of_its_quarters() {
         }
         assert_eq!(cards, made.cards);
     }
-    assert_eq!(days, 3);
     // A window that cuts a day has its quarters.
     let inside = Period::new(host.now() - SignedDuration::from_hours(50), host.now());
-    assert_eq!(summed(&place, inside, DayTaken::Yes).1, 1);
+    assert_eq!(summed(&place, inside, true).days.len(), 1);
     assert!(of_history.check(|_| {}).unwrap().is_clean());
 }
 
@@ -265,7 +259,7 @@ fn a_quarter_that_is_written_again_has_a_higher_change_number() {
     store.rebuild_totals().unwrap();
     let last = first.last().unwrap().1;
     let again = place.history().changed_quarters(last, 100).unwrap();
-    let quarters = |changed: &[(gua_model::Quarter, u64)]| {
+    let quarters = |changed: &[(Quarter, u64)]| {
         let numbers = changed.iter().map(|(quarter, _)| *quarter);
         numbers.collect::<Vec<_>>()
     };

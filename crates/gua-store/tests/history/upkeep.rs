@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_model::{Period, Session, Thresholds};
+use gua_model::{OwnerKey, Period, Session, Thresholds};
 use gua_store::{BackupError, History, ReadError, RunId, Store, WriterOptions};
 use jiff::SignedDuration;
 
@@ -291,8 +291,8 @@ fn a_forgotten_person_leaves_no_byte_and_no_hour_behind() {
     let history = place.history();
     let after = history.totals(all()).unwrap().totals;
     for ((_, _, one), (_, _, other)) in before.iter().zip(after.iter()) {
-        let hers = one.owners.get(&Some(victim.uid));
-        let now = other.owners.get(&Some(gua_model::Uid(anonymous)));
+        let hers = one.owners.get(&OwnerKey::User(victim.uid));
+        let now = other.owners.get(&OwnerKey::User(gua_model::Uid(anonymous)));
         // Microseconds that do not divide go by the number of the owner, so only what is held stays to the last.
         assert_eq!(hers.map(|sums| sums.held), now.map(|sums| sums.held));
         assert_eq!(one.card, other.card);

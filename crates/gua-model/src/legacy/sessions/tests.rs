@@ -1,8 +1,11 @@
 //! Old rows as short texts on the left, sessions on the right.
 
 use super::super::tests::kept;
-use super::super::{LegacyCardTick, LegacyRun};
+use super::super::{ImportedCoverage, ImportedFold, LegacyCardTick, LegacyRun, OwnSince};
 use super::*;
+use crate::period::Quarter;
+use crate::state::Thresholds;
+use crate::unit::Micros;
 
 /// Parses `second gpu util PID[=memory][:login][/owner][!name][#index]...`; a PID that begins with `g` is graphics, a
 /// util of `-` means that the GPU has no row, and `+` means that it belongs to another run.
@@ -67,11 +70,11 @@ fn process(word: &'static str) -> LegacyProcess<'static> {
     }
 }
 
-fn show(session: &LegacySession) -> String {
+fn show((gpu, session): &(GpuUuid, ImportedSession)) -> String {
     let or = |text: Option<String>| text.unwrap_or_else(|| "?".to_owned());
     format!(
         "{} {} {}..{} n={} util={} peak={} {}{} {} #{}{}",
-        session.gpu,
+        gpu,
         session.pid,
         session.from.as_second(),
         session.to.as_second(),
@@ -86,19 +89,46 @@ fn show(session: &LegacySession) -> String {
     )
 }
 
+/// Sessions of rows by quarter hours, and by the totals of a whole day.
+fn fold(moments: &[LegacyMoment<'_>]) -> [Vec<(GpuUuid, ImportedSession)>; 2] {
+    let mut quarters = Vec::new();
+    let mut give = |quarter: Quarter, gpus: &[CardQuarter]| quarters.push((quarter, gpus.to_vec()));
+    let own_since = OwnSince::default();
+    let mut rows = ImportedFold::new(Thresholds::default(), None, &own_since);
+    for moment in moments {
+        rows.push(moment, &mut give);
+    }
+    rows.finish(&mut give);
+    let mut day: Vec<CardQuarter> = Vec::new();
+    for gpu in quarters.iter().flat_map(|(_, gpus)| gpus) {
+        match day.iter_mut().find(|mine| mine.gpu == gpu.gpu) {
+            Some(mine) => mine.total.merge(&gpu.total),
+            None => day.push(gpu.clone()),
+        }
+    }
+    let join = |totals: &[(Quarter, Vec<CardQuarter>)]| {
+        let (mut open, mut found) = (OpenSessions::default(), Vec::new());
+        let mut give = |gpu: &GpuUuid, session: &ImportedSession| {
+            found.push((gpu.clone(), session.clone()));
+        };
+        for (quarter, gpus) in totals {
+            open.push_quarter(quarter.period().from(), gpus, &mut give);
+        }
+        open.finish(&mut give);
+        found.sort_by(|(one_gpu, one), (other_gpu, other)| {
+            (one_gpu, one.pid, one.from).cmp(&(other_gpu, other.pid, other.from))
+        });
+        found
+    };
+    [join(&quarters), join(&[(Quarter(0), day)])]
+}
+
 #[track_caller]
 fn check(rows: &'static str, expected: &[&str]) {
-    let mut fold = LegacySessions::default();
-    let mut found = Vec::new();
-    for moment in moments(rows) {
-        fold.push(&moment, &mut |session| found.push(session));
+    for found in fold(&moments(rows)) {
+        let found: Vec<_> = found.iter().map(show).collect();
+        assert_eq!(found, expected, "{rows}");
     }
-    fold.finish(&mut |session| found.push(session));
-    found.sort_by(|one, other| {
-        (&one.gpu, one.pid, one.from).cmp(&(&other.gpu, other.pid, other.from))
-    });
-    let found: Vec<_> = found.iter().map(show).collect();
-    assert_eq!(found, expected, "{rows}");
 }
 
 #[test]
@@ -161,53 +191,53 @@ fn runs_are_not_told_apart_and_a_moment_without_the_cards_row_has_no_utilisation
 }
 
 #[test]
+fn a_session_goes_on_over_the_end_of_a_quarter() {
+    check(
+        "840 A 0 7=200; 880 A 20 7=300/root; 910 A 40 7:ada!late; 1091 A 0 7; 2000 A 0 7",
+        &[
+            "A 7 840..910 n=3 util=20.0 peak=300 root* late #?",
+            "A 7 1091..1091 n=1 util=0.0 peak=? ? ? #?",
+            "A 7 2000..2000 n=1 util=0.0 peak=? ? ? #?",
+        ],
+    );
+}
+
+#[test]
 fn sessions_that_are_over_are_not_kept() {
-    let mut fold = LegacySessions::default();
+    let mut open = OpenSessions::default();
+    let gpu: GpuUuid = "A".parse().unwrap();
     let mut given = 0;
     for place in 0..10_000_i64 {
-        let process = LegacyProcess {
-            pid: place,
-            ..process("1=5")
-        };
-        let gpu = "A".parse().unwrap();
-        let moment = LegacyMoment {
-            at: Timestamp::from_second(place * 60).unwrap(),
-            ticks: &[],
-            strays: &[(&gpu, process)],
-        };
-        fold.push(&moment, &mut |_| given += 1);
-        let open: usize = fold.cards.iter().map(|card| card.open.len()).sum();
-        assert!(open <= 8, "{open}");
+        let at = Timestamp::from_second(place * 60).unwrap();
+        let piece = [begin(at, place)];
+        open.push(at, [(&gpu, &piece[..])].into_iter(), &mut |_, _| given += 1);
+        let kept: usize = open.gpus.values().map(Vec::len).sum();
+        assert!(kept <= 8, "{kept}");
     }
     assert!(given > 9_990);
 }
 
 #[test]
 fn a_session_ends_where_its_last_row_does() {
-    let mut fold = LegacySessions::default();
-    let mut ends = Vec::new();
-    for moment in moments("0 A 0 7; 30 A 0 7; 60 A 0 7") {
-        fold.push(&moment, &mut |_| panic!("it goes on"));
-    }
-    fold.finish(&mut |session| {
-        let minute = Some(Duration::from_secs(60));
-        ends.push((session.to, session.end(None), session.end(minute)));
+    let [found, _] = fold(&moments("0 A 0 7; 30 A 0 7; 60 A 0 7"));
+    let minute = Some(Duration::from_secs(60));
+    let ends = found.iter().map(|(_, session)| {
+        let (recorded, given) = (session.end(None), session.end(minute));
+        [session.to, recorded, given].map(Timestamp::as_second)
     });
-    let at = |second| Timestamp::from_second(second).unwrap();
-    assert_eq!(ends, [(at(60), at(90), at(120))]);
+    assert_eq!(ends.collect::<Vec<_>>(), [[60, 90, 120]]);
 }
 
 #[test]
 fn after_the_last_row_nobody_looked() {
     let at = |second| Timestamp::from_second(second).unwrap();
     for (end, gap) in [(90, 0), (91, 1), (104, 14), (120, 30)] {
-        let mut coverage = super::super::LegacyCoverage::default();
-        for moment in moments("0 A 0 7; 30 A 0 7; 60 A 0 7") {
-            coverage.push(&moment, None);
+        let interval = Micros::from_secs(30);
+        let mut coverage = ImportedCoverage::of_tick(at(0), interval);
+        for later in [30, 60] {
+            coverage.merge(&ImportedCoverage::of_tick(at(later), interval));
         }
-        let window = crate::Period::new(at(0), at(end));
-        let covered = coverage.finish(window, Some(at(0)), |_| Timestamp::MAX);
-        let (_, covered, _) = &covered[0];
+        let (covered, _) = coverage.finish(at(0), at(end));
         assert_eq!(covered.gap.0, gap * 1_000_000, "{end}");
         assert_eq!(covered.observed.0, 90_000_000, "{end}");
     }

@@ -4,10 +4,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::classify::Basis;
 use crate::id::Uid;
-use crate::legacy::{LegacyIdentityCount, LegacyRun};
-use crate::report::HoldSums;
 use crate::state::{RollUp, State};
-use crate::total::{CardQuarter, CardTotal, DayTotals, OwnerTotal, StateTotal};
+use crate::total::{CardQuarter, CardTotal, DayTotals, OwnerKey, OwnerTotal, StateTotal};
 use crate::unit::{Micros, Millijoules};
 
 const QUARTER: u64 = 900_000_000;
@@ -18,7 +16,6 @@ fn scope() -> Scope {
         gpus: None,
         person: None,
         unit: CalendarUnit::Day,
-        interval: None,
         cross: Some(Cross::HourOfDay),
     }
 }
@@ -50,17 +47,19 @@ fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterT
         micros: Micros(micros),
         energy: Millijoules(micros),
         energy_known: Micros(micros),
+        ticks: 0,
     };
     *total.states.entry((State::Active, Basis::Buffer)) = state(active);
     *total.states.entry((State::IdleHeld, Basis::Instant)) = state(idle_held);
     for (owner, held) in owners {
-        *total.owners.entry(owner.map(Uid)) = OwnerTotal {
+        *total.owners.entry(owner.map(Uid).into()) = OwnerTotal {
             held: Micros(*held),
             charged: Micros(held / 2),
             idle_held: Micros((*held).min(idle_held)),
             energy: Millijoules(*held),
             energy_known: Micros(*held),
             ticks: 30,
+            ..OwnerTotal::default()
         };
     }
     total
@@ -71,17 +70,17 @@ fn a_quarter_goes_to_the_local_day_weekday_and_hour_that_it_lies_in() {
     let mut fold = ReportFold::new(scope(), names());
     // 2026-03-29 00:30 UTC is 01:30 in Berlin, half an hour before its clocks go forward; it was a Sunday.
     let quarter = |text: &str| Quarter::of(text.parse::<Timestamp>().unwrap());
-    fold.own(
+    fold.add(
         quarter("2026-03-29T00:30:00Z"),
         &gpu(0),
         &total(QUARTER, 0, &[]),
     );
-    fold.own(
+    fold.add(
         quarter("2026-03-29T01:00:00Z"),
         &gpu(0),
         &total(0, QUARTER, &[]),
     );
-    fold.own(
+    fold.add(
         quarter("2026-03-29T22:00:00Z"),
         &gpu(0),
         &total(0, QUARTER, &[]),
@@ -112,12 +111,12 @@ fn a_person_has_the_same_part_whichever_way_it_is_asked_for() {
             },
             names(),
         );
-        fold.own(
+        fold.add(
             Quarter(7),
             &gpu(0),
             &total(500, 400, &[(Some(1), 900), (None, 900)]),
         );
-        fold.own(Quarter(8), &gpu(1), &total(0, 800, &[(Some(2), 800)]));
+        fold.add(Quarter(8), &gpu(1), &total(0, 800, &[(Some(2), 800)]));
         fold
     };
     let everyone = all(None);
@@ -133,53 +132,41 @@ fn a_person_has_the_same_part_whichever_way_it_is_asked_for() {
 #[test]
 fn a_user_without_a_name_is_called_by_the_number() {
     let mut fold = ReportFold::new(scope(), names());
-    fold.own(Quarter(7), &gpu(0), &total(5, 0, &[(Some(1007), 5)]));
+    fold.add(Quarter(7), &gpu(0), &total(5, 0, &[(Some(1007), 5)]));
     assert_eq!(fold.people.rows()[0].name, "uid 1007");
 }
 
-fn old_count(active: u64, idle_held: u64, identities: &[(Option<&str>, u64)]) -> LegacyCount {
-    LegacyCount {
-        active,
-        idle_held,
-        rows: active + idle_held,
-        active_rows: active,
-        identities: identities
-            .iter()
-            .map(|(name, ticks)| {
-                let count = LegacyIdentityCount {
-                    ticks: *ticks,
-                    idle_held: 0,
-                };
-                (name.map(str::to_owned), count)
-            })
-            .collect(),
-        ..LegacyCount::default()
-    }
+/// One imported tick.
+fn imported(class: RollUp, seconds: u64, owner: Option<&str>) -> QuarterTotal {
+    let mut total = QuarterTotal::default();
+    let interval = Micros::from_secs(seconds);
+    let state = total.states.entry((class.into(), Basis::Imported));
+    (state.micros, state.ticks) = (interval, 1);
+    total.card.ticks = 1;
+    let owner = total.owners.entry(OwnerKey::named(owner));
+    owner.add_imported(1, 0, interval);
+    total
 }
 
 #[test]
-fn old_rows_alone_have_shares_of_ticks_and_with_own_ones_of_time() {
+fn imported_rows_alone_have_shares_of_ticks_and_with_own_ones_of_time() {
     let mut fold = ReportFold::new(scope(), names());
-    let key = |seconds| LegacyKey {
-        quarter: Quarter(7),
-        gpu: gpu(0),
-        run: LegacyRun {
-            run: Some(1),
-            interval: Duration::from_secs(seconds),
-        },
-    };
-    fold.old(&key(30), &old_count(1, 0, &[(Some("ada"), 1)]));
-    fold.old(&key(10), &old_count(0, 1, &[(None, 1)]));
+    for total in [
+        imported(RollUp::Active, 30, Some("ada")),
+        imported(RollUp::IdleHeld, 10, None),
+    ] {
+        fold.add(Quarter(7), &gpu(0), &total);
+    }
     assert_eq!(fold.all.share(RollUp::Active), Some(0.5));
     assert_eq!(fold.all.hours(RollUp::Active), 30.0 / 3600.0);
     assert_eq!(fold.all.samples(), 2);
-    fold.own(
+    fold.add(
         Quarter(8),
         &gpu(0),
         &total(20_000_000, 20_000_000, &[(Some(1), 40_000_000)]),
     );
     assert_eq!(fold.all.share(RollUp::Active), Some(50.0 / 80.0));
-    // Ada's old rows and Ada's uid are one person.
+    // Ada's imported rows and Ada's uid are one person.
     assert_eq!(fold.people.get("ada").hours(), 70.0 / 3600.0);
 }
 
@@ -211,10 +198,10 @@ proptest! {
         let mut fold = ReportFold::new(Scope { cross: Some(cross), ..scope() }, names());
         for (quarter, card, active, idle, uid) in &quarters {
             let held = active + idle;
-            fold.own(Quarter(*quarter), &gpu(*card), &total(*active, *idle, &[(Some(*uid), held)]));
+            fold.add(Quarter(*quarter), &gpu(*card), &total(*active, *idle, &[(Some(*uid), held)]));
         }
         let add = |sums: Vec<&Sums>| {
-            let time = |class| sums.iter().map(|sums| sums.nanos(class)).sum::<u128>();
+            let time = |class| sums.iter().map(|sums| sums.of_class(class).micros).sum::<Micros>();
             let energy: Millijoules = sums.iter().map(|sums| sums.energy).sum();
             (RollUp::ALL.map(time), energy, sums.iter().map(|sums| sums.ticks).sum::<u64>())
         };
@@ -227,10 +214,10 @@ proptest! {
         let crossed = fold.crossed(&slots, &cards, &people);
         prop_assert_eq!(&add(crossed.iter().map(|column| &column.sums).collect()), &all);
         prop_assert_eq!(&add(crossed.iter().flat_map(|column| &column.cards).map(|card| &card.sums).collect()), &all);
-        let mut held = HoldSums::default();
+        let mut held = OwnerTotal::default();
         fold.people.rows().iter().for_each(|row| held.merge(&row.sums));
         prop_assert_eq!(held, fold.all.held);
-        let mut by_column = HoldSums::default();
+        let mut by_column = OwnerTotal::default();
         crossed.iter().flat_map(|column| &column.people).for_each(|sums| by_column.merge(sums));
         prop_assert_eq!(by_column, held);
         let cells = fold.heat.cells.iter().flatten();
@@ -238,7 +225,7 @@ proptest! {
             (active + cell.active, observed + cell.observed)
         });
         prop_assert_eq!(observed, fold.all.observed());
-        prop_assert_eq!(u128::from(active.0) * 1000, fold.all.nanos(RollUp::Active));
+        prop_assert_eq!(active, fold.all.of_class(RollUp::Active).micros);
     }
 }
 
@@ -256,8 +243,8 @@ fn a_card_whose_instances_stand_in_its_place_is_counted_by_them() {
         },
         ..QuarterTotal::default()
     };
-    fold.own(Quarter(7), &gpu(0), &parent);
-    fold.own(Quarter(7), &gpu(1), &total(500, 400, &[]));
+    fold.add(Quarter(7), &gpu(0), &parent);
+    fold.add(Quarter(7), &gpu(1), &total(500, 400, &[]));
     assert_eq!(fold.all.samples(), 30);
     assert_eq!(fold.all.set_aside_energy, Millijoules(7));
     // What is told of the whole is the sum of what is told of its states.
@@ -296,7 +283,7 @@ fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
         let cards = [card(1, 1), card(2, 2)];
         days.add(place, &cards);
         for card in &cards {
-            by_quarter.own(quarter, &card.gpu, &card.total);
+            by_quarter.add(quarter, &card.gpu, &card.total);
         }
     }
     let mut by_day = ReportFold::new(without_columns(CalendarUnit::Month), names());

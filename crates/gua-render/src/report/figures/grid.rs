@@ -1,6 +1,7 @@
 //! GPUs or people by columns of time: one heat map and its numbers.
 
-use gua_model::report::{CardCross, Cross, CrossRow, HoldSums, Report};
+use gua_model::OwnerTotal;
+use gua_model::report::{CardCross, Cross, CrossRow, Report};
 use gua_model::{CalendarUnit, Micros, RollUp};
 
 use super::{Whose, card_name};
@@ -28,7 +29,7 @@ pub(in crate::report) struct Grid<'a> {
 pub(in crate::report) enum GridCell<'a> {
     Card(&'a CardCross),
     /// `None` if nothing was observed.
-    Person(Option<HoldSums>),
+    Person(Option<OwnerTotal>),
 }
 
 impl GridCell<'_> {
@@ -134,7 +135,7 @@ fn people<'a>(page: &Page<'a>) -> (Vec<String>, Vec<Vec<GridCell<'a>>>) {
     let all = report.people.len();
     let named = named_people(page);
     let cell = |column: &CrossRow, places: std::ops::Range<usize>| {
-        let mut sums = HoldSums::default();
+        let mut sums = OwnerTotal::default();
         let theirs = column.people.get(places).unwrap_or_default();
         theirs.iter().for_each(|person| sums.merge(person));
         let seen = column.sums.observed() > Micros(0) || column.sums.samples() > 0;

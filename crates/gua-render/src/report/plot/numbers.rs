@@ -1,7 +1,7 @@
 //! The numbers of a chart as one table, with the keys and precision of the report's tables.
 
-use gua_model::report::{Cross, Hold, HoldSums, Report, Sums};
-use gua_model::{Micros, Period, RollUp};
+use gua_model::report::{Cross, Hold, Report, Sums};
+use gua_model::{Micros, OwnerTotal, Period, RollUp};
 
 use crate::chart::StateHours;
 use crate::document::cells;
@@ -27,7 +27,7 @@ const STATES: [Column<StateHours>; 5] = [
     Column::new("gap_hours", "gap h", |hours| Cell::Hours(hours.gap)),
 ];
 /// The columns of the time that a person held GPUs.
-const HELD: [Column<HoldSums>; 2] = [
+const HELD: [Column<OwnerTotal>; 2] = [
     Column::new("held_hours", "held h", |sums| Cell::Hours(sums.hours())),
     Column::new("idle_held_hours", "idle-held h", |sums| {
         Cell::Hours(sums.idle_hours())

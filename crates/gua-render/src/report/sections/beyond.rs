@@ -119,7 +119,7 @@ pub(super) fn asked_in_vain(out: &mut String, page: &Page<'_>) {
 
 pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    if report.all.observed() == Micros(0) && report.all.held.own.held == Micros(0) {
+    if report.all.observed() == Micros(0) && report.all.held.own_held() == Micros(0) {
         return;
     }
     let _ = writeln!(out, "§10 Charged hours and energy (kWh, NVML-reported)");
@@ -139,13 +139,13 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     ]);
     let charged = report.people.iter();
     let mut charged: Vec<_> = charged
-        .filter(|person| person.sums.own.held > Micros(0))
+        .filter(|person| person.sums.own_held() > Micros(0))
         .collect();
-    charged.sort_by_key(|person| std::cmp::Reverse(person.sums.own.charged));
+    charged.sort_by_key(|person| std::cmp::Reverse(person.sums.charged));
     for person in charged.iter().take(page.top) {
         people.rows.push(vec![
             person.name.clone().into(),
-            Cell::Hours(person.sums.own.charged.hours()),
+            Cell::Hours(person.sums.charged.hours()),
             Cell::energy(person.sums.counted_energy()),
         ]);
     }

@@ -57,19 +57,20 @@ prop_compose! {
         let mut total = QuarterTotal { card, ..QuarterTotal::default() };
         for (state, basis, micros, energy, known) in states {
             *total.states.entry((to_state(state).unwrap(), to_basis(basis))) =
-                StateTotal { micros: Micros(micros), energy: Millijoules(energy), energy_known: Micros(known) };
+                StateTotal { micros: Micros(micros), energy: Millijoules(energy), energy_known: Micros(known), ticks: 0 };
         }
         for (reason, micros) in unobserved {
             *total.unobserved.entry(to_reason(reason).unwrap()) = Micros(micros);
         }
         for (uid, [held, charged, idle_held, energy, known, ticks]) in owners {
-            *total.owners.entry(uid.map(Uid)) = OwnerTotal {
+            *total.owners.entry(uid.map(Uid).into()) = OwnerTotal {
                 held: Micros(held),
                 charged: Micros(charged),
                 idle_held: Micros(idle_held),
                 energy: Millijoules(energy),
                 energy_known: Micros(known),
                 ticks,
+                ..OwnerTotal::default()
             };
         }
         total
@@ -158,14 +159,16 @@ fn a_card_that_was_seen_all_the_time_is_small() {
         micros: whole,
         energy,
         energy_known: whole,
+        ticks: 0,
     };
-    *total.owners.entry(Some(Uid(1001))) = OwnerTotal {
+    *total.owners.entry(OwnerKey::User(Uid(1001))) = OwnerTotal {
         held: whole,
         charged: whole,
         idle_held: Micros(0),
         energy,
         energy_known: whole,
         ticks: 30,
+        ..OwnerTotal::default()
     };
     assert_eq!(packed(&[total]).len() - packed(&[]).len(), 54);
 }

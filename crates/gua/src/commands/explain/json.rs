@@ -118,10 +118,7 @@ fn seen(seen: &Seen) -> Value {
                 "to": period.to().to_string(),
                 "seconds": seconds(period.micros()),
                 "interval_seconds": interval.as_secs_f64(),
-                "basis": match basis {
-                    Basis::Buffer => "buffer",
-                    Basis::Instant => "instant",
-                },
+                "basis": basis.as_str(),
                 "ended_by_next_tick": ended_by_next,
             }),
             *window,
@@ -185,10 +182,7 @@ fn quarter(found: &QuarterFound) -> Value {
         json!({
             "state": state.as_str(),
             "roll_up": state.roll_up().map(RollUp::as_str),
-            "basis": match basis {
-                Basis::Buffer => "buffer",
-                Basis::Instant => "instant",
-            },
+            "basis": basis.as_str(),
             "seconds": seconds(sum.micros),
         })
     });

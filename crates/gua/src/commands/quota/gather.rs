@@ -169,7 +169,7 @@ fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
 mod tests {
     use gua_model::OwnerTotal;
     use gua_model::quota::{Measure, Sharing};
-    use gua_model::report::{HoldSums, PersonRow};
+    use gua_model::report::PersonRow;
     use gua_model::{Micros, Period};
 
     use super::*;
@@ -211,12 +211,9 @@ mod tests {
             observed_share: Some(1.0),
             people: vec![PersonRow {
                 name: "ada".to_owned(),
-                sums: HoldSums {
-                    own: OwnerTotal {
-                        held: Micros(5 * HOUR),
-                        ..OwnerTotal::default()
-                    },
-                    ..HoldSums::default()
+                sums: OwnerTotal {
+                    held: Micros(5 * HOUR),
+                    ..OwnerTotal::default()
                 },
             }],
         };

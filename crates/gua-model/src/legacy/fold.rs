@@ -1,0 +1,206 @@
+//! Folds imported rows into quarter totals, as a stream with one quarter hour in memory at a time.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::coverage::ImportedCoverage;
+use super::sessions::{ImportedSession, RowSessions};
+use super::{LegacyCardTick, LegacyMoment, OwnSince, is_active};
+use crate::classify::Basis;
+use crate::id::GpuUuid;
+use crate::period::Quarter;
+use crate::state::Thresholds;
+use crate::total::{CardQuarter, OwnerKey, QuarterTotal};
+use crate::unit::Micros;
+
+/// What imported rows say of one GPU beyond its states and owners.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedPart {
+    /// Number of rows, and of rows at or over the threshold, for the heat map: a tick may have several.
+    pub rows: u64,
+    pub active_rows: u64,
+    /// Time that these rows cover.
+    pub row_time: Micros,
+    pub active_time: Micros,
+    /// Whether any row is of a process that only draws.
+    pub has_graphics: bool,
+    /// `None` if there are process rows only.
+    pub coverage: Option<ImportedCoverage>,
+    /// Sessions, as far as their rows are in this total: [`OpenSessions`](super::OpenSessions) joins them.
+    pub sessions: Vec<ImportedSession>,
+}
+
+impl ImportedPart {
+    fn add(&mut self, tick: &LegacyCardTick<'_>, rule: &Thresholds, interval: Micros) {
+        for util in std::iter::once(&tick.util).chain(tick.more_rows) {
+            self.rows += 1;
+            self.row_time += interval;
+            if is_active(*util, rule) {
+                self.active_rows += 1;
+                self.active_time += interval;
+            }
+        }
+        self.has_graphics |= tick.processes.iter().any(|row| !row.kind.computes());
+        self.cover(&ImportedCoverage::of_tick(tick.at, interval));
+    }
+
+    fn cover(&mut self, later: &ImportedCoverage) {
+        match &mut self.coverage {
+            Some(coverage) => coverage.merge(later),
+            None => self.coverage = Some(later.clone()),
+        }
+    }
+
+    /// Adds what later rows say.
+    pub fn merge(&mut self, later: &Self) {
+        self.rows += later.rows;
+        self.active_rows += later.active_rows;
+        self.row_time += later.row_time;
+        self.active_time += later.active_time;
+        self.has_graphics |= later.has_graphics;
+        if let Some(coverage) = &later.coverage {
+            self.cover(coverage);
+        }
+        for session in &later.sessions {
+            match self
+                .sessions
+                .iter_mut()
+                .rfind(|mine| mine.pid == session.pid)
+            {
+                Some(mine) if mine.continues_with(session) => mine.merge(session),
+                _ => self.sessions.push(session.clone()),
+            }
+        }
+    }
+}
+
+impl QuarterTotal {
+    /// Adds an imported tick that covers `interval`.
+    fn add_imported(&mut self, tick: &LegacyCardTick<'_>, rule: &Thresholds, interval: Micros) {
+        let state = (tick.class(rule).into(), Basis::Imported);
+        let state = self.states.entry(state);
+        state.micros += interval;
+        state.ticks += 1;
+        self.card.ticks += 1;
+        for (name, is_idle_held) in tick.identities(rule) {
+            // There are few owners, and a linear search needs no copy of the name.
+            let is_it = |owner: &OwnerKey| owner.name() == name;
+            let place = self.owners.keys().position(is_it);
+            let owner = match place {
+                Some(place) => self.owners.value_mut(place),
+                None => self.owners.entry(OwnerKey::named(name)),
+            };
+            owner.add_imported(1, u64::from(is_idle_held), interval);
+        }
+        self.imported_part().add(tick, rule, interval);
+    }
+
+    fn imported_part(&mut self) -> &mut ImportedPart {
+        self.imported.get_or_insert_default()
+    }
+}
+
+/// Totals of the current quarter hour. Earlier quarters have already been emitted.
+#[derive(Clone, Debug)]
+pub struct ImportedFold<'a> {
+    rule: Thresholds,
+    /// Time that each tick covers, instead of the recorded interval.
+    interval: Option<Duration>,
+    own_since: &'a OwnSince,
+    quarter: Option<Quarter>,
+    /// In order of first appearance.
+    open: Vec<CardQuarter>,
+    /// Probable position of the next tick's GPU: GPUs come in the same order at every moment.
+    next: usize,
+    sessions: RowSessions,
+    left_out: u64,
+}
+
+impl<'a> ImportedFold<'a> {
+    /// Creates a fold that skips the rows of GPUs that this program observed itself at that time.
+    #[must_use]
+    pub fn new(rule: Thresholds, interval: Option<Duration>, own_since: &'a OwnSince) -> Self {
+        Self {
+            rule,
+            interval,
+            own_since,
+            quarter: None,
+            open: Vec::new(),
+            next: 0,
+            sessions: RowSessions::default(),
+            left_out: 0,
+        }
+    }
+
+    /// Adds a moment, which must not come before the last one. A completed quarter hour is passed to `give`, with its
+    /// GPUs in the order of their names.
+    pub fn push(
+        &mut self,
+        moment: &LegacyMoment<'_>,
+        give: &mut impl FnMut(Quarter, &[CardQuarter]),
+    ) {
+        let own_since = self.own_since;
+        let skipped = own_since.rest(moment, |rest| self.count(rest, give));
+        self.left_out += u64::try_from(skipped).unwrap_or(u64::MAX);
+    }
+
+    /// Emits the last quarter hour. Returns the number of ticks that were skipped.
+    pub fn finish(mut self, give: &mut impl FnMut(Quarter, &[CardQuarter])) -> u64 {
+        self.give(give);
+        self.left_out
+    }
+
+    fn count(&mut self, moment: &LegacyMoment<'_>, give: &mut impl FnMut(Quarter, &[CardQuarter])) {
+        let quarter = Quarter::of(moment.at);
+        if self.quarter != Some(quarter) {
+            self.give(give);
+            self.quarter = Some(quarter);
+        }
+        for tick in moment.ticks {
+            let interval = self.interval.unwrap_or(tick.run.interval).as_micros();
+            let interval = Micros(u64::try_from(interval).unwrap_or(u64::MAX));
+            let rule = self.rule;
+            self.total(tick.gpu).add_imported(tick, &rule, interval);
+        }
+        let mut sessions = std::mem::take(&mut self.sessions);
+        sessions.push(moment, &mut |gpu, session| self.keep(gpu, session));
+        self.sessions = sessions;
+    }
+
+    fn keep(&mut self, gpu: &GpuUuid, session: ImportedSession) {
+        self.total(gpu).imported_part().sessions.push(session);
+    }
+
+    fn give(&mut self, give: &mut impl FnMut(Quarter, &[CardQuarter])) {
+        let Some(quarter) = self.quarter else {
+            return;
+        };
+        let mut sessions = std::mem::take(&mut self.sessions);
+        sessions.drain(&mut |gpu, session| self.keep(gpu, session));
+        self.sessions = sessions;
+        self.open.sort_by(|one, other| one.gpu.cmp(&other.gpu));
+        if !self.open.is_empty() {
+            give(quarter, &self.open);
+        }
+        self.open.clear();
+        self.next = 0;
+    }
+
+    fn total(&mut self, gpu: &GpuUuid) -> &mut QuarterTotal {
+        let is_it = |card: &CardQuarter| card.gpu == *gpu;
+        let place = match self.open.get(self.next).is_some_and(is_it) {
+            true => Some(self.next),
+            false => self.open.iter().position(is_it),
+        };
+        let place = place.unwrap_or_else(|| {
+            self.open.push(CardQuarter {
+                gpu: gpu.clone(),
+                total: QuarterTotal::default(),
+            });
+            self.open.len() - 1
+        });
+        self.next = place + 1;
+        &mut self.open[place].total
+    }
+}

@@ -1,0 +1,371 @@
+//! Totals of imported rows. They are written in the transaction that adds or changes rows, and can be computed again from
+//! the blocks at any time.
+//!
+//! A change marks the days of its rows as stale, and [`settle`] folds those days again. Readers use the totals only while
+//! none is stale; otherwise, and for other thresholds or intervals, they fold the rows in the same way.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use gua_model::legacy::{ImportedCoverage, ImportedFold, OwnSince};
+use gua_model::{
+    CardDay, CardQuarter, DayTotals, GpuUuid, Period, Quarter, QuarterTotal, Thresholds, UtcDay,
+};
+use gua_query::records::QuarterVisitor;
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::error::LegacyError;
+use super::moments::fold_stored;
+use crate::history::{self, History};
+use crate::rule;
+use crate::store::{meta, quarter, set_meta};
+use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
+use crate::totals::{self, Source};
+
+/// First and last stale day; unset if none is stale.
+const STALE_FROM: &str = "imported_stale_from";
+const STALE_TO: &str = "imported_stale_to";
+
+const MICROS_PER_DAY: i64 = 96 * MICROS_PER_QUARTER;
+
+/// Marks the days of the times `[from, to]` as stale.
+pub(super) fn mark_stale(connection: &Connection, (from, to): (i64, i64)) -> rusqlite::Result<()> {
+    let (from, to) = (
+        from.div_euclid(MICROS_PER_DAY),
+        to.div_euclid(MICROS_PER_DAY),
+    );
+    let known = stale_days(connection)?;
+    let (from, to) = known.map_or((from, to), |known| (from.min(known.0), to.max(known.1)));
+    set_meta(connection, STALE_FROM, from)?;
+    set_meta(connection, STALE_TO, to)
+}
+
+/// Marks the days of all rows of a source, or of all sources, as stale.
+pub(crate) fn mark_all_stale(connection: &Connection, source: Option<i64>) -> rusqlite::Result<()> {
+    for table in ["old_card_block", "old_process_block"] {
+        let ends: (Option<i64>, Option<i64>) = connection.query_row(
+            &format!(
+                "SELECT min(at_us), max(at_us) FROM {table} WHERE source = ifnull(?1, source)"
+            ),
+            [source],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        if let (Some(first), Some(last)) = ends {
+            mark_stale(connection, (first, last))?;
+        }
+    }
+    Ok(())
+}
+
+fn stale_days(connection: &Connection) -> rusqlite::Result<Option<(i64, i64)>> {
+    let from = meta(connection, STALE_FROM)?;
+    Ok(from.zip(meta(connection, STALE_TO)?))
+}
+
+fn is_stale(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(meta(connection, STALE_FROM)?.is_some())
+}
+
+/// Folds the stale days again. Days with unreadable rows stay stale, so that readers report the rows.
+pub(crate) fn settle(connection: &Connection) -> rusqlite::Result<()> {
+    let Some((from, to)) = stale_days(connection)? else {
+        return Ok(());
+    };
+    let end = to.saturating_add(1);
+    connection.execute(
+        "DELETE FROM old_quarter WHERE quarter >= ?1 AND quarter < ?2",
+        [from.saturating_mul(96), end.saturating_mul(96)],
+    )?;
+    connection.execute(
+        "DELETE FROM old_day WHERE day >= ?1 AND day < ?2",
+        [from, end],
+    )?;
+    let ends = (
+        from.saturating_mul(MICROS_PER_DAY),
+        end.saturating_mul(MICROS_PER_DAY),
+    );
+    match write(connection, ends) {
+        Ok(()) => connection
+            .execute(
+                "DELETE FROM meta WHERE key IN (?1, ?2)",
+                [STALE_FROM, STALE_TO],
+            )
+            .map(drop),
+        Err(LegacyError::Write(error)) => Err(error),
+        Err(_) => Ok(()),
+    }
+}
+
+fn write(connection: &Connection, ends: (i64, i64)) -> Result<(), LegacyError> {
+    let rows = Rows::stored_rule(connection)?;
+    let mut revision = totals::last_revision(connection)?;
+    rows.each_day(ends, &mut |day, quarters| {
+        let mut sums = DayTotals::default();
+        for (quarter, gpus) in quarters {
+            sums.add(UtcDay::of_quarter(*quarter).1, gpus);
+            revision += 1;
+            connection
+                .prepare_cached(
+                    "INSERT INTO old_quarter (quarter, body, revision) VALUES (?1, ?2, ?3)",
+                )?
+                .execute(params![quarter.0, totals::pack_imported(gpus), revision])?;
+        }
+        connection
+            .prepare_cached("INSERT INTO old_day (day, body) VALUES (?1, ?2)")?
+            .execute(params![day.0, totals::pack_imported(&sums.cards)])?;
+        Ok(())
+    })?;
+    Ok(totals::set_last_revision(connection, revision)?)
+}
+
+/// Returns up to `most` days whose totals do not match their rows.
+pub(super) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>, LegacyError> {
+    let mut wrong = Vec::new();
+    if is_stale(connection)? {
+        return Ok(wrong);
+    }
+    let rows = Rows::stored_rule(connection)?;
+    rows.each_day((i64::MIN, i64::MAX), &mut |day, quarters| {
+        let mut stored = BTreeMap::new();
+        let mut sums = DayTotals::default();
+        let first = day.first_quarter().0;
+        let read = totals::each(
+            connection,
+            Source::Imported,
+            (first, first + 96),
+            |at, gpus| {
+                sums.add(UtcDay::of_quarter(at).1, gpus);
+                stored.insert(at, gpus.to_vec());
+            },
+        );
+        let whole = totals::imported_day(connection, day)?;
+        let is_right = read.is_ok() && stored == *quarters && whole == Some(sums.cards);
+        if !is_right && wrong.len() < most {
+            wrong.push(day);
+        }
+        Ok(())
+    })?;
+    Ok(wrong)
+}
+
+/// Rows of all sources, and how they are counted.
+struct Rows<'a> {
+    connection: &'a Connection,
+    rule: Thresholds,
+    /// Time that each tick covers, instead of the recorded interval.
+    interval: Option<Duration>,
+    own_since: OwnSince,
+}
+
+/// Totals of one day, by quarter hour.
+type DayQuarters = BTreeMap<Quarter, Vec<CardQuarter>>;
+
+impl<'a> Rows<'a> {
+    /// Counts all rows by the thresholds of the file, also those that own ticks replace: when these begin may change.
+    fn stored_rule(connection: &'a Connection) -> Result<Self, LegacyError> {
+        Ok(Self {
+            connection,
+            rule: rule::load(connection)?,
+            interval: None,
+            own_since: OwnSince::default(),
+        })
+    }
+
+    /// Folds the rows of `[from, to)`, all sources together, one UTC day at a time. Returns the number of ticks that were
+    /// left out.
+    fn each_day(
+        &self,
+        (from, to): (i64, i64),
+        give: &mut dyn FnMut(UtcDay, &DayQuarters) -> Result<(), LegacyError>,
+    ) -> Result<u64, LegacyError> {
+        let (mut from, mut left_out) = (from, 0);
+        while let Some(first) = self.next_row(from)?.filter(|first| *first < to) {
+            let day = first.div_euclid(MICROS_PER_DAY);
+            let end = day.saturating_add(1).saturating_mul(MICROS_PER_DAY).min(to);
+            let mut quarters = DayQuarters::new();
+            for source in self.sources((first, end))? {
+                let mut fold = ImportedFold::new(self.rule, self.interval, &self.own_since);
+                let mut put = |quarter, gpus: &[CardQuarter]| put(&mut quarters, quarter, gpus);
+                let window: Period = history::period((first, end));
+                fold_stored(self.connection, source, window, &mut |moment| {
+                    fold.push(moment, &mut put);
+                })?;
+                left_out += fold.finish(&mut put);
+            }
+            give(UtcDay(day), &quarters)?;
+            from = end;
+        }
+        Ok(left_out)
+    }
+
+    fn each_quarter(
+        &self,
+        ends: (i64, i64),
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u64, LegacyError> {
+        self.each_day(ends, &mut |_, quarters| {
+            for (quarter, gpus) in quarters {
+                visitor.quarter(*quarter, gpus);
+            }
+            Ok(())
+        })
+    }
+
+    /// Time of the first row at or after a time.
+    fn next_row(&self, from: i64) -> Result<Option<i64>, LegacyError> {
+        let mut next = self.connection.prepare_cached(
+            "SELECT min(at) FROM (
+             SELECT (SELECT min(at_us) FROM old_card_block WHERE source = id AND at_us >= ?1) AS at FROM old_source
+             UNION ALL
+             SELECT (SELECT min(at_us) FROM old_process_block WHERE source = id AND at_us >= ?1) FROM old_source)",
+        )?;
+        Ok(next.query_row([from], |row| row.get(0))?)
+    }
+
+    /// Sources that have rows in `[from, to)`.
+    fn sources(&self, (from, to): (i64, i64)) -> Result<Vec<i64>, LegacyError> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT id FROM old_source WHERE
+             EXISTS (SELECT 1 FROM old_card_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) OR
+             EXISTS (SELECT 1 FROM old_process_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) ORDER BY id",
+        )?;
+        let sources = query.query_map([from, to], |row| row.get(0))?;
+        Ok(sources.collect::<Result<_, _>>()?)
+    }
+
+    /// Visits the stored totals of the quarters `[from, to)`. Where own ticks of a GPU began within a quarter, its rows are
+    /// read. Returns the number of ticks that were left out.
+    fn each_stored(
+        &self,
+        (from, to): (i64, i64),
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u64, LegacyError> {
+        let began = self.own_since.0.values().map(|own| own.as_microsecond());
+        let mut cut: Vec<i64> = began
+            .filter(|began| *began != quarter_start(*began))
+            .map(quarter)
+            .filter(|quarter| (from..to).contains(quarter))
+            .collect();
+        cut.sort_unstable();
+        cut.dedup();
+        let (mut from, mut left_out) = (from, 0);
+        for end in cut.into_iter().chain([to]) {
+            let mut before = BeforeOwn {
+                own_since: &self.own_since,
+                left_out: 0,
+                visitor,
+            };
+            totals::each_day(self.connection, Source::Imported, (from, end), &mut before)?;
+            left_out += before.left_out;
+            if end < to {
+                left_out += self.each_quarter(bounds(Quarter(end).period()), visitor)?;
+            }
+            from = end.saturating_add(1);
+        }
+        Ok(left_out)
+    }
+}
+
+/// Passes on the totals of GPUs whose own ticks had not begun, and counts the ticks of the others.
+struct BeforeOwn<'a> {
+    own_since: &'a OwnSince,
+    left_out: u64,
+    visitor: &'a mut dyn QuarterVisitor,
+}
+
+impl BeforeOwn<'_> {
+    fn has_begun(&self, gpu: &GpuUuid, at: Timestamp) -> bool {
+        self.own_since.0.get(gpu).is_some_and(|own| *own < at)
+    }
+}
+
+impl QuarterVisitor for BeforeOwn<'_> {
+    fn begin(&mut self, _: Period) {}
+
+    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
+        let end = quarter.period().to();
+        if !gpus.iter().any(|gpu| self.has_begun(&gpu.gpu, end)) {
+            return self.visitor.quarter(quarter, gpus);
+        }
+        let (out, rest): (Vec<_>, Vec<_>) = gpus
+            .iter()
+            .cloned()
+            .partition(|gpu| self.has_begun(&gpu.gpu, end));
+        self.left_out += out.iter().map(|gpu| gpu.total.card.ticks).sum::<u64>();
+        self.visitor.quarter(quarter, &rest);
+    }
+
+    fn day(&mut self, day: UtcDay, gpus: &[CardDay]) -> bool {
+        let end = UtcDay(day.0.saturating_add(1))
+            .first_quarter()
+            .period()
+            .from();
+        !gpus.iter().any(|gpu| self.has_begun(&gpu.gpu, end)) && self.visitor.day(day, gpus)
+    }
+}
+
+impl History {
+    /// Visits the totals of imported rows in a window: whole quarters from the stored totals, its edges from the rows.
+    /// Other thresholds or intervals are applied to the rows alone. Rows of GPUs that own ticks observed are left out;
+    /// returns the number of their ticks.
+    pub fn imported(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        interval: Option<Duration>,
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<u64, LegacyError> {
+        let own_since = self.cards()?.into_iter();
+        let own_since = own_since.map(|card| (card.uuid, card.first_seen));
+        let own_since = OwnSince(own_since.collect());
+        visitor.begin(window);
+        self.look(|connection| {
+            let rows = Rows {
+                connection,
+                rule: thresholds,
+                interval,
+                own_since,
+            };
+            let (from, to) = bounds(window);
+            let first = quarter(from.saturating_add(MICROS_PER_QUARTER - 1));
+            let end = quarter(to);
+            let stored = rule::load(connection)?;
+            let is_stale = is_stale(connection)?;
+            if thresholds != stored || interval.is_some() || is_stale || first >= end {
+                return rows.each_quarter((from, to), visitor);
+            }
+            let at = |quarter: i64| quarter.saturating_mul(MICROS_PER_QUARTER);
+            Ok(rows.each_quarter((from, at(first)), visitor)?
+                + rows.each_stored((first, end), visitor)?
+                + rows.each_quarter((at(end), to), visitor)?)
+        })
+    }
+}
+
+fn bounds(window: Period) -> (i64, i64) {
+    (window.from().as_microsecond(), window.to().as_microsecond())
+}
+
+/// Adds the totals of one source to those of others.
+fn put(quarters: &mut DayQuarters, quarter: Quarter, gpus: &[CardQuarter]) {
+    let known = quarters.entry(quarter).or_default();
+    for gpu in gpus {
+        match known.binary_search_by(|card| card.gpu.cmp(&gpu.gpu)) {
+            Err(place) => known.insert(place, gpu.clone()),
+            Ok(place) => {
+                let mut later = gpu.total.clone();
+                let total = &mut known[place].total;
+                if first(&later) < first(total) {
+                    std::mem::swap(total, &mut later);
+                }
+                total.merge(&later);
+            }
+        }
+    }
+}
+
+fn first(total: &QuarterTotal) -> Option<Timestamp> {
+    let part = total.imported.as_ref()?;
+    part.coverage.as_ref().map(ImportedCoverage::first)
+}
