@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::{
-    BlockRow, Covered, Hold, HoldLists, Note, PersonNames, Refused, Report, UNKNOWN, is_current,
-    observed_within,
+    BlockRow, Covered, Hold, HoldLists, IntervalUse, Note, PersonNames, Refused, Report, UNKNOWN,
+    gap_rows, is_current, observed_within, slot_rows,
 };
 use gua_model::statement::SessionsByPerson;
 use gua_model::text::sanitize;
@@ -279,28 +279,14 @@ fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Re
     let Some(facts) = &known.imported else {
         return Ok(());
     };
-    let has_own = sums.fold.all.observed() > Micros(0);
-    let mut part = ImportedPart::new(known, &sums.fold, sums.window);
+    let mut part = ImportedPart::new(known, sums.fold.clone(), sums.window);
     let left_out = records.imported(
         imported::rows(known.question),
         known.thresholds,
         known.question.interval,
         &mut part,
     )?;
-    let imported = part.finish(facts, left_out);
-    sums.fold = imported.fold;
-    sums.sessions = imported.sessions;
-    sums.notes = imported.notes;
-    sums.since.extend(imported.since);
-    sums.imported_last = imported.last;
-    if has_own && sums.fold.all.has_imported() {
-        sums.notes.push(Note::Mixed);
-    }
-    for (gpu, (covered, gaps)) in imported.coverage {
-        let (sum, all) = sums.coverage.entry(gpu).or_default();
-        sum.add(&covered);
-        all.extend(gaps);
-    }
+    part.finish(facts, left_out, sums);
     Ok(())
 }
 
@@ -423,32 +409,53 @@ fn lay_out(
     };
     let host = now::host(records, known.last.as_ref())?;
     let facts = known.imported.as_ref();
-    let parts = layout::Parts {
-        question,
-        thresholds: known.thresholds,
-        window: sums.window,
-        known: known.period,
-        outages: &known.outages,
-        coverage: sums.coverage,
-        since: sums.since,
+    let tick_interval = match records.tick_interval()? {
+        None => facts.and_then(|facts| facts.interval),
+        interval => interval,
+    };
+    let cards = layout::card_rows(known, &sums);
+    let gaps: Vec<&Gap> = sums.coverage.values().flat_map(|(_, gaps)| gaps).collect();
+    let mut coverage = Covered {
         host_observed: sums.host_observed,
+        ..Covered::default()
+    };
+    for (covered, _) in sums.coverage.values() {
+        coverage.add(covered);
+    }
+    coverage.gaps = gap_rows(gaps.iter().copied(), &known.outages);
+    let people = sums.fold.people.rows();
+    let slots = slot_rows(&sums.fold, known.period, &gaps);
+    let cross = layout::cross(&sums, &slots, &cards, &people);
+    let SessionLists { lists, by_person } = sums.sessions;
+    let lists = lists.finish();
+    let report = Report {
         host: host.or_else(|| imported::host(facts?)),
+        window: sums.window,
+        thresholds: known.thresholds,
+        made: question.now,
+        person: question.person.clone(),
+        cards,
+        people,
+        heat: sums.fold.heat.clone(),
+        unit: sums.fold.scope().unit,
+        slots,
+        cross,
+        coverage,
+        holders: lists.holders,
+        past: lists.past,
+        past_count: lists.past_count,
+        sessions: lists.sessions,
+        session_count: lists.session_count,
+        known: known.period,
         now,
         refused: refused(records, known)?,
-        tick_interval: match records.tick_interval()? {
-            None => facts.and_then(|facts| facts.interval),
-            interval => interval,
-        },
+        tick_interval,
+        interval: question
+            .interval
+            .map_or(IntervalUse::Recorded, IntervalUse::Given),
         notes: sums.notes,
+        all: sums.fold.all,
     };
-    let index_and_name = |gpu: &GpuUuid| match known.gpus.get(gpu) {
-        Some(gpu) => (gpu.index, gpu.name.clone()),
-        None => facts
-            .and_then(|facts| facts.gpus.get(gpu))
-            .map_or((None, None), |gpu| (gpu.index, gpu.name.clone())),
-    };
-    let SessionLists { lists, by_person } = sums.sessions;
-    let report = parts.into_report(sums.fold, lists, &index_and_name);
     Ok((report, by_person))
 }
 

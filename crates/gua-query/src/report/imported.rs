@@ -8,14 +8,14 @@ use gua_model::legacy::{
     OpenSessions,
 };
 use gua_model::report::fold::ReportFold;
-use gua_model::report::{CardNow, Covered, Hold, Host, Note, Now, UNKNOWN, is_imported_current};
+use gua_model::report::{CardNow, Hold, Host, Note, Now, UNKNOWN, is_imported_current};
 use gua_model::{
-    Bytes, CardDay, CardQuarter, CountGraphics, Gap, GpuUuid, Micros, Period, Pid, Quarter, UtcDay,
+    Bytes, CardDay, CardQuarter, CountGraphics, GpuUuid, Micros, Period, Pid, Quarter, UtcDay,
     UtilSource,
 };
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Known, SessionLists};
+use super::{Known, SessionLists, Sums};
 use crate::error::RecordsError;
 use crate::question::{Question, WindowEnd};
 use crate::records::{ImportedFacts, QuarterVisitor, Records};
@@ -53,7 +53,7 @@ pub(super) fn people(records: &dyn Records) -> Result<BTreeSet<String>, RecordsE
 pub(super) struct ImportedPart<'a> {
     known: &'a Known<'a>,
     /// The sums before imported rows, and the window that is answered.
-    start: &'a ReportFold,
+    start: ReportFold,
     window: Period,
     fold: ReportFold,
     open: OpenSessions,
@@ -63,21 +63,9 @@ pub(super) struct ImportedPart<'a> {
     has_graphics: bool,
 }
 
-/// The sums of imported rows.
-pub(super) struct ImportedSums {
-    pub(super) fold: ReportFold,
-    pub(super) coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
-    /// Since when each GPU is known.
-    pub(super) since: BTreeMap<GpuUuid, Timestamp>,
-    pub(super) sessions: SessionLists,
-    /// Time of the last row.
-    pub(super) last: Option<Timestamp>,
-    pub(super) notes: Vec<Note>,
-}
-
 impl QuarterVisitor for ImportedPart<'_> {
     fn begin(&mut self, _: Period) {
-        *self = Self::new(self.known, self.start, self.window);
+        *self = Self::new(self.known, self.start.clone(), self.window);
     }
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
@@ -102,12 +90,12 @@ impl QuarterVisitor for ImportedPart<'_> {
 }
 
 impl<'a> ImportedPart<'a> {
-    pub(super) fn new(known: &'a Known<'a>, start: &'a ReportFold, window: Period) -> Self {
+    pub(super) fn new(known: &'a Known<'a>, start: ReportFold, window: Period) -> Self {
         Self {
             known,
+            fold: start.clone(),
             start,
             window,
-            fold: start.clone(),
             open: OpenSessions::default(),
             sessions: SessionLists::new(window),
             coverage: BTreeMap::new(),
@@ -143,28 +131,35 @@ impl<'a> ImportedPart<'a> {
         });
     }
 
-    /// Ends the sums. `left_out` is the number of ticks that were left out.
-    pub(super) fn finish(self, facts: &ImportedFacts, left_out: u64) -> ImportedSums {
-        let (known, mut sessions) = (self.known, self.sessions);
-        let last = self.last.max(known.last_at());
-        self.open.finish(&mut |gpu, session| {
-            keep(gpu, session, last, known, &mut sessions);
+    /// Adds what was read to the sums of the report. `left_out` is the number of ticks that were left out.
+    pub(super) fn finish(self, facts: &ImportedFacts, left_out: u64, sums: &mut Sums) {
+        let Self {
+            known,
+            fold,
+            open,
+            coverage,
+            last,
+            ..
+        } = self;
+        sums.sessions = self.sessions;
+        sums.imported_last = last;
+        let last = last.max(known.last_at());
+        open.finish(&mut |gpu, session| {
+            keep(gpu, session, last, known, &mut sums.sessions);
         });
-        let mut notes = Vec::new();
         if self.has_graphics && known.thresholds.count_graphics == CountGraphics::No {
-            notes.push(Note::GraphicsLeftOut);
+            sums.notes.push(Note::GraphicsLeftOut);
         }
         if left_out > 0 {
-            notes.push(Note::OldLeftOut { ticks: left_out });
+            sums.notes.push(Note::OldLeftOut { ticks: left_out });
         }
         let window = known.question.window;
-        let first = self.coverage.values().map(ImportedCoverage::first).min();
+        let first = coverage.values().map(ImportedCoverage::first).min();
         let could = facts
             .began
             .map_or(window.from(), |began| began.max(window.from()));
-        let mut coverage = BTreeMap::new();
-        let mut since = BTreeMap::new();
-        for (gpu, covered) in self.coverage {
+        let mut overlap = Micros(0);
+        for (gpu, covered) in coverage {
             if !known.wants(&gpu) {
                 continue;
             }
@@ -176,24 +171,22 @@ impl<'a> ImportedPart<'a> {
             let own = known.gpus.get(&gpu).map(|gpu| gpu.first_seen);
             let to = own.map_or(window.to(), |own| own.min(window.to()));
             let (covered, gaps) = covered.finish(from, to);
+            overlap += covered.overlap;
             // The capacity of a GPU is one piece, which ends with the window or with the imported part.
             if let Ok(begin) = to.checked_sub(Duration::from_micros(covered.capacity.0)) {
-                since.insert(gpu.clone(), begin);
+                sums.since.insert(gpu.clone(), begin);
             }
-            coverage.insert(gpu, (covered, gaps));
+            let (sum, all) = sums.coverage.entry(gpu).or_default();
+            sum.add(&covered);
+            all.extend(gaps);
         }
-        let overlap: Micros = coverage.values().map(|(covered, _)| covered.overlap).sum();
         if overlap > Micros(0) {
-            notes.push(Note::Overlap { micros: overlap });
+            sums.notes.push(Note::Overlap { micros: overlap });
         }
-        ImportedSums {
-            fold: self.fold,
-            coverage,
-            since,
-            sessions,
-            last: self.last,
-            notes,
+        if fold.all.observed() > Micros(0) && fold.all.has_imported() {
+            sums.notes.push(Note::Mixed);
         }
+        sums.fold = fold;
     }
 }
 
