@@ -56,6 +56,22 @@ pub enum GapReason {
     NotStored,
 }
 
+impl GapReason {
+    /// In the order of their codes in stored totals: a new reason is added at the end.
+    pub const ALL: [GapReason; 10] = [
+        GapReason::CollectorDown,
+        GapReason::DriverHung,
+        GapReason::DriverUnavailable,
+        GapReason::CardLost,
+        GapReason::Denied,
+        GapReason::Failed,
+        GapReason::DiskFull,
+        GapReason::Suspended,
+        GapReason::ClockSet,
+        GapReason::NotStored,
+    ];
+}
+
 impl From<Missing> for GapReason {
     fn from(why: Missing) -> Self {
         match why {

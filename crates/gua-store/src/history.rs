@@ -286,18 +286,8 @@ pub(crate) fn time(micros: Option<i64>) -> Result<Option<Timestamp>, ReadError> 
 }
 
 pub(crate) fn gap_reason(word: &str) -> Result<GapReason, ReadError> {
-    const ALL: [GapReason; 10] = [
-        GapReason::CollectorDown,
-        GapReason::DriverHung,
-        GapReason::DriverUnavailable,
-        GapReason::CardLost,
-        GapReason::Denied,
-        GapReason::Failed,
-        GapReason::DiskFull,
-        GapReason::Suspended,
-        GapReason::ClockSet,
-        GapReason::NotStored,
-    ];
-    let known = ALL.into_iter().find(|reason| reason.as_str() == word);
+    let known = GapReason::ALL
+        .into_iter()
+        .find(|reason| reason.as_str() == word);
     known.ok_or(ReadError::Value("reason of a gap"))
 }

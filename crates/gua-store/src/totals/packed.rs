@@ -119,14 +119,14 @@ fn pack_total(
     pack_card(out, bucket, &total.card);
     put(out, total.states.len() as u64);
     for ((state, basis), sums) in &total.states {
-        out.push(state_code(*state) << 1 | basis_code(*basis));
+        out.push(code(&STATES, state) << 1 | code(&BASES, basis));
         put(out, sums.micros.0);
         put(out, sums.energy.0);
         put_less(out, sums.micros.0, sums.energy_known.0);
     }
     put(out, total.unobserved.len() as u64);
     for (reason, time) in &total.unobserved {
-        out.push(reason_code(*reason));
+        out.push(code(&REASONS, reason));
         put(out, time.0);
     }
     put(out, total.owners.len() as u64);
@@ -337,7 +337,8 @@ fn unpack(
     total.card = unpack_card(input, bucket)?;
     for _ in 0..input.count()? {
         let code = input.byte()?;
-        let key = (to_state(code >> 1)?, to_basis(code & 1));
+        let state = value(&STATES, code >> 1, "state")?;
+        let key = (state, value(&BASES, code & 1, "basis")?);
         let micros = input.number()?;
         let sums = StateTotal {
             micros: Micros(micros),
@@ -348,7 +349,7 @@ fn unpack(
         in_order(total.states.push(key, sums))?;
     }
     for _ in 0..input.count()? {
-        let reason = to_reason(input.byte()?)?;
+        let reason = value(&REASONS, input.byte()?, "reason")?;
         in_order(total.unobserved.push(reason, Micros(input.number()?)))?;
     }
     for _ in 0..input.count()? {
@@ -446,77 +447,31 @@ fn checksum(bucket: Bucket, bytes: &[u8]) -> u64 {
     mix(mix(sum, u64::from_le_bytes(last)), 0)
 }
 
-fn state_code(state: State) -> u8 {
-    match state {
-        State::Active => 0,
-        State::Stalled => 1,
-        State::Ghost => 2,
-        State::IdleHeld => 3,
-        State::OrphanHeld => 4,
-        State::HeldUnknown => 5,
-        State::TrulyIdle => 6,
-        State::Unobserved => 7,
-    }
+/// Codes of the file format: the place in these tables.
+const STATES: [State; 8] = [
+    State::Active,
+    State::Stalled,
+    State::Ghost,
+    State::IdleHeld,
+    State::OrphanHeld,
+    State::HeldUnknown,
+    State::TrulyIdle,
+    State::Unobserved,
+];
+const BASES: [Basis; 2] = [Basis::Buffer, Basis::Instant];
+const REASONS: [GapReason; 10] = GapReason::ALL;
+
+fn code<T: PartialEq>(table: &[T], value: &T) -> u8 {
+    let place = table.iter().position(|known| known == value);
+    let place = place.expect("the table has every value of own totals");
+    u8::try_from(place).expect("a table of codes is short")
 }
 
-fn to_state(code: u8) -> Result<State, Damage> {
-    Ok(match code {
-        0 => State::Active,
-        1 => State::Stalled,
-        2 => State::Ghost,
-        3 => State::IdleHeld,
-        4 => State::OrphanHeld,
-        5 => State::HeldUnknown,
-        6 => State::TrulyIdle,
-        7 => State::Unobserved,
-        _ => return Err(Damage::Value("state")),
-    })
-}
-
-fn basis_code(basis: Basis) -> u8 {
-    match basis {
-        Basis::Buffer => 0,
-        // Totals of imported rows are not packed in this form.
-        Basis::Instant | Basis::Imported => 1,
-    }
-}
-
-fn to_basis(bit: u8) -> Basis {
-    match bit {
-        0 => Basis::Buffer,
-        _ => Basis::Instant,
-    }
-}
-
-fn reason_code(reason: GapReason) -> u8 {
-    match reason {
-        GapReason::CollectorDown => 0,
-        GapReason::DriverHung => 1,
-        GapReason::DriverUnavailable => 2,
-        GapReason::CardLost => 3,
-        GapReason::Denied => 4,
-        GapReason::Failed => 5,
-        GapReason::DiskFull => 6,
-        GapReason::Suspended => 7,
-        GapReason::ClockSet => 8,
-        GapReason::NotStored => 9,
-    }
-}
-
-fn to_reason(code: u8) -> Result<GapReason, Damage> {
-    Ok(match code {
-        0 => GapReason::CollectorDown,
-        1 => GapReason::DriverHung,
-        2 => GapReason::DriverUnavailable,
-        3 => GapReason::CardLost,
-        4 => GapReason::Denied,
-        5 => GapReason::Failed,
-        6 => GapReason::DiskFull,
-        7 => GapReason::Suspended,
-        8 => GapReason::ClockSet,
-        9 => GapReason::NotStored,
-        _ => return Err(Damage::Value("reason")),
-    })
+fn value<T: Copy>(table: &[T], code: u8, what: &'static str) -> Result<T, Damage> {
+    table
+        .get(usize::from(code))
+        .copied()
+        .ok_or(Damage::Value(what))
 }
 
 /// Decodes random bytes as the totals of a quarter hour, for fuzzing: returns the number of GPUs or a [`Damage`].

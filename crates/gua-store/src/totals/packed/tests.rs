@@ -56,11 +56,11 @@ prop_compose! {
     ) -> QuarterTotal {
         let mut total = QuarterTotal { card, ..QuarterTotal::default() };
         for (state, basis, micros, energy, known) in states {
-            *total.states.entry((to_state(state).unwrap(), to_basis(basis))) =
+            *total.states.entry((STATES[usize::from(state)], BASES[usize::from(basis)])) =
                 StateTotal { micros: Micros(micros), energy: Millijoules(energy), energy_known: Micros(known), ticks: 0 };
         }
         for (reason, micros) in unobserved {
-            *total.unobserved.entry(to_reason(reason).unwrap()) = Micros(micros);
+            *total.unobserved.entry(REASONS[usize::from(reason)]) = Micros(micros);
         }
         for (uid, [held, charged, idle_held, energy, known, ticks]) in owners {
             *total.owners.entry(uid.map(Uid).into()) = OwnerTotal {
