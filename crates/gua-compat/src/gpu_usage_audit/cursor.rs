@@ -7,7 +7,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Row, Rows, Statement};
 
 use super::open::OldFile;
-use super::rows::{BadCell, OldRow};
+use super::rows::{BadCell, CellReader, Extent, OldRow};
 use super::scan::Choice;
 
 /// Rows to be folded.
@@ -133,7 +133,8 @@ impl<'statement, R: OldRow> Cursor<'statement, R> {
                 texts,
                 columns: R::COUNTED,
             };
-            let read = R::read_counted(&mut cells).map_err(|bad| wrong(bad.to_string()))?;
+            let read =
+                R::read(&mut cells, Extent::Counted).map_err(|bad| wrong(bad.to_string()))?;
             if !is_new {
                 rows.push((run, read));
                 continue;
@@ -192,45 +193,6 @@ pub(crate) struct CountedCells<'a, 'row> {
 }
 
 impl<'a> CountedCells<'a, '_> {
-    pub(crate) fn optional_number(&mut self) -> Result<Option<i64>, BadCell> {
-        match self.value() {
-            ValueRef::Null => Ok(None),
-            ValueRef::Integer(number) => Ok(Some(number)),
-            other => Err(BadCell::new(self.columns[self.column - 1], other)),
-        }
-    }
-
-    pub(crate) fn number(&mut self) -> Result<i64, BadCell> {
-        let number = self.optional_number()?;
-        number.ok_or_else(|| self.absent())
-    }
-
-    pub(crate) fn optional_text(&mut self) -> Result<Option<TextId>, BadCell> {
-        let value = self.value();
-        let column = self.column - 1;
-        match value {
-            ValueRef::Null => Ok(None),
-            ValueRef::Text(bytes) => match self.recalls[column].id(bytes, self.texts) {
-                Some(id) => Ok(Some(id)),
-                None => Err(BadCell {
-                    column: self.columns[column],
-                    found: "text that is not UTF-8",
-                }),
-            },
-            other => Err(BadCell::new(self.columns[column], other)),
-        }
-    }
-
-    pub(crate) fn text(&mut self) -> Result<TextId, BadCell> {
-        let text = self.optional_text()?;
-        text.ok_or_else(|| self.absent())
-    }
-
-    /// Returns whether a text equals this word.
-    pub(crate) fn is(&self, text: TextId, word: &str) -> bool {
-        self.texts.get(text) == Some(word)
-    }
-
     fn value(&mut self) -> ValueRef<'a> {
         let has = self.shape.has[self.column];
         self.column += 1;
@@ -240,12 +202,37 @@ impl<'a> CountedCells<'a, '_> {
         self.place += 1;
         cell(self.row, self.place - 1)
     }
+}
 
-    fn absent(&self) -> BadCell {
-        BadCell {
-            column: self.columns[self.column - 1],
-            found: "nothing",
+impl CellReader for CountedCells<'_, '_> {
+    fn optional_number(&mut self) -> Result<Option<i64>, BadCell> {
+        match self.value() {
+            ValueRef::Null => Ok(None),
+            ValueRef::Integer(number) => Ok(Some(number)),
+            other => Err(BadCell::new(self.column(), other)),
         }
+    }
+
+    fn optional_text(&mut self) -> Result<Option<TextId>, BadCell> {
+        match self.value() {
+            ValueRef::Null => Ok(None),
+            ValueRef::Text(bytes) => match self.recalls[self.column - 1].id(bytes, self.texts) {
+                Some(id) => Ok(Some(id)),
+                None => Err(BadCell {
+                    column: self.column(),
+                    found: "text that is not UTF-8",
+                }),
+            },
+            other => Err(BadCell::new(self.column(), other)),
+        }
+    }
+
+    fn column(&self) -> &'static str {
+        self.columns[self.column - 1]
+    }
+
+    fn texts(&self) -> &Texts {
+        self.texts
     }
 }
 

@@ -4,19 +4,50 @@ use gua_store::imported::{COMPUTE, CardRow, ImportedRow, ProcessRow, TextId, Tex
 use rusqlite::Row;
 use rusqlite::types::ValueRef;
 
-use super::cursor::CountedCells;
-
 /// A row that can be read from a file of gpu-usage-audit.
 pub(crate) trait OldRow: ImportedRow {
-    /// Columns in the order in which `read` takes them, after rowid, ts and run_id; optional ones come last.
+    /// Columns in the order in which `read` takes them, after rowid, ts and run_id.
     const COLUMNS: &'static [&'static str];
-    /// Columns that affect the accounting, in the order in which `read_counted` takes them.
+    /// Columns that affect the accounting: the first of `COLUMNS`.
     const COUNTED: &'static [&'static str];
     /// Columns that every release has.
     const REQUIRED: &'static [&'static str];
 
-    fn read(cells: &mut Cells<'_, '_>) -> Result<Self, BadCell>;
-    fn read_counted(cells: &mut CountedCells<'_, '_>) -> Result<Self, BadCell>;
+    /// Reads the columns of `COLUMNS`, or those of `COUNTED` where the rest is not read.
+    fn read(cells: &mut impl CellReader, extent: Extent) -> Result<Self, BadCell>;
+}
+
+/// Which columns of a row are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    All,
+    Counted,
+}
+
+/// Cells of one row, read in order.
+pub(crate) trait CellReader {
+    fn optional_number(&mut self) -> Result<Option<i64>, BadCell>;
+    fn optional_text(&mut self) -> Result<Option<TextId>, BadCell>;
+    /// Name of the column that was read last.
+    fn column(&self) -> &'static str;
+    fn texts(&self) -> &Texts;
+
+    fn number(&mut self) -> Result<i64, BadCell> {
+        let number = self.optional_number()?;
+        number.ok_or_else(|| self.absent())
+    }
+
+    fn text(&mut self) -> Result<TextId, BadCell> {
+        let text = self.optional_text()?;
+        text.ok_or_else(|| self.absent())
+    }
+
+    fn absent(&self) -> BadCell {
+        BadCell {
+            column: self.column(),
+            found: "nothing",
+        }
+    }
 }
 
 /// A cell with a value that no release writes.
@@ -26,7 +57,7 @@ pub(crate) struct BadCell {
     pub(crate) found: &'static str,
 }
 
-/// Cells of one row, read in order.
+/// All cells of one row.
 pub(crate) struct Cells<'row, 'texts> {
     pub(crate) row: &'row Row<'row>,
     pub(crate) next: usize,
@@ -47,21 +78,15 @@ impl<'row> Cells<'row, '_> {
             .expect("the query has a column for each cell");
         (value, self.columns[at - LEADING])
     }
+}
 
+impl CellReader for Cells<'_, '_> {
     fn optional_number(&mut self) -> Result<Option<i64>, BadCell> {
         match self.value() {
             (ValueRef::Null, _) => Ok(None),
             (ValueRef::Integer(number), _) => Ok(Some(number)),
             (other, column) => Err(BadCell::new(column, other)),
         }
-    }
-
-    fn number(&mut self) -> Result<i64, BadCell> {
-        let column = self.columns[self.next - LEADING];
-        self.optional_number()?.ok_or(BadCell {
-            column,
-            found: "nothing",
-        })
     }
 
     fn optional_text(&mut self) -> Result<Option<TextId>, BadCell> {
@@ -79,12 +104,12 @@ impl<'row> Cells<'row, '_> {
         }
     }
 
-    fn text(&mut self) -> Result<TextId, BadCell> {
-        let column = self.columns[self.next - LEADING];
-        self.optional_text()?.ok_or(BadCell {
-            column,
-            found: "nothing",
-        })
+    fn column(&self) -> &'static str {
+        self.columns[self.next - 1 - LEADING]
+    }
+
+    fn texts(&self) -> &Texts {
+        self.texts
     }
 }
 
@@ -115,9 +140,9 @@ impl OldRow for CardRow {
     const COLUMNS: &'static [&'static str] = &[
         "gpu_uuid",
         "util_pct",
-        "usage_state",
         "gpu_index",
         "memory_used_mb",
+        "usage_state",
         "temperature_c",
         "power_w",
     ];
@@ -125,27 +150,24 @@ impl OldRow for CardRow {
         &["gpu_uuid", "util_pct", "gpu_index", "memory_used_mb"];
     const REQUIRED: &'static [&'static str] = &["ts", "gpu_uuid", "util_pct"];
 
-    fn read(cells: &mut Cells<'_, '_>) -> Result<Self, BadCell> {
+    fn read(cells: &mut impl CellReader, extent: Extent) -> Result<Self, BadCell> {
+        let is_all = extent == Extent::All;
         Ok(Self {
             gpu: cells.text()?,
             util_pct: cells.number()?,
-            usage_state: cells.optional_text()?,
             gpu_index: cells.optional_number()?,
             memory_used_mb: cells.optional_number()?,
-            temperature_c: cells.optional_number()?,
-            power_w: cells.optional_number()?,
-        })
-    }
-
-    fn read_counted(cells: &mut CountedCells<'_, '_>) -> Result<Self, BadCell> {
-        Ok(Self {
-            gpu: cells.text()?,
-            util_pct: cells.number()?,
-            usage_state: None,
-            gpu_index: cells.optional_number()?,
-            memory_used_mb: cells.optional_number()?,
-            temperature_c: None,
-            power_w: None,
+            usage_state: if is_all { cells.optional_text()? } else { None },
+            temperature_c: if is_all {
+                cells.optional_number()?
+            } else {
+                None
+            },
+            power_w: if is_all {
+                cells.optional_number()?
+            } else {
+                None
+            },
         })
     }
 }
@@ -161,20 +183,11 @@ impl OldRow for ProcessRow {
         "process_name",
         "process_type",
     ];
-    const COUNTED: &'static [&'static str] = &[
-        "gpu_uuid",
-        "pid",
-        "mem_used_mb",
-        "loginuid_user",
-        "owner_user",
-        "gpu_index",
-        "process_name",
-        "process_type",
-    ];
+    const COUNTED: &'static [&'static str] = Self::COLUMNS;
     const REQUIRED: &'static [&'static str] =
         &["ts", "gpu_uuid", "pid", "mem_used_mb", "loginuid_user"];
 
-    fn read(cells: &mut Cells<'_, '_>) -> Result<Self, BadCell> {
+    fn read(cells: &mut impl CellReader, _: Extent) -> Result<Self, BadCell> {
         Ok(Self {
             gpu: cells.text()?,
             pid: cells.number()?,
@@ -185,23 +198,7 @@ impl OldRow for ProcessRow {
             process_name: cells.optional_text()?,
             process_type: {
                 let word = cells.optional_text()?;
-                word.filter(|word| cells.texts.get(*word) != Some(COMPUTE))
-            },
-        })
-    }
-
-    fn read_counted(cells: &mut CountedCells<'_, '_>) -> Result<Self, BadCell> {
-        Ok(Self {
-            gpu: cells.text()?,
-            pid: cells.number()?,
-            mem_used_mb: cells.optional_number()?,
-            loginuid_user: cells.optional_text()?,
-            owner_user: cells.optional_text()?,
-            gpu_index: cells.optional_number()?,
-            process_name: cells.optional_text()?,
-            process_type: {
-                let word = cells.optional_text()?;
-                word.filter(|word| !cells.is(*word, COMPUTE))
+                word.filter(|word| cells.texts().get(*word) != Some(COMPUTE))
             },
         })
     }

@@ -5,7 +5,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Rows, Statement};
 
 use super::open::OldFile;
-use super::rows::{BadCell, Cells, LEADING, OldRow};
+use super::rows::{BadCell, Cells, Extent, LEADING, OldRow};
 
 /// Maximum number of rows of a block in memory.
 const LONGEST: usize = 4096;
@@ -118,7 +118,8 @@ impl<'statement, R: OldRow> Scan<'statement, R> {
             texts,
             columns: R::COLUMNS,
         };
-        let cells = R::read(&mut cells).map_err(|bad| wrong(number, bad.to_string()))?;
+        let cells =
+            R::read(&mut cells, Extent::All).map_err(|bad| wrong(number, bad.to_string()))?;
         Ok(Some(Read {
             number,
             run,
