@@ -172,7 +172,7 @@ fn tables(path: &Path) -> rusqlite::Result<Vec<String>> {
     let connection = if has_journal {
         Connection::open_with_flags(path, flags)?
     } else {
-        Connection::open_with_flags(crate::immutable_uri(path), flags)?
+        Connection::open_with_flags(crate::file_uri(path, "immutable=1"), flags)?
     };
     let mut statement =
         connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;

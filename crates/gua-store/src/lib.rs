@@ -56,7 +56,7 @@ pub use set_aside::set_aside;
 pub use sights::{Ends, Sight};
 pub use stats::{OldRows, Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
-pub use tick_days::TickDays;
+pub use tick_days::{TickDays, start_of_day};
 pub use ticks::StoredTick;
 pub use totals::decode_any_totals;
 pub use window::WindowTotals;
@@ -84,8 +84,9 @@ pub fn directory(path: &Path) -> &Path {
     }
 }
 
-/// URI that opens a file as immutable: SQLite takes no locks and reads no journal.
-pub(crate) fn immutable_uri(path: &Path) -> String {
+/// URI that opens a file with options of SQLite, such as `immutable=1`: then it takes no locks and reads no journal.
+#[must_use]
+pub fn file_uri(path: &Path, options: &str) -> String {
     use std::fmt::Write as _;
     use std::os::unix::ffi::OsStrExt as _;
 
@@ -98,5 +99,5 @@ pub(crate) fn immutable_uri(path: &Path) -> String {
             other => write!(uri, "%{other:02X}").expect("a string takes every text"),
         }
     }
-    uri + "?immutable=1"
+    uri + "?" + options
 }

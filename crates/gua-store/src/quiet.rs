@@ -60,7 +60,7 @@ fn open_quiet(path: &Path) -> Result<(Connection, Option<Quiet>), OpenError> {
     let quiet = Quiet::of(path).ok_or_else(|| OpenError::Unmerged {
         path: path.to_owned(),
     })?;
-    let connection = connect(path, crate::immutable_uri(path).as_ref())?;
+    let connection = connect(path, crate::file_uri(path, "immutable=1").as_ref())?;
     Ok((connection, Some(quiet)))
 }
 

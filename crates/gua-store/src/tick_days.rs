@@ -87,7 +87,7 @@ fn hop(
     days: &mut BTreeSet<Date>,
 ) -> Result<(), rusqlite::Error> {
     let mut query = connection.prepare(sql)?;
-    let mut begin = start(from);
+    let mut begin = start_of_day(from);
     loop {
         let first: Option<i64> = query.query_row([begin], |row| row.get(0))?;
         let day = first
@@ -100,12 +100,13 @@ fn hop(
         let Ok(next) = day.tomorrow() else {
             return Ok(());
         };
-        begin = start(next);
+        begin = start_of_day(next);
     }
 }
 
 /// Start of a day in UTC, in microseconds since 1970.
-fn start(day: Date) -> i64 {
+#[must_use]
+pub fn start_of_day(day: Date) -> i64 {
     match TimeZone::UTC.to_timestamp(day.to_datetime(jiff::civil::Time::midnight())) {
         Ok(moment) => moment.as_microsecond(),
         Err(_) if day.year() > 1970 => i64::MAX,

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeSet;
 
-use gua_store::History;
 pub use gua_store::TickDays as Days;
 use gua_store::imported::{CardRow, ImportedRow as _, LegacyError, OnProgress, ProcessRow};
+use gua_store::{History, start_of_day};
 use gua_wire::archive::Value;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
@@ -89,7 +88,7 @@ impl OldForm {
         on_progress: OnProgress<'_>,
     ) -> Result<OldTables<'_>, LegacyError> {
         let next = day.tomorrow().unwrap_or(Date::MAX);
-        let rows = Part::Rows(start(day), start(next));
+        let rows = Part::Rows(start_of_day(day), start_of_day(next));
         self.tables(rows, Some(day), on_progress)
     }
 
@@ -234,13 +233,4 @@ fn written_days(file: &OldFile, from: Date, to: Date) -> Result<BTreeSet<Date>, 
         }
     }
     Ok(days)
-}
-
-/// Start of a day in UTC, in microseconds since 1970.
-fn start(day: Date) -> i64 {
-    match TimeZone::UTC.to_timestamp(day.to_datetime(jiff::civil::Time::midnight())) {
-        Ok(moment) => moment.as_microsecond(),
-        Err(_) if day.year() > 1970 => i64::MAX,
-        Err(_) => i64::MIN,
-    }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
-use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -206,8 +205,7 @@ fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> 
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection =
-        Connection::open_with_flags(format!("file:{}?{options}", escaped(&absolute)), flags)?;
+    let connection = Connection::open_with_flags(gua_store::file_uri(&absolute, options), flags)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     // The last connection to close checkpoints and removes the log. That is left to gpu-usage-audit.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
@@ -223,19 +221,6 @@ fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> 
 
 fn look(connection: &Connection) -> Result<(), rusqlite::Error> {
     connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
-}
-
-/// Percent-encodes a path for a `file:` URI.
-fn escaped(path: &Path) -> String {
-    let bytes = path.as_os_str().as_bytes().iter();
-    bytes
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                char::from(*byte).to_string()
-            }
-            other => format!("%{other:02X}"),
-        })
-        .collect()
 }
 
 fn is_empty(path: &Path) -> bool {
