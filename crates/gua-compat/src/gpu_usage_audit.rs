@@ -6,7 +6,6 @@ mod export;
 mod facts;
 mod fold;
 mod import;
-mod known;
 mod old_form;
 mod open;
 mod records;
@@ -20,6 +19,5 @@ pub use gua_store::imported::{Imported, LegacyError, OnProgress, Progress, old_t
 pub use gua_wire::archive::Value as OldCell;
 pub use import::import;
 pub(crate) use import::import_open;
-pub use known::OldCard;
 pub use old_form::{Days, EachRow, OldForm, OldTables};
 pub use open::OldFile;

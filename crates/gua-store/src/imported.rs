@@ -26,6 +26,7 @@ pub use block::Block;
 pub(crate) use check::check;
 pub use covered::Covered;
 pub use error::LegacyError;
+pub use facts::{read_gpus, read_host, read_interval};
 pub use importer::{Imported, Importer, NewSource, OnProgress, Progress, Tally};
 pub use known::KnownImport;
 pub use moments::{Intervals, Merged, Moments, OF_GPU_STATS, merge};

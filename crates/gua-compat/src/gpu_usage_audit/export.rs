@@ -151,10 +151,10 @@ fn write(
         path: partial.into(),
         source,
     })?;
-    let mut output = Connection::open(partial).map_err(LegacyError::Write)?;
-    prepare(&output).map_err(LegacyError::Write)?;
+    let mut output = Connection::open(partial)?;
+    prepare(&output)?;
     let exported = {
-        let change = output.transaction().map_err(LegacyError::Write)?;
+        let change = output.transaction()?;
         let numbering = Numbering::of(history)?;
         let exported = Export {
             progress: Progress {
@@ -164,19 +164,14 @@ fn write(
             ..Export::new(history, &change, &numbering, on_progress)
         };
         let exported = exported.run()?;
-        change.execute_batch(INDEXES).map_err(LegacyError::Write)?;
-        change.commit().map_err(LegacyError::Write)?;
+        change.execute_batch(INDEXES)?;
+        change.commit()?;
         exported
     };
-    let finish = || -> Result<(), rusqlite::Error> {
-        output.pragma_update(None, "synchronous", "FULL")?;
-        // gpu-usage-audit opens its files in this mode and refuses others.
-        output.pragma_update(None, "journal_mode", "WAL")
-    };
-    finish().map_err(LegacyError::Write)?;
-    output
-        .close()
-        .map_err(|(_, error)| LegacyError::Write(error))?;
+    output.pragma_update(None, "synchronous", "FULL")?;
+    // gpu-usage-audit opens its files in this mode and refuses others.
+    output.pragma_update(None, "journal_mode", "WAL")?;
+    output.close().map_err(|(_, error)| error)?;
     let synced = fs::File::open(partial).and_then(|file| file.sync_all());
     synced.map_err(|source| LegacyError::File {
         what: "write",
@@ -193,13 +188,13 @@ pub(super) fn scratch(
     part: Part,
     on_progress: OnProgress<'_>,
 ) -> Result<Connection, LegacyError> {
-    let mut output = Connection::open("").map_err(LegacyError::Write)?;
-    prepare(&output).map_err(LegacyError::Write)?;
+    let mut output = Connection::open("")?;
+    prepare(&output)?;
     {
-        let change = output.transaction().map_err(LegacyError::Write)?;
+        let change = output.transaction()?;
         let export = Export::new(history, &change, numbering, on_progress);
         Export { part, ..export }.run()?;
-        change.commit().map_err(LegacyError::Write)?;
+        change.commit()?;
     }
     Ok(output)
 }
@@ -307,7 +302,7 @@ impl<'a> Export<'a> {
             table.name(),
             columns.join(", ")
         );
-        let mut insert = self.change.prepare(&sql).map_err(LegacyError::Write)?;
+        let mut insert = self.change.prepare(&sql)?;
         let is_run = table == SmallTable::Run;
         for row in self.history.imported_small(table, source.id)? {
             if is_run {
@@ -321,9 +316,7 @@ impl<'a> Export<'a> {
                 (false, Numbers::New) => None,
             };
             let cells = std::iter::once(rowid.into()).chain(row.cells.iter().cloned());
-            insert
-                .execute(rusqlite::params_from_iter::<Vec<Value>>(cells.collect()))
-                .map_err(LegacyError::Write)?;
+            insert.execute(rusqlite::params_from_iter::<Vec<Value>>(cells.collect()))?;
             self.note(table, &row.cells, self.change.last_insert_rowid());
         }
         Ok(())
@@ -357,9 +350,7 @@ impl<'a> Export<'a> {
             "UPDATE {} SET first_seen = min(first_seen, ?2), last_seen = max(last_seen, ?3) WHERE rowid = ?1",
             table.name()
         );
-        self.change
-            .execute(&sql, (seen.row, first, last))
-            .map_err(LegacyError::Write)?;
+        self.change.execute(&sql, (seen.row, first, last))?;
         Ok(true)
     }
 
@@ -369,7 +360,7 @@ impl<'a> Export<'a> {
         texts: &Texts,
         numbers: Numbers,
     ) -> Result<(), LegacyError> {
-        let mut insert = self.change.prepare(R::INSERT).map_err(LegacyError::Write)?;
+        let mut insert = self.change.prepare(R::INSERT)?;
         let window = self.part.window();
         let history = self.history;
         history.imported_blocks::<R>(source.id, window, Order::Rows, |block| {
@@ -377,8 +368,7 @@ impl<'a> Export<'a> {
             let run = block.run.map(|run| run + source.run_offset);
             for (offset, row) in (0_i64..).zip(&block.rows) {
                 let number = (numbers == Numbers::Kept).then_some(block.first_row + offset);
-                row.write(&mut insert, number, &at, run, texts)
-                    .map_err(LegacyError::Write)?;
+                row.write(&mut insert, number, &at, run, texts)?;
             }
             let rows = block.rows.len() as u64;
             match R::TABLE {

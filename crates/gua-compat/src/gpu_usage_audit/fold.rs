@@ -98,20 +98,7 @@ impl OldFile {
         let mut cards = self.cards(CardRow::TABLE).map_err(read)?;
         let mut ends: Option<(i64, i64)> = None;
         for card in &cards {
-            let (first, last): (Option<String>, Option<String>) = self
-                .connection
-                .query_row(
-                    "SELECT (SELECT min(ts) FROM gpu_sample WHERE gpu_uuid = ?1), \
-                     (SELECT max(ts) FROM gpu_sample WHERE gpu_uuid = ?1)",
-                    [card],
-                    |row| Ok((row.get(0)?, row.get(1)?)),
-                )
-                .map_err(read)?;
-            let micros = |text: Option<String>| {
-                text.and_then(|text| Stamp::parse(&text))
-                    .map(|stamp| stamp.at_us)
-            };
-            let (Some(first), Some(last)) = (micros(first), micros(last)) else {
+            let (Some(first), Some(last)) = self.ends(card)? else {
                 return Ok(None);
             };
             let (low, high) = ends.unwrap_or((first, last));
@@ -139,6 +126,22 @@ impl OldFile {
         Ok(Some(choice))
     }
 
+    /// Times of the first and the last row of a GPU, which the index has; `None` for a time that gpu-usage-audit does not
+    /// write.
+    pub(super) fn ends(&self, card: &str) -> Result<(Option<i64>, Option<i64>), LegacyError> {
+        let texts: (Option<String>, Option<String>) = self
+            .connection
+            .query_row(
+                "SELECT (SELECT min(ts) FROM gpu_sample WHERE gpu_uuid = ?1), \
+                 (SELECT max(ts) FROM gpu_sample WHERE gpu_uuid = ?1)",
+                [card],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .map_err(|source| self.failed(source))?;
+        let micros = |text: Option<String>| Stamp::micros(&text?);
+        Ok((micros(texts.0), micros(texts.1)))
+    }
+
     /// Every GPU that has rows.
     pub(super) fn seen_cards(&self) -> Result<Vec<String>, rusqlite::Error> {
         self.cards(CardRow::TABLE)
@@ -153,7 +156,7 @@ impl OldFile {
         loop {
             let last = cards.last().map_or("", String::as_str);
             match next.query_row([last], |row| row.get(0)).optional()? {
-                Some(card) if cards.len() <= MOST_CARDS => cards.push(card),
+                Some(card) if cards.len() < MOST => cards.push(card),
                 _ => return Ok(cards),
             }
         }
@@ -166,6 +169,8 @@ const NARROW: i64 = 10;
 const SCAN_CACHE: i64 = 256;
 /// Memory for sorting, in kilobytes; the rest goes to a temporary file.
 const SORT_CACHE: i64 = 8_000;
+/// Maximum number of GPUs. More cannot belong to one host.
+const MOST: usize = 4096;
 /// Maximum number of GPUs for the index; with more, the file is scanned.
 const MOST_CARDS: usize = 500;
 

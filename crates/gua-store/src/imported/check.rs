@@ -22,12 +22,12 @@ pub(crate) struct OldFindings {
 /// Checks everything that was imported; keeps at most `most` findings.
 pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings, LegacyError> {
     let mut findings = OldFindings::default();
-    if let Some(what) = texts_wrong(connection).map_err(LegacyError::Write)? {
+    if let Some(what) = texts_wrong(connection)? {
         findings.wrong.push(what);
     }
     let texts = load_texts(connection)?;
-    blocks::<CardRow>(connection, &texts, most, &mut findings).map_err(LegacyError::Write)?;
-    blocks::<ProcessRow>(connection, &texts, most, &mut findings).map_err(LegacyError::Write)?;
+    blocks::<CardRow>(connection, &texts, most, &mut findings)?;
+    blocks::<ProcessRow>(connection, &texts, most, &mut findings)?;
     if findings.wrong.is_empty() {
         for day in totals::wrong(connection, most)? {
             let day = day.first_quarter().period().from().strftime("%Y-%m-%d");

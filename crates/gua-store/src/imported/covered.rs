@@ -8,6 +8,7 @@ use rusqlite::Connection;
 
 use super::error::LegacyError;
 use super::moments::fold_stored;
+use super::sources::sources_within;
 use crate::error::ReadError;
 use crate::fold::{Step, walk};
 use crate::history;
@@ -82,15 +83,8 @@ impl Covered {
 
     fn add_old(&mut self, history: &Connection, (from, to): (i64, i64)) -> Result<(), LegacyError> {
         let from = from.saturating_sub(LONGEST);
-        let sources = || -> Result<Vec<i64>, rusqlite::Error> {
-            let mut query = history.prepare_cached(
-                "SELECT id FROM old_source WHERE EXISTS \
-                 (SELECT 1 FROM old_card_block WHERE source = id AND at_us >= ?1 AND at_us < ?2)",
-            )?;
-            query.query_map([from, to], |row| row.get(0))?.collect()
-        };
         let window: Period = history::period((from, to));
-        for source in sources().map_err(LegacyError::Write)? {
+        for source in sources_within(history, (from, to))? {
             fold_stored(history, source, window, &mut |moment| {
                 let ticks = moment.ticks.iter();
                 for tick in ticks.filter(|tick| stats_card_number(tick.gpu).is_none()) {

@@ -15,38 +15,39 @@ impl History {
     /// Metadata of everything imported; `None` if nothing was.
     pub fn old_facts(&self) -> Result<Option<ImportedFacts>, LegacyError> {
         let connection = &self.connection;
-        let read = || -> Result<Option<ImportedFacts>, rusqlite::Error> {
-            let (began, ended): (Option<i64>, Option<i64>) = connection.query_row(
-                "SELECT min(at_us), max(at_us) FROM old_card_block",
-                [],
-                |row| Ok((row.get(0)?, row.get(1)?)),
-            )?;
-            if began.is_none() {
-                return Ok(None);
-            }
-            let time = |micros: Option<i64>| Timestamp::from_microsecond(micros?).ok();
-            Ok(Some(ImportedFacts {
-                host: host(
-                    connection,
-                    "SELECT hostname, env_kind, driver_version FROM old_host ORDER BY source, row LIMIT 1",
-                )?,
-                gpus: cards(
-                    connection,
-                    "SELECT gpu_uuid, name, memory_total_mb FROM old_device",
-                )?,
-                began: time(began),
-                ended: time(ended),
-                interval: interval(
-                    connection,
-                    "SELECT interval_seconds FROM old_run ORDER BY source DESC, row DESC LIMIT 1",
-                )?,
-            }))
-        };
-        read().map_err(LegacyError::Write)
+        let (began, ended): (Option<i64>, Option<i64>) = connection.query_row(
+            "SELECT min(at_us), max(at_us) FROM old_card_block",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )?;
+        if began.is_none() {
+            return Ok(None);
+        }
+        let time = |micros: Option<i64>| Timestamp::from_microsecond(micros?).ok();
+        Ok(Some(ImportedFacts {
+            host: read_host(
+                connection,
+                "SELECT hostname, env_kind, driver_version FROM old_host ORDER BY source, row LIMIT 1",
+            )?,
+            gpus: read_gpus(
+                connection,
+                "SELECT gpu_uuid, name, memory_total_mb FROM old_device",
+            )?,
+            began: time(began),
+            ended: time(ended),
+            interval: read_interval(
+                connection,
+                "SELECT interval_seconds FROM old_run ORDER BY source DESC, row DESC LIMIT 1",
+            )?,
+        }))
     }
 }
 
-fn host(connection: &Connection, sql: &str) -> Result<Option<ImportedHost>, rusqlite::Error> {
+/// First host that a query returns, by name, environment and driver.
+pub fn read_host(
+    connection: &Connection,
+    sql: &str,
+) -> Result<Option<ImportedHost>, rusqlite::Error> {
     let row = connection.query_row(sql, [], |row| {
         Ok(ImportedHost {
             name: row.get(0)?,
@@ -57,7 +58,8 @@ fn host(connection: &Connection, sql: &str) -> Result<Option<ImportedHost>, rusq
     row.optional()
 }
 
-fn cards(
+/// GPUs that a query returns, by UUID, name and memory in megabytes.
+pub fn read_gpus(
     connection: &Connection,
     sql: &str,
 ) -> Result<BTreeMap<GpuUuid, ImportedGpu>, rusqlite::Error> {
@@ -80,7 +82,11 @@ fn cards(
     Ok(cards)
 }
 
-fn interval(connection: &Connection, sql: &str) -> Result<Option<Duration>, rusqlite::Error> {
+/// First interval that a query returns, in seconds.
+pub fn read_interval(
+    connection: &Connection,
+    sql: &str,
+) -> Result<Option<Duration>, rusqlite::Error> {
     let seconds: Option<f64> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }

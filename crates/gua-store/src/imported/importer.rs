@@ -110,19 +110,15 @@ impl Store {
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, LegacyError>,
     ) -> Result<T, LegacyError> {
-        let run = |store: &Self, sql| {
-            let done = store.connection.execute_batch(sql);
-            done.map_err(LegacyError::Write)
-        };
-        run(self, "BEGIN IMMEDIATE")?;
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
         let done = work(self).and_then(|done| {
             totals::settle(&self.connection)?;
             Ok(done)
         });
         match &done {
-            Ok(_) => run(self, "COMMIT")?,
+            Ok(_) => self.connection.execute_batch("COMMIT")?,
             // Report the original error, even if the rollback fails.
-            Err(_) => drop(run(self, "ROLLBACK")),
+            Err(_) => drop(self.connection.execute_batch("ROLLBACK")),
         }
         done
     }
@@ -137,7 +133,7 @@ struct KnownSource {
 
 /// Finds the source of a file, or adds one.
 fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, LegacyError> {
-    let change = history.savepoint().map_err(LegacyError::Write)?;
+    let change = history.savepoint()?;
     let mut known = None;
     for fact in &new.facts {
         let found = change
@@ -154,8 +150,7 @@ fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, Legac
                     Ok((source, row.get::<_, bool>(3)?))
                 },
             )
-            .optional()
-            .map_err(LegacyError::Write)?;
+            .optional()?;
         known = known.or(found);
     }
     let source = match known {
@@ -167,8 +162,7 @@ fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, Legac
                     "INSERT INTO old_source (path, imported_us, columns, last_card_row, last_process_row, complete, erased) \
                      VALUES (?1, ?2, ?3, ?4, ?4, 0, 0)",
                     (new.path.to_string_lossy(), new.at.as_microsecond(), &new.columns, i64::MIN),
-                )
-                .map_err(LegacyError::Write)?;
+                )?;
             KnownSource {
                 id: change.last_insert_rowid(),
                 last_card_row: i64::MIN,
@@ -177,14 +171,12 @@ fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, Legac
         }
     };
     for fact in &new.facts {
-        change
-            .execute(
-                "INSERT OR IGNORE INTO old_source_fact (fact, source) VALUES (?1, ?2)",
-                (fact, source.id),
-            )
-            .map_err(LegacyError::Write)?;
+        change.execute(
+            "INSERT OR IGNORE INTO old_source_fact (fact, source) VALUES (?1, ?2)",
+            (fact, source.id),
+        )?;
     }
-    change.commit().map_err(LegacyError::Write)?;
+    change.commit()?;
     Ok(source)
 }
 
@@ -200,7 +192,7 @@ impl Importer<'_> {
             true => self.last_card_row,
             false => self.last_process_row,
         };
-        let change = self.history.savepoint().map_err(LegacyError::Write)?;
+        let change = self.history.savepoint()?;
         let mut chunk = Chunk::default();
         let (mut last, mut changed): (_, Option<(i64, i64)>) = (None, None);
         while chunk.rows < CHUNK {
@@ -219,24 +211,22 @@ impl Importer<'_> {
             chunk.rows += rows;
             last = Some(block.first_row + i64::try_from(rows).expect("a block is short") - 1);
         }
-        save_texts(&change, &self.texts, self.saved_texts).map_err(LegacyError::Write)?;
+        save_texts(&change, &self.texts, self.saved_texts)?;
         if let Some(last) = last.filter(|last| *last > known_to) {
             let column = match is_card {
                 true => "last_card_row",
                 false => "last_process_row",
             };
-            change
-                .execute(
-                    &format!("UPDATE old_source SET {column} = ?2, complete = 0 WHERE id = ?1"),
-                    (self.source, last),
-                )
-                .map_err(LegacyError::Write)?;
+            change.execute(
+                &format!("UPDATE old_source SET {column} = ?2, complete = 0 WHERE id = ?1"),
+                (self.source, last),
+            )?;
         }
         if let Some(changed) = changed {
             totals::mark_stale(&change, changed)?;
         }
         confirm()?;
-        change.commit().map_err(LegacyError::Write)?;
+        change.commit()?;
         self.saved_texts = self.texts.all().len();
         Ok(chunk)
     }
@@ -248,7 +238,7 @@ impl Importer<'_> {
         tables: &[(SmallTable, Vec<SmallRow>)],
         confirm: &dyn Fn() -> Result<(), LegacyError>,
     ) -> Result<u64, LegacyError> {
-        let change = self.history.savepoint().map_err(LegacyError::Write)?;
+        let change = self.history.savepoint()?;
         let mut new_runs = 0;
         for (table, rows) in tables {
             let new = small::put(&change, self.source, *table, rows)?;
@@ -266,10 +256,9 @@ impl Importer<'_> {
                     self.new.path.to_string_lossy(),
                     &self.new.columns,
                 ),
-            )
-            .map_err(LegacyError::Write)?;
+            )?;
         totals::settle(&change)?;
-        change.commit().map_err(LegacyError::Write)?;
+        change.commit()?;
         Ok(new_runs)
     }
 
@@ -333,8 +322,7 @@ fn take<R: ImportedRow>(
     for (index, row) in block.rows.iter().enumerate().skip(at) {
         row.encode(&mut cells);
         if cells.len() >= FULL || index + 1 == block.rows.len() {
-            insert::<R>(change, source, block, (first, index + 1 - first), &cells)
-                .map_err(LegacyError::Write)?;
+            insert::<R>(change, source, block, (first, index + 1 - first), &cells)?;
             cells.clear();
             first = index + 1;
         }
@@ -351,9 +339,9 @@ fn stored<R: ImportedRow>(
         "SELECT first_row, at_us, written_as, run, rows, cells FROM {} WHERE source = ?1 AND at_us = ?2 AND first_row = ?3",
         R::BLOCKS
     );
-    let mut query = change.prepare_cached(&sql).map_err(LegacyError::Write)?;
-    let mut rows = query.query(key).map_err(LegacyError::Write)?;
-    match rows.next().map_err(LegacyError::Write)? {
+    let mut query = change.prepare_cached(&sql)?;
+    let mut rows = query.query(key)?;
+    match rows.next()? {
         Some(row) => stored_block(row, texts).map(Some),
         None => Ok(None),
     }

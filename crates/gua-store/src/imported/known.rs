@@ -38,75 +38,68 @@ impl KnownImport {
 impl Store {
     /// Source identified by a fact, with the interval of its run `run`.
     pub fn known_import(&self, fact: &str, run: i64) -> Result<Option<KnownImport>, LegacyError> {
-        let read = || -> Result<Option<KnownImport>, rusqlite::Error> {
-            let found = self
-                .connection
-                .query_row(
-                    "SELECT id, last_card_row, erased, \
-                     (SELECT interval_seconds FROM old_run WHERE old_run.source = id AND row = ?2) \
-                     FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1",
-                    (fact, run),
-                    |row| {
-                        let seconds: Option<f64> = row.get(3)?;
-                        Ok(KnownImport {
-                            source: row.get(0)?,
-                            interval: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
-                            last_row: row.get(1)?,
-                            is_erased: row.get(2)?,
-                            blocks: Vec::new(),
-                        })
-                    },
-                )
-                .optional()?;
-            let Some(mut known) = found else {
-                return Ok(None);
-            };
-            let mut blocks = self.connection.prepare_cached(
-                "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row",
-            )?;
-            let blocks = blocks.query_map([known.source], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            known.blocks = blocks.collect::<Result<_, _>>()?;
-            Ok(Some(known))
+        let found = self
+            .connection
+            .query_row(
+                "SELECT id, last_card_row, erased, \
+                 (SELECT interval_seconds FROM old_run WHERE old_run.source = id AND row = ?2) \
+                 FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1",
+                (fact, run),
+                |row| {
+                    let seconds: Option<f64> = row.get(3)?;
+                    Ok(KnownImport {
+                        source: row.get(0)?,
+                        interval: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
+                        last_row: row.get(1)?,
+                        is_erased: row.get(2)?,
+                        blocks: Vec::new(),
+                    })
+                },
+            )
+            .optional()?;
+        let Some(mut known) = found else {
+            return Ok(None);
         };
-        read().map_err(LegacyError::Write)
+        let mut blocks = self.connection.prepare_cached(
+            "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row",
+        )?;
+        let blocks = blocks.query_map([known.source], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        known.blocks = blocks.collect::<Result<_, _>>()?;
+        Ok(Some(known))
     }
 
     /// Sources of files without a host table and with this file name that no fact beginning with `prefix` recognises.
     pub fn hostless_imports(&self, path: &Path, prefix: &str) -> Result<Vec<i64>, LegacyError> {
-        let find = || -> Result<Vec<(i64, String)>, rusqlite::Error> {
-            let mut query = self.connection.prepare_cached(
-                "SELECT id, path FROM old_source WHERE columns NOT LIKE '%host.%' AND NOT EXISTS \
-                 (SELECT 1 FROM old_source_fact WHERE source = id AND substr(fact, 1, length(?1)) = ?1)",
-            )?;
-            let rows = query.query_map([prefix], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.collect()
-        };
-        let name = path.file_name();
-        let of_this_name = |(id, path): (i64, String)| {
-            (name.is_some() && Path::new(&path).file_name() == name).then_some(id)
-        };
-        let found = find().map_err(LegacyError::Write)?;
-        Ok(found.into_iter().filter_map(of_this_name).collect())
+        let mut query = self.connection.prepare_cached(
+            "SELECT id, path FROM old_source WHERE columns NOT LIKE '%host.%' AND NOT EXISTS \
+             (SELECT 1 FROM old_source_fact WHERE source = id AND substr(fact, 1, length(?1)) = ?1)",
+        )?;
+        let mut rows = query.query([prefix])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let known: String = row.get(1)?;
+            if path.file_name().is_some() && Path::new(&known).file_name() == path.file_name() {
+                found.push(row.get(0)?);
+            }
+        }
+        Ok(found)
     }
 
     /// Removes everything imported from a source. Part of a larger change, which also settles the totals.
     pub fn remove_import(&self, source: i64) -> Result<(), LegacyError> {
-        let remove = || -> Result<(), rusqlite::Error> {
-            mark_all_stale(&self.connection, Some(source))?;
-            for table in [
-                "old_card_block",
-                "old_process_block",
-                "old_run",
-                "old_source_fact",
-            ] {
-                let sql = format!("DELETE FROM {table} WHERE source = ?1");
-                self.connection.execute(&sql, [source])?;
-            }
-            self.connection
-                .execute("DELETE FROM old_source WHERE id = ?1", [source])?;
-            Ok(())
-        };
-        remove().map_err(LegacyError::Write)
+        mark_all_stale(&self.connection, Some(source))?;
+        for table in [
+            "old_card_block",
+            "old_process_block",
+            "old_run",
+            "old_source_fact",
+        ] {
+            let sql = format!("DELETE FROM {table} WHERE source = ?1");
+            self.connection.execute(&sql, [source])?;
+        }
+        self.connection
+            .execute("DELETE FROM old_source WHERE id = ?1", [source])?;
+        Ok(())
     }
 
     /// Times within `[from, to)` that this history observed itself or has from rows of gpu-usage-audit.

@@ -36,7 +36,7 @@ pub(super) fn fold_stored(
     window: Period,
     each: &mut dyn FnMut(&LegacyMoment<'_>),
 ) -> Result<(), LegacyError> {
-    let intervals = intervals(history, source).map_err(LegacyError::Write)?;
+    let intervals = intervals(history, source)?;
     let mut texts = load_texts(history)?;
     let ends = (window.from().as_microsecond(), window.to().as_microsecond());
     let mut cards = stored_statement::<CardRow>(history, Order::Time)?;

@@ -79,18 +79,15 @@ impl History {
             columns.join(", "),
             table.stored_as()
         );
-        let read = || -> Result<Vec<SmallRow>, rusqlite::Error> {
-            let mut query = self.connection.prepare(&sql)?;
-            let rows = query.query_map([source], |row| {
-                let cells = (1..=columns.len()).map(|place| row.get(place));
-                Ok(SmallRow {
-                    number: row.get(0)?,
-                    cells: cells.collect::<Result<_, _>>()?,
-                })
-            })?;
-            rows.collect()
-        };
-        read().map_err(LegacyError::Write)
+        let mut query = self.connection.prepare(&sql)?;
+        let rows = query.query_map([source], |row| {
+            let cells = (1..=columns.len()).map(|place| row.get(place));
+            Ok(SmallRow {
+                number: row.get(0)?,
+                cells: cells.collect::<Result<_, _>>()?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
     }
 }
 
@@ -108,13 +105,11 @@ pub(super) fn put(
         .map(|place| format!("?{place}"))
         .collect::<Vec<_>>()
         .join(", ");
-    let mut insert = change
-        .prepare(&format!(
-            "INSERT OR REPLACE INTO {} (source, row, {}) VALUES (?1, ?2, {places})",
-            table.stored_as(),
-            columns.join(", "),
-        ))
-        .map_err(LegacyError::Write)?;
+    let mut insert = change.prepare(&format!(
+        "INSERT OR REPLACE INTO {} (source, row, {}) VALUES (?1, ?2, {places})",
+        table.stored_as(),
+        columns.join(", "),
+    ))?;
     for row in rows {
         let keys = [Value::Integer(source), Value::Integer(row.number)];
         let values = keys.iter().chain(&row.cells);
@@ -139,8 +134,6 @@ pub(super) fn count(
         "SELECT count(*) FROM {} WHERE source = ?1",
         table.stored_as()
     );
-    connection
-        .query_row(&sql, [source], |row| row.get::<_, i64>(0))
-        .map(i64::unsigned_abs)
-        .map_err(LegacyError::Write)
+    let count: i64 = connection.query_row(&sql, [source], |row| row.get(0))?;
+    Ok(count.unsigned_abs())
 }

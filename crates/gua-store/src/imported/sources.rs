@@ -48,30 +48,41 @@ impl History {
 }
 
 fn sources(history: &Connection) -> Result<Vec<OldSource>, LegacyError> {
-    let read = || -> Result<Vec<OldSource>, rusqlite::Error> {
-        let mut query = history.prepare(
-            "SELECT id, path, imported_us, complete, \
-             (SELECT ifnull(sum(rows), 0) FROM old_card_block WHERE source = id), \
-             (SELECT ifnull(sum(rows), 0) FROM old_process_block WHERE source = id), \
-             max(ifnull((SELECT max(row) FROM old_run WHERE source = id), 0), \
-             ifnull((SELECT max(run) FROM old_card_block WHERE source = id), 0), \
-             ifnull((SELECT max(run) FROM old_process_block WHERE source = id), 0)) FROM old_source ORDER BY id",
-        )?;
-        let rows = query.query_map([], |row| {
-            let counted = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
-            Ok(OldSource {
-                id: row.get(0)?,
-                path: row.get(1)?,
-                imported: Timestamp::from_microsecond(row.get(2)?).unwrap_or_default(),
-                complete: row.get(3)?,
-                card_rows: counted(4)?,
-                process_rows: counted(5)?,
-                highest_run: row.get(6)?,
-            })
-        })?;
-        rows.collect()
-    };
-    read().map_err(LegacyError::Write)
+    let mut query = history.prepare(
+        "SELECT id, path, imported_us, complete, \
+         (SELECT ifnull(sum(rows), 0) FROM old_card_block WHERE source = id), \
+         (SELECT ifnull(sum(rows), 0) FROM old_process_block WHERE source = id), \
+         max(ifnull((SELECT max(row) FROM old_run WHERE source = id), 0), \
+         ifnull((SELECT max(run) FROM old_card_block WHERE source = id), 0), \
+         ifnull((SELECT max(run) FROM old_process_block WHERE source = id), 0)) FROM old_source ORDER BY id",
+    )?;
+    let rows = query.query_map([], |row| {
+        let counted = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
+        Ok(OldSource {
+            id: row.get(0)?,
+            path: row.get(1)?,
+            imported: Timestamp::from_microsecond(row.get(2)?).unwrap_or_default(),
+            complete: row.get(3)?,
+            card_rows: counted(4)?,
+            process_rows: counted(5)?,
+            highest_run: row.get(6)?,
+        })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Sources that have rows in `[from, to)`.
+pub(super) fn sources_within(
+    history: &Connection,
+    (from, to): (i64, i64),
+) -> Result<Vec<i64>, LegacyError> {
+    let mut query = history.prepare_cached(
+        "SELECT id FROM old_source WHERE
+         EXISTS (SELECT 1 FROM old_card_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) OR
+         EXISTS (SELECT 1 FROM old_process_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) ORDER BY id",
+    )?;
+    let sources = query.query_map([from, to], |row| row.get(0))?;
+    Ok(sources.collect::<Result<_, _>>()?)
 }
 
 /// Erases a user from imported rows. The rows stay under an anonymous name, without the names of the programs. The
@@ -86,31 +97,24 @@ pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, Legacy
         let (rows, changed) = without_programs(change, source.id, name)?;
         erased += rows;
         let mut update = change
-            .prepare_cached("UPDATE old_process_block SET cells = ?4 WHERE source = ?1 AND at_us = ?2 AND first_row = ?3")
-            .map_err(LegacyError::Write)?;
+            .prepare_cached("UPDATE old_process_block SET cells = ?4 WHERE source = ?1 AND at_us = ?2 AND first_row = ?3")?;
         for (at_us, first_row, cells) in changed {
-            update
-                .execute((source.id, at_us, first_row, cells))
-                .map_err(LegacyError::Write)?;
+            update.execute((source.id, at_us, first_row, cells))?;
         }
         if rows > 0 {
             // The path of the file often contains the name of its owner.
-            change
-                .execute(
-                    "UPDATE old_source SET erased = 1, path = 'forgotten' WHERE id = ?1",
-                    [source.id],
-                )
-                .map_err(LegacyError::Write)?;
+            change.execute(
+                "UPDATE old_source SET erased = 1, path = 'forgotten' WHERE id = ?1",
+                [source.id],
+            )?;
         }
     }
     if erased > 0 {
         // This also renames programs that have the same name as the user.
-        change
-            .execute(
-                "UPDATE old_text SET text = 'forgotten-old-' || id WHERE id = ?1",
-                [name.0],
-            )
-            .map_err(LegacyError::Write)?;
+        change.execute(
+            "UPDATE old_text SET text = 'forgotten-old-' || id WHERE id = ?1",
+            [name.0],
+        )?;
         mark_all_stale(change, None)?;
         settle(change)?;
     }
@@ -126,18 +130,13 @@ fn without_programs(
     source: i64,
     name: TextId,
 ) -> Result<(u64, Vec<Changed>), LegacyError> {
-    let mut blocks = change
-        .prepare_cached(
-            "SELECT at_us, first_row, rows, cells FROM old_process_block WHERE source = ?1",
-        )
-        .map_err(LegacyError::Write)?;
-    let mut rows = blocks.query([source]).map_err(LegacyError::Write)?;
+    let mut blocks = change.prepare_cached(
+        "SELECT at_us, first_row, rows, cells FROM old_process_block WHERE source = ?1",
+    )?;
+    let mut rows = blocks.query([source])?;
     let (mut theirs, mut changed) = (0, Vec::new());
-    while let Some(row) = rows.next().map_err(LegacyError::Write)? {
-        let get = || -> Result<(i64, i64, u32), rusqlite::Error> {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        };
-        let (at_us, first_row, count) = get().map_err(LegacyError::Write)?;
+    while let Some(row) = rows.next()? {
+        let (at_us, first_row, count): (_, _, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let cells = row
             .get_ref(3)
             .ok()

@@ -39,16 +39,13 @@ impl History {
 
 /// All texts, in the order of their ids.
 pub(super) fn load_texts(history: &Connection) -> Result<Texts, LegacyError> {
-    let load = || -> Result<Texts, rusqlite::Error> {
-        let mut texts = Texts::default();
-        let mut query = history.prepare("SELECT text FROM old_text ORDER BY id")?;
-        let mut rows = query.query([])?;
-        while let Some(row) = rows.next()? {
-            texts.id(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
-        }
-        Ok(texts)
-    };
-    load().map_err(LegacyError::Write)
+    let mut texts = Texts::default();
+    let mut query = history.prepare("SELECT text FROM old_text ORDER BY id")?;
+    let mut rows = query.query([])?;
+    while let Some(row) = rows.next()? {
+        texts.id(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+    }
+    Ok(texts)
 }
 
 /// Blocks of one source in the history.
@@ -77,7 +74,7 @@ pub(super) fn stored_statement<R: ImportedRow>(
          WHERE source = ?1 AND at_us >= ?2 AND at_us < ?3 ORDER BY {order}",
         R::BLOCKS
     );
-    connection.prepare(&sql).map_err(LegacyError::Write)
+    Ok(connection.prepare(&sql)?)
 }
 
 impl<'statement> Stored<'statement> {
@@ -87,16 +84,14 @@ impl<'statement> Stored<'statement> {
         source: i64,
         (from_us, to_us): (i64, i64),
     ) -> Result<Self, LegacyError> {
-        let rows = statement
-            .query((source, from_us, to_us))
-            .map_err(LegacyError::Write)?;
+        let rows = statement.query((source, from_us, to_us))?;
         Ok(Self { rows })
     }
 }
 
 impl<R: ImportedRow> Blocks<R> for Stored<'_> {
     fn next(&mut self, texts: &mut Texts) -> Result<Option<Block<R>>, LegacyError> {
-        let Some(row) = self.rows.next().map_err(LegacyError::Write)? else {
+        let Some(row) = self.rows.next()? else {
             return Ok(None);
         };
         stored_block(row, texts).map(Some)
@@ -108,31 +103,22 @@ pub(super) fn stored_block<R: ImportedRow>(
     row: &rusqlite::Row<'_>,
     texts: &Texts,
 ) -> Result<Block<R>, LegacyError> {
-    let get = || -> Result<_, rusqlite::Error> {
-        let written_as: Option<String> = row.get(2)?;
-        let stamp = Stamp {
-            at_us: row.get(1)?,
-            written_as: written_as.map(Into::into),
-        };
-        let count: u32 = row.get(4)?;
-        let cells = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
-        Ok((
-            row.get(0)?,
-            stamp,
-            row.get(3)?,
-            unpack::<R>(cells, count as usize),
-        ))
-    };
-    let (first_row, stamp, run, rows) = get().map_err(LegacyError::Write)?;
-    let damaged = LegacyError::Damaged {
-        table: R::BLOCKS,
-        row: first_row,
-    };
+    let first_row = row.get(0)?;
+    let written_as: Option<String> = row.get(2)?;
+    let count: u32 = row.get(4)?;
+    let cells = row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?;
+    let rows = unpack::<R>(cells, count as usize);
     let rows = rows.filter(|rows| rows.iter().all(|row| row.knows(texts)));
     Ok(Block {
         first_row,
-        stamp,
-        run,
-        rows: rows.ok_or(damaged)?,
+        stamp: Stamp {
+            at_us: row.get(1)?,
+            written_as: written_as.map(Into::into),
+        },
+        run: row.get(3)?,
+        rows: rows.ok_or(LegacyError::Damaged {
+            table: R::BLOCKS,
+            row: first_row,
+        })?,
     })
 }

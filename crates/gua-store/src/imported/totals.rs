@@ -17,6 +17,7 @@ use rusqlite::{Connection, params};
 
 use super::error::LegacyError;
 use super::moments::fold_stored;
+use super::sources::sources_within;
 use crate::history::{self, History};
 use crate::rule;
 use crate::store::{meta, quarter, set_meta};
@@ -184,7 +185,7 @@ impl<'a> Rows<'a> {
             let day = first.div_euclid(MICROS_PER_DAY);
             let end = day.saturating_add(1).saturating_mul(MICROS_PER_DAY).min(to);
             let mut quarters = DayQuarters::new();
-            for source in self.sources((first, end))? {
+            for source in sources_within(self.connection, (first, end))? {
                 let mut fold = ImportedFold::new(self.rule, self.interval, &self.own_since);
                 let mut put = |quarter, gpus: &[CardQuarter]| put(&mut quarters, quarter, gpus);
                 let window: Period = history::period((first, end));
@@ -221,17 +222,6 @@ impl<'a> Rows<'a> {
              SELECT (SELECT min(at_us) FROM old_process_block WHERE source = id AND at_us >= ?1) FROM old_source)",
         )?;
         Ok(next.query_row([from], |row| row.get(0))?)
-    }
-
-    /// Sources that have rows in `[from, to)`.
-    fn sources(&self, (from, to): (i64, i64)) -> Result<Vec<i64>, LegacyError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT id FROM old_source WHERE
-             EXISTS (SELECT 1 FROM old_card_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) OR
-             EXISTS (SELECT 1 FROM old_process_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) ORDER BY id",
-        )?;
-        let sources = query.query_map([from, to], |row| row.get(0))?;
-        Ok(sources.collect::<Result<_, _>>()?)
     }
 
     /// Visits the stored totals of the quarters `[from, to)`. Where own ticks of a GPU began within a quarter, its rows are

@@ -72,17 +72,15 @@ impl Export<'_> {
 
     fn run_row(&mut self, run: &RunInfo) -> Result<(), LegacyError> {
         self.exported.runs += 1;
-        self.change
-            .execute(
-                "INSERT INTO daemon_run (id, started_at, interval_seconds) VALUES (?1, ?2, ?3)",
-                (
-                    run.id.0 + self.numbering.own_offset,
-                    old_text(run.started),
-                    run.interval.as_secs_f64(),
-                ),
-            )
-            .map(drop)
-            .map_err(LegacyError::Write)
+        self.change.execute(
+            "INSERT INTO daemon_run (id, started_at, interval_seconds) VALUES (?1, ?2, ?3)",
+            (
+                run.id.0 + self.numbering.own_offset,
+                old_text(run.started),
+                run.interval.as_secs_f64(),
+            ),
+        )?;
+        Ok(())
     }
 
     fn tick(
@@ -102,13 +100,11 @@ impl Export<'_> {
             if self.part.has_lists() {
                 self.device_row(gpu, &at)?;
             }
-            self.card_row(run, gpu, state, &at)
-                .map_err(LegacyError::Write)?;
+            self.card_row(run, gpu, state, &at)?;
         }
         for gpu in tick.sample.gpus.iter().filter(|gpu| gpu.util.is_ok()) {
             for process in &gpu.processes {
-                self.process_row(run, gpu, process, &at)
-                    .map_err(LegacyError::Write)?;
+                self.process_row(run, gpu, process, &at)?;
             }
         }
         Ok(())
@@ -133,7 +129,7 @@ impl Export<'_> {
                 .prepare_cached("INSERT INTO host VALUES (?1, 'bare', ?2, ?3, ?3)")
                 .and_then(|mut insert| insert.execute((host, driver, at))),
         };
-        written.map_err(LegacyError::Write)?;
+        written?;
         if !self.hosts.contains_key(host) {
             self.hosts.insert(
                 host.to_owned(),
@@ -165,7 +161,7 @@ impl Export<'_> {
                 .prepare_cached("INSERT INTO gpu_device VALUES (?1, ?2, ?3, ?4, ?4)")
                 .and_then(|mut insert| insert.execute((uuid, name, total, at))),
         };
-        written.map_err(LegacyError::Write)?;
+        written?;
         if !self.devices.contains_key(uuid) {
             self.devices.insert(
                 uuid.to_owned(),
