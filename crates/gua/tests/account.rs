@@ -1,4 +1,4 @@
-//! Keeping accounts, as people do it: the real binary, a simulated driver, real files.
+//! Accounting commands, run as users run them: the real binary, a simulated driver, real files.
 
 mod csv;
 mod import;

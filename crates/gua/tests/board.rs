@@ -1,7 +1,8 @@
-//! The agent's side of a board: the real binary and a board that speaks HTTP over loopback, keeps every request, and
-//! misbehaves when it is told to.
+//! The agent's side of a board: the real binary, and a test board that speaks HTTP over loopback, records every request
+//! and misbehaves on request.
 
 mod archive;
+mod connection;
 mod daemon;
 mod enroll;
 mod faults;
@@ -14,4 +15,3 @@ mod secrecy;
 mod shown;
 mod spool;
 mod sync_once;
-mod ways;

@@ -1,4 +1,4 @@
-//! The daemon as people meet it: the real binary, a simulated driver, real signals, files and sockets.
+//! The daemon as users run it: the real binary, a simulated driver, real signals, files and sockets.
 
 mod cycle;
 mod faults;

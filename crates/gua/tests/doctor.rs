@@ -1,5 +1,5 @@
-//! `gua doctor` as people run it: the real program, the simulated driver, an empty home. Whatever the driver does, the
-//! page is complete, the sentence is clear, the exit code is the promised one, and nothing is left behind.
+//! `gua doctor` as users run it: the real program, the simulated driver, an empty home directory. Whatever the driver
+//! does, the page is complete, the message is clear, the exit code is as documented, and nothing is left behind.
 
 mod driver;
 mod page;
@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use crate::without_driver;
 
-const TWO_CARDS: &str = "[clock]\nat = 100\n[[card]]\nutil = 50\n[[card]]\n";
+const TWO_GPUS: &str = "[clock]\nat = 100\n[[card]]\nutil = 50\n[[card]]\n";
 
-/// An empty home and an empty search path.
+/// A host with an empty home directory and an empty PATH.
 fn host(scenario: &str) -> TestHost {
     let host = crate::host(scenario);
     let [home, bin] = ["home", "bin"].map(|name| host.path(name));
@@ -25,7 +25,7 @@ fn host(scenario: &str) -> TestHost {
 }
 
 trait Doctor {
-    /// Puts a script under the name of nvidia-smi on the search path.
+    /// Puts a script named nvidia-smi on the PATH.
     fn with_smi(self, script: &str) -> Self;
 
     fn with_library(self, library: impl Into<PathBuf>) -> Self;
@@ -41,7 +41,7 @@ impl Doctor for TestHost {
     fn with_smi(self, script: &str) -> Self {
         let file = self.write("script", format!("#!/bin/sh\n{script}\n"));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
-        // Copied by another process: a file that this one has open for writing, even in a child that another thread
+        // Copied by another process: a file that this process has open for writing, even in a child that another thread
         // starts, cannot be executed.
         let mut copy = self.command("/bin/cp");
         copy.arg(file).arg(self.path("bin/nvidia-smi"));
@@ -88,7 +88,7 @@ fn check_of<'a>(report: &'a Value, id: &str) -> &'a Value {
     checks.iter().find(|check| check["id"] == id).unwrap()
 }
 
-/// Holds one check of the report against `status: summary`.
+/// Compares one check of the report with `status: summary`.
 #[track_caller]
 fn assert_check(report: &Value, id: &str, expected: &str) {
     let check = check_of(report, id);
@@ -108,7 +108,7 @@ fn commands(report: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Those of the two that the program knows, or else the one that it always knows.
+/// Those of the two commands that the program has, or else the one that it always has.
 fn expected_commands(collect: &str, report: &str) -> Vec<String> {
     let help = without_driver().fine("help");
     let knows = |command: &str| {

@@ -1,4 +1,4 @@
-//! `gua explain` as people run it: the real program, a simulated driver, histories made tick by tick.
+//! `gua explain` as users run it: the real program, a simulated driver, histories recorded tick by tick.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use serde_json::Value;
 
 use crate::{host, without_driver};
 
-const CARD: &str = "GPU-5e1f0000-0000-4000-8000-000000000000";
+const UUID: &str = "GPU-5e1f0000-0000-4000-8000-000000000000";
 
-/// Explaining GPUs of a host.
+/// Running `gua explain` on a host.
 trait Explain {
     fn explain(&self, line: &str) -> Ended;
 
-    /// Checks that the page contains all of these.
+    /// Checks that the page contains all of these texts.
     fn says(&self, line: &str, parts: &[&str]);
 
     fn answer(&self, line: &str) -> Value;
@@ -50,7 +50,7 @@ impl Explain for TestHost {
     }
 }
 
-/// Holds that a scenario of one card gives a state, and that the page gives these reasons for it.
+/// Checks that a scenario of one GPU gives a state, and that the page gives these reasons for it.
 #[track_caller]
 fn check(scenario: &str, state: &str, parts: &[&str]) {
     let host = host(&scenario.replace("SELF", &std::process::id().to_string()));
@@ -66,7 +66,7 @@ fn check(scenario: &str, state: &str, parts: &[&str]) {
 const HOLDER: &str = "[[card.process]]\npid = SELF\nmemory_mib = 500\n";
 
 #[test]
-fn every_state_that_one_look_can_tell_is_explained() {
+fn every_state_of_a_single_sample_is_explained() {
     check(
         &format!("[[card]]\nutil = 60\n{HOLDER}"),
         "active",
@@ -135,7 +135,7 @@ fn every_state_that_one_look_can_tell_is_explained() {
 }
 
 #[test]
-fn a_card_that_mig_splits_points_at_its_instances() {
+fn a_gpu_in_mig_mode_points_to_its_instances() {
     let host =
         host("[[card]]\n[[card.mig]]\nuuid = \"MIG-one\"\n[[card.mig]]\nuuid = \"MIG-two\"\n");
     host.says(
@@ -157,7 +157,7 @@ fn a_card_that_mig_splits_points_at_its_instances() {
 }
 
 #[test]
-fn a_wrong_card_is_a_wrong_use_and_no_driver_is_a_failure() {
+fn an_unknown_gpu_is_a_usage_error_and_a_missing_driver_a_failure() {
     let host = host("[[card]]\n[[card]]\n");
     let ended = host.explain("7");
     assert_eq!(ended.code, 2, "{ended:?}");
@@ -173,7 +173,7 @@ fn a_wrong_card_is_a_wrong_use_and_no_driver_is_a_failure() {
     assert_eq!(without_driver().explain("0").code, 1);
 }
 
-// Histories of one card, made tick by tick.
+// Histories of one GPU, recorded tick by tick.
 
 const START: Timestamp = Timestamp::constant(1_780_000_200, 0);
 const INTERVAL: Duration = Duration::from_secs(30);
@@ -186,16 +186,16 @@ fn recorder(path: &Path, options: &WriterOptions) -> Recorder {
     Recorder::new(path, options, START, INTERVAL)
 }
 
-fn card(util: u32, power: u64, held_mb: Option<u64>) -> Gpu {
+fn gpu(util: u32, power: u64, held_mb: Option<u64>) -> Gpu {
     let process = |mb| samples::process(4711, samples::user(1001, "ada"), mb);
     let processes = held_mb.map(process).into_iter().collect();
     Gpu {
         power: Ok(Milliwatts(power * 1000)),
-        ..samples::gpu(0, CARD, util, processes)
+        ..samples::gpu(0, UUID, util, processes)
     }
 }
 
-/// The buffer of a whole interval: so many samples busy, so many not.
+/// The utilisation buffer of a whole interval with so many busy and so many idle samples.
 fn window(busy: u64, idle: u64) -> UtilWindow {
     let step = 30_000_000 / (busy + idle);
     let value = |place: u64| if place < busy { 90 } else { 0 };
@@ -206,7 +206,7 @@ fn window(busy: u64, idle: u64) -> UtilWindow {
 }
 
 #[test]
-fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
+fn a_stalled_gpu_is_recognised_by_its_idle_power() {
     let host = host(&format!(
         "[[card]]\nutil = 100\npower_w = 52\n[[card.process]]\npid = {}\nmemory_mib = 500\n",
         std::process::id()
@@ -217,13 +217,10 @@ fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
     for tick in 0..240 {
         recorder.tick(
             first + SignedDuration::from_secs(30 * tick),
-            vec![card(0, 50, None)],
+            vec![gpu(0, 50, None)],
         );
     }
-    recorder.tick(
-        now - SignedDuration::from_hours(26),
-        vec![card(0, 50, None)],
-    );
+    recorder.tick(now - SignedDuration::from_hours(26), vec![gpu(0, 50, None)]);
     recorder.close(now);
     host.says(
         "0 --db h.db",
@@ -237,16 +234,16 @@ fn a_stalled_card_is_told_by_the_power_that_it_draws_when_idle() {
 }
 
 #[test]
-fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
+fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
     let host = host("");
     let mut recorder = recorder(&host.path("h.db"), &WriterOptions::default());
-    recorder.tick(at(0), vec![card(0, 60, Some(700))]);
+    recorder.tick(at(0), vec![gpu(0, 60, Some(700))]);
     let buffered = Gpu {
         window: Ok(window(3, 7)),
-        ..card(0, 60, Some(700))
+        ..gpu(0, 60, Some(700))
     };
     recorder.tick(at(30), vec![buffered]);
-    // The driver hangs from second 60 to 150, the collector is down from 180 to 1000.
+    // The driver hangs from second 60 to 150; the collector is down from 180 to 1000.
     let outage = Outage {
         from: at(60),
         to: at(150),
@@ -255,10 +252,10 @@ fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
         ticks_lost: 3,
     };
     recorder.store.record_outage(&outage).unwrap();
-    recorder.tick(at(150), vec![card(80, 300, Some(700))]);
-    let lost = Gpu::without_readings(CARD.parse().unwrap(), 0, Missing::Gone);
+    recorder.tick(at(150), vec![gpu(80, 300, Some(700))]);
+    let lost = Gpu::without_readings(UUID.parse().unwrap(), 0, Missing::Gone);
     recorder.tick(at(1000), vec![lost]);
-    recorder.tick(at(1030), vec![card(0, 60, None)]);
+    recorder.tick(at(1030), vec![gpu(0, 60, None)]);
     recorder.close(at(1100));
 
     let asked = |seconds: i64| format!("0 --db h.db --at {}", at(seconds));
@@ -318,7 +315,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
     assert_eq!(host.answer(&asked(15))["shares"][0]["weight"], 3);
     assert_eq!(host.explain("1 --db h.db --at 1h").code, 2);
 
-    // A copy that nobody may write tells the same.
+    // A read-only copy gives the same answer.
     std::fs::copy(host.path("h.db"), host.path("copy.db")).unwrap();
     let read_only = std::os::unix::fs::PermissionsExt::from_mode(0o444);
     std::fs::set_permissions(host.path("copy.db"), read_only).unwrap();
@@ -327,7 +324,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_what_is_kept_of_it() {
 }
 
 #[test]
-fn where_ticks_are_gone_their_quarter_hour_speaks() {
+fn without_raw_ticks_the_quarter_totals_explain() {
     let host = host("");
     let options = WriterOptions {
         keep_raw: Some(Duration::from_secs(3600)),
@@ -335,7 +332,7 @@ fn where_ticks_are_gone_their_quarter_hour_speaks() {
     };
     let mut recorder = recorder(&host.path("h.db"), &options);
     for tick in 0..600 {
-        recorder.tick(at(30 * tick), vec![card(0, 60, Some(700))]);
+        recorder.tick(at(30 * tick), vec![gpu(0, 60, Some(700))]);
         recorder.store.maintain(at(30 * tick)).unwrap();
     }
     recorder.close(at(30 * 600));
@@ -353,7 +350,7 @@ fn where_ticks_are_gone_their_quarter_hour_speaks() {
 }
 
 #[test]
-fn a_row_of_gpu_usage_audit_counts_as_the_tool_that_wrote_it_counts() {
+fn a_row_of_gpu_usage_audit_is_counted_by_the_rules_of_that_tool() {
     let host = host("");
     let golden = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../gua-compat/tests/golden/gpu-usage-audit-1.1.0.db");

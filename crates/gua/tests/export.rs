@@ -1,4 +1,4 @@
-//! `gua export`: the same numbers in every form, beside the report and the plots; files that are whole; wrong use.
+//! `gua export`: the same numbers in every format as in the report and the plots, complete files, and usage errors.
 
 mod equal;
 mod files;
@@ -9,8 +9,8 @@ use gua_test::TestHost;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A home with a history of our own of the last hour, into which an older one of gpu-usage-audit was imported, and the
-/// moment that the last of its ticks stands for.
+/// A home directory with our own history of the last hour, into which an older one of gpu-usage-audit was imported, and
+/// the end of the time that its last tick covers.
 pub(crate) fn home() -> (TestHost, Timestamp) {
     let home = without_driver();
     let run = |line: &str| home.fine(line);
@@ -24,7 +24,7 @@ pub(crate) fn home() -> (TestHost, Timestamp) {
     (home, made)
 }
 
-/// Flags for a window that ends at `until` and is so many minutes long.
+/// Flags for a window of so many minutes that ends at `until`.
 pub(crate) fn window(until: Timestamp, minutes: i64) -> String {
     let moment = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S").to_string();
     let since = until - SignedDuration::from_mins(minutes);

@@ -1,9 +1,9 @@
-//! `gua list`, `gua available` and the names nvgpu and nvl as people and scripts run them, in front of simulated cards,
-//! beside the programs that people use today.
+//! `gua list`, `gua available` and the names nvgpu and nvl as users and scripts run them, on simulated GPUs, compared
+//! with the programs that people use today.
 
 mod available;
 mod claim_formats;
-mod claim_lives;
+mod claim_lifetimes;
 mod claims;
 mod crowd;
 mod formats;

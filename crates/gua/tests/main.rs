@@ -1,6 +1,6 @@
-//! The program as people and scripts run it: the real binary, a simulated driver, real files, signals and terminals.
+//! The program as users and scripts run it: the real binary, a simulated driver, real files, signals and terminals.
 //!
-//! All themes are modules of one test binary, because every binary links the whole program.
+//! All subjects are modules of one test binary, because every binary links the whole program.
 #![cfg(test)]
 
 mod account;
@@ -28,12 +28,12 @@ const GUA: &str = env!("CARGO_BIN_EXE_gua");
 /// Scenario of two healthy GPUs.
 const TWO_GPUS: &str = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\n";
 
-/// A home in which the driver plays a scenario.
+/// A host whose simulated driver plays a scenario.
 fn host(scenario: &str) -> TestHost {
     TestHost::new(GUA, scenario)
 }
 
-/// A home on a machine without a driver.
+/// A host without a driver.
 fn without_driver() -> TestHost {
     TestHost::without_driver(GUA)
 }

@@ -1,4 +1,4 @@
-//! `gua plot` as people call it: every chart in every form, its numbers beside the report's, and what it refuses.
+//! `gua plot` as users run it: every chart in every format, the same numbers as the report, and usage errors.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ const CHARTS: [&str; 14] = [
 ];
 
 #[test]
-fn every_chart_comes_in_every_form() {
+fn every_chart_is_drawn_in_every_format() {
     let home = home();
     let files = || -> BTreeSet<_> {
         let entries = std::fs::read_dir(home.directory()).unwrap();
@@ -74,7 +74,7 @@ fn every_chart_comes_in_every_form() {
 }
 
 #[test]
-fn themes_languages_and_titles_are_followed() {
+fn themes_languages_and_titles_are_applied() {
     let home = home();
     let draw = |words: &str| {
         home.fine(&format!(
@@ -95,8 +95,8 @@ fn an_empty_window_says_so() {
     for chart in CHARTS {
         let line = format!("plot --db demo.db {chart} --since 2020-01-01 --until 2020-01-02");
         let text = home.fine(&line);
-        let told = text.contains("Nothing was observed") || text.contains("Nobody held a GPU");
-        assert!(told, "{line}: {text}");
+        let is_noted = text.contains("Nothing was observed") || text.contains("Nobody held a GPU");
+        assert!(is_noted, "{line}: {text}");
         let svg = home.fine(&format!("{line} --format svg -o -"));
         assert!(
             svg.contains("Nothing was observed") || svg.contains("Nobody held a GPU"),
@@ -106,7 +106,7 @@ fn an_empty_window_says_so() {
 }
 
 #[test]
-fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
+fn usage_errors_exit_with_2_and_write_nothing() {
     let home = home();
     let before = std::fs::read_dir(home.directory()).unwrap().count();
     for (words, sentence) in [
@@ -135,19 +135,19 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
             "--db demo.db "
         };
         let output = home.gua(&format!("plot {db}{words}"));
-        let said = output.stderr;
-        assert_eq!(output.code, 2, "{words}: {said}");
-        assert!(said.contains(sentence), "{words}: {said}");
+        let stderr = output.stderr;
+        assert_eq!(output.code, 2, "{words}: {stderr}");
+        assert!(stderr.contains(sentence), "{words}: {stderr}");
     }
     assert_eq!(std::fs::read_dir(home.directory()).unwrap().count(), before);
-    // What is there stays, unless it was said otherwise.
+    // An existing file stays unless a flag says otherwise.
     std::fs::write(home.path("mine.svg"), "mine").unwrap();
     let refused = home.gua("plot --db demo.db -o mine.svg");
     assert_eq!(refused.code, 2);
-    let said = refused.stderr;
+    let output = refused.stderr;
     assert!(
-        said.contains("mine.svg is there already") && said.contains("--overwrite"),
-        "{said}"
+        output.contains("mine.svg is there already") && output.contains("--overwrite"),
+        "{output}"
     );
     let mine = || std::fs::read_to_string(home.path("mine.svg")).unwrap();
     assert_eq!(mine(), "mine");
@@ -155,6 +155,9 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
     assert!(mine().starts_with("<svg"));
     let unwritable = home.gua("plot --db demo.db -o absent/chart.svg");
     assert_eq!(unwritable.code, 1);
-    let said = unwritable.stderr;
-    assert!(said.contains("cannot write `absent/chart.svg`"), "{said}");
+    let output = unwritable.stderr;
+    assert!(
+        output.contains("cannot write `absent/chart.svg`"),
+        "{output}"
+    );
 }

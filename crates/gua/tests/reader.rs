@@ -1,4 +1,4 @@
-//! The reader child as it is in production: this program executed again, in front of a driver that may be sick.
+//! The reader child as in production: this program executed again, with a driver that may be faulty.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +42,7 @@ impl Readers for SimulatedDriver {
     }
 }
 
-/// Asks again until it answers as wished.
+/// Requests samples until the answer is as expected.
 #[track_caller]
 fn until(
     reader: &mut Reader,
@@ -56,7 +56,7 @@ fn until(
         }
         assert!(
             clock::monotonic() < limit,
-            "not within twenty seconds; the last answer was {answer:?}"
+            "no such answer within twenty seconds; the last answer was {answer:?}"
         );
     }
 }
@@ -68,7 +68,7 @@ fn status_number(pid: u32, field: &str) -> u64 {
 }
 
 #[test]
-fn a_sample_comes_through_the_child_whole() {
+fn a_sample_arrives_from_the_child_complete() {
     let host = SimulatedDriver::new(
         "[[card]]\nuuid = \"GPU-a\"\nutil = 37\n[[card]]\nutil = 41\n[[card.process]]\npid = 1\nmemory_mib = 9\n",
     );
@@ -81,7 +81,7 @@ fn a_sample_comes_through_the_child_whole() {
 }
 
 #[test]
-fn one_child_with_one_thread_on_the_driver_answers_all_questions_and_sleeps_in_between() {
+fn one_child_with_one_driver_thread_answers_all_requests_and_sleeps_in_between() {
     let journal = |host: &SimulatedDriver| {
         format!("journal = {:?}\none_owner = true\n", host.path("journal"))
     };
@@ -101,7 +101,7 @@ fn one_child_with_one_thread_on_the_driver_answers_all_questions_and_sleeps_in_b
     assert_eq!(
         callers,
         BTreeSet::from([format!("{child} {child}")]),
-        "its first thread, and no other"
+        "only its first thread"
     );
     assert_eq!(
         journal
@@ -110,19 +110,19 @@ fn one_child_with_one_thread_on_the_driver_answers_all_questions_and_sleeps_in_b
             .count(),
         1
     );
-    // One more waits for the end of the parent, and one looks up names.
+    // One more thread waits for the parent to exit, and one looks up names.
     assert!(status_number(child, "Threads:") <= 3);
 
     let wakes = status_number(child, "voluntary_ctxt_switches:");
     wait(Duration::from_millis(500));
     assert!(
         status_number(child, "voluntary_ctxt_switches:") - wakes <= 2,
-        "it woke without being asked"
+        "it woke without a request"
     );
 }
 
 #[test]
-fn a_hung_driver_costs_the_deadline_and_is_asked_again_once_it_answers() {
+fn a_hung_driver_costs_the_deadline_and_is_retried_later() {
     let host = SimulatedDriver::new("[[card]]\nutil = 5\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
@@ -140,10 +140,10 @@ fn a_hung_driver_costs_the_deadline_and_is_asked_again_once_it_answers() {
     assert!(matches!(fault, DriverFault::BackingOff { .. }), "{fault}");
     assert!(
         clock::monotonic() - asked < Duration::from_millis(50),
-        "nobody waits during the pause"
+        "no request waits during the pause"
     );
 
-    // A child that never answered has three times as long, and no more.
+    // A child that has never answered gets three times the deadline.
     let fault = until(&mut reader, |answer| {
         matches!(answer, Err(DriverFault::Hung { .. }))
     });
@@ -170,7 +170,7 @@ fn an_answer_never_takes_longer_than_the_deadline() {
 }
 
 #[test]
-fn who_has_less_time_than_the_deadline_waits_no_longer() {
+fn a_caller_with_less_time_than_the_deadline_waits_no_longer() {
     let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut options = host.options(GUA);
     options.deadline = Duration::from_secs(600);
@@ -185,7 +185,7 @@ fn who_has_less_time_than_the_deadline_waits_no_longer() {
 }
 
 #[test]
-fn a_driver_that_crashes_takes_the_child_with_it_and_nothing_else() {
+fn a_crashing_driver_ends_the_child_and_nothing_else() {
     let host = SimulatedDriver::new(
         "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ncrash = true\n",
     );
@@ -195,7 +195,7 @@ fn a_driver_that_crashes_takes_the_child_with_it_and_nothing_else() {
         panic!("{fault:?}")
     };
     assert!(how.starts_with("killed by signal 6"), "{how}");
-    assert!(how.contains("saying: "), "its last words are kept: {how}");
+    assert!(how.contains("saying: "), "its last output is kept: {how}");
     host.play("[[card]]\n");
     until(&mut reader, Result::is_ok).unwrap();
 }
@@ -215,18 +215,18 @@ fn a_child_killed_from_outside_is_replaced() {
 }
 
 #[test]
-fn the_child_ends_with_its_reader() {
+fn the_child_exits_with_its_reader() {
     let host = SimulatedDriver::new("[[card]]\n");
     let mut reader = host.reader();
     reader.sample().unwrap();
     let child = reader.child_pid().unwrap();
     assert!(is_running(child));
     drop(reader);
-    assert!(!is_running(child), "ended and collected");
+    assert!(!is_running(child), "exited and reaped");
 }
 
 #[test]
-fn a_child_in_a_hung_driver_ends_when_its_parent_is_killed() {
+fn a_child_in_a_hung_driver_exits_when_its_parent_is_killed() {
     let host = SimulatedDriver::new("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let home = tempfile::tempdir().unwrap();
     let mut doctor = Command::new(GUA)
@@ -252,7 +252,7 @@ fn reader_below(parent: u32) -> Option<u32> {
     (name.trim() == "gua-reader").then_some(child)
 }
 
-/// Nobody may collect an orphan here, so one that has ended may still be listed.
+/// Whether a process has exited. It may still be listed as a zombie, because no process here may reap an orphan.
 fn has_ended(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat
@@ -276,7 +276,7 @@ fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn a_child_that_is_no_reader_is_said_to_be_none() {
+fn a_child_that_is_not_a_reader_is_reported() {
     let host = SimulatedDriver::new("[[card]]\n");
     for (program, expected) in [
         ("/bin/true", "ended unexpectedly"),
@@ -293,7 +293,7 @@ fn a_child_that_is_no_reader_is_said_to_be_none() {
 }
 
 #[test]
-fn a_refusing_driver_is_reported_and_the_child_lives_on() {
+fn a_refusing_driver_is_reported_and_the_child_keeps_running() {
     let host = SimulatedDriver::new("[driver]\ninit_code = 18\n");
     let mut reader = host.reader();
     assert!(matches!(
@@ -307,7 +307,7 @@ fn a_refusing_driver_is_reported_and_the_child_lives_on() {
 }
 
 #[test]
-fn a_child_that_closes_its_standard_error_is_waited_for_asleep() {
+fn waiting_for_a_child_with_closed_stderr_uses_no_processor_time() {
     let host = SimulatedDriver::new("[[card]]\n");
     let arguments = ["-c", "exec 2>&-; exec sleep 60"].map(Into::into).to_vec();
     let options = ReaderOptions {
@@ -318,13 +318,13 @@ fn a_child_that_closes_its_standard_error_is_waited_for_asleep() {
     let before = clock::processor_time();
     let fault = Reader::new(options).sample().unwrap_err();
     assert!(matches!(fault, DriverFault::Hung { .. }), "{fault}");
-    // Other tests may run in this process, but none takes half a second of processor time a second and a half.
+    // Other tests may run in this process, but none uses half a second of processor time in a second and a half.
     let used = clock::processor_time() - before;
     assert!(used < Duration::from_millis(750), "{used:?}");
 }
 
 #[test]
-fn what_a_library_says_while_it_refuses_is_passed_on() {
+fn output_of_a_refusing_library_is_passed_on() {
     let host = SimulatedDriver::new("[[card]\n");
     let fault = host.reader().sample().unwrap_err();
     assert!(
@@ -339,8 +339,8 @@ fn what_a_library_says_while_it_refuses_is_passed_on() {
 }
 
 #[test]
-fn buffers_are_drained_while_nobody_asks() {
-    // Three seconds of samples, and more than four between two questions.
+fn buffers_are_drained_between_requests() {
+    // Three seconds of buffered samples, and more than four seconds between two requests.
     let host =
         SimulatedDriver::new("[buffers]\nsamples = 30\nperiod_ms = 100\n[[card]]\nutil = 50\n");
     let mut reader = host.reader();
@@ -349,7 +349,7 @@ fn buffers_are_drained_while_nobody_asks() {
         window.samples() > 0
     })
     .unwrap();
-    // Until the buffer is full once, it does not tell how far it reaches.
+    // Until the buffer is full once, its reach is unknown.
     wait(Duration::from_millis(3200));
     let before = reader.sample().unwrap();
     wait(Duration::from_millis(4500));

@@ -1,4 +1,4 @@
-//! `gua report` and `gua demo` as people run them, beside the tool whose numbers they promise to keep.
+//! `gua report` and `gua demo` as users run them, compared with the tool whose numbers they keep.
 
 mod command;
 mod demo;

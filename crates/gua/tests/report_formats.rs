@@ -1,4 +1,4 @@
-//! One report in four formats: whatever the window and the table, text, JSON, CSV and HTML add up to the same.
+//! One report in four formats: for every window and table, text, JSON, CSV and HTML have the same sums.
 
 use crate::without_driver;
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ fn of_json(json: &str) -> Sums {
     sums
 }
 
-/// From the exact values, and from what people read.
+/// Sums of the exact values in the page, and sums of the displayed ones.
 fn of_html(page: &str) -> (Sums, Sums) {
     let options = ParsingOptions {
         allow_dtd: true,
@@ -76,8 +76,8 @@ fn of_html(page: &str) -> (Sums, Sums) {
     (exact, shown)
 }
 
-/// From the lines of each table. People and cards that have columns of their own stand in tables of their own, each after
-/// the hour, and those of cards after what all of them did.
+/// Sums of the lines of each table. Users and GPUs that have their own columns are in separate tables, each with the
+/// hour first, and the GPU tables after the one for all GPUs.
 fn of_text(text: &str, keys: &[&str]) -> Sums {
     let starts = |key: &&str, start: &str| key.starts_with(start);
     let all: Vec<&str> = keys
@@ -94,7 +94,7 @@ fn of_text(text: &str, keys: &[&str]) -> Sums {
     sums
 }
 
-/// From the table's lines, whose columns stand at least two blanks apart and in the order of the CSV.
+/// Sums of a table's lines, whose columns are at least two blanks apart and in the order of the CSV.
 fn of_lines(text: &str, keys: &[&str]) -> Sums {
     let fields = |line: &str| -> Vec<String> {
         let parts = line.trim().split("  ").map(str::trim);
@@ -125,7 +125,7 @@ fn add(sums: &mut Sums, key: &str, value: Option<f64>) {
 fn assert_equal(one: &Sums, other: &Sums, within: f64, what: &str) {
     for (key, value) in one {
         let Some(found) = other.get(key) else {
-            // A page leaves out a column that says nothing.
+            // A page leaves out an empty column.
             assert!(*value == 0.0, "{what}: {key} is missing");
             continue;
         };
@@ -137,10 +137,10 @@ fn assert_equal(one: &Sums, other: &Sums, within: f64, what: &str) {
 }
 
 #[test]
-fn four_formats_add_up_to_the_same_for_every_window_and_table() {
+fn four_formats_have_the_same_sums_for_every_window_and_table() {
     let home = without_driver();
     home.fine("demo --db demo.db --interval 30s --ticks 400");
-    // The demo ended a moment ago: with a moment for an end, every report is about the same time.
+    // The demo ended a moment ago: with a fixed end, every report covers the same time.
     let json: Value =
         serde_json::from_str(&home.fine("report --db demo.db --json --tz UTC")).unwrap();
     let until: Timestamp = json["made_at"].as_str().unwrap().parse().unwrap();

@@ -1,3 +1,3 @@
-//! Our reports beside those of the real releases of gpu-usage-audit, on the same files.
+//! Our reports compared with those of real releases of gpu-usage-audit, on the same files.
 
 mod action;

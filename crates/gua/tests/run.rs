@@ -1,9 +1,10 @@
-//! `gua run` as people and scripts use it: the job behaves as it would without it, and what is said of it is true.
+//! `gua run` as users and scripts run it: the job behaves as it would without it, and its files and summary are
+//! correct.
 
 mod agreement;
-mod cards;
 mod claim;
 mod files;
+mod gpus;
 mod runs;
 mod summarize;
 mod terminal;
@@ -21,7 +22,7 @@ fn host(scenario: &str) -> TestHost {
     crate::host(scenario).variable("GUA", GUA)
 }
 
-/// Running jobs in a host and reading their files.
+/// Running jobs on a host and reading their files.
 trait Jobs {
     /// `gua run FLAGS -- sh -c SCRIPT`.
     fn job(&self, flags: &str, script: &str) -> Command;

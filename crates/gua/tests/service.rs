@@ -49,10 +49,10 @@ fn installing_twice_and_removing_leaves_nothing() {
         ("--user", "etc/systemd/user"),
     ] {
         let image = tempfile::tempdir().unwrap();
-        let said = done(&gua(image.path(), &["install", scope]));
+        let output = done(&gua(image.path(), &["install", scope]));
         assert!(
-            said.contains(" the image ") && !said.contains("systemctl"),
-            "of the image, not of this system: {said}"
+            output.contains(" the image ") && !output.contains("systemctl"),
+            "of the image, not of this system: {output}"
         );
         let first = files(image.path());
         done(&gua(image.path(), &["install", scope, "--interval", "10s"]));
@@ -65,15 +65,15 @@ fn installing_twice_and_removing_leaves_nothing() {
             fs::read_link(image.path().join(directory).join("gpu-usage-audit.service")).unwrap();
         assert_eq!(alias.file_name().unwrap(), "gua.service");
         assert!(done(&gua(image.path(), &["status", scope])).contains("installed at"));
-        let said = done(&gua(image.path(), &["uninstall", scope]));
-        assert!(!said.contains("history at /var"), "{said}");
+        let output = done(&gua(image.path(), &["uninstall", scope]));
+        assert!(!output.contains("history at /var"), "{output}");
         assert_eq!(files(image.path()), Vec::<String>::new());
         assert!(done(&gua(image.path(), &["uninstall", scope])).contains("not installed"));
     }
 }
 
 #[test]
-fn a_unit_of_somebody_else_is_left_alone() {
+fn a_unit_from_another_source_is_left_alone() {
     for name in ["gua.service", "gpu-usage-audit.service"] {
         let image = tempfile::tempdir().unwrap();
         let directory = image.path().join("etc/systemd/system");
@@ -82,10 +82,10 @@ fn a_unit_of_somebody_else_is_left_alone() {
         fs::write(directory.join(name), theirs).unwrap();
         let refused = gua(image.path(), &["install", "--system"]);
         assert_eq!(refused.status.code(), Some(1));
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let output = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(
-            said.contains("was not written by gua") && said.contains("--root="),
-            "{said}"
+            output.contains("was not written by gua") && output.contains("--root="),
+            "{output}"
         );
         assert_eq!(fs::read_to_string(directory.join(name)).unwrap(), theirs);
         done(&gua(image.path(), &["install", "--system", "--force"]));
@@ -93,7 +93,7 @@ fn a_unit_of_somebody_else_is_left_alone() {
 }
 
 #[test]
-fn the_timer_of_sync_once_comes_and_goes_beside_the_collector() {
+fn the_sync_once_timer_is_installed_and_removed_beside_the_collector() {
     for (scope, directory) in [
         ("--system", "etc/systemd/system"),
         ("--user", "etc/systemd/user"),
@@ -129,7 +129,7 @@ fn the_timer_of_sync_once_comes_and_goes_beside_the_collector() {
     }
 }
 
-/// `gua service` for the user whose home this is, with nothing else in its environment.
+/// Runs `gua service` for the user with this home directory, with an otherwise empty environment.
 fn at_home(home: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
     Command::new(crate::GUA)
         .arg("service")
@@ -150,19 +150,19 @@ fn enrol(home: &Path) {
 }
 
 #[test]
-fn a_host_that_is_not_enrolled_gets_nothing_that_pushes() {
+fn a_host_without_an_enrolment_gets_no_unit_that_pushes() {
     for what in ["--sync-once", "--cloud"] {
         let home = tempfile::tempdir().unwrap();
         let refused = at_home(home.path(), &["install", "--user", what], &[]);
         assert_eq!(refused.status.code(), Some(2));
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(said.contains("gua enroll"), "{said}");
+        let output = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(output.contains("gua enroll"), "{output}");
         assert_eq!(files(home.path()), Vec::<String>::new());
     }
 }
 
 #[test]
-fn an_enrolment_of_somebody_else_is_refused() {
+fn an_enrolment_of_another_user_is_refused() {
     if !runs_as_root("an enrolment of another user") {
         return;
     }
@@ -174,14 +174,14 @@ fn an_enrolment_of_somebody_else_is_refused() {
         let before = files(home.path());
         let refused = at_home(home.path(), &["install", "--user", what], &[]);
         assert_eq!(refused.status.code(), Some(2));
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(said.contains("belongs to user 65534"), "{said}");
+        let output = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(output.contains("belongs to user 65534"), "{output}");
         assert_eq!(files(home.path()), before);
     }
 }
 
 #[test]
-fn a_unit_that_pushes_has_the_settings_of_whoever_installed_it() {
+fn a_unit_that_pushes_has_the_settings_of_the_installing_user() {
     let home = tempfile::tempdir().unwrap();
     enrol(home.path());
     let variables = [
@@ -202,10 +202,10 @@ fn a_unit_that_pushes_has_the_settings_of_whoever_installed_it() {
         let line = ["install", "--user", what, "--archive", "--print"];
         let printed = at_home(home.path(), &line, &variables);
         let unit = done(&printed);
-        let said = String::from_utf8_lossy(&printed.stderr).into_owned();
+        let output = String::from_utf8_lossy(&printed.stderr).into_owned();
         assert!(
-            said.contains("http_proxy carries a password") && !said.contains("pa55word"),
-            "{said}"
+            output.contains("http_proxy carries a password") && !output.contains("pa55word"),
+            "{output}"
         );
         let carried: Vec<&str> = unit
             .lines()
@@ -223,13 +223,13 @@ fn a_unit_that_pushes_has_the_settings_of_whoever_installed_it() {
         assert_eq!(carried, expected, "{unit}");
         assert!(!unit.contains("pa55word") && !unit.contains("gua_enroll_once"));
         assert!(unit.contains(" --archive"), "{unit}");
-        // Of an image, the proxies and files of this system say nothing.
+        // For an image, the proxies and files of this system do not apply.
         let image = tempfile::tempdir().unwrap();
         let root = image.path().to_str().unwrap();
         let line = [&line[..], &["--root", root]].concat();
         let unit = done(&at_home(home.path(), &line, &variables));
         assert_eq!(unit.matches("Environment=").count(), 4, "{unit}");
-        // The host's service has root's home, and is told where the salt of hidden names is.
+        // The host's service has root's home directory, so the unit names the file with the pseudonym salt.
         let line = ["install", "--system", what, "--print", "--root", root];
         let hash = [("GUA_CLOUD_USERS", "hash")];
         let unit = done(&at_home(home.path(), &line, &hash));
@@ -239,7 +239,7 @@ fn a_unit_that_pushes_has_the_settings_of_whoever_installed_it() {
 }
 
 #[test]
-fn the_timer_leaves_to_the_collector_who_may_read_the_history() {
+fn the_timer_leaves_access_to_the_history_to_the_collector() {
     let image = tempfile::tempdir().unwrap();
     let read = |name| fs::read_to_string(image.path().join("etc/systemd/system").join(name));
     let group = ["install", "--system", "--readable-by", "group:root"];
@@ -248,7 +248,7 @@ fn the_timer_leaves_to_the_collector_who_may_read_the_history() {
     let lines = "Group=root\nUMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
     let timer = read("gua-sync.service").unwrap();
     assert!(timer.contains(lines), "{timer}");
-    // The same when the collector is installed again, for another reason.
+    // The same when the collector is installed again for another reason.
     done(&gua(
         image.path(),
         &["install", "--system", "--interval", "10s"],
@@ -261,15 +261,15 @@ fn the_timer_leaves_to_the_collector_who_may_read_the_history() {
         "--readable-by",
         "root",
     ];
-    let said = done(&gua(image.path(), &other));
+    let output = done(&gua(image.path(), &other));
     assert!(
-        said.contains("gua.service still says --readable-by group:root"),
-        "{said}"
+        output.contains("gua.service still says --readable-by group:root"),
+        "{output}"
     );
 }
 
 #[test]
-fn a_collector_can_be_installed_that_pushes() {
+fn a_collector_that_pushes_can_be_installed() {
     let image = tempfile::tempdir().unwrap();
     done(&gua(image.path(), &["install", "--system", "--cloud"]));
     let unit = image.path().join("etc/systemd/system/gua.service");
@@ -297,7 +297,7 @@ fn printing_changes_nothing() {
 }
 
 #[test]
-fn nonsense_is_refused_as_wrong_use() {
+fn invalid_arguments_are_usage_errors() {
     let image = tempfile::tempdir().unwrap();
     for arguments in [
         &["install", "--system", "--user"][..],

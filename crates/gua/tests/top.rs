@@ -1,4 +1,4 @@
-//! `gua top` in a real terminal: tmux types, looks and changes the size. The driver is the simulated one.
+//! `gua top` in a real terminal: tmux types, reads the screen and changes its size. The driver is simulated.
 
 mod ending;
 mod looking;
@@ -9,7 +9,7 @@ use nvml_sim::scenario::Scenario;
 
 use crate::GUA;
 
-const TWO_CARDS: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\nname = \"NVIDIA A100\"\n";
+const TWO_GPUS: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\nname = \"NVIDIA A100\"\n";
 
 /// A host with a short driver deadline. The scenario must be valid.
 fn host(scenario: &str) -> TestHost {

@@ -1,8 +1,9 @@
-//! The truth bench: a script of what cards and people do, played by the simulated driver at a hundredth of real time,
-//! and beside it what `gua` and the tool that it replaces say about it. It ends with 1 where we are off by more than 1 %
-//! of the hours of a state or an owner over the observed time, or by more than a tick at either end of a gap.
+//! The truth bench: a script of the activity of GPUs and users, played by the simulated driver at a hundredth of real
+//! time, compared with the reports of `gua` and of the tool that it replaces. It exits with 1 if `gua` is off by more
+//! than 1 % of the hours of a state or an owner over the observed time, or by more than a tick at either end of a gap.
 //!
-//! `scripts/bench truth` runs it, as root: the processes of the script belong to several users. It takes two minutes.
+//! `scripts/bench truth` runs it as root, because the processes of the script belong to several users. It takes two
+//! minutes.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -23,14 +24,14 @@ use jiff::Timestamp;
 use nvml_sim::driver::{self, Generation};
 
 use people::People;
-use script::{END, Gpu, HANG, Hours, Mig, OUTAGE, PEOPLE, REUSE, SCALE, Stretch, TICK, WINDOW};
+use script::{END, Gpu, HANG, Hours, Mig, OUTAGE, PEOPLE, REUSE, SCALE, Span, TICK, WINDOW};
 use tools::{Gap, Ours, Tool};
 
-/// The largest error that is allowed, in parts of the truth.
+/// The largest allowed error, as a fraction of the truth.
 const LIMIT: f64 = 0.01;
 
 fn main() -> ExitCode {
-    // `cargo bench` passes `--bench`; the rest are paths: the Python tool's program, and where the table goes.
+    // `cargo bench` passes `--bench`; the rest are paths: the Python tool's program, and the file for the table.
     let mut arguments = std::env::args_os()
         .skip(1)
         .filter(|word| word != "--bench")
@@ -57,14 +58,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// What came out.
+/// Result of a run.
 struct Run {
     truth: Hours,
     ours: Hours,
-    /// What is true of the cards that it saw, and what it says.
+    /// Truth for the GPUs that the Python tool saw, and what it reported.
     python: Option<(Hours, Hours)>,
     gaps: Vec<GapRow>,
-    /// The share of the time of the card with bursts that rests on the driver's samples.
+    /// Share of the time of the GPU with bursts that is based on the driver's sample buffer.
     buffered: f64,
     breaches: Vec<String>,
 }
@@ -73,7 +74,7 @@ struct Run {
 struct GapRow {
     what: &'static str,
     reason: &'static str,
-    script: Stretch,
+    script: Span,
     found: Option<Gap>,
 }
 
@@ -103,7 +104,7 @@ fn play(python: Option<&Path>) -> Run {
         home("ours"),
         &drivers[0],
     );
-    // It ends at once where a card has no utilisation, as one that MIG splits.
+    // The Python tool exits if a GPU has no utilisation, such as one in MIG mode.
     let mut theirs =
         python.map(|program| Tool::new(program, &collect, home("theirs"), &drivers[1]));
 
@@ -114,13 +115,13 @@ fn play(python: Option<&Path>) -> Run {
     let reused = gpus
         .iter()
         .position(|gpu| gpu.reuses_pid)
-        .expect("one card does");
+        .expect("one GPU reuses a pid");
     let pid = people.pids[reused][0];
     if let Err(why) = people.hand_over(pid, PEOPLE[2]) {
         breaches.push(format!("the script could not be played: {why}"));
     }
     wait_until(origin, OUTAGE.from);
-    // Side by side: one that takes its time must not delay the other.
+    // In parallel: a slow shutdown of one must not delay the other.
     let down_from = std::thread::scope(|scope| {
         let stopping = scope.spawn(|| {
             ours.stop();
@@ -130,7 +131,7 @@ fn play(python: Option<&Path>) -> Run {
         stopping.join().expect("stopping does not panic")
     });
     wait_until(origin, OUTAGE.to);
-    let outage = Stretch {
+    let outage = Span {
         from: down_from,
         to: passed(origin),
     };
@@ -146,16 +147,16 @@ fn play(python: Option<&Path>) -> Run {
     ours.stop();
     let found = tools::ours(&ours, &gpus, WINDOW, origin);
     let gaps = gaps(&gpus, &found, outage, &mut breaches);
-    let of_all = truth(gpus.iter().zip(&found.cards));
+    let of_all = truth(gpus.iter().zip(&found.gpus));
     let without_mig = gpus
         .iter()
-        .zip(&found.cards)
+        .zip(&found.gpus)
         .filter(|(gpu, _)| !gpu.util.is_empty());
     let of_python = truth(without_mig);
     judge(&of_all, &found.hours, &mut breaches);
     if found.buffered < 0.9 {
         breaches.push(format!(
-            "only {:.1} % rests on the driver's samples",
+            "only {:.1} % is based on the driver's sample buffer",
             found.buffered * 100.0
         ));
     }
@@ -178,57 +179,56 @@ fn wait_until(origin: Timestamp, second: f64) {
     std::thread::sleep(Duration::from_secs_f64((second - passed(origin)).max(0.0)));
 }
 
-/// What is true of the time that was observed: the script without the gaps that were reported. Ticks that come a little
-/// late leave holes of milliseconds that are reported as a sum; they weigh on everything alike.
-fn truth<'a>(cards: impl Iterator<Item = (&'a Gpu, &'a (Vec<Gap>, f64))>) -> Hours {
+/// Truth for the observed time: the script without the reported gaps. Ticks that are a little late leave gaps of
+/// milliseconds, which are reported as a sum; they affect everything equally.
+fn truth<'a>(gpus: impl Iterator<Item = (&'a Gpu, &'a (Vec<Gap>, f64))>) -> Hours {
     let mut truth = Hours::default();
-    for (gpu, (gaps, observed)) in cards {
+    for (gpu, (gaps, observed)) in gpus {
         let seen = without(
             WINDOW,
             gaps.iter().filter(|gap| is_whole(gap)).map(|gap| gap.when),
         );
-        let length: f64 = seen.iter().map(|stretch| stretch.length()).sum();
+        let length: f64 = seen.iter().map(|span| span.length()).sum();
         let weight = observed * 3600.0 / SCALE / length;
-        for stretch in seen {
-            gpu.add_truth(stretch, weight, &mut truth);
+        for span in seen {
+            gpu.add_truth(span, weight, &mut truth);
         }
     }
     truth
 }
 
-/// Whether all of a gap was missing, so that it is known where.
+/// Whether a gap was missing completely, so that its position is known.
 fn is_whole(gap: &Gap) -> bool {
     gap.missing + 0.02 >= gap.when.length()
 }
 
-fn without(whole: Stretch, gaps: impl Iterator<Item = Stretch>) -> Vec<Stretch> {
-    let mut gaps: Vec<Stretch> = gaps.collect();
+fn without(whole: Span, gaps: impl Iterator<Item = Span>) -> Vec<Span> {
+    let mut gaps: Vec<Span> = gaps.collect();
     gaps.sort_by(|one, other| one.from.total_cmp(&other.from));
     let mut rest = Vec::new();
     let mut from = whole.from;
     for gap in gaps {
-        rest.push(Stretch { from, to: gap.from });
+        rest.push(Span { from, to: gap.from });
         from = from.max(gap.to);
     }
-    rest.push(Stretch { from, to: whole.to });
-    rest.retain(|stretch| stretch.length() > 0.0);
+    rest.push(Span { from, to: whole.to });
+    rest.retain(|span| span.length() > 0.0);
     rest
 }
 
-/// Sets every gap of the script beside what was reported for each card; other gaps longer than a tick are breaches.
-fn gaps(gpus: &[Gpu], found: &Ours, outage: Stretch, breaches: &mut Vec<String>) -> Vec<GapRow> {
+/// Compares every gap of the script with the one reported for each GPU; other gaps longer than a tick are breaches.
+fn gaps(gpus: &[Gpu], found: &Ours, outage: Span, breaches: &mut Vec<String>) -> Vec<GapRow> {
     let mut rows: Vec<GapRow> = Vec::new();
-    for (gpu, (reported, _)) in gpus.iter().zip(&found.cards) {
+    for (gpu, (reported, _)) in gpus.iter().zip(&found.gpus) {
         let mut script = vec![
             ("the daemon is stopped", "collector-down", outage),
             ("the driver hangs", "driver-hung", HANG),
         ];
-        script.extend(gpu.lost.map(|lost| ("a card is lost", "card-lost", lost)));
-        // A machine that is busy otherwise may cost a tick, which is told as a gap; more of them are a fault.
+        script.extend(gpu.lost.map(|lost| ("a GPU is lost", "card-lost", lost)));
+        // A busy machine may lose a tick, which is reported as a gap; more than that is a fault.
         let is_scripted = |gap: &&Gap| {
-            let overlaps =
-                |stretch: &Stretch| stretch.from < gap.when.to && gap.when.from < stretch.to;
-            script.iter().any(|(_, _, stretch)| overlaps(stretch))
+            let overlaps = |span: &Span| span.from < gap.when.to && gap.when.from < span.to;
+            script.iter().any(|(_, _, span)| overlaps(span))
         };
         let others: Vec<&Gap> = reported
             .iter()
@@ -241,25 +241,25 @@ fn gaps(gpus: &[Gpu], found: &Ours, outage: Stretch, breaches: &mut Vec<String>)
                 gpu.what
             ));
         }
-        for (what, reason, stretch) in script {
-            let gap = told(reported, stretch);
+        for (what, reason, span) in script {
+            let gap = merged_gap(reported, span);
             let is_near = gap.as_ref().is_some_and(|gap| {
-                (gap.when.from - stretch.from).abs() <= TICK
-                    && (gap.when.to - stretch.to).abs() <= TICK
+                (gap.when.from - span.from).abs() <= TICK
+                    && (gap.when.to - span.to).abs() <= TICK
                     && gap.reason == reason
                     && is_whole(gap)
             });
             if !is_near {
                 breaches.push(format!(
                     "{}: {what} from {} to {}: {gap:?} of {reported:?}",
-                    gpu.what, stretch.from, stretch.to
+                    gpu.what, span.from, span.to
                 ));
             }
             if !rows.iter().any(|row| row.what == what) {
                 rows.push(GapRow {
                     what,
                     reason,
-                    script: stretch,
+                    script: span,
                     found: gap,
                 });
             }
@@ -268,18 +268,17 @@ fn gaps(gpus: &[Gpu], found: &Ours, outage: Stretch, breaches: &mut Vec<String>)
     rows
 }
 
-/// What was told about a stretch, as one gap with the reason of most of it. On a busy machine the driver may miss its
-/// deadline while a card is lost, and then that is told in between.
-fn told(reported: &[Gap], stretch: Stretch) -> Option<Gap> {
-    let of_it =
-        |gap: &&Gap| is_whole(gap) && stretch.from < gap.when.to && gap.when.from < stretch.to;
+/// Reported gaps in a span, merged into one with the most frequent reason. On a busy machine the driver may miss its
+/// deadline while a GPU is lost, and then that reason is reported in between.
+fn merged_gap(reported: &[Gap], span: Span) -> Option<Gap> {
+    let of_it = |gap: &&Gap| is_whole(gap) && span.from < gap.when.to && gap.when.from < span.to;
     let gaps: Vec<&Gap> = reported.iter().filter(of_it).collect();
     let longest = gaps
         .iter()
         .max_by(|one, other| one.missing.total_cmp(&other.missing))?;
-    let ends = |end: fn(&Stretch) -> f64| gaps.iter().map(move |gap| end(&gap.when));
+    let ends = |end: fn(&Span) -> f64| gaps.iter().map(move |gap| end(&gap.when));
     Some(Gap {
-        when: Stretch {
+        when: Span {
             from: ends(|when| when.from).fold(f64::INFINITY, f64::min),
             to: ends(|when| when.to).fold(f64::NEG_INFINITY, f64::max),
         },
@@ -312,7 +311,7 @@ fn get(hours: &BTreeMap<String, f64>, name: &str) -> f64 {
     hours.get(name).copied().unwrap_or(0.0)
 }
 
-/// In parts of the truth; nothing where nothing is true is no error.
+/// Error as a fraction of the truth; `None` if both are zero.
 fn error(truth: f64, found: f64) -> Option<f64> {
     match truth > 0.0 {
         true => Some((found - truth) / truth),
@@ -325,20 +324,20 @@ fn page(run: &Run) -> String {
     page.push_str("\n## Hours by state\n\n");
     page.push_str(&table("state", "gua", &run.truth.states, &run.ours.states));
     page.push_str(&format!(
-        "\nOf the time of the card with bursts, {:.1} % rests on the driver's samples, the rest on single readings.\n",
+        "\nOf the time of the GPU with bursts, {:.1} % is based on the driver's sample buffer, the rest on single readings.\n",
         run.buffered * 100.0
     ));
-    page.push_str("\n## Hours by owner\n\nHeld hours: a person's hours on a card in full.\n\n");
+    page.push_str("\n## Hours by owner\n\nHeld hours: a user's hours on a GPU in full.\n\n");
     page.push_str(&table("owner", "gua", &run.truth.held, &run.ours.held));
-    page.push_str("\nCharged hours: the same time shared equally among the owners on a card.\n\n");
+    page.push_str("\nCharged hours: the same time shared equally among the owners on a GPU.\n\n");
     page.push_str(&table(
         "owner",
         "gua",
         &run.truth.charged,
         &run.ours.charged,
     ));
-    page.push_str("\n## Gaps\n\nIn ticks from the script's; the worst allowed is 1.\n\n");
-    page.push_str("| what happens | reason told | begins | ends |\n|---|---|---:|---:|\n");
+    page.push_str("\n## Gaps\n\nDeviation from the script in ticks; at most 1 is allowed.\n\n");
+    page.push_str("| event | reported reason | begins | ends |\n|---|---|---:|---:|\n");
     for row in &run.gaps {
         let off = |found: f64, script: f64| format!("{:+.2}", (found - script) / TICK);
         let (from, to, reason) = match &row.found {
@@ -347,7 +346,7 @@ fn page(run: &Run) -> String {
                 off(gap.when.to, row.script.to),
                 gap.reason.as_str(),
             ),
-            None => ("not told".to_owned(), String::new(), row.reason),
+            None => ("not reported".to_owned(), String::new(), row.reason),
         };
         page.push_str(&format!("| {} | {reason} | {from} | {to} |\n", row.what));
     }
@@ -362,7 +361,7 @@ fn page(run: &Run) -> String {
     page
 }
 
-/// Truth beside what was found, in hours and in parts of the truth.
+/// Truth beside the result, in hours and as a fraction of the truth.
 fn table(
     what: &str,
     who: &str,

@@ -1,11 +1,11 @@
-//! The processes of the script: real ones, of several users, so that a collector finds their owners where it always does.
+//! The processes of the script: real ones of several users, so that a collector finds their owners as usual.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use crate::script::{Gpu, Hold, PEOPLE, Who};
 
-/// The processes of all cards, in the order of their holds. They end with this.
+/// Processes of all GPUs, in the order of their holds. They are killed on drop.
 pub(crate) struct People {
     children: Vec<Child>,
     pub(crate) pids: Vec<Vec<u32>>,
@@ -37,17 +37,17 @@ impl People {
                 self.children.push(child);
                 pid
             }
-            // The highest that there can be: the kernel does not come that far while this runs.
+            // The highest possible pid: the kernel does not reach it while this runs.
             Who::Gone => 4_194_303,
         }
     }
 
-    /// Ends the process with this number and starts one of another user that gets it.
+    /// Ends the process with this pid and starts one of another user that gets the same pid.
     pub(crate) fn hand_over(&mut self, pid: u32, to: &str) -> Result<(), String> {
         let first = self.children.iter_mut().find(|child| child.id() == pid);
         end(first.ok_or("there is no such process")?);
         for _ in 0..200 {
-            // The kernel gives the number after the last one next (pid_namespaces(7)).
+            // The kernel assigns the pid after the last one next (pid_namespaces(7)).
             fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string())
                 .map_err(|error| format!("cannot choose the number of a process: {error}"))?;
             let mut child = sleeper(to);
@@ -67,7 +67,7 @@ impl Drop for People {
     }
 }
 
-/// A process of a user, from a login session of theirs.
+/// A process of a user, from a login session of that user.
 fn sleeper(user: &str) -> Child {
     let script = format!(
         "uid=$(id -u {user}); echo $uid > /proc/self/loginuid; exec setpriv --reuid {user} --clear-groups sleep 600"
@@ -81,7 +81,7 @@ fn sleeper(user: &str) -> Child {
 }
 
 fn end(child: &mut Child) {
-    // One that has ended already is what is wanted.
+    // A process that has already exited is fine.
     let _ = child.kill();
     let _ = child.wait();
 }

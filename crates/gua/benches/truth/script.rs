@@ -1,38 +1,38 @@
-//! What the cards do, second by second, and what follows from it: the scenario for the simulated driver, and the truth
-//! that a collector ought to find. The truth is computed from the script alone, exactly.
+//! Activity of the GPUs, second by second, and what is derived from it: the scenario for the simulated driver, and the
+//! truth that a collector ought to find. The truth is computed from the script alone, exactly.
 
 use std::collections::BTreeMap;
 
 use nvml_sim::scenario::{Buffers, Card, Clock, Fault, Instance, Process, Scenario, Value};
 
-/// A tick of the bench; it stands for one of 30 s.
+/// A tick of the bench, which represents one of 30 s.
 pub(crate) const TICK: f64 = 0.3;
-/// A second of the bench stands for so many.
+/// Seconds of real use that a second of the bench represents.
 pub(crate) const SCALE: f64 = 100.0;
 
-/// The stretch that is judged. Before it the collectors start, after it they end.
-pub(crate) const WINDOW: Stretch = Stretch {
+/// Span that is compared. The collectors start before it and stop after it.
+pub(crate) const WINDOW: Span = Span {
     from: 4.0,
     to: 104.0,
 };
-/// Everything is over then.
+/// End of the script.
 pub(crate) const END: f64 = 105.0;
-/// No collector runs.
-pub(crate) const OUTAGE: Stretch = Stretch {
+/// Span in which no collector runs.
+pub(crate) const OUTAGE: Span = Span {
     from: 40.0,
     to: 47.0,
 };
-/// The driver does not answer.
-pub(crate) const HANG: Stretch = Stretch {
+/// Span in which the driver does not answer.
+pub(crate) const HANG: Span = Span {
     from: 58.0,
     to: 64.0,
 };
-/// One card is lost.
-pub(crate) const LOST: Stretch = Stretch {
+/// Span in which one GPU is lost.
+pub(crate) const LOST: Span = Span {
     from: 70.0,
     to: 80.0,
 };
-/// A process ends, and another user's gets its number.
+/// Time at which a process ends and another user's process gets its pid.
 pub(crate) const REUSE: f64 = 34.0;
 
 /// Users that every system has, so that they have names.
@@ -41,14 +41,14 @@ const ADA: Who = Who::Person(0);
 const BOB: Who = Who::Person(1);
 const EVE: Who = Who::Person(2);
 
-/// From a second on, up to another.
+/// A half-open span of seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Stretch {
+pub(crate) struct Span {
     pub(crate) from: f64,
     pub(crate) to: f64,
 }
 
-impl Stretch {
+impl Span {
     pub(crate) fn length(self) -> f64 {
         (self.to - self.from).max(0.0)
     }
@@ -65,31 +65,31 @@ pub(crate) enum Who {
     Gone,
 }
 
-/// A process on a card.
+/// A process on a GPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
     pub(crate) who: Who,
-    pub(crate) when: Stretch,
+    pub(crate) when: Span,
     pub(crate) mib: f64,
 }
 
-/// One thing that is counted: a card, or an instance of the card at `parent`.
+/// A counted unit: a GPU, or a MIG instance of the GPU at `parent`.
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     pub(crate) what: &'static str,
     pub(crate) uuid: &'static str,
     /// Utilisation from each second on; none for an instance.
     pub(crate) util: Vec<(f64, f64)>,
-    pub(crate) lost: Option<Stretch>,
+    pub(crate) lost: Option<Span>,
     pub(crate) holds: Vec<Hold>,
-    /// Whether its two holds are one process number.
+    /// Whether its two holds have the same pid.
     pub(crate) reuses_pid: bool,
 }
 
 pub(crate) fn gpus() -> Vec<Gpu> {
     let hold = |who, from: f64, to: f64, mib| Hold {
         who,
-        when: Stretch { from, to },
+        when: Span { from, to },
         mib,
     };
     let always = |who, mib| hold(who, 0.0, f64::INFINITY, mib);
@@ -156,7 +156,7 @@ fn bursts() -> Vec<(f64, f64)> {
     let mut steps = vec![(0.0, 0.0)];
     let (mut second, mut seed) = (0.1, 7u64);
     let mut random = |least: f64, most: f64| {
-        // Knuth's MMIX; its upper bits are random enough for the times of a script.
+        // Knuth's MMIX generator; its upper bits are random enough for the times of a script.
         seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -172,14 +172,14 @@ fn bursts() -> Vec<(f64, f64)> {
     steps
 }
 
-/// Whether the card that MIG splits is there.
+/// Whether the GPU in MIG mode is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mig {
     With,
     Without,
 }
 
-/// The scenario, with the numbers of the processes in the order of the holds.
+/// The scenario, with the pids in the order of the holds.
 pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig: Mig) -> Scenario {
     let mut cards: Vec<Card> = Vec::new();
     let mut split = Card {
@@ -215,8 +215,8 @@ pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig
             origin_unix_ms: Some(origin_unix_ms),
             ..Clock::default()
         },
-        // A real driver samples every 167 ms. It keeps more than a tick here: that the reader drains shorter buffers in
-        // between, every second at most, cannot be played at this scale.
+        // A real driver samples every 167 ms. Here the buffer covers more than a tick: draining shorter buffers in
+        // between, at most every second, cannot be simulated at this scale.
         buffers: Buffers {
             samples: 240,
             period_ms: 167.0 / SCALE,
@@ -243,7 +243,7 @@ fn process((hold, pid): (&Hold, &u32)) -> Process {
 }
 
 impl Gpu {
-    /// The state at a second of the script, by the rules of docs/states.md.
+    /// State at a second of the script, by the rules of docs/states.md.
     fn state(&self, second: f64) -> &'static str {
         let on_it: Vec<&Hold> = self
             .holds
@@ -269,7 +269,7 @@ impl Gpu {
         }
     }
 
-    /// The seconds at which anything changes.
+    /// Seconds at which anything changes.
     fn changes(&self) -> Vec<f64> {
         let utils = self.util.iter().map(|(from, _)| *from);
         let holds = self
@@ -279,11 +279,11 @@ impl Gpu {
         utils.chain(holds).collect()
     }
 
-    /// Adds what is true of this card in a stretch, weighed.
-    pub(crate) fn add_truth(&self, stretch: Stretch, weight: f64, truth: &mut Hours) {
+    /// Adds the truth for this GPU in a span, weighted.
+    pub(crate) fn add_truth(&self, span: Span, weight: f64, truth: &mut Hours) {
         let mut cuts = self.changes();
-        cuts.extend([stretch.from, stretch.to]);
-        cuts.retain(|cut| stretch.from <= *cut && *cut <= stretch.to);
+        cuts.extend([span.from, span.to]);
+        cuts.retain(|cut| span.from <= *cut && *cut <= span.to);
         cuts.sort_by(f64::total_cmp);
         for pair in cuts.windows(2) {
             let [from, to] = [pair[0], pair[1]];

@@ -1,4 +1,4 @@
-//! Both collectors, started and stopped as the script says, and what their reports say afterwards.
+//! Both collectors, started and stopped by the script, and their reports afterwards.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use gua_probe::clock;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::script::{Gpu, Hours, SCALE, Stretch, TICK};
+use crate::script::{Gpu, Hours, SCALE, Span, TICK};
 
 /// A collector that can be started and stopped.
 pub(crate) struct Tool {
@@ -23,7 +23,7 @@ pub(crate) struct Tool {
 
 impl Tool {
     pub(crate) fn new(program: &Path, arguments: &str, home: PathBuf, driver: &Path) -> Self {
-        std::fs::create_dir_all(&home).expect("a home can be made");
+        std::fs::create_dir_all(&home).expect("a home directory can be created");
         Self {
             program: program.to_owned(),
             arguments: arguments.split_whitespace().map(str::to_owned).collect(),
@@ -58,8 +58,8 @@ impl Tool {
             .create(true)
             .append(true)
             .open(self.home.join("log"))
-            .expect("a log can be made");
-        // At a hundredth of real time, a millisecond without a processor is a tenth of a second.
+            .expect("a log can be created");
+        // At a hundredth of real time, a millisecond without a processor counts as a tenth of a second.
         let mut command = self.command_of("nice");
         command
             .args(["-n", "-19"])
@@ -71,13 +71,13 @@ impl Tool {
         self.child = Some(command.spawn().expect("the collector starts"));
     }
 
-    /// Asks it to end. One that cannot, because the driver does not let it go, is killed.
+    /// Stops the collector with a signal. One that cannot stop, because a driver call blocks it, is killed.
     pub(crate) fn stop(&mut self) {
         let Some(mut child) = self.child.take() else {
             return;
         };
         if let Ok(pid) = i32::try_from(child.id()) {
-            let pid = rustix::process::Pid::from_raw(pid).expect("a child has a number");
+            let pid = rustix::process::Pid::from_raw(pid).expect("a child has a pid");
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let patience = clock::monotonic() + Duration::from_secs(2);
@@ -102,26 +102,26 @@ impl Drop for Tool {
     }
 }
 
-/// A gap as the report tells it, in seconds of the script.
+/// A gap of the report, in seconds of the script.
 #[derive(Clone, Debug)]
 pub(crate) struct Gap {
-    pub(crate) when: Stretch,
+    pub(crate) when: Span,
     pub(crate) reason: String,
-    /// How much of it was missing, where it is only a part.
+    /// Missing part, if only a part was missing.
     pub(crate) missing: f64,
 }
 
-/// What our report says.
+/// Content of our report.
 pub(crate) struct Ours {
     pub(crate) hours: Hours,
-    /// The share of the observed time that rests on the driver's samples, of the first card.
+    /// Share of the observed time of the first GPU that is based on the driver's sample buffer.
     pub(crate) buffered: f64,
-    /// Of each card in the order of the script: its gaps, and the hours that were observed.
-    pub(crate) cards: Vec<(Vec<Gap>, f64)>,
+    /// For each GPU in the order of the script: its gaps and its observed hours.
+    pub(crate) gpus: Vec<(Vec<Gap>, f64)>,
 }
 
-/// Asks our report about a stretch of the script, which began at `origin`.
-pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Stretch, origin: Timestamp) -> Ours {
+/// Runs our report for a span of the script, which began at `origin`.
+pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Span, origin: Timestamp) -> Ours {
     let at = |second: f64| {
         let offset = jiff::SignedDuration::from_secs_f64(second);
         origin
@@ -136,8 +136,8 @@ pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Stretch, origin: Timestamp
             "report", "--format", "json", "--since", &since, "--until", &until,
         ]);
         let output = command.args(more).output().expect("the report runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "gua report: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "gua report: {stderr}");
         serde_json::from_slice(&output.stdout).expect("the report is JSON")
     };
     let second = |value: &Value| {
@@ -162,14 +162,14 @@ pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Stretch, origin: Timestamp
         found.held.insert(name.clone(), hours(&row["held_hours"]));
         found.charged.insert(name, hours(&row["charged_hours"]));
     }
-    let cards = gpus.iter().map(|gpu| {
-        let card = ask(&["--gpu", gpu.uuid]);
-        let gaps = card["coverage"]["gaps"]
+    let by_gpu = gpus.iter().map(|gpu| {
+        let report = ask(&["--gpu", gpu.uuid]);
+        let gaps = report["coverage"]["gaps"]
             .as_array()
             .cloned()
             .unwrap_or_default();
         let gap = |row: &Value| Gap {
-            when: Stretch {
+            when: Span {
                 from: second(&row["from"]),
                 to: second(&row["to"]),
             },
@@ -178,20 +178,20 @@ pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Stretch, origin: Timestamp
         };
         (
             gaps.iter().map(gap).collect(),
-            hours(&card["coverage"]["observed_hours"]),
+            hours(&report["coverage"]["observed_hours"]),
         )
     });
     let first = ask(&["--gpu", gpus[0].uuid]);
     let covered = |key: &str| first["coverage"][key].as_f64().unwrap_or(0.0);
     Ours {
         buffered: covered("driver_samples_hours") / covered("observed_hours"),
-        cards: cards.collect(),
+        gpus: by_gpu.collect(),
         hours: found,
     }
 }
 
-/// What the replaced tool's report says, by state and identity, in hours of the script. Its own words are read: an
-/// interval that is ten thousand times longer than the ticks gives its two decimals a meaning.
+/// Reads the replaced tool's report by state and identity, in hours of the script. Its text is parsed: an interval ten
+/// thousand times longer than the ticks makes its two decimals precise enough.
 pub(crate) fn theirs(tool: &Tool, since: f64) -> Result<Hours, String> {
     const LONGER: f64 = 10_000.0;
     let mut command = tool.command();
@@ -252,7 +252,7 @@ pub(crate) fn theirs(tool: &Tool, since: f64) -> Result<Hours, String> {
     Ok(found)
 }
 
-/// The roll-up of fine states, for the tool that knows no others. What belongs to none of the three is not in it.
+/// Roll-up of the fine states for the tool that has only three. States that belong to none of them are left out.
 pub(crate) fn rolled_up(states: &BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::new();
     for (state, hours) in states {

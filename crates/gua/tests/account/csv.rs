@@ -1,4 +1,4 @@
-//! The daily CSV: by hand, by the daemon, by a timer.
+//! The daily CSV, written by `gua csv`, by the daemon and by a systemd timer.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use gua_test::wait_for;
 
 const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
 
-/// Two cards, and a process of this test on the first.
+/// Scenario of two GPUs, with this test process on the first.
 fn with_process() -> String {
     let pid = std::process::id();
     format!(
@@ -17,7 +17,7 @@ fn with_process() -> String {
     )
 }
 
-/// The one file of a directory, by name and text.
+/// Name and text of the only file in a directory.
 #[track_caller]
 fn only_file(directory: &Path) -> (String, String) {
     let mut entries = fs::read_dir(directory).unwrap();
@@ -28,12 +28,12 @@ fn only_file(directory: &Path) -> (String, String) {
 }
 
 #[test]
-fn a_sample_goes_into_the_file_of_the_day_as_gpu_stats_would_write_it() {
+fn a_sample_is_appended_to_the_daily_file_in_gpu_stats_format() {
     let host = host(&with_process());
-    let said = host.fine("csv sample");
+    let output = host.fine("csv sample");
     assert!(
-        said.contains("/gpu_stats/") && said.ends_with("_gpu_stats.csv: 1 row\n"),
-        "{said}"
+        output.contains("/gpu_stats/") && output.ends_with("_gpu_stats.csv: 1 row\n"),
+        "{output}"
     );
     let (name, text) = only_file(&host.path("gpu_stats"));
     let row = text.strip_prefix(HEADER).unwrap();
@@ -55,7 +55,7 @@ fn a_sample_goes_into_the_file_of_the_day_as_gpu_stats_would_write_it() {
 }
 
 #[test]
-fn nobody_on_any_card_is_one_row_of_dashes_and_the_full_form_has_all_cards() {
+fn without_processes_classic_writes_a_row_of_dashes_and_full_lists_all_gpus() {
     let host = host(TWO_GPUS);
     host.fine("csv sample --dir days");
     let (_, text) = only_file(&host.path("days"));
@@ -63,15 +63,18 @@ fn nobody_on_any_card_is_one_row_of_dashes_and_the_full_form_has_all_cards() {
         text.starts_with(HEADER) && text.ends_with(",-,-,-,0\n"),
         "{text}"
     );
-    let said = host.fine("csv sample --dir full --csv-format full");
-    assert!(said.ends_with("_gpu_stats_full.csv: 2 rows\n"), "{said}");
+    let output = host.fine("csv sample --dir full --csv-format full");
+    assert!(
+        output.ends_with("_gpu_stats_full.csv: 2 rows\n"),
+        "{output}"
+    );
     let (_, text) = only_file(&host.path("full"));
     assert_eq!(text.lines().count(), 3);
     assert!(text.contains(",GPU-a,"), "{text}");
 }
 
 #[test]
-fn what_keeps_a_sample_from_being_written_is_said_in_one_sentence() {
+fn a_sample_that_cannot_be_written_fails_with_one_sentence() {
     let host = host(TWO_GPUS);
     host.write("blocked", "");
     let ended = host.gua("csv sample --dir blocked/days");
@@ -96,7 +99,7 @@ fn what_keeps_a_sample_from_being_written_is_said_in_one_sentence() {
 }
 
 #[test]
-fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
+fn the_daemon_writes_the_csv_and_keeps_ticking_when_it_cannot() {
     let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 50ms --csv-dir days");
     wait_for("a row", || host.path("days").exists().then_some(()));
@@ -117,30 +120,33 @@ fn the_daemon_writes_it_too_and_ticks_on_when_it_cannot() {
         (host.ticks(".gua/gua.db").len() >= before + 5).then_some(())
     });
     fs::remove_file(host.path("blocked")).unwrap();
-    wait_for("a row after all", || {
+    wait_for("a row after the fault", || {
         host.path("blocked/days").exists().then_some(())
     });
-    wait_for("the word of it", || {
+    wait_for("the recovery message", || {
         daemon
             .stderr()
             .contains("ticks are stored again (sink=daily CSV")
             .then_some(())
     });
     daemon.stop();
-    let said = daemon.stderr();
-    let told = said
+    let output = daemon.stderr();
+    let count = output
         .matches("tick not stored: cannot create directory")
         .count();
-    assert_eq!(told, 1, "{said}");
-    assert!(!said.contains("ticks were lost during this run"), "{said}");
+    assert_eq!(count, 1, "{output}");
+    assert!(
+        !output.contains("ticks were lost during this run"),
+        "{output}"
+    );
 }
 
 #[test]
-fn the_timer_is_written_enabled_and_removed_again() {
+fn the_timer_is_installed_enabled_and_removed() {
     let host = host(TWO_GPUS);
     let image = host.path("image");
-    let said = host.fine("csv install --root image --every 10m --dir /data/stats");
-    assert!(said.contains("gua-csv.timer"), "{said}");
+    let output = host.fine("csv install --root image --every 10m --dir /data/stats");
+    assert!(output.contains("gua-csv.timer"), "{output}");
     let unit = |name: &str| image.join("etc/systemd/user").join(name);
     let service = fs::read_to_string(unit("gua-csv.service")).unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Days of gpu_stats in our history: what they say counts, what they do not say stays unknown.
+//! Import of gpu_stats CSV files into the history. Values that the files lack stay unknown.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use gua_test::recorded::record;
 use gua_test::{TestHost, wait_for};
 
 const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
-/// Midnight in UTC.
+/// Midnight UTC of the imported day, in Unix seconds.
 const DAY: i64 = 1_793_404_800;
 
-/// Ada on the first card for an hour, busy for its first half; then nobody.
+/// One CSV day: ada holds the first GPU for an hour and is busy for the first half; then no process.
 fn a_day() -> String {
     let mut text = HEADER.to_owned();
     for look in 0..12 {
@@ -25,10 +25,10 @@ fn a_day() -> String {
 }
 
 fn report(host: &TestHost, rest: &str) -> Value {
-    let said = host.fine(&format!(
+    let output = host.fine(&format!(
         "report --since 2026-10-30 --until 2026-11-02 --json {rest}"
     ));
-    serde_json::from_str(&said).unwrap()
+    serde_json::from_str(&output).unwrap()
 }
 
 /// The rows of `--by` as (name, held hours, idle-held hours).
@@ -51,18 +51,18 @@ fn people(host: &TestHost) -> Vec<(String, f64, f64)> {
 }
 
 #[test]
-fn an_hour_of_gpu_stats_is_an_hour_of_its_user_and_twice_imported_is_once_counted() {
+fn an_imported_hour_counts_for_its_user_and_importing_twice_counts_once() {
     let host = host("");
     host.write("gpu_stats/20261031_gpu_stats.csv", a_day());
-    let said = host.fine("import --gpu-stats gpu_stats");
+    let output = host.fine("import --gpu-stats gpu_stats");
     assert!(
-        said.starts_with("imported 12 rows of 1 day from gpu_stats into "),
-        "{said}"
+        output.starts_with("imported 12 rows of 1 day from gpu_stats into "),
+        "{output}"
     );
-    assert!(said.contains("\n  each stands for 5m\n"), "{said}");
+    assert!(output.contains("\n  each stands for 5m\n"), "{output}");
     assert!(
-        said.contains("nobody was on any card: 12; they name no card"),
-        "{said}"
+        output.contains("nobody was on any card: 12; they name no card"),
+        "{output}"
     );
     let expected = [("ada".to_owned(), 1.0, 0.5)];
     assert_eq!(people(&host), expected);
@@ -70,18 +70,18 @@ fn an_hour_of_gpu_stats_is_an_hour_of_its_user_and_twice_imported_is_once_counte
     let again = host.fine("import --gpu-stats gpu_stats");
     assert!(again.starts_with("imported 0 rows of 1 day"), "{again}");
     assert!(again.contains("(12 were here already)"), "{again}");
-    // A copy of the file is the same file.
+    // A copy with another name has the same content and is recognised.
     host.write("copy/20261031_gpu_stats.csv", a_day());
     host.fine("import --gpu-stats copy/20261031_gpu_stats.csv");
     assert_eq!(people(&host), expected);
 
-    // The card is known by its number alone, and its idle time is not made up.
+    // gpu_stats records only the index of a GPU, and the import does not invent idle time.
     let report = report(&host, "");
-    let cards = report["gpus"].as_array().unwrap();
-    assert_eq!(cards.len(), 1, "{report}");
-    assert_eq!(cards[0]["gpu_uuid"], "gpu_stats-0", "{report}");
-    assert_eq!(cards[0]["gpu_name"], Value::Null);
-    // One session, not one for each look.
+    let gpus = report["gpus"].as_array().unwrap();
+    assert_eq!(gpus.len(), 1, "{report}");
+    assert_eq!(gpus[0]["gpu_uuid"], "gpu_stats-0", "{report}");
+    assert_eq!(gpus[0]["gpu_name"], Value::Null);
+    // Consecutive samples make one session, not one each.
     assert!(
         host.fine("report --since 2026-10-30 --until 2026-11-02 --user ada")
             .contains("ada")
@@ -89,7 +89,7 @@ fn an_hour_of_gpu_stats_is_an_hour_of_its_user_and_twice_imported_is_once_counte
 }
 
 #[test]
-fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
+fn a_growing_day_is_imported_incrementally_and_a_partial_line_waits() {
     let host = host("");
     let file = "gpu_stats/20261031_gpu_stats.csv";
     let whole = format!("{HEADER}{DAY},ada,7,0,95\n{},ada,7,0,90\n", DAY + 300);
@@ -105,12 +105,12 @@ fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
         "{ended:?}"
     );
     host.write(file, &whole);
-    let said = host.fine("import --gpu-stats gpu_stats");
+    let output = host.fine("import --gpu-stats gpu_stats");
     assert!(
-        said.starts_with("imported 1 row ") && said.contains("(1 was here already)"),
-        "{said}"
+        output.starts_with("imported 1 row ") && output.contains("(1 was here already)"),
+        "{output}"
     );
-    // A day before it, and a broken line in a day after it, are no matter.
+    // Neither an earlier day nor a broken line in a later day affects the import.
     host.write(
         "gpu_stats/20261030_gpu_stats.csv",
         format!("{HEADER}{},bob,8,1,50\n", DAY - 300),
@@ -136,58 +136,58 @@ fn a_day_that_grows_is_imported_on_and_half_a_line_waits_until_it_is_whole() {
     assert_eq!(names, ["ada", "bob"]);
 }
 
-/// Ada on the first card at every look from one moment to another.
-fn looks(from: i64, to: i64) -> String {
+/// CSV rows of ada on the first GPU, one per sample in the period.
+fn rows_of_ada(from: i64, to: i64) -> String {
     let rows = (from..to).step_by(300);
     let rows = rows.map(|at| format!("{at},ada,4711,0,90\n"));
     format!("{HEADER}{}", rows.collect::<String>())
 }
 
 #[test]
-fn hours_that_the_history_has_seen_itself_are_not_counted_again() {
+fn hours_that_our_own_collector_observed_are_not_counted_again() {
     let host = host("");
-    // Our own collector for the second of three hours; gpu_stats for all of them.
+    // Our own collector covers the second of three hours; gpu_stats covers all of them.
     let own = jiff::Timestamp::from_second(DAY + 3600).unwrap();
     record(&host.path(".gua/gua.db"), own, 60, |_| vec![(90, &["ada"])]);
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
-        looks(DAY, DAY + 3 * 3600),
+        rows_of_ada(DAY, DAY + 3 * 3600),
     );
     let in_part = "old rows do not say how a GPU was shared or what it drew: they are charged";
     let page = || host.fine("report --since 2026-10-30 --until 2026-11-02");
     assert!(!page().contains(in_part), "{}", page());
     let left_out =
         "\n  left out 12 rows of 1 day: the history has observations of those times already";
-    let said = host.fine("import --gpu-stats gpu_stats");
-    assert!(said.starts_with("imported 24 rows of 1 day"), "{said}");
-    assert!(said.contains(left_out), "{said}");
+    let output = host.fine("import --gpu-stats gpu_stats");
+    assert!(output.starts_with("imported 24 rows of 1 day"), "{output}");
+    assert!(output.contains(left_out), "{output}");
     let expected = [("ada".to_owned(), 3.0, 0.0)];
     assert_eq!(people(&host), expected);
     assert!(page().contains(in_part), "{}", page());
-    // As often as one likes, and when the day has grown.
+    // Importing again changes nothing, also after the file has grown.
     let again = host.fine("import --gpu-stats gpu_stats");
     assert!(again.starts_with("imported 0 rows of 1 day"), "{again}");
     assert!(again.contains("(24 were here already)"), "{again}");
     assert!(again.contains(left_out), "{again}");
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
-        looks(DAY, DAY + 4 * 3600),
+        rows_of_ada(DAY, DAY + 4 * 3600),
     );
     let grown = host.fine("import --gpu-stats gpu_stats");
     assert!(grown.starts_with("imported 12 rows of 1 day"), "{grown}");
     assert_eq!(people(&host), [("ada".to_owned(), 4.0, 0.0)]);
-    // A row that reaches into what was seen would count in part: it does not at all.
+    // A row that overlaps observed time would count in part; it is skipped instead.
     host.write(
         "more/20261030_gpu_stats.csv",
         format!("{HEADER}{},bob,9,1,90\n", DAY + 3600 - 299),
     );
-    let said = host.fine("import --gpu-stats more");
-    assert!(said.contains("\n  left out 1 row of 1 day"), "{said}");
+    let output = host.fine("import --gpu-stats more");
+    assert!(output.contains("\n  left out 1 row of 1 day"), "{output}");
     assert_eq!(people(&host).len(), 1);
 }
 
 #[test]
-fn what_our_own_daemon_wrote_is_in_its_history_already() {
+fn a_csv_written_by_our_own_daemon_is_already_in_its_history() {
     let pid = std::process::id();
     let host = host(&format!(
         "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = {pid}\nmemory_mib = 512\n"
@@ -198,13 +198,13 @@ fn what_our_own_daemon_wrote_is_in_its_history_already() {
         is_there.then_some(())
     });
     daemon.stop();
-    let said = host.fine("import --gpu-stats days");
-    assert!(said.starts_with("imported 0 rows of 1 day"), "{said}");
-    assert!(said.contains("\n  left out "), "{said}");
+    let output = host.fine("import --gpu-stats days");
+    assert!(output.starts_with("imported 0 rows of 1 day"), "{output}");
+    assert!(output.contains("\n  left out "), "{output}");
 }
 
 #[test]
-fn hours_that_gpu_usage_audit_has_seen_are_not_counted_again() {
+fn hours_recorded_by_gpu_usage_audit_are_not_counted_again() {
     let host = host("");
     host.fine("demo --db long.db --interval 30s --ticks 240");
     host.fine("export --db long.db --format gpu-usage-audit -o old.db");
@@ -212,15 +212,15 @@ fn hours_that_gpu_usage_audit_has_seen_are_not_counted_again() {
     let hour_ago = gua_probe::clock::now().as_second() - 3600;
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
-        looks(hour_ago, hour_ago + 1500),
+        rows_of_ada(hour_ago, hour_ago + 1500),
     );
-    let said = host.fine("import --gpu-stats gpu_stats");
-    assert!(said.starts_with("imported 0 rows of 1 day"), "{said}");
-    assert!(said.contains("\n  left out 5 rows of 1 day"), "{said}");
+    let output = host.fine("import --gpu-stats gpu_stats");
+    assert!(output.starts_with("imported 0 rows of 1 day"), "{output}");
+    assert!(output.contains("\n  left out 5 rows of 1 day"), "{output}");
 }
 
 #[test]
-fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
+fn another_interval_is_refused_unless_the_day_is_reimported() {
     let host = host("");
     host.write("gpu_stats/20261031_gpu_stats.csv", a_day());
     host.fine("import --gpu-stats gpu_stats --interval 10m");
@@ -236,22 +236,22 @@ fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
     );
     assert!(ended.stderr.contains("--replace"), "{ended:?}");
     assert_eq!(people(&host), ten);
-    // Where nothing is said, a day keeps what it was imported as, and one that is new has the usual.
+    // Without --interval, a known day keeps the interval of its import and a new day gets the default.
     host.write(
         "gpu_stats/20261101_gpu_stats.csv",
-        looks(DAY + 86_400, DAY + 90_000),
+        rows_of_ada(DAY + 86_400, DAY + 90_000),
     );
-    let said = host.fine("import --gpu-stats gpu_stats");
+    let output = host.fine("import --gpu-stats gpu_stats");
     assert!(
-        said.contains("\n  each stands for 5m (1 day), 10m (1 day)\n"),
-        "{said}"
+        output.contains("\n  each stands for 5m (1 day), 10m (1 day)\n"),
+        "{output}"
     );
     assert_eq!(people(&host), [("ada".to_owned(), 3.0, 1.0)]);
-    let said = host.fine("import --gpu-stats gpu_stats --interval 5m --replace");
-    assert!(said.starts_with("imported 24 rows of 2 days"), "{said}");
-    assert!(said.contains("\n  each stands for 5m\n"), "{said}");
+    let output = host.fine("import --gpu-stats gpu_stats --interval 5m --replace");
+    assert!(output.starts_with("imported 24 rows of 2 days"), "{output}");
+    assert!(output.contains("\n  each stands for 5m\n"), "{output}");
     assert_eq!(people(&host), [("ada".to_owned(), 2.0, 0.5)]);
-    // A file that was changed is no grown one.
+    // A file with changed rows is not one that has grown.
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
         a_day().replacen(",90\n", ",0\n", 3).replacen(
@@ -271,7 +271,7 @@ fn another_interval_is_refused_unless_the_day_is_to_be_imported_anew() {
 }
 
 #[test]
-fn a_first_line_that_was_repaired_is_not_a_second_day() {
+fn a_repaired_first_line_does_not_make_a_second_day() {
     let host = host("");
     let file = "gpu_stats/20261031_gpu_stats.csv";
     let first = format!("{DAY},ada,4711,0,90\n");
@@ -288,30 +288,28 @@ fn a_first_line_that_was_repaired_is_not_a_second_day() {
     );
     host.fine("import --gpu-stats gpu_stats --replace");
     assert_eq!(people(&host), [("ada".to_owned(), 1.0, 0.5)]);
-    // A copy of it is the same day.
+    // A copy of it is recognised as the same day.
     host.write("copy/20261031_gpu_stats.csv", a_day());
     host.fine("import --gpu-stats copy");
     assert_eq!(people(&host), [("ada".to_owned(), 1.0, 0.5)]);
 }
 
 #[test]
-fn cards_of_gpu_stats_are_in_the_order_of_their_numbers() {
+fn gpu_stats_gpus_are_ordered_by_index() {
     let host = host("");
     let rows = (0..12).map(|gpu| format!("{DAY},ada,{},{gpu},90\n", 100 + gpu));
     let text = format!("{HEADER}{}", rows.collect::<String>());
     host.write("gpu_stats/20261031_gpu_stats.csv", &text);
     host.fine("import --gpu-stats gpu_stats");
     let report = report(&host, "");
-    let cards = report["gpus"].as_array().unwrap().iter();
-    let cards: Vec<&str> = cards
-        .map(|card| card["gpu_uuid"].as_str().unwrap())
-        .collect();
+    let gpus = report["gpus"].as_array().unwrap().iter();
+    let gpus: Vec<&str> = gpus.map(|gpu| gpu["gpu_uuid"].as_str().unwrap()).collect();
     let expected: Vec<String> = (0..12).map(|gpu| format!("gpu_stats-{gpu}")).collect();
-    assert_eq!(cards, expected);
+    assert_eq!(gpus, expected);
 }
 
 #[test]
-fn what_is_no_day_of_gpu_stats_is_refused_before_a_history_is_made() {
+fn a_file_that_is_not_gpu_stats_csv_is_refused_before_a_history_is_created() {
     let host = host("");
     host.write("empty/notes.txt", "");
     host.write("other/20261031_gpu_stats.csv", "a,b\n1,2\n");

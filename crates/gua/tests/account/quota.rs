@@ -1,4 +1,5 @@
-//! Limits: set, kept, shown and checked. Ada was on both cards for two hours, root with her on the second, unused one.
+//! `gua quota`: limits are set, stored, shown and checked. Ada holds both GPUs for two hours; root shares the second,
+//! which is idle.
 
 use gua_probe::clock;
 use jiff::SignedDuration;
@@ -8,7 +9,7 @@ use crate::{GUA, host};
 use gua_test::TestHost;
 use gua_test::recorded::record;
 
-/// Two hours up to now: ada holds 4 h (2 idle, 3 charged), root 2 h (2 idle, 1 charged).
+/// A history of two hours up to now: ada holds 4 h (2 idle, 3 charged), root 2 h (2 idle, 1 charged).
 fn two_hours() -> TestHost {
     let host = host("");
     let from = clock::now() - SignedDuration::from_hours(2);
@@ -18,10 +19,10 @@ fn two_hours() -> TestHost {
     host
 }
 
-/// The rows of `quota show`, as (name, measure, used, status).
+/// Rows of `quota show` as (name, measure, used, status).
 fn shown(host: &TestHost, rest: &str) -> Vec<(String, String, f64, String)> {
-    let said = host.fine(&format!("quota show --json {rest}"));
-    let json: Value = serde_json::from_str(&said).unwrap();
+    let output = host.fine(&format!("quota show --json {rest}"));
+    let json: Value = serde_json::from_str(&output).unwrap();
     assert_eq!(json["schema_version"], 1);
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let rows = json["quotas"].as_array().unwrap().iter();
@@ -57,17 +58,18 @@ fn check(host: &TestHost, rest: &str, expected: &[(&str, &str, f64, &str)]) {
 fn limits_are_set_shown_checked_and_removed() {
     let host = two_hours();
     assert!(host.fine("quota show").starts_with("no limits are set"));
-    let said = host.fine("quota set --everyone --held 3h --idle-held 5h --per 5d");
+    let output = host.fine("quota set --everyone --held 3h --idle-held 5h --per 5d");
     assert!(
-        said.contains("everyone: held at most 3h per 5d\neveryone: idle-held at most 5h per 5d\n"),
-        "{said}"
+        output
+            .contains("everyone: held at most 3h per 5d\neveryone: idle-held at most 5h per 5d\n"),
+        "{output}"
     );
     check(
         &host,
         "",
         &[
             ("ada", "held", 4.0, "over"),
-            // Two hours of five days: at this pace it is far more.
+            // Two hours used in five days extrapolate to far more than the limit.
             ("root", "held", 2.0, "pace"),
             ("ada", "idle-held", 2.0, "pace"),
             ("root", "idle-held", 2.0, "pace"),
@@ -79,7 +81,7 @@ fn limits_are_set_shown_checked_and_removed() {
         ended.stdout.contains("OVER") && !ended.stdout.contains("root"),
         "{ended:?}"
     );
-    // Her own limit counts before that of everyone.
+    // Her own limit takes precedence over the limit for everyone.
     host.fine("quota set --user ada --held 100d --per 5d");
     let ended = host.gua("quota check");
     assert_eq!(
@@ -103,7 +105,7 @@ fn limits_are_set_shown_checked_and_removed() {
         )
     );
     assert_eq!(host.gua("quota check").code, 1);
-    // Two hours are no hundredth of a month: that is no pace, and it is said.
+    // Two hours are less than a hundredth of a month: too little for a forecast, and the output says so.
     host.fine("quota remove --everyone");
     host.fine("quota set --user root --held 3h --per 30d");
     check(&host, "", &[("root", "held", 2.0, "fine")]);
@@ -123,7 +125,7 @@ fn limits_are_set_shown_checked_and_removed() {
 }
 
 #[test]
-fn charged_hours_energy_groups_and_all_together_are_those_of_the_report() {
+fn charged_hours_energy_groups_and_totals_match_the_report() {
     let host = two_hours();
     host.fine("quota set --group root --charged 2h --per month --each");
     host.fine("quota set --group root --held 1h --per 30d");
@@ -134,7 +136,7 @@ fn charged_hours_energy_groups_and_all_together_are_those_of_the_report() {
         let found = rows.iter().find(|row| row.1 == measure && row.0 == name);
         found.map(|row| (row.2, row.3.clone()))
     };
-    // The group of root has root in it wherever there is one; together they are over.
+    // The group `root` contains the user root on every system; together the two exceed the limit.
     assert_eq!(
         of("held", "root"),
         Some((2.0, "over".to_owned())),
@@ -170,7 +172,7 @@ fn charged_hours_energy_groups_and_all_together_are_those_of_the_report() {
 }
 
 #[test]
-fn the_file_keeps_its_comments_and_a_broken_one_is_not_touched() {
+fn set_keeps_comments_and_does_not_touch_a_broken_file() {
     let host = two_hours();
     let before = "# ours\n[states]\nheld_mb = 100 # as ever\n";
     let file = host.write(".gua/config.toml", before);
@@ -204,22 +206,23 @@ fn the_file_keeps_its_comments_and_a_broken_one_is_not_touched() {
         assert!(ended.stderr.contains("quota"), "{ended:?}");
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), broken);
-    let told = host.gua("config check");
+    let checked = host.gua("config check");
     assert!(
-        told.stdout
+        checked
+            .stdout
             .contains("config.toml:1:1: quota: per is missing"),
-        "{told:?}"
+        "{checked:?}"
     );
     assert!(
-        told.stdout.contains(
+        checked.stdout.contains(
             "config.toml:3:8: quota.held: expected hours on a card such as 100h, found `many`"
         ),
-        "{told:?}"
+        "{checked:?}"
     );
 }
 
 #[test]
-fn limits_that_are_set_at_the_same_time_are_all_there_afterwards() {
+fn limits_set_concurrently_are_all_kept() {
     let host = host("");
     let mut setting: Vec<_> = (1..=20)
         .map(|hours| {
@@ -244,7 +247,7 @@ fn limits_that_are_set_at_the_same_time_are_all_there_afterwards() {
 }
 
 #[test]
-fn nonsense_is_refused_with_a_sentence() {
+fn invalid_arguments_are_refused_with_one_sentence() {
     let host = two_hours();
     for (line, words) in [
         (
@@ -285,7 +288,7 @@ fn nonsense_is_refused_with_a_sentence() {
         assert!(ended.stderr.contains(words), "{line}: {ended:?}");
     }
     assert!(!host.path(".gua/config.toml").exists());
-    // Somebody who is to come; the limit is told of until then.
+    // A user who does not exist yet: the limit is listed as unmatched until then.
     host.fine("quota set --user nobody-like-this --held 1h --per day --force");
     let ended = host.gua("quota check");
     assert_eq!(ended.code, 0);
@@ -300,9 +303,9 @@ fn nonsense_is_refused_with_a_sentence() {
 }
 
 #[test]
-fn a_check_that_cannot_judge_does_not_say_that_all_is_well() {
+fn a_check_that_cannot_judge_does_not_report_success() {
     let host = host("");
-    // Days of gpu_stats say neither what a card drew nor how it was shared.
+    // gpu_stats CSV files record neither energy nor how a GPU was shared.
     let hour_ago = clock::now().as_second() - 3600;
     let rows = (0..6).map(|look| format!("{},ada,7,0,90\n", hour_ago + look * 300));
     let text = format!("timestamp,user,pid,gpu,usage\n{}", rows.collect::<String>());
@@ -331,9 +334,9 @@ fn a_check_that_cannot_judge_does_not_say_that_all_is_well() {
 }
 
 #[test]
-fn the_percentages_are_those_of_gpu_stats_notes() {
+fn percentages_match_the_formula_in_the_gpu_stats_notes() {
     let host = host("");
-    // An hour of gpu_stats at 90 percent, imported, beside an hour of our own at 50 percent.
+    // One imported hour of gpu_stats at 90 percent, beside one hour of our own at 50 percent.
     let now = clock::now();
     record(
         &host.path(".gua/gua.db"),
@@ -341,38 +344,38 @@ fn the_percentages_are_those_of_gpu_stats_notes() {
         30,
         |_| vec![(50, &["ada"])],
     );
-    let said = host.fine("quota show --formula percent --csv --tz UTC");
-    let mut lines = said.lines();
+    let output = host.fine("quota show --formula percent --csv --tz UTC");
+    let mut lines = output.lines();
     assert_eq!(
         lines.next(),
         Some("user,day_percent,week_percent,month_percent")
     );
     let cells: Vec<&str> = lines.next().unwrap().split(',').collect();
     assert_eq!(cells[0], "ada");
-    // Thirty looks of a minute, each 50: the sum is 1500, a month has 43200 minutes. The day may have begun in between.
+    // Thirty samples of one minute at 50 sum to 1500; a month has 43200 minutes. The window can span midnight.
     let month: f64 = cells[3].parse().unwrap();
     let begun = Value::from(month);
     assert!(month <= 1500.0 / 43_200.0 + 1e-6 && month > 0.0, "{begun}");
     let day: f64 = cells[1].parse().unwrap();
     assert!(day <= 1500.0 / 1440.0 + 1e-6, "{day}");
-    // What the history has seen itself counts once, although an old file tells of it too.
+    // Time observed by our own collector counts once, although an imported file covers it too.
     host.fine("export --format gpu-usage-audit -o old.db");
     host.fine("import old.db");
     let again = host.fine("quota show --formula percent --csv --tz UTC");
-    assert_eq!(again, said);
+    assert_eq!(again, output);
 }
 
-/// Whoever runs this test, by the name that the history would have for them.
+/// Name of the user who runs this test, as the history records it.
 fn own_name() -> String {
-    let said = std::process::Command::new("id")
+    let output = std::process::Command::new("id")
         .arg("-un")
         .output()
         .unwrap();
-    String::from_utf8(said.stdout).unwrap().trim().to_owned()
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
 #[test]
-fn a_limit_that_cannot_be_judged_is_told_to_who_asks_for_a_card() {
+fn a_limit_that_cannot_be_judged_is_reported_when_a_gpu_is_requested() {
     let host = host("[[card]]\nuuid = \"GPU-0\"\n");
     let user = own_name();
     let hour_ago = clock::now().as_second() - 3600;
@@ -383,12 +386,12 @@ fn a_limit_that_cannot_be_judged_is_told_to_who_asks_for_a_card() {
     host.fine(&format!("quota set --user {user} --energy 1kWh --per 30d"));
     let ended = host.gua("available --respect-quota --rule gua --free-for 0s");
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "0\n"), "{ended:?}");
-    let said = "gua available: 1 limit cannot be judged: not all that counts was measured\n";
-    assert!(ended.stderr.contains(said), "{ended:?}");
+    let expected = "gua available: 1 limit cannot be judged: not all that counts was measured\n";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
 }
 
 #[test]
-fn somebody_who_is_over_gets_no_card_where_quotas_are_respected() {
+fn a_user_over_quota_gets_no_gpu_when_quotas_are_enforced() {
     let user = own_name();
     let user = user.as_str();
     let host = host("[[card]]\nuuid = \"GPU-0\"\n");
@@ -404,9 +407,9 @@ fn somebody_who_is_over_gets_no_card_where_quotas_are_respected() {
     host.fine(&format!("quota set --user {user} --held 1h --per 30d"));
     let ended = host.gua(free);
     assert_eq!((ended.code, ended.stdout.as_str()), (3, ""), "{ended:?}");
-    let said = format!("gua available: {user} is over quota: held 2.00 of 1.00 h per 30d\n");
-    assert!(ended.stderr.starts_with(&said), "{ended:?}");
+    let expected = format!("gua available: {user} is over quota: held 2.00 of 1.00 h per 30d\n");
+    assert!(ended.stderr.starts_with(&expected), "{ended:?}");
     assert_eq!(host.gua("available --respect-quota --claim 1m").code, 3);
-    // Limits stop nobody who is not asked about them.
+    // Limits apply only when the caller asks for them.
     assert_eq!(host.fine("available --free-for 0s"), "0\n");
 }

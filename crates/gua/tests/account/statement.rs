@@ -1,4 +1,4 @@
-//! Monthly statements: the numbers of the report, the same in every format, and books that balance.
+//! Monthly statements: the same numbers as the report, the same in every format, and balanced books.
 
 use jiff::{SignedDuration, Timestamp};
 use roxmltree::{Document, ParsingOptions};
@@ -12,8 +12,8 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// October 2026: ada on the first card for ten hours, half of them with bob on the second; then twelve hours in which no
-/// collector ran; then somebody whom nobody can see, a busy card without anybody, and bob with next to nothing.
+/// October 2026: ada on the first GPU for ten hours, with bob on the second for half of them; then twelve hours without
+/// a collector; then a process with an unknown owner, a busy GPU without a process, and bob with almost no memory.
 fn october() -> TestHost {
     let host = host("");
     let db = host.path(".gua/gua.db");
@@ -29,8 +29,8 @@ fn october() -> TestHost {
 }
 
 fn statement(host: &TestHost, rest: &str) -> Value {
-    let said = host.fine(&format!("statement --month 2026-10 --tz UTC --json {rest}"));
-    serde_json::from_str(&said).unwrap()
+    let output = host.fine(&format!("statement --month 2026-10 --tz UTC --json {rest}"));
+    serde_json::from_str(&output).unwrap()
 }
 
 fn hours(value: &Value, key: &str) -> f64 {
@@ -45,17 +45,17 @@ fn near(one: f64, other: f64) {
 }
 
 #[test]
-fn charged_people_unowned_free_and_gap_make_the_capacity() {
+fn charged_unowned_free_and_gap_hours_add_up_to_capacity() {
     let host = october();
     let statement = statement(&host, "");
     let balance = &statement["balance"];
     assert_eq!(balance["capacity_less_parts_microseconds"], 0);
     let part = |key| hours(balance, key);
-    // Ada ten hours and half of five, bob half of five and the two hours with next to nothing.
+    // Ada: ten hours plus half of five. Bob: half of five plus the two hours with almost no memory.
     near(part("people_charged_hours"), 15.0 + 2.0);
     near(part("unowned_hours"), 1.0 + 1.0);
     near(part("free_hours"), 5.0 + 2.0);
-    // From the first sample on the cards are there, until the end of the month.
+    // Capacity counts from the first sample of a GPU to the end of the month.
     let capacity = 2.0 * (26.0 * 24.0 + 16.0);
     near(part("capacity_hours"), capacity);
     near(part("gap_hours"), capacity - 15.0 - 2.0 - 2.0 - 7.0);
@@ -68,7 +68,7 @@ fn charged_people_unowned_free_and_gap_make_the_capacity() {
 }
 
 #[test]
-fn the_books_balance_whatever_happens_on_the_cards() {
+fn the_books_balance_for_any_sequence_of_states() {
     const PEOPLE: [&[&str]; 8] = [
         &[],
         &["ada"],
@@ -82,7 +82,7 @@ fn the_books_balance_whatever_happens_on_the_cards() {
     for seed in 1..5_u64 {
         let host = host("");
         let db = host.path(".gua/gua.db");
-        // A generator of numbers that look like chance, the same in every run (Knuth's constants).
+        // A linear congruential generator with a fixed seed (Knuth's constants), so every run is the same.
         let number = |place: u64| {
             (place + seed * 1000)
                 .wrapping_mul(6_364_136_223_846_793_005)
@@ -92,15 +92,15 @@ fn the_books_balance_whatever_happens_on_the_cards() {
         let mut from = at("2026-09-30T20:00:00Z");
         for run in 0..4_u32 {
             record(&db, from, 100 + run * 37, |tick| {
-                let card = |card: u64| -> Card<'_> {
-                    let place = u64::from(tick / 7 + run * 999) * 5 + card;
+                let gpu = |gpu: u64| -> Card<'_> {
+                    let place = u64::from(tick / 7 + run * 999) * 5 + gpu;
                     let util = [0, 5, 50, 100][usize::try_from(number(place) % 4).unwrap()];
                     (
                         util,
                         PEOPLE[usize::try_from(number(place + 1) % 8).unwrap()],
                     )
                 };
-                vec![card(0), card(1), card(2)]
+                vec![gpu(0), gpu(1), gpu(2)]
             });
             from += SignedDuration::from_mins(i64::from(100 + run * 37) + 11 * i64::from(run));
         }
@@ -129,10 +129,10 @@ fn the_books_balance_whatever_happens_on_the_cards() {
     }
 }
 
-/// Who holds next to nothing holds a card that is truly idle, and a card can be busy without anybody: neither is taken for
-/// the other, although the two are as long.
+/// A process with almost no memory leaves its GPU truly idle, and a GPU can be busy without any process. The two are
+/// not confused, although they last equally long.
 #[test]
-fn what_nobody_owns_is_counted_and_not_what_is_left() {
+fn unowned_time_is_counted_and_not_derived_as_the_remainder() {
     let host = host("");
     let db = host.path(".gua/gua.db");
     record(&db, at("2026-10-05T08:00:00Z"), 120, |tick| match tick {
@@ -147,7 +147,7 @@ fn what_nobody_owns_is_counted_and_not_what_is_left() {
 }
 
 #[test]
-fn energy_that_nobody_counted_is_missing_on_every_page() {
+fn unmeasured_energy_is_missing_in_every_format() {
     let host = host("");
     let db = host.path(".gua/gua.db");
     record(&db, at("2026-10-05T08:00:00Z"), 60, |_| {
@@ -155,7 +155,7 @@ fn energy_that_nobody_counted_is_missing_on_every_page() {
     });
     host.fine("quota set --everyone --energy 50kWh --per month");
     let window = "--since 2026-10-01 --until 2026-11-01 --tz UTC";
-    let parse = |said: String| -> Value { serde_json::from_str(&said).unwrap() };
+    let parse = |output: String| -> Value { serde_json::from_str(&output).unwrap() };
     let report = parse(host.fine(&format!("report --json {window}")));
     let statement = statement(&host, "");
     let exported = host.fine(&format!(
@@ -189,13 +189,13 @@ fn energy_that_nobody_counted_is_missing_on_every_page() {
 }
 
 #[test]
-fn days_and_hours_without_a_look_are_no_zeros() {
+fn unobserved_days_and_hours_are_not_zero() {
     let host = host("");
     let db = host.path(".gua/gua.db");
-    let card = |_: u32| -> Vec<Card<'_>> { vec![(90, &["ada"])] };
-    // One process over the turn of a month, and twelve hours in which no collector ran, twice.
-    record(&db, at("2026-09-30T22:00:00Z"), 180, card);
-    record(&db, at("2026-10-01T13:00:00Z"), 120, card);
+    let gpu = |_: u32| -> Vec<Card<'_>> { vec![(90, &["ada"])] };
+    // One process across a month boundary, and two gaps of twelve hours without a collector.
+    record(&db, at("2026-09-30T22:00:00Z"), 180, gpu);
+    record(&db, at("2026-10-01T13:00:00Z"), 120, gpu);
     record(&db, at("2026-10-04T13:00:00Z"), 60, |_| vec![(0, &[])]);
     let statement = statement(&host, "");
     let person = &statement["people"][0];
@@ -221,21 +221,21 @@ fn days_and_hours_without_a_look_are_no_zeros() {
         29,
         "{page}"
     );
-    // The class of what only a screen reader tells: such days were there, and nobody saw them.
+    // The CSS class of text for screen readers marks days that existed but were not observed.
     assert!(!page.contains("class=\"unseen\""), "{page}");
     assert!(page.contains("not observed"), "{page}");
 }
 
 #[test]
-fn every_number_is_that_of_the_report() {
+fn every_number_matches_the_report() {
     let host = october();
     for zone in ["UTC", "Asia/Kolkata"] {
-        let said = host.fine(&format!("statement --month 2026-10 --json --tz {zone}"));
-        let statement: Value = serde_json::from_str(&said).unwrap();
-        let said = host.fine(&format!(
+        let output = host.fine(&format!("statement --month 2026-10 --json --tz {zone}"));
+        let statement: Value = serde_json::from_str(&output).unwrap();
+        let output = host.fine(&format!(
             "report --since 2026-10-01 --until 2026-11-01 --by user --json --tz {zone}"
         ));
-        let report: Value = serde_json::from_str(&said).unwrap();
+        let report: Value = serde_json::from_str(&output).unwrap();
         let rows = report["by"]["rows"].as_array().unwrap();
         let people = statement["people"].as_array().unwrap();
         assert_eq!(people.len(), 2, "{statement}");
@@ -327,7 +327,7 @@ fn html_and_text_have_the_same_numbers_and_a_page_for_each_person() {
         text.contains("= capacity 1280.00 GPU-hours (exact to the microsecond; rounded here)\n"),
         "{text}"
     );
-    // The limits of a month, hers alone; that of a week is no month's.
+    // Her monthly limits only; a weekly limit does not belong on a monthly statement.
     assert!(
         text.contains("charged 12.50 of 5.00 h a month, OVER\n"),
         "{text}"
@@ -344,15 +344,15 @@ fn html_and_text_have_the_same_numbers_and_a_page_for_each_person() {
 }
 
 #[test]
-fn a_page_for_one_person_names_nobody_else() {
+fn a_statement_for_one_user_names_nobody_else() {
     let host = october();
     for form in ["text", "html", "json"] {
-        let said = host.fine(&format!(
+        let output = host.fine(&format!(
             "statement --month 2026-10 --user ada --format {form}"
         ));
         assert!(
-            said.contains("ada") && !said.contains("bob"),
-            "{form}: {said}"
+            output.contains("ada") && !output.contains("bob"),
+            "{form}: {output}"
         );
     }
     let ended = host.gua("statement --month 2026-10 --user zoe");
@@ -364,7 +364,7 @@ fn a_page_for_one_person_names_nobody_else() {
 }
 
 #[test]
-fn a_month_without_anything_and_one_that_goes_on_say_so() {
+fn an_empty_month_and_the_current_month_say_so() {
     let host = october();
     let text = host.fine("statement --month 2026-08 --tz UTC");
     let nothing = "nothing was observed";

@@ -1,4 +1,4 @@
-//! The archive: which files go to the board, what is in them, and that nothing goes there unasked.
+//! The archive: which files are uploaded to the board, their content, and that nothing is uploaded unless requested.
 
 use std::io::Read as _;
 
@@ -12,7 +12,7 @@ use gua_test::http::Request;
 use gua_test::tape::{Tape, digest};
 use gua_test::{TestHost, wait_for};
 
-/// A host with some days of our own ticks, and others that were imported from two files.
+/// A host with some days of our own ticks and other days imported from two files.
 fn with_days(board: &Board, tape: &Tape) -> TestHost {
     let mut host = enrolled(host(TWO_GPUS), board);
     tape.stop_clock(&mut host);
@@ -43,10 +43,10 @@ fn unpacked(request: &Request) -> String {
     text
 }
 
-/// What was asked, with the headers and a digest of what was sent, unpacked.
-type Told = (String, Vec<Option<String>>, String);
+/// A request as (request line, headers, digest of the unpacked body).
+type RequestFacts = (String, Vec<Option<String>>, String);
 
-fn told(request: &Request) -> Told {
+fn facts(request: &Request) -> RequestFacts {
     let headers = ["authorization", "accept", "content-type"]
         .map(|name| request.header(name).map(str::to_owned));
     let body = match request.body.as_slice() {
@@ -57,25 +57,26 @@ fn told(request: &Request) -> Told {
 }
 
 #[test]
-fn ours_and_release_1_8_send_the_same_archive() {
+fn release_1_8_sends_the_same_archive() {
     let board = Board::start();
     let tape = Tape::open("board-archive", &["1.8.0"]);
     let host = with_days(&board, &tape);
-    let theirs: Vec<Told> = tape.take(|| {
+    let theirs: Vec<RequestFacts> = tape.take(|| {
         succeed(
             &host,
             "1.8.0",
             "sync-archive --db theirs.db --retention-days 4",
         );
-        board.take().iter().map(told).collect()
+        board.take().iter().map(facts).collect()
     });
     assert!(theirs.len() > 8, "{}", theirs.len());
-    // From our own history, and from the file in which theirs was.
+    // Once from our own history, and once from the imported file.
     for db in ["ours.db", "theirs.db"] {
         host.fine(&format!("sync-archive --db {db} --retention-days 4"));
-        let ours: Vec<_> = board.take().iter().map(told).collect();
-        let lines = |told: &[Told]| {
-            told.iter()
+        let ours: Vec<_> = board.take().iter().map(facts).collect();
+        let lines = |facts: &[RequestFacts]| {
+            facts
+                .iter()
                 .map(|(line, ..)| line.clone())
                 .collect::<Vec<_>>()
         };
@@ -88,23 +89,23 @@ fn ours_and_release_1_8_send_the_same_archive() {
 }
 
 #[test]
-fn only_what_the_board_lacks_is_sent_and_counted() {
+fn only_missing_files_are_uploaded_and_counted() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     host.fine("demo --db ours.db --ticks 100 --interval 1h");
-    let said = host.fine("sync-archive --db ours.db");
+    let output = host.fine("sync-archive --db ours.db");
     let sent = board.take();
     let days: Vec<&str> = sent
         .iter()
         .filter_map(|request| request.line.strip_prefix("POST /agent/v1/archives?date=2"))
         .collect();
     assert!((8..=10).contains(&days.len()), "{days:?}");
-    let told = format!(
+    let expected = format!(
         "gua sync-archive: {} closed day(s) in 30d window, uploaded {} missing object(s)\n",
         days.len() / 2,
         days.len()
     );
-    assert_eq!(said, told);
+    assert_eq!(output, expected);
     assert_eq!(
         sent.last().unwrap().line,
         "DELETE /agent/v1/archives?olderThanDays=30"
@@ -128,9 +129,9 @@ fn only_what_the_board_lacks_is_sent_and_counted() {
         .collect();
     let listing = format!(r#"{{"archives":[{}]}}"#, known.join(","));
     board.behaves(Behaviour::Responds(200, listing));
-    let said = host.fine("sync-archive --db ours.db --retention-days 2");
+    let output = host.fine("sync-archive --db ours.db --retention-days 2");
     assert_eq!(
-        said,
+        output,
         "gua sync-archive: 2 closed day(s) in 2d window, uploaded 0 missing object(s)\n"
     );
     let lines: Vec<String> = board
@@ -147,13 +148,13 @@ fn only_what_the_board_lacks_is_sent_and_counted() {
             "DELETE /agent/v1/archives?olderThanDays=2",
         ]
     );
-    let said = host.fine("sync-archive --db ours.db");
-    assert!(said.contains("uploaded 1 missing object(s)"), "{said}");
+    let output = host.fine("sync-archive --db ours.db");
+    assert!(output.contains("uploaded 1 missing object(s)"), "{output}");
 }
 
 #[test]
-fn users_are_told_hidden_or_not_at_all() {
-    let check = |policy: &str, tell: &dyn Fn(&str)| {
+fn user_names_are_sent_hidden_or_left_out() {
+    let check = |policy: &str, inspect: &dyn Fn(&str)| {
         let board = Board::start();
         let host = enrolled(host(TWO_GPUS), &board).variable("GUA_CLOUD_USERS", policy);
         host.fine("demo --db ours.db --ticks 50 --interval 1h");
@@ -164,7 +165,7 @@ fn users_are_told_hidden_or_not_at_all() {
             .filter(|request| request.line.ends_with("=proc_sample"));
         let text: String = processes.map(unpacked).collect();
         assert!(text.lines().count() > 20, "{text}");
-        tell(&text);
+        inspect(&text);
     };
     check("plain", &|text| assert!(text.contains(",alice,"), "{text}"));
     check("omit", &|text| assert!(!text.contains("alice"), "{text}"));
@@ -174,7 +175,7 @@ fn users_are_told_hidden_or_not_at_all() {
 }
 
 #[test]
-fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
+fn a_failed_upload_is_one_sentence_and_the_next_attempt_continues() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let missing = host.gua("sync-archive --db none.db");
@@ -198,7 +199,7 @@ fn a_failure_is_one_sentence_and_the_next_attempt_goes_on() {
 }
 
 #[test]
-fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
+fn the_archive_runs_only_when_enabled_and_once_a_day() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let archives = || {
@@ -208,12 +209,12 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
     };
     host.fine("sync-once");
     assert_eq!(archives(), [""; 0]);
-    let said = host.fine("sync-once --archive");
-    let told = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
-    assert!(said.ends_with(told), "{said}");
+    let output = host.fine("sync-once --archive");
+    let expected = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
+    assert!(output.ends_with(expected), "{output}");
     assert_eq!(archives().len(), 4);
-    let said = host.fine("sync-once --archive");
-    assert!(!said.contains("archive"), "{said}");
+    let output = host.fine("sync-once --archive");
+    assert!(!output.contains("archive"), "{output}");
     assert_eq!(archives(), [""; 0]);
 
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 100ms --db d.db");
@@ -230,7 +231,7 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
     });
     assert_eq!(archives().len(), 4);
     daemon.stop();
-    // Another start on the same day finds it done.
+    // A second start on the same day uploads nothing more.
     let before = board.attempts();
     let mut daemon = host.foreground(line);
     wait_for("some pushes", || {
@@ -241,19 +242,21 @@ fn the_archive_runs_only_where_it_is_asked_for_and_once_a_day() {
 }
 
 #[test]
-fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
+fn a_failed_archive_costs_a_daemon_one_log_line_and_no_tick() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(503, String::new()));
     let line = "daemon --foreground --cloud --archive --interval 100ms --db d.db";
     let mut daemon = host.foreground(line);
-    let told = "archive upload failed: cannot list the archive files of the board: GUA Board request failed with HTTP 503\n";
-    wait_for("the line", || daemon.stderr().contains(told).then_some(()));
+    let expected = "archive upload failed: cannot list the archive files of the board: GUA Board request failed with HTTP 503\n";
+    wait_for("the line", || {
+        daemon.stderr().contains(expected).then_some(())
+    });
     wait_for("ticks after it", || {
         (host.ticks("d.db").len() > 5).then_some(())
     });
     daemon.stop();
-    assert_eq!(daemon.stderr().matches(told).count(), 1);
+    assert_eq!(daemon.stderr().matches(expected).count(), 1);
     let state = host.read(".gua/cloud.json-archive");
     assert!(
         state.contains("HTTP 503") && !state.contains(TOKEN),
@@ -262,10 +265,10 @@ fn an_archive_that_fails_costs_a_daemon_one_line_and_no_tick() {
 }
 
 #[test]
-fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
+fn the_archive_is_uploaded_even_if_the_snapshot_cannot_be_sent() {
     const NO_LOAD: &str =
         "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncode = \"NOT_SUPPORTED\"\n";
-    let told = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
+    let expected = "  archive: 0 closed day(s) in 30d window, uploaded 0 missing object(s)\n";
     let check = |scenario: Option<&str>, manner: Behaviour, why: &str| {
         let board = Board::start();
         let host = enrolled(host(TWO_GPUS), &board);
@@ -278,11 +281,11 @@ fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
         let ended = host.gua("sync-once --archive");
         assert_eq!(ended.code, 1, "{ended:?}");
         assert!(ended.stderr.contains(why), "{ended:?}");
-        assert_eq!(ended.stdout, told, "{ended:?}");
+        assert_eq!(ended.stdout, expected, "{ended:?}");
         let lines: Vec<String> = board.take().into_iter().map(|one| one.line).collect();
         assert_eq!(lines.len(), 5, "{lines:?}");
         assert_eq!(lines[1], "GET /agent/v1/archives");
-        // It was complete: the next one has only the look to tell.
+        // The upload was complete: the next attempt only has the snapshot to send.
         host.gua("sync-once --archive");
         assert_eq!(board.take().len(), 1);
     };
@@ -300,7 +303,7 @@ fn the_archive_goes_up_also_where_the_look_could_not_be_told() {
 }
 
 #[test]
-fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
+fn of_two_failures_the_first_ends_the_command_and_the_second_is_reported() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(503, String::new()));
@@ -320,7 +323,7 @@ fn of_two_failures_the_first_ends_the_command_and_the_second_is_said() {
 }
 
 #[test]
-fn a_file_that_the_board_does_not_take_ends_the_command_after_the_others() {
+fn a_rejected_file_ends_the_command_after_the_other_files() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     host.fine("demo --db ours.db --ticks 50 --interval 1h");
@@ -332,9 +335,9 @@ fn a_file_that_the_board_does_not_take_ends_the_command_after_the_others() {
         "{ended:?}"
     );
     let sent = board.take();
-    let cards = sent
+    let gpus = sent
         .iter()
         .filter(|request| request.line.ends_with("=gpu_sample"));
-    assert!((2..=3).contains(&cards.count()));
+    assert!((2..=3).contains(&gpus.count()));
     assert!(sent.last().unwrap().line.starts_with("DELETE "));
 }

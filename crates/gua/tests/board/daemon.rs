@@ -1,4 +1,5 @@
-//! `gua daemon --cloud`: each tick to the board, the load each second, and a board that comes and goes.
+//! `gua daemon --cloud`: one push per tick, one stream frame per second, and a board that becomes unreachable and comes
+//! back.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,14 +13,14 @@ use crate::{TWO_GPUS, host, without_driver};
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::{Running, TestHost, wait_for};
 
-/// An end that takes so long waits for something that it must not wait for, however busy the machine is.
+/// A shutdown that takes this long is waiting for something it must not wait for, however busy the machine is.
 const LONG: Duration = Duration::from_secs(30);
 
 pub(crate) fn daemon(host: &TestHost) -> Running {
     host.foreground("daemon --foreground --cloud --interval 100ms")
 }
 
-/// The pushes that came since this was last asked.
+/// Pushes received since the last call.
 pub(crate) fn pushes(board: &Board) -> Vec<Snapshot> {
     let requests = board.take();
     let read = requests.iter().map(|request| {
@@ -31,14 +32,14 @@ pub(crate) fn pushes(board: &Board) -> Vec<Snapshot> {
     read.collect()
 }
 
-/// The moments of all ticks in the history, as pushes tell them.
+/// Times of all ticks in the history, in the format of a push.
 pub(crate) fn kept(host: &TestHost) -> BTreeSet<String> {
     let ticks = host.ticks(".gua/gua.db");
     ticks.iter().map(|tick| stamp(tick.sample.at)).collect()
 }
 
 #[test]
-fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
+fn each_tick_is_stored_then_pushed_and_the_load_is_streamed() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = daemon(&host);
@@ -66,23 +67,23 @@ fn each_tick_is_kept_and_then_pushed_and_the_load_is_streamed() {
     let frame: UtilFrame = serde_json::from_str(&streams.frames[0]).unwrap();
     assert_eq!(frame.gpus.len(), 2);
     assert_eq!(frame.gpus[0].util_pct, 50);
-    wait_for("the farewell", || {
+    wait_for("the close frame", || {
         (board.streams().closed == [1000]).then_some(())
     });
-    let said = daemon.stderr();
+    let output = daemon.stderr();
     let enabled = format!("cloud sync enabled -> lab 1 ({})", board.url());
     assert!(
-        said.contains(&enabled) && said.contains("stream connected"),
-        "{said}"
+        output.contains(&enabled) && output.contains("stream connected"),
+        "{output}"
     );
-    assert!(!said.contains(TOKEN) && !daemon.stdout().contains(TOKEN));
+    assert!(!output.contains(TOKEN) && !daemon.stdout().contains(TOKEN));
     let link = link(&host).unwrap();
     assert_eq!((link.peer.board, link.failures), (board.url(), 0));
     assert!(link.last_push.is_some() && link.last_error.is_none());
 }
 
 #[test]
-fn a_daemon_that_is_to_report_and_is_not_enrolled_does_not_start() {
+fn daemon_cloud_without_an_enrolment_does_not_start() {
     let host = host(TWO_GPUS);
     for line in [
         "daemon --cloud",
@@ -106,7 +107,7 @@ fn a_daemon_that_is_to_report_and_is_not_enrolled_does_not_start() {
 }
 
 #[test]
-fn a_daemon_in_the_background_reports_too_and_its_arguments_hold_no_secret() {
+fn a_background_daemon_pushes_and_its_arguments_hold_no_secret() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     std::fs::rename(host.state("cloud.json"), host.path("other.json")).unwrap();
@@ -124,7 +125,7 @@ fn a_daemon_in_the_background_reports_too_and_its_arguments_hold_no_secret() {
 }
 
 #[test]
-fn a_driver_that_dies_is_told_and_so_is_its_return() {
+fn a_driver_failure_and_its_recovery_are_pushed() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = daemon(&host);
@@ -152,30 +153,30 @@ fn a_driver_that_dies_is_told_and_so_is_its_return() {
 }
 
 #[test]
-fn a_driver_that_is_away_from_the_beginning_is_told_before_the_daemon_ends() {
+fn a_driver_that_fails_at_startup_is_pushed_before_the_daemon_exits() {
     let board = Board::start();
     let host = enrolled(without_driver(), &board);
     let ended = host.gua("daemon --foreground --cloud");
     assert_eq!(ended.code, 1, "{ended:?}");
     let [heartbeat] = pushes(&board).try_into().unwrap();
     assert_eq!(heartbeat.errors, ["nvml_init_failed"]);
-    // A board that could not be told either is said beside it.
+    // An unreachable board is reported next to the driver failure.
     board.behaves(Behaviour::Silent);
     let ended = host.gua("daemon --foreground --cloud");
     assert_eq!(ended.code, 1, "{ended:?}");
-    let told = "cannot push the error heartbeat (could not reach GUA Board server: no response within 10 s), and the driver could not be read: ";
-    assert!(ended.stderr.contains(told), "{ended:?}");
+    let expected = "cannot push the error heartbeat (could not reach GUA Board server: no response within 10 s), and the driver could not be read: ";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
 }
 
 #[test]
-fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterwards() {
+fn an_unreachable_board_is_logged_once_and_only_the_latest_state_is_sent_later() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(503, String::new()));
     let mut daemon = daemon(&host);
     wait_for("two attempts", || {
         let failures = link(&host).map_or(0, |link| link.failures);
-        // The state is written at the first failure; the attempts are counted at the board.
+        // The state file is written at the first failure; the board counts the attempts.
         (failures >= 1 && board.attempts() >= 2).then_some(())
     });
     let before = kept(&host);
@@ -186,17 +187,17 @@ fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterward
         pushed.into_iter().find(|push| !refused(push))
     });
     assert!(before.iter().all(|old| *old < first.observed_at));
-    wait_for("the return is told", || {
+    wait_for("the recovery message", || {
         daemon
             .stderr()
             .contains("board accepts pushes again (failures=")
             .then_some(())
     });
     daemon.stop();
-    let said = daemon.stderr();
-    let told = "board push failed: GUA Board request failed with HTTP 503";
-    assert_eq!(said.matches(told).count(), 1, "{said}");
-    assert!(!said.contains("sink=board"), "{said}");
+    let output = daemon.stderr();
+    let expected = "board push failed: GUA Board request failed with HTTP 503";
+    assert_eq!(output.matches(expected).count(), 1, "{output}");
+    assert!(!output.contains("sink=board"), "{output}");
     let link = link(&host).unwrap();
     assert_eq!(link.failures, 0);
     assert_eq!(
@@ -206,22 +207,22 @@ fn a_board_that_is_away_is_told_once_and_only_the_latest_state_is_sent_afterward
 }
 
 #[test]
-fn a_host_that_is_unenrolled_says_nothing_more_until_it_is_enrolled_again() {
+fn an_unenrolled_host_sends_nothing_until_it_is_enrolled_again() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = daemon(&host);
     wait_for("a push", || (!pushes(&board).is_empty()).then_some(()));
     host.fine("unenroll");
-    wait_for("silence is told", || {
+    wait_for("the message that pushes have stopped", || {
         daemon.stderr().contains("no enrolment at").then_some(())
     });
-    wait_for("the farewell of the stream", || {
+    wait_for("the close frame of the stream", || {
         (board.streams().closed == [1000]).then_some(())
     });
     board.take();
     let frames = board.streams().frames.len();
     let ticks = kept(&host).len();
-    wait_for("ticks go on", || {
+    wait_for("more ticks", || {
         (kept(&host).len() > ticks + 5).then_some(())
     });
     assert!(board.take().is_empty());
@@ -234,7 +235,7 @@ fn a_host_that_is_unenrolled_says_nothing_more_until_it_is_enrolled_again() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_again_and_again_comes_back_and_costs_nothing() {
+fn a_stream_that_is_dropped_repeatedly_reconnects_and_delays_nothing() {
     let board = Board::start();
     board.drops_streams_after(1);
     let host = enrolled(host(TWO_GPUS), &board);
@@ -243,35 +244,35 @@ fn a_stream_that_is_dropped_again_and_again_comes_back_and_costs_nothing() {
         (board.streams().opened.len() >= 3).then_some(())
     });
     daemon.stop();
-    let said = daemon.stderr();
-    assert_eq!(said.matches("stream connected").count(), 1, "{said}");
-    assert!(said.matches("stream lost").count() <= 2, "{said}");
+    let output = daemon.stderr();
+    assert_eq!(output.matches("stream connected").count(), 1, "{output}");
+    assert!(output.matches("stream lost").count() <= 2, "{output}");
 }
 
 #[test]
-fn a_board_that_talks_without_pause_starves_neither_frames_nor_the_end() {
+fn a_board_that_floods_the_stream_starves_neither_frames_nor_shutdown() {
     let check = |first: &[u8], then: &[u8]| {
         let board = Board::start();
         board.floods_streams(first, then);
         let host = enrolled(host(TWO_GPUS), &board);
         let mut daemon = daemon(&host);
-        wait_for("the flood is told", || {
-            let told = "stream lost: the board sends too many messages";
-            daemon.stderr().contains(told).then_some(())
+        wait_for("the message about the flood", || {
+            let expected = "stream lost: the board sends too many messages";
+            daemon.stderr().contains(expected).then_some(())
         });
-        wait_for("it is tried again", || {
+        wait_for("another attempt", || {
             (board.streams().opened.len() >= 2).then_some(())
         });
         assert!(daemon.stop() < LONG);
     };
-    // Texts of one letter (RFC 6455, section 5.2).
+    // Text messages of one character (RFC 6455, section 5.2).
     check(&[], &[0x81, 1, b'!']);
-    // One text that goes on and on, and never gets longer.
+    // One fragmented text message that never ends and never grows.
     check(&[0x01, 0], &[0x00, 0]);
 }
 
 #[test]
-fn a_driver_slower_than_the_frames_does_not_make_the_stream_deaf() {
+fn a_driver_slower_than_the_frames_does_not_block_the_stream() {
     let board = Board::start();
     let slow =
         "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ndelay_ms = 1100\n";

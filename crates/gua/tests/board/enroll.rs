@@ -1,4 +1,4 @@
-//! `gua enroll` and `gua unenroll`: order of checks, what is said, what is kept, and that no token is seen.
+//! `gua enroll` and `gua unenroll`: order of checks, messages, stored files, and that no token is printed.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -13,8 +13,8 @@ use gua_test::{Ended, TestHost};
 
 const ONCE: &str = "gua_enroll_once";
 
-/// Runs `gua` with something on its standard input.
-fn typed(host: &TestHost, line: &str, input: &str) -> Ended {
+/// Runs `gua` with text on its standard input.
+fn with_input(host: &TestHost, line: &str, input: &str) -> Ended {
     let mut child = host
         .command(GUA)
         .args(line.split_whitespace())
@@ -24,29 +24,29 @@ fn typed(host: &TestHost, line: &str, input: &str) -> Ended {
         .spawn()
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    // It may end before it reads.
+    // The program can exit before it reads its input.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     Ended::from(child.wait_with_output().unwrap())
 }
 
 #[track_caller]
-fn hides_secrets(ended: &Ended) {
+fn assert_hides_secrets(ended: &Ended) {
     for text in [&ended.stdout, &ended.stderr] {
         assert!(!text.contains(TOKEN) && !text.contains(ONCE), "{text}");
     }
 }
 
 #[test]
-fn a_host_enrols_keeps_the_secret_to_itself_and_forgets_it() {
+fn a_host_enrols_stores_the_secret_privately_and_removes_it() {
     let host = host(TWO_GPUS);
     let board = Board::start();
     let line = format!(
         "enroll --server-url {}/ --hostname vm --enrollment-token -",
         board.url()
     );
-    let ended = typed(&host, &line, &format!(" {ONCE} \n"));
-    hides_secrets(&ended);
+    let ended = with_input(&host, &line, &format!(" {ONCE} \n"));
+    assert_hides_secrets(&ended);
     assert_eq!(ended.code, 0, "{ended:?}");
     let file = host.state("cloud.json");
     assert_eq!(
@@ -74,12 +74,12 @@ fn a_host_enrols_keeps_the_secret_to_itself_and_forgets_it() {
     });
     assert_eq!(body, expected);
 
-    // A second enrolment asks nobody before it is forced.
-    let again = typed(&host, &line, ONCE);
+    // A second enrolment without --force sends no request.
+    let again = with_input(&host, &line, ONCE);
     assert_eq!(again.code, 2, "{again:?}");
     assert!(again.stderr.contains("already enrolled"), "{again:?}");
     assert!(board.take().is_empty());
-    let forced = typed(&host, &format!("{line} --force"), ONCE);
+    let forced = with_input(&host, &format!("{line} --force"), ONCE);
     assert_eq!(forced.code, 0, "{forced:?}");
 
     let forgot = host.fine("unenroll");
@@ -109,10 +109,10 @@ fn the_token_comes_from_the_flag_the_variable_or_standard_input() {
     let host = without_driver().variable("GUA_ENROLLMENT_TOKEN", "gua_enroll_variable");
     host.fine(&format!("enroll --server-url {url}"));
     assert_eq!(sent(), "gua_enroll_variable");
-    // The configuration may name the board.
+    // The configuration can name the board.
     let host = without_driver();
     host.write(".gua/config.toml", format!("[cloud]\nurl = \"{url}\"\n"));
-    let ended = typed(
+    let ended = with_input(
         &host,
         "enroll --enrollment-token -",
         "gua_enroll_typed\nmore\n",
@@ -122,13 +122,13 @@ fn the_token_comes_from_the_flag_the_variable_or_standard_input() {
 }
 
 #[test]
-fn what_is_wrong_is_found_before_anybody_is_asked() {
+fn invalid_arguments_are_found_before_any_request() {
     let board = Board::start();
     let host = without_driver();
-    let check = |line: &str, code: i32, told: &str| {
-        let ended = typed(&host, line, "bad token\n");
+    let check = |line: &str, code: i32, expected: &str| {
+        let ended = with_input(&host, line, "bad token\n");
         assert_eq!(ended.code, code, "{line}: {ended:?}");
-        assert!(ended.stderr.contains(told), "{line}: {ended:?}");
+        assert!(ended.stderr.contains(expected), "{line}: {ended:?}");
         assert!(!ended.stderr.contains("bad token"), "{line}: {ended:?}");
         assert!(!host.state("cloud.json").exists());
         assert!(board.take().is_empty(), "{line}");
@@ -162,7 +162,7 @@ fn what_is_wrong_is_found_before_anybody_is_asked() {
         2,
         "hostname is longer than the 255 characters",
     );
-    // A place where nothing can be saved is known before the token is spent.
+    // An unwritable path is detected before the one-time token is spent.
     check(
         &format!("enroll --server-url {here} --enrollment-token x --config /proc/no/cloud.json"),
         1,
@@ -171,19 +171,19 @@ fn what_is_wrong_is_found_before_anybody_is_asked() {
 }
 
 #[test]
-fn a_board_that_refuses_leaves_nothing_behind() {
+fn a_refused_enrolment_leaves_nothing_behind() {
     let board = Board::start();
     let host = without_driver();
-    let check = |manner: Behaviour, told: &str| {
-        board.behaves(manner);
+    let check = |behaviour: Behaviour, expected: &str| {
+        board.behaves(behaviour);
         let line = format!("enroll --server-url {} --enrollment-token -", board.url());
-        let ended = typed(&host, &line, ONCE);
-        hides_secrets(&ended);
+        let ended = with_input(&host, &line, ONCE);
+        assert_hides_secrets(&ended);
         assert_eq!(ended.code, 1, "{ended:?}");
-        assert!(ended.stderr.contains(told), "{ended:?}");
+        assert!(ended.stderr.contains(expected), "{ended:?}");
         assert!(!host.state("cloud.json").exists());
         let left = std::fs::read_dir(host.path(".gua")).unwrap();
-        assert_eq!(left.count(), 0, "no temporary file stays");
+        assert_eq!(left.count(), 0, "no temporary file remains");
     };
     check(
         Behaviour::Responds(401, format!(r#"{{"detail":"the token {ONCE} is spent"}}"#)),

@@ -1,4 +1,5 @@
-//! A board that misbehaves: each time one sentence, within the time, without the token, and the local rows are there.
+//! A misbehaving board: each fault gives one sentence, within the timeout and without the token, and the local rows are
+//! stored.
 
 use std::net::TcpListener;
 
@@ -9,38 +10,38 @@ use crate::{TWO_GPUS, host};
 use gua_test::TestHost;
 use gua_test::board::{Behaviour, Board, TOKEN};
 
-/// The limits of a request, and something for a slow machine.
+/// The request timeouts plus a margin for a slow machine.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(25);
 
 #[track_caller]
-fn fails(host: &TestHost, told: &str) {
+fn assert_push_fails(host: &TestHost, expected: &str) {
     let before = host.ticks(".gua/gua.db").len();
     let began = clock::monotonic();
     let ended = host.gua("sync-once");
     let took = clock::monotonic() - began;
-    assert!(took < LONGEST, "{told}: {took:?}");
-    assert_eq!(ended.code, 1, "{told}: {ended:?}");
+    assert!(took < LONGEST, "{expected}: {took:?}");
+    assert_eq!(ended.code, 1, "{expected}: {ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
     assert!(
         ended.stderr.contains("the local snapshot is saved to"),
         "{ended:?}"
     );
-    assert!(ended.stderr.contains(told), "{told}: {ended:?}");
+    assert!(ended.stderr.contains(expected), "{expected}: {ended:?}");
     assert!(!ended.stderr.contains(TOKEN), "{ended:?}");
     assert_eq!(host.ticks(".gua/gua.db").len(), before + 1);
 }
 
 #[track_caller]
-fn check(manner: Behaviour, told: &str) {
+fn check(behaviour: Behaviour, expected: &str) {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
-    board.behaves(manner);
-    fails(&host, told);
-    assert_eq!(board.take().len(), 1, "one attempt, no more");
+    board.behaves(behaviour);
+    assert_push_fails(&host, expected);
+    assert_eq!(board.take().len(), 1, "exactly one attempt");
 }
 
 #[test]
-fn a_board_that_refuses_the_token() {
+fn a_rejected_token_is_reported_without_the_token() {
     let detail = format!(r#"{{"detail":"unknown token {TOKEN}"}}"#);
     check(
         Behaviour::Responds(401, detail),
@@ -49,7 +50,7 @@ fn a_board_that_refuses_the_token() {
 }
 
 #[test]
-fn a_board_that_has_a_list_of_complaints() {
+fn a_list_of_validation_errors_is_reduced_to_the_status() {
     let detail = r#"{"detail":[{"loc":["body","gpus"],"msg":"field required"}]}"#;
     check(
         Behaviour::Responds(422, detail.to_owned()),
@@ -58,7 +59,7 @@ fn a_board_that_has_a_list_of_complaints() {
 }
 
 #[test]
-fn a_board_that_is_broken() {
+fn a_server_error_is_reported_with_its_status() {
     check(
         Behaviour::Responds(500, "<html>oops</html>".to_owned()),
         ": GUA Board request failed with HTTP 500\n",
@@ -66,7 +67,7 @@ fn a_board_that_is_broken() {
 }
 
 #[test]
-fn a_board_that_accepts_and_never_answers() {
+fn a_board_that_never_answers_times_out() {
     check(
         Behaviour::Silent,
         ": could not reach GUA Board server: no response within 10 s\n",
@@ -74,7 +75,7 @@ fn a_board_that_accepts_and_never_answers() {
 }
 
 #[test]
-fn a_board_that_answers_a_byte_at_a_time() {
+fn a_board_that_sends_a_byte_at_a_time_times_out() {
     check(
         Behaviour::Trickles,
         ": could not reach GUA Board server: no response within 10 s\n",
@@ -82,7 +83,7 @@ fn a_board_that_answers_a_byte_at_a_time() {
 }
 
 #[test]
-fn a_connection_that_is_cut_in_the_middle() {
+fn a_connection_cut_in_the_middle_is_reported() {
     check(
         Behaviour::CutsHead,
         ": could not reach GUA Board server: the connection was lost",
@@ -90,7 +91,7 @@ fn a_connection_that_is_cut_in_the_middle() {
 }
 
 #[test]
-fn a_server_that_does_not_speak_http() {
+fn a_server_that_does_not_speak_http_is_reported() {
     check(
         Behaviour::Garbage,
         ": the response is not that of a GUA Board",
@@ -108,42 +109,42 @@ fn a_redirect_is_not_followed_with_the_token() {
 }
 
 #[test]
-fn ten_megabytes_of_answer_are_not_read() {
+fn a_response_of_ten_megabytes_is_not_read() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Floods);
-    fails(&host, ": GUA Board request failed with HTTP 422\n");
-    // What the kernel holds on both sides of a connection may have been taken too.
+    assert_push_fails(&host, ": GUA Board request failed with HTTP 422\n");
+    // The kernel's buffers on both sides of the connection can have taken data too.
     assert!(board.taken() < 8 << 20, "{} bytes", board.taken());
 }
 
 #[test]
-fn a_board_that_takes_a_push_and_says_nonsense_about_it_has_taken_it() {
+fn an_accepted_push_with_an_invalid_response_counts_as_accepted() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
-    for manner in [
+    for behaviour in [
         Behaviour::CutsBody,
         Behaviour::Responds(200, "{garbage".to_owned()),
         Behaviour::Responds(204, String::new()),
     ] {
-        board.behaves(manner);
+        board.behaves(behaviour);
         host.fine("sync-once");
     }
 }
 
 #[test]
-fn nobody_listens() {
+fn a_refused_connection_is_reported() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = nobody.local_addr().unwrap().port();
-    drop(nobody);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
     let file = host.read(".gua/cloud.json");
     host.write(
         ".gua/cloud.json",
         file.replace(&board.port().to_string(), &port.to_string()),
     );
-    fails(
+    assert_push_fails(
         &host,
         ": could not reach GUA Board server: cannot connect to `127.0.0.1:",
     );

@@ -1,5 +1,5 @@
-//! A daemon whose next tick is an hour away: what became of the last push is shown meanwhile, and a board that is forgotten
-//! stays forgotten.
+//! A daemon whose next tick is an hour away: `gua status` shows the result of the last push meanwhile, and an
+//! unenrolled board stays removed.
 
 use super::sync_once::{enrolled, link};
 use crate::{TWO_GPUS, host};
@@ -10,8 +10,8 @@ fn hourly(host: &TestHost) -> Running {
     host.foreground("daemon --foreground --cloud --interval 1h")
 }
 
-/// What is kept of a link, wherever.
-fn kept_of_a_link(host: &TestHost) -> Vec<String> {
+/// All files that hold state about a board link.
+fn link_files(host: &TestHost) -> Vec<String> {
     let entries = std::fs::read_dir(host.path(".gua")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names
@@ -20,22 +20,22 @@ fn kept_of_a_link(host: &TestHost) -> Vec<String> {
 }
 
 #[test]
-fn a_push_is_shown_long_before_the_next() {
+fn a_push_is_shown_long_before_the_next_tick() {
     let board = Board::start();
-    // A stream that came and went would have the state written, and hide that a push alone does not.
+    // A stream that connects would cause the state to be written, and hide that a push alone does not.
     board.behaves(Behaviour::Rejects("stream", 503));
     let host = enrolled(host(TWO_GPUS), &board);
     let mut daemon = hourly(&host);
-    wait_for("the push is known", || {
+    wait_for("the push in the status", || {
         link(&host).filter(|link| link.last_push.is_some())
     });
-    let said = host.fine("status");
-    assert!(!said.contains("none yet"), "{said}");
+    let output = host.fine("status");
+    assert!(!output.contains("none yet"), "{output}");
     daemon.stop();
 }
 
 #[test]
-fn a_host_that_is_unenrolled_leaves_nothing_of_its_link() {
+fn an_unenrolled_host_keeps_nothing_of_its_link() {
     let check = |settings: &str, manner: Behaviour| {
         let what = format!("{settings} {manner:?}");
         let board = Board::start();
@@ -43,12 +43,12 @@ fn a_host_that_is_unenrolled_leaves_nothing_of_its_link() {
         host.write(".gua/config.toml", settings);
         board.behaves(manner);
         let mut daemon = hourly(&host);
-        wait_for("what became of a push is known", || {
+        wait_for("the result of a push in the status", || {
             link(&host).filter(|link| link.last_push.is_some() || link.failures > 0)
         });
         host.fine("unenroll");
         daemon.stop();
-        assert_eq!(kept_of_a_link(&host), [""; 0], "{what}");
+        assert_eq!(link_files(&host), [""; 0], "{what}");
     };
     check(
         "cloud.spool_mb = 1\n",

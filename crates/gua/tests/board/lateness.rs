@@ -1,6 +1,6 @@
-//! No server delays a tick: daemons in front of boards that misbehave in every way, beside as many in front of good ones,
-//! at the same time on the same machine. All ticks of a kind are judged together, once. What a busy machine does to daemons
-//! that have nothing to complain of is measured beside it, and is all that is allowed for.
+//! No board delays a tick. Daemons that push to misbehaving boards run next to equally many that push to good ones, at
+//! the same time on the same machine. All ticks of a kind are judged together, once. The delay that a busy machine
+//! causes in the unaffected daemons is measured too, and is the only allowance.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -19,19 +19,19 @@ use gua_test::board::{Behaviour, Board};
 use gua_test::{TestHost, send};
 
 const INTERVAL: Duration = Duration::from_millis(200);
-/// Several times as long as any request may take.
+/// Several times the longest request timeout.
 const LENGTH: Duration = Duration::from_secs(30);
 const SETTLING: Duration = Duration::from_secs(2);
-/// What faults may cost at the 99th percentile.
+/// Allowed cost of faults at the 99th percentile.
 const MOST: Duration = Duration::from_millis(5);
 
-/// A daemon whose ticks are timed as they are told, which is after everybody had them.
+/// A daemon whose ticks are timed when they are printed, which is after all sinks have received them.
 struct Timed {
     what: String,
     host: TestHost,
     _board: Board,
     child: Child,
-    told: JoinHandle<Vec<Timestamp>>,
+    printed: JoinHandle<Vec<Timestamp>>,
 }
 
 impl Timed {
@@ -44,7 +44,7 @@ impl Timed {
             .spawn()
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told = thread::spawn(move || {
+        let printed = thread::spawn(move || {
             let ticks = lines.map_while(Result::ok);
             let ticks = ticks.filter(|line| line.starts_with("Tick "));
             ticks.map(|_| clock::now()).collect()
@@ -54,22 +54,24 @@ impl Timed {
             host,
             _board: board,
             child,
-            told,
+            printed,
         }
     }
 
-    /// Ends it, and returns how late each tick of the period was done: how long after the moment that stands one interval
-    /// behind the look before it. Every tick that was told is in the history.
+    /// Stops the daemon and returns the lateness of each tick in the period: the delay after the moment that is one
+    /// interval past the previous sample. Every printed tick must be in the history.
     fn end(mut self, period: &Range<Timestamp>) -> Vec<Duration> {
         send(self.child.id(), Signal::TERM);
         assert!(self.child.wait().unwrap().success(), "{}", self.what);
-        let told = self.told.join().unwrap();
-        let said = self.host.read("said");
-        assert!(!said.contains("not stored"), "{}: {said}", self.what);
+        let printed = self.printed.join().unwrap();
+        let output = self.host.read("said");
+        assert!(!output.contains("not stored"), "{}: {output}", self.what);
         let looks = self.host.ticks(".gua/gua.db");
-        assert_eq!(looks.len(), told.len(), "{}: {said}", self.what);
+        assert_eq!(looks.len(), printed.len(), "{}: {output}", self.what);
         let looks = looks.iter().map(|tick| tick.sample.at);
-        let pairs = looks.zip(&told[1..]).filter(|(at, _)| period.contains(at));
+        let pairs = looks
+            .zip(&printed[1..])
+            .filter(|(at, _)| period.contains(at));
         pairs
             .map(|(before, done)| {
                 let took = done.duration_since(before).unsigned_abs();
@@ -107,18 +109,18 @@ fn misbehaving() -> Vec<Timed> {
     let host = host(TWO_GPUS);
     let board = Board::encrypted(&host.path("not-believed.pem"));
     let host = enrolled(host, &board);
-    timed.push(Timed::start("a certificate of nobody", host, board));
+    timed.push(Timed::start("an untrusted certificate", host, board));
     let board = Board::start();
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = nobody.local_addr().unwrap().port().to_string();
-    drop(nobody);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    drop(listener);
     let host = enrolled(crate::host(TWO_GPUS), &board);
     let file = host.read(".gua/cloud.json");
     host.write(
         ".gua/cloud.json",
         file.replace(&board.port().to_string(), &port),
     );
-    timed.push(Timed::start("nobody listens", host, board));
+    timed.push(Timed::start("a refused connection", host, board));
     timed
 }
 
@@ -136,15 +138,15 @@ fn p99(mut late: Vec<Duration>) -> Duration {
     late[late.len() * 99 / 100]
 }
 
-/// The 99th percentiles of one kind of daemon and of two groups of another, which differ by chance alone.
+/// 99th percentiles of one kind of daemon and of two groups of another, which differ only by chance.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct Percentiles {
     faulty: Duration,
     good: [Duration; 2],
 }
 
-impl Seen {
-    /// Faults may cost what is allowed, and what chance costs on this machine at this time.
+impl Percentiles {
+    /// Whether faults cost no more than the allowance plus what chance costs on this machine at this time.
     fn is_on_time(self) -> bool {
         let [one, other] = self.good;
         self.faulty <= one.max(other) + MOST + one.abs_diff(other)
@@ -152,10 +154,10 @@ impl Seen {
 }
 
 #[test]
-fn faults_of_a_board_delay_no_tick_and_lose_no_row() {
+fn board_faults_delay_no_tick_and_lose_no_row() {
     let faulty = misbehaving();
     let groups = [good(faulty.len() / 2), good(faulty.len() / 2)];
-    // Starting and ending so many of them is hard on those that run already.
+    // Starting and stopping this many daemons disturbs those already running.
     thread::park_timeout(SETTLING);
     let began = clock::now();
     thread::park_timeout(LENGTH);
@@ -163,11 +165,11 @@ fn faults_of_a_board_delay_no_tick_and_lose_no_row() {
     let late = |timed: Vec<Timed>| {
         let due = timed.len() as u128 * LENGTH.as_millis() / INTERVAL.as_millis();
         let late: Vec<Duration> = timed.into_iter().flat_map(|one| one.end(&period)).collect();
-        // Most of the ticks that were due must be there at all.
+        // Most of the due ticks must have happened at all.
         assert!(late.len() as u128 > due / 2, "{} of {due}", late.len());
         p99(late)
     };
-    let seen = Seen {
+    let seen = Percentiles {
         faulty: late(faulty),
         good: groups.map(late),
     };
@@ -176,9 +178,9 @@ fn faults_of_a_board_delay_no_tick_and_lose_no_row() {
 }
 
 #[test]
-fn what_faults_cost_is_judged_against_what_chance_costs() {
+fn the_cost_of_faults_is_judged_against_the_cost_of_chance() {
     let check = |faulty: u64, good: [u64; 2], is_on_time: bool| {
-        let seen = Seen {
+        let seen = Percentiles {
             faulty: Duration::from_millis(faulty),
             good: good.map(Duration::from_millis),
         };

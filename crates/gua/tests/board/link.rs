@@ -1,4 +1,4 @@
-//! What `gua status` knows of the link: whoever pushed, whatever history was written, and never of another board.
+//! `gua status` about the board link: any command's push counts, with any history, but never one to another board.
 
 use rustix::process::Signal;
 
@@ -8,12 +8,12 @@ use crate::{TWO_GPUS, host, without_driver};
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::{TestHost, wait_for};
 
-/// The lines about the board.
+/// Lines of `gua status` about the board.
 #[track_caller]
 fn shown(host: &TestHost) -> String {
-    let said = host.fine("status");
-    let begins = said.find("  board: ").unwrap_or(said.len());
-    said[begins..].to_owned()
+    let output = host.fine("status");
+    let begins = output.find("  board: ").unwrap_or(output.len());
+    output[begins..].to_owned()
 }
 
 fn refusing() -> Behaviour {
@@ -21,7 +21,7 @@ fn refusing() -> Behaviour {
 }
 
 #[test]
-fn a_push_is_known_whoever_sent_it_and_whatever_was_written() {
+fn a_push_is_shown_for_any_sender_and_any_history() {
     let check = |host: TestHost, before: &str, push: &str| {
         let board = Board::start();
         let host = enrolled(host, &board);
@@ -31,29 +31,29 @@ fn a_push_is_known_whoever_sent_it_and_whatever_was_written() {
         let none = format!("  board: lab 1 ({})\n  last push: none yet\n", board.url());
         assert_eq!(shown(&host), none, "{push}");
         host.gua(push);
-        let told = shown(&host);
-        assert!(told.contains("  last push: 2"), "{push}: {told}");
-        assert!(!told.contains("error"), "{push}: {told}");
+        let status = shown(&host);
+        assert!(status.contains("  last push: 2"), "{push}: {status}");
+        assert!(!status.contains("error"), "{push}: {status}");
         board.behaves(refusing());
         host.gua(push);
-        let told = shown(&host);
-        assert!(told.contains("  last push: 2"), "{push}: {told}");
+        let status = shown(&host);
+        assert!(status.contains("  last push: 2"), "{push}: {status}");
         assert!(
-            told.contains("  failed attempts since: 1\n  last error: 2"),
-            "{push}: {told}"
+            status.contains("  failed attempts since: 1\n  last error: 2"),
+            "{push}: {status}"
         );
     };
     check(host(TWO_GPUS), "", "sync-once");
-    // Beside a collector that reports to nobody.
+    // Next to a collector that does not push.
     check(host(TWO_GPUS), "daemon --interval 1h", "sync-once");
     check(host(TWO_GPUS), "", "sync-once --db elsewhere/x.db");
-    // The heartbeats of a host without a driver, of both who send them.
+    // Error heartbeats of a host without a driver, from both commands that send them.
     check(without_driver(), "", "sync-once");
     check(without_driver(), "", "daemon --foreground --cloud");
 }
 
 #[test]
-fn made_up_cards_say_nothing_about_the_link() {
+fn demo_gpus_do_not_change_the_link() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     host.fine("sync-once --fake");
@@ -61,7 +61,7 @@ fn made_up_cards_say_nothing_about_the_link() {
 }
 
 #[test]
-fn a_daemon_that_starts_again_knows_what_was_known_and_one_that_ended_has_no_stream() {
+fn a_restarted_daemon_keeps_the_link_state_and_a_stopped_one_has_no_stream() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let line = "daemon --cloud --interval 100ms --append --db a.db";
@@ -70,10 +70,10 @@ fn a_daemon_that_starts_again_knows_what_was_known_and_one_that_ended_has_no_str
         shown(&host).contains("  stream: connected\n").then_some(())
     });
     host.fine("stop");
-    let told = shown(&host);
+    let status = shown(&host);
     assert!(
-        told.contains("  last push: 2") && !told.contains("stream"),
-        "{told}"
+        status.contains("  last push: 2") && !status.contains("stream"),
+        "{status}"
     );
     board.behaves(refusing());
     let mut again = daemon(&host);
@@ -84,14 +84,14 @@ fn a_daemon_that_starts_again_knows_what_was_known_and_one_that_ended_has_no_str
     wait_for("the stream", || {
         shown(&host).contains("  stream: connected\n").then_some(())
     });
-    // It has no time to say that its stream has ended.
+    // The daemon is killed before it can record the end of its stream.
     again.signal(Signal::KILL);
     again.child.wait().unwrap();
     assert!(!shown(&host).contains("stream"), "{}", shown(&host));
 }
 
 #[test]
-fn another_board_has_a_past_of_its_own() {
+fn another_board_has_its_own_link_state() {
     let (old, new) = (Board::start(), Board::start());
     let host = enrolled(host(TWO_GPUS), &old);
     old.behaves(refusing());
@@ -103,35 +103,35 @@ fn another_board_has_a_past_of_its_own() {
     ));
     let none = format!("  board: lab 1 ({})\n  last push: none yet\n", new.url());
     assert_eq!(shown(&host), none);
-    // By hand, under a daemon that runs.
+    // The enrolment file is replaced by hand under a running daemon.
     let mut daemon = daemon(&host);
     wait_for("a push", || {
         shown(&host).contains("  last push: 2").then_some(())
     });
     let host = enrolled(host, &old);
     wait_for("the other board's failure", || {
-        let told = shown(&host);
-        (told.contains(&old.url()) && told.contains("  last error: 2")).then_some(())
+        let status = shown(&host);
+        (status.contains(&old.url()) && status.contains("  last error: 2")).then_some(())
     });
-    let told = shown(&host);
-    assert!(told.contains("  last push: none yet\n"), "{told}");
+    let status = shown(&host);
+    assert!(status.contains("  last push: none yet\n"), "{status}");
     daemon.stop();
 }
 
 #[test]
-fn an_enrolment_that_cannot_be_used_is_one_sentence_with_what_helps() {
+fn an_unusable_enrolment_is_one_sentence_with_a_hint() {
     let host = host(TWO_GPUS);
-    let check = |told: &str, hint: &str| {
-        let said = shown(&host);
-        assert_eq!(said.lines().count(), 1, "{said}");
+    let check = |expected: &str, hint: &str| {
+        let output = shown(&host);
+        assert_eq!(output.lines().count(), 1, "{output}");
         assert!(
-            said.starts_with("  board: unusable enrolment: ") && said.contains(told),
-            "{said}"
+            output.starts_with("  board: unusable enrolment: ") && output.contains(expected),
+            "{output}"
         );
         let ended = host.gua("sync-once");
         assert_eq!(ended.code, 2, "{ended:?}");
         assert!(
-            ended.stderr.contains(told) && ended.stderr.contains(hint),
+            ended.stderr.contains(expected) && ended.stderr.contains(hint),
             "{ended:?}"
         );
     };
@@ -140,7 +140,7 @@ fn an_enrolment_that_cannot_be_used_is_one_sentence_with_what_helps() {
         "is not a valid enrolment",
         "hint: replace it with `gua enroll --force`",
     );
-    // Something that nobody can read, not even root.
+    // A directory, which cannot be read as a file even by root.
     std::fs::remove_file(host.state("cloud.json")).unwrap();
     std::fs::create_dir(host.state("cloud.json")).unwrap();
     check(
@@ -150,7 +150,7 @@ fn an_enrolment_that_cannot_be_used_is_one_sentence_with_what_helps() {
 }
 
 #[test]
-fn what_others_can_read_holds_no_secret_even_where_a_board_calls_us_by_it() {
+fn world_readable_state_holds_no_secret_even_if_a_board_uses_it_as_a_name() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let file = host.read(".gua/cloud.json");
@@ -159,10 +159,10 @@ fn what_others_can_read_holds_no_secret_even_where_a_board_calls_us_by_it() {
     assert!(file.matches(TOKEN).count() == 3, "{file}");
     host.write(".gua/cloud.json", &file);
     host.fine("sync-once --archive");
-    let said = shown(&host);
+    let output = shown(&host);
     assert!(
-        said.contains("lab [hidden]") && !said.contains(TOKEN),
-        "{said}"
+        output.contains("lab [hidden]") && !output.contains(TOKEN),
+        "{output}"
     );
     for name in ["cloud.json-link", "cloud.json-archive"] {
         let text = host.read(&format!(".gua/{name}"));
@@ -171,7 +171,7 @@ fn what_others_can_read_holds_no_secret_even_where_a_board_calls_us_by_it() {
 }
 
 #[test]
-fn a_stream_that_comes_and_goes_is_known_also_between_pushes() {
+fn a_stream_that_connects_and_drops_is_shown_between_pushes() {
     let board = Board::start();
     board.drops_streams_after(2);
     let host = enrolled(host(TWO_GPUS), &board);

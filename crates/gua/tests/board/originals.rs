@@ -1,4 +1,5 @@
-//! The real agents of gpu-usage-audit and ours, in front of the same cards and the same board: same keys, types and values.
+//! The real agents of gpu-usage-audit and ours, with the same GPUs and the same board, send the same keys, types and
+//! values.
 
 use std::process::Output;
 
@@ -11,11 +12,11 @@ use gua_test::http::Request;
 use gua_test::originals::{self, released};
 use gua_test::{TestHost, wait_for};
 
-/// Runs a real agent on the simulated cards of a host.
+/// Runs a real agent on the simulated GPUs of a host.
 fn agent(host: &TestHost, version: &str, line: &str) -> Output {
     let mut command = host.command(released(version));
     command.args(line.split_whitespace());
-    // Its NVML binding asks the system's loader.
+    // Its NVML binding finds the library through the system's loader.
     command.env("LD_LIBRARY_PATH", host.path(""));
     command.output().unwrap()
 }
@@ -27,7 +28,7 @@ pub(crate) fn succeed(host: &TestHost, version: &str, line: &str) {
     assert!(run.status.success(), "{version} {line}: {complaint}");
 }
 
-/// What two agents cannot have in common: the moment, and who they are.
+/// A request without the parts in which two agents must differ: the time and the agent's identity.
 fn comparable(request: &Request) -> (String, Vec<(String, String)>, Value) {
     let mut body: Value = serde_json::from_slice(&request.body).unwrap();
     if body.get("observedAt").is_some() {
@@ -35,10 +36,10 @@ fn comparable(request: &Request) -> (String, Vec<(String, String)>, Value) {
         assert!(moment.as_str().unwrap().ends_with("+00:00"), "{moment}");
         body["host"]["agentVersion"] = Value::Null;
     }
-    let told = ["authorization", "accept", "content-type"];
+    let compared = ["authorization", "accept", "content-type"];
     let headers = request.headers.iter();
     let mut headers: Vec<_> = headers
-        .filter(|(name, _)| told.contains(&name.as_str()))
+        .filter(|(name, _)| compared.contains(&name.as_str()))
         .cloned()
         .collect();
     headers.sort();
@@ -49,7 +50,7 @@ fn comparable(request: &Request) -> (String, Vec<(String, String)>, Value) {
 fn same(board: &Board) {
     let [theirs, ours] = board.take().try_into().unwrap();
     assert_eq!(comparable(&theirs), comparable(&ours));
-    // Also the order of the keys, and how numbers are written.
+    // The order of keys and the formatting of numbers must match too.
     let shape = |request: &Request| {
         let text = request.text().replace(": ", ":").replace(", ", ",");
         let (head, tail) = text.split_once("\"observedAt\":\"").unwrap_or((&text, ""));
@@ -61,8 +62,8 @@ fn same(board: &Board) {
     assert_eq!(shape(&theirs), shape(&ours));
 }
 
-/// Cards with every kind of holder: ours, the first process's, one that draws, one that hides its memory.
-fn cards() -> String {
+/// GPUs with every kind of holder: this process, pid 1, a graphics process, and one with hidden memory.
+fn gpus() -> String {
     let own = std::process::id();
     format!(
         "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 37\nmemory_total_mib = 40000\nmemory_used_mib = 12345\n\
@@ -80,14 +81,14 @@ fn check_pushes(version: &str, form: &str) {
         return;
     }
     let board = Board::start();
-    let host = host(&cards()).variable("GUA_CLOUD_FORM", form);
+    let host = host(&gpus()).variable("GUA_CLOUD_FORM", form);
     let enrolment = format!(
         "enroll --server-url {} --enrollment-token gua_enroll_x --hostname vm --agent-version 7",
         board.url()
     );
     succeed(&host, version, &enrolment);
     let theirs = host.read(".gua/cloud.json");
-    // Their file serves us unchanged, and ours is the same to the byte.
+    // Our agent uses their enrolment file unchanged, and writes the same bytes.
     host.fine("sync-once --fake");
     board.take();
     host.fine("unenroll");
@@ -95,7 +96,7 @@ fn check_pushes(version: &str, form: &str) {
     host.fine(&format!("{enrolment} --force"));
     same(&board);
     assert_eq!(host.read(".gua/cloud.json"), theirs);
-    // Ours serves them.
+    // Their agent uses ours.
     succeed(&host, version, "sync-once --fake --db theirs.db");
     host.fine("sync-once --fake --db ours.db");
     same(&board);
@@ -105,23 +106,23 @@ fn check_pushes(version: &str, form: &str) {
 }
 
 #[test]
-fn ours_and_release_1_1_enrol_and_push_the_same() {
+fn release_1_1_enrols_and_pushes_the_same() {
     check_pushes("1.1.0", "1.1");
 }
 
 #[test]
-fn ours_and_release_1_8_enrol_and_push_the_same() {
+fn release_1_8_enrols_and_pushes_the_same() {
     check_pushes("1.8.0", "1.4");
 }
 
 #[test]
-fn a_driver_that_is_away_is_told_in_the_same_words() {
+fn a_missing_driver_is_pushed_with_the_same_words() {
     if !originals::run_live() {
         return;
     }
     let board = Board::start();
     let host = enrolled(without_driver(), &board);
-    // What stands in the way of the driver's library makes sure that there is none, also on a host with cards.
+    // An unusable library path guarantees that there is no driver, even on a host with GPUs.
     host.write("libnvidia-ml.so.1", "");
     assert_eq!(agent(&host, "1.8.0", "sync-once").status.code(), Some(1));
     assert_eq!(host.gua("sync-once").code, 1);
@@ -129,12 +130,12 @@ fn a_driver_that_is_away_is_told_in_the_same_words() {
 }
 
 #[test]
-fn the_daemons_push_the_same_states_and_stream_the_same_load() {
+fn both_daemons_push_the_same_states_and_stream_the_same_load() {
     if !originals::run_live() {
         return;
     }
     let own = std::process::id();
-    let cards = |util: u32| {
+    let gpus = |util: u32| {
         format!(
             "[[card]]\nuuid = \"GPU-a\"\nutil = {util}\n[[card.process]]\npid = {own}\nmemory_mib = 9000\n"
         )
@@ -143,13 +144,13 @@ fn the_daemons_push_the_same_states_and_stream_the_same_load() {
         let mut states = Vec::new();
         let mut collect = |wanted: (u64, &str)| {
             wait_for("a state", || {
-                // Theirs uploads its archive as well.
+                // Their daemon uploads its archive too.
                 let pushes = board.take().into_iter();
                 for request in pushes.filter(|one| one.line == "POST /agent/v1/observations") {
                     let body: Value = serde_json::from_slice(&request.body).unwrap();
-                    let card = &body["gpus"][0];
-                    let state = card["usageState"].as_str().unwrap().to_owned();
-                    let state = (card["utilPct"].as_u64().unwrap(), state);
+                    let gpu = &body["gpus"][0];
+                    let state = gpu["usageState"].as_str().unwrap().to_owned();
+                    let state = (gpu["utilPct"].as_u64().unwrap(), state);
                     if states.last() != Some(&state) {
                         states.push(state);
                     }
@@ -162,9 +163,9 @@ fn the_daemons_push_the_same_states_and_stream_the_same_load() {
             });
         };
         collect((50, "active"));
-        host.play(&cards(2));
+        host.play(&gpus(2));
         collect((2, "idle_held"));
-        host.play(&cards(60));
+        host.play(&gpus(60));
         collect((60, "active"));
         let frame = wait_for("a frame", || {
             let frames = board.streams().frames;
@@ -176,18 +177,18 @@ fn the_daemons_push_the_same_states_and_stream_the_same_load() {
         (states, frame, board.streams().opened[0].line.clone())
     };
     let board = Board::start();
-    let host = enrolled(host(&cards(50)), &board);
+    let host = enrolled(host(&gpus(50)), &board);
     let mut theirs = host.command(released("1.8.0"));
     theirs
         .args("daemon --foreground --cloud --interval 100ms --db theirs.db".split(' '))
         .env("LD_LIBRARY_PATH", host.path(""));
     let theirs = host.start(theirs);
-    let said = watch(&host, &board);
+    let expected = watch(&host, &board);
     drop(theirs);
 
     let board = Board::start();
-    let host = enrolled(crate::host(&cards(50)), &board);
+    let host = enrolled(crate::host(&gpus(50)), &board);
     let ours = host.foreground("daemon --foreground --cloud --interval 100ms --db ours.db");
-    assert_eq!(watch(&host, &board), said);
+    assert_eq!(watch(&host, &board), expected);
     drop(ours);
 }

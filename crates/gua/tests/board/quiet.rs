@@ -1,4 +1,4 @@
-//! Who is not enrolled contacts nobody: the kernel is asked which sockets were made.
+//! Without an enrolment no network connection is made: strace lists the sockets that were opened.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::{GUA, TWO_GPUS, host};
 use gua_test::board::Board;
 use gua_test::{TestHost, wait_for};
 
-/// `gua` with an eye on the sockets that it and its children make.
+/// `gua` under strace, which records the sockets that it and its children open.
 fn strace(host: &TestHost, line: &str) -> Command {
     let mut command = host.command("strace");
     command
@@ -21,7 +21,7 @@ fn strace(host: &TestHost, line: &str) -> Command {
     command
 }
 
-/// The sockets of the internet among those that were made.
+/// Internet sockets among those that were opened.
 fn internet(host: &TestHost) -> Vec<String> {
     let trace = host.read("trace");
     let calls = trace.lines().filter(|call| call.contains("AF_INET"));
@@ -31,7 +31,7 @@ fn internet(host: &TestHost) -> Vec<String> {
 fn sockets(host: &TestHost, line: &str) -> Vec<String> {
     let traced = strace(host, line)
         .output()
-        .expect("strace is needed to see which sockets are made");
+        .expect("strace is needed to list the sockets");
     let complaint = String::from_utf8_lossy(&traced.stderr);
     assert!(traced.status.success(), "{line}: {complaint}");
     internet(host)
@@ -66,12 +66,12 @@ fn without_enrolment_collecting_listing_and_reporting_open_no_internet_socket() 
 }
 
 #[test]
-fn a_collector_opens_no_internet_socket_unless_it_is_to_report() {
+fn a_collector_opens_no_internet_socket_unless_it_pushes() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let collect = |line: &str| {
         let mut command = strace(&host, line);
-        // One signal for strace and the one it traces.
+        // The signal goes to strace and the traced process.
         command.process_group(0);
         let mut daemon = host.start(command);
         wait_for("some ticks", || {
@@ -84,6 +84,6 @@ fn a_collector_opens_no_internet_socket_unless_it_is_to_report() {
     };
     assert!(!collect("daemon --foreground --interval 100ms"));
     assert!(board.take().is_empty());
-    // The same look sees the sockets of one that reports.
+    // The same method does see the sockets of a collector that pushes.
     assert!(collect("daemon --foreground --interval 100ms --cloud"));
 }

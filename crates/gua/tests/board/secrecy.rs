@@ -1,4 +1,4 @@
-//! That a one-time token is seen nowhere: not in what is said of wrong arguments, not on the terminal on which it is typed.
+//! A one-time token appears nowhere: not in usage errors, and not on the terminal where it is typed.
 
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -13,21 +13,21 @@ use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::http::CLAIM_ANSWER;
 use gua_test::{TestHost, wait_for};
 
-/// As no token looks like.
+/// A secret that does not look like a token.
 const ODD: &str = "s3cret";
 const ONCE: &str = "gua_enroll_once";
 
 #[test]
 fn a_token_in_the_wrong_place_is_not_repeated() {
     let host = without_driver();
-    let check = |line: &str, told: &str| {
+    let check = |line: &str, expected: &str| {
         let ended = host.gua(line);
         assert_eq!(ended.code, 2, "{line}: {ended:?}");
         assert_eq!(ended.stdout, "", "{line}");
         for secret in [ODD, ONCE] {
             assert!(!ended.stderr.contains(secret), "{line}: {ended:?}");
         }
-        assert!(ended.stderr.contains(told), "{line}: {ended:?}");
+        assert!(ended.stderr.contains(expected), "{line}: {ended:?}");
     };
     let hidden = "unexpected argument '[hidden]' found";
     for token in [ODD, ONCE] {
@@ -37,7 +37,7 @@ fn a_token_in_the_wrong_place_is_not_repeated() {
         check(&format!("enroll --force={token}"), "value '[hidden]'");
         check(&format!("enroll --color {token}"), "value '[hidden]'");
         check(&format!("{token} enroll"), "subcommand '[hidden]'");
-        // A name of a flag is told, its value is not.
+        // The name of a flag is shown, its value is not.
         check(
             &format!("enroll --enrolment-tokn={token}"),
             "'--enrolment-tokn'",
@@ -51,7 +51,7 @@ fn a_token_in_the_wrong_place_is_not_repeated() {
         let line = format!("enroll --server-url https://{token}@b --enrollment-token x");
         check(&line, "--server-url");
     }
-    // Elsewhere by its looks.
+    // Elsewhere a token is recognised by its prefix.
     for line in ["unenroll", "sync-once", "daemon", "", "help"] {
         check(&format!("{line} {ONCE}"), "[hidden]");
     }
@@ -59,7 +59,7 @@ fn a_token_in_the_wrong_place_is_not_repeated() {
 }
 
 #[test]
-fn a_token_on_the_command_line_is_warned_of() {
+fn a_token_on_the_command_line_causes_a_warning() {
     let board = Board::start();
     let host = without_driver();
     let url = board.url();
@@ -77,7 +77,7 @@ fn a_token_on_the_command_line_is_warned_of() {
 }
 
 #[test]
-fn a_board_that_gives_secrets_as_names_does_not_have_them_shown() {
+fn secrets_that_a_board_returns_as_names_are_not_shown() {
     let board = Board::start();
     let host = without_driver().variable("GUA_ENROLLMENT_TOKEN", ONCE);
     let names = CLAIM_ANSWER
@@ -85,15 +85,18 @@ fn a_board_that_gives_secrets_as_names_does_not_have_them_shown() {
         .replace("h1", &format!("h {ONCE}"))
         .replace("gua_agent_se\"", &format!("{TOKEN}\""));
     board.behaves(Behaviour::Responds(201, names));
-    let mut said = host.fine(&format!("enroll --server-url {}", board.url()));
+    let mut output = host.fine(&format!("enroll --server-url {}", board.url()));
     board.behaves(Behaviour::Accepts);
-    said += &host.fine("sync-once --fake --db fake.db");
-    said += &host.fine("unenroll");
-    assert!(!said.contains(TOKEN) && !said.contains(ONCE), "{said}");
-    assert_eq!(said.matches("lab [hidden]").count(), 3, "{said}");
+    output += &host.fine("sync-once --fake --db fake.db");
+    output += &host.fine("unenroll");
+    assert!(
+        !output.contains(TOKEN) && !output.contains(ONCE),
+        "{output}"
+    );
+    assert_eq!(output.matches("lab [hidden]").count(), 3, "{output}");
 }
 
-/// An enrolment that waits for its token to be typed.
+/// An enrolment that waits for its token on a terminal.
 fn waiting(host: &TestHost, board: &Board) -> (Pty, Child) {
     let pty = Pty::new();
     let url = board.url();
@@ -117,7 +120,7 @@ fn end(child: &mut Child) -> ExitStatus {
 }
 
 #[test]
-fn what_is_typed_on_a_terminal_is_not_shown_there() {
+fn a_token_typed_on_a_terminal_is_not_echoed() {
     let board = Board::start();
     let host = without_driver();
     let (pty, mut child) = waiting(&host, &board);
@@ -138,7 +141,7 @@ fn what_is_typed_on_a_terminal_is_not_shown_there() {
 }
 
 #[test]
-fn a_terminal_shows_letters_again_whatever_ends_the_command() {
+fn echo_is_restored_however_the_command_ends() {
     let board = Board::start();
     let check = |end_it: &dyn Fn(&Pty, Pid), signal: Option<Signal>| {
         let host = without_driver();

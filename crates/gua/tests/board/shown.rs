@@ -1,4 +1,4 @@
-//! What `gua status` and `gua doctor` say of the link, without its secret.
+//! `gua status` and `gua doctor` show the board link without its secret.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,11 +10,11 @@ use crate::{TWO_GPUS, host};
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::{TestHost, wait_for};
 
-/// The verdict of doctor on the link.
+/// Result of doctor's check of the board link.
 fn verdict(host: &TestHost) -> (String, Value) {
-    let said = host.fine("doctor --json");
-    assert!(!said.contains(TOKEN), "{said}");
-    let page: Value = serde_json::from_str(&said).unwrap();
+    let output = host.fine("doctor --json");
+    assert!(!output.contains(TOKEN), "{output}");
+    let page: Value = serde_json::from_str(&output).unwrap();
     let checks = page["checks"].as_array().unwrap();
     let link = checks.iter().find(|check| check["id"] == "board_link");
     let link = link.unwrap().clone();
@@ -28,27 +28,30 @@ fn status_shows_the_board_the_last_push_and_the_last_error() {
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
     let host = enrolled(host, &board);
     let named = format!("  board: lab 1 ({})\n", board.url());
-    let said = host.fine("status");
+    let output = host.fine("status");
     assert!(
-        said.ends_with(&format!("{named}  last push: none yet\n")),
-        "{said}"
+        output.ends_with(&format!("{named}  last push: none yet\n")),
+        "{output}"
     );
     host.fine("sync-once --archive");
-    let said = host.fine("status");
+    let output = host.fine("status");
     assert!(
-        said.contains(&named) && said.contains("  last push: 2"),
-        "{said}"
+        output.contains(&named) && output.contains("  last push: 2"),
+        "{output}"
     );
-    assert!(said.contains("  archive: complete as of 2"), "{said}");
-    assert!(!said.contains("error"), "{said}");
+    assert!(output.contains("  archive: complete as of 2"), "{output}");
+    assert!(!output.contains("error"), "{output}");
     board.behaves(Behaviour::Responds(
         500,
         format!(r#"{{"detail":"{TOKEN}"}}"#),
     ));
     assert_eq!(host.gua("sync-once").code, 1);
-    let said = host.fine("status");
-    assert!(said.contains("  failed attempts since: 1\n"), "{said}");
-    assert!(said.contains("HTTP 500") && !said.contains(TOKEN), "{said}");
+    let output = host.fine("status");
+    assert!(output.contains("  failed attempts since: 1\n"), "{output}");
+    assert!(
+        output.contains("HTTP 500") && !output.contains(TOKEN),
+        "{output}"
+    );
     board.behaves(Behaviour::Accepts);
     host.fine("daemon --cloud --interval 100ms --append");
     wait_for("the stream in the status", || {
@@ -62,7 +65,7 @@ fn status_shows_the_board_the_last_push_and_the_last_error() {
 }
 
 #[test]
-fn doctor_tells_whether_the_board_answers_and_the_secret_is_kept() {
+fn doctor_checks_that_the_board_answers_and_the_secret_is_private() {
     let board = Board::start();
     let host = host(TWO_GPUS);
     assert_eq!(verdict(&host).0, "ok");
@@ -85,7 +88,7 @@ fn doctor_tells_whether_the_board_answers_and_the_secret_is_kept() {
     check(Behaviour::Responds(500, String::new()), "warning", "none");
     check(Behaviour::Garbage, "warning", "none");
     check(Behaviour::Silent, "warning", "none");
-    // The limit that was reached, which is not that of the whole request.
+    // The timeout that was reached, which is shorter than that of the whole request.
     let summary = verdict(&host).1["summary"].to_string();
     assert!(summary.contains("no response within 3 s"), "{summary}");
     let asked = board.take();

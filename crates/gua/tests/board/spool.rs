@@ -1,4 +1,4 @@
-//! What could not be sent and is wished to be sent late: nothing of it is lost, and none of it goes to another.
+//! Spooled pushes: none is lost, and none goes to another board.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn waiting(host: &TestHost) -> Vec<PathBuf> {
         .collect()
 }
 
-/// When the pushes were observed that wait.
+/// Sample times of the spooled pushes.
 fn spooled(host: &TestHost) -> BTreeSet<String> {
     let read = waiting(host).into_iter().map(|path| {
         let push: Snapshot = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -35,9 +35,9 @@ fn spooled(host: &TestHost) -> BTreeSet<String> {
     read.collect()
 }
 
-/// Runs a daemon in front of a board that takes nothing, until some ticks are missed, and ends it.
-fn miss(host: &TestHost, board: &Board, manner: Behaviour) {
-    board.behaves(manner);
+/// Runs a daemon with a board that accepts nothing until some pushes have failed, then stops it.
+fn miss(host: &TestHost, board: &Board, behaviour: Behaviour) {
+    board.behaves(behaviour);
     let before = board.attempts();
     let mut daemon = daemon(host);
     wait_for("some ticks", || {
@@ -47,16 +47,16 @@ fn miss(host: &TestHost, board: &Board, manner: Behaviour) {
 }
 
 #[test]
-fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
-    let check = |manner: Behaviour| {
-        let what = format!("{manner:?}");
+fn spooled_pushes_outlive_the_daemon_and_are_sent_later() {
+    let check = |behaviour: Behaviour| {
+        let what = format!("{behaviour:?}");
         let board = Board::start();
         let host = spooling(&board);
-        miss(&host, &board, manner);
+        miss(&host, &board, behaviour);
         let missed = kept(&host);
         assert_eq!(spooled(&host), missed, "{what}");
-        let told = format!("  spooled pushes: {}\n", missed.len());
-        assert!(host.fine("status").contains(&told), "{what}");
+        let expected = format!("  spooled pushes: {}\n", missed.len());
+        assert!(host.fine("status").contains(&expected), "{what}");
         board.behaves(Behaviour::Accepts);
         board.take();
         let line = "daemon --foreground --cloud --interval 100ms --append";
@@ -70,16 +70,16 @@ fn what_was_missed_outlives_the_daemon_and_is_sent_late() {
         daemon.stop();
         assert_eq!(link(&host).unwrap().dropped, 0, "{what}");
     };
-    // The push that is on its way, and those that came meanwhile, are in nobody's hands when the daemon is to end.
+    // A push in flight, and those queued behind it, must not be lost when the daemon stops.
     check(Behaviour::Silent);
     check(Behaviour::Responds(503, String::new()));
-    // A token that is accepted again, an address that comes back.
+    // A token that is accepted again, and an address that is reachable again.
     check(Behaviour::Responds(401, String::new()));
     check(Behaviour::Redirects("http://127.0.0.1:9/".to_owned()));
 }
 
 #[test]
-fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
+fn a_spool_that_cannot_be_opened_costs_only_failed_pushes() {
     let check = |why: &str, host: &TestHost| {
         let mut daemon = host.foreground(
             "daemon --foreground --cloud --interval 100ms --append --db second.db --pid-file second.pid",
@@ -88,21 +88,21 @@ fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
             (host.ticks("second.db").len() > 2).then_some(())
         });
         let place = host.state("cloud.json-spool");
-        let told = format!("cannot use spool `{}`: {why}", place.display());
-        wait_for("it is shown", || {
-            host.fine("status").contains(&told).then_some(())
+        let expected = format!("cannot use spool `{}`: {why}", place.display());
+        wait_for("the error in the status", || {
+            host.fine("status").contains(&expected).then_some(())
         });
         daemon.stop();
-        assert_eq!(daemon.stderr().matches(&told).count(), 1);
+        assert_eq!(daemon.stderr().matches(&expected).count(), 1);
     };
     let board = Board::start();
     let host = spooling(&board);
     host.write(".gua/cloud.json-spool", "not a directory");
     check("File exists", &host);
     std::fs::remove_file(host.state("cloud.json-spool")).unwrap();
-    // Of two daemons of one enrolment, the second does without.
+    // Of two daemons with one enrolment, the second runs without a spool.
     host.fine("daemon --cloud --interval 1h");
-    wait_for("it has a spool", || {
+    wait_for("the spool", || {
         host.state("cloud.json-spool").exists().then_some(())
     });
     check("another daemon with this enrolment", &host);
@@ -110,27 +110,27 @@ fn a_spool_that_cannot_be_opened_costs_only_what_is_missed() {
 }
 
 #[test]
-fn what_waits_is_counted_when_it_is_asked_for() {
+fn the_spool_is_counted_when_status_is_called() {
     let board = Board::start();
     let host = spooling(&board);
     miss(&host, &board, Behaviour::Responds(503, String::new()));
     let files = waiting(&host);
     std::fs::remove_file(&files[0]).unwrap();
-    let told = format!("  spooled pushes: {}\n", files.len() - 1);
-    let said = host.fine("status");
-    assert!(said.contains(&told), "{said}");
+    let expected = format!("  spooled pushes: {}\n", files.len() - 1);
+    let output = host.fine("status");
+    assert!(output.contains(&expected), "{output}");
 }
 
 #[test]
-fn what_waits_for_a_board_is_dropped_with_it() {
+fn spooled_pushes_are_dropped_when_their_board_is_removed() {
     let check = |command: &dyn Fn(&TestHost, &Board) -> String| {
         let (old, new) = (Board::start(), Board::start());
         let host = spooling(&old);
         miss(&host, &old, Behaviour::Responds(503, String::new()));
         let missed = waiting(&host).len();
-        let said = command(&host, &new);
-        let told = format!("  dropped: {missed} spooled pushes for the previous board");
-        assert!(said.contains(&told), "{said}");
+        let output = command(&host, &new);
+        let expected = format!("  dropped: {missed} spooled pushes for the previous board");
+        assert!(output.contains(&expected), "{output}");
         assert!(!host.state("cloud.json-spool").exists());
         assert!(!host.state("cloud.json-link").exists());
         assert!(new.take().iter().all(|one| one.line.contains("claim")));
@@ -145,7 +145,7 @@ fn what_waits_for_a_board_is_dropped_with_it() {
 }
 
 #[test]
-fn what_was_kept_for_another_is_dropped_and_told() {
+fn pushes_spooled_for_another_board_are_dropped_and_logged() {
     let check = |change: &dyn Fn(&TestHost, &Board)| {
         let (old, new) = (Board::start(), Board::start());
         let host = spooling(&old);
@@ -161,14 +161,14 @@ fn what_was_kept_for_another_is_dropped_and_told() {
             (!got.is_empty() && waiting(&host).is_empty()).then_some(())
         });
         daemon.stop();
-        let told = format!(
+        let expected = format!(
             "dropped missed pushes for another board, host or setting of cloud.users (dropped={})",
             missed.len()
         );
-        let said = daemon.stderr();
-        assert!(said.contains(&told), "{said}");
+        let output = daemon.stderr();
+        assert!(output.contains(&expected), "{output}");
     };
-    // By hand, without `gua enroll`.
+    // The enrolment file is replaced by hand, without `gua enroll`.
     check(&|host, new| {
         let file = host.read(".gua/cloud.json");
         let old = file
@@ -194,7 +194,7 @@ fn what_was_kept_for_another_is_dropped_and_told() {
 }
 
 #[test]
-fn nothing_of_a_link_is_left_beside_any_history() {
+fn no_link_state_is_left_next_to_any_history() {
     let board = Board::start();
     let host = spooling(&board);
     board.behaves(Behaviour::Responds(503, String::new()));

@@ -1,4 +1,4 @@
-//! `gua sync-once`: what is kept here, what is sent, what is said.
+//! `gua sync-once`: what is stored locally, what is sent and what is printed.
 
 use gua_collector::board::{CloudFile, LinkFiles, LinkState, Peer};
 use gua_wire::Snapshot;
@@ -9,7 +9,7 @@ use gua_test::TestHost;
 use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::http::CLAIM_ANSWER;
 
-/// A host that is enrolled at the board.
+/// Enrols a host with the board.
 pub(crate) fn enrolled(host: TestHost, board: &Board) -> TestHost {
     let mut file: Value = serde_json::from_str(CLAIM_ANSWER).unwrap();
     file["serverUrl"] = board.url().into();
@@ -17,7 +17,7 @@ pub(crate) fn enrolled(host: TestHost, board: &Board) -> TestHost {
     host
 }
 
-/// What is known of the link to the board at which the host is enrolled.
+/// Link state of the board with which the host is enrolled.
 pub(crate) fn link(host: &TestHost) -> Option<LinkState> {
     let enrolment = host.state("cloud.json");
     let config = CloudFile::at(&enrolment).load().ok()?;
@@ -34,13 +34,13 @@ fn only(board: &Board) -> Snapshot {
 }
 
 #[test]
-fn a_look_is_kept_here_and_pushed() {
+fn a_sample_is_stored_locally_and_pushed() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
-    let told = host.fine("sync-once");
+    let output = host.fine("sync-once");
     let db = host.state("gua.db");
     assert_eq!(
-        told,
+        output,
         format!(
             "gua sync-once: pushed 2 GPUs to lab 1 ({})\n  local snapshot saved to {}\n",
             board.url(),
@@ -59,7 +59,7 @@ fn a_look_is_kept_here_and_pushed() {
     );
     let link = link(&host).unwrap();
     assert_eq!((link.peer.board, link.failures), (board.url(), 0));
-    // Again, and elsewhere in a directory that is not there yet.
+    // A second time, and with a path in a directory that does not exist yet.
     host.fine("sync-once");
     assert_eq!(host.ticks(".gua/gua.db").len(), 2);
     let elsewhere = host.path("a/b/c.db");
@@ -70,7 +70,7 @@ fn a_look_is_kept_here_and_pushed() {
 }
 
 #[test]
-fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
+fn a_failed_push_keeps_the_local_rows_and_is_one_sentence() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     board.behaves(Behaviour::Responds(500, String::new()));
@@ -94,15 +94,15 @@ fn a_push_that_fails_changes_nothing_here_and_is_one_sentence() {
 }
 
 #[test]
-fn without_an_enrolment_nothing_is_read_and_nothing_is_written() {
+fn without_an_enrolment_nothing_is_read_or_written() {
     let host = host(TWO_GPUS);
-    let check = |content: Option<&str>, told: &str| {
+    let check = |content: Option<&str>, expected: &str| {
         if let Some(content) = content {
             host.write(".gua/cloud.json", content);
         }
         let ended = host.gua("sync-once");
         assert_eq!(ended.code, 2, "{ended:?}");
-        assert!(ended.stderr.contains(told), "{ended:?}");
+        assert!(ended.stderr.contains(expected), "{ended:?}");
         assert!(ended.stderr.contains("gua enroll"), "{ended:?}");
         assert!(!host.state("gua.db").exists());
     };
@@ -116,16 +116,16 @@ fn without_an_enrolment_nothing_is_read_and_nothing_is_written() {
 }
 
 #[test]
-fn a_driver_that_is_away_is_told_and_nothing_is_written() {
+fn a_driver_failure_is_pushed_and_nothing_is_written() {
     let board = Board::start();
     let host = enrolled(without_driver(), &board);
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1);
-    let told = format!(
+    let expected = format!(
         "gua sync-once: pushed an error heartbeat to lab 1 ({}), because the driver could not be read: ",
         board.url()
     );
-    assert!(ended.stderr.starts_with(&told), "{ended:?}");
+    assert!(ended.stderr.starts_with(&expected), "{ended:?}");
     let sent = only(&board);
     assert_eq!(sent.errors, ["nvml_init_failed"]);
     assert_eq!(
@@ -140,12 +140,12 @@ fn a_driver_that_is_away_is_told_and_nothing_is_written() {
 }
 
 #[test]
-fn a_card_that_cannot_be_told_of_is_left_out_and_named() {
+fn an_unreadable_gpu_is_left_out_and_named() {
     let board = Board::start();
-    let cards = format!(
+    let gpus = format!(
         "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n"
     );
-    let host = enrolled(host(&cards), &board);
+    let host = enrolled(host(&gpus), &board);
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(ended.stdout.contains("pushed 1 GPUs to lab 1"), "{ended:?}");
@@ -165,13 +165,16 @@ fn a_card_that_cannot_be_told_of_is_left_out_and_named() {
 }
 
 #[test]
-fn user_names_leave_the_host_as_the_settings_say() {
+fn user_names_are_sent_as_configured() {
     let board = Board::start();
     let names = |settings: &str| {
         let host = enrolled(without_driver(), &board);
         host.write(".gua/config.toml", settings);
-        let told = host.fine("sync-once --fake --db fake.db");
-        assert!(told.contains("local snapshot saved to fake.db"), "{told}");
+        let output = host.fine("sync-once --fake --db fake.db");
+        assert!(
+            output.contains("local snapshot saved to fake.db"),
+            "{output}"
+        );
         let sent = only(&board);
         let processes = sent.gpus.iter().flat_map(|gpu| &gpu.processes);
         let names: Vec<String> = processes.map(|one| one.linux_user.clone()).collect();
@@ -190,20 +193,20 @@ fn user_names_leave_the_host_as_the_settings_say() {
     assert_ne!(
         names("cloud.users = \"hash\""),
         hidden,
-        "each host has made its own salt"
+        "each host creates its own salt"
     );
 }
 
 #[test]
-fn made_up_cards_never_come_into_a_real_history() {
+fn demo_gpus_are_never_written_to_a_real_history() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
-    let told = host.fine("sync-once --fake");
+    let output = host.fine("sync-once --fake");
     assert!(
-        told.starts_with("gua sync-once: pushed 3 GPUs to lab 1"),
-        "{told}"
+        output.starts_with("gua sync-once: pushed 3 GPUs to lab 1"),
+        "{output}"
     );
-    assert!(!host.state("gua.db").exists(), "{told}");
+    assert!(!host.state("gua.db").exists(), "{output}");
     host.fine("sync-once");
     let db = host.state("gua.db");
     let ended = host.gua(&format!("sync-once --fake --db {}", db.display()));
@@ -212,14 +215,14 @@ fn made_up_cards_never_come_into_a_real_history() {
 }
 
 #[test]
-fn beside_a_running_collector_the_history_is_left_to_it() {
+fn the_history_of_a_running_collector_is_left_alone() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     host.fine("daemon --interval 1h");
-    let told = host.fine("sync-once");
+    let output = host.fine("sync-once");
     assert!(
-        told.contains("belongs to the running collector") && told.contains("nothing was added"),
-        "{told}"
+        output.contains("belongs to the running collector") && output.contains("nothing was added"),
+        "{output}"
     );
     assert_eq!(only(&board).gpus.len(), 2);
     assert_eq!(host.ticks(".gua/gua.db").len(), 1);

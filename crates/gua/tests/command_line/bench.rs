@@ -1,11 +1,11 @@
-//! `gua bench`: it measures, says with what, and leaves nothing behind.
+//! `gua bench` measures, names what it measured with, and leaves nothing behind.
 
 use std::process::Command;
 
 use serde_json::Value;
 
 #[test]
-fn what_things_cost_is_measured_without_a_driver_and_nothing_stays() {
+fn bench_measures_without_a_driver_and_leaves_nothing_behind() {
     let home = tempfile::tempdir().unwrap();
     let bench = |arguments: &[&str]| {
         let output = Command::new(crate::GUA)
@@ -23,11 +23,14 @@ fn what_things_cost_is_measured_without_a_driver_and_nothing_stays() {
             String::from_utf8(output.stderr).unwrap(),
         )
     };
-    let (text, said) = bench(&[]);
+    let (text, output) = bench(&[]);
     assert!(text.contains("with made-up telemetry: 3 cards"), "{text}");
-    assert!(said.contains("measuring with made-up telemetry"), "{said}");
-    let (json, said) = bench(&["--fake", "--json"]);
-    assert_eq!(said, "");
+    assert!(
+        output.contains("measuring with made-up telemetry"),
+        "{output}"
+    );
+    let (json, output) = bench(&["--fake", "--json"]);
+    assert_eq!(output, "");
     let costs: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(costs["telemetry"], "made-up");
     assert_eq!(costs["history"]["ticks"], 2880);

@@ -1,4 +1,4 @@
-//! `gua config` and the settings as the real binary resolves them.
+//! `gua config`, and settings as the real binary resolves them.
 
 use super::program::{Program, gua};
 
@@ -83,7 +83,7 @@ fn config_check_lists_all_problems_and_exits_1() {
 }
 
 #[test]
-fn config_check_warns_of_a_mistyped_variable_and_still_succeeds() {
+fn config_check_warns_about_a_mistyped_variable_and_still_succeeds() {
     let program = Program::new()
         .variable("GUA_HELDMB", "5")
         .variable("GUA_EMPTY", "");
@@ -136,7 +136,7 @@ fn a_broken_file_stops_a_command_with_one_sentence_and_exit_code_2() {
 }
 
 #[test]
-fn a_wrong_flag_is_one_sentence_that_sends_nobody_to_the_files() {
+fn an_invalid_flag_value_is_one_sentence_that_does_not_blame_the_files() {
     let program = Program::new();
     let check = || {
         let ended = program.gua(["report", "--held-mb", "x"]);
@@ -152,7 +152,7 @@ fn a_wrong_flag_is_one_sentence_that_sends_nobody_to_the_files() {
 }
 
 #[test]
-fn a_broken_file_does_not_stop_what_needs_no_settings() {
+fn a_broken_file_does_not_stop_commands_that_need_no_settings() {
     let program = Program::new();
     program.write(".gua/config.toml", b"\xff\xfe[[[");
     for line in [
@@ -168,7 +168,7 @@ fn a_broken_file_does_not_stop_what_needs_no_settings() {
 }
 
 #[test]
-fn config_path_tells_the_files_in_order_and_whether_they_exist() {
+fn config_path_lists_the_files_in_order_and_whether_they_exist() {
     let program = Program::new();
     let file = program.home().join(".gua/config.toml");
     let ended = program.gua(["config", "path"]);
@@ -195,7 +195,7 @@ fn config_path_tells_the_files_in_order_and_whether_they_exist() {
 }
 
 #[test]
-fn without_home_the_passwd_entry_leads() {
+fn without_home_the_passwd_entry_is_used() {
     let program = Program::new();
     let mut command = program.command(std::path::Path::new(crate::GUA));
     let output = command

@@ -6,17 +6,17 @@ use super::program::Program;
 
 const RELEASES: [&str; 4] = ["1.0.2", "1.0.3", "1.1.0", "1.8.0"];
 
-/// A home with an old file in it.
+/// A home directory with an old file in it.
 fn home_with(version: &str) -> (Program, PathBuf) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gua-compat/tests/golden");
     let bytes = std::fs::read(golden.join(format!("gpu-usage-audit-{version}.db")))
-        .expect("the golden files are beside the store's tests");
+        .expect("the golden files are in the store's tests");
     let program = Program::new();
     let path = program.write("old.db", bytes);
     (program, path)
 }
 
-/// Runs a line in the home and holds its code and what its output says.
+/// Runs a command line in the home directory and checks its exit code and a part of its output.
 fn check(program: &Program, line: &str, code: i32, says: &str) {
     let ended = program.gua(line.split_whitespace());
     let text = format!("{}{}", ended.stdout, ended.stderr);
@@ -46,7 +46,7 @@ fn every_release_is_imported_once_and_exported_again() {
 }
 
 #[test]
-fn an_old_file_at_the_history_itself_becomes_ours_and_is_set_aside() {
+fn an_old_file_at_the_default_path_is_imported_and_renamed() {
     let (program, old) = home_with("1.1.0");
     let before = std::fs::read(&old).unwrap();
     std::fs::create_dir(program.home().join(".gua")).unwrap();
@@ -64,7 +64,7 @@ fn an_old_file_at_the_history_itself_becomes_ours_and_is_set_aside() {
 }
 
 #[test]
-fn what_cannot_be_imported_is_said_in_one_line_and_makes_no_history() {
+fn a_failed_import_prints_one_line_and_creates_no_history() {
     let (program, _) = home_with("1.8.0");
     program.write(
         "notes.txt",
@@ -90,7 +90,7 @@ fn what_cannot_be_imported_is_said_in_one_line_and_makes_no_history() {
 }
 
 #[test]
-fn nothing_is_written_over() {
+fn existing_files_are_not_overwritten() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db --db ours.db", 0, "imported");
     check(
@@ -123,7 +123,7 @@ fn nothing_is_written_over() {
 }
 
 #[test]
-fn a_person_is_erased_and_does_not_come_back_with_the_next_import() {
+fn an_erased_user_does_not_come_back_with_the_next_import() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db", 0, "imported");
     check(&program, "db forget alice", 2, "--yes");
@@ -137,7 +137,7 @@ fn a_person_is_erased_and_does_not_come_back_with_the_next_import() {
 }
 
 #[test]
-fn stats_have_the_same_numbers_in_every_form() {
+fn stats_have_the_same_numbers_in_every_format() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db", 0, "imported");
     let json = program.gua(["db", "stats", "--format", "json"]);
@@ -163,7 +163,7 @@ fn stats_have_the_same_numbers_in_every_form() {
 }
 
 #[test]
-fn a_damaged_history_is_refused_with_the_way_out_and_set_aside_whole() {
+fn a_damaged_history_is_refused_with_a_hint_and_can_be_set_aside() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db --db ours.db", 0, "imported");
     let path = program.home().join("ours.db");
@@ -188,10 +188,10 @@ fn a_damaged_history_is_refused_with_the_way_out_and_set_aside_whole() {
     }
     assert!(!program.home().join("copy.db").exists());
     check(&program, "db set-aside --db ours.db", 2, "--yes");
-    let said = program.gua(["db", "set-aside", "--db", "ours.db", "--yes"]);
-    assert_eq!(said.code, 0, "{said:?}");
-    let (_, aside) = said.stdout.trim().split_once("set aside as ").unwrap();
-    assert!(aside.contains("ours.db.damaged-"), "{said:?}");
+    let output = program.gua(["db", "set-aside", "--db", "ours.db", "--yes"]);
+    assert_eq!(output.code, 0, "{output:?}");
+    let (_, aside) = output.stdout.trim().split_once("set aside as ").unwrap();
+    assert!(aside.contains("ours.db.damaged-"), "{output:?}");
     assert!(!path.exists());
     assert_eq!(std::fs::read(aside).unwrap(), bytes);
     check(&program, "import old.db --db ours.db", 0, "imported");
@@ -200,7 +200,7 @@ fn a_damaged_history_is_refused_with_the_way_out_and_set_aside_whole() {
 }
 
 #[test]
-fn an_import_beside_a_collector_is_refused_with_what_to_do() {
+fn an_import_into_a_collectors_history_is_refused_with_a_hint() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db --db ours.db", 0, "imported");
     let options = gua_store::WriterOptions::default();
@@ -233,7 +233,7 @@ fn imported_rows_are_checked_and_counted() {
 }
 
 #[test]
-fn what_a_collector_writes_is_not_set_aside() {
+fn a_history_in_use_by_a_collector_is_not_set_aside() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db --db ours.db", 0, "imported");
     let options = gua_store::WriterOptions::default();

@@ -1,4 +1,4 @@
-//! scripts/install and scripts/uninstall: what they put somewhere, and that nothing of it is left.
+//! scripts/install and scripts/uninstall: which files they create, and that none is left.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use super::program::Program;
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
-/// A prefix in a temporary home.
+/// An installation prefix in a temporary home directory.
 struct Prefix {
     program: Program,
 }
@@ -46,7 +46,7 @@ impl Prefix {
         self.program.run(&script, arguments)
     }
 
-    /// Every file, link and directory below the prefix, with what is in it.
+    /// Every file, link and directory below the prefix, with its content.
     fn tree(&self) -> BTreeMap<PathBuf, String> {
         fn walk(directory: &Path, tree: &mut BTreeMap<PathBuf, String>) {
             for entry in fs::read_dir(directory).expect("a directory") {
@@ -70,12 +70,12 @@ impl Prefix {
 }
 
 #[test]
-fn installing_and_removing_leaves_everything_as_it_was() {
+fn installing_and_uninstalling_restores_the_prefix() {
     let prefix = Prefix::new();
     fs::create_dir_all(prefix.path().join("share/man/man1")).unwrap();
     fs::write(
         prefix.path().join("share/man/man1/other.1"),
-        "somebody else's",
+        "another program's",
     )
     .unwrap();
     prefix.program.write(".gua/gua.db", "history");
@@ -138,12 +138,12 @@ fn installing_and_removing_leaves_everything_as_it_was() {
     assert_eq!(prefix.tree(), before);
     assert!(
         prefix.program.home().join(".gua/gua.db").exists(),
-        "data stays"
+        "data is kept"
     );
 }
 
 #[test]
-fn directories_that_were_made_for_it_go_with_it() {
+fn created_directories_are_removed_again() {
     let prefix = Prefix::new();
     let made = prefix.path().join("opt/deep/gua");
     let binary = crate::GUA;
@@ -179,7 +179,7 @@ fn what_cannot_be_installed_is_refused_before_anything_is_written() {
             "there is no program at /nowhere/gua",
         ),
         (&["file/below"], "/file; choose another PREFIX"),
-        // Left out below where the PATH of these tests has a cargo.
+        // Left out below if the PATH of these tests has a cargo.
         (
             &[target],
             "then `sudo scripts/install --binary target/dist/gua`",
@@ -202,7 +202,7 @@ fn what_cannot_be_installed_is_refused_before_anything_is_written() {
 }
 
 #[test]
-fn an_update_removes_what_the_new_version_no_longer_has() {
+fn an_update_removes_files_that_the_new_version_no_longer_has() {
     let prefix = Prefix::new();
     assert_eq!(prefix.install(&[]).code, 0);
     let page = prefix.path().join("share/man/man1/gua-old.1");
@@ -217,7 +217,7 @@ fn an_update_removes_what_the_new_version_no_longer_has() {
 }
 
 #[test]
-fn what_is_not_ours_is_named_and_left_alone_without_force() {
+fn foreign_files_are_named_and_kept_without_force() {
     let prefix = Prefix::new();
     let bin = prefix.path().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -255,16 +255,16 @@ fn what_is_not_ours_is_named_and_left_alone_without_force() {
 }
 
 #[test]
-fn a_link_that_leads_elsewhere_by_now_is_not_removed() {
+fn a_link_that_was_redirected_is_not_removed() {
     let prefix = Prefix::new();
     assert_eq!(prefix.install(&[]).code, 0);
     let link = prefix.path().join("bin/nvl");
     fs::remove_file(&link).unwrap();
-    fs::write(&link, "somebody else's").unwrap();
+    fs::write(&link, "another program's").unwrap();
     let removed = prefix.uninstall();
     assert_eq!(removed.code, 0);
     assert!(
-        removed.stdout.contains("kept, not ours any more"),
+        removed.stdout.contains("kept, no longer ours"),
         "{}",
         removed.stdout
     );
@@ -286,7 +286,7 @@ fn a_packager_can_install_below_another_root() {
 }
 
 #[test]
-fn the_scripts_explain_themselves_and_refuse_what_they_do_not_know() {
+fn the_scripts_print_help_and_refuse_unknown_flags() {
     let prefix = Prefix::new();
     for script in ["install", "uninstall", "test", "fuzz"] {
         let helped = prefix.script(script, &["--help"]);

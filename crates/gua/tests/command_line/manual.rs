@@ -1,4 +1,4 @@
-//! What other programs make of ours: completion scripts in shells, manual pages in groff.
+//! How other programs read our generated files: completion scripts in shells, manual pages in groff.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn a_shell_accepts_its_completion_script() {
         let ended = program.gua(["completions", shell]);
         assert_eq!(ended.code, 0);
         let script = program.write("script", &ended.stdout);
-        // The scripts for shells that are not here are at least made; scripts/test installs bash, zsh and fish.
+        // Scripts for shells that are not installed are only generated; scripts/test installs bash, zsh and fish.
         if let Ok(output) = Command::new(shell).args(flags).arg(&script).output() {
             let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(

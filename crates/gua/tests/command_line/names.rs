@@ -1,4 +1,4 @@
-//! The program under the names of the tools that it replaces.
+//! The program called by the names of the tools that it replaces.
 
 use std::os::unix::fs::symlink;
 
@@ -7,7 +7,7 @@ use super::program::Program;
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
 #[test]
-fn under_another_name_it_is_that_tool_as_far_as_it_is_built() {
+fn called_by_another_name_it_behaves_as_that_tool() {
     let program = Program::new().variable("GUA_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1");
     let cases: &[(&str, &[&str], i32, &str, &str)] = &[
         ("gpu-usage-audit", &["version"], 0, VERSION, ""),

@@ -1,4 +1,4 @@
-//! Runs the real binary in a home of its own, with no variable of the tester's left in its environment.
+//! Runs the real binary with its own home directory and none of the caller's environment variables.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use gua_test::Ended;
 use tempfile::TempDir;
 
-/// A home directory and the variables that the program gets.
+/// A home directory and the environment variables of the program.
 pub(crate) struct Program {
     home: TempDir,
     variables: Vec<(String, String)>,
@@ -25,10 +25,10 @@ impl Program {
         self.home.path()
     }
 
-    /// Writes a file below the home and returns its path.
+    /// Writes a file below the home directory and returns its path.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.home().join(name);
-        let directory = path.parent().expect("it is below the home");
+        let directory = path.parent().expect("the path is below the home directory");
         std::fs::create_dir_all(directory).expect("a directory below the home");
         std::fs::write(&path, content).expect("a file below the home");
         path
@@ -65,7 +65,7 @@ impl Program {
     }
 }
 
-/// `gua` with arguments separated by spaces, in a fresh home.
+/// Runs `gua` with arguments separated by spaces, in an empty home directory.
 pub(crate) fn gua(line: &str) -> Ended {
     Program::new().gua(line.split_whitespace())
 }

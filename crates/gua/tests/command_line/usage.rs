@@ -10,7 +10,7 @@ use super::program::{Program, gua};
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
 
 #[test]
-fn every_form_of_version_prints_the_number_alone() {
+fn every_form_of_version_prints_only_the_number() {
     for line in [
         "version",
         "--version",
@@ -30,7 +30,7 @@ fn every_form_of_version_prints_the_number_alone() {
 }
 
 #[test]
-fn help_is_on_stdout_and_is_success() {
+fn help_goes_to_stdout_and_exits_with_0() {
     let cases = [
         ("help", "Usage: gua "),
         ("--help", "Usage: gua "),
@@ -69,7 +69,7 @@ fn help_fits_the_width_of_the_terminal() {
 }
 
 #[test]
-fn wrong_use_is_answered_on_stderr_with_the_usage_and_exit_code_2() {
+fn a_usage_error_goes_to_stderr_with_the_usage_and_exit_code_2() {
     let cases = [
         ("", "Usage: gua "),
         ("--color never", "Usage: gua"),
@@ -135,7 +135,7 @@ fn wrong_use_is_answered_on_stderr_with_the_usage_and_exit_code_2() {
 }
 
 #[test]
-fn a_long_flag_may_be_shortened_as_long_as_it_is_clear() {
+fn a_long_flag_can_be_abbreviated_while_it_is_unambiguous() {
     let whole = gua("config show --json");
     assert_eq!(whole.code, 0);
     assert!(whole.stdout.starts_with('{'), "{}", whole.stdout);
@@ -155,7 +155,7 @@ fn a_long_flag_may_be_shortened_as_long_as_it_is_clear() {
 }
 
 #[test]
-fn colour_follows_the_flag_and_never_a_pipe() {
+fn colour_follows_the_flag_and_is_off_in_a_pipe() {
     let escape = '\u{1b}';
     assert!(!gua("help").stdout.contains(escape));
     assert!(gua("--color always help").stdout.contains(escape));
@@ -176,7 +176,7 @@ fn colour_follows_the_flag_and_never_a_pipe() {
 }
 
 #[test]
-fn a_closed_pipe_is_success_without_a_word() {
+fn writing_to_a_closed_pipe_is_success_without_a_message() {
     for line in [
         "help",
         "--help",
@@ -204,7 +204,7 @@ fn a_closed_pipe_is_success_without_a_word() {
 }
 
 #[test]
-fn a_full_disk_is_a_failure_with_a_sentence() {
+fn a_full_disk_is_a_failure_with_one_sentence() {
     let full = std::fs::File::options()
         .write(true)
         .open("/dev/full")
@@ -223,7 +223,7 @@ fn a_full_disk_is_a_failure_with_a_sentence() {
 }
 
 #[test]
-fn an_argument_that_is_no_text_is_wrong_use_and_no_crash() {
+fn a_non_utf_8_argument_is_a_usage_error_and_not_a_crash() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt as _;
     let junk = OsStr::from_bytes(b"\xff\xfe");
@@ -239,7 +239,7 @@ fn an_argument_that_is_no_text_is_wrong_use_and_no_crash() {
 }
 
 #[test]
-fn the_reader_child_ends_when_its_parent_is_gone() {
+fn the_reader_child_exits_when_its_parent_is_gone() {
     let program = Program::new();
     let mut command = program.command(Path::new(crate::GUA));
     let ended = Ended::from(

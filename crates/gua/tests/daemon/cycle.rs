@@ -1,4 +1,4 @@
-//! Start, status, stop, and everything that can stand between them.
+//! Start, status and stop, and everything that can happen in between.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::{TWO_GPUS, host};
 use gua_test::{is_running, send, wait_for};
 
 #[test]
-fn status_names_the_log_that_the_daemon_was_started_with() {
+fn status_names_the_log_file_given_at_start() {
     let host = host(TWO_GPUS);
     host.fine("daemon --interval 20ms --pid-file b/g.pid --log-file b/g.log");
     let status = host.fine("status --pid-file b/g.pid");
@@ -19,13 +19,13 @@ fn status_names_the_log_that_the_daemon_was_started_with() {
 }
 
 #[test]
-fn a_daemon_is_started_seen_and_stopped() {
+fn a_daemon_is_started_shown_and_stopped() {
     let host = host(TWO_GPUS);
     assert_eq!(host.fine("status"), "gua daemon: not running\n");
     assert_eq!(host.fine("stop"), "gua daemon: not running\n");
 
-    // Long enough that a busy machine loses none.
-    let said = host.fine("daemon --interval 250ms");
+    // Long enough that a busy machine loses no tick.
+    let output = host.fine("daemon --interval 250ms");
     let pid = host.pid().expect("a pid file");
     let (db, log, pid_file) = (
         host.state("gua.db"),
@@ -33,7 +33,7 @@ fn a_daemon_is_started_seen_and_stopped() {
         host.state("gua.pid"),
     );
     assert_eq!(
-        said,
+        output,
         format!(
             "gua daemon: started pid {pid}\n  db: {}\n  log: {}\n  stop: gua stop\n",
             db.display(),
@@ -76,7 +76,7 @@ fn a_daemon_is_started_seen_and_stopped() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.contains("wal") || name.contains("shm"))
         .collect();
-    assert_eq!(left, [""; 0], "an orderly end leaves one file");
+    assert_eq!(left, [""; 0], "a clean shutdown leaves one file");
 
     let log = host.log();
     let rows = host.ticks(".gua/gua.db").len() * 2;
@@ -95,7 +95,7 @@ fn a_daemon_is_started_seen_and_stopped() {
         "{log}"
     );
 
-    // The default history is gone on with.
+    // The default history is appended to.
     host.fine("start --interval 20ms");
     wait_for("more ticks", || {
         (host.ticks(".gua/gua.db").len() * 2 > rows).then_some(())
@@ -103,9 +103,9 @@ fn a_daemon_is_started_seen_and_stopped() {
 }
 
 #[test]
-fn of_many_starts_at_once_one_starts_and_the_others_see_it() {
+fn of_many_concurrent_starts_one_starts_and_the_others_find_it() {
     let host = host(TWO_GPUS);
-    let said: Vec<String> = std::thread::scope(|scope| {
+    let output: Vec<String> = std::thread::scope(|scope| {
         let starts: Vec<_> = (0..6)
             .map(|_| scope.spawn(|| host.fine("start --interval 1h")))
             .collect();
@@ -115,15 +115,15 @@ fn of_many_starts_at_once_one_starts_and_the_others_see_it() {
             .collect()
     });
     let pid = host.pid().unwrap();
-    let started = said
+    let started = output
         .iter()
         .filter(|text| text.starts_with(&format!("gua daemon: started pid {pid}\n")));
-    assert_eq!(started.count(), 1, "{said:?}");
+    assert_eq!(started.count(), 1, "{output:?}");
     let running = format!("gua daemon: already running (pid {pid})\n");
     assert_eq!(
-        said.iter().filter(|text| **text == running).count(),
+        output.iter().filter(|text| **text == running).count(),
         5,
-        "{said:?}"
+        "{output:?}"
     );
     assert!(is_running(pid));
 }
@@ -139,12 +139,15 @@ fn after_a_kill_it_starts_again_and_loses_nothing() {
     send(pid, Signal::KILL);
     wait_for("its end", || (!is_running(pid)).then_some(()));
     let before = host.ticks(".gua/gua.db").len();
-    assert!(host.state("gua.pid").exists(), "nobody cleaned up");
-    let said = host.fine("start --interval 20ms");
+    assert!(
+        host.state("gua.pid").exists(),
+        "nothing removed the PID file"
+    );
+    let output = host.fine("start --interval 20ms");
     let second = host.pid().unwrap();
     assert!(
-        said.starts_with(&format!("gua daemon: started pid {second}\n")),
-        "{said}"
+        output.starts_with(&format!("gua daemon: started pid {second}\n")),
+        "{output}"
     );
     wait_for("more ticks", || {
         (host.ticks(".gua/gua.db").len() > before).then_some(())
@@ -152,7 +155,7 @@ fn after_a_kill_it_starts_again_and_loses_nothing() {
 }
 
 #[test]
-fn the_reader_child_goes_with_a_killed_daemon() {
+fn the_reader_child_exits_with_a_killed_daemon() {
     let host = host("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n")
         .variable("GUA_DRIVER_DEADLINE", "1h");
     let mut daemon = host.foreground("daemon --foreground");
@@ -172,7 +175,7 @@ fn the_reader_child_goes_with_a_killed_daemon() {
 }
 
 #[test]
-fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
+fn sighup_reloads_settings_and_invalid_ones_change_nothing() {
     let host = host(TWO_GPUS);
     let file = ".gua/config.toml";
     host.write(file, "[collect]\ninterval = \"1h\"\n");
@@ -197,7 +200,7 @@ fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
 
     host.write(file, "[collect]\ninterval = \"0s\"\n");
     send(pid, Signal::HUP);
-    wait_for("a word about it", || {
+    wait_for("the message", || {
         host.log()
             .contains("settings not reloaded; the previous ones stay in force")
             .then_some(())
@@ -211,19 +214,19 @@ fn settings_are_read_again_on_hangup_and_bad_ones_change_nothing() {
 }
 
 #[test]
-fn a_flag_stays_above_the_file_after_a_hangup() {
+fn a_flag_overrides_the_file_after_sighup() {
     let host = host(TWO_GPUS);
     host.fine("start --interval 1h");
     host.write(".gua/config.toml", "[collect]\ninterval = \"10ms\"\n");
     send(host.pid().unwrap(), Signal::HUP);
-    wait_for("a word about it", || {
+    wait_for("the message", || {
         host.log().contains("settings reloaded").then_some(())
     });
     assert!(host.fine("status").contains("  interval: 1h\n"));
 }
 
 #[test]
-fn a_log_that_has_grown_is_put_aside_and_two_old_ones_are_kept() {
+fn a_large_log_is_rotated_and_two_old_ones_are_kept() {
     let host = host(TWO_GPUS).variable("GUA_LOG_MB", "1");
     let full = "x".repeat(1 << 20) + "\n";
     host.write(".gua/gua.log", &full);
@@ -238,21 +241,21 @@ fn a_log_that_has_grown_is_put_aside_and_two_old_ones_are_kept() {
     assert_eq!(host.read(".gua/gua.log.2"), "younger\n");
     assert!(!host.state("gua.log.3").exists());
 
-    // Somebody else may rotate it, and say so.
+    // Another program can rotate the log and send SIGHUP.
     std::fs::rename(host.state("gua.log"), host.state("moved")).unwrap();
     send(host.pid().unwrap(), Signal::HUP);
     wait_for("a log again", || host.log().contains("Tick ").then_some(()));
 }
 
 #[test]
-fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
+fn a_signal_ends_it_within_a_second_while_the_driver_hangs() {
     let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 50ms");
     wait_for("a tick", || {
         (!host.ticks(".gua/gua.db").is_empty()).then_some(())
     });
     host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
-    let ticks = wait_for("a standstill", || {
+    let ticks = wait_for("no more ticks", || {
         let before = host.ticks(".gua/gua.db").len();
         let since = clock::monotonic();
         while clock::monotonic() - since < Duration::from_millis(300) {
@@ -271,10 +274,10 @@ fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
         daemon.stdout()
     );
 
-    // And before the first answer, when there is no history yet.
+    // The same before the first answer, when there is no history yet.
     let other = crate::host("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\nhang = true\n");
     let mut daemon = other.foreground("daemon --foreground");
-    // The daemon handles signals before it starts its reader.
+    // The daemon installs its signal handlers before it starts its reader.
     let pid = daemon.child.id();
     wait_for("the reader", || {
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
@@ -286,7 +289,7 @@ fn a_signal_ends_it_within_a_second_though_the_driver_hangs() {
 }
 
 #[test]
-fn the_foreground_prints_ticks_on_stdout_and_talk_on_stderr() {
+fn the_foreground_prints_ticks_on_stdout_and_messages_on_stderr() {
     let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 20ms --db ./x.db");
     wait_for("three lines", || {
@@ -310,13 +313,13 @@ fn the_foreground_prints_ticks_on_stdout_and_talk_on_stderr() {
 }
 
 #[test]
-fn a_daemon_that_stores_nothing_any_more_is_said_to_be_overdue() {
+fn a_daemon_that_stores_nothing_is_shown_as_overdue() {
     let host = host(TWO_GPUS);
     host.fine("start --interval 100ms");
     assert!(!host.fine("status").contains("overdue"));
     let pid = host.pid().unwrap();
     send(pid, Signal::STOP);
-    wait_for("a word about it", || {
+    wait_for("the message", || {
         let status = host.fine("status");
         let is_told = status.contains("\n  overdue: ") && status.contains(" ticks (see the log)\n");
         is_told.then_some(())
@@ -326,13 +329,13 @@ fn a_daemon_that_stores_nothing_any_more_is_said_to_be_overdue() {
 }
 
 #[test]
-fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() {
+fn lost_ticks_are_shown_with_their_reason_until_ticks_return() {
     let host = host(TWO_GPUS).variable("GUA_DRIVER_DEADLINE", "200ms");
     host.fine("start --interval 100ms");
     assert!(!host.fine("status").contains("losing ticks"));
     let hang = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n";
     host.play(&format!("{TWO_GPUS}{hang}"));
-    let status = wait_for("a word about it", || {
+    let status = wait_for("the message", || {
         let status = host.fine("status");
         status
             .contains("\n  losing ticks since: ")
@@ -344,7 +347,7 @@ fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() 
     );
     assert!(status.contains(" so far\n"), "{status}");
     host.play(TWO_GPUS);
-    wait_for("the end of it", || {
+    wait_for("the end of the outage", || {
         let status = host.fine("status");
         let is_over = !status.contains("losing ticks") && !status.contains("overdue");
         is_over.then_some(())
@@ -355,7 +358,7 @@ fn ticks_that_are_being_lost_are_told_with_their_reason_until_they_come_again() 
 }
 
 #[test]
-fn what_cannot_change_while_it_runs_is_said_in_one_line() {
+fn settings_that_need_a_restart_are_logged_in_one_line() {
     let host = host(TWO_GPUS);
     let file = ".gua/config.toml";
     host.write(file, "[collect]\ninterval = \"50ms\"\n");
@@ -365,7 +368,7 @@ fn what_cannot_change_while_it_runs_is_said_in_one_line() {
         "[collect]\ninterval = \"50ms\"\nlog_file = \"~/other.log\"\n[driver]\ndeadline = \"3s\"\n[states]\nactive_util = 60\n",
     );
     send(host.pid().unwrap(), Signal::HUP);
-    wait_for("a word about it", || {
+    wait_for("the message", || {
         host.log().contains("settings reloaded").then_some(())
     });
     let log = host.log();
@@ -396,17 +399,17 @@ fn under_its_old_name_it_stays_in_the_foreground() {
     assert!(daemon.stdout().starts_with("Tick 0  ts="));
     let again = launch("daemon --db x.db").child.wait().unwrap();
     assert_eq!(again.code(), Some(2));
-    let said = host.read("foreground.err");
+    let output = host.read("foreground.err");
     assert!(
-        said.starts_with(
+        output.starts_with(
             "gpu-usage-audit daemon: `x.db` exists already and is a history of gua (schema "
         ),
-        "{said}"
+        "{output}"
     );
 }
 
 #[test]
-fn wrong_uses_are_told_with_two() {
+fn usage_errors_exit_with_2() {
     let host = host(TWO_GPUS);
     for (line, expected) in [
         ("daemon --interval 0s", "--interval"),
@@ -422,7 +425,7 @@ fn wrong_uses_are_told_with_two() {
         assert!(ended.stderr.contains(expected), "{line}: {ended:?}");
     }
     assert!(!host.path(".gua").exists(), "nothing was made");
-    // What the replaced tool could not be told: it wrote 1e+06s.
+    // The replaced tool misparsed this value and wrote 1e+06s.
     host.fine("start --interval 1000000s");
     assert!(host.log().contains("interval=11 days, 13:46:40)"));
     host.fine("stop");

@@ -7,8 +7,8 @@ use gua_model::{GapReason, Gpu, Missing, Percent, Tick};
 use crate::host;
 use gua_test::{Running, TestHost, wait_for};
 
-/// Three cards, of which the second is to be sick. `rest` stands behind them.
-fn cards(second: &str, rest: &str) -> String {
+/// Scenario of three GPUs, of which the second can be faulty. `rest` is appended.
+fn gpus(second: &str, rest: &str) -> String {
     let process = "[[card.process]]\npid = 1\nmemory_mib = 512\n";
     format!(
         "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n{process}\
@@ -19,9 +19,9 @@ fn cards(second: &str, rest: &str) -> String {
 
 const DB: &str = ".gua/gua.db";
 
-/// Lets a daemon run through three scenes and returns the ticks of the middle one.
+/// Runs a daemon through three scenarios (healthy, faulty, healthy) and returns the ticks of the middle one.
 fn middle(host: &TestHost, sick: &str, is_sick: impl Fn(&Tick) -> bool) -> (Vec<Tick>, Running) {
-    host.play(&cards("", ""));
+    host.play(&gpus("", ""));
     let daemon = host.foreground("daemon --foreground --interval 30ms");
     wait_for("healthy ticks", || {
         (host.ticks(DB).len() >= 3).then_some(())
@@ -30,7 +30,7 @@ fn middle(host: &TestHost, sick: &str, is_sick: impl Fn(&Tick) -> bool) -> (Vec<
     wait_for("sick ticks", || {
         (host.ticks(DB).iter().filter(|tick| is_sick(tick)).count() >= 5).then_some(())
     });
-    host.play(&cards("", ""));
+    host.play(&gpus("", ""));
     wait_for("healthy ticks again", || {
         host.ticks(DB)
             .last()
@@ -49,7 +49,7 @@ fn is_whole(gpu: &Gpu, util: u32) {
     assert_eq!(gpu.processes.len(), 1, "{}", gpu.uuid);
 }
 
-/// What is sick is the second card; the others are whole in every tick, and no tick is missing.
+/// Checks that only the second GPU is affected: the others are complete in every tick, and no tick is missing.
 #[track_caller]
 fn costs_only(host: &TestHost, ticks: &[Tick], judge: impl Fn(&Gpu)) {
     assert!(ticks.len() >= 5);
@@ -63,9 +63,9 @@ fn costs_only(host: &TestHost, ticks: &[Tick], judge: impl Fn(&Gpu)) {
 }
 
 #[test]
-fn a_card_without_utilisation_costs_that_reading() {
+fn a_gpu_without_utilisation_costs_only_that_reading() {
     let host = host("");
-    let sick = cards(
+    let sick = gpus(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 1\ncode = \"NOT_SUPPORTED\"\n",
     );
@@ -78,15 +78,15 @@ fn a_card_without_utilisation_costs_that_reading() {
     daemon.stop();
     assert!(
         !daemon.stderr().contains("unavailable"),
-        "it is no fault: {}",
+        "this is not a fault: {}",
         daemon.stderr()
     );
 }
 
 #[test]
-fn a_denied_process_list_costs_that_list_and_is_told_twice() {
+fn a_denied_process_list_costs_only_that_list_and_is_logged_twice() {
     let host = host("");
-    let sick = cards(
+    let sick = gpus(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncard = 1\ncode = \"NO_PERMISSION\"\n",
     );
@@ -98,25 +98,32 @@ fn a_denied_process_list_costs_that_list_and_is_told_twice() {
         assert_eq!(gpu.util, Ok(Percent::new(60).unwrap()));
     });
     daemon.stop();
-    let told: Vec<String> = daemon
+    let logged: Vec<String> = daemon
         .stderr()
         .lines()
         .filter(|line| line.contains("RunningProcesses"))
         .map(str::to_owned)
         .collect();
-    assert_eq!(told.len(), 2, "when it began and when it ended: {told:?}");
-    assert!(told[0].contains("reading unavailable: GPU-b: "), "{told:?}");
+    assert_eq!(
+        logged.len(),
+        2,
+        "when it began and when it ended: {logged:?}"
+    );
     assert!(
-        told[1].contains("reading available again: GPU-b: ")
-            && told[1].ends_with(&format!(" (ticks={})", ticks.len())),
-        "{told:?}"
+        logged[0].contains("reading unavailable: GPU-b: "),
+        "{logged:?}"
+    );
+    assert!(
+        logged[1].contains("reading available again: GPU-b: ")
+            && logged[1].ends_with(&format!(" (ticks={})", ticks.len())),
+        "{logged:?}"
     );
 }
 
 #[test]
-fn a_lost_card_costs_itself_and_keeps_its_name() {
+fn a_lost_gpu_costs_only_its_own_readings_and_keeps_its_name() {
     let host = host("");
-    let sick = cards(
+    let sick = gpus(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGet*\"\ncard = 1\ncode = \"GPU_IS_LOST\"\n",
     );
@@ -132,25 +139,25 @@ fn a_lost_card_costs_itself_and_keeps_its_name() {
 }
 
 #[test]
-fn a_hung_driver_costs_its_ticks_and_is_told_with_its_reason() {
+fn a_hung_driver_costs_its_ticks_and_is_logged_with_its_reason() {
     let host = host("").variable("GUA_DRIVER_DEADLINE", "200ms");
-    host.play(&cards("", ""));
+    host.play(&gpus("", ""));
     let mut daemon = host.foreground("daemon --foreground --interval 50ms");
     wait_for("healthy ticks", || {
         (host.ticks(DB).len() >= 3).then_some(())
     });
-    host.play(&cards(
+    host.play(&gpus(
         "",
         "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n",
     ));
-    wait_for("a word about it", || {
+    wait_for("the message", || {
         daemon
             .stderr()
             .contains("failed: the driver did not answer")
             .then_some(())
     });
     let before = host.ticks(DB).len();
-    host.play(&cards("", ""));
+    host.play(&gpus("", ""));
     wait_for("healthy ticks again", || {
         (host.ticks(DB).len() >= before + 3).then_some(())
     });
@@ -168,7 +175,7 @@ fn a_hung_driver_costs_its_ticks_and_is_told_with_its_reason() {
         outage.ticks_lost.abs_diff(due) <= 2,
         "{due} were due: {outage:?}"
     );
-    // History keeps microseconds.
+    // The history stores microseconds.
     let during = outage.from.as_microsecond()..outage.to.as_microsecond();
     let ticks = host.ticks(DB);
     let mut times = ticks.iter().map(|tick| tick.sample.at.as_microsecond());
@@ -177,28 +184,28 @@ fn a_hung_driver_costs_its_ticks_and_is_told_with_its_reason() {
         "it ends with a tick"
     );
     assert!(!times.any(|at| during.contains(&at)), "and holds none");
-    let told = daemon.stderr();
-    assert_eq!(told.matches(" failed: ").count(), 1, "{told}");
+    let stderr = daemon.stderr();
+    assert_eq!(stderr.matches(" failed: ").count(), 1, "{stderr}");
     assert!(
-        told.contains(&format!("ticks_lost={})", outage.ticks_lost)),
-        "{told}"
+        stderr.contains(&format!("ticks_lost={})", outage.ticks_lost)),
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_driver_that_goes_away_and_comes_back_is_asked_again() {
+fn a_driver_that_fails_and_recovers_is_read_again() {
     let host = host("");
-    host.play(&cards("", ""));
+    host.play(&gpus("", ""));
     let mut daemon = host.foreground("daemon --foreground --interval 30ms");
     wait_for("healthy ticks", || {
         (host.ticks(DB).len() >= 3).then_some(())
     });
     host.play("[driver]\nepoch = 2\ninit_code = \"DRIVER_NOT_LOADED\"\n");
-    wait_for("a word about it", || {
+    wait_for("the message", || {
         daemon.stderr().contains(" failed: ").then_some(())
     });
     let before = host.ticks(DB).len();
-    host.play(&format!("[driver]\nepoch = 3\n{}", cards("", "")));
+    host.play(&format!("[driver]\nepoch = 3\n{}", gpus("", "")));
     wait_for("healthy ticks again", || {
         (host.ticks(DB).len() >= before + 3).then_some(())
     });

@@ -4,7 +4,7 @@ use crate::{TWO_GPUS, host, without_driver};
 use gua_test::wait_for;
 
 #[test]
-fn a_custom_history_that_exists_is_refused_before_the_driver_is_asked() {
+fn an_existing_custom_history_is_refused_before_the_driver_is_loaded() {
     let host = without_driver();
     for (content, kind) in [("", "an empty file"), ("no database", "not a database")] {
         host.write("x.db", content);
@@ -34,7 +34,7 @@ fn a_custom_history_that_exists_is_refused_before_the_driver_is_asked() {
 }
 
 #[test]
-fn append_goes_on_with_ours_and_with_nothing_else() {
+fn append_continues_our_own_history_and_nothing_else() {
     let host = host(TWO_GPUS);
     host.fine("start --db x.db --interval 20ms");
     host.fine("stop");
@@ -48,11 +48,7 @@ fn append_goes_on_with_ours_and_with_nothing_else() {
 
     host.fine("start --db new.db --append");
     host.fine("stop");
-    assert_eq!(
-        host.ticks("new.db").len(),
-        1,
-        "nothing to go on with is fine"
-    );
+    assert_eq!(host.ticks("new.db").len(), 1, "a missing file is created");
 
     host.write("text.db", "no database");
     let ended = host.gua("daemon --foreground --append --db text.db");
@@ -62,7 +58,7 @@ fn append_goes_on_with_ours_and_with_nothing_else() {
 }
 
 #[test]
-fn a_machine_without_a_driver_is_left_without_a_history() {
+fn a_machine_without_a_driver_gets_no_history() {
     let host = without_driver();
     let sentence = "NVML initialization failed: the NVIDIA driver library";
     let ended = host.gua("daemon --foreground");
@@ -94,7 +90,7 @@ fn a_machine_without_a_driver_is_left_without_a_history() {
 }
 
 #[test]
-fn a_custom_history_in_a_missing_directory_is_not_made() {
+fn a_custom_history_in_a_missing_directory_is_not_created() {
     let host = host(TWO_GPUS);
     let ended = host.gua("daemon --foreground --db missing/x.db");
     assert_eq!(ended.code, 1, "{ended:?}");
@@ -131,7 +127,7 @@ fn a_newer_history_is_refused_before_a_daemon_is_started() {
     host.fine("stop");
     let path = host.state("gua.db");
     let mut bytes = std::fs::read(&path).unwrap();
-    // SQLite's user version stands at byte 60 of the file.
+    // SQLite's user version is at byte 60 of the file.
     bytes[60..64].copy_from_slice(&99u32.to_be_bytes());
     std::fs::write(&path, &bytes).unwrap();
     let log = host.log();
@@ -155,7 +151,7 @@ fn a_newer_history_is_refused_before_a_daemon_is_started() {
 }
 
 #[test]
-fn a_damaged_history_stops_a_daemon_with_the_way_out() {
+fn a_damaged_history_stops_a_daemon_with_a_hint() {
     let host = host(TWO_GPUS);
     host.write(".gua/gua.db", "no database ".repeat(400));
     for line in ["daemon", "daemon --foreground"] {
@@ -165,7 +161,7 @@ fn a_damaged_history_stops_a_daemon_with_the_way_out() {
         assert!(ended.stderr.contains(way), "{line}: {ended:?}");
         assert!(
             !line.ends_with("daemon") || !ended.stderr.contains("--foreground"),
-            "by the name that was typed: {ended:?}"
+            "with the path as it was typed: {ended:?}"
         );
     }
     host.fine("db set-aside --yes");

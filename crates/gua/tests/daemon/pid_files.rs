@@ -1,4 +1,4 @@
-//! Pid files of every kind, and the rule that nobody is signalled who is no collector.
+//! PID files of every kind, and the rule that only a collector is ever signalled.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use crate::{GUA, TWO_GPUS, host};
 use gua_test::{Ended, is_running, runs_as_root, wait_for};
 
-/// A number that no process has: the kernel gives out four million at the most.
-const NOBODY: u32 = 4_194_999;
+/// A PID that no process has: the kernel assigns at most four million.
+const NO_PROCESS: u32 = 4_194_999;
 
 /// A process with the command line of the Python tool's collector. It runs a script.
 fn python_shaped(script: &str) -> Child {
@@ -22,7 +22,7 @@ fn python_shaped(script: &str) -> Child {
 }
 
 #[test]
-fn what_is_no_number_counts_as_none_and_stays() {
+fn a_pid_file_without_a_number_counts_as_missing_and_stays() {
     let host = host(TWO_GPUS);
     for content in ["", "\n", "gua", "0\n", "-1\n", "12x", "1e3", "99999999999"] {
         let file = host.write(".gua/gua.pid", content);
@@ -42,28 +42,28 @@ fn what_is_no_number_counts_as_none_and_stays() {
 }
 
 #[test]
-fn a_dead_number_is_stale_and_cleared() {
+fn a_pid_file_of_a_dead_process_is_stale_and_removed() {
     let host = host(TWO_GPUS);
     let file = host.state("gua.pid");
     for (command, expected) in [
         (
             "status",
-            format!("gua daemon: not running (stale pid {NOBODY})\n"),
+            format!("gua daemon: not running (stale pid {NO_PROCESS})\n"),
         ),
         (
             "stop",
-            format!("gua daemon: not running (removed stale pid {NOBODY})\n"),
+            format!("gua daemon: not running (removed stale pid {NO_PROCESS})\n"),
         ),
     ] {
-        host.write(".gua/gua.pid", format!("  {NOBODY} \n"));
+        host.write(".gua/gua.pid", format!("  {NO_PROCESS} \n"));
         assert_eq!(host.fine(command), expected);
         assert!(!file.exists(), "{command}");
     }
-    host.write(".gua/gua.pid", NOBODY.to_string());
-    let said = host.fine("start --interval 1h");
+    host.write(".gua/gua.pid", NO_PROCESS.to_string());
+    let output = host.fine("start --interval 1h");
     assert!(
-        said.starts_with("gua daemon: started pid "),
-        "silently: {said}"
+        output.starts_with("gua daemon: started pid "),
+        "silently: {output}"
     );
 }
 
@@ -86,8 +86,8 @@ fn a_foreign_process_is_never_signalled() {
         assert!(!host.state("gua.pid").exists());
     }
     host.write(".gua/gua.pid", format!("{pid}\n"));
-    let said = host.fine("start --interval 1h");
-    let mut lines = said.lines();
+    let output = host.fine("start --interval 1h");
+    let mut lines = output.lines();
     assert_eq!(
         lines.next(),
         Some(&*format!(
@@ -100,20 +100,20 @@ fn a_foreign_process_is_never_signalled() {
             .unwrap()
             .starts_with("gua daemon: started pid ")
     );
-    assert!(is_running(pid), "it lives");
+    assert!(is_running(pid), "it still runs");
     drop(foreign.stdin.take());
     foreign.wait().unwrap();
 }
 
 #[test]
-fn our_daemon_under_another_pid_file_is_not_ours_to_stop() {
+fn our_daemon_with_another_pid_file_is_not_stopped() {
     let host = host(TWO_GPUS);
     host.fine("start --interval 1h --pid-file other.pid --log-file other.log");
     let pid: u32 = host.read("other.pid").trim().parse().unwrap();
     host.write(".gua/gua.pid", format!("{pid}\n"));
-    let said = host.fine("stop");
-    assert!(said.contains("belongs to another process"), "{said}");
-    assert!(is_running(pid), "it lives");
+    let output = host.fine("stop");
+    assert!(output.contains("belongs to another process"), "{output}");
+    assert!(is_running(pid), "it still runs");
     assert_eq!(
         host.fine("stop --pid-file other.pid"),
         format!("gua daemon: stopped pid {pid}\n")
@@ -121,7 +121,7 @@ fn our_daemon_under_another_pid_file_is_not_ours_to_stop() {
 }
 
 #[test]
-fn a_collector_of_the_python_tool_is_seen_and_stopped() {
+fn a_collector_of_the_python_tool_is_shown_and_stopped() {
     let host = host(TWO_GPUS);
     let mut python = python_shaped("read line");
     let pid = python.id();
@@ -144,7 +144,7 @@ fn a_collector_of_the_python_tool_is_seen_and_stopped() {
 }
 
 #[test]
-fn one_that_does_not_end_is_told_and_its_file_kept() {
+fn a_collector_that_ignores_the_signal_is_reported_and_its_file_kept() {
     let host = host(TWO_GPUS);
     let mut stubborn =
         python_shaped("trap '' TERM; echo ready; while true; do read -t 60 line; done");
@@ -169,7 +169,7 @@ fn without_permission_nothing_is_stopped_and_the_file_stays() {
     let mut python = python_shaped("read line");
     let pid = python.id();
     host.write(".gua/gua.pid", format!("{pid}\n"));
-    // The other user has to reach the program and the files.
+    // The other user needs access to the program and the files.
     let program = host.path("gua");
     std::fs::copy(GUA, &program).unwrap();
     for path in [host.path(""), host.path(".gua"), program.clone()] {
@@ -196,7 +196,7 @@ fn without_permission_nothing_is_stopped_and_the_file_stays() {
 }
 
 #[test]
-fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
+fn an_unwritable_pid_file_is_one_sentence() {
     let host = host(TWO_GPUS);
     std::fs::create_dir_all(host.path("directory.pid")).unwrap();
     let ended = host.gua("start --pid-file directory.pid");
@@ -216,11 +216,11 @@ fn a_pid_file_that_cannot_be_written_is_an_error_with_a_sentence() {
 }
 
 #[test]
-fn a_pid_file_elsewhere_is_named_where_the_daemon_is_to_be_stopped() {
+fn a_custom_pid_file_is_named_in_the_stop_command() {
     let host = host(TWO_GPUS);
-    let said = host.fine("start --interval 1h --pid-file other.pid");
-    let (_, stop) = said.split_once("  stop: gua ").expect("a way to stop it");
-    assert!(stop.starts_with("stop --pid-file "), "{said}");
+    let output = host.fine("start --interval 1h --pid-file other.pid");
+    let (_, stop) = output.split_once("  stop: gua ").expect("a way to stop it");
+    assert!(stop.starts_with("stop --pid-file "), "{output}");
     let stopped = host.fine(stop.trim());
     assert!(stopped.contains("stopped pid"), "{stopped}");
 }

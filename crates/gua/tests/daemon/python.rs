@@ -12,7 +12,7 @@ use gua_test::{Ended, TestHost, is_running, wait_for};
 fn run(host: &TestHost, program: &Path, line: &str) -> String {
     let mut command = host.command(program);
     command.args(line.split(' '));
-    // Its NVML binding asks the system's loader.
+    // Its NVML binding finds the library through the system's loader.
     command.env("LD_LIBRARY_PATH", host.path(""));
     let ended = Ended::from(command.output().unwrap());
     assert_eq!(ended.code, 0, "{line}: {ended:?}");
@@ -41,13 +41,13 @@ fn the_python_tool_sees_and_stops_our_daemon() {
     );
     assert!(!is_running(pid));
     let log = host.log();
-    // On a busy machine a line about lost ticks may follow.
+    // On a busy machine a line about lost ticks can follow.
     let ended = |line: &str| line.ends_with("total gpu_sample rows");
-    assert!(log.lines().any(ended), "no orderly end: {log}");
+    assert!(log.lines().any(ended), "no clean shutdown: {log}");
 }
 
 #[test]
-fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
+fn our_daemon_waits_for_the_python_collector_and_then_imports_its_history() {
     if !originals::run_live() {
         return;
     }
@@ -70,7 +70,7 @@ fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
         status.contains("  collector: gpu-usage-audit (Python)\n"),
         "{status}"
     );
-    // Its own start does not wait for it: one that is stopped too early says nothing.
+    // Its start command does not wait for the first tick, and a collector stopped too early prints nothing.
     wait_for("rows of the Python tool", || {
         let old = OldFile::open(&host.state("gua.db")).ok()?;
         let rows = old.fold(always(), || 0, |rows, _| *rows += 1).ok()?;
@@ -104,6 +104,6 @@ fn ours_waits_for_the_python_collector_and_then_takes_its_history_over() {
     assert_eq!(host.ticks(".gua/gua.db").len(), 1);
     assert!(
         log.ends_with(&format!("gua.db: {} total gpu_sample rows\n", rows + 2)),
-        "the old and the new together: {log}"
+        "old and new rows together: {log}"
     );
 }

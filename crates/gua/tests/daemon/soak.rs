@@ -1,4 +1,4 @@
-//! A driver that hangs for a long time by the real clock. `scripts/soak` makes it ten minutes; the gate takes less.
+//! A driver that hangs for a long time by the real clock. `scripts/soak` makes it ten minutes; the gate uses less.
 
 use std::time::Duration;
 
@@ -13,23 +13,23 @@ use gua_test::{Running, wait_for};
 const DB: &str = ".gua/gua.db";
 const INTERVAL: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(2);
-/// How long a new child may take for its first answer, the pause before it, and the rest of a tick.
+/// Maximum time for the first answer of a new child, the pause before it, and the rest of a tick.
 const RECOVERY: Duration = Duration::from_secs(2 * 3 + 1 + 2);
-/// What a busy machine may be late by.
+/// Allowed delay on a busy machine.
 const SLACK: Duration = Duration::from_millis(700);
 
-/// How long the driver hangs.
+/// Time for which the driver hangs.
 fn length() -> Duration {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the long mode of one test is asked for by its caller"
+        reason = "the caller selects the long mode of this test"
     )]
     let asked = std::env::var("GUA_SOAK_SECONDS");
     let seconds = asked.map_or(20, |text| text.parse().expect("whole seconds"));
     Duration::from_secs(seconds)
 }
 
-/// Lets time pass by the clock that never jumps, and looks at the daemon meanwhile.
+/// Lets time pass on the monotonic clock and calls `look` meanwhile.
 fn pass(time: Duration, mut look: impl FnMut()) {
     let end = clock::monotonic() + time;
     while clock::monotonic() < end {
@@ -39,7 +39,7 @@ fn pass(time: Duration, mut look: impl FnMut()) {
     }
 }
 
-/// The processes that a daemon has started and that are there.
+/// Number of live child processes of a daemon.
 fn children(daemon: &Running) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", daemon.child.id())).unwrap();
     tasks
@@ -49,7 +49,7 @@ fn children(daemon: &Running) -> usize {
         .sum()
 }
 
-/// Ticks one after the other, each an interval after the one before.
+/// Checks that consecutive ticks are one interval apart.
 #[track_caller]
 fn on_schedule(ticks: &[Tick]) {
     for pair in ticks.windows(2) {
@@ -61,7 +61,7 @@ fn on_schedule(ticks: &[Tick]) {
 }
 
 #[test]
-fn a_driver_that_hangs_for_long_costs_its_own_ticks_and_is_found_again() {
+fn a_long_driver_hang_costs_only_its_own_ticks_and_is_recovered_from() {
     let deadline = format!("{}s", DEADLINE.as_secs());
     let host = host(TWO_GPUS).variable("GUA_DRIVER_DEADLINE", &deadline);
     let mut daemon = host.foreground("daemon --foreground --interval 1s");
@@ -125,8 +125,8 @@ fn a_driver_that_hangs_for_long_costs_its_own_ticks_and_is_found_again() {
     let gap = outage.to.duration_since(outage.from).as_secs();
     let lost = i64::from(outage.ticks_lost);
     assert!((lost - gap).abs() <= 2 + gap / 20, "{gap} s: {outage:?}");
-    let told = daemon.stderr();
-    assert_eq!(told.matches(" failed: ").count(), 1, "{told}");
+    let stderr = daemon.stderr();
+    assert_eq!(stderr.matches(" failed: ").count(), 1, "{stderr}");
     eprintln!(
         "hung for {} s: {} ticks before, {lost} lost, found again {:.1} s after its end, {} ticks after, {most_children} reader at most",
         length().as_secs(),
@@ -134,16 +134,16 @@ fn a_driver_that_hangs_for_long_costs_its_own_ticks_and_is_found_again() {
         found_after.as_secs_f64(),
         after.len()
     );
-    // What the file says of itself agrees.
+    // The stored outage agrees.
     assert!(host.fine("db check").contains("all is well"));
 }
 
 #[test]
-fn a_daemon_that_was_stopped_leaves_a_gap_with_its_reason_and_makes_no_burst() {
+fn a_stopped_daemon_leaves_a_gap_with_its_reason_and_no_burst_of_ticks() {
     let interval = Duration::from_millis(500);
     let host = host(TWO_GPUS);
     let mut daemon = host.foreground("daemon --foreground --interval 500ms");
-    // Just after a tick was printed, so that it is caught between two of them.
+    // Just after a tick was printed, so that the daemon is stopped between two ticks.
     let lines = wait_for("three ticks", || {
         let lines = daemon.stdout().lines().count();
         (lines >= 3).then_some(lines)

@@ -1,4 +1,4 @@
-//! What systemd hears, on a real socket.
+//! Messages to systemd (sd_notify), received on a real socket.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use rustix::process::Signal;
 use crate::{TWO_GPUS, host};
 use gua_test::{TestHost, wait_for};
 
-/// The next datagram that is no sign of life.
+/// Next datagram that is not a watchdog keep-alive.
 fn next(socket: &UnixDatagram) -> String {
     loop {
-        let said = hear(socket);
-        if said != "WATCHDOG=1" {
-            return said;
+        let output = receive(socket);
+        if output != "WATCHDOG=1" {
+            return output;
         }
     }
 }
 
-fn hear(socket: &UnixDatagram) -> String {
+fn receive(socket: &UnixDatagram) -> String {
     let mut buffer = [0; 512];
-    let length = socket.recv(&mut buffer).expect("systemd hears something");
-    let said = String::from_utf8(buffer[..length].to_vec()).unwrap();
-    said.trim_end().to_owned()
+    let length = socket.recv(&mut buffer).expect("a datagram for systemd");
+    let datagram = String::from_utf8(buffer[..length].to_vec()).unwrap();
+    datagram.trim_end().to_owned()
 }
 
 fn listen(host: &TestHost) -> UnixDatagram {
@@ -34,7 +34,7 @@ fn listen(host: &TestHost) -> UnixDatagram {
 }
 
 #[test]
-fn systemd_hears_ready_reloading_and_stopping() {
+fn systemd_receives_ready_reloading_and_stopping() {
     let mut host = host(TWO_GPUS);
     let socket = listen(&host);
     let path = host.path("notify").display().to_string();
@@ -54,7 +54,7 @@ fn systemd_hears_ready_reloading_and_stopping() {
 }
 
 #[test]
-fn the_watchdog_is_fed_at_half_its_time_also_while_the_driver_hangs() {
+fn the_watchdog_is_notified_at_half_its_timeout_even_while_the_driver_hangs() {
     let mut host = host(TWO_GPUS);
     let socket = listen(&host);
     let path = host.path("notify").display().to_string();
@@ -67,12 +67,12 @@ fn the_watchdog_is_fed_at_half_its_time_also_while_the_driver_hangs() {
     host.play("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
     let began = gua_probe::clock::monotonic();
     for _ in 0..10 {
-        assert_eq!(hear(&socket), "WATCHDOG=1");
+        assert_eq!(receive(&socket), "WATCHDOG=1");
     }
     let took = gua_probe::clock::monotonic() - began;
     assert!(
         took > Duration::from_millis(700),
-        "twice in its time: {took:?}"
+        "twice per timeout: {took:?}"
     );
     daemon.stop();
     assert_eq!(next(&socket), "STOPPING=1");
@@ -88,9 +88,9 @@ fn a_watchdog_for_another_process_and_a_dead_socket_are_ignored() {
         .variable("WATCHDOG_USEC", "1000")
         .variable("WATCHDOG_PID", "1");
     let mut daemon = host.foreground("daemon --foreground --interval 1h");
-    assert_eq!(hear(&socket), "READY=1");
+    assert_eq!(receive(&socket), "READY=1");
     daemon.stop();
-    assert_eq!(hear(&socket), "STOPPING=1");
+    assert_eq!(receive(&socket), "STOPPING=1");
     drop(socket);
     std::fs::remove_file(host.path("notify")).unwrap();
     let mut daemon = host.foreground("daemon --foreground --interval 1h");

@@ -1,4 +1,4 @@
-//! Drivers that give no sample: each has its own sentence and its own deed.
+//! Drivers that give no sample: each has its own message and its own next step.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::*;
 
-/// A driver that gives no sample: exit 0 with the sentence and the deed, 1 for a strict caller and for `--sample`.
+/// Checks a driver that gives no sample: exit 0 with the message and the next step, 1 for `--strict` and `--sample`.
 #[track_caller]
-fn assert_blocked(host: &TestHost, sentence: &str, deed: &str) {
+fn assert_blocked(host: &TestHost, sentence: &str, next_step: &str) {
     let report = host.report();
     let nvml = check_of(&report, "nvml");
     let summary = nvml["summary"].as_str().unwrap();
@@ -17,7 +17,7 @@ fn assert_blocked(host: &TestHost, sentence: &str, deed: &str) {
     assert_eq!(report["plan"]["mode"], "unsupported");
     assert_eq!(check_of(&report, "mig")["status"], "skipped");
     let blockers = report["plan"]["blockers"].as_array().unwrap();
-    let says_so = |blocker: &Value| blocker.as_str().unwrap().starts_with(deed);
+    let says_so = |blocker: &Value| blocker.as_str().unwrap().starts_with(next_step);
     assert!(blockers.iter().any(says_so), "{blockers:#?}");
 
     let strict = host.doctor(&["--strict"]);
@@ -36,7 +36,7 @@ fn assert_blocked(host: &TestHost, sentence: &str, deed: &str) {
 }
 
 #[test]
-fn a_library_that_is_not_where_it_is_said_to_be_is_told() {
+fn a_configured_library_that_does_not_exist_is_reported() {
     let host = host("").with_library("/nonexistent/libnvidia-ml.so.1");
     assert_blocked(
         &host,
@@ -51,7 +51,7 @@ fn a_library_that_is_not_where_it_is_said_to_be_is_told() {
 }
 
 #[test]
-fn a_library_that_is_no_driver_is_told_from_one() {
+fn a_library_that_is_not_a_driver_is_recognised() {
     let host = host("");
     fs::write(host.path("text.so"), "not a library\n").unwrap();
     let text = host.path("text.so");
@@ -74,8 +74,8 @@ fn a_library_that_is_no_driver_is_told_from_one() {
 }
 
 #[test]
-fn every_way_in_which_the_driver_refuses_has_its_own_sentence() {
-    for (code, sentence, deed) in [
+fn each_driver_error_has_its_own_message() {
+    for (code, sentence, next_step) in [
         (
             4,
             "this user may not open the NVIDIA devices",
@@ -95,7 +95,7 @@ fn every_way_in_which_the_driver_refuses_has_its_own_sentence() {
         (777, "(NVML code 777)", "See `dmesg"),
     ] {
         let host = host(&format!("[driver]\ninit_code = {code}\n[[card]]\n"));
-        assert_blocked(&host, sentence, deed);
+        assert_blocked(&host, sentence, next_step);
         if code == 18 {
             assert_eq!(check_of(&host.report(), "driver_match")["status"], "error");
         }
@@ -103,7 +103,7 @@ fn every_way_in_which_the_driver_refuses_has_its_own_sentence() {
 }
 
 #[test]
-fn a_driver_without_a_card_is_told() {
+fn a_driver_without_gpus_is_reported() {
     let host = host("[clock]\nat = 1\n");
     let report = host.report();
     assert_check(&report, "nvml", "error: initialized, GPU count=0");
@@ -114,18 +114,17 @@ fn a_driver_without_a_card_is_told() {
 }
 
 #[test]
-fn a_driver_that_hangs_costs_its_verdict_and_not_the_page() {
-    let hang = format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
-    );
+fn a_hung_driver_costs_only_its_own_check() {
+    let hang =
+        format!("{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n");
     let host = host(&hang).variable("GUA_DRIVER_DEADLINE", "300ms");
     assert_blocked(&host, "the driver did not answer within", "See `dmesg");
 }
 
 #[test]
-fn a_driver_that_crashes_takes_only_the_reader_with_it() {
+fn a_crashing_driver_ends_only_the_reader() {
     let crash = format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncrash = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncrash = true\n"
     );
     assert_blocked(
         &host(&crash),

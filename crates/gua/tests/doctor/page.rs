@@ -1,4 +1,4 @@
-//! What the page says about cards, holders, nvidia-smi, the configuration and the path of the history.
+//! What the page says about GPUs, holders, nvidia-smi, the configuration and the path of the history.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::*;
 
 #[test]
 fn a_healthy_host_is_ready_to_collect() {
-    let host = host(TWO_CARDS).with_smi("echo 'GPU 0: A'; echo 'GPU 1: A'");
+    let host = host(TWO_GPUS).with_smi("echo 'GPU 0: A'; echo 'GPU 1: A'");
     let report = host.report();
     assert_check(&report, "nvidia_smi", "ok: 2 GPUs");
     let nvml = check_of(&report, "nvml");
@@ -47,7 +47,7 @@ fn a_healthy_host_is_ready_to_collect() {
 }
 
 #[test]
-fn a_lost_card_is_an_error_and_the_other_is_still_read() {
+fn a_lost_gpu_is_an_error_and_the_other_is_still_read() {
     let host = host("[clock]\nat = 100\n[[card]]\n[[card]]\nlost = [[0, 1000]]\n");
     let report = host.report();
     assert_eq!(check_of(&report, "nvml")["details"]["device_count"], 2);
@@ -79,7 +79,7 @@ fn a_lost_card_is_an_error_and_the_other_is_still_read() {
 }
 
 #[test]
-fn the_page_says_who_holds_which_card() {
+fn the_page_shows_who_holds_which_gpu() {
     let pid = std::process::id();
     let scenario = format!(
         "[clock]\nat = 100\n[[card]]\nname = \"NVIDIA A100\"\nmemory_total_mib = 81920\n\
@@ -100,12 +100,12 @@ fn the_page_says_who_holds_which_card() {
         (&pid.into(), &false.into())
     );
     assert!(held.contains(", 11.0 GB, since "), "{held}");
-    // This test has not been running for an hour.
+    // This test has been running for less than an hour.
     assert!(holder["age_seconds"].as_u64() < Some(3_600), "{holder:#}");
 }
 
 #[test]
-fn the_sick_scenario_is_sick_whenever_it_is_played() {
+fn the_sick_scenario_is_reported_as_sick_at_any_time() {
     let scenario = include_str!("../../../nvml-sim/scenarios/sick.toml");
     for at in [0, 45, 1_000_000] {
         let host = host(&format!("{scenario}\n[clock]\nat = {at}\n"));
@@ -121,28 +121,28 @@ fn the_sick_scenario_is_sick_whenever_it_is_played() {
 }
 
 #[test]
-fn garbage_from_the_driver_is_never_shown_as_a_reading() {
-    let garbage = format!("{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGet*\"\ngarbage = true\n");
+fn invalid_driver_values_are_never_shown_as_readings() {
+    let garbage = format!("{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGet*\"\ngarbage = true\n");
     let host = host(&garbage);
     let report = host.report();
     assert_ne!(check_of(&report, "unreadable_cards")["status"], "ok");
     assert_eq!(host.doctor(&[]).code, 0);
     let one = format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ngarbage = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ngarbage = true\n"
     );
     let sample = super::host(&one).doctor(&["--sample"]);
     let sample: Value = serde_json::from_str(&sample.stdout).unwrap();
-    let card = &sample["gpus"][0];
+    let gpu = &sample["gpus"][0];
     assert_eq!(
-        (&card["util_percent"], &card["missing"]["util_percent"]),
+        (&gpu["util_percent"], &gpu["missing"]["util_percent"]),
         (&Value::Null, &"failed".into())
     );
     assert_eq!(sample["gpus"][1]["util_percent"], 0);
 }
 
 #[test]
-fn nvidia_smi_may_fail_or_hang_and_gua_is_ready_all_the_same() {
-    let host = host(TWO_CARDS);
+fn a_failing_or_hanging_nvidia_smi_does_not_block_collecting() {
+    let host = host(TWO_GPUS);
     assert_check(&host.report(), "nvidia_smi", "warning: not found on PATH");
     let host = host.with_smi("echo 'NVIDIA-SMI has failed' >&2; exit 9");
     assert_check(
@@ -161,7 +161,7 @@ fn nvidia_smi_may_fail_or_hang_and_gua_is_ready_all_the_same() {
 }
 
 #[test]
-fn a_sample_has_every_card_with_its_state_and_no_command_line() {
+fn a_sample_has_every_gpu_with_its_state_and_no_command_line() {
     let pid = std::process::id();
     let scenario = format!(
         "[clock]\nat = 100\n[[card]]\n[[card.process]]\npid = {pid}\nmemory_mib = 500\n[[card]]\nutil = 90\n"
@@ -185,8 +185,8 @@ fn a_sample_has_every_card_with_its_state_and_no_command_line() {
     assert!(process["owner"]["uid"].is_u64(), "{process:#}");
     assert!(process["comm"].is_string());
     assert!(
-        !answer.stdout.contains("a_sample_has_every_card"),
-        "a command line is in it"
+        !answer.stdout.contains("a_sample_has_every_gpu"),
+        "it contains a command line"
     );
     let lenient = host.variable("GUA_HELD_MB", "600").doctor(&["--sample"]);
     let sample: Value = serde_json::from_str(&lenient.stdout).unwrap();
@@ -195,7 +195,7 @@ fn a_sample_has_every_card_with_its_state_and_no_command_line() {
 
 #[test]
 fn a_broken_configuration_is_a_finding() {
-    let host = host(TWO_CARDS).variable("GUA_ACTIVE_UTIL", "lots");
+    let host = host(TWO_GPUS).variable("GUA_ACTIVE_UTIL", "lots");
     let report = host.report();
     let config = check_of(&report, "config");
     assert_eq!(config["status"], "error");
@@ -206,7 +206,7 @@ fn a_broken_configuration_is_a_finding() {
             .starts_with("GUA_ACTIVE_UTIL: "),
         "{config:#}"
     );
-    // A sample for a program must not rest on settings that nobody chose.
+    // A machine-readable sample must not be based on settings that nobody chose.
     let sample = host.doctor(&["--sample"]);
     assert_eq!((sample.code, sample.stdout.as_str()), (2, ""));
     assert!(
@@ -224,8 +224,8 @@ fn a_broken_configuration_is_a_finding() {
 }
 
 #[test]
-fn the_history_path_is_judged_and_never_touched() {
-    let host = host(TWO_CARDS);
+fn the_history_path_is_checked_and_never_touched() {
+    let host = host(TWO_GPUS);
     let with_db = |path: &Path| {
         let answer = host.doctor(&["--json", "--db", path.to_str().unwrap()]);
         assert_eq!(answer.code, 0);
@@ -280,8 +280,8 @@ fn the_history_path_is_judged_and_never_touched() {
 }
 
 #[test]
-fn a_history_that_cannot_be_written_is_one_error_at_its_path() {
-    let host = host(TWO_CARDS);
+fn an_unwritable_history_is_one_error_at_its_path() {
+    let host = host(TWO_GPUS);
     let nowhere = host.path("no/home").display().to_string();
     let host = host.variable("HOME", &nowhere);
     let report = host.report();

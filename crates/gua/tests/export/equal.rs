@@ -1,5 +1,5 @@
-//! One window, all faces: CSV, JSON lines, Parquet, the plots' numbers and the report say the same hours and the same energy, and
-//! none of them a number where another has none.
+//! One window in all outputs: CSV, JSON lines, Parquet, plots and the report give the same hours and the same energy,
+//! and agree on which values are missing.
 
 use crate::without_driver;
 use gua_test::TestHost;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{home, window};
 use gua_test::recorded::{MINUTE, record};
 
-/// Amounts by column, of each card or person. What nobody measured is none, and no zero.
+/// Amounts by column, for each GPU or user. An unmeasured amount is `None`, not zero.
 type Amounts = BTreeMap<String, Sums>;
 type Sums = BTreeMap<&'static str, Option<f64>>;
 
@@ -25,11 +25,11 @@ const STATES: [&str; 4] = [
     "held_unknown_hours",
     "truly_idle_hours",
 ];
-const ON_CARDS: [&str; 5] = [STATES[0], STATES[1], STATES[2], STATES[3], "energy_kwh"];
+const GPU_COLUMNS: [&str; 5] = [STATES[0], STATES[1], STATES[2], STATES[3], "energy_kwh"];
 const HELD: [&str; 2] = ["held_hours", "idle_held_hours"];
-const OF_PEOPLE: [&str; 4] = [HELD[0], HELD[1], "charged_hours", "energy_kwh"];
+const USER_COLUMNS: [&str; 4] = [HELD[0], HELD[1], "charged_hours", "energy_kwh"];
 
-/// Adds rows up by the values of `key`; those whom nobody knows are unknown. A sum is none where all its parts are.
+/// Adds rows up by the values of `key`; a missing key is `unknown`. A sum is `None` if all its parts are.
 fn added(
     rows: &[Value],
     key: &str,
@@ -49,7 +49,7 @@ fn added(
     amounts
 }
 
-/// Of an exported table, whose columns have whole units.
+/// Sums of an exported table, whose columns have whole units.
 fn sums(rows: &[Value], key: &str, columns: &[&'static str]) -> Amounts {
     added(rows, key, columns, |row, column| {
         let exported = match column.strip_suffix("_hours") {
@@ -66,8 +66,8 @@ fn sums(rows: &[Value], key: &str, columns: &[&'static str]) -> Amounts {
     })
 }
 
-/// The same of a report's or a plot's rows, which have hours and kilowatt-hours. None of them lacks a column.
-fn told(rows: &Value, key: &str, columns: &[&'static str]) -> Amounts {
+/// Sums of the rows of a report or a plot, which have hours and kilowatt-hours. No row lacks a column.
+fn displayed_sums(rows: &Value, key: &str, columns: &[&'static str]) -> Amounts {
     added(rows.as_array().unwrap(), key, columns, |row, column| {
         let found = row.get(column);
         let found = found.unwrap_or_else(|| panic!("{column} in {row}"));
@@ -117,20 +117,21 @@ fn of_parquet(path: &Path) -> Vec<Value> {
         .collect()
 }
 
-/// Whoever is in one alone has nothing there; of whoever is in both, what is known in one is known in the other.
+/// Compares amounts. A name that only one side has must have zero amounts; a name on both sides has the same known
+/// columns.
 #[track_caller]
 fn assert_equal(one: &Amounts, other: &Amounts, what: &str) {
     for name in one.keys().chain(other.keys()) {
         let (Some(mine), Some(theirs)) = (one.get(name), other.get(name)) else {
             let only = one.get(name).or_else(|| other.get(name)).unwrap();
             let nothing = only.values().all(|amount| amount.unwrap_or(0.0) == 0.0);
-            assert!(nothing, "{what}: {name} {only:?} in one alone");
+            assert!(nothing, "{what}: {name} {only:?} on one side only");
             continue;
         };
         assert!(mine.keys().eq(theirs.keys()), "{what}: {mine:?} {theirs:?}");
         for (column, amount) in mine {
             let is_equal = match (amount, theirs[column]) {
-                // Reports round to six decimals, once a row.
+                // Reports round to six decimals, once per row.
                 (Some(amount), Some(theirs)) => (amount - theirs).abs() < 1e-5,
                 (amount, theirs) => *amount == theirs,
             };
@@ -143,7 +144,7 @@ fn assert_equal(one: &Amounts, other: &Amounts, what: &str) {
     }
 }
 
-/// The rows of a table in every form.
+/// Rows of a table in every format.
 fn forms(home: &TestHost, what: &str, window: &str) -> [(&'static str, Vec<Value>); 3] {
     let ask = |more: &str| home.fine(&format!("export --what {what} {window} {more}"));
     let csv = of_csv(&ask("--format csv"));
@@ -155,46 +156,46 @@ fn forms(home: &TestHost, what: &str, window: &str) -> [(&'static str, Vec<Value
     [("CSV", csv), ("JSON lines", json), ("Parquet", parquet)]
 }
 
-/// Every form of one window of a history, whose name is in `window`, against its report.
+/// Compares every format of one window of a history, which `window` names, with its report.
 fn check(home: &TestHost, window: &str) -> (Amounts, Amounts) {
     let ask = |line: &str| -> Value {
         serde_json::from_str(&home.fine(&format!("{line} {window}"))).unwrap()
     };
     let report = ask("report --json");
-    let gpus = told(&report["gpus"], "gpu_uuid", &ON_CARDS);
-    let users = told(&report["users"], "user", &OF_PEOPLE);
-    let drawn = told(&report["gpus"], "gpu_uuid", &STATES);
-    let held = told(&report["users"], "user", &HELD);
+    let gpus = displayed_sums(&report["gpus"], "gpu_uuid", &GPU_COLUMNS);
+    let users = displayed_sums(&report["users"], "user", &USER_COLUMNS);
+    let drawn = displayed_sums(&report["gpus"], "gpu_uuid", &STATES);
+    let held = displayed_sums(&report["users"], "user", &HELD);
     for what in ["samples", "totals"] {
         for (form, rows) in forms(home, what, window) {
-            let found = sums(&rows, "gpu_uuid", &ON_CARDS);
+            let found = sums(&rows, "gpu_uuid", &GPU_COLUMNS);
             assert_equal(&found, &gpus, &format!("{what} as {form}, {window}"));
         }
     }
     for (form, rows) in forms(home, "user-totals", window) {
         assert_equal(
-            &sums(&rows, "user", &OF_PEOPLE),
+            &sums(&rows, "user", &USER_COLUMNS),
             &users,
             &format!("user-totals as {form}, {window}"),
         );
     }
-    // What the plots draw, summed over time.
+    // Numbers of the plots, summed over time.
     let plot = |chart: &str| ask(&format!("plot {chart} --format json"));
     let by_gpu = plot("hours --by gpu");
     assert_equal(
-        &told(&by_gpu["rows"], "gpu_uuid", &STATES),
+        &displayed_sums(&by_gpu["rows"], "gpu_uuid", &STATES),
         &drawn,
         "plot hours --by gpu",
     );
     let by_user = plot("hours --by user");
     assert_equal(
-        &told(&by_user["rows"], "user", &HELD),
+        &displayed_sums(&by_user["rows"], "user", &HELD),
         &held,
         "plot hours --by user",
     );
     let over_time = plot("--by user --per hour");
     assert_equal(
-        &told(&over_time["rows"], "user", &HELD),
+        &displayed_sums(&over_time["rows"], "user", &HELD),
         &held,
         "plot --by user --per hour",
     );
@@ -215,7 +216,7 @@ fn check(home: &TestHost, window: &str) -> (Amounts, Amounts) {
             );
         }
     }
-    // The heat map of the week is the report's, cell by cell; its week begins on Monday.
+    // The weekly heat map matches the report cell by cell; its week begins on Monday.
     let heat = plot("heat");
     let cells = heat["rows"].as_array().unwrap();
     for (place, cell) in cells.iter().enumerate() {
@@ -229,9 +230,9 @@ fn check(home: &TestHost, window: &str) -> (Amounts, Amounts) {
 }
 
 #[test]
-fn every_form_has_the_hours_of_the_report_for_one_window() {
+fn every_format_has_the_hours_of_the_report_for_one_window() {
     let (home, until) = home();
-    // The longest reaches into the imported rows, the shortest cuts a tick and a quarter hour.
+    // The longest window reaches into the imported rows; the shortest cuts a tick and a quarter hour.
     for minutes in [240, 100, 37] {
         let window = window(until, minutes);
         let (gpus, users) = check(&home, &format!("--db both.db {window}"));
@@ -241,9 +242,9 @@ fn every_form_has_the_hours_of_the_report_for_one_window() {
     }
 }
 
-/// Ada's card counts energy, and the one that she shares with bob does now and then; that of eve never does.
+/// Ada's GPU counts energy, the one that she shares with bob only sometimes, and eve's never.
 #[test]
-fn every_form_knows_the_energy_that_the_report_knows_and_no_other() {
+fn every_format_has_exactly_the_energy_that_the_report_has() {
     let home = without_driver();
     let from: Timestamp = "2026-10-05T08:00:00Z".parse().unwrap();
     record(&home.path("counted.db"), from, 180, |tick| {
@@ -281,7 +282,7 @@ fn samples_totals_and_sessions_of_the_whole_history_agree() {
         .sum();
     assert_eq!(samples.len() as u64, ticks);
     let imported = |row: &&Value| row["source"] == "imported";
-    // How many old ticks lie before the first of ours depends on how long it took to make the two.
+    // The number of old ticks before our first depends on how long it took to create the two.
     let imported = samples.iter().filter(imported).count();
     assert!(
         imported % 3 == 0 && (3 * 370..=3 * 390).contains(&imported),
@@ -291,7 +292,7 @@ fn samples_totals_and_sessions_of_the_whole_history_agree() {
         .into_iter()
         .filter(|row| row["source"] == "gua")
         .collect();
-    // Each session of ours lies in the time of one user on one card, and the demo has no other holders than those.
+    // Each session of ours lies within the time of one user on one GPU, and the demo has no other holders.
     let held: f64 = own
         .iter()
         .map(|row| row["observed_us"].as_f64().unwrap())
@@ -300,12 +301,15 @@ fn samples_totals_and_sessions_of_the_whole_history_agree() {
         .into_iter()
         .filter(|row| row["source"] == "gua" && !row["user"].is_null())
         .collect();
-    let told: f64 = people
+    let session_total: f64 = people
         .iter()
         .map(|row| row["held_us"].as_f64().unwrap())
         .sum();
-    // Sessions are whole, and the window may cut the last tick of both that are open.
-    assert!((held - told).abs() < 2.0 * 30e6, "{held} and {told}");
+    // Sessions are not clipped, and the window can cut the last tick of both open ones.
+    assert!(
+        (held - session_total).abs() < 2.0 * 30e6,
+        "{held} and {session_total}"
+    );
 }
 
 #[test]
@@ -314,13 +318,13 @@ fn the_statement_of_a_month_has_the_hours_of_the_report_and_of_the_exports() {
     let month = until.strftime("%Y-%m").to_string();
     let line = format!("statement --db both.db --month {month} --tz UTC --format json");
     let statement: Value = serde_json::from_str(&home.fine(&line)).unwrap();
-    // The last tick of the demo stands for time that is over, so all of them see the same however late they ask.
+    // The last tick of the demo covers time that has passed, so every command sees the same data.
     let window = format!("--since {month}-01 --tz UTC");
     let line = format!("report --db both.db --json {window}");
     let report: Value = serde_json::from_str(&home.fine(&line)).unwrap();
-    let users = told(&report["users"], "user", &OF_PEOPLE);
-    let mut pages = told(&statement["people"], "user", &OF_PEOPLE);
-    // Nobody has a page for what nobody is known to have held.
+    let users = displayed_sums(&report["users"], "user", &USER_COLUMNS);
+    let mut pages = displayed_sums(&statement["people"], "user", &USER_COLUMNS);
+    // No user has a page for hours without a known owner.
     if let Some(unknown) = users.get("unknown") {
         pages.insert("unknown".to_owned(), unknown.clone());
     }
@@ -329,7 +333,7 @@ fn the_statement_of_a_month_has_the_hours_of_the_report_and_of_the_exports() {
         "export --db both.db --what user-totals {window} --format jsonl"
     )));
     assert_equal(
-        &sums(&rows, "user", &OF_PEOPLE),
+        &sums(&rows, "user", &USER_COLUMNS),
         &users,
         "user-totals of the month",
     );

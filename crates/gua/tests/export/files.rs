@@ -1,4 +1,4 @@
-//! Files: whole or not there, a day each in a directory, nothing written over unasked.
+//! Exported files: complete or absent, one per day in a directory, and never overwritten without a flag.
 
 use crate::without_driver;
 use gua_test::TestHost;
@@ -18,7 +18,7 @@ fn names(directory: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
+fn a_directory_gets_one_complete_file_per_day_and_they_add_up() {
     let (home, until) = home();
     std::fs::create_dir(home.path("lake")).unwrap();
     let window = window(until, 3000);
@@ -46,7 +46,7 @@ fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
         assert!(again.stderr.contains("is there already"));
         home.fine(&format!("{line} --overwrite"));
     }
-    // A window that begins within a day does not take the place of the day with a part of it.
+    // A window that begins within a day does not replace the file of that day with a part of it.
     let before = std::fs::read_to_string(
         home.path("lake").join(
             names(&home.path("lake"))
@@ -78,7 +78,7 @@ fn a_directory_gets_a_whole_file_for_each_day_and_they_add_up() {
 }
 
 #[test]
-fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
+fn usage_errors_exit_with_2_and_write_nothing() {
     let (home, _) = home();
     std::fs::write(home.path("there.csv"), "mine\n").unwrap();
     let before = names(home.directory());
@@ -104,17 +104,17 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
         ("--db old.db", "gua import"),
     ] {
         let output = home.gua(&format!("export {words}"));
-        let said = output.stderr;
-        assert_eq!(output.code, 2, "{words}: {said}");
-        assert!(said.contains(sentence), "{words}: {said}");
+        let stderr = output.stderr;
+        assert_eq!(output.code, 2, "{words}: {stderr}");
+        assert!(stderr.contains(sentence), "{words}: {stderr}");
         assert!(output.stdout.is_empty(), "{words}");
     }
     let unwritable = home.gua("export --db both.db -o absent/out.csv");
     assert_eq!(unwritable.code, 1);
-    let said = unwritable.stderr;
+    let output = unwritable.stderr;
     assert!(
-        said.contains("cannot write the rows: absent/out.csv"),
-        "{said}"
+        output.contains("cannot write the rows: absent/out.csv"),
+        "{output}"
     );
     assert_eq!(names(home.directory()), before);
     assert_eq!(
@@ -123,7 +123,7 @@ fn wrong_use_is_told_with_exit_2_and_writes_nothing() {
     );
 }
 
-/// Whether a program has a file in `directory` open that has no name yet, or the name of one in the making.
+/// Whether a program has an unnamed or temporary file open in `directory`.
 fn is_writing(pid: u32, directory: &Path) -> bool {
     let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
@@ -138,7 +138,7 @@ fn is_writing(pid: u32, directory: &Path) -> bool {
     })
 }
 
-/// Whether a program is stopped; an error where it is over.
+/// Whether a process is stopped; an error if it has exited.
 fn is_stopped(child: &mut Child) -> Result<bool, ()> {
     if child.try_wait().unwrap().is_some() {
         return Err(());
@@ -148,8 +148,8 @@ fn is_stopped(child: &mut Child) -> Result<bool, ()> {
     Ok(state.trim_start().starts_with('T'))
 }
 
-/// Sends a signal to an export that has begun a file in `out` and not ended it, and tells how it ended. An export that was
-/// over sooner than it could be stopped is begun again.
+/// Sends a signal to an export that has begun a file in `out` and not finished it, and returns its exit status. An
+/// export that finishes before it can be signalled is started again.
 fn signalled(home: &TestHost, line: &str, signal: Signal, by: &[&str]) -> ExitStatus {
     let out = home.path("out").canonicalize().unwrap();
     loop {
@@ -176,7 +176,7 @@ fn signalled(home: &TestHost, line: &str, signal: Signal, by: &[&str]) -> ExitSt
                 break true;
             }
         };
-        // Not waited for yet, it is there even where it is over.
+        // Until it is waited for, it is listed even after it has exited.
         if is_over || kill_process(pid, Signal::STOP).is_err() {
             continue;
         }
@@ -198,7 +198,7 @@ fn signalled(home: &TestHost, line: &str, signal: Signal, by: &[&str]) -> ExitSt
     }
 }
 
-/// A home with a history whose export takes a while.
+/// A home directory with a history whose export takes a while.
 fn long_home() -> TestHost {
     let home = without_driver();
     home.fine("demo --db long.db --interval 5s --ticks 6000");
@@ -207,7 +207,7 @@ fn long_home() -> TestHost {
 }
 
 #[test]
-fn a_signal_in_the_middle_leaves_no_part_of_a_file() {
+fn an_interrupted_export_leaves_no_partial_file() {
     use std::os::unix::process::ExitStatusExt as _;
     let home = long_home();
     for (line, signal) in [
@@ -215,7 +215,7 @@ fn a_signal_in_the_middle_leaves_no_part_of_a_file() {
         ("-o out/samples.csv --overwrite", Signal::INT),
         ("--format gpu-usage-audit -o out/old.db", Signal::TERM),
     ] {
-        // The tests may have been started to ignore some.
+        // The caller of these tests can have set some signals to be ignored.
         let status = signalled(&home, line, signal, &["--default-signal=TERM,INT,HUP"]);
         assert_eq!(status.signal(), Some(signal.as_raw()), "{line}");
         assert_eq!(names(&home.path("out")), BTreeSet::new(), "{line}");
@@ -223,7 +223,7 @@ fn a_signal_in_the_middle_leaves_no_part_of_a_file() {
 }
 
 #[test]
-fn a_signal_that_is_ignored_from_the_start_ends_no_export() {
+fn a_signal_ignored_from_the_start_does_not_end_an_export() {
     let home = long_home();
     for line in [
         "-o out/samples.csv",
@@ -255,7 +255,7 @@ fn an_empty_window_is_a_table_without_rows() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_reader_that_closes_the_pipe_is_not_an_error() {
     let (home, _) = home();
     let mut child = home
         .gua_command("export --db both.db")

@@ -1,4 +1,4 @@
-//! DuckDB and pandas from PyPI read the Parquet files, with types, and come to the sums of the report.
+//! DuckDB and pandas from PyPI read the Parquet files with their types and compute the sums of the report.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{home, window};
 use gua_test::python::PARQUET_READERS;
 
-/// Sums by card and by person, by both tools; and what they take the columns for.
+/// Sums by GPU and by user in both tools, and the column types they see.
 const SCRIPT: &str = r#"
 import json, sys, duckdb, pandas
 totals, people, samples = sys.argv[1:]
@@ -32,7 +32,7 @@ print(json.dumps({
 "#;
 
 #[test]
-fn duckdb_and_pandas_come_to_the_sums_of_the_report() {
+fn duckdb_and_pandas_compute_the_sums_of_the_report() {
     let (home, until) = home();
     let window = window(until, 240);
     for what in ["totals", "user-totals", "samples"] {

@@ -26,14 +26,14 @@ fn check(host: &Machine, line: &str, code: i32, stdout: &str) -> String {
 }
 
 #[test]
-fn free_cards_are_printed_for_a_script_and_the_holders_of_the_others_for_people() {
+fn free_gpus_are_printed_for_scripts_and_holders_of_the_others_for_people() {
     let host = lab();
-    let said = check(&host, "", 0, "1,2\n");
+    let output = check(&host, "", 0, "1,2\n");
     assert!(
-        said.contains(&format!(" (pid {}, since ", host.one.pid())),
-        "{said}"
+        output.contains(&format!(" (pid {}, since ", host.one.pid())),
+        "{output}"
     );
-    assert!(said.contains("gpu 3 is not free: ghost"), "{said}");
+    assert!(output.contains("gpu 3 is not free: ghost"), "{output}");
     assert_eq!(check(&host, "-q", 0, "1,2\n"), "");
     check(&host, "-l 1", 0, "1\n");
     check(&host, "-l 0", 0, "1,2\n");
@@ -52,16 +52,16 @@ fn free_cards_are_printed_for_a_script_and_the_holders_of_the_others_for_people(
 }
 
 #[test]
-fn with_none_free_it_prints_nothing_and_exits_with_3() {
+fn with_no_free_gpu_it_prints_nothing_and_exits_with_3() {
     let host = lab();
-    let said = check(&host, "--count 3", 3, "");
-    assert!(said.contains("2 free, 3 wanted"), "{said}");
-    let said = check(&host, "--gpu-model h100", 3, "");
-    assert!(said.contains("no card here is called `h100`"), "{said}");
-    let said = check(&host, "--gpu-model h100 --claim 1m", 3, "");
-    assert!(said.contains("no card here is called `h100`"), "{said}");
-    let said = check(&host, "--gpu-model a6000 --min-free-memory 60GB", 3, "");
-    assert!(said.contains("no card is free"), "{said}");
+    let output = check(&host, "--count 3", 3, "");
+    assert!(output.contains("2 free, 3 wanted"), "{output}");
+    let output = check(&host, "--gpu-model h100", 3, "");
+    assert!(output.contains("no card here is called `h100`"), "{output}");
+    let output = check(&host, "--gpu-model h100 --claim 1m", 3, "");
+    assert!(output.contains("no card here is called `h100`"), "{output}");
+    let output = check(&host, "--gpu-model a6000 --min-free-memory 60GB", 3, "");
+    assert!(output.contains("no card is free"), "{output}");
     check(&host, "--gpu-model h100 --rule nvgpu", 0, "\n");
     let script = format!(
         "CUDA_VISIBLE_DEVICES=$({GUA} available -q --gpu-model h100) || exit; echo went on"
@@ -71,7 +71,7 @@ fn with_none_free_it_prints_nothing_and_exits_with_3() {
 }
 
 #[test]
-fn processes_of_a_user_can_be_taken_for_gone() {
+fn processes_of_a_user_can_be_ignored() {
     let host = lab();
     let me = host.command("id").arg("-u").output().unwrap();
     let me = String::from_utf8(me.stdout).unwrap();
@@ -81,15 +81,15 @@ fn processes_of_a_user_can_be_taken_for_gone() {
         0,
         "0,1,2\n",
     );
-    let said = check(&host, "--account-as-free nobody-at-all", 0, "1,2\n");
+    let output = check(&host, "--account-as-free nobody-at-all", 0, "1,2\n");
     let warning = "no user `nobody-at-all` is known here";
-    assert!(said.contains(warning), "{said}");
-    let said = host.gua("available --account-as-free root").stderr;
-    assert!(!said.contains("is known here"), "{said}");
+    assert!(output.contains(warning), "{output}");
+    let output = host.gua("available --account-as-free root").stderr;
+    assert!(!output.contains("is known here"), "{output}");
 }
 
 #[test]
-fn json_says_why() {
+fn json_gives_the_reasons() {
     let host = lab();
     let ended = host.gua("available --json -q");
     let answer: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -107,7 +107,7 @@ fn json_says_why() {
 }
 
 #[test]
-fn wrong_use_is_refused() {
+fn usage_errors_are_refused() {
     let host = lab();
     for line in [
         "--order watts",
@@ -124,16 +124,16 @@ fn wrong_use_is_refused() {
 }
 
 #[test]
-fn instances_are_offered_by_their_names_after_the_whole_cards() {
+fn mig_instances_are_offered_by_name_after_whole_gpus() {
     let host = Machine::new(
         "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\n[[card.mig]]\nuuid = \"MIG-b\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\nuuid = \"GPU-w\"\n",
     );
     check(&host, "", 0, "1\n");
     check(&host, "--uuid", 0, "GPU-w,MIG-a\n");
-    let said = check(&host, "--count 2", 3, "");
+    let output = check(&host, "--count 2", 3, "");
     assert!(
-        said.contains("1 free, 2 wanted")
-            && said.contains("1 MIG instance is free; --uuid names it"),
-        "{said}"
+        output.contains("1 free, 2 wanted")
+            && output.contains("1 MIG instance is free; --uuid names it"),
+        "{output}"
     );
 }

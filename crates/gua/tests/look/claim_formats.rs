@@ -1,4 +1,4 @@
-//! `gua available` and `gua claim list` as text, JSON and CSV: the same numbers in each, in the published form.
+//! `gua available` and `gua claim list` as text, JSON and CSV: the same numbers in each, in the published schema.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::formats::{HELD_BY_TWO, Line, lines, take, without_time};
 use gua_test::Sleeper;
 use gua_test::schema;
 
-/// Beside the card that is held: free, free, divided, lost.
+/// GPUs beside the held one: two free, one in MIG mode, one lost.
 const OTHER_KINDS: &str = r#"
     [[card]]
     uuid = "GPU-b"
@@ -49,29 +49,29 @@ fn available_has_the_same_numbers_in_json_and_csv() {
     ] {
         let shown = json(&host, line, "gua.available.v1");
         let mut expected = Vec::new();
-        let mut put = |card: &Value, is_available: bool, holder: &Value, claim: &Value| {
+        let mut put = |gpu: &Value, is_available: bool, holder: &Value, claim: &Value| {
             let mut line = Line::new();
             take(&mut line, "", &shown);
             line.remove("schema");
             line.insert("available".to_owned(), is_available.to_string());
-            take(&mut line, "", card);
+            take(&mut line, "", gpu);
             take(&mut line, "holder_", holder);
             take(&mut line, "claim_", claim);
             expected.push(line);
         };
-        for card in list(&shown["available"]) {
-            put(card, true, &Value::Null, &shown["claim"]);
+        for gpu in list(&shown["available"]) {
+            put(gpu, true, &Value::Null, &shown["claim"]);
         }
-        for card in list(&shown["not_available"]) {
-            let (holders, claims) = (list(&card["holders"]), list(&card["claims"]));
+        for gpu in list(&shown["not_available"]) {
+            let (holders, claims) = (list(&gpu["holders"]), list(&gpu["claims"]));
             for holder in holders {
-                put(card, false, holder, &Value::Null);
+                put(gpu, false, holder, &Value::Null);
             }
             for claim in claims {
-                put(card, false, &Value::Null, claim);
+                put(gpu, false, &Value::Null, claim);
             }
             if holders.is_empty() && claims.is_empty() {
-                put(card, false, &Value::Null, &Value::Null);
+                put(gpu, false, &Value::Null, &Value::Null);
             }
         }
         for csv in ["--csv", "--format csv"] {
@@ -85,7 +85,7 @@ fn available_has_the_same_numbers_in_json_and_csv() {
 }
 
 #[test]
-fn a_lease_is_told_in_every_format() {
+fn a_claim_is_shown_in_every_format() {
     let host = Machine::new("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
     let (ada, bob) = (Sleeper::new(), Sleeper::new());
     let ask = |holder: &Sleeper| format!("available -q --claim 10m --for {}", holder.pid());
@@ -100,7 +100,7 @@ fn a_lease_is_told_in_every_format() {
     assert_eq!(granted.len(), 1, "{csv}");
     assert_eq!(granted[0]["uuid"], "GPU-b");
     assert_eq!(granted[0]["claim_for_pid"], bob.pid().to_string());
-    // And nothing is left: what cannot be had is told as well.
+    // With nothing left, the unavailable GPUs are listed as well.
     let shown = json(&host, &ask(&bob), "gua.available.v1");
     assert_eq!(shown["claim"], Value::Null);
     assert_eq!(host.gua(&format!("{} --csv", ask(&bob))).code, 3);
@@ -116,14 +116,14 @@ fn claims_have_the_same_numbers_in_text_json_and_csv() {
     let shown = json(&host, "claim list", "gua.claims.v1");
     let mut expected = Vec::new();
     for claim in list(&shown["claims"]) {
-        for card in list(&claim["cards"]) {
+        for gpu in list(&claim["cards"]) {
             let mut line = Line::new();
             take(&mut line, "", claim);
             for (ours, theirs) in [("pid", "for_pid"), ("comm", "for_comm")] {
                 let value = line.remove(theirs).unwrap();
                 line.insert(ours.to_owned(), value);
             }
-            take(&mut line, "gpu_", card);
+            take(&mut line, "gpu_", gpu);
             let in_use = line.remove("gpu_in_use").unwrap();
             line.insert("in_use".to_owned(), in_use);
             line.insert("row".to_owned(), "claim".to_owned());

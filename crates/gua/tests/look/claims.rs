@@ -1,4 +1,5 @@
-//! Leases through the program, as scripts ask for them: given once, ended with their holder, waited for in turn.
+//! Claims through the program, as scripts request them: granted once, ended with their holder, served in order of
+//! arrival.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
@@ -9,7 +10,7 @@ use super::Machine;
 use crate::GUA;
 use gua_test::{Ended, Sleeper, wait_until};
 
-/// Card 0 is held by a process that does nothing; 1 and 2 are free.
+/// GPU 0 is held by an idle process; 1 and 2 are free.
 fn lab() -> Machine {
     Machine::new(
         "[clock]\nat = 100\n\
@@ -20,7 +21,7 @@ fn lab() -> Machine {
 }
 
 impl Machine {
-    /// Asks for a lease that ends with the sleeper.
+    /// Requests a claim that ends with the sleeper.
     pub(crate) fn lease(&self, holder: &Sleeper, line: &str) -> Ended {
         self.gua(&format!(
             "available --claim 10m --for {} {line}",
@@ -44,7 +45,7 @@ impl Machine {
             .unwrap()
     }
 
-    /// Looks until so many wait.
+    /// Polls until the queue has this length.
     pub(crate) fn wait_for_queue(&self, length: usize) {
         wait_until("the queue", || {
             self.claims()["queue"].as_array().unwrap().len() == length
@@ -88,7 +89,7 @@ pub(crate) fn check(ended: &Ended, code: i32, stdout: &str) {
 }
 
 #[test]
-fn a_card_is_leased_once_and_free_again_when_its_holder_has_ended() {
+fn a_gpu_is_claimed_once_and_free_again_when_its_holder_exits() {
     let host = lab();
     let (ada, bob) = (Sleeper::new(), Sleeper::new());
     let first = host.lease(&ada, "");
@@ -97,9 +98,9 @@ fn a_card_is_leased_once_and_free_again_when_its_holder_has_ended() {
     check(&host.lease(&bob, "--uuid"), 0, "GPU-c\n");
     let refused = host.lease(&bob, "");
     check(&refused, 3, "");
-    let said = format!("gpu 1 is claimed by root (pid {} sleep) until ", ada.pid());
+    let expected = format!("gpu 1 is claimed by root (pid {} sleep) until ", ada.pid());
     if first.stderr.contains(" of root ends") {
-        assert!(refused.stderr.contains(&said), "{}", refused.stderr);
+        assert!(refused.stderr.contains(&expected), "{}", refused.stderr);
     }
     assert!(
         refused.stderr.contains("gpu 0 is held by "),
@@ -134,7 +135,7 @@ fn a_card_is_leased_once_and_free_again_when_its_holder_has_ended() {
 }
 
 #[test]
-fn plain_questions_leave_claimed_cards_out_and_nvgpus_rule_does_not() {
+fn claimed_gpus_are_not_available_except_under_the_nvgpu_rule() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
@@ -157,7 +158,7 @@ fn plain_questions_leave_claimed_cards_out_and_nvgpus_rule_does_not() {
 }
 
 #[test]
-fn the_listing_shows_to_whom_a_free_card_is_leased() {
+fn the_listing_shows_who_has_claimed_a_free_gpu() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
@@ -169,7 +170,7 @@ fn the_listing_shows_to_whom_a_free_card_is_leased() {
     assert_eq!(listed["gpus"][1]["status"], "free");
     assert_eq!(listed["gpus"][1]["claims"][0]["for_pid"], ada.pid());
     assert_eq!(listed["gpus"][2]["claims"], Value::Array(Vec::new()));
-    // Once the holder is on the card, that is what the line tells.
+    // Once the holder is on the GPU, the line shows the process instead.
     host.play(&format!(
         "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[card.process]]\npid = {}\nmemory_mib = 2048\n",
         ada.pid()
@@ -181,7 +182,7 @@ fn the_listing_shows_to_whom_a_free_card_is_leased() {
 }
 
 #[test]
-fn the_holder_is_the_shell_that_asked() {
+fn the_holder_is_the_calling_shell() {
     let host = lab();
     let script = format!(
         "cards=$({GUA} available -q --claim 10m --count 2) || exit; echo $cards $$; {GUA} claim list --json"
@@ -192,12 +193,12 @@ fn the_holder_is_the_shell_that_asked() {
     let listed: Value = serde_json::from_str(listed).unwrap();
     let pid = listed["claims"][0]["for_pid"].to_string();
     assert_eq!(first, format!("1,2 {pid}"));
-    // The shell has ended, and with it the claim.
+    // The shell has exited, and with it the claim has ended.
     assert_eq!(host.claims()["claims"], Value::Array(Vec::new()));
 }
 
 #[test]
-fn a_shell_that_is_killed_while_the_driver_answers_leaves_no_claim_to_its_heir() {
+fn a_shell_killed_while_the_driver_answers_leaves_no_claim_to_its_new_parent() {
     let host = lab();
     host.play("[[card]]\nuuid = \"GPU-a\"\n[[fault]]\nfunction = \"nvmlDeviceGetCount*\"\ndelay_ms = 1500\n");
     let script = format!(
@@ -207,7 +208,7 @@ fn a_shell_that_is_killed_while_the_driver_answers_leaves_no_claim_to_its_heir()
     let pid = host.path("pid");
     wait_until("the pid", || pid.exists());
     let pid = std::fs::read_to_string(pid).unwrap().trim().to_owned();
-    // It has started the process that asks the driver, so it is past its look at who called it.
+    // It has started its reader child, so it has already determined its caller.
     let asks = || {
         let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
         let mut children =
@@ -221,13 +222,16 @@ fn a_shell_that_is_killed_while_the_driver_answers_leaves_no_claim_to_its_heir()
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
         stat.map_or(true, |stat| stat.contains(") Z "))
     });
-    let said = std::fs::read_to_string(host.path("err")).unwrap();
-    assert!(said.contains("has ended, so nobody would hold"), "{said}");
+    let output = std::fs::read_to_string(host.path("err")).unwrap();
+    assert!(
+        output.contains("has ended, so nobody would hold"),
+        "{output}"
+    );
     assert_eq!(host.claims()["claims"], Value::Array(Vec::new()));
 }
 
 #[test]
-fn the_first_process_of_a_host_holds_no_claim_unless_it_is_named() {
+fn pid_1_holds_no_claim_unless_it_is_named() {
     let host = lab();
     let in_its_own = |line: &str| {
         let script = format!("{GUA} available -q {line}; exit $?");
@@ -238,26 +242,25 @@ fn the_first_process_of_a_host_holds_no_claim_unless_it_is_named() {
     match in_its_own("--claim 1m --for 1") {
         Ok(output) if output.status.success() => {}
         _ => {
-            eprintln!("SKIPPED: this host makes no pid namespace");
+            eprintln!("SKIPPED: this host cannot create a pid namespace");
             return;
         }
     }
     let refused = Ended::from(in_its_own("--claim 1m").unwrap());
     check(&refused, 2, "");
     assert!(refused.stderr.contains("--for PID"), "{}", refused.stderr);
-    // The one that was named has another pid here, so nobody can tell that it has ended: its claim counts until the
-    // deadline.
+    // The named process has another pid here, so its exit cannot be observed: its claim counts until the deadline.
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "2\n");
     assert_eq!(host.claims()["claims"].as_array().unwrap().len(), 2);
 }
 
 #[test]
-fn claims_are_given_back_by_name_or_all_at_once() {
+fn claims_are_released_by_id_or_all_at_once() {
     let host = lab();
     let ada = Sleeper::new();
-    for card in ["1\n", "2\n"] {
-        check(&host.lease(&ada, "-q"), 0, card);
+    for gpu in ["1\n", "2\n"] {
+        check(&host.lease(&ada, "-q"), 0, gpu);
     }
     let id = host.claims()["claims"][0]["id"]
         .as_str()
@@ -281,7 +284,7 @@ fn claims_are_given_back_by_name_or_all_at_once() {
 }
 
 #[test]
-fn those_who_wait_are_served_in_order_of_arrival() {
+fn waiters_are_served_in_order_of_arrival() {
     let host = lab();
     let holders = [Sleeper::new(), Sleeper::new(), Sleeper::new()];
     check(&host.lease(&holders[0], "-q --count 2"), 0, "1,2\n");
@@ -300,7 +303,7 @@ fn those_who_wait_are_served_in_order_of_arrival() {
     assert_eq!(queue[1]["pid"], second.id());
     let text = host.gua("claim list").stdout;
     assert!(text.contains("\n2      1 card     "), "{text}");
-    // Both are freed at once: the first to come has the first of them.
+    // Both are freed at once: the first waiter gets the first of them.
     check(&host.gua("claim release --all-mine"), 0, "");
     let first = Ended::from(end(first));
     check(&first, 0, "1\n");
@@ -316,7 +319,7 @@ fn those_who_wait_are_served_in_order_of_arrival() {
 }
 
 #[test]
-fn a_free_card_is_kept_for_those_who_wait() {
+fn a_free_gpu_is_kept_for_waiters() {
     let host = lab();
     let (ada, bob) = (Sleeper::new(), Sleeper::new());
     check(&host.lease(&ada, "-q"), 0, "1\n");
@@ -338,7 +341,7 @@ fn a_free_card_is_kept_for_those_who_wait() {
 }
 
 #[test]
-fn patience_ends_with_3_and_a_signal_leaves_the_queue() {
+fn a_timeout_exits_with_3_and_a_signal_leaves_the_queue() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q --count 2"), 0, "1,2\n");
@@ -377,14 +380,14 @@ fn patience_ends_with_3_and_a_signal_leaves_the_queue() {
 }
 
 #[test]
-fn what_can_never_be_had_is_not_waited_for() {
+fn an_impossible_request_does_not_wait() {
     let host = lab();
-    let said = host.gua("available --wait --count 4");
-    check(&said, 3, "");
+    let output = host.gua("available --wait --count 4");
+    check(&output, 3, "");
     assert!(
-        said.stderr.contains("4 wanted, and this host has 3"),
+        output.stderr.contains("4 wanted, and this host has 3"),
         "{}",
-        said.stderr
+        output.stderr
     );
     check(&host.gua("available --wait --gpu-model h100"), 3, "");
     let json: Value =
@@ -393,7 +396,7 @@ fn what_can_never_be_had_is_not_waited_for() {
 }
 
 #[test]
-fn wrong_use_is_refused() {
+fn usage_errors_are_refused() {
     let host = lab();
     for line in [
         "available --claim",
@@ -420,7 +423,7 @@ fn wrong_use_is_refused() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_told_and_costs_only_claims() {
+fn an_unusable_directory_is_reported_and_costs_only_claims() {
     let host = lab();
     let ada = Sleeper::new();
     let missing = host.path("nowhere");
@@ -460,7 +463,7 @@ fn a_directory_that_cannot_be_used_is_told_and_costs_only_claims() {
     }
 }
 
-/// The one file or folder in a folder.
+/// The only file or directory in a directory.
 fn only_entry(folder: &Path) -> PathBuf {
     let mut entries = std::fs::read_dir(folder).unwrap();
     let only = entries.next().unwrap().unwrap().path();
@@ -469,7 +472,7 @@ fn only_entry(folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn whether_a_process_of_another_pid_namespace_is_on_its_card_is_not_known() {
+fn use_by_a_process_of_another_pid_namespace_is_unknown() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
@@ -483,7 +486,7 @@ fn whether_a_process_of_another_pid_namespace_is_on_its_card_is_not_known() {
 }
 
 #[test]
-fn planted_files_are_told_and_count_for_nothing() {
+fn planted_files_are_reported_and_ignored() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
@@ -507,7 +510,7 @@ fn planted_files_are_told_and_count_for_nothing() {
 }
 
 #[test]
-fn without_a_driver_nothing_is_leased_and_claims_are_still_told() {
+fn without_a_driver_nothing_is_claimed_and_claims_are_still_listed() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
@@ -534,9 +537,9 @@ fn without_a_driver_nothing_is_leased_and_claims_are_still_told() {
             "{}",
             claim.stderr
         );
-        // Who is on the card could not be seen; that is no "nobody".
-        let told: Value = serde_json::from_str(&run("claim list --json").stdout).unwrap();
-        assert_eq!(told["claims"][0]["cards"][0]["in_use"], Value::Null);
+        // The processes on the GPU could not be read, which is unknown rather than none.
+        let listed: Value = serde_json::from_str(&run("claim list --json").stdout).unwrap();
+        assert_eq!(listed["claims"][0]["cards"][0]["in_use"], Value::Null);
         let listed = run("claim list");
         assert!(listed.stdout.contains("not known"), "{}", listed.stdout);
         assert_eq!(listed.code, 1, "{}", listed.stderr);

@@ -1,8 +1,8 @@
-//! Fifty processes of five users that want eight cards through the program, half of them killed; and what is left of a
-//! refusal in the report.
+//! Fifty processes of five users compete for eight GPUs through the program, and half of them are killed. Also: how a
+//! refusal appears in the report.
 //!
-//! Whoever is given a card locks a file that stands for it. That lock has nothing to do with claims, and the kernel ends it
-//! with its process: if it cannot be had, a card was given twice.
+//! Each process that gets a GPU locks a file for that GPU. The lock is independent of claims, and the kernel releases
+//! it with its process: if it cannot be taken, a GPU was granted twice.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -19,20 +19,20 @@ use super::Machine;
 use crate::GUA;
 use gua_test::{Ended, Sleeper, runs_as_root};
 
-const CARDS: usize = 8;
+const GPUS: usize = 8;
 const PROCESSES: usize = 50;
 const USERS: u32 = 5;
 const FIRST_USER: u32 = 20_001;
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// Takes a card when its turn comes, says which, and keeps it until its input ends. The process that holds the card is the
-/// one that holds the lock.
+/// Waits for a GPU, prints which one it got, and keeps it until its standard input closes. The process that holds the
+/// GPU is the one that holds the lock.
 const MEMBER: &str = r#"
 card=$(./gua available -q --uuid --claim 10m --wait) || exit 4
 exec flock --nonblock --close --conflict-exit-code 5 "cards/$card" sh -c "echo $card; exec cat >/dev/null"
 "#;
 
-/// A host whose files every user can reach, the program among them.
+/// A host whose files, including the program, every user can access.
 fn open_host(scenario: &str) -> Machine {
     let host = Machine::new(scenario);
     let set_mode = |path: &Path, mode| {
@@ -51,7 +51,7 @@ fn open_host(scenario: &str) -> Machine {
     host
 }
 
-/// The command as another user, where the tests may.
+/// The command as another user, if the tests run as root.
 fn of_user(command: &mut Command, number: u32) -> &mut Command {
     if runs_as_root("several users; the test runs as one") {
         let user = FIRST_USER + number % USERS;
@@ -90,7 +90,7 @@ impl Crowd {
     fn next(&self) -> (usize, String) {
         self.words
             .recv_timeout(LONGEST)
-            .expect("somebody has a card by now")
+            .expect("a process got a GPU in time")
     }
 }
 
@@ -104,12 +104,12 @@ impl Drop for Crowd {
 }
 
 #[test]
-fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half_are_killed() {
+fn concurrent_users_never_get_a_gpu_twice_and_killed_ones_leak_none() {
     let host = crowded_host();
     let mut crowd = Crowd::start(&host, MEMBER);
-    let mut first: Vec<_> = (0..CARDS).map(|_| crowd.next()).collect();
+    let mut first: Vec<_> = (0..GPUS).map(|_| crowd.next()).collect();
     first.sort_by(|one, other| one.1.cmp(&other.1));
-    let names: Vec<_> = first.iter().map(|(_, card)| card.as_str()).collect();
+    let names: Vec<_> = first.iter().map(|(_, gpu)| gpu.as_str()).collect();
     assert_eq!(
         names,
         [
@@ -121,7 +121,7 @@ fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half
         crowd.members[number].kill().unwrap();
         crowd.members[number].wait().unwrap();
     }
-    // The others are served one after the other, each when somebody before it has ended.
+    // The others are served one after the other, each when an earlier one exits.
     let mut served = Vec::new();
     let mut waiting: Vec<usize> = first.into_iter().map(|(number, _)| number).collect();
     while served.len() < PROCESSES / 2 {
@@ -134,23 +134,23 @@ fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half
         assert!(status.success(), "member {number}: {status}");
         served.push(number);
     }
-    // Programs whose shell was killed notice that nobody is left to hold a card for.
+    // Programs whose shell was killed notice that they have no caller left.
     assert_nothing_is_left(&host);
 }
 
 fn crowded_host() -> Machine {
-    let cards = (0..CARDS).map(|card| format!("[[card]]\nuuid = \"GPU-{card}\"\n"));
-    let host = open_host(&cards.collect::<String>());
+    let gpus = (0..GPUS).map(|gpu| format!("[[card]]\nuuid = \"GPU-{gpu}\"\n"));
+    let host = open_host(&gpus.collect::<String>());
     fs::create_dir(host.path("cards")).unwrap();
-    for card in 0..CARDS {
-        fs::write(host.path(&format!("cards/GPU-{card}")), "").unwrap();
+    for gpu in 0..GPUS {
+        fs::write(host.path(&format!("cards/GPU-{gpu}")), "").unwrap();
     }
-    // Members of every user put their answers here.
+    // Members of every user write their answers here.
     fs::set_permissions(host.path(""), fs::Permissions::from_mode(0o1777)).unwrap();
     host
 }
 
-/// Nothing is claimed, nobody waits, and all cards can be had at once.
+/// Checks that there is no claim and no waiter, and that all GPUs can be claimed at once.
 fn assert_nothing_is_left(host: &Machine) {
     let listed = || -> Value {
         let ended = host.gua("claim list --json");
@@ -183,8 +183,8 @@ fn assert_nothing_is_left(host: &Machine) {
     );
 }
 
-/// Asks in the background, so that gua can be killed while its shell lives on. Says what became of it, and ends with its
-/// input. Whoever has the card has locked the file that stands for it.
+/// Runs gua in the background, so that it can be killed while its shell lives on. Prints the outcome, and exits when
+/// its standard input closes. The process with the GPU has locked the file for that GPU.
 const ASKER: &str = r#"
 ./gua available -q --uuid --claim 10m --wait >out.$$ &
 echo "asks $!"
@@ -193,7 +193,7 @@ card=$(cat out.$$)
 exec flock --nonblock --close --conflict-exit-code 5 "cards/$card" sh -c "echo got $card; exec cat >/dev/null"
 "#;
 
-/// Ends a program of ours, and nobody else that may have its pid by now.
+/// Kills a program of ours, and no other process that may have reused its pid.
 fn kill_program(host: &Machine, pid: i32) {
     use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
     let Ok(process) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
@@ -206,7 +206,7 @@ fn kill_program(host: &Machine, pid: i32) {
 }
 
 #[test]
-fn kill_9_of_the_program_at_any_moment_gives_no_card_twice_and_leaks_none_to_its_shell() {
+fn kill_9_at_any_moment_grants_no_gpu_twice_and_leaks_none_to_the_shell() {
     let host = crowded_host();
     let mut crowd = Crowd::start(&host, ASKER);
     let is_killed = |number: usize| number.is_multiple_of(2);
@@ -217,7 +217,7 @@ fn kill_9_of_the_program_at_any_moment_gives_no_card_twice_and_leaks_none_to_its
             let (number, words) = crowd.next();
             match words.split_once(' ').unwrap() {
                 ("asks", pid) if is_killed(number) => {
-                    // From before it has begun until after it has been served.
+                    // The delays reach from before it starts until after it is served.
                     dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                     let pause = Duration::from_millis((dice >> 33) % 1500);
                     let (host, pid) = (&host, pid.parse().unwrap());
@@ -242,12 +242,12 @@ fn kill_9_of_the_program_at_any_moment_gives_no_card_twice_and_leaks_none_to_its
         }
     });
     assert!(killed > 0, "some were killed in time");
-    // The shells of those that were killed live on, and hold nothing.
+    // The shells of the killed programs live on, and hold nothing.
     assert_nothing_is_left(&host);
 }
 
 #[test]
-fn a_directory_that_the_asker_cannot_write_is_told() {
+fn an_unwritable_directory_is_reported() {
     if !runs_as_root("a directory of another user") {
         return;
     }
@@ -275,7 +275,7 @@ fn a_directory_that_the_asker_cannot_write_is_told() {
         );
     }
     assert_eq!(run("available -q").stdout, "0\n");
-    // What another has leased is theirs to give back.
+    // Only the user who made a claim can release it.
     fs::set_permissions(host.path("claims"), fs::Permissions::from_mode(0o1777)).unwrap();
     let holder = Sleeper::new();
     let leased = host.gua(&format!(
@@ -295,7 +295,7 @@ fn a_directory_that_the_asker_cannot_write_is_told() {
 }
 
 #[test]
-fn a_report_says_whose_idle_card_stood_in_whose_way() {
+fn a_report_shows_whose_idle_gpu_caused_a_refusal() {
     if !runs_as_root("one user in another's way") {
         return;
     }
@@ -317,7 +317,7 @@ fn a_report_says_whose_idle_card_stood_in_whose_way() {
         let refused = Ended::from(of_user(&mut ask, 0).output().unwrap());
         assert_eq!(refused.code, 3, "{}", refused.stderr);
     }
-    // A collector that begins looks at what was left for it.
+    // A starting collector reads the events that were left for it.
     fine("start --db gua.db --append --interval 50ms");
     fine("stop");
     let text = fine("report --since 1h --db gua.db");

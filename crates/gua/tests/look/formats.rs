@@ -1,4 +1,5 @@
-//! `gua list` as text, JSON and CSV: the same numbers in each, in the published form, and command lines in the table alone.
+//! `gua list` as text, JSON and CSV: the same numbers in each, in the published schema, and command lines only in the
+//! table.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use gua_test::schema;
 
 pub(crate) type Line = BTreeMap<String, String>;
 
-/// A card that is held by two, at one moment of the simulated clock.
+/// A GPU with two holders, at one moment of the simulated clock.
 pub(crate) const HELD_BY_TWO: &str = r#"
     [clock]
     at = 100
@@ -28,7 +29,7 @@ pub(crate) const HELD_BY_TWO: &str = r#"
     memory_mib = 300
 "#;
 
-/// Beside it: without a reading, divided, lost.
+/// Further GPUs: without a reading, in MIG mode, lost.
 const OTHER_KINDS: &str = r#"
     [[card]]
     uuid = "GPU-b"
@@ -45,7 +46,7 @@ const OTHER_KINDS: &str = r#"
     lost = [[0, inf]]
 "#;
 
-/// The lines of a CSV as maps from column to field; what is empty is left out.
+/// Lines of a CSV as maps from column to field, without empty fields.
 pub(crate) fn lines(csv: &str) -> Vec<Line> {
     let mut lines = csv.lines().map(fields);
     let columns = lines.next().unwrap();
@@ -70,7 +71,7 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// Adds the plain values of an object, under names with this before them.
+/// Adds the scalar values of an object, with a prefix before their names.
 pub(crate) fn take(into: &mut Line, prefix: &str, from: &Value) {
     for (key, value) in from.as_object().into_iter().flatten() {
         let text = match value {
@@ -82,28 +83,28 @@ pub(crate) fn take(into: &mut Line, prefix: &str, from: &Value) {
     }
 }
 
-/// What a JSON listing has to look like as CSV: every key of every card and holder but the lists themselves.
+/// A JSON listing as CSV lines: every key of every GPU and holder except the lists themselves.
 fn flattened(listing: &Value) -> Vec<Line> {
     let mut lines = Vec::new();
-    for card in listing["gpus"].as_array().unwrap() {
-        let mut of_card = Line::new();
-        take(&mut of_card, "", listing);
-        of_card.remove("schema");
-        take(&mut of_card, "", card);
-        let holders = card["holders"].as_array().unwrap();
+    for gpu in listing["gpus"].as_array().unwrap() {
+        let mut of_gpu = Line::new();
+        take(&mut of_gpu, "", listing);
+        of_gpu.remove("schema");
+        take(&mut of_gpu, "", gpu);
+        let holders = gpu["holders"].as_array().unwrap();
         for holder in holders {
-            let mut line = of_card.clone();
+            let mut line = of_gpu.clone();
             take(&mut line, "holder_", holder);
             lines.push(line);
         }
         if holders.is_empty() {
-            lines.push(of_card);
+            lines.push(of_gpu);
         }
     }
     lines
 }
 
-/// Ages and moments go on between two runs.
+/// Removes ages and times, which change between two runs.
 pub(crate) fn without_time(mut lines: Vec<Line>) -> Vec<Line> {
     for line in &mut lines {
         for column in [
@@ -127,7 +128,7 @@ fn host_of_all_kinds() -> Machine {
 }
 
 #[test]
-fn json_and_csv_carry_the_same_numbers_of_every_card_and_holder() {
+fn json_and_csv_have_the_same_numbers_for_every_gpu_and_holder() {
     let host = host_of_all_kinds();
     let json = host.gua("list --format json").stdout;
     schema::check("gua.list.v1", &json);
@@ -135,7 +136,7 @@ fn json_and_csv_carry_the_same_numbers_of_every_card_and_holder() {
     let csv = host.gua("list --format csv").stdout;
     let found = without_time(lines(&csv));
     assert_eq!(found, without_time(flattened(&listing)));
-    assert_eq!(found.len(), 6, "two holders, and four lines more: {csv}");
+    assert_eq!(found.len(), 6, "two holders and four more lines: {csv}");
     for (flag, format) in [("--json", &json), ("--csv", &csv)] {
         let short = host.gua(&format!("list {flag}")).stdout;
         assert_eq!(short.lines().count(), format.lines().count(), "{flag}");
@@ -147,15 +148,15 @@ fn the_table_shows_the_same_numbers_rounded_for_people() {
     let host = host_of_all_kinds();
     let listing = host.listing();
     let text = host.gua("list").stdout;
-    for (card, line) in listing["gpus"]
+    for (gpu, line) in listing["gpus"]
         .as_array()
         .unwrap()
         .iter()
         .zip(text.lines().skip(2))
     {
-        let number = |key: &str| card[key].as_u64();
+        let number = |key: &str| gpu[key].as_u64();
         let gigabytes = |bytes: u64| {
-            // Down: a card that is not quite full does not look full.
+            // Rounded down: a GPU that is not quite full does not look full.
             let tenths = (u128::from(bytes) * 10) >> 30;
             format!("{}.{}", tenths / 10, tenths % 10)
         };
@@ -170,7 +171,7 @@ fn the_table_shows_the_same_numbers_rounded_for_people() {
         for wanted in wanted.into_iter().flatten() {
             assert!(line.contains(&wanted), "{wanted} in {line}");
         }
-        for holder in card["holders"].as_array().unwrap() {
+        for holder in gpu["holders"].as_array().unwrap() {
             assert!(line.contains(&holder["pid"].to_string()), "{line}");
         }
     }
@@ -178,7 +179,7 @@ fn the_table_shows_the_same_numbers_rounded_for_people() {
 }
 
 #[test]
-fn command_lines_are_in_the_table_alone() {
+fn command_lines_are_only_in_the_table() {
     let host = host_of_all_kinds();
     assert!(host.gua("list").stdout.contains("sleep 600"));
     for format in ["json", "csv"] {

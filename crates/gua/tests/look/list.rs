@@ -1,4 +1,4 @@
-//! `gua list` in front of healthy, divided, lost, hung and changing cards.
+//! `gua list` on healthy, partitioned, lost, hung and changing GPUs.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use super::Machine;
 use crate::GUA;
 use gua_test::{Ended, Sleeper};
 
-const TWO_CARDS: &str = "[clock]\nat = 100\n[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n";
+const TWO_GPUS: &str = "[clock]\nat = 100\n[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n";
 
 #[test]
 fn wide_shows_the_whole_command_line_of_every_holder() {
@@ -19,7 +19,7 @@ fn wide_shows_the_whole_command_line_of_every_holder() {
     let long = Sleeper::with(&words);
     let holder = format!("[[card.process]]\npid = {}\nmemory_mib = 512\n", long.pid());
     let host = Machine::new(&format!(
-        "{TWO_CARDS}[[card]]\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n{holder}"
+        "{TWO_GPUS}[[card]]\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n{holder}"
     ));
     let line = |arguments: &str| {
         let text = host.gua(arguments).stdout;
@@ -43,7 +43,7 @@ fn wide_shows_the_whole_command_line_of_every_holder() {
 }
 
 #[test]
-fn instances_stand_below_their_card() {
+fn instances_are_listed_below_their_gpu() {
     let host = Machine::new(
         "[[card]]\n[[card.mig]]\nuuid = \"MIG-a\"\nprofile = \"3g.40gb\"\n[[card.mig.process]]\npid = ONE\nmemory_mib = 512\n[[card]]\n",
     );
@@ -62,7 +62,7 @@ fn instances_stand_below_their_card() {
 }
 
 #[test]
-fn a_lost_card_costs_its_own_line() {
+fn a_lost_gpu_costs_only_its_own_line() {
     let host = Machine::new("[[card]]\nutil = 20\n[[card]]\nlost = [[0, inf]]\n");
     let listing = host.listing();
     assert_eq!(listing["gpus"][0]["util_percent"], 20);
@@ -88,9 +88,9 @@ fn a_lost_card_costs_its_own_line() {
 }
 
 #[test]
-fn who_waits_for_a_hung_driver_is_told_after_two_seconds() {
+fn waiting_for_a_hung_driver_is_announced_after_two_seconds() {
     let host = Machine::new(&format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
     ));
     for line in ["list", "available", "list --json"] {
         let mut command = host.command(GUA);
@@ -99,19 +99,19 @@ fn who_waits_for_a_hung_driver_is_told_after_two_seconds() {
             .env("GUA_DRIVER_DEADLINE", "1s");
         let ended = Ended::from(command.output().unwrap());
         assert_eq!((ended.code, ended.stdout.as_str()), (1, ""), "{line}");
-        let said: Vec<&str> = ended.stderr.lines().collect();
+        let output: Vec<&str> = ended.stderr.lines().collect();
         assert_eq!(
-            said[0],
+            output[0],
             "the driver has not answered for 2 s; waiting up to 3 s"
         );
-        assert!(said[1].contains("did not answer"), "{}", ended.stderr);
+        assert!(output[1].contains("did not answer"), "{}", ended.stderr);
     }
 }
 
 #[test]
-fn a_hung_driver_and_a_missing_one_end_in_a_sentence() {
+fn a_hung_or_missing_driver_ends_with_one_sentence() {
     let mut host = Machine::new(&format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
     ));
     let gua = || std::path::PathBuf::from(GUA);
     for (program, line) in [
@@ -140,8 +140,8 @@ fn a_hung_driver_and_a_missing_one_end_in_a_sentence() {
 }
 
 #[test]
-fn watching_follows_the_cards_as_they_come_and_go() {
-    let host = Machine::new(TWO_CARDS);
+fn watch_follows_gpus_that_come_and_go() {
+    let host = Machine::new(TWO_GPUS);
     let mut child = host
         .command(GUA)
         .args(["list", "--watch", "100ms", "--json"])
@@ -166,12 +166,12 @@ fn watching_follows_the_cards_as_they_come_and_go() {
     until("three cards", |listing| {
         listing["gpus"][2]["state"] == "truly-idle"
     });
-    // A card that was there and is not any more is lost, and not forgotten.
+    // A GPU that disappears is shown as lost, not dropped.
     host.play("[[card]]\nuuid = \"GPU-c\"\n");
     until("two lost cards", |listing| {
-        let cards = listing["gpus"].as_array().unwrap();
-        let is_lost = |card: &&Value| card["unobserved_because"] == "gone";
-        cards.iter().filter(is_lost).count() == 2
+        let gpus = listing["gpus"].as_array().unwrap();
+        let is_lost = |gpu: &&Value| gpu["unobserved_because"] == "gone";
+        gpus.iter().filter(is_lost).count() == 2
     });
     child.kill().unwrap();
     child.wait().unwrap();
@@ -180,8 +180,8 @@ fn watching_follows_the_cards_as_they_come_and_go() {
 }
 
 #[test]
-fn a_fault_while_watching_is_said_once_and_once_that_it_is_over() {
-    let host = Machine::new(TWO_CARDS);
+fn a_fault_while_watching_is_reported_when_it_starts_and_when_it_ends() {
+    let host = Machine::new(TWO_GPUS);
     let mut child = host
         .command(GUA)
         .args(["list", "--watch", "100ms", "--json"])
@@ -191,16 +191,16 @@ fn a_fault_while_watching_is_said_once_and_once_that_it_is_over() {
         .spawn()
         .unwrap();
     let mut pages = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut output = BufReader::new(child.stderr.take().unwrap()).lines();
     pages.next().unwrap().unwrap();
     host.play(&format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n"
     ));
-    let fault = said.next().unwrap().unwrap();
+    let fault = output.next().unwrap().unwrap();
     assert!(fault.contains("did not answer"), "{fault}");
-    host.play(TWO_CARDS);
-    // Whatever it says next has to be that it is over, though it has asked in vain several times by then.
-    let over = said.next().unwrap().unwrap();
+    host.play(TWO_GPUS);
+    // The next message must be that the fault is over, although several reads have failed by then.
+    let over = output.next().unwrap().unwrap();
     let looks = over
         .strip_prefix("gua list: the driver answers again, after ")
         .and_then(|rest| rest.strip_suffix(" looks without an answer"))
@@ -209,13 +209,13 @@ fn a_fault_while_watching_is_said_once_and_once_that_it_is_over() {
     pages.next().unwrap().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(said.next().is_none());
+    assert!(output.next().is_none());
 }
 
 #[test]
-fn a_terminal_of_any_width_is_not_overrun() {
+fn lines_fit_a_terminal_of_any_width() {
     for width in [20, 40, 80, 120, 200] {
-        let host = Machine::new(TWO_CARDS);
+        let host = Machine::new(TWO_GPUS);
         let session = format!("gua-look-{}-{width}", std::process::id());
         let done = host.path("done");
         let gua = GUA;
@@ -255,7 +255,7 @@ fn a_terminal_of_any_width_is_not_overrun() {
             .lines()
             .filter(|line| !line.trim().is_empty())
             .collect();
-        // A heading, its rule and a line a card: nothing was broken in two.
+        // A heading, its rule and one line per GPU: no line was wrapped.
         assert_eq!(lines.len(), 4, "{width}:\n{screen}");
         assert!(
             lines[2].contains("[~]") && lines[3].contains("[ ]"),
@@ -265,7 +265,7 @@ fn a_terminal_of_any_width_is_not_overrun() {
 }
 
 #[test]
-fn a_running_daemon_says_since_when() {
+fn with_a_running_daemon_the_listing_shows_since_when() {
     let host = Machine::new(
         "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n",
     );
@@ -275,18 +275,21 @@ fn a_running_daemon_says_since_when() {
     let limit = clock::monotonic() + Duration::from_secs(20);
     let since = loop {
         let listing = host.listing();
-        let card = &listing["gpus"][0];
-        if card["state_since"].is_string() {
-            break card.clone();
+        let gpu = &listing["gpus"][0];
+        if gpu["state_since"].is_string() {
+            break gpu.clone();
         }
         assert!(clock::monotonic() < limit, "{listing}");
     };
     assert_eq!(since["state"], "idle-held");
-    assert_eq!(since["state_since_is_bound"], true, "nobody looked before");
+    assert_eq!(
+        since["state_since_is_bound"], true,
+        "nothing was observed before"
+    );
     let csv = host.gua("list --csv").stdout;
     let line = csv.lines().nth(1).unwrap_or_default();
     assert!(line.contains("Z,true,"), "{csv}");
-    // Just freed, so history speaks against it; a person who does not care can say so.
+    // It was just freed, so recent history counts against it; a flag overrides that.
     host.play("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n");
     let picked = host.gua("available");
     assert_eq!(

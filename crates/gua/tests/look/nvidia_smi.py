@@ -1,4 +1,4 @@
-"""Stands in for nvidia-smi: prints the driver's numbers where a program that counts lines looks for them."""
+"""A replacement for nvidia-smi that prints the driver's numbers in the layout that line-counting programs expect."""
 
 import sys
 

@@ -1,5 +1,5 @@
-//! Under nvgpu's name, table and answers are nvgpu's; readings are those of gpustat and nvitop, on every generation of the
-//! driver that they can read.
+//! Under nvgpu's name, the table and the answers match nvgpu. Readings match gpustat and nvitop on every driver
+//! generation that they can read.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use gua_test::python;
 
 const MIB: u64 = 1 << 20;
 
-/// A trainer, a holder that rests, two free cards, one of them a desktop's.
+/// A training job, an idle holder, and two free GPUs, one of them with a desktop.
 const LAB: &str = r#"
     [clock]
     at = 100
@@ -47,8 +47,8 @@ const LAB: &str = r#"
     memory_mib = 310
 "#;
 
-/// Those that today's nvidia-ml-py can list processes of: up to 418 it has no function for it, and the long records of
-/// 535.54 it reads wrongly.
+/// Generations whose processes today's nvidia-ml-py can list: up to 418 it has no function for it, and it misreads the
+/// long records of 535.54.
 fn readable() -> impl Iterator<Item = Generation> {
     let all = Generation::ALL.into_iter();
     all.filter(|generation| *generation >= Generation::R450 && *generation != Generation::R535_54)
@@ -80,7 +80,7 @@ fn peer(host: &Machine, program: &str, line: &str) -> String {
     stdout
 }
 
-/// Without its mistakes: nothing is `nan`, and no line ends in blanks.
+/// The table without nvgpu's defects: no `nan`, and no trailing blanks.
 fn without_nan(table: &str) -> String {
     let lines = table
         .lines()
@@ -89,17 +89,17 @@ fn without_nan(table: &str) -> String {
 }
 
 #[test]
-fn nvgpus_table_is_nvgpus() {
-    // Made before the processes, whose ages are told.
+fn the_table_matches_nvgpu() {
+    // Created before the processes, because the table shows their ages.
     let _ = python::PEERS.directory();
-    // nvgpu takes the third version of the process list or none, and it was away in 535.98 to 535.104.
+    // nvgpu needs version 3 of the process list, which is missing in 535.98 to 535.104.
     for generation in readable()
         .filter(|generation| *generation >= Generation::R525 && *generation != Generation::R535_104)
     {
         let host = Machine::of(generation, LAB);
         let theirs = without_nan(&peer(&host, "nvl", "x --frobnicate"));
         assert!(theirs.contains("[~]") && theirs.contains("[ ]"), "{theirs}");
-        // The original's nvl does not look at its arguments.
+        // The original nvl ignores its arguments.
         for (name, line) in [("nvl", ""), ("nvl", "x --frobnicate"), ("nvgpu", "list")] {
             let ours = host.named(name, line);
             assert_eq!((ours.code, ours.stderr.as_str()), (0, ""), "{generation}");
@@ -111,7 +111,7 @@ fn nvgpus_table_is_nvgpus() {
 #[test]
 fn a_process_that_cannot_be_found_is_stuck_in_both_tables() {
     let _ = python::PEERS.directory();
-    // No process has a pid over the largest that Linux gives.
+    // No process has a pid above the largest that Linux assigns.
     let lab = LAB.replace("ONE", "4194303");
     let host = Machine::new(&lab);
     let ours = host.named("nvl", "").stdout;
@@ -130,7 +130,7 @@ fn a_process_that_cannot_be_found_is_stuck_in_both_tables() {
 }
 
 #[test]
-fn a_card_without_utilisation_costs_its_cell_alone() {
+fn a_gpu_without_utilisation_costs_only_its_cell() {
     let host = Machine::new(
         "[[card]]\nutil = \"unsupported\"\n[[card.process]]\npid = ONE\nmemory_mib = 5\n[[card]]\nutil = 46\n",
     );
@@ -145,7 +145,7 @@ fn a_card_without_utilisation_costs_its_cell_alone() {
 }
 
 #[test]
-fn nvgpus_free_cards_are_nvgpus() {
+fn free_gpus_match_nvgpu() {
     let used = |mib: u32| {
         format!(
             "[[card]]\nmemory_total_mib = 10000\nmemory_reserved_mib = 0\n[[card.process]]\npid = ONE\nmemory_mib = {mib}\n"
@@ -154,7 +154,7 @@ fn nvgpus_free_cards_are_nvgpus() {
     let edge = [used(1999), used(2000), used(2001), used(0)].concat();
     let none = used(9000);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/look/nvidia_smi.py");
-    // nvidia-smi's table changed its layout with CUDA 11, and drivers tell their own memory apart since 510.
+    // nvidia-smi's table changed its layout with CUDA 11, and drivers report reserved memory separately since 510.
     for generation in [Generation::R390, Generation::R470, Generation::R580] {
         for (scenario, expected) in [
             (LAB, None),
@@ -206,7 +206,7 @@ fn nvgpus_free_cards_are_nvgpus() {
 }
 
 #[test]
-fn readings_are_those_of_gpustat() {
+fn readings_match_gpustat() {
     for generation in readable() {
         let host = Machine::of(generation, LAB);
         let theirs: Value = serde_json::from_str(&peer(&host, "gpustat", "--json")).unwrap();
@@ -245,7 +245,7 @@ fn readings_are_those_of_gpustat() {
                 held
             };
             let mut theirs = held(&theirs["processes"], "pid", "gpu_memory_usage", 1);
-            // It lists the desktop too, which holds no card.
+            // It lists the desktop too, which does not hold a GPU.
             theirs.retain(|(_, memory)| *memory != 310);
             assert_eq!(
                 held(&ours["holders"], "pid", "memory_used_bytes", MIB),
@@ -257,10 +257,10 @@ fn readings_are_those_of_gpustat() {
 }
 
 #[test]
-fn readings_are_those_of_nvitop_on_every_generation() {
+fn readings_match_nvitop_on_every_generation() {
     let script =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../nvml-sim/tests/clients/nvitop_report.py");
-    // nvitop asks for the samples of the last second, so time has to pass.
+    // nvitop reads the samples of the last second, so time has to pass.
     let lab = LAB.replace("at = 100", "");
     for generation in Generation::ALL {
         let host = Machine::of(generation, &lab);

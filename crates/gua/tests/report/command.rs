@@ -1,4 +1,4 @@
-//! What `gua report` does with other questions, and with files that are none of its business.
+//! Flags of `gua report`, and files that it must leave unchanged.
 
 use crate::without_driver;
 use gua_test::TestHost;
@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
-/// A home with a history of sixty ticks that ended just now.
+/// A home directory with a history of sixty ticks that ended just now.
 fn home() -> TestHost {
     let home = without_driver();
     home.fine("demo --db demo.db --ticks 60");
     home
 }
 
-/// Every file below a directory, with a print of its bytes.
+/// Every file below a directory, with a hash of its bytes.
 fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -31,7 +31,7 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
 }
 
 #[test]
-fn wrong_use_is_told_with_exit_2_and_changes_nothing() {
+fn usage_errors_exit_with_2_and_change_nothing() {
     let home = home();
     std::fs::write(home.path("text.db"), "no history\n").unwrap();
     std::fs::write(home.path("empty.db"), "").unwrap();
@@ -74,16 +74,16 @@ fn wrong_use_is_told_with_exit_2_and_changes_nothing() {
             "--db demo.db"
         };
         let output = home.gua(&format!("report {db} {words}"));
-        let said = output.stderr;
-        assert_eq!(output.code, 2, "{words}: {said}");
-        assert!(said.contains(sentence), "{words}: {said}");
+        let stderr = output.stderr;
+        assert_eq!(output.code, 2, "{words}: {stderr}");
+        assert!(stderr.contains(sentence), "{words}: {stderr}");
         assert!(output.stdout.is_empty(), "{words}");
     }
     assert_eq!(files(home.directory()), before);
 }
 
 #[test]
-fn a_filter_takes_its_part() {
+fn a_user_filter_keeps_only_that_user() {
     let home = home();
     let alice = home.fine("report --db demo.db --since 5m --user alice");
     assert!(alice.contains("(48 samples, "), "{alice}");
@@ -96,7 +96,7 @@ fn a_filter_takes_its_part() {
     assert_eq!(numbers(&second), numbers(&same));
 }
 
-/// The lines with shares; others tell of the time that passes.
+/// Lines with shares; the others mention the current time.
 fn numbers(report: &str) -> Vec<&str> {
     report
         .lines()
@@ -139,7 +139,7 @@ fn every_table_has_the_same_hours_in_text_json_and_csv() {
 }
 
 #[test]
-fn a_window_that_was_named_is_shown_in_its_zone() {
+fn an_explicit_window_is_shown_in_its_time_zone() {
     let home = without_driver();
     home.fine("demo --db demo.db --ticks 60");
     let report = home
@@ -158,7 +158,7 @@ fn a_window_that_was_named_is_shown_in_its_zone() {
 }
 
 #[test]
-fn a_copy_that_cannot_be_written_is_read() {
+fn a_read_only_copy_is_read() {
     use std::os::unix::fs::PermissionsExt as _;
     let home = home();
     let place = home.path("copy");
@@ -200,7 +200,7 @@ fn the_old_name_reports_too() {
     assert!(run("demo --ticks 1").status.success());
 }
 
-/// Every key of an object and of what is in it. Keys that name a person or a card are not the form's.
+/// Every key of an object and of its members. Keys that name a user or a GPU are not part of the schema.
 fn keys(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
     match value {
         serde_json::Value::Object(object) => {
@@ -230,7 +230,7 @@ fn every_key_of_the_json_is_documented() {
 }
 
 #[test]
-fn a_window_that_ended_is_told_as_of_its_own_last_tick() {
+fn a_window_in_the_past_is_reported_as_of_its_last_tick() {
     let home = without_driver();
     home.fine("demo --db demo.db --ticks 720 --interval 60s");
     let report = home.fine("report --db demo.db --since 6h --until 2h");
@@ -241,18 +241,18 @@ fn a_window_that_ended_is_told_as_of_its_own_last_tick() {
     );
     assert!(
         !report.contains("kill "),
-        "a process of hours ago may be another by now\n{report}"
+        "the pid of hours ago may have been reused\n{report}"
     );
     assert!(report.contains("§9 All GPUs at the last tick"), "{report}");
     let past = report.split("§8 Past waste").nth(1).unwrap_or_default();
     assert!(
         !past.contains("bob"),
-        "who is still there is not gone\n{report}"
+        "a process that still runs is not gone\n{report}"
     );
 }
 
 #[test]
-fn what_the_cards_did_is_not_one_persons() {
+fn gpu_totals_are_not_attributed_to_one_user() {
     let home = home();
     let json = home.fine("report --db demo.db --since 5m --user alice --json");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -275,7 +275,7 @@ fn what_the_cards_did_is_not_one_persons() {
 }
 
 #[test]
-fn a_holder_that_nobody_can_name_is_told_too() {
+fn a_holder_without_a_name_is_reported_too() {
     let home = home();
     let report = home.fine("report --db demo.db --since 5m");
     let holders = report
@@ -292,7 +292,7 @@ fn a_holder_that_nobody_can_name_is_told_too() {
 }
 
 #[test]
-fn a_demo_does_not_write_into_what_a_collector_recorded() {
+fn a_demo_does_not_write_into_a_collectors_history() {
     let home = home();
     let db = home.path("demo.db");
     let real = gua_store::Store::open(

@@ -1,4 +1,4 @@
-//! `gua demo`: the same for everyone, and what the README shows.
+//! `gua demo`: the same for everyone, and as shown in the README.
 
 use crate::without_driver;
 
@@ -22,7 +22,7 @@ fn shown<'a>(readme: &'a str, command: &str) -> &'a str {
 fn the_readmes_show_an_excerpt_of_the_demo() {
     let home = without_driver();
     let demo = home.fine("demo");
-    // An editor may take blanks off the end of a line.
+    // An editor may have removed trailing blanks.
     let trimmed = |text: &str| {
         text.lines()
             .map(str::trim_end)
@@ -36,7 +36,7 @@ fn the_readmes_show_an_excerpt_of_the_demo() {
 }
 
 #[test]
-fn the_numbers_are_those_of_the_old_tools_demo() {
+fn the_numbers_match_the_old_tools_demo() {
     let home = without_driver();
     let demo = home.fine("demo");
     for line in [
@@ -60,21 +60,22 @@ fn the_numbers_are_those_of_the_old_tools_demo() {
 }
 
 #[test]
-fn ticks_go_to_stderr_and_the_history_stays() {
+fn ticks_go_to_stderr_and_the_history_is_kept() {
     let home = without_driver();
     let output = home.gua("demo --ticks 3 --interval 200ms");
-    let talk = output.stderr;
+    let stderr = output.stderr;
     assert!(
-        talk.contains("# Recording 3 fake ticks at 0:00:00.200000 interval...\n"),
-        "{talk}"
+        stderr.contains("# Recording 3 fake ticks at 0:00:00.200000 interval...\n"),
+        "{stderr}"
     );
     assert_eq!(
-        talk.lines()
+        stderr
+            .lines()
             .filter(|line| line.starts_with("Tick "))
             .count(),
         3
     );
-    let path = talk.lines().next().unwrap().trim_start_matches("# ");
+    let path = stderr.lines().next().unwrap().trim_start_matches("# ");
     assert!(path.contains("/gpu-usage-audit-demo-") && path.ends_with("/demo.db"));
     assert!(std::path::Path::new(path).exists());
 }

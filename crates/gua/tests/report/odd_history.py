@@ -1,7 +1,7 @@
-"""Writes a history in the form of gpu-usage-audit 1.1 with everything that makes counting hard: several runs with their
-own intervals, rows of no run, two collectors at one moment, unknown users, users with several processes, a card that is
-away for a while. The same at every run, but for the time: the last tick is just before now, the second argument in
-seconds since 1970."""
+"""Writes a history in the schema of gpu-usage-audit 1.1 with everything that makes counting hard: several runs with their
+own intervals, rows without a run, two collectors at once, unknown users, users with several processes, and a GPU that is
+missing for a while. Every run writes the same rows except for the time: the last tick is just before the current time, the
+second argument in seconds since 1970."""
 
 import datetime
 import random

@@ -8,7 +8,7 @@ use gua_test::originals::{self, released};
 use gua_test::tape::Tape;
 use gua_test::{clock, python};
 
-/// Sentences that explain. They are ours, and theirs are theirs.
+/// Beginnings of explanatory sentences, whose wording differs between the tools.
 const EXPLAIN: [&str; 12] = [
     "  basis: ",
     "  rules: ",
@@ -24,7 +24,7 @@ const EXPLAIN: [&str; 12] = [
     "  how much of the time",
 ];
 
-/// Header and sections 1 to 5 without the sentences.
+/// Header and sections 1 to 5 without the explanatory sentences.
 fn numbers(report: &str) -> Vec<&str> {
     let old = report.split("\n§6 ").next().unwrap();
     let is_number = |line: &&str| {
@@ -35,7 +35,7 @@ fn numbers(report: &str) -> Vec<&str> {
     old.lines().filter(is_number).collect()
 }
 
-/// Their report on a copy, since they change what they read.
+/// Report of the original on a copy, because it modifies the file that it reads.
 fn theirs(version: &str, db: &Path, words: &str) -> String {
     let copy = db.with_extension("copy");
     std::fs::copy(db, &copy).unwrap();
@@ -46,8 +46,11 @@ fn theirs(version: &str, db: &Path, words: &str) -> String {
         .args(words.split_whitespace())
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{version} report {words}: {said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{version} report {words}: {stderr}"
+    );
     String::from_utf8(output.stdout).unwrap()
 }
 
@@ -77,7 +80,7 @@ fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
     for version in versions {
         let db = home.path(&format!("{version}.db"));
         tape.demo(version, &db, TICKS);
-        // Release 1.8 writes rows of processes that only draw, and no longer prints these sections; 1.1 reads its files.
+        // Release 1.8 writes rows for graphics processes and no longer prints these sections; 1.1 can read its files.
         let more = if version == "1.8.0" {
             "--count-graphics"
         } else {
@@ -95,7 +98,7 @@ fn a_demo_of_each_release_has_the_numbers_of_its_tool() {
 }
 
 #[test]
-fn an_odd_history_has_the_numbers_of_its_tool() {
+fn an_unusual_history_has_the_numbers_of_its_tool() {
     let home = without_driver();
     let db = home.path("odd.db");
     let tape = Tape::open("report-odd", &["1.1.0"]);
@@ -112,7 +115,7 @@ fn an_odd_history_has_the_numbers_of_its_tool() {
     ] {
         check(&tape, "1.1.0", &db, words, "");
     }
-    // Imported, the same rows say the same.
+    // After an import, the same rows give the same numbers.
     let ours = home.path("ours.db");
     home.fine(&format!("import {} --db {}", db.display(), ours.display()));
     let in_place = home.fine(&format!("report --db {} --since 900d", db.display()));
@@ -121,7 +124,7 @@ fn an_odd_history_has_the_numbers_of_its_tool() {
 }
 
 #[test]
-fn old_rows_can_be_counted_by_other_thresholds() {
+fn old_rows_can_be_counted_with_other_thresholds() {
     let mut home = without_driver();
     let db = home.path("demo.db");
     let tape = Tape::open("report-thresholds", &["1.8.0"]);
@@ -140,7 +143,7 @@ fn old_rows_can_be_counted_by_other_thresholds() {
 }
 
 #[test]
-fn no_time_counts_twice_where_both_tools_watched() {
+fn no_time_counts_twice_where_both_tools_collected() {
     let mut home = without_driver();
     let old = home.path("old.db");
     let tape = Tape::open("report-both", &["1.8.0"]);

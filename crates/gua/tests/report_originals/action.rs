@@ -1,4 +1,5 @@
-//! The Korean action report beside that of the newest release: the same labels, columns, rows and numbers. The sentences are our own.
+//! The Korean action report compared with that of the newest release: the same labels, columns, rows and numbers. The
+//! sentences are our own.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,9 +10,9 @@ use crate::without_driver;
 use gua_test::tape::Tape;
 use gua_test::{clock, originals, python};
 
-/// The newest of the releases.
+/// The newest release.
 const RELEASE: &str = originals::RELEASES[originals::RELEASES.len() - 1];
-/// Ended so long ago that "N minutes ago" stays the same for a while, and recently enough to be still there.
+/// Long enough ago that "N minutes ago" stays the same for a while, and recent enough to count as still there.
 const LAST_TICK_SECONDS_AGO: &str = "140";
 
 fn theirs(db: &Path, since: &str) -> String {
@@ -29,11 +30,12 @@ fn ours(db: &Path, since: &str, more: &str, moment: &str) -> String {
     ))
 }
 
-/// The report of the release, and ours at a moment between two equal ones of it: meanwhile no row has left the window and no
-/// minute began.
+/// The release's report, and ours taken between two identical ones of it, so that no row left the window and no minute
+/// began meanwhile.
 fn side_by_side(tape: &Tape, db: &Path, since: &str, more: &str) -> (String, String) {
     let (released, moment) = tape.take(|| {
-        // A file that is fresh is told in seconds, which no slow machine sees standing still; after a minute or two in minutes.
+        // The age of a fresh file is shown in seconds, which change too fast on a slow machine; after a minute or two
+        // it is shown in minutes.
         for _ in 0..100 {
             let (before, moment) = (theirs(db, since), clock::now());
             if theirs(db, since) == before {
@@ -41,13 +43,13 @@ fn side_by_side(tape: &Tape, db: &Path, since: &str, more: &str) -> (String, Str
             }
         }
         let db = db.display();
-        panic!("the clock never stood still for two reports of {db}");
+        panic!("no two consecutive reports were equal: {db}");
     });
     let ours = ours(db, since, more, &moment);
     (released, ours)
 }
 
-/// What of a line is a contract, whatever the wording around it.
+/// The part of a line that both tools must agree on, whatever the wording around it.
 fn essence(line: &str) -> Option<String> {
     let text = line.trim();
     let whole = [
@@ -70,17 +72,17 @@ fn essence(line: &str) -> Option<String> {
     }
     if let Some(from) = text.find("ssh ").filter(|_| text.starts_with('↳')) {
         let (look, rest) = text[from..].split_once("'  ")?;
-        // Of a card without a number the release asks for `?`, which nvidia-smi refuses; we name its UUID.
-        let (host, card) = look.split_once(" -i ")?;
-        let card = if card.starts_with("GPU-") { "?" } else { card };
-        return Some(format!("{host} -i {card} kill {}", numbers(rest).join(" ")));
+        // For a GPU without an index the release prints `?`, which nvidia-smi refuses; we print its UUID.
+        let (host, gpu) = look.split_once(" -i ")?;
+        let gpu = if gpu.starts_with("GPU-") { "?" } else { gpu };
+        return Some(format!("{host} -i {gpu} kill {}", numbers(rest).join(" ")));
     }
     let parts: Vec<&str> = text.split("  ·  ").collect();
     if text.starts_with("GPU") && parts.len() > 1 {
         return Some(format!("{} {} {}", parts[0], parts[1], parts.len()));
     }
     if text.starts_with("현재 가용") {
-        return text.split_once("   →").map(|(cards, _)| cards.to_owned());
+        return text.split_once("   →").map(|(gpus, _)| gpus.to_owned());
     }
     None
 }
@@ -93,13 +95,13 @@ fn numbers(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Up to the line under which each tool explains itself.
+/// Lines up to the one under which each tool explains itself.
 fn body(report: &str) -> Vec<String> {
     let lines = report.lines().take_while(|line| !line.starts_with('─'));
     lines.filter_map(essence).collect()
 }
 
-/// The shares, and the sentence about idle cards below them.
+/// The shares, and the sentence about idle GPUs below them.
 fn shares(report: &str) -> Vec<&str> {
     let at = report.find("  실가동").expect("a line of shares");
     report[at..].lines().take(2).flat_map(numbers).collect()
@@ -108,13 +110,13 @@ fn shares(report: &str) -> Vec<&str> {
 fn check(tape: &Tape, db: &Path, since: &str) {
     let (released, own) = side_by_side(tape, db, since, "");
     assert_eq!(body(&own), body(&released), "{released}\n{own}");
-    // In its shares the release counts what only draws, in its tables it does not.
+    // The release counts graphics processes in its shares, but not in its tables.
     let (released, own) = side_by_side(tape, db, since, "--count-graphics");
     assert_eq!(shares(&own), shares(&released), "{released}\n{own}");
 }
 
 #[test]
-fn on_its_own_demo_both_say_the_same() {
+fn both_reports_agree_on_the_releases_own_demo() {
     let folder = tempdir().unwrap();
     let db = folder.path().join("demo.db");
     let tape = Tape::open("action-demo", &[RELEASE]);
@@ -123,7 +125,7 @@ fn on_its_own_demo_both_say_the_same() {
 }
 
 #[test]
-fn on_two_days_of_made_up_cards_both_say_the_same() {
+fn both_reports_agree_on_two_days_of_generated_data() {
     let tape = Tape::open("action-made-up", &[RELEASE]);
     for seed in ["1", "2", "3"] {
         let folder = tempdir().unwrap();

@@ -1,6 +1,6 @@
-"""Fills a history that the released tool has made with rows of made-up cards, people and processes.
+"""Fills a history that the released tool has created with rows of generated GPUs, users and processes.
 
-Arguments: the file, a seed, how many seconds ago the last tick was, and the time now in seconds since 1970."""
+Arguments: the file, a seed, the age of the last tick in seconds, and the current time in seconds since 1970."""
 
 import datetime
 import random

@@ -1,5 +1,5 @@
-//! `gua run`, `gua report` and `gua export` agree on the same hour: one script of samples goes to a watched run and to a
-//! history, and all three give the same states, held time and energy.
+//! `gua run`, `gua report` and `gua export` agree on the same hour: one script of samples goes to a watched run and to
+//! a history, and all three give the same states, held time and energy.
 
 use std::time::Duration;
 
@@ -45,14 +45,14 @@ fn sample(number: u64) -> Sample {
             cuda: Err(Missing::Unsupported),
         },
         gpus: vec![
-            // Busy, idle and held, then free; the counter is reset once.
+            // Busy, idle and held, then free; the energy counter is reset once.
             gpu(
                 0,
                 if number.is_multiple_of(3) { 80 } else { 0 },
                 Ok(Millijoules((millis * 250) % 500_000_000)),
                 (number % 10 < 8).then_some(5),
             ),
-            // Never used, shared in part, with a counter that fails now and then.
+            // Never used, shared for a part, with a counter that fails sometimes.
             gpu(
                 1,
                 0,
@@ -139,14 +139,14 @@ fn recorded(host: &TestHost) -> Timestamp {
     end
 }
 
-/// Seconds and joules of a GPU that all three commands have.
+/// Seconds and joules of a GPU that all three commands give.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Amounts {
     active: f64,
     idle_held: f64,
     truly_idle: f64,
     joules: f64,
-    /// A report has it for all GPUs together alone.
+    /// Only set for a report, which gives it for all GPUs together.
     energy_seconds: Option<f64>,
 }
 
@@ -195,7 +195,7 @@ impl Amounts {
         }
     }
 
-    /// Compares with the precision that the coarser of the two has.
+    /// Compares with the precision of the coarser of the two.
     #[track_caller]
     fn check(&self, other: &Self, seconds: f64, joules: f64) {
         let is_near = |one: f64, other: f64, tolerance: f64| (one - other).abs() <= tolerance;
@@ -236,7 +236,7 @@ fn a_run_a_report_and_an_export_agree_on_the_same_hour() {
         let states = own.active + own.idle_held + own.truly_idle;
         assert!((states - gpu.observed_seconds).abs() < 0.01, "{gpu:?}");
     }
-    // On GPU 1 only another's process is seen: the time that it is shared is the time that its owner holds it.
+    // On GPU 1 there is only another user's process: the shared time is the time that its owner holds the GPU.
     let people = host.fine(&format!(
         "export --what user-totals {window} --format jsonl"
     ));

@@ -1,4 +1,4 @@
-//! `gua run --claim`: cards that are the run's alone, and nobody's after it.
+//! `gua run --claim`: the run's GPUs are exclusive, and released when it ends.
 
 use std::process::Stdio;
 
@@ -8,7 +8,7 @@ use super::{Jobs, host};
 use crate::GUA;
 use gua_test::{Ended, TestHost, wait_until};
 
-/// The first card is held by a process that does nothing; two are free.
+/// The first GPU is held by an idle process; two are free.
 const LAB: &str = "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = 1\nmemory_mib = 2048\n\
                    [[card]]\nuuid = \"GPU-b\"\n[[card]]\nuuid = \"GPU-c\"\n";
 
@@ -20,7 +20,7 @@ fn claims(host: &TestHost) -> Vec<Value> {
 }
 
 #[test]
-fn the_job_sees_its_cards_by_uuid_and_gives_them_back() {
+fn the_job_sees_its_gpus_by_uuid_and_releases_them() {
     let host = host(LAB);
     let script = "echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER; $GUA claim list --json > during; sleep 0.3; exit 5";
     let ended = host.run_job("--claim 2 --out out --interval 20ms", script);
@@ -34,13 +34,13 @@ fn the_job_sees_its_cards_by_uuid_and_gives_them_back() {
         .as_array()
         .unwrap()
         .iter()
-        .map(|card| card["index"].clone())
+        .map(|gpu| gpu["index"].clone())
         .collect();
     assert_eq!(indices, [1, 2]);
 }
 
 #[test]
-fn without_cards_nothing_is_started() {
+fn without_gpus_nothing_is_started() {
     let host = host(LAB);
     let ended = host.run_job("--claim 3", "echo started > started");
     assert_eq!(ended.code, 3, "{ended:?}");
@@ -58,7 +58,7 @@ fn without_cards_nothing_is_started() {
 }
 
 #[test]
-fn a_job_that_waits_gets_the_cards_of_the_one_before_it() {
+fn a_waiting_job_gets_the_gpus_of_the_one_before_it() {
     let host = host(LAB);
     let mut first = host
         .job(
@@ -86,7 +86,7 @@ fn a_job_that_waits_gets_the_cards_of_the_one_before_it() {
     std::fs::write(host.path("stop"), "").unwrap();
     assert!(first.wait().unwrap().success());
     wait_until("the second job", || host.path("second").exists());
-    // Killed by a signal, it has given its cards back all the same.
+    // It was killed by a signal, and has released its GPUs all the same.
     assert!(!second.wait().unwrap().success());
     assert_eq!(claims(&host), Vec::<Value>::new());
 }

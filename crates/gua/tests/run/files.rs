@@ -1,4 +1,4 @@
-//! The files of a run: there while it runs, readable by the tools that people have, true at the end.
+//! The files of a run: present while it runs, readable by existing tools, correct at the end.
 
 use std::process::Stdio;
 
@@ -9,11 +9,11 @@ use crate::{GUA, without_driver};
 use gua_test::schema;
 use gua_test::{Ended, TestHost, wait_until};
 
-const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+const ONE_GPU: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 #[test]
 fn lines_can_be_read_while_the_job_runs() {
-    let host = host(ONE_CARD);
+    let host = host(ONE_GPU);
     let script = "while [ ! -e stop ]; do sleep 0.01; done";
     let mut child = host
         .job("--out out --gpus all --interval 20ms", script)
@@ -36,8 +36,8 @@ fn lines_can_be_read_while_the_job_runs() {
 }
 
 #[test]
-fn the_summary_has_the_numbers_of_its_own_files_in_the_order_of_the_original() {
-    let host = host(ONE_CARD);
+fn the_summary_matches_its_own_files_in_the_order_of_the_original() {
+    let host = host(ONE_GPU);
     host.run_job("--out out --gpus all --interval 20ms", "sleep 0.5");
     let text = host.read("out/summary.json");
     let again = Ended::from(
@@ -77,8 +77,8 @@ fn the_summary_has_the_numbers_of_its_own_files_in_the_order_of_the_original() {
 }
 
 #[test]
-fn a_job_marks_phases_events_and_values_by_the_command_and_by_the_descriptor() {
-    let host = host(ONE_CARD);
+fn a_job_marks_phases_events_and_values_by_command_and_by_descriptor() {
+    let host = host(ONE_GPU);
     let script = "$GUA phase load; sleep 0.2; echo train >&$GUA_RUN_FD; \
                   echo '{\"event\": \"saved\", \"data\": {\"epoch\": 3}}' >&$GUA_RUN_FD; \
                   $GUA phase --set jax_peak_bytes_mb=812.5 --set note=fine; \
@@ -94,7 +94,7 @@ fn a_job_marks_phases_events_and_values_by_the_command_and_by_the_descriptor() {
         .map(|phase| phase["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["load", "train", "end"]);
-    // A mark counts from when it is heard, and a busy machine hears late.
+    // A mark counts from when it is received, which is late on a busy machine.
     assert!(summary["phases"][0]["seconds"].as_f64().unwrap() > 0.0);
     assert_eq!(summary["phases"][0]["gpu_util_mean_pct"], 60.0);
     assert_eq!(summary["jax_peak_bytes_mb"], 812.5);
@@ -117,8 +117,8 @@ fn a_job_marks_phases_events_and_values_by_the_command_and_by_the_descriptor() {
 }
 
 #[test]
-fn a_mark_without_a_run_around_it_changes_nothing() {
-    let host = host(ONE_CARD);
+fn a_mark_outside_a_run_changes_nothing() {
+    let host = host(ONE_GPU);
     let mark = |line: &str| {
         let mut command = host.command(GUA);
         Ended::from(command.args(line.split(' ')).output().unwrap())
@@ -137,7 +137,7 @@ fn a_mark_without_a_run_around_it_changes_nothing() {
         assert_eq!(ended.code, 2, "{ended:?}");
     }
     assert_eq!(mark("phase --set novalue").code, 2);
-    // A number that is something else by now is not written to.
+    // A descriptor that has been reused for something else is not written to.
     std::fs::write(host.path("precious"), "mine").unwrap();
     let mut command = host.command("sh");
     let script = "GUA_RUN_FD=7 GUA_RUN_PIPE=/proc/self/fd/7 $GUA phase x 7>>precious";
@@ -146,14 +146,14 @@ fn a_mark_without_a_run_around_it_changes_nothing() {
 }
 
 #[test]
-fn the_summary_is_of_the_published_form_whatever_was_measured() {
+fn the_summary_follows_its_schema_whatever_was_measured() {
     let check = |host: &TestHost, script: &str| {
         host.run_job("--quiet --out out --gpus all --interval 20ms", script);
         schema::check("gua.summary.v1", &host.read("out/summary.json"));
         host.summary()
     };
     let marks = "$GUA phase load; $GUA phase --set jax_peak_bytes_mb=1.5 --set note=x; sleep 0.6";
-    let summary = check(&host(ONE_CARD), marks);
+    let summary = check(&host(ONE_GPU), marks);
     assert_eq!(summary["phases"][0]["name"], "load");
     assert!(summary["gpus"][0]["missing"].is_object());
     let silent =
@@ -166,7 +166,7 @@ fn the_summary_is_of_the_published_form_whatever_was_measured() {
 }
 
 #[test]
-fn what_the_history_was_not_told_stands_in_the_summary_too() {
+fn events_missing_from_the_history_are_noted_in_the_summary() {
     let host = host("[[card]]\n");
     std::fs::remove_dir(host.path("claims")).unwrap();
     std::fs::write(host.path("claims"), "").unwrap();

@@ -1,4 +1,4 @@
-//! Runs in the history: told by the run itself, taken in by a collector, listed, shown and compared.
+//! Runs in the history: reported by the run itself, imported by a collector, listed, shown and compared.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use crate::GUA;
 use gua_test::schema;
 use gua_test::{Ended, TestHost, wait_until};
 
-const ONE_CARD: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+const ONE_GPU: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 fn gua(host: &TestHost, line: &str) -> Ended {
     host.gua(line)
@@ -22,9 +22,9 @@ fn listed(host: &TestHost, line: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_last_run_is_seen_before_all_others_though_no_collector_takes_any_in() {
-    let host = host(ONE_CARD);
-    // Each leaves two events: more than a collector is given at a time.
+fn the_last_run_is_listed_first_even_before_a_collector_imports_any() {
+    let host = host(ONE_GPU);
+    // Each run leaves two events: together more than a collector takes at a time.
     for number in 0..34 {
         host.run_job(&format!("--gpus all --name run-{number}"), "exit 0");
     }
@@ -35,7 +35,7 @@ fn the_last_run_is_seen_before_all_others_though_no_collector_takes_any_in() {
 
 #[test]
 fn a_host_without_runs_lists_an_empty_table_and_exits_with_0() {
-    let host = host(ONE_CARD);
+    let host = host(ONE_GPU);
     let list = |flag: &str| {
         let ended = gua(&host, &format!("runs list {flag}"));
         assert_eq!(ended.code, 0, "{ended:?}");
@@ -55,8 +55,8 @@ fn a_host_without_runs_lists_an_empty_table_and_exits_with_0() {
 }
 
 #[test]
-fn a_run_is_known_at_once_and_in_the_history_once_a_collector_has_seen_it() {
-    let host = host(ONE_CARD);
+fn a_run_is_listed_at_once_and_stored_when_a_collector_imports_it() {
+    let host = host(ONE_GPU);
     host.run_job(
         "--gpus all --interval 20ms --name first",
         "sleep 0.4; exit 7",
@@ -86,7 +86,7 @@ fn a_run_is_known_at_once_and_in_the_history_once_a_collector_has_seen_it() {
         .unwrap();
     let elsewhere = host.path("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    // What is still in the shared directory is not seen from here: this is the history's word.
+    // The shared directory is not visible from here: this answer comes from the history alone.
     let in_history = || {
         let mut command = host.command(GUA);
         command.args(["runs", "list", "--json", "--db", "gua.db"]);
@@ -104,7 +104,7 @@ fn a_run_is_known_at_once_and_in_the_history_once_a_collector_has_seen_it() {
 
 #[test]
 fn runs_can_be_listed_shown_and_compared() {
-    let host = host(ONE_CARD);
+    let host = host(ONE_GPU);
     host.run_job("--gpus all --interval 20ms --name first", "sleep 0.3");
     host.run_job(
         "--gpus all --interval 20ms --name second",
@@ -154,8 +154,8 @@ fn runs_can_be_listed_shown_and_compared() {
 }
 
 #[test]
-fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
-    let host = host(ONE_CARD);
+fn a_run_whose_gua_was_killed_is_lost_and_a_watched_one_is_running() {
+    let host = host(ONE_GPU);
     let mut job = host.job(
         "--gpus all --interval 20ms",
         "echo $$ > pid; exec sleep 600",
@@ -165,9 +165,9 @@ fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let told = || gua(&host, "runs list --json").stdout;
+    let listing = || gua(&host, "runs list --json").stdout;
     let state = || {
-        let text: Value = serde_json::from_str(&told()).unwrap_or_default();
+        let text: Value = serde_json::from_str(&listing()).unwrap_or_default();
         text["runs"][0]["state"].clone()
     };
     wait_until("the run", || state() == "running");
@@ -177,7 +177,7 @@ fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
     let sleeper = rustix::process::Pid::from_raw(sleeper).unwrap();
     rustix::process::kill_process(sleeper, rustix::process::Signal::KILL).unwrap();
     assert_eq!(state(), "lost");
-    schema::check("gua.runs.v1", &told());
+    schema::check("gua.runs.v1", &listing());
     let shown = gua(&host, "runs show last").stdout;
     assert!(shown.contains("lost: who watched it is no more"), "{shown}");
     let list = gua(&host, "runs list").stdout;
@@ -185,8 +185,8 @@ fn a_run_whose_gua_was_killed_is_lost_and_one_that_is_watched_runs() {
 }
 
 #[test]
-fn a_history_that_was_named_has_to_be_one() {
-    let host = host(ONE_CARD);
+fn an_explicit_history_must_exist() {
+    let host = host(ONE_GPU);
     host.run_job("--quiet --gpus all --interval 20ms", "true");
     std::fs::write(host.path("notes"), "no database\n").unwrap();
     for command in ["list", "show last", "compare last last"] {
@@ -199,7 +199,7 @@ fn a_history_that_was_named_has_to_be_one() {
         check("notes", "`notes` is not a database, and no history of gua");
         check(".", "`.` is a directory, and no history of gua");
     }
-    // A history that is only configured may be yet to come.
+    // A configured history may not exist yet.
     let mut command = host.command(GUA);
     command.args(["runs", "list"]).env("GUA_DB", "nowhere.db");
     let ended = Ended::from(command.output().unwrap());
@@ -207,7 +207,7 @@ fn a_history_that_was_named_has_to_be_one() {
 }
 
 #[test]
-fn time_of_which_nothing_is_known_is_no_share_and_a_ghost_is_at_work() {
+fn unknown_time_has_no_share_and_a_ghost_counts_as_active() {
     let check = |scenario: &str, expected: &str| {
         let host = host(scenario);
         host.run_job("--quiet --gpus all --interval 20ms", "sleep 0.4");
@@ -217,15 +217,15 @@ fn time_of_which_nothing_is_known_is_no_share_and_a_ghost_is_at_work() {
         let place = head.position(|name| name == "active_pct").unwrap();
         assert_eq!(row.nth(place), Some(expected), "{scenario}: {csv}");
     };
-    check(ONE_CARD, "100.0");
+    check(ONE_GPU, "100.0");
     check("[[card]]\nutil = 0\n", "0.0");
     check("[[card]]\nutil = 97\n", "100.0");
     check("", "");
 }
 
 #[test]
-fn what_is_printed_as_json_is_of_the_published_form() {
-    let host = host(ONE_CARD);
+fn json_output_follows_its_schema() {
+    let host = host(ONE_GPU);
     host.run_job("--quiet --gpus all --interval 20ms", "sleep 0.2");
     host.run_job("--quiet --gpus all --interval 20ms", "kill -KILL $$");
     let compared = gua(&host, "runs compare last last --json").stdout;

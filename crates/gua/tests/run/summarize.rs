@@ -1,4 +1,4 @@
-//! `gua summarize`: files of a run, and what is none.
+//! `gua summarize`: files of a run, and files of something else.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::{Jobs, host};
 use crate::{GUA, without_driver};
 use gua_test::{Ended, TestHost};
 
-const ONE_CARD: &str = "[[card]]\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
+const ONE_GPU: &str = "[[card]]\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
 fn summarize(host: &TestHost, line: &str) -> Ended {
     let mut command = host.command(GUA);
@@ -15,8 +15,8 @@ fn summarize(host: &TestHost, line: &str) -> Ended {
 }
 
 #[test]
-fn files_are_known_by_what_is_in_them() {
-    let host = host(ONE_CARD);
+fn files_are_recognised_by_their_content() {
+    let host = host(ONE_GPU);
     host.run_job("--out out --gpus all --interval 20ms", "sleep 0.3");
     for (name, new) in [
         ("hw_metrics.csv", "a"),
@@ -55,8 +55,8 @@ fn files_are_known_by_what_is_in_them() {
 }
 
 #[test]
-fn the_peak_of_an_earlier_run_in_the_same_log_is_not_the_last_ones() {
-    let host = host(ONE_CARD);
+fn the_peak_of_an_earlier_run_in_the_same_log_is_not_reported_for_the_last() {
+    let host = host(ONE_GPU);
     let peak = || {
         let ended = summarize(&host, "out --json");
         let numbers: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -68,12 +68,12 @@ fn the_peak_of_an_earlier_run_in_the_same_log_is_not_the_last_ones() {
     host.run_job(flags, "sleep 0.2");
     let log = host.events();
     let starts = log.iter().filter(|line| line["event"] == "run_started");
-    assert_eq!(starts.count(), 2, "the log goes on");
+    assert_eq!(starts.count(), 2, "the log is continued");
     assert_eq!(peak(), None);
 }
 
 #[test]
-fn files_without_lines_are_known_by_their_names() {
+fn files_without_lines_are_recognised_by_their_names() {
     let host = without_driver();
     for name in [
         "hw_metrics.csv",
@@ -84,26 +84,26 @@ fn files_without_lines_are_known_by_their_names() {
     ] {
         fs::write(host.path(name), "").unwrap();
     }
-    let told = summarize(
+    let ended = summarize(
         &host,
         "hw_metrics.csv hw_dmon.csv 7-cpu_metrics.csv run.jsonl",
     );
-    assert_eq!(told.code, 0, "{told:?}");
-    let told = summarize(&host, "empty");
-    assert_eq!(told.code, 2, "{told:?}");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let ended = summarize(&host, "empty");
+    assert_eq!(ended.code, 2, "{ended:?}");
     let sentence = "`empty` is empty, and its name is none of a run's files";
-    assert!(told.stderr.contains(sentence), "{told:?}");
+    assert!(ended.stderr.contains(sentence), "{ended:?}");
 }
 
 #[test]
-fn a_file_of_something_else_is_refused_and_named() {
+fn an_unrelated_file_is_refused_and_named() {
     let host = without_driver();
     let check = |name: &str, text: &[u8]| {
         fs::write(host.path(name), text).unwrap();
-        let told = summarize(&host, name);
-        assert_eq!((told.code, told.stdout.as_str()), (2, ""), "{told:?}");
+        let ended = summarize(&host, name);
+        assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
         let sentence = format!("`{name}` is no file of a run\n");
-        assert!(told.stderr.contains(&sentence), "{told:?}");
+        assert!(ended.stderr.contains(&sentence), "{ended:?}");
     };
     check("passwd", b"root:x:0:0:root:/root:/bin/sh\n");
     check("table.csv", b"a,b,c,d,e,f,g,h,i\n1,2,3,4,5,6,7,8,9\n");
@@ -114,15 +114,15 @@ fn a_file_of_something_else_is_refused_and_named() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn an_unreadable_file_is_named() {
     let host = without_driver();
     for name in ["hw_metrics.csv", "run.jsonl"] {
         let out = format!("of-{name}");
         fs::create_dir_all(host.path(&out).join(name)).unwrap();
         fs::write(host.path(&out).join("cpu_metrics.csv"), "").unwrap();
-        let told = summarize(&host, &out);
-        assert_eq!(told.code, 1, "{told:?}");
+        let ended = summarize(&host, &out);
+        assert_eq!(ended.code, 1, "{ended:?}");
         let sentence = format!("cannot read `{out}/{name}`: Is a directory");
-        assert!(told.stderr.contains(&sentence), "{told:?}");
+        assert!(ended.stderr.contains(&sentence), "{ended:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! `gua run` in a real terminal, with a shell that has job control: tmux types and looks.
+//! `gua run` in a real terminal, with a shell that has job control: tmux types and reads the screen.
 
 use super::host;
 use crate::GUA;
@@ -12,7 +12,7 @@ fn shell(host: &TestHost) -> Terminal<'_> {
 }
 
 #[test]
-fn the_job_has_the_terminal_and_what_is_typed_reaches_it_once() {
+fn the_job_has_the_terminal_and_receives_typed_text_once() {
     let host = host("[[card]]\n");
     let script = "trap 'n=$((n+1))' INT; test -t 0 && test -t 1 && echo has-tty; read word; echo got-$word; \
                   while [ -z \"$n\" ]; do sleep 0.1; done; sleep 0.3; echo interrupted-$n; exit 3";
@@ -28,7 +28,7 @@ fn the_job_has_the_terminal_and_what_is_typed_reaches_it_once() {
 }
 
 #[test]
-fn the_shell_can_stop_the_job_and_take_it_up_again() {
+fn the_shell_can_stop_and_continue_the_job() {
     let host = host("[[card]]\n");
     let script = "echo began; while [ ! -e stop ]; do sleep 0.05; done; echo over; exit 4";
     std::fs::write(host.path("job"), script).unwrap();
@@ -43,7 +43,7 @@ fn the_shell_can_stop_the_job_and_take_it_up_again() {
 }
 
 #[test]
-fn a_job_that_stops_itself_stops_us_and_is_continued_with_us() {
+fn a_job_that_stops_itself_stops_gua_and_both_continue() {
     let host = host("[[card]]\n");
     let script = "echo began; kill -TSTP $$; echo goes-on; exit 4";
     std::fs::write(host.path("job"), script).unwrap();
@@ -55,7 +55,7 @@ fn a_job_that_stops_itself_stops_us_and_is_continued_with_us() {
 }
 
 #[test]
-fn a_job_that_is_halted_in_a_terminal_and_continued_alone_goes_on_to_its_end() {
+fn a_job_stopped_in_a_terminal_and_continued_alone_runs_to_its_end() {
     let host = host("[[card]]\n");
     let script = "( while ! grep -q ') T ' /proc/$$/stat; do sleep 0.05; done; \
                   n=$(wc -l < out/cpu_metrics.csv); \

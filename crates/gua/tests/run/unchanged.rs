@@ -1,4 +1,4 @@
-//! A job under `gua run` ends as it would without: its output, its exit code, its signals, its orphans.
+//! A job under `gua run` ends as it would without it: its output, exit code, signals and orphans.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(pid, signal).unwrap();
 }
 
-/// Runs the script without us and with us, and gives what can be seen of both.
+/// Runs the script without `gua run` and with it, and returns both results.
 fn both(host: &TestHost, script: &str) -> [Ended; 2] {
     let mut bare = host.command("sh");
     bare.args(["-c", script]);
@@ -25,7 +25,7 @@ fn both(host: &TestHost, script: &str) -> [Ended; 2] {
 }
 
 #[test]
-fn output_and_end_are_the_jobs_own() {
+fn output_and_exit_code_are_the_jobs_own() {
     let host = host("[[card]]\n");
     for script in [
         "true",
@@ -48,9 +48,9 @@ fn output_and_end_are_the_jobs_own() {
 }
 
 #[test]
-fn what_the_job_inherits_is_what_it_would_have_but_for_our_descriptor() {
+fn the_job_inherits_what_it_would_without_gua_except_one_descriptor() {
     let host = host("[[card]]\n");
-    // The C library keeps signals 32 and 33 for itself, and does with them what it likes.
+    // The C library keeps signals 32 and 33 for itself and may change them.
     let script = "grep -E '^(SigIgn|SigBlk|SigCgt)' /proc/$$/status | sed 's/\\t........./ /; s/ [0-9a-f]/ /'; ls -l /proc/$$/fd > fds; grep -c pipe fds; env | grep -v ^GUA_RUN_ | grep -v '^_=' | sort";
     let [bare, watched] = both(&host, script);
     let count = |text: &str| text.lines().nth(3).unwrap().parse::<u32>().unwrap();
@@ -68,9 +68,9 @@ fn what_the_job_inherits_is_what_it_would_have_but_for_our_descriptor() {
 }
 
 #[test]
-fn what_was_ignored_stays_ignored_in_the_job() {
+fn ignored_signals_stay_ignored_in_the_job() {
     let host = host("[[card]]\n");
-    // From another program: a shell may not ignore, or not block, what it is told to.
+    // Set by another program: a shell may refuse to ignore or block a signal.
     let start = "import os, signal, sys\n\
         of = lambda names: [getattr(signal, 'SIG' + name) for name in names.split(',') if name]\n\
         for name in 'PIPE', 'XFSZ': signal.signal(getattr(signal, 'SIG' + name), signal.SIG_DFL)\n\
@@ -88,7 +88,7 @@ fn what_was_ignored_stays_ignored_in_the_job() {
             ["SigIgn:", "SigBlk:", "SigCgt:"].map(|name| {
                 let mut lines = ended.stdout.lines();
                 let mask = lines.find_map(|line| line.strip_prefix(name)).unwrap();
-                // The C library keeps signals 32 and 33 for itself, and does with them what it likes.
+                // The C library keeps signals 32 and 33 for itself and may change them.
                 u64::from_str_radix(mask.trim(), 16).unwrap() & 0x7fff_ffff
             })
         };
@@ -104,7 +104,7 @@ fn what_was_ignored_stays_ignored_in_the_job() {
 }
 
 #[test]
-fn a_signal_that_is_sent_to_us_reaches_the_job_once() {
+fn a_signal_sent_to_gua_reaches_the_job_once() {
     let host = host("[[card]]\n");
     let script = "for s in HUP INT QUIT TERM USR1 USR2; do trap \"echo $s >> heard\" $s; done; \
                   echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 5";
@@ -130,7 +130,7 @@ fn a_signal_that_is_sent_to_us_reaches_the_job_once() {
 }
 
 #[test]
-fn a_job_that_ignores_the_wish_to_end_goes_on() {
+fn a_job_that_ignores_sigterm_keeps_running() {
     let host = host("[[card]]\n");
     let script =
         "trap '' TERM; echo ready > ready; while [ ! -e stop ]; do sleep 0.01; done; exit 6";
@@ -143,7 +143,7 @@ fn a_job_that_ignores_the_wish_to_end_goes_on() {
 }
 
 #[test]
-fn a_job_that_is_killed_from_outside_ends_us_by_the_same_signal() {
+fn a_job_killed_from_outside_ends_gua_by_the_same_signal() {
     let host = host("[[card]]\n");
     let script = "echo $$ > ready.new; mv ready.new ready; exec sleep 600";
     let mut child = host
@@ -177,9 +177,9 @@ fn a_daemon_outlives_the_run_that_started_it() {
 }
 
 #[test]
-fn processes_whose_parent_has_ended_are_counted_and_reaped() {
+fn orphans_are_counted_and_reaped() {
     let host = without_driver();
-    // An orphan that uses a processor for half a second, and then ends while the run goes on.
+    // An orphan that uses a processor for half a second, and then exits while the run continues.
     let script = "(sh -c 'i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo done > done' &) ; \
                   while [ ! -e done ]; do sleep 0.01; done; sleep 0.3; ps -o stat= --ppid $PPID | grep -c Z";
     let ended = host.run_job("--quiet --out out --interval 50ms", script);
@@ -189,7 +189,7 @@ fn processes_whose_parent_has_ended_are_counted_and_reaped() {
 }
 
 #[test]
-fn orphans_are_reaped_long_before_the_next_look() {
+fn orphans_are_reaped_long_before_the_next_sample() {
     let host = without_driver();
     let script = "sleep 0.3; (sh -c 'echo $$ > pid.new; mv pid.new pid' &) ; \
                   n=0; while [ ! -e pid ] || [ -e /proc/$(cat pid) ]; do n=$((n+1)); [ $n -lt 600 ] || exit 1; sleep 0.1; done";
@@ -198,7 +198,7 @@ fn orphans_are_reaped_long_before_the_next_look() {
 }
 
 #[test]
-fn we_can_be_killed_and_the_job_goes_on_and_what_was_written_stays() {
+fn if_gua_is_killed_the_job_continues_and_its_files_stay() {
     let host = host("[[card]]\nutil = 50\n");
     let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; echo done > done";
     let mut child = host
@@ -227,7 +227,7 @@ fn we_can_be_killed_and_the_job_goes_on_and_what_was_written_stays() {
 }
 
 #[test]
-fn a_mark_after_we_were_killed_does_the_job_no_harm() {
+fn a_mark_after_gua_was_killed_does_not_harm_the_job() {
     let host = host("[[card]]\n");
     let script = "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; \
                   echo one >&$GUA_RUN_FD; $GUA phase two 2> said; echo $? > done.new; mv done.new done";
@@ -246,7 +246,7 @@ fn a_mark_after_we_were_killed_does_the_job_no_harm() {
 }
 
 #[test]
-fn a_mark_that_nobody_takes_holds_nothing_up_and_fails_nothing() {
+fn a_mark_that_nobody_reads_neither_blocks_nor_fails() {
     let host = host("[[card]]\n");
     let script = "kill -STOP $PPID; head -c 200000 /dev/zero | tr '\\0' '\\n' >&$GUA_RUN_FD 2> /dev/null; \
                   $GUA phase late 2> said; code=$?; $GUA phase -q late 2> quiet; kill -CONT $PPID; exit $code";
@@ -261,7 +261,7 @@ fn a_mark_that_nobody_takes_holds_nothing_up_and_fails_nothing() {
 }
 
 #[test]
-fn a_job_that_says_more_and_more_is_attended_to_and_its_end_is_ours() {
+fn a_job_that_floods_marks_is_served_and_ends_normally() {
     let host = without_driver();
     let flood = "import os\n\
         while os.path.exists('flood.py') and not os.path.exists('stop'):\n\
@@ -286,7 +286,7 @@ fn a_job_that_says_more_and_more_is_attended_to_and_its_end_is_ours() {
 }
 
 #[test]
-fn a_job_that_is_halted_and_continued_alone_goes_on_with_us() {
+fn a_job_stopped_and_continued_alone_continues_with_gua() {
     let host = without_driver();
     let script =
         "echo $$ > ready.new; mv ready.new ready; while [ ! -e stop ]; do sleep 0.01; done; exit 8";
@@ -309,28 +309,28 @@ fn a_job_that_is_halted_and_continued_alone_goes_on_with_us() {
 }
 
 #[test]
-fn time_in_which_we_were_stopped_is_a_gap() {
+fn time_in_which_gua_was_stopped_is_a_gap() {
     let host = host("[[card]]\nutil = 50\n");
     let script = "sleep 0.5; kill -STOP $PPID; sleep 4; kill -CONT $PPID; sleep 0.3";
     let ended = host.run_job("--out out --gpus all --interval 20ms", script);
-    let card = &host.summary()["gpus"][0];
-    let seconds = |name: &str| card[name].as_f64().unwrap();
-    assert!(seconds("gap_seconds") > 3.5, "{card:#}");
+    let gpu = &host.summary()["gpus"][0];
+    let seconds = |name: &str| gpu[name].as_f64().unwrap();
+    assert!(seconds("gap_seconds") > 3.5, "{gpu:#}");
     assert!(
         seconds("observed_seconds") < seconds("gap_seconds"),
-        "{card:#}"
+        "{gpu:#}"
     );
     let whole = seconds("gap_seconds") + seconds("observed_seconds");
     let run = host.summary()["run"]["seconds"].as_f64().unwrap();
     assert!(
         whole > 4.2 && whole < run + 0.2,
-        "{whole} of {run}: {card:#}"
+        "{whole} of {run}: {gpu:#}"
     );
     assert!(ended.stderr.contains("no GPU was observed"), "{ended:?}");
 }
 
 #[test]
-fn a_run_that_never_starts_leaves_the_files_of_the_one_before() {
+fn a_run_that_never_starts_keeps_the_files_of_the_one_before() {
     let host = host("[[card]]\nutil = 50\n");
     host.run_job("--out out --gpus all --interval 20ms", "sleep 0.3");
     let names = [
@@ -382,7 +382,7 @@ fn a_full_disk_costs_the_files_and_not_the_job() {
 }
 
 #[test]
-fn without_a_driver_the_processors_are_watched_and_that_is_said_once() {
+fn without_a_driver_only_processors_are_watched_and_one_message_says_so() {
     let host = without_driver();
     let ended = host.run_job("--out out --interval 20ms", "sleep 0.4; exit 2");
     assert_eq!(ended.code, 2);
@@ -404,9 +404,9 @@ fn without_a_driver_the_processors_are_watched_and_that_is_said_once() {
 }
 
 #[test]
-fn a_driver_that_hangs_does_not_hold_the_end_up() {
+fn a_hung_driver_does_not_delay_the_end() {
     let host = host("[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
-    // A look takes 10 ms at least on average, so these are more than a second, and less than the driver is given.
+    // A sample takes at least 10 ms on average, so these take more than a second, and less than the driver's deadline.
     let script = "n=0; while [ $n -lt 80 ] && [ $(wc -l < out/cpu_metrics.csv) -lt 150 ]; do n=$((n+1)); sleep 0.1; done; exit 9";
     let began = gua_probe::clock::monotonic();
     let ended = host.run_job("--out out --interval 20ms", script);
@@ -426,7 +426,7 @@ fn a_driver_that_hangs_does_not_hold_the_end_up() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_a_wrong_use_and_nothing_is_started() {
+fn an_unwritable_directory_is_a_usage_error_and_nothing_is_started() {
     let host = host("[[card]]\n");
     fs::write(host.path("file"), "").unwrap();
     let check = |flags: &str, part: &str| {
@@ -472,7 +472,7 @@ fn a_command_that_cannot_be_started_ends_as_in_a_shell() {
         let mut command: Command = host.command(GUA);
         Ended::from(command.args(line.split(' ')).output().unwrap())
     };
-    // A flag that we do not know is not taken for the command; those of the command are its own.
+    // An unknown flag is not mistaken for the command; flags after the command belong to it.
     let flag = ended("run --json -- true");
     assert_eq!(flag.code, 2, "{flag:?}");
     assert!(

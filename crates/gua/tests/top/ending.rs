@@ -1,17 +1,17 @@
-//! However it ends or stops, the terminal is as it was before.
+//! However it exits or stops, the terminal is restored.
 
 use gua_test::runs_as_root;
 use std::path::Path;
 use std::process::Command;
 
-use super::{TWO_CARDS, host, top};
+use super::{TWO_GPUS, host, top};
 use crate::{GUA, without_driver};
 use gua_test::Terminal;
 
 #[test]
-fn q_quits_and_gives_the_terminal_back() {
+fn q_quits_and_restores_the_terminal() {
     for key in ["q", "Escape", "C-c"] {
-        let host = host(TWO_CARDS);
+        let host = host(TWO_GPUS);
         let terminal = top(&host, "", (80, 24));
         let screen = terminal.shows("1 active");
         assert!(
@@ -21,16 +21,16 @@ fn q_quits_and_gives_the_terminal_back() {
         terminal.keys(&[key]);
         let screen = terminal.shows("code=0");
         assert!(!screen.contains("q quit"), "{screen}");
-        assert_eq!(terminal.flags(), "01", "the old screen, and the cursor");
+        assert_eq!(terminal.flags(), "01", "the main screen with its cursor");
     }
 }
 
 #[test]
-fn after_a_stop_that_cannot_be_caught_the_screen_is_taken_again() {
-    let host = host(TWO_CARDS);
+fn after_sigstop_the_screen_is_taken_again() {
+    let host = host(TWO_GPUS);
     let gua = GUA;
     let pid = host.path("pid");
-    // As an interactive shell does: it has the terminal while its job is stopped, and sets it to its liking.
+    // An interactive shell does the same: it owns the terminal while its job is stopped, and changes its modes.
     let start = format!(
         "bash -c 'echo $$ >{0}.new; mv {0}.new {0}; exec {gua} top'",
         pid.display()
@@ -56,11 +56,11 @@ fn after_a_stop_that_cannot_be_caught_the_screen_is_taken_again() {
 }
 
 #[test]
-fn a_user_who_may_have_no_more_threads_is_told_so() {
+fn a_user_at_the_thread_limit_gets_a_message() {
     if !runs_as_root("a limit of another user") {
         return;
     }
-    let host = host(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let mode = || std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(host.directory(), mode()).unwrap();
     // The build directory may be closed to other users.
@@ -79,9 +79,9 @@ fn a_user_who_may_have_no_more_threads_is_told_so() {
 }
 
 #[test]
-fn a_driver_that_hangs_from_the_start_can_be_left() {
+fn a_driver_that_hangs_from_the_start_does_not_block_quitting() {
     let host = host(&format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n"
     ));
     let terminal = top(&host, "", (80, 24));
     terminal.shows("driver's first answer");
@@ -90,8 +90,8 @@ fn a_driver_that_hangs_from_the_start_can_be_left() {
 }
 
 #[test]
-fn a_shell_stops_it_and_brings_it_back() {
-    let host = host(TWO_CARDS);
+fn a_shell_can_stop_and_continue_it() {
+    let host = host(TWO_GPUS);
     let terminal = Terminal::new(&host, "exec bash --norc --noprofile -i", (80, 24));
     let gua = GUA;
     terminal.line(&format!("PS1=; {gua} top --interval 200ms; echo code=$?"));
@@ -107,9 +107,9 @@ fn a_shell_stops_it_and_brings_it_back() {
 }
 
 #[test]
-fn signals_end_it_in_good_order() {
+fn signals_end_it_cleanly() {
     for signal in ["TERM", "INT", "HUP"] {
-        let host = host(TWO_CARDS);
+        let host = host(TWO_GPUS);
         let gua = GUA;
         let file = host.path("pid");
         let shell = format!(
@@ -130,8 +130,8 @@ fn signals_end_it_in_good_order() {
 }
 
 #[test]
-fn without_a_terminal_it_points_at_once() {
-    let host = host(TWO_CARDS);
+fn without_a_terminal_it_points_to_once() {
+    let host = host(TWO_GPUS);
     let output = host.gua("top");
     assert_eq!(output.code, 2);
     assert!(output.stderr.contains("gua top --once"));
@@ -148,7 +148,7 @@ fn without_a_terminal_it_points_at_once() {
 }
 
 #[test]
-fn without_a_driver_it_ends_with_one_and_a_hint() {
+fn without_a_driver_it_exits_with_1_and_a_hint() {
     let host = without_driver();
     let output = host.gua("top --once");
     assert_eq!(output.code, 1);
@@ -161,8 +161,8 @@ fn without_a_driver_it_ends_with_one_and_a_hint() {
 }
 
 #[test]
-fn a_panic_in_a_thread_ends_it_and_is_told_on_the_old_screen() {
-    let host = host(TWO_CARDS);
+fn a_panic_in_a_thread_ends_it_and_is_printed_on_the_main_screen() {
+    let host = host(TWO_GPUS);
     let gua = Path::new(GUA);
     let program = gua.with_file_name("examples").join("top_that_panics");
     assert!(program.exists(), "build it: cargo build -p gua --examples");
@@ -179,5 +179,5 @@ fn a_panic_in_a_thread_ends_it_and_is_told_on_the_old_screen() {
         "{screen}"
     );
     assert!(!screen.contains("q quit"), "{screen}");
-    assert_eq!(terminal.flags(), "01", "the old screen, and the cursor");
+    assert_eq!(terminal.flags(), "01", "the main screen with its cursor");
 }

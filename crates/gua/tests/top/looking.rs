@@ -1,12 +1,12 @@
-//! What is shown and what keys do, in front of healthy, lost, hung and changing cards.
+//! What is shown and what keys do, with healthy, lost, hung and changing GPUs.
 
-use super::{TWO_CARDS, held_by, host, top};
+use super::{TWO_GPUS, held_by, host, top};
 use crate::GUA;
 use gua_test::{Sleeper, Terminal, wait_until};
 
 #[test]
-fn another_size_is_another_picture() {
-    let host = host(TWO_CARDS);
+fn a_resize_redraws_the_screen() {
+    let host = host(TWO_GPUS);
     let terminal = top(&host, "--interval 200ms", (120, 40));
     terminal.shows("JOB/POD/CONTAINER");
     terminal.tmux(&["resize-window", "-t", "top", "-x", "20", "-y", "10"]);
@@ -21,7 +21,7 @@ fn another_size_is_another_picture() {
 }
 
 #[test]
-fn an_own_process_is_signalled_after_a_confirmation_and_not_before() {
+fn an_own_process_is_signalled_only_after_a_confirmation() {
     let mut sleeper = Sleeper::new();
     let host = host(&held_by(&sleeper));
     let pid = sleeper.pid();
@@ -43,7 +43,7 @@ fn an_own_process_is_signalled_after_a_confirmation_and_not_before() {
 }
 
 #[test]
-fn read_only_signals_nobody() {
+fn read_only_mode_signals_nothing() {
     let mut sleeper = Sleeper::new();
     let host = host(&held_by(&sleeper));
     let terminal = top(&host, "--readonly", (80, 24));
@@ -55,8 +55,8 @@ fn read_only_signals_nobody() {
 }
 
 #[test]
-fn made_up_processes_cannot_be_signalled() {
-    let host = host(TWO_CARDS);
+fn demo_processes_cannot_be_signalled() {
+    let host = host(TWO_GPUS);
     let terminal = top(&host, "--fake", (80, 24));
     terminal.shows("live");
     terminal.keys(&["x"]);
@@ -64,7 +64,7 @@ fn made_up_processes_cannot_be_signalled() {
 }
 
 #[test]
-fn a_lost_card_is_shown_as_lost() {
+fn a_lost_gpu_is_shown_as_lost() {
     let lost = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nlost = [[0, inf]]\n";
     let host = host(lost);
     let text = host.gua("top --once").stdout;
@@ -75,27 +75,27 @@ fn a_lost_card_is_shown_as_lost() {
 }
 
 #[test]
-fn a_hung_driver_is_told_and_keys_still_work() {
-    let host = host(TWO_CARDS);
+fn a_hung_driver_is_shown_and_keys_still_work() {
+    let host = host(TWO_GPUS);
     let terminal = top(&host, "--interval 200ms", (80, 24));
     terminal.shows("1 active");
     host.play(&format!(
-        "{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n"
+        "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n"
     ));
     terminal.shows("driver does not answer since");
     terminal.keys(&["?"]);
     terminal.shows("keys and words");
     terminal.keys(&["Escape"]);
     terminal.until("no help", |screen| !screen.contains("keys and words"));
-    host.play(TWO_CARDS);
+    host.play(TWO_GPUS);
     terminal.until("an answer", |screen| !screen.contains("does not answer"));
     terminal.keys(&["q"]);
     terminal.shows("code=0");
 }
 
 #[test]
-fn cards_come_and_go() {
-    let host = host(TWO_CARDS);
+fn gpus_come_and_go() {
+    let host = host(TWO_GPUS);
     let terminal = top(&host, "--interval 200ms", (80, 24));
     terminal.shows("1 active");
     host.play("[[card]]\nuuid = \"GPU-b\"\nutil = 90\n[[card]]\nuuid = \"GPU-c\"\nutil = 91\n[[card]]\nuuid = \"GPU-d\"\nutil = 92\n");

@@ -1,5 +1,5 @@
-//! What reaches a terminal: no more than there is to say, and nothing where nobody reads the other end, as behind a connection
-//! that hangs.
+//! What is written to a terminal: no more than needed, and nothing while the other end is not read, as behind a hung
+//! connection.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,18 +11,18 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use super::{TWO_CARDS, host};
+use super::{TWO_GPUS, host};
 use crate::GUA;
 use gua_test::Pty;
 use gua_test::TestHost;
 
-/// It has to end within this.
+/// Time within which it must exit.
 const SOON: Duration = Duration::from_secs(4);
 
-/// For what depends on how busy the machine is.
+/// For conditions that depend on how busy the machine is.
 const AT_LAST: Duration = Duration::from_secs(30);
 
-/// Both ends of a terminal: what people see, and what programs write to, which fails here rather than wait.
+/// Both ends of a terminal: the one that people see, and the one that programs write to, which is non-blocking here.
 struct Both {
     pty: Pty,
     written: File,
@@ -48,7 +48,8 @@ impl Both {
         self.pty.start(command.args(arguments))
     }
 
-    /// Until there is no room for another byte. The kernel moves what was written on to where it is read, in its own time.
+    /// Writes until there is no room for another byte. The kernel moves written data to the reading side in its own
+    /// time.
     fn fill(&self) {
         let is_full = || (&self.written).write(b"x").is_err();
         let mut turns = 0;
@@ -83,16 +84,16 @@ fn wait_for(what: &str, patience: Duration, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Ends it while its terminal takes nothing; the terminal is as it was.
+/// Ends it while its terminal accepts nothing, and checks that the terminal is restored.
 #[track_caller]
 fn check(when: &str, end: impl Fn(&Both, Pid)) {
-    let host = host(TWO_CARDS);
+    let host = host(TWO_GPUS);
     let pty = Both::new();
     if when == "from the start" {
         pty.fill();
     }
     let mut top = pty.top(&host, &[]);
-    wait_for("the terminal to be taken", AT_LAST, || pty.is_raw());
+    wait_for("raw mode", AT_LAST, || pty.is_raw());
     if when == "later" {
         pty.until("q quit");
         pty.fill();
@@ -105,7 +106,7 @@ fn check(when: &str, end: impl Fn(&Both, Pid)) {
     });
     assert_eq!(code.unwrap().code(), Some(0), "{when}");
     assert!(!pty.is_raw(), "{when}");
-    // What nobody had read was thrown away, so that the last words have room.
+    // Unread output was discarded, so that the final messages have room.
     let rest = pty.rest();
     assert!(
         rest.contains("\u{1b}[?1049l") && rest.ends_with("\u{1b}[?25h"),
@@ -115,7 +116,7 @@ fn check(when: &str, end: impl Fn(&Both, Pid)) {
 }
 
 #[test]
-fn signals_end_it_though_the_terminal_takes_nothing() {
+fn signals_end_it_though_the_terminal_accepts_nothing() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT, Signal::QUIT] {
         for when in ["from the start", "later"] {
             check(when, |_, pid| kill_process(pid, signal).unwrap());
@@ -124,17 +125,17 @@ fn signals_end_it_though_the_terminal_takes_nothing() {
 }
 
 #[test]
-fn q_ends_it_though_the_terminal_takes_nothing() {
+fn q_ends_it_though_the_terminal_accepts_nothing() {
     check("later", |pty, _| (&pty.pty.seen).write_all(b"q").unwrap());
 }
 
 #[test]
-fn one_look_is_one_picture() {
-    let host = host(TWO_CARDS);
+fn one_sample_is_one_frame() {
+    let host = host(TWO_GPUS);
     let pty = Both::new();
     let mut top = pty.top(&host, &["--interval", "1h"]);
     pty.until("q quit");
-    // Nothing happens but that the clock goes on, which is drawn about every second.
+    // Only the clock changes, and it is drawn about once per second.
     let began = clock::monotonic();
     for _ in 0..3 {
         pty.until("\u{1b}[?2026l");

@@ -1,5 +1,5 @@
-//! Leases at their edges, through the program: a kill before the answer is out, a shell that ends before its job, a job that
-//! ends, a caller that dies while the driver hangs.
+//! Edge cases of claim lifetimes, through the program: a kill before the answer is printed, a shell that exits before
+//! its job, a job that exits, a caller that dies while the driver hangs.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Command, Stdio};
@@ -12,9 +12,9 @@ use super::Machine;
 use crate::GUA;
 use gua_test::{Ended, Sleeper, wait_until};
 
-/// One card that nobody holds.
+/// Scenario of one free GPU.
 const FREE: &str = "[[card]]\nuuid = \"GPU-a\"\n";
-/// The same, held by a process that does nothing.
+/// Scenario of one GPU, held by an idle process.
 const HELD: &str = "[[card]]\nuuid = \"GPU-a\"\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n";
 
 fn is_gone(pid: u32) -> bool {
@@ -27,11 +27,11 @@ fn first_claim(host: &Machine) -> Value {
 }
 
 #[test]
-fn a_kill_between_grant_and_answer_leaks_no_lease() {
+fn a_kill_between_grant_and_answer_leaks_no_claim() {
     let host = Machine::new(FREE);
     let ada = Sleeper::new();
     for is_killed in [true, false] {
-        // A pipe that takes nothing more keeps gua at its answer.
+        // A full pipe blocks gua while it prints its answer.
         let (mut reading, mut writing) = std::io::pipe().unwrap();
         let full = vec![b'.'; 1 << 16];
         writing.write_all(&full).unwrap();
@@ -58,7 +58,7 @@ fn a_kill_between_grant_and_answer_leaks_no_lease() {
 }
 
 #[test]
-fn a_claim_outlives_its_shell_while_its_job_is_on_the_card() {
+fn a_claim_outlives_its_shell_while_its_job_is_on_the_gpu() {
     let host = Machine::new(FREE);
     let script = format!(
         "{GUA} available -q --claim 10m || exit; nohup sleep 600 >/dev/null 2>&1 & echo $!; read word"
@@ -78,18 +78,18 @@ fn a_claim_outlives_its_shell_while_its_job_is_on_the_card() {
     };
     let lines = [line(), line()];
     let job = lines.iter().find(|line| *line != "0").unwrap().clone();
-    let on_card = |pid: &str| format!("{FREE}[[card.process]]\npid = {pid}\nmemory_mib = 2048\n");
-    host.play(&on_card(&job));
+    let on_gpu = |pid: &str| format!("{FREE}[[card.process]]\npid = {pid}\nmemory_mib = 2048\n");
+    host.play(&on_gpu(&job));
     assert_eq!(first_claim(&host)["cards"][0]["in_use"], true);
     drop(shell.stdin.take());
     shell.wait().unwrap();
     let claim = first_claim(&host);
     assert_eq!(claim["cards"][0]["in_use"], true, "{claim}");
     assert_eq!(claim["until"], Value::Null);
-    // Somebody else's process on the card is no reason.
+    // Another user's process on the GPU does not keep the claim.
     host.play(HELD);
     assert_eq!(first_claim(&host), Value::Null);
-    host.play(&on_card(&job));
+    host.play(&on_gpu(&job));
     let text = host.gua("claim list").stdout;
     assert!(text.contains("as long as used"), "{text}");
     Command::new("kill").args(["-9", &job]).status().unwrap();
@@ -98,7 +98,7 @@ fn a_claim_outlives_its_shell_while_its_job_is_on_the_card() {
 }
 
 #[test]
-fn a_card_that_a_job_has_left_goes_to_the_first_who_waits() {
+fn a_gpu_released_by_a_job_goes_to_the_first_waiter() {
     let host = Machine::new(HELD);
     let (ada, bob) = (Sleeper::new(), Sleeper::new());
     let waiting = host.start(&format!(
@@ -107,23 +107,23 @@ fn a_card_that_a_job_has_left_goes_to_the_first_who_waits() {
     ));
     host.wait_for_queue(1);
     host.play(FREE);
-    // Whether it comes before the waiter's next look or after it.
+    // The GPU is freed before or after the waiter's next poll.
     check(&host.lease(&bob, "-q"), 3, "");
     check(&Ended::from(end(waiting)), 0, "0\n");
 }
 
 #[test]
-fn a_waiter_whose_caller_has_died_ends_also_while_the_driver_hangs() {
+fn a_waiter_whose_caller_died_exits_even_while_the_driver_hangs() {
     for named in [false, true] {
         let host = Machine::new(HELD);
         let ada = Sleeper::new();
-        let whom = if named {
+        let target = if named {
             format!("--for {}", ada.pid())
         } else {
             String::new()
         };
         let script = format!(
-            "{GUA} available -q --wait {whom} 2>err & echo $! >pid.new; mv pid.new pid; wait; true"
+            "{GUA} available -q --wait {target} 2>err & echo $! >pid.new; mv pid.new pid; wait; true"
         );
         let mut shell = host
             .command("sh")
@@ -148,7 +148,7 @@ fn a_waiter_whose_caller_has_died_ends_also_while_the_driver_hangs() {
         wait_until("the end of the process", || is_gone(pid));
         let _ = shell.kill();
         shell.wait().unwrap();
-        let said = std::fs::read_to_string(host.path("err")).unwrap();
-        assert!(said.contains("has ended"), "{said}");
+        let output = std::fs::read_to_string(host.path("err")).unwrap();
+        assert!(output.contains("has ended"), "{output}");
     }
 }

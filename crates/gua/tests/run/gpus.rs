@@ -1,16 +1,16 @@
-//! Whose cards are watched: the job's own, and not the neighbours'.
+//! Which GPUs are watched: the job's own, and not those of other users.
 
 use super::{Jobs, host};
 use crate::without_driver;
 use gua_test::TestHost;
 
-/// Three cards; the neighbour is on the second, and the job, once `JOB` is its pid, on the first.
+/// Three GPUs; another process is on the second, and the job, once `JOB` is its pid, on the first.
 const LAB: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_total_mib = 40960\npower_w = 100\nenergy_mj = { from = 0, to = 3600000000, over = 36000 }\n[[card.process]]\npid = JOB\nmemory_mib = 2048\nsm_util = 55\n\
                    [[card]]\nuuid = \"GPU-b\"\nutil = 99\n[[card.process]]\npid = 1\nmemory_mib = 30000\n\
                    [[card]]\nuuid = \"GPU-c\"\nutil = 0\n";
 
-/// A script that comes onto its card, and stays for so long.
-fn comes_onto_its_card(seconds: &str) -> String {
+/// A script that gets onto its GPU and stays there for so many seconds.
+fn gets_onto_its_gpu(seconds: &str) -> String {
     format!("sed s/JOB/$$/ lab > new; mv new nvml-sim.toml; sleep {seconds}")
 }
 
@@ -26,26 +26,26 @@ fn lab() -> TestHost {
 }
 
 fn indices(summary: &serde_json::Value) -> Vec<u64> {
-    let cards = summary["gpus"].as_array().unwrap().iter();
-    cards.map(|card| card["index"].as_u64().unwrap()).collect()
+    let gpus = summary["gpus"].as_array().unwrap().iter();
+    gpus.map(|gpu| gpu["index"].as_u64().unwrap()).collect()
 }
 
 #[test]
-fn the_cards_are_those_on_which_the_job_is_seen() {
+fn the_gpus_on_which_the_job_runs_are_watched() {
     let host = lab();
-    let ended = host.run_job("--out out --interval 50ms", &comes_onto_its_card("1"));
+    let ended = host.run_job("--out out --interval 50ms", &gets_onto_its_gpu("1"));
     assert_eq!(ended.code, 0, "{ended:?}");
     let summary = host.summary();
     assert_eq!(indices(&summary), [0], "{summary:#}");
-    let card = &summary["gpus"][0];
-    assert_eq!(card["own_memory_max_mb"], 2048);
-    assert_eq!(card["util_mean_pct"], 60.0);
-    assert_eq!(card["shared_seconds"], 0.0);
+    let gpu = &summary["gpus"][0];
+    assert_eq!(gpu["own_memory_max_mb"], 2048);
+    assert_eq!(gpu["util_mean_pct"], 60.0);
+    assert_eq!(gpu["shared_seconds"], 0.0);
     assert!(
-        card["states_seconds"]["active"].as_f64().unwrap() > 0.3,
-        "{card:#}"
+        gpu["states_seconds"]["active"].as_f64().unwrap() > 0.3,
+        "{gpu:#}"
     );
-    assert!(card["energy_joules"].as_f64().unwrap() > 10.0, "{card:#}");
+    assert!(gpu["energy_joules"].as_f64().unwrap() > 10.0, "{gpu:#}");
     assert_eq!(summary["gpu_util_max_pct"], 60.0);
     assert!(
         ended.stderr.contains("gpu 0 (NVIDIA A100): 60 % busy"),
@@ -54,20 +54,20 @@ fn the_cards_are_those_on_which_the_job_is_seen() {
 }
 
 #[test]
-fn the_cards_that_a_job_was_given_count_though_it_does_not_use_them() {
+fn gpus_that_a_job_was_given_are_watched_even_if_unused() {
     let host = lab();
-    let mut job = host.job("--out out --interval 50ms", &comes_onto_its_card("1"));
+    let mut job = host.job("--out out --interval 50ms", &gets_onto_its_gpu("1"));
     let output = job.env("CUDA_VISIBLE_DEVICES", "GPU-a,2").output().unwrap();
     let summary = host.summary();
     assert_eq!(indices(&summary), [0, 2], "{summary:#}");
     let idle = &summary["gpus"][1]["states_seconds"]["truly-idle"];
     assert!(idle.as_f64().unwrap() > 0.3, "{summary:#}");
-    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(talk.contains("GPU 2 was never used"), "{talk}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(stderr.contains("GPU 2 was never used"), "{stderr}");
 }
 
 #[test]
-fn all_cards_or_a_list_of_them_can_be_asked_for() {
+fn all_gpus_or_a_list_can_be_selected() {
     let host = lab();
     for (flags, expected) in [("all", &[0, 1, 2][..]), ("1", &[1]), ("GPU-c,0", &[0, 2])] {
         host.run_job(
@@ -81,7 +81,7 @@ fn all_cards_or_a_list_of_them_can_be_asked_for() {
 }
 
 #[test]
-fn a_job_on_no_card_is_said_to_be_on_none() {
+fn a_job_on_no_gpu_is_reported_as_such() {
     let host = lab();
     let mut job = host.job("--out out --interval 20ms", "sleep 0.4");
     let output = job.env("CUDA_VISIBLE_DEVICES", "").output().unwrap();
@@ -91,7 +91,7 @@ fn a_job_on_no_card_is_said_to_be_on_none() {
 }
 
 #[test]
-fn a_card_that_is_not_there_is_a_wrong_use_and_nothing_is_started() {
+fn an_unknown_gpu_is_a_usage_error_and_nothing_is_started() {
     let host = lab();
     for list in ["77", "0,77", "GPU-x", "0,GPU-x,1"] {
         let ended = host.run_job(&format!("--gpus {list}"), "echo started > started");
@@ -99,29 +99,29 @@ fn a_card_that_is_not_there_is_a_wrong_use_and_nothing_is_started() {
         assert!(ended.stderr.contains("there is no such card"), "{ended:?}");
         assert!(!host.path("started").exists(), "{list}");
     }
-    // Without a driver nobody knows.
+    // Without a driver the GPUs are unknown.
     let host = without_driver();
     let ended = host.run_job("--gpus 77", "exit 4");
     assert_eq!(ended.code, 4, "{ended:?}");
 }
 
 #[test]
-fn a_variable_that_names_no_card_is_told_once_and_one_that_hides_all_is_not() {
+fn a_variable_that_names_no_gpu_is_reported_once_and_one_that_hides_all_is_not() {
     let host = lab();
-    let said = |list: &str| {
+    let warnings = |list: &str| {
         let mut job = host.job("--out out --interval 20ms", "sleep 0.4");
         let output = job.env("CUDA_VISIBLE_DEVICES", list).output().unwrap();
         assert!(output.status.success());
         let notes = host.summary()["notes"].to_string();
-        let talk = String::from_utf8_lossy(&output.stderr).into_owned();
-        [notes, talk].map(|text| text.matches("names no card").count())
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        [notes, stderr].map(|text| text.matches("names no card").count())
     };
-    assert_eq!(said("77"), [1, 1]);
+    assert_eq!(warnings("77"), [1, 1]);
     assert_eq!(
-        said("GPU-x,0"),
+        warnings("GPU-x,0"),
         [1, 1],
-        "what comes after it counts for nothing"
+        "everything after it is ignored"
     );
-    assert_eq!(said("0"), [0, 0]);
-    assert_eq!(said(""), [0, 0]);
+    assert_eq!(warnings("0"), [0, 0]);
+    assert_eq!(warnings(""), [0, 0]);
 }

@@ -1,4 +1,4 @@
-//! The way to a board: certificates and proxies.
+//! Connections to a board: certificates and proxies.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use gua_test::board::{Behaviour, Board, TOKEN};
 use gua_test::{TestHost, wait_for};
 
 #[test]
-fn a_certificate_is_believed_when_its_authority_is() {
+fn a_certificate_is_trusted_when_its_authority_is() {
     let host = host(TWO_GPUS);
     let ca_file = host.path("ca.pem");
     let board = Board::encrypted(&ca_file);
@@ -63,7 +63,7 @@ fn a_daemon_pushes_and_streams_through_tls() {
 }
 
 #[test]
-fn a_server_that_never_greets_ends_the_attempt() {
+fn a_server_that_never_completes_the_handshake_times_out() {
     let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = mute.local_addr().unwrap().port();
     let host = host(TWO_GPUS);
@@ -76,12 +76,12 @@ fn a_server_that_never_greets_ends_the_attempt() {
     );
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1, "{ended:?}");
-    let told = "TLS handshake with `localhost` failed: no response within 5 s\n";
-    assert!(ended.stderr.ends_with(told), "{ended:?}");
+    let expected = "TLS handshake with `localhost` failed: no response within 5 s\n";
+    assert!(ended.stderr.ends_with(expected), "{ended:?}");
 }
 
 #[test]
-fn a_certificate_for_another_name_is_not_believed() {
+fn a_certificate_for_another_name_is_rejected() {
     let host = host(TWO_GPUS);
     let ca_file = host.path("ca.pem");
     let board = Board::encrypted(&ca_file);
@@ -99,7 +99,7 @@ fn a_certificate_for_another_name_is_not_believed() {
     assert!(board.take().is_empty());
 }
 
-/// A proxy that tunnels whatever it is asked for to one port of this machine, and keeps the questions.
+/// A proxy that tunnels every request to one port of this machine, and records the requests.
 fn proxy(to: u16, answer: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -127,8 +127,8 @@ fn proxy(to: u16, answer: &'static str) -> (u16, Arc<Mutex<Vec<String>>>) {
     (port, asked)
 }
 
-/// An enrolment whose board only a proxy can find.
-fn far_away(host: &TestHost, board: &Board) {
+/// An enrolment whose board is reachable only through a proxy.
+fn enrol_behind_proxy(host: &TestHost, board: &Board) {
     let file = host.read(".gua/cloud.json");
     let far = file.replace(&board.url(), "http://board.invalid:7");
     host.write(".gua/cloud.json", &far);
@@ -137,14 +137,14 @@ fn far_away(host: &TestHost, board: &Board) {
 const GRANTED: &str = "HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n";
 
 #[test]
-fn a_proxy_of_the_environment_is_used_and_not_for_this_machine() {
+fn a_proxy_from_the_environment_is_used_except_for_loopback() {
     let board = Board::start();
     let (port, asked) = proxy(board.port(), GRANTED);
     let host = host(TWO_GPUS).variable("HTTP_PROXY", format!("http://ada:pass@127.0.0.1:{port}"));
     let host = enrolled(host, &board);
     host.fine("sync-once");
     assert!(asked.lock().unwrap().is_empty(), "loopback needs no proxy");
-    far_away(&host, &board);
+    enrol_behind_proxy(&host, &board);
     host.fine("sync-once --allow-http");
     let asked = asked.lock().unwrap();
     let lines: Vec<&str> = asked.iter().flat_map(|head| head.lines()).collect();
@@ -167,7 +167,7 @@ fn a_proxy_of_the_environment_is_used_and_not_for_this_machine() {
 }
 
 #[test]
-fn a_proxy_that_refuses_is_told_without_its_password() {
+fn a_proxy_that_refuses_is_reported_without_its_password() {
     let board = Board::start();
     let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n";
     let (port, _) = proxy(board.port(), refusal);
@@ -175,12 +175,12 @@ fn a_proxy_that_refuses_is_told_without_its_password() {
         .variable("http_proxy", format!("http://ada:pass@127.0.0.1:{port}"))
         .variable("GUA_ALLOW_HTTP", "true");
     let host = enrolled(host, &board);
-    far_away(&host, &board);
+    enrol_behind_proxy(&host, &board);
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1, "{ended:?}");
-    let told =
+    let expected =
         format!("the connection through proxy 127.0.0.1:{port} failed: proxy server responded 407");
-    assert!(ended.stderr.contains(&told), "{ended:?}");
+    assert!(ended.stderr.contains(&expected), "{ended:?}");
     assert!(
         !ended.stderr.contains("pass") && !ended.stderr.contains(TOKEN),
         "{ended:?}"
@@ -189,14 +189,14 @@ fn a_proxy_that_refuses_is_told_without_its_password() {
 }
 
 #[test]
-fn a_name_that_leads_nowhere_is_told() {
+fn a_host_name_that_does_not_resolve_is_reported() {
     let board = Board::start();
     let host = host(TWO_GPUS)
         .variable("http_proxy", "http://127.0.0.1:9")
         .variable("no_proxy", "board.invalid")
         .variable("GUA_ALLOW_HTTP", "yes");
     let host = enrolled(host, &board);
-    far_away(&host, &board);
+    enrol_behind_proxy(&host, &board);
     let ended = host.gua("sync-once");
     assert_eq!(ended.code, 1, "{ended:?}");
     assert!(
@@ -206,15 +206,15 @@ fn a_name_that_leads_nowhere_is_told() {
 }
 
 #[test]
-fn a_file_of_certificates_that_is_not_there_is_refused_also_where_none_is_needed() {
+fn a_missing_certificate_file_is_refused_even_where_none_is_needed() {
     let board = Board::start();
     let host = enrolled(host(TWO_GPUS), &board);
     let nowhere = host.path("nowhere.pem");
     for line in ["sync-once", "daemon --foreground --cloud"] {
         let ended = host.gua(&format!("{line} --ca-file {}", nowhere.display()));
         assert_ne!(ended.code, 0, "{ended:?}");
-        let told = format!("cannot read certificates from `{}`", nowhere.display());
-        assert!(ended.stderr.contains(&told), "{ended:?}");
+        let expected = format!("cannot read certificates from `{}`", nowhere.display());
+        assert!(ended.stderr.contains(&expected), "{ended:?}");
     }
     assert!(board.take().is_empty());
 }
