@@ -1,7 +1,7 @@
-//! Many processes of several users at once, and half of them killed.
+//! Many concurrent processes of several users, half of which are killed.
 //!
-//! Each process that is given a card also locks a file that stands for it. That lock has nothing to do with claims, and
-//! the kernel ends it with its process: if it cannot be had, a card was given twice.
+//! Each process that gets a GPU also locks a file for that GPU. The lock is independent of claims, and the kernel
+//! releases it with its process: if it cannot be taken, a GPU was granted twice.
 
 use gua_test::runs_as_root;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
 
 use crate::host::{gpu, gpus, is_root, real_wall, shared_folder};
 
-const CARDS: usize = 8;
+const GPUS: usize = 8;
 const PROCESSES: usize = 50;
 const USERS: u32 = 5;
 const FIRST_USER: u32 = 20_001;
@@ -32,8 +32,8 @@ const LONGEST_TEST: Duration = Duration::from_secs(120);
 /// The real processes of this machine.
 struct ProcFiles;
 
-/// Whether a process has ended, and its start. A process whose first thread has ended is shown as a zombie (`Z`) while its
-/// other threads still run and hold its files, so these are counted (field 20).
+/// Whether a process has ended, and its start time. A process whose first thread has ended is shown as a zombie (`Z`)
+/// while its other threads still run and hold its files, so the threads are counted (field 20).
 fn stat(pid: u32) -> Option<(bool, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<_> = text.rsplit_once(')')?.1.split_ascii_whitespace().collect();
@@ -93,60 +93,60 @@ fn look() -> Look {
             since_boot,
             wall: real_wall(),
         },
-        free: gpus(0..CARDS),
-        acceptable: gpus(0..CARDS),
-        vacant: gpus(0..CARDS),
-        cards: CARDS,
+        free: gpus(0..GPUS),
+        acceptable: gpus(0..GPUS),
+        vacant: gpus(0..GPUS),
+        cards: GPUS,
         on_cards: Vec::new(),
         unread: Vec::new(),
     }
 }
 
-fn request(cards: usize) -> Request {
+fn request(count: usize) -> Request {
     Request {
-        at_least: cards,
-        at_most: cards,
+        at_least: count,
+        at_most: count,
         lease: Duration::from_hours(1),
         for_process: this_process(),
         asker: this_process(),
     }
 }
 
-/// Not a test by itself: the processes of the crowd are this test executable, told to run this function with a job.
+/// Not a test by itself: the processes of the crowd are this test executable, started to run this function with a job.
 #[test]
 fn member_of_the_crowd() {
     if let Some(job) =
         std::env::args().find_map(|argument| argument.strip_prefix("job=").map(str::to_owned))
     {
-        let (folder, way) = job.rsplit_once('=').unwrap();
-        Member::new(Path::new(folder), way).work();
+        let (folder, mode) = job.rsplit_once('=').unwrap();
+        Member::new(Path::new(folder), mode).work();
     }
 }
 
 struct Member {
     dir: ClaimDir,
-    cards: PathBuf,
-    way: String,
+    lock_files: PathBuf,
+    mode: String,
     stop: Arc<AtomicBool>,
 }
 
 impl Member {
-    fn new(folder: &Path, way: &str) -> Self {
+    fn new(folder: &Path, mode: &str) -> Self {
         Self {
             dir: ClaimDir::open(&folder.join("shared")).unwrap(),
-            cards: folder.join("cards"),
-            way: way.to_owned(),
+            lock_files: folder.join("gpus"),
+            mode: mode.to_owned(),
             stop: Arc::default(),
         }
     }
 
     fn work(&self) {
-        say("ready");
+        print_word("ready");
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).unwrap();
         let stop = Arc::clone(&self.stop);
         std::thread::spawn(move || {
-            // The end of the input is the word to stop.
+            // The end of the input is the signal to stop.
             while std::io::stdin()
                 .read_line(&mut String::new())
                 .is_ok_and(|length| length > 0)
@@ -158,9 +158,9 @@ impl Member {
             let Some(claim) = self.ask(wanted) else {
                 continue;
             };
-            let locks: Vec<_> = claim.cards.iter().map(|card| self.lock(card)).collect();
-            say("got");
-            if self.way == "keep" {
+            let locks: Vec<_> = claim.cards.iter().map(|gpu| self.lock(gpu)).collect();
+            print_word("got");
+            if self.mode == "keep" {
                 loop {
                     std::thread::park();
                 }
@@ -171,12 +171,12 @@ impl Member {
             drop(locks);
             self.dir.release(&claim.id).unwrap();
         }
-        say("done");
+        print_word("done");
     }
 
     fn ask(&self, wanted: usize) -> Option<Claim> {
         let request = request(wanted);
-        if self.way != "wait" {
+        if self.mode != "wait" {
             return match unless_busy(self.dir.take(&request, &look(), &ProcFiles))? {
                 Answer::Offered(offer) => Some(self.finish(offer)),
                 Answer::Short(_) | Answer::LookAgain => {
@@ -200,8 +200,8 @@ impl Member {
 
     fn finish(&self, offer: Offer) -> Claim {
         let grant = offer.confirm(&self.dir, &look(), &ProcFiles).unwrap();
-        if self.way == "stall" {
-            say("got");
+        if self.mode == "stall" {
+            print_word("got");
             loop {
                 std::thread::park();
             }
@@ -209,17 +209,17 @@ impl Member {
         grant.hand_over(&self.dir, &ProcFiles).unwrap()
     }
 
-    fn lock(&self, card: &GpuUuid) -> File {
-        let file = File::open(self.cards.join(card.as_str())).unwrap();
+    fn lock(&self, gpu: &GpuUuid) -> File {
+        let file = File::open(self.lock_files.join(gpu.as_str())).unwrap();
         if file.try_lock().is_err() {
-            say(&format!("twice {card}"));
+            print_word(&format!("twice {gpu}"));
         }
         file
     }
 }
 
-/// Nothing where others had the lock for five seconds: with fifty processes on a slow machine somebody is unlucky, and asks
-/// again.
+/// `None` if others held the lock for five seconds: with fifty processes on a slow machine that can happen, and the
+/// process asks again.
 fn unless_busy<T>(asked: Result<T, ClaimError>) -> Option<T> {
     match asked {
         Err(ClaimError::Busy { .. }) => None,
@@ -227,9 +227,9 @@ fn unless_busy<T>(asked: Result<T, ClaimError>) -> Option<T> {
     }
 }
 
-fn say(word: &str) {
+fn print_word(word: &str) {
     let mut out = std::io::stdout().lock();
-    // On a line of its own, whatever the test harness has begun to print.
+    // On its own line, whatever the test harness has begun to print.
     let _ = writeln!(out, "\n@{word}");
     let _ = out.flush();
 }
@@ -247,17 +247,17 @@ impl Crowd {
         let folder = shared_folder();
         let inside = |name: &str| folder.path().join(name);
         fs::create_dir(inside("shared")).unwrap();
-        fs::create_dir(inside("cards")).unwrap();
+        fs::create_dir(inside("gpus")).unwrap();
         let set_mode = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
         if is_root() {
             set_mode(&inside("shared"), 0o1777);
         }
-        // Whatever the umask, the members read these.
-        set_mode(&inside("cards"), 0o755);
-        for card in 0..CARDS {
-            let file = inside("cards").join(gpu(card).as_str());
+        // The members must be able to read these whatever the umask.
+        set_mode(&inside("gpus"), 0o755);
+        for number in 0..GPUS {
+            let file = inside("gpus").join(gpu(number).as_str());
             fs::write(&file, "").unwrap();
             set_mode(&file, 0o644);
         }
@@ -275,10 +275,10 @@ impl Crowd {
         }
     }
 
-    fn start(&mut self, way: &str) {
+    fn start(&mut self, mode: &str) {
         let number = self.children.len();
         let mut command = Command::new(self.folder.path().join("member"));
-        let job = format!("job={}={way}", self.folder.path().display());
+        let job = format!("job={}={mode}", self.folder.path().display());
         command
             .args(["--exact", "crowd::member_of_the_crowd", "--nocapture", &job])
             .current_dir("/")
@@ -310,13 +310,13 @@ impl Crowd {
         }
     }
 
-    /// Reads what the members say until that is so. No card may be given twice meanwhile.
+    /// Reads the members' output until the condition holds. No GPU may be granted twice meanwhile.
     fn wait_until(&mut self, so: impl Fn(&Self, &str) -> bool) {
         loop {
             let (number, word) = self
                 .words
                 .recv_timeout(LONGEST_TEST)
-                .expect("the crowd says nothing any more");
+                .expect("output from the crowd");
             assert!(!word.starts_with("twice"), "member {number}: {word}");
             if word == "got" {
                 self.got[number] += 1;
@@ -344,7 +344,7 @@ impl Crowd {
         assert_eq!(survey.problems, []);
         let all = self
             .dir()
-            .take(&request(CARDS), &look(), &ProcFiles)
+            .take(&request(GPUS), &look(), &ProcFiles)
             .unwrap();
         assert!(matches!(all, Answer::Offered(_)), "{all:?}");
     }
@@ -359,11 +359,11 @@ impl Drop for Crowd {
     }
 }
 
-fn check(way: impl Fn(usize) -> &'static str) {
+fn check(mode: impl Fn(usize) -> &'static str) {
     let _ = runs_as_root("the crowd of several users; it runs as one");
     let mut crowd = Crowd::new();
     for number in 0..PROCESSES {
-        crowd.start(way(number));
+        crowd.start(mode(number));
     }
     crowd.go();
     crowd.wait_until(|crowd, _| crowd.got.iter().sum::<usize>() >= 150);
@@ -373,7 +373,7 @@ fn check(way: impl Fn(usize) -> &'static str) {
     let before: usize = crowd.got.iter().sum();
     crowd.wait_until(|crowd, _| crowd.got.iter().sum::<usize>() >= before + 150);
     for number in (1..PROCESSES).step_by(2) {
-        // The end of its input tells it to stop.
+        // Closing its input makes it stop.
         drop(crowd.children[number].1.take());
     }
     for number in (1..PROCESSES).step_by(2) {
@@ -387,7 +387,7 @@ fn check(way: impl Fn(usize) -> &'static str) {
 }
 
 #[test]
-fn fifty_processes_of_five_users_never_get_a_card_twice_and_none_leaks_when_half_are_killed() {
+fn concurrent_users_never_get_a_gpu_twice_and_killed_ones_leak_none() {
     check(|_| "take");
 }
 
@@ -397,15 +397,15 @@ fn the_same_holds_when_half_of_them_wait_in_the_queue() {
 }
 
 #[test]
-fn the_cards_of_those_who_are_killed_with_them_or_before_the_hand_over_are_free_at_once() {
+fn gpus_of_processes_killed_before_the_hand_over_are_free_at_once() {
     let mut crowd = Crowd::new();
     for number in 0..PROCESSES {
         crowd.start(if number % 2 == 0 { "keep" } else { "stall" });
     }
     crowd.go();
-    // Members take one card or two: eight cards are gone when five to eight of them have some.
+    // Members take one or two GPUs: eight GPUs are gone when five to eight members have some.
     let dir = crowd.dir();
-    crowd.wait_until(|_, _| dir.survey(&look(), &ProcFiles).unwrap().claimed().len() >= CARDS - 1);
+    crowd.wait_until(|_, _| dir.survey(&look(), &ProcFiles).unwrap().claimed().len() >= GPUS - 1);
     for number in 0..PROCESSES {
         crowd.kill(number);
     }

@@ -1,4 +1,4 @@
-//! What users leave for the collector.
+//! Events that users leave for the collector.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -37,8 +37,8 @@ fn run() -> Event {
 }
 
 #[test]
-fn events_are_taken_in_once_with_their_owner() {
-    let host = FakeHost::with_cards(1);
+fn events_are_taken_once_with_their_owner() {
+    let host = FakeHost::with_gpus(1);
     let at = |second| Timestamp::from_second(second).unwrap();
     host.dir.record(&refusal(1), at(10)).unwrap();
     host.dir.record(&run(), at(20)).unwrap();
@@ -52,8 +52,8 @@ fn events_are_taken_in_once_with_their_owner() {
 }
 
 #[test]
-fn a_users_events_are_bounded_and_the_oldest_go() {
-    let host = FakeHost::with_cards(1);
+fn a_users_events_are_bounded_and_the_oldest_are_dropped() {
+    let host = FakeHost::with_gpus(1);
     for number in 0..200 {
         let at = Timestamp::UNIX_EPOCH + Duration::from_secs(number);
         let wanted = usize::try_from(number).unwrap();
@@ -72,8 +72,8 @@ fn a_users_events_are_bounded_and_the_oldest_go() {
 }
 
 #[test]
-fn events_of_a_later_gua_are_passed_over_and_garbled_ones_are_told() {
-    let host = FakeHost::with_cards(1);
+fn events_of_a_later_version_are_skipped_and_invalid_ones_reported() {
+    let host = FakeHost::with_gpus(1);
     host.dir.record(&run(), Timestamp::UNIX_EPOCH).unwrap();
     let write = |name: &str, text: &str| std::fs::write(host.user_dir().join(name), text).unwrap();
     write("event-1", r#"{"version":1,"kind":"parade","body":{}}"#);
@@ -93,7 +93,7 @@ fn events_of_a_later_gua_are_passed_over_and_garbled_ones_are_told() {
 
 #[test]
 fn an_event_that_is_too_large_is_refused() {
-    let host = FakeHost::with_cards(1);
+    let host = FakeHost::with_gpus(1);
     let Event::Run(mut large) = run() else {
         unreachable!("a run was made")
     };
@@ -104,8 +104,8 @@ fn an_event_that_is_too_large_is_refused() {
 }
 
 #[test]
-fn events_that_are_the_first_of_a_user_share_one_user_dir() {
-    let host = FakeHost::with_cards(1);
+fn concurrent_first_events_of_a_user_share_one_user_dir() {
+    let host = FakeHost::with_gpus(1);
     let start = std::sync::Barrier::new(16);
     std::thread::scope(|threads| {
         for wanted in 1..=16 {

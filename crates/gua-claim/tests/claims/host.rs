@@ -1,4 +1,4 @@
-//! A made-up host for the tests: a shared directory, a clock that is set, processes that are as told.
+//! A fake host for the tests: a shared directory, a clock that the test sets, and scripted processes.
 
 use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::PermissionsExt;
@@ -18,12 +18,12 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Does something as another user, who is not above modes as root is. Only for root.
+/// Runs `work` as another user, whose access file modes restrict, unlike root's. Requires root.
 pub(crate) fn as_user<T: Send>(uid: u32, work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|threads| {
         let other = threads.spawn(|| {
             let uid = rustix::process::Uid::from_raw(uid);
-            // Of this thread alone.
+            // Changes this thread only.
             rustix::thread::set_thread_res_uid(uid, uid, uid).unwrap();
             work()
         });
@@ -39,7 +39,7 @@ pub(crate) fn gpus(numbers: impl IntoIterator<Item = usize>) -> Vec<GpuUuid> {
     numbers.into_iter().map(gpu).collect()
 }
 
-/// A process that has its own pid as its start, so a reused pid can be told.
+/// A process whose start time equals its pid, so that a reused pid can be detected.
 pub(crate) fn process(pid: u32) -> ProcessKey {
     ProcessKey {
         boot: BOOT,
@@ -59,9 +59,9 @@ pub(crate) struct FakeKernel {
     pub(crate) now: Moment,
     pub(crate) ended: HashSet<u32>,
     pub(crate) stopped: HashSet<u32>,
-    /// Pids whose process started at another time than [`process`] says.
+    /// Pids whose process has another start time than [`process`] gives.
     pub(crate) reused: HashMap<u32, u64>,
-    /// Child and ancestor.
+    /// Pairs of child and ancestor.
     pub(crate) descends: HashSet<(u32, u32)>,
     pub(crate) namespace: Option<PidNamespace>,
     pub(crate) sessions: HashMap<u32, Session>,
@@ -102,7 +102,7 @@ impl Kernel for FakeKernel {
 }
 
 impl FakeHost {
-    pub(crate) fn with_cards(cards: usize) -> Self {
+    pub(crate) fn with_gpus(count: usize) -> Self {
         let folder = shared_folder();
         let dir = ClaimDir::open(folder.path()).unwrap();
         let now = Moment {
@@ -112,10 +112,10 @@ impl FakeHost {
         };
         let look = Look {
             at: now,
-            free: gpus(0..cards),
-            acceptable: gpus(0..cards),
-            vacant: gpus(0..cards),
-            cards,
+            free: gpus(0..count),
+            acceptable: gpus(0..count),
+            vacant: gpus(0..count),
+            cards: count,
             on_cards: Vec::new(),
             unread: Vec::new(),
         };
@@ -136,27 +136,27 @@ impl FakeHost {
         }
     }
 
-    /// From now on looks show these cards vacant; those of the asker's wish are free for it.
-    pub(crate) fn shows_vacant(&mut self, cards: impl IntoIterator<Item = usize>) {
-        self.look.vacant = gpus(cards);
+    /// From now on, observations show these GPUs vacant; those that the request selects are free for it.
+    pub(crate) fn shows_vacant(&mut self, numbers: impl IntoIterator<Item = usize>) {
+        self.look.vacant = gpus(numbers);
         let look = &mut self.look;
         look.free = look.acceptable.clone();
-        look.free.retain(|card| look.vacant.contains(card));
+        look.free.retain(|gpu| look.vacant.contains(gpu));
     }
 
-    /// From now on the askers want these cards only.
-    pub(crate) fn asks_for(&mut self, cards: impl IntoIterator<Item = usize>) {
-        self.look.acceptable = gpus(cards);
+    /// From now on, requests select only these GPUs.
+    pub(crate) fn asks_for(&mut self, numbers: impl IntoIterator<Item = usize>) {
+        self.look.acceptable = gpus(numbers);
         let vacant = self.look.vacant.clone();
         self.look.free = self.look.acceptable.clone();
-        self.look.free.retain(|card| vacant.contains(card));
+        self.look.free.retain(|gpu| vacant.contains(gpu));
     }
 
     pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
 
-    /// The one user directory that is there.
+    /// The only user directory.
     pub(crate) fn user_dir(&self) -> PathBuf {
         let mut entries = std::fs::read_dir(self.folder.path()).unwrap();
         entries.next().unwrap().unwrap().path()
@@ -177,61 +177,61 @@ impl FakeHost {
         self.look.at = self.kernel.now;
     }
 
-    pub(crate) fn comes_onto(&mut self, card: usize, pid: u32, user: Uid) {
+    pub(crate) fn comes_onto(&mut self, number: usize, pid: u32, user: Uid) {
         self.look.on_cards.push(OnCard {
-            gpu: gpu(card),
+            gpu: gpu(number),
             process: process(pid),
             user: Some(user),
         });
     }
 
-    pub(crate) fn take(&self, pid: u32, cards: usize) -> Answer {
-        let request = request(pid, cards);
+    pub(crate) fn take(&self, pid: u32, count: usize) -> Answer {
+        let request = request(pid, count);
         self.dir.take(&request, &self.look, &self.kernel).unwrap()
     }
 
-    /// Confirms by the present look and hands over.
+    /// Confirms an offer with the current observation and hands the claim over.
     pub(crate) fn finish(&self, offer: Offer) -> Claim {
         let grant = offer.confirm(&self.dir, &self.look, &self.kernel);
-        let grant = grant.expect("the cards are still free");
+        let grant = grant.expect("the GPUs are still free");
         grant.hand_over(&self.dir, &self.kernel).unwrap()
     }
 
-    pub(crate) fn granted(&self, pid: u32, cards: usize) -> Claim {
-        match self.take(pid, cards) {
+    pub(crate) fn granted(&self, pid: u32, count: usize) -> Claim {
+        match self.take(pid, count) {
             Answer::Offered(offer) => self.finish(offer),
             other => panic!("refused: {other:?}"),
         }
     }
 
-    pub(crate) fn refused(&self, pid: u32, cards: usize) -> Short {
-        match self.take(pid, cards) {
+    pub(crate) fn refused(&self, pid: u32, count: usize) -> Short {
+        match self.take(pid, count) {
             Answer::Short(short) => short,
             other => panic!("not refused: {other:?}"),
         }
     }
 
-    /// The cards that are claimed now, in order.
+    /// GPUs that are claimed now, in order.
     pub(crate) fn claimed(&self) -> Vec<GpuUuid> {
         let survey = self.dir.survey(&self.look, &self.kernel).unwrap();
-        let mut cards: Vec<_> = survey.claimed().into_iter().collect();
-        cards.sort();
-        cards
+        let mut claimed: Vec<_> = survey.claimed().into_iter().collect();
+        claimed.sort();
+        claimed
     }
 }
 
-/// A lease of ten minutes.
-pub(crate) fn request(pid: u32, cards: usize) -> Request {
+/// A request for ten minutes.
+pub(crate) fn request(pid: u32, count: usize) -> Request {
     Request {
-        at_least: cards,
-        at_most: cards,
+        at_least: count,
+        at_most: count,
         lease: Duration::from_mins(10),
         for_process: process(pid),
         asker: process(pid),
     }
 }
 
-/// As `/run/lock` is, where the tests are root; else a folder of one's own.
+/// A directory with the modes of `/run/lock` if the tests run as root; otherwise a private one.
 pub(crate) fn shared_folder() -> tempfile::TempDir {
     let folder = tempfile::Builder::new()
         .prefix("gua-claim-test-")

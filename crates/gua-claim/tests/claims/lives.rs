@@ -10,8 +10,8 @@ use gua_model::{BootId, Uid};
 use crate::host::{FakeHost, gpus, request};
 
 #[test]
-fn two_askers_get_different_cards_and_a_third_hears_who_has_them() {
-    let host = FakeHost::with_cards(2);
+fn two_requests_get_different_gpus_and_a_third_learns_the_holders() {
+    let host = FakeHost::with_gpus(2);
     assert_eq!(host.granted(10, 1).cards, gpus([0]));
     assert_eq!(host.granted(11, 1).cards, gpus([1]));
     let short = host.refused(12, 1);
@@ -26,16 +26,16 @@ fn two_askers_get_different_cards_and_a_third_hears_who_has_them() {
 }
 
 #[test]
-fn too_few_cards_are_refused_rather_than_given_in_part() {
-    let host = FakeHost::with_cards(3);
+fn a_request_is_refused_rather_than_granted_in_part() {
+    let host = FakeHost::with_gpus(3);
     host.granted(10, 1);
     assert_eq!(host.refused(11, 3).left, gpus([1, 2]));
     assert_eq!(host.claimed(), gpus([0]));
 }
 
 #[test]
-fn more_cards_are_taken_when_they_are_free_and_wanted() {
-    let host = FakeHost::with_cards(4);
+fn further_gpus_are_granted_when_they_are_free_and_wanted() {
+    let host = FakeHost::with_gpus(4);
     host.granted(10, 1);
     let request = Request {
         at_most: 8,
@@ -46,8 +46,8 @@ fn more_cards_are_taken_when_they_are_free_and_wanted() {
 }
 
 #[test]
-fn a_claim_ends_at_its_deadline_and_its_file_goes_with_the_owners_next_call() {
-    let mut host = FakeHost::with_cards(1);
+fn a_claim_ends_at_its_deadline_and_its_file_is_removed_at_the_owners_next_call() {
+    let mut host = FakeHost::with_gpus(1);
     host.granted(10, 1);
     host.later(Duration::from_mins(10) - Duration::from_micros(1));
     assert_eq!(host.claimed(), gpus([0]));
@@ -59,7 +59,7 @@ fn a_claim_ends_at_its_deadline_and_its_file_goes_with_the_owners_next_call() {
 
 #[test]
 fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
-    let mut host = FakeHost::with_cards(2);
+    let mut host = FakeHost::with_gpus(2);
     host.granted(10, 1);
     host.granted(11, 1);
     host.kernel.ended.insert(10);
@@ -73,34 +73,34 @@ fn a_claim_ends_with_its_holder_and_a_reused_pid_is_not_the_holder() {
 }
 
 #[test]
-fn a_claim_of_another_pid_namespace_counts_until_its_deadline_and_no_longer() {
-    let mut host = FakeHost::with_cards(1);
+fn a_claim_of_another_pid_namespace_counts_until_its_deadline() {
+    let mut host = FakeHost::with_gpus(1);
     host.kernel.namespace = Some(PidNamespace(1));
     host.granted(10, 1);
-    // From elsewhere: there is no such pid, or it is a process of somebody else that is on the card.
+    // Seen from another namespace, the pid does not exist, or it is another user's process on the GPU.
     host.kernel.namespace = Some(PidNamespace(2));
     host.kernel.ended.insert(10);
     host.refused(11, 1);
-    assert_eq!(host.files().len(), 1, "and it is not swept");
+    assert_eq!(host.files().len(), 1, "its file is not removed");
     host.comes_onto(0, 10, host.dir.me());
     host.later(Duration::from_mins(11));
     assert_eq!(host.claimed(), []);
     host.kernel.ended.clear();
     host.kernel.namespace = Some(PidNamespace(1));
-    assert_eq!(host.claimed(), gpus([0]), "there it is in use");
+    assert_eq!(host.claimed(), gpus([0]), "in that namespace it is in use");
 }
 
 #[test]
-fn a_claim_does_not_outlive_its_boot() {
-    let mut host = FakeHost::with_cards(1);
+fn a_claim_does_not_survive_a_reboot() {
+    let mut host = FakeHost::with_gpus(1);
     host.granted(10, 1);
     host.look.at.boot = BootId(2);
     assert_eq!(host.claimed(), []);
 }
 
 #[test]
-fn past_its_deadline_a_claim_keeps_the_cards_that_its_processes_use_and_no_others() {
-    let mut host = FakeHost::with_cards(3);
+fn past_its_deadline_a_claim_keeps_only_the_gpus_that_its_processes_use() {
+    let mut host = FakeHost::with_gpus(3);
     host.granted(10, 3);
     let me = host.dir.me();
     host.comes_onto(0, 10, me);
@@ -108,25 +108,25 @@ fn past_its_deadline_a_claim_keeps_the_cards_that_its_processes_use_and_no_other
     host.kernel.descends.insert((77, 10));
     host.comes_onto(2, 88, me);
     host.later(Duration::from_hours(5));
-    assert_eq!(host.claimed(), gpus([0, 1]), "88 is no descendant of 10");
+    assert_eq!(host.claimed(), gpus([0, 1]), "88 is not a descendant of 10");
     let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     assert!(
         survey.claims[0]
             .cards
             .iter()
-            .all(|card| card.by == ClaimedBy::Use)
+            .all(|gpu| gpu.by == ClaimedBy::Use)
     );
     host.look.on_cards.clear();
     assert_eq!(host.claimed(), [], "it left, and the deadline has passed");
 }
 
 #[test]
-fn a_claim_outlives_its_process_while_something_that_it_started_is_on_the_card() {
-    let mut host = FakeHost::with_cards(3);
+fn a_claim_outlives_its_process_while_a_child_is_on_the_gpu() {
+    let mut host = FakeHost::with_gpus(3);
     host.kernel.sessions.insert(10, Session(10));
     host.granted(10, 3);
     let me = host.dir.me();
-    // `nohup train &` in the shell 10, which then ends: 77 belongs to another parent, and still to the shell's session.
+    // `nohup train &` in shell 10, which then exits: 77 has another parent now, but is still in the shell's session.
     host.comes_onto(0, 77, me);
     host.kernel.sessions.insert(77, Session(10));
     host.comes_onto(1, 88, me);
@@ -138,7 +138,7 @@ fn a_claim_outlives_its_process_while_something_that_it_started_is_on_the_card()
     assert_eq!(survey.claims[0].left, Duration::ZERO);
     host.later(Duration::from_hours(5));
     assert_eq!(host.claimed(), gpus([0]));
-    // What another user's process does in that session keeps nothing.
+    // Another user's process in that session does not keep the claim.
     host.look.on_cards[0].user = Some(Uid(4242));
     if me != Uid::ROOT {
         assert_eq!(host.claimed(), []);
@@ -148,30 +148,26 @@ fn a_claim_outlives_its_process_while_something_that_it_started_is_on_the_card()
 }
 
 #[test]
-fn what_came_onto_a_card_after_the_look_is_not_swept() {
-    let mut host = FakeHost::with_cards(2);
+fn a_process_that_starts_after_the_observation_keeps_its_claim() {
+    let mut host = FakeHost::with_gpus(2);
     host.kernel.sessions.insert(10, Session(10));
     host.granted(10, 1);
     host.kernel.sessions.insert(77, Session(10));
     host.kernel.ended.insert(10);
-    // The look is from before 77 came onto the card, the end of 10 from after it.
+    // The observation is older than the start of 77, and newer than the exit of 10.
     let Answer::Offered(offer) = host.take(11, 2) else {
-        panic!("at that look nobody was on the card")
+        panic!("nothing was on the GPU in that observation")
     };
     host.comes_onto(0, 77, host.dir.me());
     host.shows_vacant([1]);
     assert!(offer.confirm(&host.dir, &host.look, &host.kernel).is_none());
-    assert_eq!(
-        host.claimed(),
-        gpus([0]),
-        "the first claim, which is in use"
-    );
+    assert_eq!(host.claimed(), gpus([0]), "the first claim is in use");
     assert_eq!(host.granted(11, 1).cards, gpus([1]));
 }
 
 #[test]
-fn a_card_whose_processes_cannot_be_read_stays_claimed() {
-    let mut host = FakeHost::with_cards(2);
+fn a_gpu_whose_processes_cannot_be_read_stays_claimed() {
+    let mut host = FakeHost::with_gpus(2);
     host.granted(10, 2);
     host.look.unread = gpus([0]);
     host.later(Duration::from_hours(1));
@@ -183,10 +179,10 @@ fn a_card_whose_processes_cannot_be_read_stays_claimed() {
 }
 
 #[test]
-fn the_process_of_another_user_does_not_keep_a_claim_alive() {
-    let mut host = FakeHost::with_cards(1);
+fn another_users_process_does_not_keep_a_claim_alive() {
+    let mut host = FakeHost::with_gpus(1);
     if host.dir.me() == Uid::ROOT {
-        // Root's claims are kept by whatever root's process started, so the user directory is given to another user.
+        // Root's claims are kept by any process that root started, so the user directory is given to another user.
         host.granted(10, 1);
         give_to_another(&host);
     } else {
@@ -206,8 +202,8 @@ fn give_to_another(host: &FakeHost) {
 }
 
 #[test]
-fn a_clock_that_is_set_changes_no_deadline() {
-    let mut host = FakeHost::with_cards(1);
+fn a_clock_change_moves_no_deadline() {
+    let mut host = FakeHost::with_gpus(1);
     host.granted(10, 1);
     host.look.at.wall += Duration::from_hours(1000);
     assert_eq!(host.claimed(), gpus([0]));
@@ -216,8 +212,8 @@ fn a_clock_that_is_set_changes_no_deadline() {
 }
 
 #[test]
-fn a_released_card_is_free_and_cannot_be_released_twice() {
-    let host = FakeHost::with_cards(1);
+fn a_released_gpu_is_free_and_cannot_be_released_twice() {
+    let host = FakeHost::with_gpus(1);
     let claim = host.granted(10, 1);
     let released = host.dir.release(&claim.id).unwrap();
     assert_eq!(released, std::slice::from_ref(&claim));
@@ -229,8 +225,8 @@ fn a_released_card_is_free_and_cannot_be_released_twice() {
 }
 
 #[test]
-fn impossible_and_endless_requests_are_refused() {
-    let host = FakeHost::with_cards(2);
+fn impossible_and_unlimited_requests_are_refused() {
+    let host = FakeHost::with_gpus(2);
     let ask = |request: &Request| host.dir.take(request, &host.look, &host.kernel);
     assert!(matches!(
         ask(&request(10, 3)),
@@ -248,8 +244,8 @@ fn impossible_and_endless_requests_are_refused() {
 }
 
 #[test]
-fn whoever_sits_on_the_lock_is_named_and_release_still_works() {
-    let host = FakeHost::with_cards(2);
+fn a_lock_holder_is_named_and_release_still_works() {
+    let host = FakeHost::with_gpus(2);
     let claim = host.granted(10, 1);
     let folder = std::fs::File::open(host.path()).unwrap();
     folder.lock().unwrap();
@@ -264,7 +260,7 @@ fn whoever_sits_on_the_lock_is_named_and_release_still_works() {
 }
 
 #[test]
-fn the_usual_places_hold_one_that_everyone_can_write() {
+fn one_of_the_usual_directories_is_writable_by_everyone() {
     let found = ClaimDir::find(&gua_claim::USUAL_PLACES).unwrap();
     assert!(
         gua_claim::USUAL_PLACES

@@ -1,4 +1,4 @@
-//! The shared directory as its users meet it: claims that live and end, the queue, planted files, a crowd of processes.
+//! The shared directory as its users see it: claim lifetimes, the queue, planted files, a crowd of processes.
 #![cfg(test)]
 
 mod crowd;

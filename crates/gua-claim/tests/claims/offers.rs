@@ -1,4 +1,4 @@
-//! From an offer to a claim: what a second look, a kill, a stop and a release do in between.
+//! From an offer to a claim: the effect of a second observation, a kill, a stop and a release in between.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use gua_claim::{Answer, ClaimError, Grant, Offer, Request};
 
 use crate::host::{FakeHost, gpus, process, request};
 
-/// The process 9 asks on behalf of 10.
-fn asked_by_another() -> Request {
+/// Process 9 requests on behalf of 10.
+fn request_for_another() -> Request {
     Request {
         asker: process(9),
         ..request(10, 1)
@@ -18,7 +18,7 @@ impl FakeHost {
     fn offered(&self) -> Offer {
         let answer = self
             .dir
-            .take(&asked_by_another(), &self.look, &self.kernel)
+            .take(&request_for_another(), &self.look, &self.kernel)
             .unwrap();
         match answer {
             Answer::Offered(offer) => offer,
@@ -28,13 +28,13 @@ impl FakeHost {
 
     fn confirmed(&self) -> Grant {
         let grant = self.offered().confirm(&self.dir, &self.look, &self.kernel);
-        grant.expect("the card is free")
+        grant.expect("the GPU is free")
     }
 }
 
 #[test]
-fn a_claim_is_the_askers_until_it_is_handed_over() {
-    let mut host = FakeHost::with_cards(1);
+fn a_claim_belongs_to_the_requester_until_it_is_handed_over() {
+    let mut host = FakeHost::with_gpus(1);
     let grant = host.confirmed();
     assert_eq!(host.claimed(), gpus([0]));
     host.refused(11, 1);
@@ -48,14 +48,14 @@ fn a_claim_is_the_askers_until_it_is_handed_over() {
     let claim = grant.hand_over(&host.dir, &host.kernel).unwrap();
     assert_eq!(claim.for_process, process(10));
     host.kernel.ended.insert(9);
-    assert_eq!(host.claimed(), gpus([0]), "now it is the other's");
+    assert_eq!(host.claimed(), gpus([0]), "now it belongs to the other");
     host.kernel.ended.insert(10);
     assert_eq!(host.claimed(), []);
 }
 
 #[test]
-fn what_is_dropped_on_the_way_is_given_back() {
-    let host = FakeHost::with_cards(1);
+fn a_dropped_offer_or_grant_is_released() {
+    let host = FakeHost::with_gpus(1);
     drop(host.offered());
     assert_eq!(host.files(), Vec::<String>::new());
     drop(host.confirmed());
@@ -63,25 +63,25 @@ fn what_is_dropped_on_the_way_is_given_back() {
 }
 
 #[test]
-fn a_card_that_was_claimed_used_and_given_back_between_look_and_lock_is_not_given_twice() {
-    let mut host = FakeHost::with_cards(1);
+fn a_gpu_claimed_used_and_released_between_observation_and_lock_is_not_granted_twice() {
+    let mut host = FakeHost::with_gpus(1);
     let before = host.look.clone();
     let other = host.granted(11, 1);
     host.dir.release(&other.id).unwrap();
-    let answer = host.dir.take(&asked_by_another(), &before, &host.kernel);
+    let answer = host.dir.take(&request_for_another(), &before, &host.kernel);
     let Ok(Answer::Offered(offer)) = answer else {
-        panic!("by the old look the card is free")
+        panic!("in the old observation the GPU is free")
     };
     host.later(Duration::from_millis(1));
     host.comes_onto(0, 11, host.dir.me());
     host.shows_vacant([]);
     assert!(offer.confirm(&host.dir, &host.look, &host.kernel).is_none());
-    assert_eq!(host.files(), Vec::<String>::new(), "it is given back");
+    assert_eq!(host.files(), Vec::<String>::new(), "it is released");
 }
 
 #[test]
-fn a_look_from_before_the_offer_confirms_nothing() {
-    let mut host = FakeHost::with_cards(1);
+fn an_observation_older_than_the_offer_confirms_nothing() {
+    let mut host = FakeHost::with_gpus(1);
     let before = host.look.clone();
     host.later(Duration::from_millis(1));
     let offer = host.offered();
@@ -93,13 +93,13 @@ fn a_look_from_before_the_offer_confirms_nothing() {
 }
 
 #[test]
-fn a_claim_that_was_given_back_or_is_over_is_not_handed_over() {
-    let mut host = FakeHost::with_cards(1);
+fn a_released_or_expired_claim_is_not_handed_over() {
+    let mut host = FakeHost::with_gpus(1);
     let grant = host.confirmed();
     host.dir.release(&grant.claim().id).unwrap();
     let late = grant.hand_over(&host.dir, &host.kernel);
     assert!(matches!(late, Err(ClaimError::NoSuchClaim(_))), "{late:?}");
-    assert_eq!(host.files(), Vec::<String>::new(), "and not made again");
+    assert_eq!(host.files(), Vec::<String>::new(), "and not created again");
 
     let grant = host.confirmed();
     host.later(Duration::from_hours(1));
@@ -114,13 +114,13 @@ fn a_claim_that_was_given_back_or_is_over_is_not_handed_over() {
 }
 
 #[test]
-fn leases_are_counted_from_the_lock_and_not_from_the_look() {
-    let mut host = FakeHost::with_cards(1);
+fn claim_duration_counts_from_the_lock_and_not_from_the_observation() {
+    let mut host = FakeHost::with_gpus(1);
     let before = host.look.clone();
     host.later(Duration::from_secs(50));
     let answer = host.dir.take(&request(10, 1), &before, &host.kernel);
     let Ok(Answer::Offered(offer)) = answer else {
-        panic!("the look is not too old")
+        panic!("the observation is recent enough")
     };
     let claim = host.finish(offer);
     let lease = claim.deadline - host.kernel.now.since_boot;

@@ -1,4 +1,4 @@
-//! What others may have put in the way. It costs them, and nobody else.
+//! Files that other users may have planted. They affect only the user who planted them.
 
 use gua_test::runs_as_root;
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use crate::host::{FakeHost, as_user, gpus, request, shared_folder};
 
 const MALLORY: u32 = 20_666;
 
-/// A claim of the process 4711 on the first card, until one hour after [`FakeHost`]'s clock began.
+/// A claim of process 4711 on the first GPU, until one hour after the start of [`FakeHost`]'s clock.
 const GOOD: &str = r#"{"version":1,"cards":["GPU-0"],"made":"2026-01-01T00:00:00Z","deadline_us":7200000000,
     "for_process":{"boot":"00000000-0000-0000-0000-00008b1fe9c8","pid":4711,"start":4711}}"#;
 
@@ -29,7 +29,7 @@ fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
 }
 
-/// A user directory with one file in it, both of the users that are given.
+/// Creates a user directory with one file in it, owned by the given users.
 fn plant(host: &FakeHost, name: &str, user_dir_of: u32, file_of: u32) -> PathBuf {
     let user_dir = host.path().join(name);
     fs::create_dir(&user_dir).unwrap();
@@ -51,7 +51,7 @@ fn troubles(host: &FakeHost) -> Vec<Trouble> {
 }
 
 #[test]
-fn a_link_in_the_directorys_place_is_refused() {
+fn a_symlink_in_place_of_the_directory_is_refused() {
     let folder = shared_folder();
     let link = folder.path().join("link");
     symlink("/tmp", &link).unwrap();
@@ -104,7 +104,7 @@ fn the_owner_of_a_claim_is_the_owner_of_its_file() {
     if !runs_as_root("claims of another user") {
         return;
     }
-    let host = FakeHost::with_cards(2);
+    let host = FakeHost::with_gpus(2);
     plant(&host, "gua-claims-a", MALLORY, MALLORY);
     let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     assert_eq!(survey.problems, []);
@@ -114,11 +114,11 @@ fn the_owner_of_a_claim_is_the_owner_of_its_file() {
 }
 
 #[test]
-fn a_copy_of_an_id_does_not_keep_root_from_giving_the_claim_back() {
+fn a_copied_id_does_not_keep_root_from_releasing_the_claim() {
     if !runs_as_root("claims of two other users") {
         return;
     }
-    let host = FakeHost::with_cards(1);
+    let host = FakeHost::with_gpus(1);
     plant(&host, "gua-claims-a", 20_001, 20_001);
     plant(&host, "gua-claims-b", MALLORY, MALLORY);
     let id = "0000abcd".parse().unwrap();
@@ -129,11 +129,11 @@ fn a_copy_of_an_id_does_not_keep_root_from_giving_the_claim_back() {
 }
 
 #[test]
-fn a_file_of_another_user_than_its_user_dirs_does_not_count() {
+fn a_file_not_owned_by_the_owner_of_its_user_dir_is_ignored() {
     if !runs_as_root("files of other users, as hard links make them") {
         return;
     }
-    let host = FakeHost::with_cards(1);
+    let host = FakeHost::with_gpus(1);
     plant(&host, "gua-claims-a", MALLORY, 20_001);
     assert_eq!(troubles(&host), [Trouble::Foreign(Uid(20_001))]);
     let open = plant(&host, "gua-claims-b", 20_001, 20_001);
@@ -143,8 +143,8 @@ fn a_file_of_another_user_than_its_user_dirs_does_not_count() {
 }
 
 #[test]
-fn links_fifos_sockets_and_folders_in_a_user_dir_neither_count_nor_block() {
-    let host = FakeHost::with_cards(1);
+fn links_fifos_sockets_and_directories_in_a_user_dir_neither_count_nor_block() {
+    let host = FakeHost::with_gpus(1);
     let claim = host.granted(10, 1);
     host.dir.release(&claim.id).unwrap();
     let user_dir = host.user_dir();
@@ -164,8 +164,8 @@ fn links_fifos_sockets_and_folders_in_a_user_dir_neither_count_nor_block() {
 }
 
 #[test]
-fn what_only_looks_like_a_user_dir_does_not_count() {
-    let host = FakeHost::with_cards(1);
+fn an_entry_that_only_resembles_a_user_dir_is_ignored() {
+    let host = FakeHost::with_gpus(1);
     symlink("/etc", host.path().join("gua-claims-link")).unwrap();
     fs::write(host.path().join("gua-claims-file"), GOOD).unwrap();
     make_fifo(&host.path().join("gua-claims-fifo"));
@@ -175,12 +175,12 @@ fn what_only_looks_like_a_user_dir_does_not_count() {
 }
 
 #[test]
-fn a_user_dir_that_is_closed_to_others_keeps_nobody_from_claiming() {
+fn an_unreadable_user_dir_keeps_nobody_from_claiming() {
     if !runs_as_root("modes, as a user who is not above them") {
         return;
     }
     for mode in [0o755, 0o711, 0o644, 0o444, 0o000] {
-        let host = FakeHost::with_cards(2);
+        let host = FakeHost::with_gpus(2);
         let user_dir = plant(&host, "gua-claims-a", MALLORY, MALLORY);
         set_mode(&user_dir.join("claim-0000abcd"), 0o000);
         set_mode(&user_dir, mode);
@@ -199,13 +199,13 @@ fn a_user_dir_that_is_closed_to_others_keeps_nobody_from_claiming() {
 }
 
 #[test]
-fn one_users_flood_does_not_crowd_out_anothers_claim() {
+fn one_users_flood_does_not_displace_anothers_claim() {
     if !runs_as_root("a flood of user directories and files of another user") {
         return;
     }
-    let host = FakeHost::with_cards(2);
+    let host = FakeHost::with_gpus(2);
     for number in 0..10 {
-        // These come before the honest user directory by name.
+        // These sort before the honest user directory by name.
         let user_dir = plant(&host, &format!("gua-claims--{number}"), MALLORY, MALLORY);
         for file in 0..300 {
             let path = user_dir.join(format!("claim-{file:08x}"));
@@ -214,13 +214,13 @@ fn one_users_flood_does_not_crowd_out_anothers_claim() {
         }
     }
     plant(&host, "gua-claims-zzz", 20_001, 20_001);
-    assert_eq!(host.claimed(), gpus([0]), "of the honest one");
-    assert_eq!(of_kind(&host, Trouble::TooMany), 1, "told once");
+    assert_eq!(host.claimed(), gpus([0]), "the honest user's claim");
+    assert_eq!(of_kind(&host, Trouble::TooMany), 1, "reported once");
 }
 
 #[test]
-fn that_a_user_has_too_many_is_told_once() {
-    let host = FakeHost::with_cards(1);
+fn too_many_entries_of_a_user_are_reported_once() {
+    let host = FakeHost::with_gpus(1);
     let user_dir = host.path().join("gua-claims-many");
     fs::create_dir(&user_dir).unwrap();
     for number in 0..300 {
@@ -235,7 +235,7 @@ fn of_kind(host: &FakeHost, trouble: Trouble) -> usize {
     troubles(host).iter().filter(|one| **one == trouble).count()
 }
 
-/// Memory that this process has asked for so far at the most, in KB.
+/// Peak memory of this process, in KB.
 fn most_memory() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap();
     let line = text.lines().find(|line| line.starts_with("VmHWM:"));
@@ -244,14 +244,14 @@ fn most_memory() -> u64 {
 }
 
 #[test]
-fn what_a_flood_costs_others_is_bounded() {
+fn the_cost_of_a_flood_to_others_is_bounded() {
     if !runs_as_root("a flood of user directories and files of another user") {
         return;
     }
     const MANY: usize = 10_000;
-    let host = FakeHost::with_cards(2);
+    let host = FakeHost::with_gpus(2);
     let large = vec![b'['; 32 << 10];
-    // Links, folders without anything, one with a great many files, and some with large ones.
+    // Links, empty directories, one with very many files, and some with large files.
     for number in 0..MANY {
         let place = host.path().join(format!("gua-claims-0{number:06}"));
         match number % 2 {
@@ -277,8 +277,8 @@ fn what_a_flood_costs_others_is_bounded() {
         let dir = ClaimDir::open(&host.path()).unwrap();
         let survey = dir.survey(&host.look, &host.kernel).unwrap();
         assert_eq!(survey.claimed().into_iter().collect::<Vec<_>>(), gpus([0]));
-        let told = survey.problems.len();
-        assert!(told < 1000, "{told} problems for {MANY} entries");
+        let problems = survey.problems.len();
+        assert!(problems < 1000, "{problems} problems for {MANY} entries");
         let events = dir.events(&HashSet::new()).unwrap();
         assert!(
             events.passed_over.len() <= 64 * 4,
@@ -293,8 +293,8 @@ fn what_a_flood_costs_others_is_bounded() {
 }
 
 #[test]
-fn a_live_claim_counts_in_whichever_user_dir_it_is() {
-    let host = FakeHost::with_cards(1);
+fn a_live_claim_counts_in_any_user_dir_of_its_owner() {
+    let host = FakeHost::with_gpus(1);
     let me = host.dir.me().0;
     for number in 0..9 {
         let user_dir = plant(&host, &format!("gua-claims-{number}"), me, me);
@@ -307,8 +307,8 @@ fn a_live_claim_counts_in_whichever_user_dir_it_is() {
 }
 
 #[test]
-fn a_lease_for_ever_does_not_count() {
-    let host = FakeHost::with_cards(1);
+fn an_unlimited_claim_is_ignored() {
+    let host = FakeHost::with_gpus(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     let endless = GOOD.replace("7200000000", &u64::MAX.to_string());
     fs::write(host.user_dir().join("claim-0000abcd"), endless).unwrap();
@@ -318,7 +318,7 @@ fn a_lease_for_ever_does_not_count() {
 
 #[test]
 fn a_claim_of_a_later_version_still_counts() {
-    let host = FakeHost::with_cards(1);
+    let host = FakeHost::with_gpus(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     let later = GOOD.replace("\"version\":1", "\"version\":7,\"novelty\":[1]");
     fs::write(host.user_dir().join("claim-0000abcd"), later).unwrap();
@@ -326,8 +326,8 @@ fn a_claim_of_a_later_version_still_counts() {
 }
 
 #[test]
-fn a_user_dir_that_a_umask_closed_is_opened_to_readers_again() {
-    let host = FakeHost::with_cards(2);
+fn a_user_dir_closed_by_a_umask_is_made_readable_again() {
+    let host = FakeHost::with_gpus(2);
     host.granted(10, 1);
     set_mode(&host.user_dir(), 0o700);
     host.granted(11, 1);
@@ -340,7 +340,7 @@ fn a_file_system_mounted_on_a_user_dir_is_not_entered() {
     if !runs_as_root("a mount on a user directory") {
         return;
     }
-    let host = FakeHost::with_cards(1);
+    let host = FakeHost::with_gpus(1);
     let user_dir = plant(&host, "gua-claims-m", MALLORY, MALLORY);
     let mounted = std::process::Command::new("mount")
         .args(["-t", "tmpfs", "tmpfs"])
@@ -358,8 +358,8 @@ fn a_file_system_mounted_on_a_user_dir_is_not_entered() {
 }
 
 #[test]
-fn what_a_killed_writer_left_is_swept_after_a_while() {
-    let mut host = FakeHost::with_cards(1);
+fn files_of_a_killed_writer_are_removed_after_a_while() {
+    let mut host = FakeHost::with_gpus(1);
     host.dir.release(&host.granted(10, 1).id).unwrap();
     fs::write(host.user_dir().join("new-00000000"), "{").unwrap();
     fs::write(host.user_dir().join("wait-00000000"), "").unwrap();
@@ -367,7 +367,7 @@ fn what_a_killed_writer_left_is_swept_after_a_while() {
     assert_eq!(
         host.files().len(),
         2,
-        "the ticket of nobody is gone, the unfinished file not yet"
+        "the ticket without a process is gone, the unfinished file not yet"
     );
     host.later(Duration::from_hours(2));
     host.granted(11, 1);
@@ -379,7 +379,7 @@ proptest! {
 
     #[test]
     fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..400), cut in 0..GOOD.len(), at in 0..GOOD.len()) {
-        let host = FakeHost::with_cards(1);
+        let host = FakeHost::with_gpus(1);
         host.dir.release(&host.granted(10, 1).id).unwrap();
         let user_dir = host.user_dir();
         let mut spoilt = GOOD.as_bytes().to_vec();
@@ -395,8 +395,8 @@ proptest! {
     }
 
     #[test]
-    fn numbers_from_the_edge_never_panic(arrived in prop::sample::select(vec![0, 1, 3_600_000_000, u64::MAX]), wanted in prop::sample::select(vec![0, 1, u64::MAX])) {
-        let host = FakeHost::with_cards(1);
+    fn extreme_numbers_never_panic(arrived in prop::sample::select(vec![0, 1, 3_600_000_000, u64::MAX]), wanted in prop::sample::select(vec![0, 1, u64::MAX])) {
+        let host = FakeHost::with_gpus(1);
         host.dir.release(&host.granted(10, 1).id).unwrap();
         let ticket = format!(
             r#"{{"version":1,"wanted":{wanted},"arrived_us":{arrived},"asked_us":{arrived},"acceptable":["GPU-0"],

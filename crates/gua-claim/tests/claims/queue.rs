@@ -1,4 +1,4 @@
-//! Who is served when.
+//! Order of service in the queue.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use crate::host::{FakeHost, gpus, request};
 
 struct Asker {
     pid: u32,
-    cards: usize,
+    count: usize,
     ticket: Ticket,
 }
 
 impl FakeHost {
-    fn joins(&self, pid: u32, cards: usize) -> Asker {
+    fn joins(&self, pid: u32, count: usize) -> Asker {
         let ticket = self
             .dir
-            .join(&request(pid, cards), &self.look, &self.kernel)
+            .join(&request(pid, count), &self.look, &self.kernel)
             .unwrap();
-        Asker { pid, cards, ticket }
+        Asker { pid, count, ticket }
     }
 
-    /// Whether its turn has come.
+    /// Whether the waiter's turn has come.
     fn serves(&self, asker: &mut Asker) -> bool {
-        let request = request(asker.pid, asker.cards);
+        let request = request(asker.pid, asker.count);
         let answer = self
             .dir
             .advance(&mut asker.ticket, &request, &self.look, &self.kernel)
@@ -39,8 +39,8 @@ impl FakeHost {
 }
 
 #[test]
-fn first_come_first_served_and_nobody_who_does_not_wait_goes_before() {
-    let host = FakeHost::with_cards(1);
+fn first_come_first_served_and_a_request_without_waiting_does_not_jump_the_queue() {
+    let host = FakeHost::with_gpus(1);
     let holder = host.granted(10, 1);
     let mut first = host.joins(11, 1);
     let mut second = host.joins(12, 1);
@@ -52,8 +52,8 @@ fn first_come_first_served_and_nobody_who_does_not_wait_goes_before() {
 }
 
 #[test]
-fn those_who_ended_or_gave_up_are_passed_over_and_their_tickets_swept() {
-    let mut host = FakeHost::with_cards(1);
+fn exited_and_cancelled_waiters_are_skipped_and_their_tickets_removed() {
+    let mut host = FakeHost::with_gpus(1);
     let gone = host.joins(11, 1);
     let gave_up = host.joins(12, 1);
     let mut last = host.joins(13, 1);
@@ -67,8 +67,8 @@ fn those_who_ended_or_gave_up_are_passed_over_and_their_tickets_swept() {
 }
 
 #[test]
-fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
-    let mut host = FakeHost::with_cards(1);
+fn a_stopped_waiter_is_skipped_and_keeps_its_place() {
+    let mut host = FakeHost::with_gpus(1);
     let mut stopped = host.joins(11, 1);
     let mut other = host.joins(12, 1);
     host.kernel.stopped.insert(11);
@@ -81,8 +81,8 @@ fn a_waiter_that_was_stopped_is_passed_over_and_keeps_its_place() {
 }
 
 #[test]
-fn a_waiter_of_another_pid_namespace_counts_while_it_asks() {
-    let mut host = FakeHost::with_cards(1);
+fn a_waiter_of_another_pid_namespace_counts_while_it_polls() {
+    let mut host = FakeHost::with_gpus(1);
     host.kernel.namespace = Some(PidNamespace(1));
     let _waiting = host.joins(10, 1);
     host.kernel.namespace = Some(PidNamespace(2));
@@ -95,8 +95,8 @@ fn a_waiter_of_another_pid_namespace_counts_while_it_asks() {
 }
 
 #[test]
-fn cards_are_set_aside_for_a_large_request_and_the_rest_is_for_those_behind() {
-    let host = FakeHost::with_cards(4);
+fn gpus_are_kept_for_a_large_request_and_the_rest_is_for_those_behind() {
+    let host = FakeHost::with_gpus(4);
     let one = host.granted(10, 1);
     let mut large = host.joins(11, 4);
     let mut small = host.joins(12, 1);
@@ -111,8 +111,8 @@ fn cards_are_set_aside_for_a_large_request_and_the_rest_is_for_those_behind() {
 }
 
 #[test]
-fn a_small_request_takes_what_those_ahead_do_not_need() {
-    let mut host = FakeHost::with_cards(3);
+fn a_small_request_takes_gpus_that_earlier_ones_do_not_need() {
+    let mut host = FakeHost::with_gpus(3);
     let mut ahead = host.joins(11, 2);
     let mut small = host.joins(12, 1);
     assert!(host.serves(&mut small));
@@ -124,13 +124,13 @@ fn a_small_request_takes_what_those_ahead_do_not_need() {
     assert_eq!(
         host.granted(14, 1).cards,
         gpus([1]),
-        "the other model is not waited for"
+        "no wait for the other model"
     );
 }
 
 #[test]
-fn idle_cards_are_kept_for_a_large_request_for_an_hour_only() {
-    let mut host = FakeHost::with_cards(2);
+fn idle_gpus_are_kept_for_a_large_request_for_at_most_an_hour() {
+    let mut host = FakeHost::with_gpus(2);
     host.granted(10, 1);
     host.comes_onto(0, 10, host.dir.me());
     let mut large = host.joins(11, 2);
@@ -151,13 +151,13 @@ fn idle_cards_are_kept_for_a_large_request_for_an_hour_only() {
 }
 
 #[test]
-fn who_wants_more_than_the_host_has_keeps_nobody_waiting() {
-    let mut host = FakeHost::with_cards(2);
+fn a_request_for_more_gpus_than_the_host_has_delays_nobody() {
+    let mut host = FakeHost::with_gpus(2);
     let mut large = host.joins(11, 2);
     let mut small = host.joins(12, 1);
     host.look.cards = 1;
     host.shows_vacant([0]);
-    assert!(host.serves(&mut small), "a card was lost meanwhile");
+    assert!(host.serves(&mut small), "a GPU was lost meanwhile");
     let again = host
         .dir
         .advance(&mut large.ticket, &request(11, 2), &host.look, &host.kernel);
@@ -165,16 +165,16 @@ fn who_wants_more_than_the_host_has_keeps_nobody_waiting() {
 }
 
 #[test]
-fn a_ticket_does_not_count_for_ever() {
-    let mut host = FakeHost::with_cards(1);
+fn a_ticket_expires() {
+    let mut host = FakeHost::with_gpus(1);
     let _forgotten = host.joins(11, 1);
     host.later(LONGEST_WAIT + Duration::from_secs(1));
     host.granted(12, 1);
 }
 
 #[test]
-fn a_ticket_that_tells_an_early_arrival_goes_before_nobody_who_was_there() {
-    let host = FakeHost::with_cards(1);
+fn a_ticket_with_a_forged_early_arrival_does_not_jump_the_queue() {
+    let host = FakeHost::with_gpus(1);
     let mut honest = host.joins(11, 1);
     let forger = host.joins(12, 1);
     let user_dir = host.user_dir();
@@ -192,8 +192,8 @@ fn a_ticket_that_tells_an_early_arrival_goes_before_nobody_who_was_there() {
 }
 
 #[test]
-fn a_job_that_ends_frees_its_card_for_the_first_in_the_queue_whoever_looks_first() {
-    let mut host = FakeHost::with_cards(2);
+fn a_gpu_freed_by_a_job_goes_to_the_first_in_the_queue_in_any_polling_order() {
+    let mut host = FakeHost::with_gpus(2);
     host.shows_vacant([]);
     let mut first = host.joins(11, 1);
     let mut second = host.joins(12, 1);
@@ -209,8 +209,8 @@ fn a_job_that_ends_frees_its_card_for_the_first_in_the_queue_whoever_looks_first
 }
 
 #[test]
-fn a_card_that_those_ahead_would_not_take_is_not_kept_for_them() {
-    let mut host = FakeHost::with_cards(2);
+fn a_gpu_that_earlier_waiters_would_not_take_is_not_kept_for_them() {
+    let mut host = FakeHost::with_gpus(2);
     host.shows_vacant([]);
     host.asks_for([0]);
     let _picky = host.joins(11, 1);
@@ -218,21 +218,21 @@ fn a_card_that_those_ahead_would_not_take_is_not_kept_for_them() {
     let mut second = host.joins(12, 1);
     host.shows_vacant([1]);
     assert!(host.serves(&mut second));
-    // And one who wants only what others ahead can do without does not wait for them.
+    // A request for a GPU that the earlier waiters do not need does not wait for them.
     host.kernel.ended.extend([11, 12]);
     let mut any = host.joins(13, 1);
     host.asks_for([1]);
     let mut only_one = host.joins(14, 1);
     host.shows_vacant([0, 1]);
-    assert!(host.serves(&mut only_one), "card 0 is left for the first");
+    assert!(host.serves(&mut only_one), "GPU 0 is left for the first");
     host.asks_for([0, 1]);
     assert!(host.serves(&mut any));
 }
 
 #[test]
-fn setting_the_wall_clock_moves_nobody() {
+fn setting_the_wall_clock_changes_no_position() {
     for step in [-7200, -60, -6, 6, 7200] {
-        let mut host = FakeHost::with_cards(1);
+        let mut host = FakeHost::with_gpus(1);
         host.shows_vacant([]);
         let mut first = host.joins(11, 1);
         host.later(Duration::from_secs(1));
@@ -249,8 +249,8 @@ fn setting_the_wall_clock_moves_nobody() {
 }
 
 #[test]
-fn a_look_from_before_a_stop_sweeps_nobody_and_is_not_believed() {
-    let mut host = FakeHost::with_cards(1);
+fn an_observation_from_before_a_stop_removes_no_ticket_and_is_not_used() {
+    let mut host = FakeHost::with_gpus(1);
     let old = host.look.clone();
     host.later(Duration::from_hours(3));
     let mut waiting = host.joins(11, 1);
@@ -263,8 +263,8 @@ fn a_look_from_before_a_stop_sweeps_nobody_and_is_not_believed() {
 }
 
 #[test]
-fn a_ticket_that_was_removed_is_put_in_again_at_its_old_place() {
-    let mut host = FakeHost::with_cards(1);
+fn a_removed_ticket_is_restored_at_its_old_place() {
+    let mut host = FakeHost::with_gpus(1);
     host.shows_vacant([]);
     let mut first = host.joins(11, 1);
     let mut second = host.joins(12, 1);
@@ -287,7 +287,7 @@ fn a_ticket_that_was_removed_is_put_in_again_at_its_old_place() {
 }
 
 #[test]
-fn those_far_back_ask_less_often() {
+fn waiters_far_back_poll_less_often() {
     use gua_claim::ClaimDir;
     assert_eq!(ClaimDir::pause(0), Duration::from_millis(300));
     assert!(ClaimDir::pause(1) <= Duration::from_millis(500));
