@@ -1,7 +1,7 @@
-//! How fast an old history is imported, and how large it is then: twelve cards for thirty days at thirty seconds.
+//! Import speed and resulting size of an old history: twelve GPUs for thirty days at thirty seconds.
 //!
-//! `cargo bench -p gua-compat --bench import_old` prints rows a second; `--quick` takes a day instead of a month. With
-//! `-- write PATH` it leaves the old file at a path, and with `-- read PATH` it only reads one in place.
+//! `cargo bench -p gua-compat --bench import_old` prints rows per second; `--quick` takes a day instead of a month.
+//! With `-- write PATH` it leaves the old file at a path, and with `-- read PATH` it only reads one in place.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use gua_test::old_history;
 
-/// The least that is promised.
+/// Minimum rows per second that docs/speed.md promises.
 const PROMISED: f64 = 300_000.0;
 
 fn main() {
@@ -26,7 +26,7 @@ fn main() {
         .expect("this is a time");
     match words.as_slice() {
         ["write", path, rest @ ..] => {
-            // A moment may follow: the tool that wrote such files only reports up to now.
+            // A pause may follow: the tool that wrote such files only reports up to now.
             let end = rest
                 .first()
                 .and_then(|word| word.parse().ok())
@@ -47,24 +47,24 @@ fn main() {
         },
         false => month,
     };
-    let directory = tempfile::tempdir().expect("a temporary directory can be made");
+    let directory = tempfile::tempdir().expect("a temporary directory can be created");
     let (old, ours) = (
         directory.path().join("old.db"),
         directory.path().join("ours.db"),
     );
     let (_, made) = timed(|| old_history::write(&old, &shape, end));
-    say("make the old file", made, 0.0);
+    print_timing("make the old file", made, 0.0);
     let rows = rows(&shape);
     let (imported, first) = timed(|| import(&old, &ours));
     imported.expect("the file is a history");
-    say("import", first, rows);
+    print_timing("import", first, rows);
     let (again, second) = timed(|| import(&old, &ours));
     again.expect("the file is the same");
-    say("import again", second, rows);
+    print_timing("import again", second, rows);
     read(&old);
     let (before, after) = (size(&old), size(&ours));
     output(&format!(
-        "size: {before} bytes there, {after} here (1/{:.1})",
+        "size: {before} bytes before, {after} after (1/{:.1})",
         before as f64 / after as f64
     ));
     let rate = rows / first.as_secs_f64();
@@ -74,12 +74,12 @@ fn main() {
     );
 }
 
-/// What a report reads of an old file in place: everything, and the last hour.
+/// Reads an old file in place as a report does: everything, and the last hour.
 fn read(old: &Path) {
     let file = OldFile::open(old).expect("the file is a history");
     let all = Period::new(Timestamp::MIN, Timestamp::MAX);
     let (last, took) = timed(|| file.fold(all, || Timestamp::MIN, |last, tick| *last = tick.at));
-    say("read in place", took, 0.0);
+    print_timing("read in place", took, 0.0);
     let last = last.expect("the file is a history");
     let hour = Period::new(last - SignedDuration::from_hours(1), Timestamp::MAX);
     for (name, window) in [("all", all), ("last hour", hour)] {
@@ -92,7 +92,7 @@ fn read(old: &Path) {
         let rule = Thresholds::default();
         let (counted, took) = timed(|| file.imported(window, rule, None, &mut count));
         counted.expect("the file is a history");
-        say(&format!("report of {name}"), took, 0.0);
+        print_timing(&format!("report of {name}"), took, 0.0);
         output(&format!("  {totals} totals, {pieces} pieces of sessions"));
     }
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -102,7 +102,7 @@ fn read(old: &Path) {
 
 fn import(old: &Path, ours: &Path) -> Result<(), LegacyError> {
     let mut store = Store::open(ours, OpenMode::CreateOrAppend, &WriterOptions::default())
-        .expect("a history can be made");
+        .expect("a history can be created");
     gua_compat::gpu_usage_audit::import(&mut store, old, Timestamp::UNIX_EPOCH, &mut |_| {
         ControlFlow::Continue(())
     })?;
@@ -118,7 +118,7 @@ fn rows(shape: &old_history::Shape) -> f64 {
     (shape.card_rows() + shape.process_rows) as f64
 }
 
-/// CPU time, in user mode and in the kernel.
+/// CPU time in user mode and in the kernel.
 fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let began = processor_time();
     let result = work();
@@ -137,7 +137,7 @@ fn size(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |facts| facts.len())
 }
 
-fn say(what: &str, took: Duration, rows: f64) {
+fn print_timing(what: &str, took: Duration, rows: f64) {
     let seconds = took.as_secs_f64();
     let rate = if rows > 0.0 {
         format!(", {:.0} rows/s", rows / seconds)

@@ -1,4 +1,4 @@
-//! What `gua db check` and `gua db stats` say about imported rows.
+//! Output of `gua db check` and `gua db stats` about imported rows.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::rows::import;
 use gua_test::originals::RELEASES;
 
-/// A history with one file of a release imported.
+/// A history into which one file of a release was imported.
 fn imported(version: &str) -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let golden = format!(
@@ -22,7 +22,7 @@ fn imported(version: &str) -> (tempfile::TempDir, PathBuf) {
     (directory, ours)
 }
 
-/// Changes an imported history and holds what a check says about it.
+/// Changes an imported history and compares the problems that a check finds.
 #[track_caller]
 fn check(change: &str, expected: &[&str]) {
     let (_directory, ours) = imported("1.8.0");
@@ -38,7 +38,7 @@ fn check(change: &str, expected: &[&str]) {
 }
 
 #[test]
-fn imported_rows_of_every_release_are_well_and_counted() {
+fn imported_rows_of_every_release_pass_the_check_and_are_counted() {
     for version in RELEASES {
         let (_directory, ours) = imported(version);
         let history = History::open(&ours).unwrap();
@@ -58,7 +58,7 @@ fn imported_rows_of_every_release_are_well_and_counted() {
 }
 
 #[test]
-fn a_block_that_cannot_be_read_is_found() {
+fn an_unreadable_block_is_found() {
     check(
         "UPDATE old_card_block SET cells = x'00' WHERE first_row = 1",
         &["rows 1 to 3 of gpu_sample imported from source 1 cannot be read"],
@@ -74,7 +74,7 @@ fn a_block_that_cannot_be_read_is_found() {
 }
 
 #[test]
-fn rows_that_are_missing_at_the_end_or_there_twice_are_found() {
+fn missing_and_duplicate_rows_are_found() {
     check(
         "DELETE FROM old_card_block WHERE first_row = 19",
         &["gpu_sample imported from source 1 ends at row 18, and 21 was the last"],
@@ -87,7 +87,7 @@ fn rows_that_are_missing_at_the_end_or_there_twice_are_found() {
 }
 
 #[test]
-fn texts_runs_and_sources_that_are_not_there_are_found() {
+fn missing_texts_runs_and_sources_are_found() {
     let (_directory, ours) = imported("1.8.0");
     let texts: i64 = Connection::open(&ours)
         .unwrap()

@@ -1,4 +1,4 @@
-//! A file that the real collector is writing meanwhile, against the simulated driver.
+//! A file that the real collector is writing meanwhile, with the simulated driver.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -35,7 +35,7 @@ const SCENARIO: &str = r#"
     util = 0
 "#;
 
-/// A collector of a release in the foreground.
+/// A collector of a release, running in the foreground.
 struct Collector(Child);
 
 impl Collector {
@@ -72,7 +72,7 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // It has ended already unless a test failed.
+        // It has already exited unless a test failed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -100,12 +100,12 @@ fn host() -> Host {
     }
 }
 
-/// Imports over and over until enough was written; the collector writes all the while.
+/// Imports repeatedly until enough rows were written, while the collector writes.
 fn follow(host: &Host, rows: u64) {
     let mut seen = 0;
     let mut times = 0;
     while seen < rows {
-        assert!(times < 2000, "the collector wrote {seen} rows only");
+        assert!(times < 2000, "the collector wrote only {seen} rows");
         times += 1;
         match import(&host.old, &host.ours) {
             Ok(imported) => {
@@ -119,7 +119,7 @@ fn follow(host: &Host, rows: u64) {
 }
 
 #[test]
-fn a_file_is_imported_again_and_again_while_its_collector_writes() {
+fn a_file_is_imported_repeatedly_while_its_collector_writes() {
     let versions = ["1.1.0", "1.8.0"];
     let tape = Tape::open("store-live", &versions);
     for version in versions {
@@ -140,7 +140,7 @@ fn a_file_is_imported_again_and_again_while_its_collector_writes() {
 }
 
 #[test]
-fn what_a_killed_collector_left_in_its_log_is_read_and_nothing_is_left_beside_it() {
+fn the_wal_of_a_killed_collector_is_read_and_nothing_is_left_beside_the_file() {
     let host = host();
     let folder = host.old.parent().unwrap();
     let tape = Tape::open("store-killed", &["1.8.0"]);
@@ -152,7 +152,7 @@ fn what_a_killed_collector_left_in_its_log_is_read_and_nothing_is_left_beside_it
     tape.file(&folder.join("old.db-wal"), || {});
     tape.file(&folder.join("old.db-shm"), || {});
     assert_eq!(names(folder), ["old.db", "old.db-shm", "old.db-wal"]);
-    // As in a copy of the file and its log, without the log's index.
+    // As in a copy of the file and its WAL, without the shared-memory index.
     std::fs::remove_file(folder.join("old.db-shm")).unwrap();
     let log = std::fs::read(folder.join("old.db-wal")).unwrap();
     assert!(!log.is_empty());

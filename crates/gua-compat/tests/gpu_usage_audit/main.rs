@@ -1,4 +1,4 @@
-//! Histories of gpu-usage-audit: those that its real releases write, and odd ones that it could have written.
+//! Histories of gpu-usage-audit: those that its real releases write, and unusual ones that it could have written.
 #![cfg(test)]
 
 mod check;

@@ -1,4 +1,4 @@
-//! Rows that no single collector writes in one go, but that files have: duplicates, two collectors, clocks set back.
+//! Rows that no single collector writes in one go, but that files contain: duplicates, two collectors, clocks set back.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::rows::{
 };
 use gua_test::old_history::{self, Shape};
 
-/// An empty history in the form of 1.0.3, filled by `sql`.
+/// An empty history in the schema of 1.0.3, filled by `sql`.
 fn old_with(directory: &Path, sql: &str) -> PathBuf {
     let path = directory.join("old.db");
     let connection = Connection::open(&path).unwrap();
@@ -35,7 +35,7 @@ fn old_with(directory: &Path, sql: &str) -> PathBuf {
     path
 }
 
-/// The rows survive a round trip, and count the same in place and imported; returns the classes.
+/// Checks that the rows survive a round trip and count the same in place and imported; returns the counts by class.
 fn check(sql: &str) -> [u64; 3] {
     let directory = tempfile::tempdir().unwrap();
     let old = old_with(directory.path(), sql);
@@ -48,7 +48,7 @@ fn check(sql: &str) -> [u64; 3] {
 }
 
 #[test]
-fn duplicates_are_kept_and_count_as_one_card_tick() {
+fn duplicates_are_kept_and_count_as_one_gpu_tick() {
     let counted = check(
         "INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, NULL),
              ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, NULL), ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, 1);
@@ -59,7 +59,7 @@ fn duplicates_are_kept_and_count_as_one_card_tick() {
 }
 
 #[test]
-fn processes_belong_to_the_card_row_of_their_run() {
+fn processes_belong_to_the_gpu_row_of_their_run() {
     let counted = check(
         "INSERT INTO daemon_run VALUES (3, '2026-05-11T00:00:00+00:00', 0.5), (7, '2026-05-11T00:00:00+00:00', 60);
          INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00.000001+00:00', 'GPU-0', 0, 3),
@@ -82,7 +82,7 @@ fn a_clock_that_was_set_back_changes_no_count() {
 }
 
 #[test]
-fn numbers_of_rows_with_holes_come_back() {
+fn row_numbers_with_holes_are_preserved() {
     check(
         "INSERT INTO gpu_sample (rowid, ts, gpu_uuid, util_pct) VALUES (-5, '2026-05-11T00:00:00+00:00', 'GPU-0', 1),
              (10, '2026-05-11T00:00:00+00:00', 'GPU-1', 1), (12, '2026-05-11T00:00:00+00:00', 'GPU-2', 1),
@@ -91,7 +91,7 @@ fn numbers_of_rows_with_holes_come_back() {
 }
 
 #[test]
-fn a_row_that_no_release_writes_is_named_and_nothing_is_invented() {
+fn an_invalid_row_is_named_and_nothing_is_invented() {
     let check = |sql: &str, expected: &str| {
         let directory = tempfile::tempdir().unwrap();
         let old = old_with(directory.path(), sql);
@@ -161,7 +161,7 @@ fn rows_that_changed_after_their_import_are_noticed() {
 }
 
 #[test]
-fn an_import_that_was_stopped_goes_on_where_it_ended() {
+fn an_interrupted_import_continues_where_it_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let (old, ours) = (
         directory.path().join("old.db"),
@@ -239,7 +239,7 @@ fn a_small_part_of_a_file_counts_the_same_by_index_by_scan_and_imported() {
 }
 
 #[test]
-fn a_made_up_month_has_the_rows_that_it_says() {
+fn a_generated_month_has_the_declared_rows() {
     let directory = tempfile::tempdir().unwrap();
     let old = directory.path().join("old.db");
     old_history::write(&old, &SMALL, end()).unwrap();
@@ -264,12 +264,12 @@ fn any_rows() -> impl Strategy<Value = String> {
     );
     prop::collection::vec(row, 0..40).prop_map(|rows| {
         let mut sql = "INSERT INTO daemon_run VALUES (1, '2026-05-11T00:00:00+00:00', 12.5);".to_owned();
-        for (second, card, util, run, memory) in rows {
+        for (second, gpu, util, run, memory) in rows {
             let time = gua_compat::gpu_usage_audit::old_text(Timestamp::from_microsecond(1_780_000_000_000_000 + second * 1_500_000).unwrap());
             match memory {
-                None => sql.push_str(&format!("INSERT INTO gpu_sample VALUES ('{time}', 'GPU-{card}', {util}, {run});")),
+                None => sql.push_str(&format!("INSERT INTO gpu_sample VALUES ('{time}', 'GPU-{gpu}', {util}, {run});")),
                 Some(memory) => sql.push_str(&format!(
-                    "INSERT INTO proc_sample VALUES ('{time}', 'GPU-{card}', {util}, {memory}, 'u{}', {run});",
+                    "INSERT INTO proc_sample VALUES ('{time}', 'GPU-{gpu}', {util}, {memory}, 'u{}', {run});",
                     util % 3
                 )),
             }

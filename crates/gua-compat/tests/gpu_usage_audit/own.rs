@@ -60,7 +60,7 @@ fn gpu(index: u32, util: Option<u32>, processes: Vec<Process>) -> Gpu {
     gpu
 }
 
-/// Twelve ticks of three cards, of which the last has no utilisation.
+/// Twelve ticks of three GPUs, of which the last has no utilisation.
 fn write(path: &Path, first: Timestamp) {
     let every = Duration::from_millis(500);
     write_ticks(path, first, (12, every), &WriterOptions::default());
@@ -120,14 +120,18 @@ fn text(text: &str) -> Value {
 }
 
 #[test]
-fn our_ticks_become_rows_of_the_old_form_and_nothing_is_invented() {
+fn our_ticks_become_rows_of_the_old_schema_and_nothing_is_invented() {
     let directory = tempfile::tempdir().unwrap();
     let ours = directory.path().join("ours.db");
     write(&ours, "2026-11-15T10:00:00Z".parse().unwrap());
     let exported = export(&ours, "exported.db");
     let number = Value::Integer;
-    let cards = dump(&exported, "gpu_sample");
-    assert_eq!(cards.len(), 24, "the card without utilisation is left out");
+    let gpu_rows = dump(&exported, "gpu_sample");
+    assert_eq!(
+        gpu_rows.len(),
+        24,
+        "the GPU without utilisation is left out"
+    );
     let first = vec![
         number(1),
         text("2026-11-15T10:00:00+00:00"),
@@ -140,13 +144,13 @@ fn our_ticks_become_rows_of_the_old_form_and_nothing_is_invented() {
         number(61),
         number(271),
     ];
-    assert_eq!(cards[0], first);
-    assert_eq!(cards[2][1], text("2026-11-15T10:00:00.500000+00:00"));
+    assert_eq!(gpu_rows[0], first);
+    assert_eq!(gpu_rows[2][1], text("2026-11-15T10:00:00.500000+00:00"));
     let states = |gpu: &str| {
-        let rows = cards.iter().filter(|row| row[2] == text(gpu));
+        let rows = gpu_rows.iter().filter(|row| row[2] == text(gpu));
         rows.map(|row| row[5].clone()).collect::<Vec<_>>()
     };
-    // Active once, and quiet for eleven ticks since: idle-held from the tenth on.
+    // Active once, then quiet for eleven ticks: idle-held from the tenth on.
     assert_eq!(
         states("GPU-0"),
         [vec![text("active"); 10], vec![text("idle_held"); 2]].concat()
@@ -197,7 +201,7 @@ fn our_ticks_become_rows_of_the_old_form_and_nothing_is_invented() {
 fn the_real_tool_reads_our_ticks() {
     let directory = tempfile::tempdir().unwrap();
     let ours = directory.path().join("ours.db");
-    // The report counts back from now, so the ticks must not be too old for its longest window.
+    // The report counts back from now, so the ticks must not be older than its longest window.
     write(&ours, "2026-11-15T10:00:00Z".parse().unwrap());
     let exported = export(&ours, "exported.db");
     let report = |version: &str| {
@@ -242,17 +246,17 @@ fn rows(tables: &OldTables<'_>, table: &str) -> Vec<Vec<Value>> {
 }
 
 #[test]
-fn days_one_by_one_have_the_rows_of_the_whole_export() {
+fn day_by_day_exports_have_the_rows_of_the_whole_export() {
     let directory = tempfile::tempdir().unwrap();
     let ours = directory.path().join("gua.db");
-    // Four ticks before midnight, eight after it, whose states depend on the first of all.
+    // Four ticks before midnight and eight after it, whose states depend on the very first.
     write(&ours, "2026-11-14T23:59:58Z".parse().unwrap());
     let exported = export(&ours, "exported.db");
     let days = ["2026-11-14", "2026-11-15"].map(|day| day.parse().unwrap());
     let go_on = || |_| ControlFlow::Continue(());
-    // Read before the file is open: who opens it meanwhile counts as a writer. The number of each row stands first.
+    // Read before the file is opened, because a connection counts as a writer. Each row starts with its number.
     let tables = ["gpu_sample", "proc_sample", "daemon_run", "gpu_device"];
-    let [cards, processes, runs, devices] = tables.map(|table| {
+    let [gpu_rows, processes, runs, devices] = tables.map(|table| {
         let rows = dump(&exported, table).into_iter();
         let rows: Vec<Vec<Value>> = rows.map(|row| row[1..].to_vec()).collect();
         (table, rows)
@@ -267,7 +271,7 @@ fn days_one_by_one_have_the_rows_of_the_whole_export() {
         assert!(found.cut.is_empty());
         let none = form.days("2026-11-16".parse().unwrap(), "2027-01-01".parse().unwrap());
         assert_eq!(none.unwrap(), Days::default());
-        for (table, whole) in [&cards, &processes] {
+        for (table, whole) in [&gpu_rows, &processes] {
             let mut parts = Vec::new();
             for day in days {
                 let tables = form.day(day, &mut go_on()).unwrap();
@@ -284,14 +288,14 @@ fn days_one_by_one_have_the_rows_of_the_whole_export() {
 }
 
 #[test]
-fn days_from_which_retention_took_ticks_are_told_apart() {
+fn days_from_which_retention_removed_ticks_are_marked() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gua.db");
     let options = WriterOptions {
         keep_raw: Some(Duration::from_secs(12 * 3600)),
         ..WriterOptions::default()
     };
-    // Until two o'clock of the sixteenth: ticks before the afternoon of the fifteenth are gone.
+    // Until two o'clock on the sixteenth: ticks before the afternoon of the fifteenth are gone.
     let first = "2026-11-14T20:00:00Z".parse().unwrap();
     write_ticks(&path, first, (30 * 60, Duration::from_secs(60)), &options);
     let form = OldForm::ours(History::open(&path).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! Files that may only be read, and paths at which there is no old history.
+//! Read-only files, and paths without an old history.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -25,10 +25,10 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Set for a child of this test program that reads as somebody else.
+/// Set for a child of this test program that reads as another user.
 const READ_THIS: &str = "GUA_TEST_READ_THIS";
 
-/// Reads a file as user 65534, who owns nothing here; as this user where the tests have no right to change it.
+/// Reads a file as user 65534, who owns nothing here; as the current user if the tests cannot change users.
 fn read_as_nobody(path: &Path) {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child
@@ -44,10 +44,10 @@ fn read_as_nobody(path: &Path) {
         println!("not root: read as the owner of the file instead of another user");
     }
     let output = child.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout);
     assert!(
-        output.status.success() && said.contains("40 card-ticks"),
-        "{said}"
+        output.status.success() && stdout.contains("40 card-ticks"),
+        "{stdout}"
     );
 }
 
@@ -56,7 +56,7 @@ fn a_file_named_by_another_test_is_read() {
     // Alone it has nothing to read; the tests below start it again with a path.
     #[expect(
         clippy::disallowed_methods,
-        reason = "a test that is started again is told by its environment what to do"
+        reason = "a restarted test gets its instructions from the environment"
     )]
     let variable = std::env::vars_os().find(|(name, _)| name == READ_THIS);
     if let Some((_, path)) = variable {
@@ -81,12 +81,12 @@ fn a_read_only_file_of_another_owner_in_a_read_only_directory_is_read() {
 }
 
 #[test]
-fn a_copy_with_its_log_and_without_the_index_is_read_where_nothing_can_be_made() {
+fn a_copy_with_its_wal_and_without_the_index_is_read_in_a_read_only_directory() {
     let directory = tempfile::tempdir().unwrap();
     let live = directory.path().join("live.db");
     write(&live);
     let writer = rusqlite::Connection::open(&live).unwrap();
-    // In the log, and not yet in the file.
+    // In the WAL, and not yet in the file.
     writer
         .execute_batch("UPDATE gpu_sample SET util_pct = 100")
         .unwrap();
@@ -111,7 +111,7 @@ fn a_copy_with_its_log_and_without_the_index_is_read_where_nothing_can_be_made()
 }
 
 #[test]
-fn a_live_writer_of_another_user_is_read_through_its_log() {
+fn a_file_with_a_live_writer_of_another_user_is_read_through_its_wal() {
     let directory = tempfile::tempdir().unwrap();
     let old = directory.path().join("old.db");
     write(&old);
@@ -129,7 +129,7 @@ fn a_live_writer_of_another_user_is_read_through_its_log() {
 }
 
 #[test]
-fn a_writer_that_comes_while_a_quiet_file_is_read_is_noticed() {
+fn a_writer_that_starts_while_a_quiet_file_is_read_is_noticed() {
     let directory = tempfile::tempdir().unwrap();
     let old = directory.path().join("old.db");
     write(&old);
@@ -145,7 +145,7 @@ fn a_writer_that_comes_while_a_quiet_file_is_read_is_noticed() {
 }
 
 #[test]
-fn what_is_no_old_history_is_refused_with_the_reason() {
+fn a_path_without_an_old_history_is_refused_with_the_reason() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);
     let check = |name: &str, expected: &str| {

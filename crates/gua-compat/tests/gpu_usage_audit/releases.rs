@@ -8,7 +8,7 @@ use gua_test::originals::RELEASES;
 use gua_test::tape::Tape;
 
 #[test]
-fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {
+fn every_release_is_read_in_place_with_the_counts_of_its_own_tool() {
     let tape = Tape::open("store-in-place", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
@@ -16,7 +16,7 @@ fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {
         tape.demo(version, &old, 30);
         let before = names(directory.path());
         let totals = totals_in_place(&old, always());
-        // The telemetry of 1.8.0's demo has a desktop of 128 MB on its third card, which the old rule counts as held.
+        // The demo of 1.8.0 has a desktop of 128 MB on its third GPU, which the old rule counts as held.
         let expected = if version == "1.8.0" {
             [12, 72, 6]
         } else {
@@ -32,7 +32,7 @@ fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {
         assert_eq!(ticks(None), 30, "{version}");
         assert_eq!(ticks(Some("bob")), 30, "{version}");
         assert_eq!(ticks(Some("alice")), 24, "{version}");
-        // 1.0.2 recorded no interval, so thirty seconds stand for each tick.
+        // 1.0.2 recorded no interval, so each tick counts as thirty seconds.
         let hours = sums(&totals).hours(gua_model::RollUp::Active);
         let interval = if version == "1.0.2" { 30.0 } else { 0.02 };
         assert!(
@@ -48,7 +48,7 @@ fn every_release_is_read_in_place_and_counts_as_it_counts_itself() {
 }
 
 #[test]
-fn what_was_imported_counts_as_the_file_does_in_place() {
+fn imported_rows_count_as_the_file_does_in_place() {
     let tape = Tape::open("store-imported", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
@@ -65,13 +65,13 @@ fn what_was_imported_counts_as_the_file_does_in_place() {
         assert_eq!(
             std::fs::read(&old).unwrap(),
             bytes,
-            "{version}: the old file is as it was"
+            "{version}: the old file is unchanged"
         );
     }
 }
 
 #[test]
-fn importing_again_adds_only_what_is_new() {
+fn importing_again_adds_only_new_rows() {
     let tape = Tape::open("store-again", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ fn importing_again_adds_only_what_is_new() {
 }
 
 #[test]
-fn a_file_that_newer_releases_migrated_and_went_on_with_is_still_the_same_file() {
+fn a_file_that_newer_releases_migrated_and_continued_is_the_same_source() {
     let tape = Tape::open("store-migrated", &RELEASES);
     let directory = tempfile::tempdir().unwrap();
     let (old, ours) = (

@@ -1,4 +1,4 @@
-//! Import and export again: the rows are the same, and the real tool reads them and prints the same numbers.
+//! Import followed by export: the rows are the same, and the real tool reads them and prints the same numbers.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use gua_test::originals::{RELEASES, release, run};
 use gua_test::tape::Tape;
 
 #[test]
-fn import_and_export_give_back_every_row_of_every_release() {
+fn import_and_export_preserve_every_row_of_every_release() {
     let tape = Tape::open("store-round-trip", &RELEASES);
     for version in RELEASES {
         let directory = tempfile::tempdir().unwrap();
@@ -25,7 +25,7 @@ fn import_and_export_give_back_every_row_of_every_release() {
     }
 }
 
-/// Names, types and order of the columns, the indexes, and what else a file says of itself.
+/// Names, types and order of the columns, the indexes, and the metadata of a file.
 fn form(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let mut found = Vec::new();
@@ -70,7 +70,7 @@ fn form(path: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_export_has_the_form_of_a_fresh_file_of_the_newest_release() {
+fn an_export_has_the_schema_of_a_fresh_file_of_the_newest_release() {
     let tape = Tape::open("store-form", &["1.8.0"]);
     let directory = tempfile::tempdir().unwrap();
     let (old, ours) = (
@@ -82,7 +82,7 @@ fn an_export_has_the_form_of_a_fresh_file_of_the_newest_release() {
     assert_eq!(form(&export(&ours, "exported.db")), form(&old));
 }
 
-/// The report of a release on a copy of a file, since it migrates what it reads. Times of day are left out.
+/// Report of a release on a copy of a file, because it migrates what it reads. Times of day are left out.
 fn report(version: &str, db: &Path) -> String {
     let copy = db.with_extension("copy");
     std::fs::copy(db, &copy).unwrap();
@@ -126,7 +126,7 @@ fn the_real_tool_prints_the_same_numbers_for_an_export_as_for_the_original() {
 }
 
 #[test]
-fn two_sources_share_no_run_and_every_row_is_there() {
+fn two_sources_share_no_run_and_every_row_is_kept() {
     let tape = Tape::open("store-two-sources", &["1.1.0", "1.8.0", "1.0.2"]);
     let directory = tempfile::tempdir().unwrap();
     let ours = directory.path().join("ours.db");
@@ -149,7 +149,7 @@ fn two_sources_share_no_run_and_every_row_is_there() {
         one("SELECT count(*) FROM gpu_sample WHERE run_id IS NULL"),
         9
     );
-    // The demo's cards and the host are the same in all three.
+    // The demo's GPUs and the host are the same in all three.
     assert_eq!(
         (
             one("SELECT count(*) FROM gpu_device"),

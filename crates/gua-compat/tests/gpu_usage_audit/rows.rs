@@ -1,4 +1,4 @@
-//! What the tests look at: rows of old files in one form, and histories with them imported.
+//! Rows of old files in a common form, and histories into which they were imported.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
 
-/// The columns of the five tables in the order of a fresh 1.8.0 file.
+/// Columns of the five tables in the order of a fresh 1.8.0 file.
 pub(crate) const TABLES: [(&str, &[&str]); 5] = [
     (
         "host",
@@ -67,7 +67,7 @@ pub(crate) const TABLES: [(&str, &[&str]); 5] = [
     ),
 ];
 
-/// Everything that a tool reads in a file, in short.
+/// Digest of everything that a tool reads in a file.
 pub(crate) fn content(path: &Path) -> String {
     let tables = TABLES.map(|(table, _)| dump(path, table));
     gua_test::tape::digest(&format!("{tables:?}"))
@@ -109,7 +109,7 @@ pub(crate) fn dump(path: &Path, table: &str) -> Vec<Vec<Value>> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// Both files hold the same rows, table by table.
+/// Checks that both files hold the same rows, table by table.
 pub(crate) fn assert_same_rows(one: &Path, other: &Path) {
     for (table, _) in TABLES {
         let (one, other) = (dump(one, table), dump(other, table));
@@ -120,7 +120,7 @@ pub(crate) fn assert_same_rows(one: &Path, other: &Path) {
     }
 }
 
-/// A history of ours beside the tests' other files.
+/// Imports an old file into a history of ours.
 pub(crate) fn import(old: &Path, ours: &Path) -> Result<Imported, LegacyError> {
     // Stored totals count as the tool that wrote the rows does.
     let options = WriterOptions {
@@ -179,13 +179,13 @@ pub(crate) fn sums(counted: &Counted) -> Sums {
     sums
 }
 
-/// Card-ticks by class: active, idle-held, truly-idle.
+/// GPU ticks by class: active, idle-held, truly-idle.
 pub(crate) fn classes(counted: &Counted) -> [u64; 3] {
     let sums = sums(counted);
     RollUp::ALL.map(|class| sums.state(class.into()).ticks)
 }
 
-/// The names in a directory.
+/// Names in a directory.
 pub(crate) fn names(directory: &Path) -> Vec<String> {
     let entries = directory.read_dir().unwrap().flatten();
     let mut names = entries

@@ -1,4 +1,4 @@
-//! Days of gpu_stats beside ticks of our own: no time counts twice, whether the ticks are still kept or their totals alone.
+//! gpu_stats CSV days next to our own ticks: no time counts twice, whether raw ticks or only their totals are kept.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -13,13 +13,13 @@ use crate::own::write_ticks;
 use crate::rows::always;
 
 const FIRST: &str = "2026-11-14T10:00:00Z";
-const LOOK: Duration = Duration::from_secs(300);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(300);
 
 fn first() -> Timestamp {
     FIRST.parse().unwrap()
 }
 
-/// A look every five minutes, from so many minutes after the first tick to so many.
+/// A day with a sample every five minutes, between two offsets in minutes from the first tick.
 fn day(from: i64, to: i64) -> StatsDay {
     let minutes = (from..to).step_by(5);
     let row = |minute| StatsRow {
@@ -32,7 +32,7 @@ fn day(from: i64, to: i64) -> StatsDay {
     StatsDay {
         path: "20261114_gpu_stats.csv".into(),
         date: jiff::civil::date(2026, 11, 14),
-        interval: StatsInterval::Usual(LOOK),
+        interval: StatsInterval::Usual(SAMPLE_INTERVAL),
         rows: minutes.map(row).collect(),
     }
 }
@@ -56,7 +56,7 @@ fn try_import(
     imported
 }
 
-/// The minutes after the first tick of which imported rows tell.
+/// Offsets in minutes from the first tick that imported rows cover.
 fn minutes(path: &Path) -> Vec<i64> {
     let mut found = Vec::new();
     let history = History::open(path).unwrap();
@@ -68,8 +68,8 @@ fn minutes(path: &Path) -> Vec<i64> {
 }
 
 #[test]
-fn a_row_counts_where_the_history_has_seen_nothing_of_its_time() {
-    // Thirty hours of a tick a minute.
+fn a_row_counts_where_the_history_has_observed_nothing() {
+    // Thirty hours of one tick per minute.
     let own = (30 * 60, Duration::from_secs(60));
     for keep_raw in [None, Some(Duration::from_secs(6 * 3600))] {
         let directory = tempfile::tempdir().unwrap();
@@ -87,7 +87,7 @@ fn a_row_counts_where_the_history_has_seen_nothing_of_its_time() {
         assert_eq!(imported.left_out, 360, "{keep_raw:?}");
         assert_eq!(imported.imported.new_card_rows, 24);
         assert_eq!(minutes(&path), outside);
-        // Again, grown, and anew.
+        // The same day again, then grown, then replaced.
         let imported = import(&path, &day(-60, 1870), Again::Continue).unwrap();
         assert_eq!(
             (imported.left_out, imported.imported.new_card_rows),
@@ -99,7 +99,7 @@ fn a_row_counts_where_the_history_has_seen_nothing_of_its_time() {
             (360, 24)
         );
         assert_eq!(minutes(&path), outside);
-        // Rows that begin before or end after what was seen reach into it.
+        // Rows that begin before or end after the observed time overlap it.
         let another = StatsDay {
             date: jiff::civil::date(2026, 11, 15),
             ..day(-62, 1860)
@@ -115,13 +115,15 @@ fn an_interval_is_remembered_and_another_is_refused() {
     let path = directory.path().join("ours.db");
     let own = (1, Duration::from_secs(60));
     write_ticks(&path, first(), own, &WriterOptions::default());
-    let said = |seconds| StatsDay {
+    let with_interval = |seconds| StatsDay {
         interval: StatsInterval::Said(Duration::from_secs(seconds)),
         ..day(60, 120)
     };
     let minute = Duration::from_secs(60);
     assert_eq!(
-        import(&path, &said(60), Again::Continue).unwrap().interval,
+        import(&path, &with_interval(60), Again::Continue)
+            .unwrap()
+            .interval,
         minute
     );
     assert_eq!(
@@ -130,21 +132,23 @@ fn an_interval_is_remembered_and_another_is_refused() {
             .interval,
         minute
     );
-    match import(&path, &said(300), Again::Continue) {
+    match import(&path, &with_interval(300), Again::Continue) {
         Err(LegacyError::OtherInterval { known, asked, .. }) => {
-            assert_eq!((known, asked), (minute, LOOK));
+            assert_eq!((known, asked), (minute, SAMPLE_INTERVAL));
         }
         other => panic!("{other:?}"),
     }
     assert_eq!(
-        import(&path, &said(300), Again::Replace).unwrap().interval,
-        LOOK
+        import(&path, &with_interval(300), Again::Replace)
+            .unwrap()
+            .interval,
+        SAMPLE_INTERVAL
     );
     assert_eq!(minutes(&path), (60..120).step_by(5).collect::<Vec<_>>());
 }
 
 #[test]
-fn a_day_whose_rows_were_changed_is_refused_until_it_is_replaced() {
+fn a_day_with_changed_rows_is_refused_until_it_is_replaced() {
     let changed = |change: fn(&mut Vec<StatsRow>)| {
         let mut day = day(60, 120);
         change(&mut day.rows);
@@ -172,7 +176,12 @@ fn a_day_whose_rows_were_changed_is_refused_until_it_is_replaced() {
     ] {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("ours.db");
-        write_ticks(&path, first(), (1, LOOK), &WriterOptions::default());
+        write_ticks(
+            &path,
+            first(),
+            (1, SAMPLE_INTERVAL),
+            &WriterOptions::default(),
+        );
         import(&path, &day(60, 120), Again::Continue).unwrap();
         let refused = try_import(&path, &then, Again::Continue);
         assert!(
@@ -182,17 +191,22 @@ fn a_day_whose_rows_were_changed_is_refused_until_it_is_replaced() {
         assert_eq!(minutes(&path).len(), 12, "{what}");
         try_import(&path, &then, Again::Replace).unwrap();
         assert_eq!(minutes(&path).len(), expected, "{what}");
-        // And it goes on from there.
+        // It continues from there.
         try_import(&path, &then, Again::Continue).unwrap();
         assert_eq!(minutes(&path).len(), expected, "{what}");
     }
 }
 
 #[test]
-fn a_day_that_was_known_by_its_first_row_is_refused_and_replaced() {
+fn a_day_identified_by_its_first_row_is_refused_and_replaced() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ours.db");
-    write_ticks(&path, first(), (1, LOOK), &WriterOptions::default());
+    write_ticks(
+        &path,
+        first(),
+        (1, SAMPLE_INTERVAL),
+        &WriterOptions::default(),
+    );
     for from in [60, 65] {
         import(&path, &day(from, 120), Again::Continue).unwrap();
         let history = rusqlite::Connection::open(&path).unwrap();
@@ -215,10 +229,15 @@ fn a_day_that_was_known_by_its_first_row_is_refused_and_replaced() {
 }
 
 #[test]
-fn a_replacement_that_fails_leaves_what_was_there() {
+fn a_failed_replacement_keeps_the_old_rows() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("ours.db");
-    write_ticks(&path, first(), (1, LOOK), &WriterOptions::default());
+    write_ticks(
+        &path,
+        first(),
+        (1, SAMPLE_INTERVAL),
+        &WriterOptions::default(),
+    );
     import(&path, &day(60, 120), Again::Continue).unwrap();
     let mut store = Store::open(&path, OpenMode::Append, &WriterOptions::default()).unwrap();
     let stop = &mut |_| ControlFlow::Break(());
