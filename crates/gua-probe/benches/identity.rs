@@ -1,4 +1,4 @@
-//! What it costs to know who 32 real processes are.
+//! Cost of identifying 32 real processes.
 
 use std::process::{Child, Command, Stdio};
 
@@ -60,7 +60,7 @@ fn table(pids: &[Pid]) -> ProcessTable {
     table
 }
 
-/// Every tick but the first.
+/// Every tick except the first.
 #[divan::bench]
 fn known_processes(bencher: Bencher<'_, '_>) {
     let children = Children::start();

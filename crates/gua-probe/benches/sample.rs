@@ -1,8 +1,8 @@
-//! What one sample costs in the steady state: 8 cards, 32 real processes, identities known from the tick before.
+//! Cost of one sample in the steady state: 8 GPUs, 32 real processes, identities known from the previous tick.
 //!
-//! The promise is less than a millisecond of our own processor time on top of the driver's calls. The simulated driver
-//! runs in this process and its calls are counted as ours, so what is printed is more than our part. The program ends
-//! with 1 when the promise breaks.
+//! The limit is one millisecond of our own processor time on top of the driver's calls. The simulated driver runs in
+//! this process and its calls are counted as ours, so the printed time is more than our part. The program exits with 1
+//! if the limit is exceeded.
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
 use std::path::Path;
@@ -13,7 +13,7 @@ use gua_probe::clock;
 use gua_probe::probe::{Probe, ProbeOptions};
 use nvml_sim::driver::{self, Generation};
 
-const CARDS: usize = 8;
+const GPUS: usize = 8;
 const PROCESSES: usize = 32;
 const ROUNDS: u32 = 20;
 const SAMPLES: u32 = 50;
@@ -26,18 +26,18 @@ fn main() -> ExitCode {
     let processes = Processes::start();
     let scenario = directory.path().join("nvml-sim.toml");
     let journal = directory.path().join("journal");
-    let cards = processes.on_cards();
-    std::fs::write(&scenario, format!("journal = {journal:?}\n{cards}")).expect("a scenario");
+    let gpus = processes.on_gpus();
+    std::fs::write(&scenario, format!("journal = {journal:?}\n{gpus}")).expect("a scenario");
     let options = ProbeOptions {
         library: Some(library),
         ..ProbeOptions::default()
     };
     let calls = calls_of_one_sample(&options, &journal);
-    std::fs::write(&scenario, cards).expect("a scenario");
+    std::fs::write(&scenario, gpus).expect("a scenario");
 
     let mut probe = Probe::new(options);
     let sample = probe.sample().expect("a sample");
-    assert_eq!(sample.gpus.len(), CARDS);
+    assert_eq!(sample.gpus.len(), GPUS);
     assert_eq!(
         sample
             .gpus
@@ -63,14 +63,14 @@ fn main() -> ExitCode {
         best_identities = best_identities.min(processes.time_identities());
     }
     println!(
-        "{CARDS} cards, {PROCESSES} processes, {calls} driver calls a sample; best of {ROUNDS} rounds of {SAMPLES}"
+        "{GPUS} GPUs, {PROCESSES} processes, {calls} driver calls per sample; best of {ROUNDS} rounds of {SAMPLES}"
     );
     println!(
         "  processor time of a sample, simulated driver included  {:>7.1} us",
         micros(best)
     );
     println!(
-        "  of that, telling 32 known processes apart through /proc {:>6.1} us",
+        "  of that, identifying 32 known processes through /proc   {:>6.1} us",
         micros(best_identities)
     );
     let (encode, bytes) = time_encoding(&sample);
@@ -91,7 +91,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Processor time of one run of `work`, from the mean of many.
+/// Processor time of one run of `work`, as the mean of many.
 fn time(mut work: impl FnMut()) -> Duration {
     let before = clock::processor_time();
     for _ in 0..SAMPLES {
@@ -104,7 +104,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// How often a sample in the steady state calls the driver.
+/// Number of driver calls of a sample in the steady state.
 fn calls_of_one_sample(options: &ProbeOptions, journal: &Path) -> usize {
     let mut probe = Probe::new(options.clone());
     probe.sample().expect("a sample");
@@ -129,7 +129,7 @@ fn time_encoding(sample: &gua_model::Sample) -> (Duration, usize) {
     (best, bytes.len())
 }
 
-/// Real processes, so that `/proc` costs what it costs.
+/// Real processes, so that reading `/proc` has its real cost.
 struct Processes(Vec<Child>);
 
 impl Processes {
@@ -144,8 +144,8 @@ impl Processes {
         Self((0..PROCESSES).map(start).collect())
     }
 
-    fn on_cards(&self) -> String {
-        let card = |children: &[Child]| {
+    fn on_gpus(&self) -> String {
+        let gpu = |children: &[Child]| {
             let process = |child: &Child| {
                 format!(
                     "[[card.process]]\npid = {}\nmemory_mib = 900\nsm_util = 10\n",
@@ -157,7 +157,7 @@ impl Processes {
                 children.iter().map(process).collect::<String>()
             )
         };
-        self.0.chunks(PROCESSES / CARDS).map(card).collect()
+        self.0.chunks(PROCESSES / GPUS).map(gpu).collect()
     }
 
     fn time_identities(&self) -> Duration {
@@ -177,7 +177,7 @@ impl Processes {
 impl Drop for Processes {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Ours, and only a sleep.
+            // Our own child, and only a sleep.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -86,7 +86,7 @@ impl FileHost {
         self.probe().sample().unwrap_err()
     }
 
-    /// How often the driver was called by this name (needs `journal = "JOURNAL"` in the scenario).
+    /// Number of driver calls by this name (needs `journal = "JOURNAL"` in the scenario).
     pub(crate) fn calls(&self, function: &str) -> usize {
         let journal = fs::read_to_string(self.path("journal")).unwrap_or_default();
         journal
@@ -95,7 +95,7 @@ impl FileHost {
             .count()
     }
 
-    /// The first line of a scenario whose calls are written down.
+    /// First line of a scenario that records the driver calls.
     pub(crate) fn journal_line(directory: &Path) -> String {
         format!("journal = {:?}\n", directory.join("journal"))
     }
@@ -129,7 +129,7 @@ pub(crate) fn pids(gpu: &Gpu) -> Vec<u32> {
     gpu.processes.iter().map(|process| process.pid.0).collect()
 }
 
-/// A card with so many processes, and a driver that cannot bear to be asked how many.
+/// A GPU with so many processes, and a driver that fails when asked for their number.
 pub(crate) fn many_processes(count: u32) -> String {
     let process = |pid| format!("[[card.process]]\npid = {pid}\nmemory_mib = {pid}\n");
     format!(

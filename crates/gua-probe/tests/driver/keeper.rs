@@ -1,4 +1,4 @@
-//! The thread that owns the driver: it answers whoever asks, and a driver that hangs costs them a deadline.
+//! The thread that owns the driver: it answers all callers, and a hung driver costs them one deadline.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn keeper(host: &FileHost, deadline: Duration) -> Keeper {
 }
 
 #[test]
-fn several_threads_ask_and_one_thread_reads() {
+fn several_threads_request_and_one_thread_reads() {
     let host = FileHost::new("");
     host.play_with_journal("[[card]]\nutil = 7\n");
     let keeper = keeper(&host, Duration::from_secs(30));
@@ -32,7 +32,7 @@ fn several_threads_ask_and_one_thread_reads() {
 }
 
 #[test]
-fn a_driver_that_hangs_costs_a_deadline_and_not_more() {
+fn a_hung_driver_costs_one_deadline_and_no_more() {
     let host = FileHost::new("[[card]]\n");
     let keeper = keeper(&host, Duration::from_millis(300));
     keeper.sample().unwrap();

@@ -1,4 +1,4 @@
-//! Every reading of a card and of a process, as the scenario scripts it.
+//! Every reading of a GPU and of a process, as scripted in the scenario.
 
 use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
@@ -44,7 +44,7 @@ const EVERYTHING: &str = r#"
 "#;
 
 #[test]
-fn every_reading_of_a_card_is_the_scripted_one() {
+fn every_reading_of_a_gpu_is_the_scripted_one() {
     let sample = FileHost::new(EVERYTHING).sample();
     let gpu = only(&sample);
     assert_eq!(sample.problems, []);
@@ -101,7 +101,7 @@ fn a_process_has_its_start_its_owner_its_short_name_and_its_share() {
 }
 
 #[test]
-fn a_card_without_a_feature_says_unsupported_and_that_is_no_problem() {
+fn an_unsupported_feature_is_reported_as_unsupported_and_not_as_a_problem() {
     let sample = FileHost::new("[[card]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.power, Err(Missing::Unsupported));
@@ -113,15 +113,15 @@ fn a_card_without_a_feature_says_unsupported_and_that_is_no_problem() {
 }
 
 #[test]
-fn sixteen_cards_with_sixty_four_processes_each_are_read_whole() {
+fn sixteen_gpus_with_sixty_four_processes_each_are_read_completely() {
     let process = |pid| format!("[[card.process]]\npid = {pid}\nmemory_mib = 1\n");
-    let card = |number: u32| {
+    let gpu = |number: u32| {
         let processes: String = (0..64)
             .map(|place| process(1 + number * 64 + place))
             .collect();
         format!("[[card]]\n{processes}")
     };
-    let sample = FileHost::new(&(0..16).map(card).collect::<String>()).sample();
+    let sample = FileHost::new(&(0..16).map(gpu).collect::<String>()).sample();
     assert_eq!(sample.gpus.len(), 16);
     let all: Vec<u32> = sample.gpus.iter().flat_map(pids).collect();
     assert_eq!(all, (1..=16 * 64).collect::<Vec<_>>());
@@ -139,7 +139,7 @@ fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
     probe.sample().unwrap();
     let due = probe
         .drain_due()
-        .expect("a card with a buffer wants to be drained");
+        .expect("a GPU with a buffer needs draining");
     let wait = due
         .saturating_sub(gua_probe::clock::monotonic())
         .as_secs_f64();
@@ -163,14 +163,14 @@ fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
 }
 
 #[test]
-fn a_young_driver_whose_buffer_still_grows_is_not_drained_more_often_for_ever() {
+fn a_fresh_buffer_that_still_grows_does_not_stay_on_a_short_drain_interval() {
     let host = FileHost::new("[[card]]\nutil = 40\n");
     let mut probe = host.probe();
     let wait = |probe: &gua_probe::probe::Probe| {
         let due = probe.drain_due()?;
         Some(due.saturating_sub(gua_probe::clock::monotonic()))
     };
-    // The driver has begun just now: nothing is buffered, then a little.
+    // The driver has just started: nothing is buffered, then a little.
     let begun = gua_probe::clock::monotonic();
     while wait(&probe).is_none() {
         probe.sample().unwrap();
@@ -186,8 +186,8 @@ fn a_young_driver_whose_buffer_still_grows_is_not_drained_more_often_for_ever() 
 }
 
 #[test]
-fn a_process_that_ended_between_the_list_and_proc_is_not_an_orphan() {
-    // It ends at second 2. The graphics list, which is asked after the compute list, is not answered before that.
+fn a_process_that_exited_between_the_list_and_proc_is_not_an_orphan() {
+    // It exits at second 2. The graphics list, which is read after the compute list, is delayed until then.
     let ending = "[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\nuntil = 2\n";
     let slow = "[[fault]]\nfunction = \"nvmlDeviceGetGraphicsRunningProcesses_v3\"\ndelay_ms = 2500\nuntil = 2\n";
     let sample = FileHost::new(&format!("{ending}{slow}")).sample();
@@ -204,14 +204,14 @@ fn a_process_that_ended_between_the_list_and_proc_is_not_an_orphan() {
 }
 
 #[test]
-fn a_process_that_holds_no_card_is_never_looked_at() {
+fn a_process_that_holds_no_gpu_is_never_read() {
     let host = FileHost::new("[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
     host.start_process(7, 1000, 50, "python");
     std::fs::create_dir_all(host.path("proc/8")).unwrap();
     for name in [
         "stat", "status", "comm", "cgroup", "loginuid", "cmdline", "environ",
     ] {
-        // Whoever opens one of these waits for ever. The holder's arguments and environment are none of our business.
+        // Opening one of these blocks forever. The holder's arguments and environment are never read.
         let pid = if matches!(name, "cmdline" | "environ") {
             7
         } else {
@@ -231,7 +231,7 @@ fn mkfifo(path: &std::path::Path) {
 }
 
 #[test]
-fn the_histogram_says_how_long_a_card_was_how_busy() {
+fn the_histogram_gives_the_time_at_each_utilisation() {
     // Two seconds of ten at 30 %, the rest at 7 %, in samples of one second.
     let sample = FileHost::new(
         "[clock]\nat = 1000.0\n[buffers]\nsamples = 10\nperiod_ms = 1000\n[[card]]\nutil = { square = { low = 7, high = 30, period = 10, duty = 0.2, phase = 0 } }\n",
@@ -260,7 +260,7 @@ fn a_name_that_cannot_be_read_keeps_its_reason() {
     }
 }
 
-/// Settings that an administrator makes, and the names of things.
+/// Calls for settings that an administrator changes, and for names.
 const SELDOM: [&str; 6] = [
     "nvmlDeviceGetEnforcedPowerLimit",
     "nvmlDeviceGetEccMode",
@@ -271,7 +271,7 @@ const SELDOM: [&str; 6] = [
 ];
 
 #[test]
-fn settings_are_not_asked_for_at_every_tick_and_stay_in_every_sample() {
+fn settings_are_not_read_at_every_tick_and_stay_in_every_sample() {
     let host = FileHost::new("");
     host.play_with_journal("[[card]]\npower_limit_w = 300\n");
     let mut probe = host.probe();
@@ -292,7 +292,7 @@ fn settings_are_not_asked_for_at_every_tick_and_stay_in_every_sample() {
 }
 
 #[test]
-fn a_card_in_trouble_is_asked_for_its_settings_at_once() {
+fn settings_of_a_gpu_in_trouble_are_read_at_once() {
     let host = FileHost::new("");
     let fault = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n";
     host.play_with_journal("[[card]]\npower_limit_w = 300\n");
@@ -312,7 +312,7 @@ fn a_card_in_trouble_is_asked_for_its_settings_at_once() {
 }
 
 #[test]
-fn another_card_under_the_same_number_is_seen_at_once() {
+fn another_gpu_at_the_same_index_is_noticed_at_once() {
     let host = FileHost::new("[[card]]\nuuid = \"GPU-a\"\npower_limit_w = 300\n");
     let mut probe = host.probe();
     probe.sample().unwrap();

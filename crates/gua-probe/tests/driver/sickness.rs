@@ -1,4 +1,4 @@
-//! No driver, the wrong one, a sick one: a clear sentence or the readings that are left, and never a panic.
+//! A missing, wrong or failing driver gives a clear message or the remaining readings, and never a panic.
 
 use gua_model::{Missing, State, Thresholds, classify};
 use gua_probe::fault::DriverFault;
@@ -15,7 +15,7 @@ fn fault_of(library: &std::path::Path) -> DriverFault {
 }
 
 #[test]
-fn a_missing_library_is_not_found_and_a_file_that_is_none_is_said_to_be_none() {
+fn a_missing_library_and_a_file_that_is_not_a_library_are_distinguished() {
     let host = FileHost::new("");
     host.write("text.so", "this is no library\n");
     host.write("empty.so", "");
@@ -47,7 +47,7 @@ fn a_library_that_is_not_the_drivers_is_refused_by_name() {
 }
 
 #[test]
-fn a_driver_that_refuses_is_left_alone_for_a_while() {
+fn a_refusing_driver_is_not_retried_for_a_while() {
     let host = FileHost::new("");
     host.play_with_journal("[driver]\ninit_code = 9\n");
     let mut probe = host.probe();
@@ -64,7 +64,7 @@ fn a_driver_that_refuses_is_left_alone_for_a_while() {
 }
 
 #[test]
-fn a_failing_call_costs_one_reading_with_its_reason_and_its_number() {
+fn a_failing_call_costs_one_reading_with_its_reason_and_code() {
     for (code, why) in [
         (3, Missing::Unsupported),
         (4, Missing::Denied),
@@ -90,7 +90,7 @@ fn a_failing_call_costs_one_reading_with_its_reason_and_its_number() {
 }
 
 #[test]
-fn a_denied_process_list_is_a_gap_and_the_card_keeps_its_other_readings() {
+fn a_denied_process_list_is_missing_and_the_gpu_keeps_its_other_readings() {
     let sample = FileHost::new("[[card]]\nutil = 0\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = 4\n").sample();
     let gpu = only(&sample);
     assert_eq!(gpu.compute_list, Err(Missing::Denied));
@@ -102,8 +102,8 @@ fn a_denied_process_list_is_a_gap_and_the_card_keeps_its_other_readings() {
 }
 
 #[test]
-fn garbage_from_any_function_is_no_reading_and_never_a_panic() {
-    let cards = "[[card]]\nutil = 5\necc = true\nfan_percent = 5\n[[card.process]]\npid = 7\nmemory_mib = 900\n[[card]]\n[[card.mig]]\nslices = 1\n";
+fn garbage_from_any_function_is_missing_and_never_a_panic() {
+    let gpus = "[[card]]\nutil = 5\necc = true\nfan_percent = 5\n[[card.process]]\npid = 7\nmemory_mib = 900\n[[card]]\n[[card.mig]]\nslices = 1\n";
     let functions = [
         "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceGetMemoryInfo*",
@@ -132,7 +132,7 @@ fn garbage_from_any_function_is_no_reading_and_never_a_panic() {
     ];
     for function in functions {
         let host = FileHost::new(&format!(
-            "{cards}[[fault]]\nfunction = {function:?}\ngarbage = true\n"
+            "{gpus}[[fault]]\nfunction = {function:?}\ngarbage = true\n"
         ));
         let sample = host.sample();
         assert!(sample.gpus.len() >= 2, "{function}: {sample:#?}");
@@ -144,9 +144,9 @@ fn garbage_from_any_function_is_no_reading_and_never_a_panic() {
     }
     for function in ["nvmlDeviceGetUUID", "nvmlDeviceGetCount*"] {
         let host = FileHost::new(&format!(
-            "{cards}[[fault]]\nfunction = {function:?}\ngarbage = true\n"
+            "{gpus}[[fault]]\nfunction = {function:?}\ngarbage = true\n"
         ));
-        // No card can be named, or counted: no card is invented.
+        // No GPU can be named or counted, and none is invented.
         if let Ok(sample) = host.probe().sample() {
             assert_eq!(sample.gpus, [], "{function}");
             assert!(!sample.problems.is_empty());
@@ -155,7 +155,7 @@ fn garbage_from_any_function_is_no_reading_and_never_a_panic() {
 }
 
 #[test]
-fn a_number_that_no_hardware_can_have_is_no_reading() {
+fn a_physically_impossible_number_is_missing() {
     let sample = FileHost::new("[[card]]\nutil = 5\n[[fault]]\nfunction = \"nvmlDeviceGet[!U]*\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ngarbage = true\n[[fault]]\nfunction = \"nvmlDeviceGetTemperature\"\ngarbage = true\n").sample();
     let gpu = only(&sample);
     assert_eq!(
@@ -169,7 +169,7 @@ fn a_number_that_no_hardware_can_have_is_no_reading() {
 }
 
 #[test]
-fn a_host_without_cards_is_a_sample_without_cards() {
+fn a_host_without_gpus_gives_an_empty_sample() {
     let sample = FileHost::new("").sample();
     assert_eq!((sample.gpus.len(), sample.problems.len()), (0, 0));
 }

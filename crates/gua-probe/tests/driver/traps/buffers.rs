@@ -1,4 +1,4 @@
-//! Trap 7 of docs/traps.md: what happened between two ticks.
+//! Trap 7 of docs/traps.md: events between two ticks.
 
 use gua_model::{Missing, Percent};
 
@@ -22,7 +22,7 @@ fn square_wave(at: f64) -> String {
 }
 
 #[test]
-fn trap_7_what_happened_between_two_ticks_comes_from_the_drivers_buffer() {
+fn trap_7_events_between_two_ticks_come_from_the_drivers_buffer() {
     let host = FileHost::new(&square_wave(1009.0));
     let mut probe = host.probe();
     let first = probe.sample().unwrap();
@@ -31,11 +31,7 @@ fn trap_7_what_happened_between_two_ticks_comes_from_the_drivers_buffer() {
     let second = probe.sample().unwrap();
     let gpu = only(&second);
     let window = gpu.window.unwrap();
-    assert_eq!(
-        gpu.util,
-        Ok(Percent::ZERO),
-        "the instant reading sees nothing of it"
-    );
+    assert_eq!(gpu.util, Ok(Percent::ZERO), "the instant reading misses it");
     assert_eq!(window.max, Percent::new(80));
     let mean = window.mean().unwrap();
     assert!((38.0..42.0).contains(&mean), "{mean}");
@@ -49,7 +45,7 @@ fn trap_7_what_happened_between_two_ticks_comes_from_the_drivers_buffer() {
 }
 
 #[test]
-fn trap_7_no_samples_of_a_process_is_no_error() {
+fn trap_7_a_process_without_samples_is_not_an_error() {
     let host = FileHost::new(
         "[buffers]\nprocess_samples = 0\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n",
     );
@@ -97,7 +93,7 @@ fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play(&scenario(1000.0));
-        // One tick to notice, with nothing to show for it.
+        // One tick to notice, without samples.
         let noticed = probe.sample().unwrap();
         if !without_card_buffer {
             assert_eq!(only(&noticed).window.unwrap().samples(), 0);
@@ -108,7 +104,7 @@ fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
         if !without_card_buffer {
             assert!((9.7..10.3).contains(&gpu.window.unwrap().covered.as_secs_f64()));
         }
-        // Without the card's buffer the newest time known is when the process last worked, five seconds earlier.
+        // Without the GPU's buffer the newest known time is when the process last worked, five seconds earlier.
         let expected = if without_card_buffer {
             18..=22
         } else {
@@ -123,7 +119,7 @@ fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
 }
 
 #[test]
-fn trap_7_a_processs_share_is_that_since_the_last_tick() {
+fn trap_7_a_processs_share_covers_the_time_since_the_last_tick() {
     let scenario = |at| {
         format!(
             "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 90], [1010, 20]] }}\n"
@@ -146,7 +142,7 @@ fn trap_7_a_processs_share_is_that_since_the_last_tick() {
 }
 
 #[test]
-fn trap_7_looks_of_different_length_weigh_by_their_time() {
+fn trap_7_samples_of_different_length_weigh_by_their_time() {
     let scenario = |at| {
         format!(
             "[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 9\nsm_util = {{ steps = [[0, 0], [1000, 80], [1009, 20]] }}\n"

@@ -1,4 +1,4 @@
-//! Traps 8 to 11 of docs/traps.md: one owner, lost cards, reloaded drivers, refusals, slow calls.
+//! Traps 8 to 11 of docs/traps.md: one owner, lost GPUs, reloaded drivers, refusals, slow calls.
 
 use gua_model::{Missing, Percent, State, Thresholds, classify};
 use gua_probe::fault::DriverFault;
@@ -7,8 +7,8 @@ use crate::host::{FileHost, only};
 
 #[test]
 fn trap_8_one_thread_owns_the_driver() {
-    // That no other thread can get at a probe is kept by the compiler (see the documentation of `Probe`); this shows
-    // that none of ours calls into the library from elsewhere, name look-ups included.
+    // The compiler ensures that no other thread can use a probe (see the documentation of `Probe`); this test shows
+    // that none of our threads calls into the library from elsewhere, name look-ups included.
     let host =
         FileHost::new("one_owner = true\n[[card]]\n[[card.process]]\npid = 7\nmemory_mib = 900\n");
     host.start_process(7, 1000, 50, "python");
@@ -20,14 +20,13 @@ fn trap_8_one_thread_owns_the_driver() {
 }
 
 #[test]
-fn trap_9_a_card_lost_half_way_costs_its_own_readings_only() {
+fn trap_9_a_gpu_lost_half_way_costs_only_its_own_readings() {
     for (code, why) in [("GPU_IS_LOST", Missing::Gone), ("UNKNOWN", Missing::Failed)] {
-        let cards =
-            "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\nutil = 60\n";
+        let gpus = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nuuid = \"GPU-b\"\nutil = 60\n";
         let lost = format!(
             "[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncard = 0\ncode = \"{code}\"\n[[fault]]\nfunction = \"nvmlDeviceGetPersistenceMode\"\ncard = 0\ncode = \"{code}\"\n"
         );
-        let sample = FileHost::new(&format!("{cards}{lost}")).sample();
+        let sample = FileHost::new(&format!("{gpus}{lost}")).sample();
         let [first, second] = sample.gpus.as_slice() else {
             panic!("{sample:#?}")
         };
@@ -54,20 +53,20 @@ fn trap_9_a_card_lost_half_way_costs_its_own_readings_only() {
 }
 
 #[test]
-fn trap_9_a_card_that_was_seen_before_stays_in_the_sample_when_it_is_lost_and_comes_back() {
-    let cards = |lost: &str| {
+fn trap_9_a_known_gpu_stays_in_the_sample_while_it_is_lost_and_comes_back() {
+    let gpus = |lost: &str| {
         format!(
             "[[card]]\nuuid = \"GPU-a\"\nname = \"A\"\n[[card]]\nuuid = \"GPU-b\"\nname = \"B\"\n{lost}"
         )
     };
-    for way in ["lost = [[0, 1e9]]", "absent = [[0, 1e9]]"] {
-        let host = FileHost::new(&cards(""));
+    for fault in ["lost = [[0, 1e9]]", "absent = [[0, 1e9]]"] {
+        let host = FileHost::new(&gpus(""));
         let mut probe = host.probe();
         probe.sample().unwrap();
-        host.play(&cards(way));
+        host.play(&gpus(fault));
         let sample = probe.sample().unwrap();
         let uuids: Vec<&str> = sample.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-        assert_eq!(uuids, ["GPU-a", "GPU-b"], "{way}");
+        assert_eq!(uuids, ["GPU-a", "GPU-b"], "{fault}");
         assert_eq!(sample.gpus[1].name.as_deref(), Ok("B"));
         assert_eq!(sample.gpus[1].util, Err(Missing::Gone));
         assert_eq!(
@@ -75,14 +74,14 @@ fn trap_9_a_card_that_was_seen_before_stays_in_the_sample_when_it_is_lost_and_co
             State::Unobserved
         );
         assert!(sample.gpus[0].util.is_ok());
-        host.play(&cards(""));
+        host.play(&gpus(""));
         let back = probe.sample().unwrap();
         assert!(back.gpus.len() == 2 && back.gpus[1].util.is_ok());
     }
 }
 
 #[test]
-fn trap_9_the_library_is_opened_again_after_a_driver_reload() {
+fn trap_9_the_library_is_reopened_after_a_driver_reload() {
     for stale in [
         "UNINITIALIZED",
         "UNKNOWN",
@@ -108,7 +107,7 @@ fn trap_9_the_library_is_opened_again_after_a_driver_reload() {
 }
 
 #[test]
-fn trap_9_a_library_that_only_remembers_names_is_opened_again() {
+fn trap_9_a_library_that_only_remembers_names_is_reopened() {
     let stale = [
         "nvmlDeviceGetMemoryInfo*",
         "nvmlDeviceGetUtil*",
@@ -129,22 +128,22 @@ fn trap_9_a_library_that_only_remembers_names_is_opened_again() {
         assert_eq!(
             host.calls("nvmlInit_v2"),
             1,
-            "once, and then it is left alone for a while ({code})"
+            "once, and then not for a while ({code})"
         );
     }
 }
 
 #[test]
-fn trap_9_the_library_is_opened_again_for_a_card_that_is_lost_or_no_longer_counted() {
-    let cards =
+fn trap_9_the_library_is_reopened_for_a_gpu_that_is_lost_or_no_longer_counted() {
+    let gpus =
         |second: &str| format!("[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n{second}");
     let losses = [
-        cards("lost = [[0, 1e9]]\n"),
+        gpus("lost = [[0, 1e9]]\n"),
         "[[card]]\nuuid = \"GPU-a\"\n".to_owned(),
         String::new(),
     ];
     for loss in losses {
-        let host = FileHost::new(&cards(""));
+        let host = FileHost::new(&gpus(""));
         let mut probe = host.probe();
         probe.sample().unwrap();
         host.play_with_journal(&loss);
@@ -156,7 +155,7 @@ fn trap_9_the_library_is_opened_again_for_a_card_that_is_lost_or_no_longer_count
 }
 
 #[test]
-fn trap_9_a_lost_card_is_not_asked_any_further() {
+fn trap_9_a_lost_gpu_is_not_read_any_further() {
     let host = FileHost::new("");
     host.play_with_journal(
         "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetMemoryInfo*\"\ncode = \"GPU_IS_LOST\"\n",
@@ -171,7 +170,7 @@ fn trap_9_a_lost_card_is_not_asked_any_further() {
 }
 
 #[test]
-fn trap_9_no_handle_outlives_the_library_that_gave_it() {
+fn trap_9_no_handle_outlives_the_library_that_returned_it() {
     let host = FileHost::new("[clock]\nat = 1000.0\n[[card]]\n");
     let mut probe = host.probe();
     probe.sample().unwrap();
@@ -181,14 +180,14 @@ fn trap_9_no_handle_outlives_the_library_that_gave_it() {
     assert_eq!(
         probe.drain_due(),
         None,
-        "there is nothing to drain, and nobody may wait for it"
+        "there is nothing to drain or to wait for"
     );
     probe.drain();
 }
 
 #[test]
-fn trap_9_two_cards_of_one_name_are_one_card_and_a_problem() {
-    // The simulator refuses such a scenario, so the second card's answer is garbage that repeats the first one's name.
+fn trap_9_two_gpus_with_one_uuid_are_one_gpu_and_a_problem() {
+    // The simulator refuses such a scenario, so the second GPU's answer is garbage that repeats the first one's name.
     let host = FileHost::new(
         "[[card]]\nuuid = \"GPU-a\"\n[[card]]\nuuid = \"GPU-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetUUID\"\ncard = 1\ngarbage = true\n",
     );
@@ -198,7 +197,7 @@ fn trap_9_two_cards_of_one_name_are_one_card_and_a_problem() {
 }
 
 #[test]
-fn trap_10_each_init_error_has_its_own_sentence_and_keeps_its_number() {
+fn trap_10_each_init_error_has_its_own_message_and_keeps_its_code() {
     let mut sentences = std::collections::BTreeSet::new();
     for code in [4, 9, 12, 18, 999, 777] {
         let fault = FileHost::new(&format!("[driver]\ninit_code = {code}\n")).fault();
@@ -212,12 +211,12 @@ fn trap_10_each_init_error_has_its_own_sentence_and_keeps_its_number() {
             "{sentence}"
         );
         let reason = sentence.split(". Detail").next().unwrap().to_owned();
-        assert!(sentences.insert(reason), "{sentence} is said of two codes");
+        assert!(sentences.insert(reason), "{sentence} is used for two codes");
     }
 }
 
 #[test]
-fn trap_11_one_handle_stays_open_and_slow_counters_are_not_asked() {
+fn trap_11_one_handle_stays_open_and_slow_counters_are_not_read() {
     let host = FileHost::new("[[card]]\n[[card]]\n");
     host.play_with_journal("[[card]]\n[[card]]\n");
     let mut probe = host.probe();

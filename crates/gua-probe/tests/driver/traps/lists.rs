@@ -1,4 +1,4 @@
-//! Traps 1 to 6 of docs/traps.md: versions of functions, process lists and what stands in them.
+//! Traps 1 to 6 of docs/traps.md: versions of functions, and the content of process lists.
 
 use gua_model::sample::ThrottleReasons;
 use gua_model::{Bytes, Milliwatts, Missing, ProcessKind, State, Thresholds, classify};
@@ -30,7 +30,7 @@ fn holds_two(host: &FileHost) {
 }
 
 #[test]
-fn trap_1_a_missing_symbol_falls_back_to_the_version_before() {
+fn trap_1_a_missing_symbol_falls_back_to_the_previous_version() {
     for generation in Generation::ALL {
         let host = FileHost::with_driver(generation, TWO_PROCESSES);
         holds_two(&host);
@@ -45,7 +45,7 @@ fn trap_1_a_missing_symbol_falls_back_to_the_version_before() {
 }
 
 #[test]
-fn trap_1_a_symbol_that_answers_not_found_or_not_supported_falls_back_too() {
+fn trap_1_a_symbol_that_returns_not_found_or_not_supported_falls_back_too() {
     let newest = [
         "nvmlDeviceGetComputeRunningProcesses_v3",
         "nvmlDeviceGetGraphicsRunningProcesses_v3",
@@ -71,7 +71,7 @@ fn trap_1_a_symbol_that_answers_not_found_or_not_supported_falls_back_too() {
 
 #[test]
 fn trap_1_every_other_reading_falls_back_too() {
-    let card = "[driver]\ncuda_version = 11040\n[[card]]\npci = \"00000000:3B:00.0\"\npower_limit_w = 250\nthrottle_reasons = 4\n";
+    let gpu = "[driver]\ncuda_version = 11040\n[[card]]\npci = \"00000000:3B:00.0\"\npower_limit_w = 250\nthrottle_reasons = 4\n";
     let answers = |host: &FileHost, what: &str| {
         let sample = host.sample();
         let gpu = only(&sample);
@@ -82,7 +82,7 @@ fn trap_1_every_other_reading_falls_back_too() {
     };
     for generation in Generation::ALL {
         answers(
-            &FileHost::with_driver(generation, card),
+            &FileHost::with_driver(generation, gpu),
             &format!("{generation:?}"),
         );
     }
@@ -93,12 +93,12 @@ fn trap_1_every_other_reading_falls_back_too() {
         "nvmlDeviceGetCurrentClocksEventReasons",
     ] {
         let fault = format!("[[fault]]\nfunction = \"{newest}\"\ncode = \"NOT_SUPPORTED\"\n");
-        answers(&FileHost::new(&format!("{card}{fault}")), newest);
+        answers(&FileHost::new(&format!("{gpu}{fault}")), newest);
     }
 }
 
 #[test]
-fn trap_2_a_list_is_never_asked_for_its_size_and_grows_until_it_fits() {
+fn trap_2_the_size_of_a_list_is_never_requested_and_the_buffer_grows_until_it_fits() {
     for count in [0, 1, 128, 129, 300, 1000] {
         let sample = FileHost::new(&many_processes(count)).sample();
         assert_eq!(pids(only(&sample)), (1..=count).collect::<Vec<_>>());
@@ -107,7 +107,7 @@ fn trap_2_a_list_is_never_asked_for_its_size_and_grows_until_it_fits() {
 }
 
 #[test]
-fn trap_3_the_record_size_is_found_on_drivers_that_changed_it_under_the_same_name() {
+fn trap_3_the_record_size_is_detected_on_drivers_that_changed_it_under_the_same_name() {
     for count in [1, 2, 3, 64, 300] {
         let host = FileHost::with_driver(Generation::R535_54, &many_processes(count));
         let sample = host.sample();
@@ -122,7 +122,7 @@ fn trap_3_the_record_size_is_found_on_drivers_that_changed_it_under_the_same_nam
 }
 
 #[test]
-fn trap_3_a_pid_that_linux_cannot_have_is_not_reported() {
+fn trap_3_a_pid_that_linux_cannot_assign_is_not_reported() {
     let process = |pid: u32| format!("[[card.process]]\npid = {pid}\nmemory_mib = 9\n");
     let processes: String = [0, 7, 5_000_000].map(process).concat();
     let host = FileHost::new(&format!("[[card]]\n{processes}"));
@@ -133,7 +133,7 @@ fn trap_3_a_pid_that_linux_cannot_have_is_not_reported() {
 }
 
 #[test]
-fn trap_4_memory_of_all_ones_is_unknown_and_still_holds_the_card() {
+fn trap_4_memory_of_all_ones_is_unknown_and_the_process_still_holds_the_gpu() {
     let host =
         FileHost::new("[[card]]\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = \"unknown\"\n");
     host.start_process(7, 1000, 50, "python");
@@ -147,7 +147,7 @@ fn trap_4_memory_of_all_ones_is_unknown_and_still_holds_the_card() {
 }
 
 #[test]
-fn trap_5_reserved_memory_does_not_make_an_empty_card_held() {
+fn trap_5_reserved_memory_does_not_make_an_empty_gpu_held() {
     let scenario = "[[card]]\nutil = 0\nmemory_total_mib = 40000\nmemory_reserved_mib = 600\n";
     for (generation, used_mb) in [(Generation::R470, 600), (Generation::R550, 0)] {
         let sample = FileHost::with_driver(generation, scenario).sample();
@@ -165,7 +165,7 @@ fn trap_5_reserved_memory_does_not_make_an_empty_card_held() {
 }
 
 #[test]
-fn trap_5_a_unified_memory_card_is_classified_from_its_processes() {
+fn trap_5_a_unified_memory_gpu_is_classified_from_its_processes() {
     let host = FileHost::new(
         "[[card]]\nname = \"NVIDIA GB10\"\nunified_memory = true\nutil = 0\n[[card.process]]\npid = 7\nmemory_mib = 9000\n",
     );
@@ -184,7 +184,7 @@ fn trap_5_a_unified_memory_card_is_classified_from_its_processes() {
 }
 
 #[test]
-fn trap_6_a_pid_in_both_lists_is_one_process_and_holds_each_of_its_cards() {
+fn trap_6_a_pid_in_both_lists_is_one_process_and_holds_each_of_its_gpus() {
     let process = "[[card.process]]\npid = 7\ntype = \"both\"\nmemory_mib = 900\n";
     let host = FileHost::new(&format!("[[card]]\n{process}[[card]]\n{process}"));
     host.start_process(7, 1000, 50, "python");

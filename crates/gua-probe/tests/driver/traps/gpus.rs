@@ -1,4 +1,4 @@
-//! Traps 12 to 14 of docs/traps.md: MIG, the order of cards, pids of containers.
+//! Traps 12 to 14 of docs/traps.md: MIG, the order of GPUs, pids of containers.
 
 use gua_model::sample::Slice;
 use gua_model::{Bytes, Missing, Place, State, Thresholds, classify};
@@ -42,7 +42,7 @@ fn trap_12_instances_are_counted_in_place_of_their_parent_and_weighed_by_their_s
         assert_eq!(
             pids(parent),
             [] as [u32; 0],
-            "its processes are the instances'"
+            "its processes belong to the instances"
         );
         let slices: Vec<_> = [three, one]
             .map(|gpu| match &gpu.place {
@@ -69,7 +69,7 @@ fn trap_12_instances_are_counted_in_place_of_their_parent_and_weighed_by_their_s
 }
 
 #[test]
-fn trap_12_early_drivers_that_list_an_instances_processes_on_the_parent_alone() {
+fn trap_12_early_drivers_list_an_instances_processes_only_on_the_parent() {
     let faults = "[[fault]]\nfunction = \"nvmlDeviceGet*RunningProcesses*\"\ncard = \"MIG-three\"\ncode = \"NOT_SUPPORTED\"\n";
     let host = FileHost::new(&format!("{MIG}{faults}"));
     let sample = host.sample();
@@ -78,7 +78,7 @@ fn trap_12_early_drivers_that_list_an_instances_processes_on_the_parent_alone() 
 }
 
 #[test]
-fn trap_12_drivers_that_list_an_instances_processes_on_the_parent_too_and_say_no_ids() {
+fn trap_12_some_drivers_list_an_instances_processes_on_the_parent_too_without_ids() {
     let newer = [
         "nvmlDeviceGet*RunningProcesses_v3",
         "nvmlDeviceGet*RunningProcesses_v2",
@@ -98,7 +98,7 @@ fn trap_12_two_compute_instances_in_one_gpu_instance_are_not_weighed_twice() {
 }
 
 #[test]
-fn trap_12_instances_keep_their_places_while_nobody_can_list_them() {
+fn trap_12_instances_are_kept_while_they_cannot_be_listed() {
     let fault = |function| format!("{MIG}[[fault]]\nfunction = \"{function}\"\ncode = 999\n");
     let lost = MIG.replacen("memory_total_mib = 80000", "lost = [[0, 1e9]]", 1);
     let hiccups = [
@@ -130,7 +130,7 @@ fn trap_12_instances_keep_their_places_while_nobody_can_list_them() {
             (places(&before), vec![7])
         );
     }
-    // A card that is taken out of MIG mode is one card again.
+    // A GPU that leaves MIG mode is one GPU again.
     let host = FileHost::new(MIG);
     let mut probe = host.probe();
     probe.sample().unwrap();
@@ -139,25 +139,15 @@ fn trap_12_instances_keep_their_places_while_nobody_can_list_them() {
 }
 
 #[test]
-fn trap_13_what_is_remembered_of_a_card_follows_its_uuid_and_not_its_number() {
-    let card = |name: &str, util| {
+fn trap_13_state_kept_for_a_gpu_follows_its_uuid_and_not_its_index() {
+    let gpu = |name: &str, util| {
         format!("[[card]]\nuuid = \"GPU-{name}\"\nname = \"{name}\"\nutil = {util}\n")
     };
     let clock = |at| format!("[clock]\nat = {at}\norigin_unix_ms = 1700000000000\n");
-    let host = FileHost::new(&format!(
-        "{}{}{}",
-        clock(1000),
-        card("a", 10),
-        card("b", 90)
-    ));
+    let host = FileHost::new(&format!("{}{}{}", clock(1000), gpu("a", 10), gpu("b", 90)));
     let mut probe = host.probe();
     probe.sample().unwrap();
-    host.play(&format!(
-        "{}{}{}",
-        clock(1010),
-        card("b", 90),
-        card("a", 10)
-    ));
+    host.play(&format!("{}{}{}", clock(1010), gpu("b", 90), gpu("a", 10)));
     let sample = probe.sample().unwrap();
     for (gpu, name, util) in [(&sample.gpus[0], "b", 90.0), (&sample.gpus[1], "a", 10.0)] {
         assert_eq!(gpu.name.as_deref(), Ok(name));
@@ -208,13 +198,13 @@ fn trap_14_a_host_pid_is_mapped_to_its_container_pod_or_job() {
 }
 
 #[test]
-fn trap_14_a_pid_that_cannot_be_seen_from_another_namespace_is_not_called_gone() {
+fn trap_14_a_pid_that_is_invisible_from_another_namespace_is_not_reported_as_gone() {
     let host = FileHost::new(&many_processes(1));
     let identity = |sample: gua_model::Sample| process_of(only(&sample), 1).identity.clone();
     assert_eq!(
         identity(host.sample()),
         Err(Missing::Gone),
-        "in the host's own namespace it is"
+        "in the host's own namespace it is gone"
     );
     std::fs::remove_file(host.path("proc/self/ns/pid")).unwrap();
     std::os::unix::fs::symlink("pid:[4026532999]", host.path("proc/self/ns/pid")).unwrap();
@@ -223,6 +213,6 @@ fn trap_14_a_pid_that_cannot_be_seen_from_another_namespace_is_not_called_gone()
     assert_eq!(
         identity(host.sample()),
         Err(Missing::Denied),
-        "that pid names somebody else here"
+        "that pid is another process here"
     );
 }
