@@ -1,12 +1,13 @@
-//! Builds the history that gpu-usage-audit 1.1.0 was measured with (12 cards, 30 days, a tick every 30 seconds, 1.44
-//! processes a card and tick) and prints its size, what a tick writes, and how long it takes.
+//! Builds the history with which gpu-usage-audit 1.1.0 was measured (12 GPUs, 30 days, a tick every 30 seconds, 1.44
+//! processes per GPU and tick) and prints its size, the bytes written per tick, and the time taken.
 //!
-//! The figures of the Python tool, 492.1 MB and 222 KB a tick, were measured on a 2-core machine with its own schema and
-//! Python 3.11: 1,036,800 card rows and 1,488,752 process rows, one transaction a tick, bytes from `/proc/self/io`.
-//! Ours hold more readings a card (the histogram of the driver's buffer, energy, clocks), and totals and sessions.
+//! The figures of the Python tool, 492.1 MB and 222 KB per tick, were measured on a 2-core machine with its own schema
+//! and Python 3.11: 1,036,800 GPU rows and 1,488,752 process rows, one transaction per tick, bytes from
+//! `/proc/self/io`. Ours stores more readings per GPU (the histogram of the driver's buffer, energy, clocks), and
+//! totals and sessions.
 //!
 //! `cargo bench -p gua-store --bench history -- write PATH [DAYS]` leaves such a history at a path, and `-- read PATH`
-//! measures what a report asks of one: CPU time, and the most memory that the process had.
+//! measures what a report reads of one: CPU time, and the peak memory of the process.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -17,7 +18,7 @@ use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
 use jiff::{SignedDuration, Timestamp};
 
-const CARDS: usize = 12;
+const GPUS: usize = 12;
 const DAYS: u32 = 30;
 const INTERVAL: Duration = Duration::from_secs(30);
 const TICKS_PER_DAY: u32 = 2880;
@@ -37,7 +38,7 @@ fn main() -> Anything {
         ["write", path, days] => write(Path::new(path), days.parse()?),
         ["read", path] => read(Path::new(path)),
         [] | ["history"] => {
-            // Not in memory: what is written to a disk is to be counted.
+            // Not in memory: bytes written to a disk are counted.
             let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
             let directory = tempfile::tempdir_in(target).or_else(|_| tempfile::tempdir())?;
             let path = directory.path().join("gua.db");
@@ -51,10 +52,10 @@ fn main() -> Anything {
 
 fn write(path: &Path, days: u32) -> Anything {
     let mut out = std::io::stdout();
-    // However long it is, it ends when the month does: what lies ahead is not reported.
+    // It ends when the month does, however long it is: a report does not cover the future.
     let earlier = (i64::from(days) - i64::from(DAYS)) * 86_400;
     let start = Timestamp::from_second(gua_test::synthetic::START - earlier)?;
-    let mut host = SyntheticHost::new(CARDS, INTERVAL, start);
+    let mut host = SyntheticHost::new(GPUS, INTERVAL, start);
     let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default())?;
     let run = store.begin_run(&NewRun {
         started: host.now(),
@@ -91,8 +92,8 @@ fn write(path: &Path, days: u32) -> Anything {
     let per_tick = written as f64 / f64::from(ticks);
     writeln!(
         out,
-        "processes a card and tick  {:.2}",
-        processes as f64 / f64::from(ticks) / CARDS as f64
+        "processes per GPU and tick  {:.2}",
+        processes as f64 / f64::from(ticks) / GPUS as f64
     )?;
     writeln!(
         out,
@@ -111,18 +112,18 @@ fn write(path: &Path, days: u32) -> Anything {
     }
     writeln!(
         out,
-        "written a tick             {:.1} KB = 1/{:.0} of gpu-usage-audit's 222 KB",
+        "written per tick            {:.1} KB = 1/{:.0} of gpu-usage-audit's 222 KB",
         per_tick / 1e3,
         PYTHON_TICK_BYTES / per_tick
     )?;
     writeln!(
         out,
-        "record                     {:.0} us a tick",
+        "record                     {:.0} us per tick",
         micros(recording) / f64::from(ticks)
     )?;
     writeln!(
         out,
-        "maintain                   {:.0} us a tick",
+        "maintain                   {:.0} us per tick",
         micros(upkeep) / f64::from(ticks)
     )?;
     writeln!(
@@ -133,12 +134,12 @@ fn write(path: &Path, days: u32) -> Anything {
     Ok(())
 }
 
-/// What a report reads, one question after the other.
+/// Measures what a report reads, one query after the other.
 fn read(path: &Path) -> Anything {
     let (history, opened) = timed(|| History::open(path))?;
-    say("open", opened, "")?;
+    print("open", opened, "")?;
     let (info, asked) = timed(|| history.last_tick())?;
-    say("last tick", asked, "")?;
+    print("last tick", asked, "")?;
     let last = info.ok_or("an empty history")?.tick.sample.at;
     let end = last + SignedDuration::from_secs(30);
     for (name, hours) in [
@@ -158,13 +159,13 @@ fn read(path: &Path) -> Anything {
             history.visit_totals(window, None, &mut visit)?;
             Ok::<_, gua_store::ReadError>(count)
         })?;
-        say(
+        print(
             &format!("totals of {name}"),
             took,
             &format!("{quarters} quarters"),
         )?;
         let (gaps, took) = timed(|| coverage(&history, window))?;
-        say(
+        print(
             &format!("coverage of {name}"),
             took,
             &format!("{gaps} gaps"),
@@ -174,7 +175,7 @@ fn read(path: &Path) -> Anything {
             history.each_session(window, |_| sessions += 1)?;
             Ok::<_, gua_store::ReadError>(sessions)
         })?;
-        say(
+        print(
             &format!("sessions of {name}"),
             took,
             &format!("{sessions} sessions"),
@@ -186,19 +187,19 @@ fn read(path: &Path) -> Anything {
         history.people()?;
         history.outages(Period::new(Timestamp::MIN, Timestamp::MAX))
     })?;
-    say("runs, cards, people, outages", took, "")?;
+    print("runs, GPUs, users, outages", took, "")?;
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find(|line| line.starts_with("VmHWM"));
     writeln!(std::io::stdout(), "{}", peak.unwrap_or_default())?;
     Ok(())
 }
 
-/// How many gaps a window has.
+/// Number of gaps in a window.
 fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadError> {
-    let cards = history.cards()?.into_iter();
-    let known = cards.map(|card| {
-        let (first, parent) = (card.first_seen, card.parent);
-        (card.uuid, KnownCard { first, parent })
+    let gpus = history.cards()?.into_iter();
+    let known = gpus.map(|gpu| {
+        let (first, parent) = (gpu.first_seen, gpu.parent);
+        (gpu.uuid, KnownCard { first, parent })
     });
     let known = known.collect();
     let outages = history.outages(window)?;
@@ -220,26 +221,26 @@ fn check(path: &Path) -> Anything {
     let (_, took) = timed(|| {
         history.visit_totals(month, Some(other), &mut |_: Quarter, _: &[CardQuarter]| ())
     })?;
-    say("30 d, other thresholds", took, "")?;
+    print("30 d, other thresholds", took, "")?;
     let (report, took) = timed(|| history.check(|_| {}))?;
-    say("check", took, &format!("clean: {}", report.is_clean()))?;
+    print("check", took, &format!("clean: {}", report.is_clean()))?;
     Ok(())
 }
 
-/// The CPU time that something takes, in user mode and in the kernel.
+/// CPU time of `work`, in user mode and in the kernel.
 fn timed<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<(T, Duration), E> {
     let began = clock(rustix::time::ClockId::ProcessCPUTime);
     let answer = work()?;
     Ok((answer, clock(rustix::time::ClockId::ProcessCPUTime) - began))
 }
 
-fn say(what: &str, took: Duration, more: &str) -> Anything {
+fn print(what: &str, took: Duration, more: &str) -> Anything {
     let took = micros(took) / 1e3;
     writeln!(std::io::stdout(), "{what:<28} {took:>8.2} ms CPU  {more}")?;
     Ok(())
 }
 
-/// What this process sent to disks, as the kernel counts it.
+/// Bytes that this process sent to disks, as the kernel counts them.
 fn bytes_written() -> Result<u64, Box<dyn std::error::Error>> {
     let text = std::fs::read_to_string("/proc/self/io")?;
     let line = text

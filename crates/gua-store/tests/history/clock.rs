@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use crate::{Place, all, begin, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
-/// Sets the clock by so many seconds in the middle of a history, and expects every tick to be there, in order.
+/// Sets the clock by so many seconds in the middle of a history, and expects every tick to be stored, in order.
 fn check(seconds: i64) {
     let place = Place::new();
     let mut store = place.store();
@@ -23,7 +23,7 @@ fn check(seconds: i64) {
     let report = history.check(|_| {}).unwrap();
     assert!(report.is_clean(), "{seconds}: {report:?}");
     assert_eq!(report.ticks_read, 140);
-    // Sessions are the same whether they were stored or folded from all the ticks.
+    // Sessions are the same whether they were stored or folded from all ticks.
     let stored = history.sessions(all()).unwrap();
     let mut store = place.store();
     store.rebuild_totals().unwrap();
@@ -35,14 +35,14 @@ fn check(seconds: i64) {
 }
 
 #[test]
-fn a_clock_that_is_set_keeps_every_tick() {
+fn a_clock_change_keeps_every_tick() {
     for seconds in [7, 1800, 40_000_000, -7, -100, -900, -1800, -40_000_000] {
         check(seconds);
     }
 }
 
 #[test]
-fn a_clock_that_stands_still_keeps_every_tick() {
+fn a_stopped_clock_keeps_every_tick() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -70,6 +70,6 @@ fn time_asleep_is_in_no_total() {
         .iter()
         .map(|(_, _, total)| total.card.present.0 / 1_000_000)
         .sum();
-    // Two cards, 120 ticks of 30 seconds each; the microseconds of drift are cut.
+    // Two GPUs, 120 ticks of 30 seconds each; the microseconds of drift are cut off.
     assert!((7190..=7200).contains(&seconds), "{seconds}");
 }

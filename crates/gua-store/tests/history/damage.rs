@@ -1,4 +1,4 @@
-//! Files that are not what they should be: refused by name, never overwritten, set aside on request.
+//! Invalid files are refused by name, never overwritten, and set aside on request.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::{Place, all, begin, read, record};
 use gua_test::synthetic::SyntheticHost;
 
-/// A history with some ticks, closed.
+/// A closed history with some ticks.
 fn written(ticks: usize) -> Place {
     let place = Place::new();
     let mut store = place.store();
@@ -29,7 +29,7 @@ fn append(path: &Path) -> Result<Store, OpenError> {
 }
 
 #[test]
-fn everything_at_a_path_has_a_name_and_is_left_alone() {
+fn each_kind_of_path_is_named_and_left_alone() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name);
     std::fs::write(path("empty"), "").unwrap();
@@ -75,7 +75,7 @@ fn everything_at_a_path_has_a_name_and_is_left_alone() {
 }
 
 #[test]
-fn a_foreign_file_that_stands_in_its_journal_alone_is_not_taken_for_empty() {
+fn a_foreign_file_with_all_data_in_its_journal_is_not_taken_for_empty() {
     let directory = tempfile::tempdir().unwrap();
     for (name, table, kind) in [
         ("old", "gpu_sample", FileKind::GpuUsageAudit),
@@ -112,7 +112,7 @@ fn list(directory: &Path) -> Vec<(String, u64)> {
 }
 
 #[test]
-fn a_newer_file_is_refused_with_both_numbers() {
+fn a_newer_file_is_refused_with_both_versions() {
     let place = written(3);
     let connection = Connection::open(place.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
@@ -128,7 +128,7 @@ fn a_newer_file_is_refused_with_both_numbers() {
 }
 
 #[test]
-fn a_damaged_tick_costs_its_quarter_hour_at_most_and_is_reported() {
+fn a_damaged_tick_costs_at_most_its_quarter_hour_and_is_reported() {
     let place = written(100);
     let connection = Connection::open(place.path()).unwrap();
     connection
@@ -151,18 +151,18 @@ fn a_damaged_tick_costs_its_quarter_hour_at_most_and_is_reported() {
 }
 
 #[test]
-fn a_damaged_tick_after_a_window_takes_no_time_from_the_window() {
+fn a_damaged_tick_after_a_window_does_not_shorten_the_window() {
     let place = written(100);
     let ticks: Vec<_> = read(&place.history(), all())
         .into_iter()
         .map(|tick| tick.unwrap().sample.at)
         .collect();
     let window = Period::new(ticks[35], ticks[40]);
-    // Energy and the driver's histogram came with the damaged tick and are gone; the time is not.
+    // Energy and the driver's histogram came with the damaged tick and are lost; the time is not.
     let observed = |place: &Place| {
         let totals = place.history().totals(window).unwrap().totals;
-        let cards = totals.quarters.values().flat_map(|cards| cards.values());
-        cards.map(|total| total.card.observed.0).sum::<u64>()
+        let gpus = totals.quarters.values().flat_map(|gpus| gpus.values());
+        gpus.map(|total| total.card.observed.0).sum::<u64>()
     };
     let whole = observed(&place);
     assert!(whole > 0);
@@ -177,7 +177,7 @@ fn a_damaged_tick_after_a_window_takes_no_time_from_the_window() {
 }
 
 #[test]
-fn totals_that_do_not_fit_are_found_and_mended() {
+fn inconsistent_totals_are_found_and_repaired() {
     let place = written(100);
     let connection = Connection::open(place.path()).unwrap();
     connection
@@ -205,7 +205,7 @@ fn totals_that_do_not_fit_are_found_and_mended() {
 #[test]
 fn a_file_with_torn_pages_is_refused_and_can_be_set_aside() {
     let place = written(200);
-    // The writer before died, so the next one looks.
+    // The previous writer was killed, so the next one checks the file.
     let connection = Connection::open(place.path()).unwrap();
     connection
         .execute_batch(
@@ -231,14 +231,14 @@ fn a_file_with_torn_pages_is_refused_and_can_be_set_aside() {
     );
     assert_eq!(std::fs::read(&aside).unwrap(), bytes);
     drop(append(&place.path()).unwrap());
-    // A second one in the same second gets a name of its own.
+    // A second one in the same second gets its own name.
     let second = set_aside(&place.path(), now).unwrap();
     assert_ne!(second, aside);
     assert_eq!(std::fs::read(&aside).unwrap(), bytes);
 }
 
 #[test]
-fn sessions_that_cannot_be_are_found() {
+fn impossible_sessions_are_found() {
     for change in [
         "UPDATE session SET observed = ended - began + 1 WHERE id = 1",
         "INSERT INTO session SELECT 999, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing, container,
@@ -257,7 +257,7 @@ fn sessions_that_cannot_be_are_found() {
 }
 
 #[test]
-fn a_damaged_file_that_was_closed_in_order_is_refused_and_left_as_it_is() {
+fn a_damaged_file_that_was_closed_cleanly_is_refused_and_left_alone() {
     let place = written(600);
     let whole = std::fs::read(place.path()).unwrap();
     for first in 1..=5 {

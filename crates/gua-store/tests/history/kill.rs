@@ -1,4 +1,4 @@
-//! The writer dies at any moment, 200 times, and nothing that it had stored is lost.
+//! The writer is killed at any moment, 200 times, and no stored tick is lost.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
@@ -26,12 +26,12 @@ fn two_hundred_kills_lose_no_stored_tick() {
             let lines = BufReader::new(out).lines().map_while(Result::ok);
             lines.collect::<Vec<_>>()
         });
-        // The moment is what is tested: while it opens, writes, closes a quarter, or waits.
+        // The moment is the variable: while it opens, writes, closes a quarter, or waits.
         std::thread::sleep(Duration::from_micros(dice.roll(130_000)));
         child.kill().unwrap();
         child.wait().unwrap();
         let lines = lines.join().unwrap();
-        // A line that was cut off was not said.
+        // A truncated line does not count as printed.
         stored.extend(
             lines
                 .iter()
@@ -55,6 +55,6 @@ fn two_hundred_kills_lose_no_stored_tick() {
     let report = history.check(|_| {}).unwrap();
     assert!(report.is_clean(), "{report:?}");
     assert!(report.quarters_compared > 3, "{report:?}");
-    // And the next writer goes on.
+    // The next writer continues.
     place.store();
 }

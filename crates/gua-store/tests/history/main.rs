@@ -1,4 +1,4 @@
-//! A history file through its life: written, read, killed, filled, damaged, erased from.
+//! The life of a history file: written, read, killed, filled, damaged, erased from.
 #![cfg(test)]
 
 mod clock;
@@ -63,7 +63,7 @@ fn begin(store: &mut Store, host: &SyntheticHost) -> RunId {
         .unwrap()
 }
 
-/// Records so many ticks of a host, with upkeep as a collector does it, and returns them.
+/// Records so many ticks of a host, with maintenance as a collector does it, and returns them.
 fn record(store: &mut Store, run: RunId, host: &mut SyntheticHost, count: usize) -> Vec<Tick> {
     let mut ticks = Vec::new();
     for _ in 0..count {
@@ -95,7 +95,7 @@ fn read_all(history: &History) -> Vec<Tick> {
     ticks.into_iter().map(Result::unwrap).collect()
 }
 
-/// A program of `examples/`. Cargo builds them with all tests, and not with one of them alone.
+/// Path of a program of `examples/`. Cargo builds them together with all tests, but not with a single one.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();

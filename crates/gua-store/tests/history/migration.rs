@@ -26,8 +26,8 @@ fn released(version: u32, dump: &str) -> Place {
     place
 }
 
-/// Everything that a reader is told, in words.
-fn told(history: &History) -> String {
+/// All data that a reader returns, as text.
+fn contents(history: &History) -> String {
     format!(
         "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
         history.totals(all()).unwrap(),
@@ -39,7 +39,7 @@ fn told(history: &History) -> String {
     )
 }
 
-/// Expects the file of a release to hold what it held, before and after this program wrote to it.
+/// Expects the file of a release to keep its content before and after this program wrote to it.
 fn check(version: u32, dump: &str) {
     let place = released(version, dump);
     let mut host = SyntheticHost::small();
@@ -55,26 +55,26 @@ fn check(version: u32, dump: &str) {
     assert!(place.history().check(|_| {}).unwrap().is_clean());
 }
 
-/// How many sessions the host has in its first 60 ticks.
+/// Number of sessions in the first 60 ticks of the host.
 const SESSIONS: usize = 2;
 
 const SCHEMA_1: &str = include_str!("../golden/schema-1.sql");
 
 #[test]
-fn a_file_of_schema_1_is_read_and_written_on() {
+fn a_file_of_schema_1_is_read_and_continued() {
     check(1, SCHEMA_1);
 }
 
 #[test]
-fn a_file_of_schema_2_is_read_and_written_on() {
+fn a_file_of_schema_2_is_read_and_continued() {
     check(2, include_str!("../golden/schema-2.sql"));
 }
 
 #[test]
-fn a_reader_says_the_same_before_and_after_a_file_is_converted() {
+fn a_reader_returns_the_same_before_and_after_a_migration() {
     let place = released(1, SCHEMA_1);
     let history = place.history();
-    let before = told(&history);
+    let before = contents(&history);
     assert_eq!(history.info().unwrap().version, 1);
     assert!(history.check(|_| {}).unwrap().is_clean());
     assert_eq!(history.changed_quarters(0, 10).unwrap(), []);
@@ -82,7 +82,7 @@ fn a_reader_says_the_same_before_and_after_a_file_is_converted() {
     place.store().close().unwrap();
     let history = place.history();
     assert_eq!(history.info().unwrap().version, 2);
-    assert_eq!(told(&history), before);
+    assert_eq!(contents(&history), before);
     assert!(history.check(|_| {}).unwrap().is_clean());
     let changed = history.changed_quarters(0, 10).unwrap();
     let quarters = history.totals(all()).unwrap().totals.quarters;
@@ -97,9 +97,9 @@ fn a_reader_says_the_same_before_and_after_a_file_is_converted() {
 }
 
 #[test]
-fn a_conversion_that_fails_leaves_the_file_as_it_was() {
+fn a_failed_migration_leaves_the_file_unchanged() {
     let place = released(1, SCHEMA_1);
-    let before = told(&place.history());
+    let before = contents(&place.history());
     let bytes = std::fs::metadata(place.path()).unwrap().len();
     let options = WriterOptions {
         // The file is full: there is no page for a new table.
@@ -110,21 +110,21 @@ fn a_conversion_that_fails_leaves_the_file_as_it_was() {
     assert!(opened.is_err());
     let history = place.history();
     assert_eq!(history.info().unwrap().version, 1);
-    assert_eq!(told(&history), before);
+    assert_eq!(contents(&history), before);
     drop(history);
     place.store().close().unwrap();
-    assert_eq!(told(&place.history()), before);
+    assert_eq!(contents(&place.history()), before);
 }
 
 #[test]
-fn a_person_of_a_converted_file_can_be_forgotten() {
+fn a_user_of_a_migrated_file_can_be_erased() {
     let place = released(1, SCHEMA_1);
     let name = place.history().people().unwrap().into_values().next();
-    let name = name.expect("somebody used the host");
+    let name = name.expect("a user of the host");
     let mut store = place.store();
     assert!(!store.forget(&name).unwrap().is_empty());
     store.close().unwrap();
     let history = place.history();
     assert!(history.check(|_| {}).unwrap().is_clean());
-    assert!(!told(&history).contains(&name));
+    assert!(!contents(&history).contains(&name));
 }

@@ -1,4 +1,4 @@
-//! Where a history lies and who may read it: read-only directories, files of others, copies.
+//! Where a history is stored and who may read it: read-only directories, files of others, copies.
 
 use gua_test::runs_as_root;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
+fn a_missing_directory_is_named() {
     let place = Place::new();
     let path = place.directory.path().join("no/such/gua.db");
     let error = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap_err();
@@ -24,7 +24,7 @@ fn a_directory_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_file_is_made_with_the_rights_that_were_asked_for() {
+fn a_file_is_created_with_the_requested_mode() {
     let place = Place::new();
     let options = WriterOptions {
         file_mode: Some(0o640),
@@ -44,7 +44,7 @@ fn a_file_is_made_with_the_rights_that_were_asked_for() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_written_to_is_named() {
+fn an_unwritable_directory_is_named() {
     if !runs_as_root("writing to a directory of another user") {
         return;
     }
@@ -56,7 +56,7 @@ fn a_directory_that_may_not_be_written_to_is_named() {
     assert_eq!(refused, expected);
 }
 
-/// What another user finds: run by `examples/read_ticks`, as root can become anybody.
+/// Read by another user through `examples/read_ticks`; root can become any user.
 #[test]
 fn another_user_reads_a_history_with_and_without_a_writer() {
     if !runs_as_root("reading a history of another user") {
@@ -73,7 +73,7 @@ fn another_user_reads_a_history_with_and_without_a_writer() {
     assert_eq!(count_as_nobody(&place.path()), Ok(55));
     store.close().unwrap();
     assert_eq!(count_as_nobody(&place.path()), Ok(55));
-    // The reader left nothing that would keep the next writer out.
+    // The reader left nothing behind that would block the next writer.
     let mut store = place.store();
     record(&mut store, run, &mut host, 1);
     drop(store);
@@ -93,14 +93,15 @@ fn a_killed_writers_file_is_read_by_another_user() {
     let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 50);
-    // What a kill leaves: the file with its journal, and nobody who holds it.
+    // After a kill: the file with its journal, and no process that holds it.
     let left = place.directory.path().join("left");
     std::fs::create_dir(&left).unwrap();
     for name in ["gua.db", "gua.db-wal", "gua.db-shm"] {
         std::fs::copy(place.directory.path().join(name), left.join(name)).unwrap();
     }
     assert_eq!(count_as_nobody(&left.join("gua.db")), Ok(50));
-    // Without the shared memory, and no way to make it, the journal cannot be read: that is said.
+    // Without the shared-memory file, and without permission to create it, the journal cannot be read; the error says
+    // so.
     std::fs::remove_file(left.join("gua.db-shm")).unwrap();
     let refused = count_as_nobody(&left.join("gua.db")).unwrap_err();
     assert!(refused.contains("not yet merged"), "{refused}");
@@ -137,17 +138,17 @@ fn count_as_nobody_in(directory: &Path) -> Result<u64, String> {
     count_as_nobody(&directory.join("gua.db"))
 }
 
-/// How many ticks the user nobody finds, or what they are told.
+/// Number of ticks that the user nobody can read, or the error message.
 fn count_as_nobody(path: &Path) -> Result<u64, String> {
     let out = run_as_nobody("read_ticks", path)?;
     Ok(out.parse().unwrap())
 }
 
-/// Runs an example as the user nobody: what it prints, or what it complains of.
+/// Runs an example as the user nobody and returns its output or its error message.
 fn run_as_nobody(name: &str, path: &Path) -> Result<String, String> {
     use std::os::unix::process::CommandExt as _;
     let built = example(name);
-    // Where the program was built, others may not look.
+    // The build directory may be closed to other users.
     let copy = tempfile::tempdir().unwrap();
     set_mode(copy.path(), 0o755);
     let program = copy.path().join(name);

@@ -1,4 +1,4 @@
-//! Refusals: the asker's word for asking, the ticks' word for who held what.
+//! Refusals: the requesting process records the request, the ticks show who held the GPUs.
 
 use gua_model::refusal::{Asking, Blocking, RefusalOutcome};
 use gua_model::{Tick, Uid, User};
@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{Place, all, begin, record};
 use gua_test::synthetic::SyntheticHost;
 
-fn asking(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
+fn refusal_at(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
     let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap();
     let mut cards: Vec<_> = tick
         .sample
@@ -72,19 +72,19 @@ fn holders(tick: &Tick) -> Vec<Blocking> {
 }
 
 #[test]
-fn who_held_the_cards_is_told_by_the_ticks() {
+fn holders_of_the_gpus_come_from_the_ticks() {
     let place = Place::new();
     let (mut store, _, tick) = recorded(&place);
     let at = tick.sample.at + SignedDuration::from_secs(5);
-    let new = asking(at, 4001, "event-1", &tick);
+    let new = refusal_at(at, 4001, "event-1", &tick);
     assert_eq!(store.record_refusal(&new).unwrap(), Kept::Yes);
     let kept = place.history().refusals(all()).unwrap();
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].asking, new.asking);
     assert_eq!(kept[0].blocked_by, holders(&tick));
-    // Nobody looked at that time: nobody is blamed.
+    // Nothing was observed at that time, so no holder is named.
     let long_ago = at - SignedDuration::from_hours(50);
-    let new = asking(long_ago, 4001, "event-0", &tick);
+    let new = refusal_at(long_ago, 4001, "event-0", &tick);
     assert_eq!(store.record_refusal(&new).unwrap(), Kept::Yes);
     assert_eq!(place.history().refusals(all()).unwrap()[0].blocked_by, []);
     assert!(place.history().check(|_| {}).unwrap().is_clean());
@@ -98,18 +98,18 @@ fn who_held_the_cards_is_told_by_the_ticks() {
 }
 
 #[test]
-fn the_same_event_is_kept_once_and_a_flood_is_not_kept() {
+fn an_event_is_stored_once_and_a_flood_is_limited() {
     let place = Place::new();
     let (mut store, _, tick) = recorded(&place);
     let at = tick.sample.at;
     let mut keep = |uid, event: &str| {
         store
-            .record_refusal(&asking(at, uid, event, &tick))
+            .record_refusal(&refusal_at(at, uid, event, &tick))
             .unwrap()
     };
     assert_eq!(keep(4001, "event-1"), Kept::Yes);
     assert_eq!(keep(4001, "event-1"), Kept::No);
-    // Another user may call theirs the same.
+    // Another user may use the same event name.
     assert_eq!(keep(4002, "event-1"), Kept::Yes);
     let kept = (0..300).filter(|number| keep(4001, &format!("flood-{number}")) == Kept::Yes);
     assert_eq!(kept.count(), 199);
@@ -117,10 +117,10 @@ fn the_same_event_is_kept_once_and_a_flood_is_not_kept() {
 }
 
 #[test]
-fn a_forgotten_person_is_gone_from_refusals_and_does_not_come_back() {
+fn an_erased_user_is_removed_from_refusals_and_does_not_come_back() {
     let place = Place::new();
     let (mut store, _, tick) = recorded(&place);
-    let new = asking(tick.sample.at, 4001, "event-1", &tick);
+    let new = refusal_at(tick.sample.at, 4001, "event-1", &tick);
     store.record_refusal(&new).unwrap();
     let forgotten = store.forget("asker-4001").unwrap();
     let uid = Uid(forgotten.known_as[0].0);

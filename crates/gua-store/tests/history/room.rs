@@ -1,4 +1,4 @@
-//! A disk that is full: the tick is lost and said to be, the store lives on, and writes again when there is room.
+//! A full disk: the tick is lost and reported, the store keeps running, and writes again when there is room.
 
 use gua_test::runs_as_root;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::{Place, begin, open, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
 #[test]
-fn a_file_that_may_not_grow_refuses_ticks_and_stays_whole() {
+fn a_file_that_cannot_grow_refuses_ticks_and_stays_consistent() {
     let place = Place::new();
     let options = WriterOptions {
         most_pages: Some(120),
@@ -29,7 +29,7 @@ fn a_file_that_may_not_grow_refuses_ticks_and_stays_whole() {
             Err(WriteError::DiskFull(_)) => lost.push(tick),
             Err(other) => panic!("{other:?}"),
         }
-        // What cannot be stored now is due later.
+        // Work that fails now remains due.
         let _ = store.maintain(host.now());
     }
     assert_eq!(read_all(&place.history()), written);
@@ -54,7 +54,7 @@ fn a_file_that_may_not_grow_refuses_ticks_and_stays_whole() {
 }
 
 #[test]
-fn a_history_that_could_not_be_made_leaves_no_file() {
+fn a_history_that_could_not_be_created_leaves_no_file() {
     let place = Place::new();
     let options = WriterOptions {
         most_pages: Some(4),
@@ -65,7 +65,7 @@ fn a_history_that_could_not_be_made_leaves_no_file() {
         let left = std::fs::read_dir(place.directory.path()).unwrap().count();
         assert_eq!(left, 0, "{mode:?}");
     }
-    // What was there before stays.
+    // A file that existed before is kept.
     std::fs::write(place.path(), "").unwrap();
     Store::open(&place.path(), OpenMode::CreateOrAppend, &options).unwrap_err();
     assert!(place.path().exists());
@@ -73,7 +73,7 @@ fn a_history_that_could_not_be_made_leaves_no_file() {
 }
 
 #[test]
-fn a_real_full_disk_is_survived_by_the_same_store() {
+fn the_same_store_survives_a_real_full_disk() {
     if !runs_as_root("a disk that is full, as a small tmpfs") {
         return;
     }
@@ -83,7 +83,7 @@ fn a_real_full_disk_is_survived_by_the_same_store() {
         .arg(directory.path())
         .status();
     if !mount.is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED (no mounts here): a disk that is full");
+        eprintln!("NOT TESTED (no mounts here): a full disk");
         return;
     }
     let result = std::panic::catch_unwind(|| fill_and_recover(directory.path()));
@@ -99,7 +99,7 @@ fn fill_and_recover(directory: &std::path::Path) {
     let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let mut written = record(&mut store, run, &mut host, 50);
-    // Fill what is left.
+    // Fill the remaining space.
     let mut block = vec![0u8; 1 << 20];
     while !block.is_empty() {
         use std::io::Write as _;

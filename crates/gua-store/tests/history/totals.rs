@@ -1,4 +1,4 @@
-//! Totals plus edges say what the ticks say, for any window.
+//! For any window, totals plus edges equal what the ticks give.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{Place, all, begin, read_all, record};
 use gua_test::synthetic::{Dice, SyntheticHost};
 
-/// The totals of a window straight from the ticks.
+/// Totals of a window, computed directly from the ticks.
 fn fold(ticks: &[Tick], window: Period) -> Totals {
     let mut spans = Spans::new(Thresholds::default(), gua_model::Floors::new());
     let mut totals = Totals::default();
@@ -109,7 +109,7 @@ fn sessions_are_the_same_stored_or_folded() {
 }
 
 #[test]
-fn totals_can_be_built_again() {
+fn totals_can_be_rebuilt() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -124,7 +124,7 @@ fn totals_can_be_built_again() {
 }
 
 #[test]
-fn a_fold_gives_each_quarter_once_in_order_and_says_which_window_it_is() {
+fn a_fold_gives_each_quarter_once_in_order_with_its_window() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -147,7 +147,7 @@ fn a_fold_gives_each_quarter_once_in_order_and_says_which_window_it_is() {
 }
 
 #[test]
-fn the_last_tick_and_the_latest_names_are_at_hand() {
+fn the_last_tick_and_the_latest_names_are_available() {
     let place = Place::new();
     let mut store = place.store();
     assert_eq!(place.history().last_tick().unwrap(), None);
@@ -165,7 +165,7 @@ fn the_last_tick_and_the_latest_names_are_at_hand() {
         assert_eq!(people.get(&user.uid), user.name.as_ref());
     }
     drop(history);
-    // A last tick that cannot be read is not the last that can.
+    // If the last tick cannot be read, the one before is not returned in its place.
     rusqlite::Connection::open(place.path())
         .unwrap()
         .execute_batch("UPDATE tick SET body = x'00' WHERE at = (SELECT max(at) FROM tick)")
@@ -216,13 +216,13 @@ fn summed(place: &Place, window: Period, takes_days: bool) -> Summed {
 }
 
 #[test]
-fn a_day_that_is_over_is_the_sum_of_its_quarters() {
+fn a_closed_day_is_the_sum_of_its_quarters() {
     let place = Place::new();
     let mut store = place.store();
     let interval = std::time::Duration::from_secs(120);
     let mut host = SyntheticHost::new(2, interval, SyntheticHost::small().now());
     let run = begin(&mut store, &host);
-    // From the afternoon of one day to the early morning of the third after it, with a gap.
+    // From the afternoon of one day to the early morning three days later, with a gap.
     record(&mut store, run, &mut host, 1000);
     host.pass(std::time::Duration::from_secs(5000));
     record(&mut store, run, &mut host, 800);
@@ -231,14 +231,14 @@ fn a_day_that_is_over_is_the_sum_of_its_quarters() {
     assert_eq!(by_days.sums, summed(&place, window, false).sums);
     assert_eq!(by_days.days.len(), 3);
     let of_history = place.history();
-    for (day, cards) in by_days.days {
+    for (day, gpus) in by_days.days {
         let mut made = DayTotals::default();
         let first = day.first_quarter().period().from();
         let window = Period::new(first, first + SignedDuration::from_hours(24));
-        for (quarter, cards) in of_history.totals(window).unwrap().totals.by_quarter() {
-            made.add(UtcDay::of_quarter(quarter).1, &cards);
+        for (quarter, gpus) in of_history.totals(window).unwrap().totals.by_quarter() {
+            made.add(UtcDay::of_quarter(quarter).1, &gpus);
         }
-        assert_eq!(cards, made.cards);
+        assert_eq!(gpus, made.cards);
     }
     // A window that cuts a day has its quarters.
     let inside = Period::new(host.now() - SignedDuration::from_hours(50), host.now());
@@ -247,7 +247,7 @@ fn a_day_that_is_over_is_the_sum_of_its_quarters() {
 }
 
 #[test]
-fn a_quarter_that_is_written_again_has_a_higher_change_number() {
+fn a_rewritten_quarter_has_a_higher_change_number() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();

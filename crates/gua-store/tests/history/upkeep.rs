@@ -1,4 +1,4 @@
-//! Retention, size, backup, and erasing a person.
+//! Retention, size, backup, and erasing a user.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{Place, all, begin, open, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
 #[test]
-fn retention_takes_ticks_and_leaves_totals_and_sessions() {
+fn retention_removes_ticks_and_keeps_totals_and_sessions() {
     let keeping = Place::new();
     let mut store = keeping.store();
     let mut host = SyntheticHost::small();
@@ -39,15 +39,15 @@ fn retention_takes_ticks_and_leaves_totals_and_sessions() {
         long.sessions(all()).unwrap()
     );
     assert!(short.check(|_| {}).unwrap().is_clean());
-    let cards: usize = read_all(&long)
+    let gpu_ticks: usize = read_all(&long)
         .iter()
         .map(|tick| tick.sample.gpus.len())
         .sum();
     for history in [&short, &long] {
-        assert_eq!(history.card_ticks().unwrap(), cards as u64);
+        assert_eq!(history.card_ticks().unwrap(), gpu_ticks as u64);
     }
 
-    // An edge where the ticks are gone moves to its quarter hour, and other thresholds are refused.
+    // An edge without raw ticks moves to its quarter hour, and other thresholds are refused.
     let first = long.info().unwrap().first_tick.unwrap();
     let window = Period::new(first + SignedDuration::from_secs(1), host.now());
     let snapped = short.totals(window).unwrap().window;
@@ -65,7 +65,7 @@ fn retention_takes_ticks_and_leaves_totals_and_sessions() {
 }
 
 #[test]
-fn how_long_ticks_are_kept_can_change_while_they_are_written() {
+fn the_retention_period_can_change_while_ticks_are_written() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -82,7 +82,7 @@ fn how_long_ticks_are_kept_can_change_while_they_are_written() {
 }
 
 #[test]
-fn a_clock_set_back_to_where_ticks_are_gone_changes_no_total() {
+fn a_clock_set_back_into_removed_ticks_changes_no_total() {
     let place = Place::new();
     let options = WriterOptions {
         keep_raw: Some(Duration::from_secs(3600)),
@@ -108,7 +108,7 @@ fn a_clock_set_back_to_where_ticks_are_gone_changes_no_total() {
     assert!((120..160).contains(&kept), "{kept}");
 }
 
-/// A history of which retention has taken the beginning, changed by `change` so that its ticks are folded again.
+/// A history whose beginning retention has removed, changed by `change` so that its ticks are folded again.
 fn sessions_stay_the_same_after(
     what: &str,
     ticks: usize,
@@ -140,7 +140,7 @@ fn sessions_stay_the_same_after(
     assert!(report.is_clean(), "{what}, {ticks} ticks: {report:?}");
     drop(history);
 
-    // What comes later is the same as in a history that was never folded again.
+    // Later ticks give the same result as in a history that was never folded again.
     let quiet = Place::new();
     let mut other = open(&quiet.path(), &options);
     let mut twin = SyntheticHost::small();
@@ -171,7 +171,7 @@ fn sessions_are_counted_once_when_ticks_are_folded_again_after_retention() {
     }
 }
 
-/// Sessions of a history in which the clock is set back for a tick, by so many seconds.
+/// Sessions of a history in which the clock is set back by so many seconds for one tick.
 fn sessions_with_a_clock_set_back(keep_raw: Option<Duration>, seconds: i64) -> Vec<Session> {
     let place = Place::new();
     let options = WriterOptions {
@@ -211,7 +211,7 @@ fn a_clock_set_back_gives_the_same_sessions_with_and_without_retention() {
 }
 
 #[test]
-fn a_clock_that_runs_ahead_takes_no_young_ticks() {
+fn a_clock_that_runs_ahead_removes_no_recent_ticks() {
     let place = Place::new();
     let options = WriterOptions {
         keep_raw: Some(Duration::from_secs(90 * 86400)),
@@ -227,7 +227,7 @@ fn a_clock_that_runs_ahead_takes_no_young_ticks() {
     host.set_clock(end);
     record(&mut store, run, &mut host, 1);
     assert_eq!(place.history().info().unwrap().ticks, 621);
-    // A clock that stays there for a day is right.
+    // A clock that stays there for a day is taken as correct.
     host.set_clock(end + SignedDuration::from_secs(365 * 86400 + 3600));
     record(&mut store, run, &mut host, 24 * 120 + 60);
     let left = place.history().info().unwrap().ticks;
@@ -235,7 +235,7 @@ fn a_clock_that_runs_ahead_takes_no_young_ticks() {
 }
 
 #[test]
-fn a_backup_is_a_history_that_can_be_read_alone() {
+fn a_backup_is_a_complete_history() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -257,7 +257,7 @@ fn a_backup_is_a_history_that_can_be_read_alone() {
 }
 
 #[test]
-fn stats_say_what_takes_room() {
+fn stats_show_what_uses_space() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -271,7 +271,7 @@ fn stats_say_what_takes_room() {
 }
 
 #[test]
-fn a_forgotten_person_leaves_no_byte_and_no_hour_behind() {
+fn an_erased_user_leaves_no_byte_and_no_hour_behind() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -307,13 +307,13 @@ fn a_forgotten_person_leaves_no_byte_and_no_hour_behind() {
     };
     assert!(!history.sessions(all()).unwrap().iter().any(remembers));
 
-    // The collector goes on, and a second call finds nobody.
+    // The collector continues, and a second call finds no such user.
     record(&mut store, run, &mut host, 3);
     assert_eq!(read_all(&history).len(), 603);
     assert!(store.forget("nobody-at-all").unwrap().is_empty());
 }
 
-/// Whether a text stands anywhere in the file or its journal.
+/// Whether a text occurs anywhere in the file or its journal.
 fn occurs(place: &Place, text: &str) -> bool {
     ["gua.db", "gua.db-wal", "gua.db-shm"].iter().any(|name| {
         let bytes = std::fs::read(place.directory.path().join(name)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Watched jobs: told at their beginning and at their end, kept once, and gone with their user.
+//! Watched runs: reported at start and end, stored once, and removed with their user.
 
 use gua_model::{Period, Uid, User};
 use gua_query::WatchedRun;
@@ -38,13 +38,13 @@ fn ended(begun: &WatchedRun, after: i64) -> WatchedRun {
 }
 
 #[test]
-fn the_end_completes_what_the_beginning_told_and_nothing_is_kept_twice() {
+fn the_end_completes_the_start_and_nothing_is_stored_twice() {
     let place = Place::new();
     let mut store = place.store();
     let first = run(1000, "a", 0);
     let done = ended(&first, 60);
     let of_another = run(1001, "a", 0);
-    for (told, kept) in [
+    for (reported, kept) in [
         (&first, Kept::Yes),
         (&first, Kept::No),
         (&done, Kept::Yes),
@@ -52,9 +52,13 @@ fn the_end_completes_what_the_beginning_told_and_nothing_is_kept_twice() {
         (&first, Kept::No),
         (&of_another, Kept::Yes),
     ] {
-        assert_eq!(store.record_watched_run(told).unwrap(), kept, "{told:?}");
+        assert_eq!(
+            store.record_watched_run(reported).unwrap(),
+            kept,
+            "{reported:?}"
+        );
     }
-    // An end whose beginning nobody told.
+    // An end without a recorded start.
     let alone = ended(&run(1000, "b", 100), 5);
     store.record_watched_run(&alone).unwrap();
     let history = place.history();
@@ -80,8 +84,8 @@ fn a_loop_of_jobs_does_not_fill_the_disk() {
     let place = Place::new();
     let mut store = place.store();
     for number in 0..1000 {
-        let told = run(1000, &format!("r{number}"), number);
-        assert_eq!(store.record_watched_run(&told).unwrap(), Kept::Yes);
+        let reported = run(1000, &format!("r{number}"), number);
+        assert_eq!(store.record_watched_run(&reported).unwrap(), Kept::Yes);
     }
     let more = run(1000, "more", 1000);
     assert_eq!(store.record_watched_run(&more).unwrap(), Kept::No);
@@ -92,7 +96,7 @@ fn a_loop_of_jobs_does_not_fill_the_disk() {
 }
 
 #[test]
-fn the_runs_of_somebody_who_is_forgotten_are_gone_and_do_not_come_back() {
+fn runs_of_an_erased_user_are_removed_and_do_not_come_back() {
     let place = Place::new();
     let mut store = place.store();
     let mine = ended(&run(1000, "mine", 0), 10);

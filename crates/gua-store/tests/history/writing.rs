@@ -1,4 +1,4 @@
-//! What is written is what is read, by whatever window, and each run begins anew.
+//! Written ticks are read back unchanged in any window, and each collector run is separate.
 
 use gua_model::{GapReason, Outage, Period};
 use gua_store::{OpenError, OpenMode, Store, WriterOptions};
@@ -8,7 +8,7 @@ use crate::{Place, begin, read, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
 #[test]
-fn the_built_in_sqlite_has_no_known_way_to_lose_a_journal() {
+fn the_bundled_sqlite_has_no_known_wal_corruption_bug() {
     let numbers: Vec<u32> = gua_store::sqlite_version()
         .split('.')
         .map(|part| part.parse().unwrap())
@@ -17,7 +17,7 @@ fn the_built_in_sqlite_has_no_known_way_to_lose_a_journal() {
 }
 
 #[test]
-fn ticks_come_back_as_they_were_while_the_writer_goes_on() {
+fn ticks_are_read_back_unchanged_while_the_writer_continues() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -52,7 +52,7 @@ fn a_window_can_begin_and_end_at_any_tick() {
 }
 
 #[test]
-fn a_history_tells_its_runs_cards_and_outages() {
+fn a_history_lists_its_runs_gpus_and_outages() {
     let place = Place::new();
     let mut store = place.store();
     let mut host = SyntheticHost::small();
@@ -74,11 +74,11 @@ fn a_history_tells_its_runs_cards_and_outages() {
     assert_eq!(info.host.as_deref(), Some("node1"));
     let runs = history.runs().unwrap();
     assert!(runs[0].ended.is_some());
-    let cards = history.cards().unwrap();
-    assert_eq!(cards.len(), 2);
-    assert_eq!(cards[1].index, Some(1));
-    assert_eq!(cards[0].name.as_deref(), Some("NVIDIA A100-SXM4-80GB"));
-    assert_eq!(cards[0].first_seen, whole(first[0].sample.at));
+    let gpus = history.cards().unwrap();
+    assert_eq!(gpus.len(), 2);
+    assert_eq!(gpus[1].index, Some(1));
+    assert_eq!(gpus[0].name.as_deref(), Some("NVIDIA A100-SXM4-80GB"));
+    assert_eq!(gpus[0].first_seen, whole(first[0].sample.at));
     let around = Period::new(
         outage.to - SignedDuration::from_secs(1),
         outage.to + SignedDuration::from_secs(9),
@@ -87,7 +87,7 @@ fn a_history_tells_its_runs_cards_and_outages() {
 }
 
 #[test]
-fn two_collectors_on_one_history_are_refused_by_the_number_of_the_first() {
+fn a_second_collector_is_refused_with_the_pid_of_the_first() {
     let place = Place::new();
     let store = place.store();
     let link = place.directory.path().join("link.db");
@@ -104,7 +104,7 @@ fn two_collectors_on_one_history_are_refused_by_the_number_of_the_first() {
 }
 
 #[test]
-fn each_mode_asks_for_what_it_needs() {
+fn each_mode_sets_the_pragmas_it_needs() {
     let place = Place::new();
     let open = |mode| Store::open(&place.path(), mode, &WriterOptions::default());
     assert!(matches!(
