@@ -1,4 +1,5 @@
-//! Archive files, beside those that the real agent uploads, and CSV of any content beside Python's own writer.
+//! Archive files compared with those that the real agent uploads, and CSV of any content compared with Python's csv
+//! module.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -21,7 +22,7 @@ use gua_test::http::CLAIM_ANSWER;
 use gua_test::python;
 use gua_test::tape::Tape;
 
-/// Runs a script with a text at its standard input.
+/// Runs a script with text on its standard input.
 fn run_python(script: &str, arguments: &[&str], input: &str) -> Vec<u8> {
     let mut child = Command::new(python::system())
         .args(["-c", script])
@@ -56,7 +57,7 @@ db.execute("insert into daemon_run (started_at, interval_seconds) values ('2026-
 db.commit()
 "#;
 
-/// A table's rows for a day (or all), and the names of its columns before them.
+/// Rows of a table for a day (or all), preceded by the column names.
 const ROWS: &str = r#"
 import json, sqlite3, sys
 path, table, day = sys.argv[1:]
@@ -67,7 +68,7 @@ print(json.dumps([[column[0] for column in rows.description]] + [list(row) for r
 "#;
 
 fn today() -> Date {
-    // The real agent asks the clock too.
+    // The real agent reads the clock too.
     let output = Command::new("date").args(["-u", "+%s"]).output().unwrap();
     let seconds = String::from_utf8(output.stdout).unwrap();
     let now = Timestamp::from_second(seconds.trim().parse().unwrap()).unwrap();
@@ -77,13 +78,13 @@ fn today() -> Date {
 /// What the real agent uploads of a file.
 #[derive(Serialize, Deserialize)]
 struct Uploads {
-    /// The day on which it did.
+    /// The day of the upload.
     today: Date,
     /// Method, path, type and unpacked content of each request.
     requests: Vec<(String, Option<String>, String)>,
 }
 
-/// The board's list of what it has.
+/// The board's list of stored files.
 fn listing(today: Date) -> String {
     format!(
         r#"{{"archives":[{{"date":"{}","table":"proc_sample"}},{{"date":"_full","table":"daemon_run"}}]}}"#,
@@ -96,7 +97,7 @@ fn days_before(today: Date, days: i64) -> Date {
 }
 
 impl Uploads {
-    /// Lets the real agent make a file and upload it; `None` when the day changed meanwhile.
+    /// Lets the real agent create a file and upload it; `None` if the day changed meanwhile.
     fn of_agent(home: &Path, database: &str) -> Option<Self> {
         let today = today();
         let board = Board::start();
@@ -132,12 +133,12 @@ impl Uploads {
 }
 
 #[test]
-fn the_files_of_an_archive_are_those_of_release_1_8() {
+fn archive_files_match_those_of_release_1_8() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("gua.db");
     let database = path.to_str().unwrap();
     let tape = Tape::open("wire-archive", &["1.8.0"]);
-    // A run over midnight would see another day in the middle; then it is done again.
+    // A run across midnight would see the day change in the middle; then it is repeated.
     let uploads = tape.take(|| {
         loop {
             if let Some(uploads) = Uploads::of_agent(home.path(), database) {
@@ -195,7 +196,7 @@ fn value(json: &Json) -> Option<Value<'_>> {
     }
 }
 
-/// Writes rows as Python's own writer does. Real numbers come as their bits, so that nothing rounds them on the way.
+/// Writes rows with Python's csv module. Floats are passed as their bits, so that nothing rounds them on the way.
 const PYTHONS_WRITER: &str = r#"
 import csv, io, json, struct, sys
 def value(cell):
@@ -240,7 +241,7 @@ fn table() -> impl Strategy<Value = Vec<Vec<Option<Value<'static>>>>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
     #[test]
-    fn csv_is_what_pythons_writer_makes(rows in table()) {
+    fn csv_matches_pythons_writer(rows in table()) {
         let header = vec!["n"; rows[0].len()];
         let mut csv = CsvWriter::new(Vec::new(), &header, UserPolicy::Plain).unwrap();
         let mut asked = vec![header.iter().map(|name| Json::from(*name)).collect::<Vec<_>>()];

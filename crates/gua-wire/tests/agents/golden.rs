@@ -1,4 +1,4 @@
-//! Golden files: forms that have been released do not change by a byte. A form that must change is a new one.
+//! Golden files: released formats do not change by a byte. A changed format gets a new version.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use gua_wire::stream::UtilFrame;
 use gua_wire::users::{Salt, UserPolicy};
 use jiff::Timestamp;
 
-use crate::cards::{ABOUT, look, process, sample};
+use crate::gpus::{ABOUT, look, process, sample};
 
 fn at() -> Timestamp {
     "2026-11-16T02:44:34.554909Z".parse().unwrap()
@@ -25,7 +25,7 @@ pub(crate) fn check(name: &str, sent: &str) {
     assert_eq!(golden.trim_end_matches('\n'), sent, "{}", path.display());
 }
 
-/// Compares a snapshot, and sees that a board reads from it what was meant.
+/// Compares a snapshot, and checks that a board parses the intended values from it.
 fn check_snapshot(name: &str, snapshot: &Snapshot) {
     check(name, &snapshot.body());
     let read: Snapshot = serde_json::from_str(&snapshot.body()).unwrap();
@@ -36,12 +36,12 @@ fn snapshot(sample: &Sample, form: Form, users: &UserPolicy) -> Snapshot {
     look(ABOUT, sample, form, users).unwrap().snapshot
 }
 
-/// Cards of which everything is odd that can be odd without being left out.
-fn odd_cards() -> Sample {
+/// GPUs with every unusual value that does not cause them to be left out.
+fn unusual_gpus() -> Sample {
     let mut sample = sample(Form::V1_4, at());
     sample.driver.version = Err(Missing::Failed);
     let [first, second, third] = sample.gpus.as_mut_slice() else {
-        panic!("three cards");
+        panic!("three GPUs");
     };
     first.name = Err(Missing::Failed);
     first.temperature = Ok(Celsius(-5));
@@ -66,7 +66,7 @@ fn odd_cards() -> Sample {
 }
 
 #[test]
-fn the_released_forms_do_not_change() {
+fn released_formats_do_not_change() {
     let plain = UserPolicy::Plain;
     check_snapshot(
         "snapshot-1.1.json",
@@ -78,11 +78,11 @@ fn the_released_forms_do_not_change() {
     );
     check_snapshot(
         "snapshot-1.1-odd.json",
-        &snapshot(&odd_cards(), Form::V1_1, &plain),
+        &snapshot(&unusual_gpus(), Form::V1_1, &plain),
     );
     check_snapshot(
         "snapshot-1.4-odd.json",
-        &snapshot(&odd_cards(), Form::V1_4, &plain),
+        &snapshot(&unusual_gpus(), Form::V1_4, &plain),
     );
     let about = About {
         host_id: None,
@@ -94,7 +94,7 @@ fn the_released_forms_do_not_change() {
 }
 
 #[test]
-fn a_frame_of_the_stream_has_utilisation_and_memory_alone() {
+fn a_stream_frame_has_only_utilisation_and_memory() {
     let mut sample = sample(Form::V1_4, at());
     sample.gpus[1].util = Err(Missing::Unsupported);
     let frame = UtilFrame::of(&sample);
@@ -112,10 +112,10 @@ fn a_frame_of_the_stream_has_utilisation_and_memory_alone() {
 }
 
 #[test]
-fn names_of_users_follow_the_policy() {
+fn user_names_follow_the_policy() {
     let users = |policy: &UserPolicy| -> Vec<String> {
         let sent = snapshot(&sample(Form::V1_4, at()), Form::V1_4, policy);
-        let processes = sent.gpus.into_iter().flat_map(|card| card.processes);
+        let processes = sent.gpus.into_iter().flat_map(|gpu| gpu.processes);
         processes.map(|process| process.linux_user).collect()
     };
     assert_eq!(
@@ -129,12 +129,12 @@ fn names_of_users_follow_the_policy() {
 }
 
 #[test]
-fn a_card_without_the_readings_that_the_form_demands_is_left_out_and_said() {
-    let told = |change: fn(&mut Sample)| {
+fn a_gpu_without_required_readings_is_left_out_and_named() {
+    let reason = |change: fn(&mut Sample)| {
         let mut sample = sample(Form::V1_4, at());
         change(&mut sample);
         let built = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();
-        let uuids: Vec<_> = built.snapshot.gpus.iter().map(|card| card.index).collect();
+        let uuids: Vec<_> = built.snapshot.gpus.iter().map(|gpu| gpu.index).collect();
         let errors = built.snapshot.errors.join(" ");
         let left_out = built
             .left_out
@@ -148,7 +148,7 @@ fn a_card_without_the_readings_that_the_form_demands_is_left_out_and_said() {
             "gpu_reading_unavailable".to_owned(),
             format!("1: {why}"),
         );
-        assert_eq!(told(change), expected);
+        assert_eq!(reason(change), expected);
     };
     check(
         |sample| sample.gpus[1].util = Err(Missing::Unsupported),
@@ -201,7 +201,7 @@ fn a_card_without_the_readings_that_the_form_demands_is_left_out_and_said() {
 }
 
 #[test]
-fn cards_of_which_nothing_can_be_told_make_no_snapshot() {
+fn unreadable_gpus_alone_make_no_snapshot() {
     let mut sample = sample(Form::V1_4, at());
     sample.gpus.truncate(1);
     sample.gpus[0].memory_total = Err(Missing::Gone);

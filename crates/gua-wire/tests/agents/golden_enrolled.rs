@@ -1,5 +1,5 @@
-//! Golden files of what an enrolled host and its board exchange beside snapshots: the claim, `cloud.json`, the archive. The
-//! files of the archive were written by Python's own writer.
+//! Golden files of what an enrolled host and its board exchange beside snapshots: the claim, `cloud.json`, the archive.
+//! The archive files were written by Python's csv module.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn the_claim_does_not_change() {
 }
 
 #[test]
-fn the_file_of_an_enrolment_does_not_change() {
+fn the_enrolment_file_does_not_change() {
     let url = ServerUrl::parse("https://board.example.com/gpus/").unwrap();
     let answer = ClaimAnswer::read(&golden("claim-answer.json")).unwrap();
     let config = CloudConfig::enrolled(url, answer);
@@ -51,7 +51,7 @@ fn the_file_of_an_enrolment_does_not_change() {
 }
 
 #[test]
-fn the_list_of_an_archive_is_read_as_ever() {
+fn archive_lists_are_still_read() {
     let listing = Listing::read(&golden("archive-listing.json")).unwrap();
     let day = |text: &str| text.parse().unwrap();
     let days = ["2026-11-14", "2026-11-15"].map(day);
@@ -64,7 +64,7 @@ fn the_list_of_an_archive_is_read_as_ever() {
     assert!(Plan::WHOLE.iter().all(|object| listing.has(*object)));
 }
 
-/// Writes rows of a table and compares them, byte for byte.
+/// Writes rows of a table and compares them byte for byte.
 fn check_table(name: &str, table: Table, users: &UserPolicy, rows: &[Vec<Option<Value<'_>>>]) {
     let mut csv = CsvWriter::new(Vec::new(), table.columns(), users.clone()).unwrap();
     for row in rows {
@@ -87,7 +87,7 @@ const FIRST: &str = "2026-11-15T02:44:34.554909+00:00";
 const SECOND: &str = "2026-11-15T02:45:04.554909+00:00";
 
 #[test]
-fn the_files_of_an_archive_do_not_change() {
+fn archive_files_do_not_change() {
     let mut full = vec![text(FIRST), text("GPU-0"), number(83), number(1)];
     full.extend([text("active"), number(0), number(24_576)]);
     full.extend([number(71), number(250)]);
@@ -123,17 +123,22 @@ fn the_files_of_an_archive_do_not_change() {
         run(2, "2026-11-15T00:00:00+00:00", 0.1),
     ];
     check_table("archive-daemon_run.csv", Table::DaemonRun, &plain, &runs);
-    let card = vec![
+    let device = vec![
         text("GPU-0"),
         text("NVIDIA A100, 80GB"),
         number(81_920),
         text(FIRST),
         text(SECOND),
     ];
-    check_table("archive-gpu_device.csv", Table::GpuDevice, &plain, &[card]);
+    check_table(
+        "archive-gpu_device.csv",
+        Table::GpuDevice,
+        &plain,
+        &[device],
+    );
 }
 
-/// The names of all fields of a golden file, however deep.
+/// Names of all fields of a golden file, at any depth.
 fn fields(value: &Json, names: &mut BTreeSet<String>) {
     match value {
         Json::Object(object) => {
@@ -146,7 +151,7 @@ fn fields(value: &Json, names: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn every_field_that_leaves_a_host_is_told_and_no_other() {
+fn the_documented_fields_are_exactly_those_that_leave_a_host() {
     let mut sent = BTreeSet::new();
     for name in [
         "claim-request.json",
@@ -164,7 +169,7 @@ fn every_field_that_leaves_a_host_is_told_and_no_other() {
     let page = std::fs::read_to_string(page).unwrap();
     let begin = page.find("| when | fields |").unwrap();
     let table = &page[begin..begin + page[begin..].find("\n\n").unwrap()];
-    // Every second piece stands between backticks.
-    let told = table.split('`').skip(1).step_by(2).map(str::to_owned);
-    assert_eq!(told.collect::<BTreeSet<String>>(), sent);
+    // Every second part is between backticks.
+    let documented = table.split('`').skip(1).step_by(2).map(str::to_owned);
+    assert_eq!(documented.collect::<BTreeSet<String>>(), sent);
 }

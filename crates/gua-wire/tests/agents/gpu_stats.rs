@@ -1,4 +1,4 @@
-//! The daily CSV of gpu_stats, beside golden files: what we write, and what we read of what others wrote.
+//! The daily CSV of gpu_stats, compared with golden files: what we write, and what we read from files of others.
 
 use gua_compat::gpu_stats::{Form, HEADER, Holder, Lines, Minute, Row, day_of, lines, parse, push};
 use gua_model::{Missing, Percent, Place, Problem, Sample, Thresholds, Uid, User};
@@ -8,14 +8,14 @@ use jiff::civil::date;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
-use crate::cards::{process, sample};
 use crate::golden::check;
+use crate::gpus::{process, sample};
 
 fn at() -> Timestamp {
     "2026-11-16T02:44:34.554909Z".parse().unwrap()
 }
 
-fn three_cards() -> Sample {
+fn three_gpus() -> Sample {
     sample(snapshot::Form::V1_4, at())
 }
 
@@ -31,13 +31,13 @@ fn file(sample: &Sample, form: Form) -> String {
 }
 
 #[test]
-fn a_look_is_written_as_gpu_stats_writes_it() {
-    check("gpu_stats.csv", &file(&three_cards(), Form::Classic));
+fn a_sample_is_written_as_gpu_stats_writes_it() {
+    check("gpu_stats.csv", &file(&three_gpus(), Form::Classic));
 }
 
 #[test]
-fn the_full_form_has_every_process_and_every_card() {
-    let mut sample = three_cards();
+fn the_full_format_has_every_process_and_every_gpu() {
+    let mut sample = three_gpus();
     sample.gpus[2].processes.clear();
     sample.gpus[1].util = Err(Missing::Unsupported);
     sample.gpus[1].processes[0].memory = Err(Missing::Unsupported);
@@ -45,14 +45,17 @@ fn the_full_form_has_every_process_and_every_card() {
 }
 
 #[test]
-fn where_no_card_has_a_process_one_row_of_dashes_says_so() {
-    let mut sample = three_cards();
+fn without_processes_one_row_of_dashes_is_written() {
+    let mut sample = three_gpus();
     sample.gpus.iter_mut().for_each(|gpu| gpu.processes.clear());
     assert_eq!(written(&sample, Form::Classic).text, "1794797040,-,-,-,0\n");
-    // Not where a card could not be asked, or is lost: then nobody knows.
+    // Not if a GPU could not be read or is lost: then it is unknown whether there are processes.
     sample.gpus[1].compute_list = Err(Missing::Failed);
-    let told = written(&sample, Form::Classic);
-    assert_eq!((told.text.as_str(), told.unread.as_slice()), ("", &[1][..]));
+    let written_lines = written(&sample, Form::Classic);
+    assert_eq!(
+        (written_lines.text.as_str(), written_lines.unread.as_slice()),
+        ("", &[1][..])
+    );
     sample.gpus[1].compute_list = Ok(());
     sample.problems.push(Problem {
         gpu: None,
@@ -66,11 +69,11 @@ fn where_no_card_has_a_process_one_row_of_dashes_says_so() {
 }
 
 #[test]
-fn what_made_gpu_stats_stop_costs_one_field() {
-    let mut sample = three_cards();
+fn values_that_made_gpu_stats_stop_cost_one_field() {
+    let mut sample = three_gpus();
     sample.gpus.truncate(2);
     sample.gpus[0].util = Err(Missing::Unsupported);
-    // The first process has ended between the looks, and the second is of a user without a name.
+    // The first process has ended between the two reads, and the second has a user without a name.
     let mut nameless = process(4321, Some(("x", "python")), 5);
     let own = User {
         uid: Uid(5005),
@@ -87,8 +90,8 @@ fn what_made_gpu_stats_stop_costs_one_field() {
 }
 
 #[test]
-fn an_instance_is_told_under_the_number_of_its_card() {
-    let mut sample = three_cards();
+fn an_instance_is_listed_under_the_index_of_its_gpu() {
+    let mut sample = three_gpus();
     sample.gpus.truncate(2);
     let parent = sample.gpus[0].uuid.clone();
     sample.gpus[0].processes.clear();
@@ -103,13 +106,13 @@ fn an_instance_is_told_under_the_number_of_its_card() {
         compute_instance: Ok(0),
         slice: Err(Missing::Failed),
     };
-    let told = written(&sample, Form::Classic);
-    assert_eq!(told.text, "1794797040,bob,5678,0,\n");
-    assert!(told.unread.is_empty());
+    let written_lines = written(&sample, Form::Classic);
+    assert_eq!(written_lines.text, "1794797040,bob,5678,0,\n");
+    assert!(written_lines.unread.is_empty());
 }
 
 #[test]
-fn a_minute_and_its_day_are_of_one_moment() {
+fn a_timestamp_and_its_file_use_the_same_moment() {
     #[track_caller]
     fn check(zone: &str, at: &str, second: &str, file: &str) {
         let zone = TimeZone::posix(zone).unwrap();
@@ -132,7 +135,7 @@ fn a_minute_and_its_day_are_of_one_moment() {
         "2026-11-15T23:00:00Z",
         "20261116_gpu_stats.csv",
     );
-    // Both hours from two to three, on the day that has them twice: other stamps, one file.
+    // Both hours from two to three on the day that has them twice: different timestamps, one file.
     check(
         berlin,
         "2026-10-25T00:30:30Z",
@@ -145,7 +148,7 @@ fn a_minute_and_its_day_are_of_one_moment() {
         "2026-10-25T01:30:00Z",
         "20261025_gpu_stats.csv",
     );
-    // Half an hour off.
+    // A zone with a half-hour offset.
     check(
         "<+0545>-5:45",
         "2026-11-15T18:15:42Z",
@@ -155,7 +158,7 @@ fn a_minute_and_its_day_are_of_one_moment() {
 }
 
 #[test]
-fn a_day_is_known_by_its_name_alone() {
+fn a_day_file_is_recognised_by_its_name_alone() {
     assert_eq!(day_of("20261115_gpu_stats.csv"), Some(date(2026, 11, 15)));
     for other in [
         "20261115_gpu_stats_full.csv",
@@ -170,7 +173,7 @@ fn a_day_is_known_by_its_name_alone() {
 }
 
 #[test]
-fn a_broken_line_costs_itself_and_a_last_line_without_an_end_is_not_believed() {
+fn a_broken_line_costs_only_itself_and_an_unterminated_last_line_is_not_used() {
     let text = format!(
         "{HEADER}\n1616584347,m_user,456815,1,90\n1616584647,-,-,-,0\nhello\n1616584947,m_user,x,1,90\n\
          1616584947,m_user,4,1,900\n{HEADER}\r\n1616585247,\"a,b\",7,0,\n\n1616585547,m_user,456815,1,9"
@@ -218,7 +221,7 @@ fn a_broken_line_costs_itself_and_a_last_line_without_an_end_is_not_believed() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(timestamp in 1_000_000_000i64..5_000_000_000, user in "[a-z,\"\\\\ .-]{2,12}", pid: u32, gpu in 0u32..4096, usage in prop::option::of(0u32..=100), nobody: bool) {
+    fn written_rows_are_read_back(timestamp in 1_000_000_000i64..5_000_000_000, user in "[a-z,\"\\\\ .-]{2,12}", pid: u32, gpu in 0u32..4096, usage in prop::option::of(0u32..=100), nobody: bool) {
         let holder = (!nobody).then_some(Holder { user, pid, gpu, usage });
         let row = Row { timestamp, holder };
         let mut text = format!("{HEADER}\n");
@@ -227,7 +230,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_the_reader_fall(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn no_bytes_make_the_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = parse(&bytes);
         let mut file = format!("{HEADER}\n").into_bytes();
         file.extend(bytes);

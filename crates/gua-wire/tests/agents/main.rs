@@ -1,10 +1,10 @@
-//! What we write, beside golden files and beside what the real agents of gpu-usage-audit send for the same cards.
+//! What we write, compared with golden files and with what the real agents of gpu-usage-audit send for the same GPUs.
 #![cfg(test)]
 
 mod archive;
-mod cards;
 mod golden;
 mod golden_enrolled;
 mod gpu_stats;
+mod gpus;
 mod sent;
 mod stream;

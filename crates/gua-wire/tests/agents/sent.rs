@@ -1,4 +1,4 @@
-//! The real agents enrol and push to the recording board; ours must say the same, byte for byte but for the blanks that
+//! The real agents enrol and push to the recording board. Ours must send the same bytes, except for the blanks that
 //! Python puts after commas and colons.
 
 use std::path::Path;
@@ -12,16 +12,16 @@ use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::cards::{ABOUT, look, sample};
+use crate::gpus::{ABOUT, look, sample};
 use gua_test::board::Board;
 use gua_test::http::{CLAIM_ANSWER, Request};
 use gua_test::originals::released;
 use gua_test::tape::Tape;
 
-/// Runs a real agent with a home of its own.
+/// Runs a real agent with its own home directory.
 pub(crate) fn agent(version: &str, home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(released(version));
-    // What stands in the way of the driver's library makes sure that there is none, also on a host with cards.
+    // An unusable library path guarantees that there is no driver, even on a host with GPUs.
     std::fs::write(home.join("libnvidia-ml.so.1"), "").unwrap();
     command.env("HOME", home).env("LD_LIBRARY_PATH", home);
     for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
@@ -36,12 +36,12 @@ pub(crate) fn succeed(version: &str, home: &Path, arguments: &[&str]) {
     assert!(run.status.success(), "{version} {arguments:?}: {complaint}");
 }
 
-/// JSON of made-up data, without the blanks that Python puts between its parts.
+/// JSON of generated data without the blanks that Python puts between its parts.
 pub(crate) fn compact(json: &str) -> String {
     json.replace(": ", ":").replace(", ", ",")
 }
 
-/// The moment that a snapshot tells.
+/// Sample time of a snapshot.
 fn observed_at(snapshot: &str) -> Timestamp {
     let read: Snapshot = serde_json::from_str(snapshot).unwrap();
     let at = read.observed_at.parse().unwrap();
@@ -49,15 +49,15 @@ fn observed_at(snapshot: &str) -> Timestamp {
     at
 }
 
-/// What a real agent sends and keeps.
+/// What a real agent sends and stores.
 #[derive(Serialize, Deserialize)]
 struct Sent {
-    /// The board's address, as it was typed.
+    /// The board's address as it was typed.
     url: String,
     claim: Request,
-    /// The file with the enrolment.
+    /// The enrolment file.
     kept: String,
-    /// Of a host with a letter beyond ASCII in its name, and of another.
+    /// From a host with a non-ASCII letter in its name, and from another.
     pushes: [Request; 2],
 }
 
@@ -78,7 +78,7 @@ impl Sent {
         let [claim] = board.take().try_into().unwrap();
         let file = home.path().join(".gua/cloud.json");
         let kept = std::fs::read_to_string(&file).unwrap();
-        // The file that we write is the agent's, too.
+        // Our enrolment file is also the agent's.
         let mut config = enrolment(&url);
         for name in ["lab \u{e9}", "lab 1"] {
             name.clone_into(&mut config.display_name);
@@ -135,17 +135,17 @@ fn check(version: &'static str, form: Form) {
 }
 
 #[test]
-fn ours_and_release_1_1_send_the_same() {
+fn release_1_1_sends_the_same() {
     check("1.1.0", Form::V1_1);
 }
 
 #[test]
-fn ours_and_release_1_8_send_the_same() {
+fn release_1_8_sends_the_same() {
     check("1.8.0", Form::V1_4);
 }
 
 #[test]
-fn ours_and_release_1_8_tell_of_a_driver_that_is_away_in_the_same_words() {
+fn release_1_8_reports_a_missing_driver_with_the_same_words() {
     let tape = Tape::open("wire-sent-no-driver", &["1.8.0"]);
     let request: Request = tape.take(|| {
         let home = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The stream of the real agent, on simulated cards, into a WebSocket server that keeps its first frame.
+//! The stream of the real agent, on simulated GPUs, into a WebSocket server that keeps its first frame.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,12 +10,12 @@ use gua_wire::stream::UtilFrame;
 use nvml_sim::driver::{self, Generation};
 use nvml_sim::scenario::Scenario;
 
-use crate::cards::sample;
+use crate::gpus::sample;
 use crate::sent::{compact, enrolment};
 use gua_test::originals::released;
 use gua_test::tape::Tape;
 
-const CARDS: &str = r#"
+const GPUS: &str = r#"
 [[card]]
 uuid = "GPU-00000000-0000-4000-8000-00000000000a"
 util = 37
@@ -28,7 +28,7 @@ memory_total_mib = 40000
 memory_used_mib = 0
 "#;
 
-/// With the library that the agent itself speaks through. Prints its port, then path, authorization and text of a frame.
+/// Uses the same WebSocket library as the agent. Prints its port, then path, authorization and text of a frame.
 const SERVER: &str = r#"
 import asyncio, websockets
 async def main():
@@ -44,7 +44,7 @@ async def main():
 asyncio.run(main())
 "#;
 
-/// A program that ends with the test.
+/// A program that is killed at the end of the test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -54,11 +54,11 @@ impl Drop for Running {
     }
 }
 
-/// The port of the server, and path, authorization and text of the first frame that the real agent sends.
+/// Port of the server, and path, authorization and text of the first frame that the real agent sends.
 fn streamed() -> (String, String, String, String) {
     let home = tempfile::tempdir().unwrap();
     driver::install(home.path(), Generation::LATEST).unwrap();
-    let scenario = Scenario::parse(CARDS).unwrap_or_else(|error| panic!("{error}"));
+    let scenario = Scenario::parse(GPUS).unwrap_or_else(|error| panic!("{error}"));
     scenario.write(home.path().join("scenario.toml")).unwrap();
 
     let agent = released("1.8.0");
@@ -77,7 +77,7 @@ fn streamed() -> (String, String, String, String) {
     )
     .unwrap();
 
-    // The server answers no push; the agent goes on, and its stream beside it.
+    // The server answers no push; the agent and its stream continue.
     let daemon = Command::new(agent)
         .args(["daemon", "--cloud", "--foreground", "--interval", "60s"])
         .args(["--db", "gua.db", "--config", "cloud.json"])
@@ -98,7 +98,7 @@ fn address(port: &str) -> String {
 }
 
 #[test]
-fn ours_and_release_1_8_stream_the_same() {
+fn release_1_8_streams_the_same() {
     let tape = Tape::open("wire-stream", &["1.8.0"]);
     let (port, path, authorization, text) = tape.take(streamed);
     let config = enrolment(&address(&port));
@@ -119,7 +119,7 @@ fn ours_and_release_1_8_stream_the_same() {
             .unwrap();
         gpu.util = Ok(Percent::new(util).unwrap());
         gpu.memory_used = Ok(Bytes::from_mb(used));
-        // What the simulated driver keeps for itself; the agent's call does not tell it apart.
+        // Memory reserved by the simulated driver; the agent's call does not report it separately.
         gpu.memory_reserved = Ok(Bytes::from_mb(500));
     }
     assert_eq!(UtilFrame::of(&sample).gpus, theirs.gpus);

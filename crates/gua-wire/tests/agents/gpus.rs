@@ -1,4 +1,4 @@
-//! The made-up cards of gpu-usage-audit's `--fake`, at the first of their five phases.
+//! The generated GPUs of gpu-usage-audit's `--fake`, at the first of their five phases.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use gua_wire::snapshot::{About, BuildError, Built, Form, Observed, usage_states}
 use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
 
-/// The cards as a release of that form plays them.
+/// The GPUs as a release with that format generates them.
 pub(crate) fn sample(form: Form, at: Timestamp) -> Sample {
     let alice = process(1234, Some(("alice", "python")), 70_000);
     let bob = process(5678, Some(("bob", "jupyter")), 8000);
@@ -21,8 +21,8 @@ pub(crate) fn sample(form: Form, at: Timestamp) -> Sample {
         ..process(1200, Some(("gdm", "Xorg")), 128)
     };
     let third = match form {
-        Form::V1_1 => card(2, 0, 0, Vec::new()),
-        Form::V1_4 => card(2, 0, 128, vec![desktop]),
+        Form::V1_1 => gpu(2, 0, 0, Vec::new()),
+        Form::V1_4 => gpu(2, 0, 128, vec![desktop]),
     };
     Sample {
         at,
@@ -33,15 +33,15 @@ pub(crate) fn sample(form: Form, at: Timestamp) -> Sample {
             cuda: Err(Missing::Unsupported),
         },
         gpus: vec![
-            card(0, 80, 70_000, vec![alice]),
-            card(1, 2, 8200, vec![bob, nobody]),
+            gpu(0, 80, 70_000, vec![alice]),
+            gpu(1, 2, 8200, vec![bob, nobody]),
             third,
         ],
         problems: Vec::new(),
     }
 }
 
-fn card(index: u32, util: u32, used_mb: u64, processes: Vec<Process>) -> Gpu {
+fn gpu(index: u32, util: u32, used_mb: u64, processes: Vec<Process>) -> Gpu {
     let uuid = format!("GPU-{index}").parse().unwrap();
     Gpu {
         name: Ok("NVIDIA RTX A6000".to_owned()),
@@ -88,7 +88,7 @@ pub(crate) const ABOUT: About<'static> = About {
     display_name: Some("lab 1"),
 };
 
-/// The snapshot of one look at the cards.
+/// Snapshot of one sample of the GPUs.
 pub(crate) fn look(
     about: About<'_>,
     sample: &Sample,
