@@ -1,4 +1,4 @@
-//! A day of looks, one every two seconds, at eight cards, and a month of a log: what is kept of them does not grow.
+//! A day of samples, one every two seconds on eight GPUs, and a month of a log: memory use does not grow.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use gua_run::{Fields, Mark, RunLog, Scope, Watch, sample_fields};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-const LOOKS: u64 = 43_200;
+const SAMPLES: u64 = 43_200;
 
-/// Memory that is this process's own; its program and its libraries are files.
+/// Anonymous memory of this process, without its program and libraries.
 fn resident_kb() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status
@@ -24,57 +24,57 @@ fn resident_kb() -> u64 {
     number.parse().unwrap()
 }
 
-fn sample(look: u64) -> Sample {
-    let at = Timestamp::from_second(1_790_000_000 + i64::try_from(look * 2).unwrap()).unwrap();
-    let card = |index: u32| {
+fn sample(number: u64) -> Sample {
+    let at = Timestamp::from_second(1_790_000_000 + i64::try_from(number * 2).unwrap()).unwrap();
+    let gpu = |index: u32| {
         let uuid = format!("GPU-{index:08}").parse().unwrap();
         let process = |pid: u32| Process {
             pid: Pid(pid),
             kind: ProcessKind::Compute,
-            memory: Ok(Bytes::from_mb(1000 + look % 100)),
+            memory: Ok(Bytes::from_mb(1000 + number % 100)),
             sm_util: Ok(Percent::new(50)),
             identity: Err(Missing::Denied),
         };
         Gpu {
             name: Ok("NVIDIA A100".to_owned()),
-            util: Ok(Percent::new(u32::try_from(look % 101).unwrap()).unwrap()),
-            memory_used: Ok(Bytes::from_mb(2000 + look % 1000)),
+            util: Ok(Percent::new(u32::try_from(number % 101).unwrap()).unwrap()),
+            memory_used: Ok(Bytes::from_mb(2000 + number % 1000)),
             power: Ok(Milliwatts(200_000)),
-            energy: Ok(Millijoules(look * 400_000)),
+            energy: Ok(Millijoules(number * 400_000)),
             compute_list: Ok(()),
             graphics_list: Ok(()),
             processes: vec![
                 process(100),
-                process(u32::try_from(look % 30_000).unwrap() + 200),
+                process(u32::try_from(number % 30_000).unwrap() + 200),
             ],
             ..Gpu::without_readings(uuid, index, Missing::Unsupported)
         }
     };
     Sample {
         at,
-        // Every second one is late, and leaves a hole behind the one before it.
-        since_boot: Duration::from_millis(look * 2000 + look % 2 * 20),
+        // Every second sample is late and leaves a gap after the one before it.
+        since_boot: Duration::from_millis(number * 2000 + number % 2 * 20),
         boot: Err(Missing::Failed),
         driver: Driver {
             version: Err(Missing::Failed),
             cuda: Err(Missing::Failed),
         },
-        gpus: (0..8).map(card).collect(),
+        gpus: (0..8).map(gpu).collect(),
         problems: Vec::new(),
     }
 }
 
 #[test]
-fn a_day_of_looks_stays_below_ten_megabytes() {
+fn a_day_of_samples_stays_below_ten_megabytes() {
     let interval = Duration::from_secs(2);
     let mut watch = Watch::new(Scope::All, Thresholds::default(), TimeZone::UTC, interval);
     let mut before = 0;
-    for look in 0..LOOKS {
-        if look == 100 {
+    for number in 0..SAMPLES {
+        if number == 100 {
             before = resident_kb();
         }
-        let now = Duration::from_secs(look * 2);
-        let sample = sample(look);
+        let now = Duration::from_secs(number * 2);
+        let sample = sample(number);
         let lines = watch.gpus(&sample, |_| true);
         assert_eq!(lines.gpu.len(), 8);
         let found = FamilyUse {
@@ -89,17 +89,17 @@ fn a_day_of_looks_stays_below_ten_megabytes() {
         let line = sample_fields(&found, cores, lines.log).to_json();
         assert!(line.len() < 4096, "{line}");
         let time = ProcessorTime {
-            usr: look * 10,
-            idle: look * 50,
-            total: look * 100,
+            usr: number * 10,
+            idle: number * 50,
+            total: number * 100,
         };
         watch.processors(sample.at, time);
-        watch.mark(&Mark::Phase(format!("step {look}")), sample.at, now);
+        watch.mark(&Mark::Phase(format!("step {number}")), sample.at, now);
     }
     let grown = resident_kb().saturating_sub(before);
     assert!(
         grown < 2 * 1024,
-        "a day took {grown} KiB more than the first looks"
+        "a day took {grown} KiB more than the first samples"
     );
     let whole = resident_kb();
     assert!(
@@ -109,7 +109,7 @@ fn a_day_of_looks_stays_below_ten_megabytes() {
 }
 
 #[test]
-fn a_month_of_a_log_that_is_in_a_file_is_not_in_memory_too() {
+fn a_month_of_a_log_file_is_not_kept_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let mut log = RunLog::in_file(&folder.path().join("run.jsonl")).unwrap();
     let data = Fields::new().with("note", "x".repeat(100));

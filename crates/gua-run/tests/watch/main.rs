@@ -1,4 +1,4 @@
-//! The library as a program uses it: beside the original, and against a simulated driver.
+//! The library as a program uses it, compared with the original and with a simulated driver.
 #![cfg(test)]
 
 mod day;

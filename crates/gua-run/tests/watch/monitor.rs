@@ -1,4 +1,4 @@
-//! The monitor against a simulated driver: one that answers, one that hangs, and none at all.
+//! The monitor with a simulated driver that answers, one that hangs, and none at all.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use gua_probe::probe::ProbeOptions;
 use gua_run::{Cards, GpuSource, HwMonitor, MonitorOptions, build_resource_summary};
 use nvml_sim::driver::{self, Generation};
 
-const TWO_CARDS: &str = "[[card]]\nutil = 40\nmemory_util = 7\nmemory_used_mib = 2048\npower_w = 51.5\n[[card]]\nutil = 80\n";
+const TWO_GPUS: &str = "[[card]]\nutil = 40\nmemory_util = 7\nmemory_used_mib = 2048\npower_w = 51.5\n[[card]]\nutil = 80\n";
 
-/// A driver in a folder, which plays the scenario.
+/// Options for a driver in a directory, which plays the scenario.
 fn options(folder: &Path, scenario: &str) -> MonitorOptions {
     let library = driver::install(folder, Generation::LATEST).unwrap();
     nvml_sim::scenario::write_text(&folder.join(nvml_sim::BESIDE), scenario).unwrap();
@@ -32,16 +32,16 @@ fn lines(path: &Path) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Waits until it is so; a minute means never.
+/// Waits until the condition holds; a minute means never.
 fn until(what: &str, is_so: impl Fn() -> bool) {
     let end = clock::monotonic() + Duration::from_secs(60);
     while !is_so() {
-        assert!(clock::monotonic() < end, "{what} did not come");
+        assert!(clock::monotonic() < end, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Whether the thread of this name has used no processor for a while: it would wake every 20 ms.
+/// Whether the thread of this name has used no processor time for a while: a running one wakes every 20 ms.
 fn is_caught(name: &str) -> bool {
     let switches = || {
         let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
@@ -59,10 +59,10 @@ fn is_caught(name: &str) -> bool {
 }
 
 #[test]
-fn cards_and_processors_are_written_down_while_it_goes_on() {
+fn gpus_and_processors_are_recorded_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new/out");
-    let monitor = HwMonitor::start(&out, options(folder.path(), TWO_CARDS)).unwrap();
+    let monitor = HwMonitor::start(&out, options(folder.path(), TWO_GPUS)).unwrap();
     until("lines", || {
         lines(&out.join("hw_metrics.csv")).len() >= 6
             && lines(&out.join("cpu_metrics.csv")).len() >= 2
@@ -78,7 +78,7 @@ fn cards_and_processors_are_written_down_while_it_goes_on() {
         gpu.iter().all(|line| line.split(", ").count() == 9),
         "{gpu:?}"
     );
-    assert_eq!(gpu.len() % 2, 0, "one line for each card: {gpu:?}");
+    assert_eq!(gpu.len() % 2, 0, "one line for each GPU: {gpu:?}");
     let dmon = lines(&out.join("hw_dmon.csv"));
     assert_eq!(dmon[0], "# gpu     sm    mem     fb");
     assert_eq!(dmon.len(), gpu.len() + 2);
@@ -97,12 +97,12 @@ fn cards_and_processors_are_written_down_while_it_goes_on() {
 }
 
 #[test]
-fn only_the_cards_that_a_program_was_given_are_written_down() {
+fn only_the_gpus_that_a_program_was_given_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let options = MonitorOptions {
         cards: Cards::Visible(VisibleDevices::parse("1")),
-        ..options(folder.path(), TWO_CARDS)
+        ..options(folder.path(), TWO_GPUS)
     };
     let monitor = HwMonitor::start(&out, options).unwrap();
     until("lines", || !lines(&out.join("hw_metrics.csv")).is_empty());
@@ -112,7 +112,7 @@ fn only_the_cards_that_a_program_was_given_are_written_down() {
 }
 
 #[test]
-fn without_a_driver_there_are_the_processors_alone() {
+fn without_a_driver_only_processors_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let options = MonitorOptions {
         interval: Duration::from_millis(20),
@@ -138,13 +138,13 @@ fn without_a_driver_there_are_the_processors_alone() {
 }
 
 #[test]
-fn the_end_comes_within_five_seconds_though_the_driver_hangs() {
+fn it_stops_within_five_seconds_while_the_driver_hangs() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let options = options(folder.path(), TWO_CARDS);
+    let options = options(folder.path(), TWO_GPUS);
     let monitor = HwMonitor::start(&out, options).unwrap();
     until("lines", || !lines(&out.join("hw_metrics.csv")).is_empty());
-    let hang = format!("{TWO_CARDS}[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
+    let hang = format!("{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
     // The running driver has taken the new scenario when this returns.
     nvml_sim::scenario::write_text(&folder.path().join(nvml_sim::BESIDE), &hang).unwrap();
     until("the hang", || is_caught("gua-gpu"));
@@ -155,5 +155,5 @@ fn the_end_comes_within_five_seconds_though_the_driver_hangs() {
         matches!(files.fault, Some(DriverFault::Hung { .. })),
         "{files:?}"
     );
-    assert!(files.gpu.is_some(), "what was written before counts");
+    assert!(files.gpu.is_some(), "rows written before count");
 }

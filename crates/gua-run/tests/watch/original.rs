@@ -1,7 +1,8 @@
-//! Beside the released original: the same input gives the same numbers, except where the original is wrong; the same calls
-//! give the same lines; and it reads what we write.
+//! Comparison with the released original: the same input gives the same numbers, except where the original is wrong;
+//! the same calls give the same lines; and it reads our files.
 //!
-//! It is fetched once into a Python environment beside the build. What cannot be had makes a test fail with a sentence.
+//! The original is installed once into a Python environment beside the build. If that fails, the test fails with a
+//! message.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use gua_run::{Fields, RunLog, build_resource_summary};
 use gua_wire::run::metrics;
 use serde_json::{Map, Value, json};
 
-/// The module of the original alone, without the numerical packages that its siblings need.
+/// Loads only this module of the original, without the numerical packages that its siblings need.
 const LOAD: &str = r#"
 import importlib.util, json, pathlib, sys, sysconfig
 place = pathlib.Path(sysconfig.get_paths()["purelib"]) / "pytyche/diagnostics/run_monitor.py"
@@ -21,8 +22,8 @@ sys.modules["run_monitor"] = original
 spec.loader.exec_module(original)
 "#;
 
-/// What the original prints.
-fn ask(script: &str, arguments: &[&str]) -> String {
+/// Output of the original.
+fn run_original(script: &str, arguments: &[&str]) -> String {
     let output = Command::new(gua_test::python::RUN_MONITOR.program("python"))
         .arg("-c")
         .arg(format!("{LOAD}{script}"))
@@ -34,7 +35,7 @@ fn ask(script: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The names of a run's files in the order in which the summary takes them.
+/// Names of a run's files in the order in which the summary takes them.
 const FILES: [&str; 3] = ["gpu", "cpu", "dmon"];
 
 fn ours(folder: &Path) -> String {
@@ -48,7 +49,7 @@ fn ours(folder: &Path) -> String {
     fields.to_json()
 }
 
-/// The original's dictionaries for folders with such files, one a line.
+/// The original's dictionaries for directories with such files, one per line.
 fn theirs(folders: &[PathBuf]) -> Vec<String> {
     let script = r#"
 for folder in map(pathlib.Path, sys.argv[1:]):
@@ -57,14 +58,17 @@ for folder in map(pathlib.Path, sys.argv[1:]):
     print(json.dumps(summary.to_dict()))
 "#;
     let folders: Vec<&str> = folders.iter().map(|path| path.to_str().unwrap()).collect();
-    ask(script, &folders).lines().map(str::to_owned).collect()
+    run_original(script, &folders)
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 fn gpu(util: &str, memory: &str, power: &str) -> String {
     format!("2026/05/11 00:00:00.000, {util}, 5, {memory}, 40960, {power}, 41, 1410, 1215\n")
 }
 
-/// Contents of the three files; empty for one that is not there.
+/// Contents of the three files; empty for a missing file.
 fn same_cases() -> Vec<[String; 3]> {
     let file = |gpu: String, cpu: &str, dmon: &str| [gpu, cpu.to_owned(), dmon.to_owned()];
     let head = "timestamp,usr_pct,idle_pct\n";
@@ -81,17 +85,17 @@ fn same_cases() -> Vec<[String; 3]> {
             "",
             "",
         ),
-        // Whole lines that are none.
+        // Complete lines that are not rows.
         file(gpu("7", "8", "9") + "\n\nshort, line\n, , ,\n", "", ""),
         file(
             gpu("7", "8", "9").trim().to_owned() + ", more, fields\n",
             "",
             "",
         ),
-        // Without a last line end, and with Windows' ones.
+        // Without a final newline, and with Windows line ends.
         file(gpu("7", "8", "9").trim().to_owned(), "", ""),
         file(gpu("7", "8", "9").replace('\n', "\r\n"), "", ""),
-        // A line of which nothing counts.
+        // A line without any usable value.
         file(
             gpu("[N/A]", "[N/A]", "[N/A]") + &gpu("30", "70", "10"),
             "",
@@ -153,7 +157,7 @@ fn the_same_files_give_the_same_dictionary() {
 }
 
 #[test]
-fn where_the_original_is_wrong_we_are_not() {
+fn where_the_original_is_wrong_we_are_right() {
     let folder = tempfile::tempdir().unwrap();
     let number = |text: &str, name: &str| {
         let parsed: Map<String, Value> = serde_json::from_str(text).unwrap();
@@ -166,7 +170,7 @@ fn where_the_original_is_wrong_we_are_not() {
         let found = [number(&ours(&place), field), number(theirs, field)];
         assert_eq!(found, expected, "{name}: ours and the original's {field}");
     };
-    // `dmon -s mu`, as the original itself asks for: its third column is BAR1 memory.
+    // `dmon -s mu`, as the original itself requests: its third column is BAR1 memory.
     let dmon = "# gpu     fb   bar1   ccpm     sm    mem    enc\n# Idx     MB     MB     MB      %      %      %\n    0   1024     10      0     45     12      0\n";
     check(
         "the wrong column",
@@ -174,7 +178,7 @@ fn where_the_original_is_wrong_we_are_not() {
         "mem_util_mean_pct",
         [Some(12.0), Some(10.0)],
     );
-    // A card without a power sensor has utilisation all the same.
+    // A GPU without a power sensor still has utilisation.
     check(
         "one missing value",
         [
@@ -200,7 +204,7 @@ log.log_event("empty", {})
 log.log_event("data", {"z": 1, "a": {"y": [], "x": {}}, "path": pathlib.Path("/x")})
 log.write(pathlib.Path(sys.argv[1]))
 "#;
-    ask(script, &[path.to_str().unwrap()]);
+    run_original(script, &[path.to_str().unwrap()]);
     let at = "2026-05-11T00:00:00Z".parse().unwrap();
     let mut log = RunLog::new();
     let extra = Fields::new()
