@@ -1,5 +1,5 @@
-//! Pages of made-up reports, read back by an XML parser. They stay in the build folder, so that `scripts/look` can take
-//! pictures of them.
+//! Pages of generated reports, read back by an XML parser. They stay in the build directory, so that `scripts/look` can
+//! take screenshots of them.
 #![cfg(test)]
 
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ const SHAPES: [(&str, Shape); 4] = [
         },
     ),
     (
-        "one-card",
+        "one-gpu",
         Shape {
             cards: 1,
             people: 2,
@@ -52,7 +52,7 @@ const SHAPES: [(&str, Shape); 4] = [
         },
     ),
     (
-        "hundred-cards",
+        "hundred-gpus",
         Shape {
             cards: 100,
             people: 60,
@@ -72,7 +72,7 @@ fn parsed(page: &str) -> Document<'_> {
 }
 
 #[test]
-fn every_page_is_well_formed_whole_and_asks_the_network_for_nothing() {
+fn every_page_is_well_formed_complete_and_makes_no_network_request() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("report-pages");
     // The pages are kept for people to look at, unless another user's run left its own there.
     let _ = std::fs::create_dir_all(&folder);
@@ -104,7 +104,7 @@ fn check_page(page: &str, language: &str) {
             );
         }
         if let Some(id) = node.attribute("id") {
-            assert!(ids.insert(id), "{id} stands twice");
+            assert!(ids.insert(id), "id {id} occurs twice");
         }
     }
     let style: String = root
@@ -115,7 +115,7 @@ fn check_page(page: &str, language: &str) {
     assert!(!style.contains("url(") && !style.contains("@import"));
 }
 
-/// Sums of each column of a table, the row for the rest included.
+/// Sums of each column of a table, including the row for the rest.
 fn column_sums(document: &Document<'_>, id: &str) -> BTreeMap<String, f64> {
     let table = document
         .descendants()
@@ -146,12 +146,12 @@ fn column_sums(document: &Document<'_>, id: &str) -> BTreeMap<String, f64> {
 }
 
 fn assert_near(one: f64, other: f64, what: &str) {
-    // Each of some hundred rows is rounded to the sixth decimal.
+    // Each of some hundred rows is rounded to six decimals.
     assert!((one - other).abs() < 1e-3, "{what}: {one} and {other}");
 }
 
 #[test]
-fn text_json_csv_and_html_add_up_to_the_same() {
+fn text_json_csv_and_html_have_the_same_sums() {
     for (name, shape) in &SHAPES[1..] {
         let report = report(*shape, &TimeZone::UTC);
         for by in [By::User, By::Gpu, By::Day, By::Hour, By::State] {
@@ -187,7 +187,7 @@ fn text_json_csv_and_html_add_up_to_the_same() {
     }
 }
 
-/// The sums of the sections against those of the text and of JSON.
+/// Compares the sums of the sections with those of the text and of JSON.
 fn whole_page_agrees(report: &Report) {
     let page = page(report, Language::English, None, 5);
     let page_html = html(&page);
@@ -220,7 +220,7 @@ fn whole_page_agrees(report: &Report) {
         assert_near(exact, value.as_f64().unwrap(), key);
         assert!(
             in_text.contains(&shown),
-            "the text does not say {key} {shown}"
+            "the text does not contain {key} {shown}"
         );
     }
     let totals = &in_json["totals"];
@@ -257,7 +257,7 @@ fn whole_page_agrees(report: &Report) {
         in_json["coverage"]["capacity_hours"].as_f64().unwrap(),
         "capacity",
     );
-    // The chart draws what the table says.
+    // The chart has the values of the table.
     let bars: f64 = document
         .descendants()
         .filter(|node| node.attribute("class") == Some("wide"))
@@ -275,7 +275,7 @@ fn whole_page_agrees(report: &Report) {
 }
 
 #[test]
-fn names_of_other_people_stay_text() {
+fn user_names_are_escaped() {
     let report = report(SHAPES[2].1, &TimeZone::UTC);
     let page_html = html(&page(&report, Language::English, None, 100));
     assert!(!page_html.contains("<b>") && !page_html.contains("<nvml>"));
@@ -310,7 +310,7 @@ fn a_korean_page_has_no_english_heading() {
 }
 
 #[test]
-fn the_action_report_counts_what_it_lists() {
+fn the_action_report_counts_the_rows_it_lists() {
     for (name, shape) in SHAPES {
         let report = report(shape, &TimeZone::UTC);
         let words = korean(&page(&report, Language::Korean, None, 10));
@@ -333,7 +333,7 @@ fn the_action_report_counts_what_it_lists() {
 }
 
 #[test]
-fn who_stood_in_whose_way_is_told_in_every_face() {
+fn refusals_and_their_causes_are_in_every_format() {
     let shape = Shape {
         cards: 1,
         people: 3,
