@@ -1,4 +1,4 @@
-//! The programs that people use, run against scripted cards: they must show what the scenario says.
+//! Widely used programs, run on scripted GPUs: they must show what the scenario says.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::tools;
 
-/// An installed generation with a scenario, and two processes for it.
+/// An installed driver generation with a scenario, and two processes for it.
 struct Machine {
     driver: SimulatedDriver,
     trainer: Sleeper,
@@ -97,7 +97,7 @@ const DESK: &str = r#"
     memory_total_mib = 49140
 "#;
 
-/// Up to 470 there is only the record in which the driver's own memory counts as used.
+/// Used memory. Up to 470 there is only the record that counts the driver's reserved memory as used.
 fn used_mib(generation: Generation) -> u32 {
     if generation < Generation::R525 {
         4596
@@ -145,7 +145,7 @@ fn nvidia_ml_py_reads_the_scripted_values() {
 
 #[test]
 fn gpustat_shows_the_scripted_values() {
-    // Older lists than v2 are beyond it: with today's nvidia-ml-py it ends with an error on 390 and 418.
+    // It does not support lists older than v2: with today's nvidia-ml-py it fails on 390 and 418.
     let generations = Generation::ALL.into_iter();
     for generation in generations.filter(|generation| *generation >= Generation::R450) {
         let host = Machine::new(generation, DESK);
@@ -185,7 +185,7 @@ fn gpustat_shows_the_scripted_values() {
 
 #[test]
 fn nvitop_shows_the_scripted_values_on_every_generation() {
-    // nvitop asks for the samples of the last second, so time has to pass.
+    // nvitop reads the samples of the last second, so time has to pass.
     let text = DESK.replace("at = 100", "");
     for generation in Generation::ALL {
         let host = Machine::new(generation, &text);
@@ -229,7 +229,7 @@ fn nvitop_prints_its_table() {
 }
 
 #[test]
-fn gpustat_loses_a_process_on_the_long_record_as_it_does_on_the_real_driver() {
+fn gpustat_loses_a_process_on_the_long_record_as_on_the_real_driver() {
     let text = format!(
         "{DESK}\n[[card.process]]\npid = TRAINER\nmemory_mib = 7\n[[card.process]]\npid = DESKTOP\nmemory_mib = 9\n"
     );
@@ -285,7 +285,7 @@ fn nvidia_ml_py_sees_instances() {
 }
 
 #[test]
-fn clients_survive_a_card_that_is_lost() {
+fn clients_survive_a_lost_gpu() {
     let text = "[clock]\nat = 5\n[[card]]\nname = \"Whole\"\n[[card]]\nname = \"Broken\"\nlost = [[0, 10]]\n";
     let host = Machine::new(Generation::LATEST, text);
     let seen = host.python("pynvml_report.py");

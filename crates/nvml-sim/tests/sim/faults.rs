@@ -1,4 +1,4 @@
-//! Everything that can go wrong, as scripted.
+//! Every fault that can be scripted.
 
 use std::process::{Command, Output};
 
@@ -9,15 +9,15 @@ use nvml_sim::scenario::{Card, Fault, NullSizeQuery, Process, Scenario, Selector
 
 const POWER: &str = "nvmlDeviceGetPowerUsage";
 
-fn two_cards(fault: Fault) -> Stage {
+fn two_gpus(fault: Fault) -> Stage {
     let mut scenario = frozen(5.0, [Card::default(), Card::default()]);
     scenario.faults.push(fault);
     Stage::new(&scenario)
 }
 
 #[test]
-fn a_fault_concerns_its_function_and_its_card_alone() {
-    let stage = two_cards(Fault {
+fn a_fault_affects_only_its_function_and_its_gpu() {
+    let stage = two_gpus(Fault {
         function: "nvmlDeviceGetPower*".to_owned(),
         card: Some(Selector::Index(1)),
         code: Some(Code(4711)),
@@ -33,7 +33,7 @@ fn a_fault_concerns_its_function_and_its_card_alone() {
 }
 
 #[test]
-fn a_fault_has_its_time() {
+fn a_fault_is_limited_to_its_time() {
     let text = "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = 999\nfrom = 10\nuntil = 20\n";
     for (at, expected) in [(9.9, Ok(60_000)), (10.0, Err(999)), (20.0, Ok(60_000))] {
         let stage = Stage::new(&scene(at, text));
@@ -48,7 +48,7 @@ fn a_fault_has_its_time() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "measures that a call is slow")]
 fn a_delayed_call_takes_its_time_and_then_answers() {
-    let stage = two_cards(Fault {
+    let stage = two_gpus(Fault {
         function: POWER.to_owned(),
         delay_ms: 30,
         ..Fault::default()
@@ -61,7 +61,7 @@ fn a_delayed_call_takes_its_time_and_then_answers() {
 
 #[test]
 fn garbage_is_a_success_with_absurd_counts() {
-    let stage = two_cards(Fault {
+    let stage = two_gpus(Fault {
         function: "nvmlDeviceGet*s*".to_owned(),
         garbage: true,
         ..Fault::default()
@@ -76,7 +76,7 @@ fn garbage_is_a_success_with_absurd_counts() {
 }
 
 #[test]
-fn a_lost_card_comes_back_and_costs_the_others_nothing() {
+fn a_lost_gpu_comes_back_and_does_not_affect_the_others() {
     let text = "[[card]]\nuuid = \"GPU-a\"\nlost = [[10, 20]]\nabsent = [[20, 30]]\n[[card]]\nuuid = \"GPU-b\"\npower_w = 70\n";
     let at = |seconds: f64| scene(seconds, text);
     let stage = Stage::new(&at(0.0));
@@ -101,7 +101,7 @@ fn a_lost_card_comes_back_and_costs_the_others_nothing() {
 }
 
 #[test]
-fn after_a_driver_reload_everything_is_stale_until_the_library_is_opened_again() {
+fn after_a_driver_reload_everything_is_stale_until_the_library_is_reopened() {
     let mut scenario = frozen(0.0, [Card::default()]);
     let stage = Stage::new(&scenario);
     let card = stage.handle(0).unwrap();
@@ -153,7 +153,7 @@ fn initialisation_fails_as_scripted() {
 }
 
 #[test]
-fn a_symbol_can_be_there_and_answer_that_it_is_not() {
+fn a_symbol_can_exist_and_return_function_not_found() {
     let mut scenario = frozen(0.0, [Card::default()]);
     scenario.symbol_answers_not_found = vec!["*RunningProcesses_v3".to_owned()];
     let stage = Stage::new(&scenario);
@@ -168,7 +168,7 @@ fn a_symbol_can_be_there_and_answer_that_it_is_not() {
     );
 }
 
-/// Runs Python with the library at hand as `nvml`, initialised, and `card` as the first card's handle.
+/// Runs Python with the library as `nvml`, initialised, and `card` as the handle of the first GPU.
 fn python(scenario: &Scenario, script: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let library = driver::install(directory.path(), Generation::LATEST).unwrap();
@@ -201,7 +201,7 @@ fn check_abort(scenario: &Scenario, script: &str, last_words: &str) {
 }
 
 #[test]
-fn a_crash_ends_the_process_and_says_why() {
+fn a_crash_ends_the_process_and_prints_the_reason() {
     let mut scenario = frozen(0.0, [Card::default()]);
     scenario.faults = vec![Fault {
         function: POWER.to_owned(),
@@ -216,7 +216,7 @@ fn a_crash_ends_the_process_and_says_why() {
 }
 
 #[test]
-fn a_size_query_can_be_made_deadly() {
+fn a_size_query_can_be_made_fatal() {
     let card = Card {
         processes: vec![Process::new(1, 1)],
         ..Card::default()
@@ -228,7 +228,7 @@ fn a_size_query_can_be_made_deadly() {
 }
 
 #[test]
-fn a_second_thread_can_be_made_deadly() {
+fn a_second_thread_can_be_made_fatal() {
     let mut scenario = frozen(0.0, [Card::default()]);
     scenario.one_owner = true;
     let one = "nvml.nvmlDeviceGetPowerUsage(card, ctypes.byref(number)); print(number.value)";
@@ -239,7 +239,7 @@ fn a_second_thread_can_be_made_deadly() {
 }
 
 #[test]
-fn a_call_that_hangs_leaves_the_other_threads_alone() {
+fn a_hung_call_does_not_affect_other_threads() {
     let mut scenario = frozen(0.0, [Card::default()]);
     scenario.faults = vec![Fault {
         function: POWER.to_owned(),

@@ -1,4 +1,4 @@
-//! Older drivers really lack what they lacked.
+//! Older drivers lack exactly the functions that they lacked.
 
 use crate::stage::{Stage, frozen};
 use nvml_sim::driver::Generation;
@@ -30,7 +30,7 @@ fn the_scenario_can_name_another_version() {
 }
 
 #[test]
-fn a_file_that_is_no_library_is_not_installed() {
+fn a_file_that_is_not_a_library_is_not_installed() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text");
     std::fs::write(&text, "not a library").unwrap();

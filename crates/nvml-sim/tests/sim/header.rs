@@ -1,4 +1,4 @@
-//! Our records and prototypes against the driver's own header, by a C compiler.
+//! Our records and prototypes compared with the driver's own header by a C compiler.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::tools;
 
-/// Compiles a C program against the driver's header; what the compiler says is the error.
+/// Compiles a C program with the driver's header; the error is the compiler's output.
 fn compile(program: &str, folder: &Path) -> Result<PathBuf, String> {
     let source = folder.join("check.c");
     let object = folder.join("check.o");
@@ -33,7 +33,7 @@ fn compile(program: &str, folder: &Path) -> Result<PathBuf, String> {
 }
 
 #[test]
-fn records_and_prototypes_are_the_headers() {
+fn records_and_prototypes_match_the_header() {
     let folder = tempfile::tempdir().unwrap();
     let object = compile(&c_program(), folder.path()).unwrap_or_else(|said| panic!("{said}"));
     let program = folder.path().join("check");
@@ -53,7 +53,7 @@ fn records_and_prototypes_are_the_headers() {
 }
 
 #[test]
-fn a_wrong_prototype_or_an_invented_function_would_be_noticed() {
+fn a_wrong_prototype_or_an_invented_function_is_detected() {
     let check = |line: &str, expected: &str| {
         let folder = tempfile::tempdir().unwrap();
         let said = compile(&format!("{}{line}\n", c_program()), folder.path()).unwrap_err();
@@ -74,7 +74,7 @@ fn a_wrong_prototype_or_an_invented_function_would_be_noticed() {
 }
 
 #[test]
-fn the_long_record_of_535_54_is_the_one_that_later_headers_call_detail() {
+fn the_long_record_of_535_54_is_called_detail_in_later_headers() {
     let records = nvml_sim::records();
     let detail = records
         .iter()
@@ -84,8 +84,8 @@ fn the_long_record_of_535_54_is_the_one_that_later_headers_call_detail() {
     assert_eq!((detail.size, *last), (32, ("usedGpuCcProtectedMemory", 24)));
 }
 
-/// Uses each name before it is declared again, so that one which the header lacks is an error, and declares it as we
-/// export it, so that another type is an error.
+/// C program that uses each name before redeclaring it, so that a name missing from the header is an error, and
+/// declares it as we export it, so that another type is an error.
 fn c_program() -> String {
     let mut text = String::from(
         "#define NVML_NO_UNVERSIONED_FUNC_DEFS\n#include <nvml.h>\n#include <stddef.h>\n#include <stdio.h>\n",
@@ -94,7 +94,7 @@ fn c_program() -> String {
         writeln!(text, "typedef __typeof__({0}) known_{0};", function.name).unwrap();
         writeln!(text, "{}", function.prototype()).unwrap();
     }
-    // The one function that answers no code.
+    // The only function that does not return a code.
     text.push_str(
         "typedef __typeof__(nvmlErrorString) known;\nconst char *nvmlErrorString(unsigned int);\n",
     );

@@ -1,4 +1,4 @@
-//! Opening, re-reading and closing the library.
+//! Opening, reloading and closing the library.
 
 use crate::stage::{Stage, frozen};
 use nvml_sim::driver::Generation;
@@ -18,7 +18,7 @@ fn powered(watts: f64) -> Scenario {
 }
 
 #[test]
-fn a_running_client_sees_a_new_scenario_and_keeps_the_last_good_one() {
+fn a_running_client_sees_a_new_scenario_and_keeps_the_last_valid_one() {
     let stage = Stage::new(&powered(10.0));
     let card = stage.handle(0).unwrap();
     let power = || stage.read::<u32>(POWER, card);
@@ -34,7 +34,7 @@ fn a_running_client_sees_a_new_scenario_and_keeps_the_last_good_one() {
 }
 
 #[test]
-fn a_handle_means_its_card_whatever_the_order_is() {
+fn a_handle_refers_to_its_gpu_in_any_order() {
     let card = |uuid: &str, watts: f64| Card {
         uuid: uuid.to_owned(),
         power_w: Some(watts.into()),
@@ -49,7 +49,7 @@ fn a_handle_means_its_card_whatever_the_order_is() {
 }
 
 #[test]
-fn without_a_scenario_the_driver_is_not_loaded_and_with_a_broken_one_nobody_knows() {
+fn without_a_scenario_the_driver_is_not_loaded_and_with_a_broken_one_the_error_is_unknown() {
     let stage = Stage::unopened(&powered(1.0), Generation::LATEST);
     std::fs::remove_file(stage.scenario_path()).unwrap();
     assert_eq!(stage.init(), 9);
@@ -107,7 +107,7 @@ fn many_threads_can_read_while_the_scenario_changes() {
 fn closing_the_library_really_unloads_it() {
     let stage = Stage::new(&powered(1.0));
     assert!(stage.read::<u32>(POWER, stage.handle(0).unwrap()).is_ok());
-    // A reload, a complaint and a delay are the ways in which something could keep it loaded.
+    // A reload, an error message and a delay could each keep it loaded.
     stage.rewrite(&powered(2.0));
     scenario::write_text(&stage.scenario_path(), "broken").unwrap();
     assert_eq!(stage.count(), Ok(1));

@@ -1,4 +1,4 @@
-//! The lists of processes in all their records.
+//! Process lists in all their record layouts.
 
 use crate::stage::{Record, Stage, frozen, scene};
 use nvml_sim::driver::Generation;
@@ -6,7 +6,7 @@ use nvml_sim::scenario::{Card, NullSizeQuery, Process, Scenario, Value};
 
 const V3: &str = "nvmlDeviceGetComputeRunningProcesses_v3";
 
-/// Sixteen cards with sixty-four processes each.
+/// Sixteen GPUs with sixty-four processes each.
 fn crowd() -> Scenario {
     let card = |first: u32| Card {
         processes: (0..64)
@@ -23,7 +23,7 @@ fn crowd() -> Scenario {
 }
 
 #[test]
-fn a_list_has_sixty_four_processes_and_says_how_much_room_it_needs() {
+fn a_list_has_sixty_four_processes_and_returns_the_required_size() {
     let stage = Stage::new(&crowd());
     let card = stage.handle(0).unwrap();
     for index in 0..16 {
@@ -87,7 +87,7 @@ fn each_generation_has_its_own_stride() {
 }
 
 #[test]
-fn the_long_record_never_leaves_a_buffer_that_was_meant_for_the_short_one() {
+fn the_long_record_never_overflows_a_buffer_for_the_short_one() {
     let stage = Stage::unopened(&crowd(), Generation::R535_54);
     assert_eq!(stage.init(), 0);
     let (code, count, _) = stage.raw_list(V3, stage.handle(0).unwrap(), 64);
@@ -95,7 +95,7 @@ fn the_long_record_never_leaves_a_buffer_that_was_meant_for_the_short_one() {
 }
 
 #[test]
-fn a_process_is_in_the_lists_of_its_kind_for_its_time() {
+fn a_process_is_in_the_lists_of_its_kind_during_its_time() {
     let text = r#"
         [[card]]
         [[card.process]]
@@ -146,7 +146,7 @@ fn a_process_is_in_the_lists_of_its_kind_for_its_time() {
 }
 
 #[test]
-fn a_size_query_with_no_buffer_is_answered_rightly_or_wrongly_as_scripted() {
+fn a_size_query_without_a_buffer_is_answered_correctly_or_not_as_scripted() {
     let mut scenario = crowd();
     let stage = Stage::new(&scenario);
     let card = stage.handle(0).unwrap();
@@ -165,7 +165,7 @@ fn a_size_query_with_no_buffer_is_answered_rightly_or_wrongly_as_scripted() {
 }
 
 #[test]
-fn the_memory_of_processes_adds_up_to_the_cards() {
+fn the_memory_of_processes_adds_up_to_that_of_the_gpu() {
     let mut scenario = crowd();
     scenario.cards[0].processes.push(Process {
         memory_mib: Some(Value::Unknown),

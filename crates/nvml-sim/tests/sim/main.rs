@@ -1,4 +1,4 @@
-//! The simulated library as programs meet it: loaded by path, called through C, and watched by other people's tools.
+//! The simulated library as programs use it: loaded by path, called through C, and read by third-party tools.
 #![expect(
     unsafe_code,
     reason = "calls the library through C, as every client does"

@@ -1,11 +1,11 @@
-//! Cards that are cut into instances.
+//! GPUs that are partitioned into MIG instances.
 
 use crate::stage::{Stage, frozen};
 use nvml_sim::scenario::{Card, Instance, Process};
 
 const V3: &str = "nvmlDeviceGetComputeRunningProcesses_v3";
 
-fn cut_card() -> Card {
+fn partitioned_gpu() -> Card {
     let instance = |index, profile: &str, pid| Instance {
         index: Some(index),
         profile: profile.to_owned(),
@@ -23,7 +23,7 @@ fn cut_card() -> Card {
 
 #[test]
 fn an_instance_has_its_own_name_memory_and_processes() {
-    let stage = Stage::new(&frozen(0.0, [cut_card(), Card::default()]));
+    let stage = Stage::new(&frozen(0.0, [partitioned_gpu(), Card::default()]));
     let card = stage.handle(0).unwrap();
     let part = stage.instance(card, 3).unwrap();
     assert_eq!(stage.instance(card, 1), Err(6));
@@ -76,8 +76,8 @@ fn an_instance_has_its_own_name_memory_and_processes() {
 }
 
 #[test]
-fn utilisation_is_to_be_had_neither_of_a_cut_card_nor_of_its_parts() {
-    let stage = Stage::new(&frozen(9.0, [cut_card()]));
+fn neither_a_partitioned_gpu_nor_its_instances_have_utilisation() {
+    let stage = Stage::new(&frozen(9.0, [partitioned_gpu()]));
     let card = stage.handle(0).unwrap();
     let part = stage.instance(card, 0).unwrap();
     for device in [card, part] {
@@ -101,7 +101,7 @@ fn utilisation_is_to_be_had_neither_of_a_cut_card_nor_of_its_parts() {
 }
 
 #[test]
-fn a_card_that_could_be_cut_is_told_from_one_that_cannot() {
+fn a_mig_capable_gpu_is_distinguished_from_others() {
     let could = Card {
         mig_mode: Some(false),
         ..Card::default()

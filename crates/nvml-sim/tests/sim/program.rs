@@ -11,12 +11,12 @@ fn run(arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-fn check(arguments: &[&str], code: i32, said: &str) {
+fn check(arguments: &[&str], code: i32, expected: &str) {
     let output = run(arguments);
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
-    assert!(text.contains(said), "{arguments:?}: {text}");
+    assert!(text.contains(expected), "{arguments:?}: {text}");
 }
 
 #[test]

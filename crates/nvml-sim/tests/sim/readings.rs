@@ -1,10 +1,10 @@
-//! What a card answers about itself.
+//! Readings of a GPU.
 
 use crate::stage::{Stage, frozen, scene};
 use nvml_sim::scenario::Card;
 
 #[test]
-fn a_card_shows_its_scripted_values() {
+fn a_gpu_shows_its_scripted_values() {
     let scenario = scene(
         10.0,
         r#"
@@ -88,7 +88,7 @@ fn a_card_shows_its_scripted_values() {
 }
 
 #[test]
-fn a_reading_that_is_scripted_as_unsupported_is_not_a_number() {
+fn a_reading_scripted_as_unsupported_is_not_a_number() {
     let scenario = scene(
         0.0,
         "[[card]]\npower_w = \"unsupported\"\nutil = \"unsupported\"\n",
@@ -106,7 +106,7 @@ fn a_reading_that_is_scripted_as_unsupported_is_not_a_number() {
 }
 
 #[test]
-fn a_card_without_memory_of_its_own_still_lists_its_processes() {
+fn a_gpu_without_dedicated_memory_still_lists_its_processes() {
     let scenario = scene(
         0.0,
         "[[card]]\nunified_memory = true\n[[card.process]]\npid = 41\nmemory_mib = 100\n",
@@ -124,7 +124,7 @@ fn a_card_without_memory_of_its_own_still_lists_its_processes() {
 }
 
 #[test]
-fn a_card_is_found_by_every_key() {
+fn a_gpu_is_found_by_every_key() {
     let cards: Vec<Card> = (0..16)
         .map(|number| Card {
             uuid: format!("GPU-{number}"),
@@ -161,7 +161,7 @@ fn a_card_is_found_by_every_key() {
 }
 
 #[test]
-fn energy_adds_up_what_the_power_was() {
+fn energy_is_the_integral_of_power() {
     let square = "[[card]]\npower_w = { square = { low = 0, high = 100, period = 10 } }\n";
     for (at, millijoules) in [
         (0.0, 0),

@@ -1,4 +1,4 @@
-//! What the driver buffers between two questions.
+//! Samples that the driver buffers between two reads.
 
 use crate::stage::{Stage, scene};
 
@@ -41,7 +41,7 @@ fn a_burst_between_two_readings_is_in_the_buffer() {
 }
 
 #[test]
-fn junk_stands_among_the_samples_where_it_is_scripted() {
+fn invalid_samples_are_returned_where_they_are_scripted() {
     let text = "
         [buffers]
         period_ms = 1000
@@ -57,7 +57,7 @@ fn junk_stands_among_the_samples_where_it_is_scripted() {
 }
 
 #[test]
-fn a_process_has_one_record_with_its_mean_and_none_while_it_rests() {
+fn a_process_has_one_record_with_its_mean_and_none_while_it_is_idle() {
     let text = "
         [buffers]
         period_ms = 1000
@@ -110,7 +110,7 @@ fn a_process_has_one_record_with_its_mean_and_none_while_it_rests() {
 }
 
 #[test]
-fn a_fast_scenario_stamps_its_samples_by_the_clients_clock() {
+fn a_fast_scenario_uses_the_clients_clock_for_its_samples() {
     let text = "
         [clock]
         scale = 100

@@ -1,11 +1,12 @@
-//! Scenario files: ours are right, others' are refused with a reason, and nothing makes the parser panic.
+//! Scenario files: the shipped ones are valid, invalid ones are refused with a reason, and nothing makes the parser
+//! panic.
 
 use crate::stage::{Stage, own_scenarios};
 use nvml_sim::scenario::{Burst, Scenario, Value};
 use proptest::prelude::*;
 
 #[test]
-fn every_scenario_that_we_ship_can_be_played_and_survives_being_written() {
+fn every_shipped_scenario_can_be_played_and_serialised() {
     let files = own_scenarios();
     assert!(files.len() >= 4);
     for file in files {
@@ -23,7 +24,7 @@ fn every_scenario_that_we_ship_can_be_played_and_survives_being_written() {
 }
 
 #[test]
-fn the_readme_shows_every_key() {
+fn the_readme_documents_every_key() {
     let readme =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
     let (_, block) = readme.split_once("```toml\n").unwrap();
@@ -44,7 +45,7 @@ fn the_readme_shows_every_key() {
 }
 
 #[test]
-fn a_mistake_is_named_with_its_place() {
+fn a_mistake_is_reported_with_its_line() {
     let check = |text: &str, expected: &str| {
         let error = Scenario::parse(text).unwrap_err().to_string();
         assert!(
@@ -90,7 +91,7 @@ fn a_mistake_is_named_with_its_place() {
 }
 
 #[test]
-fn every_kind_of_value_survives_being_written() {
+fn every_kind_of_value_can_be_serialised() {
     let burst = Burst {
         at: 3.0,
         seconds: 0.4,
@@ -110,7 +111,7 @@ fn every_kind_of_value_survives_being_written() {
     }
 }
 
-/// A table with some of its keys and strange values; each key at most once, so that most of them can be read.
+/// A table with some of its keys and unusual values; each key at most once, so that most of them can be parsed.
 fn table(head: &'static str, keys: &'static [&'static str]) -> impl Strategy<Value = String> {
     let numbers: &'static [&'static str] = &[
         "0",
@@ -143,7 +144,7 @@ fn table(head: &'static str, keys: &'static [&'static str]) -> impl Strategy<Val
     })
 }
 
-/// Scenarios of which many are well formed and hardly any is sensible.
+/// Scenarios of which many are well formed and few are sensible.
 fn pieces() -> impl Strategy<Value = String> {
     let cards = (
         table(
@@ -206,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn no_mixture_of_keys_makes_the_parser_panic(text in pieces()) {
+    fn no_combination_of_keys_makes_the_parser_panic(text in pieces()) {
         if let Ok(scenario) = Scenario::parse(&text) {
             prop_assert!(scenario.to_toml().is_ok());
         }

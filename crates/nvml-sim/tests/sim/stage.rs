@@ -1,4 +1,4 @@
-//! A library of its own for each test, with its scenario beside it.
+//! A separate library for each test, with its scenario beside it.
 
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use nvml_sim::driver::{self, Generation};
 use nvml_sim::scenario::{Card, Scenario};
 use tempfile::TempDir;
 
-/// A loaded library. Each has its own file, so that tests which run side by side share nothing.
+/// A loaded library. Each test has its own file, so that concurrent tests share nothing.
 pub(crate) struct Stage {
     pub(crate) library: Library,
     pub(crate) directory: TempDir,
@@ -57,7 +57,7 @@ impl Stage {
         scenario
             .write(directory.path().join(nvml_sim::BESIDE))
             .unwrap();
-        // SAFETY: it is our own library, whose loading runs no code.
+        // SAFETY: this is our own library, and loading it runs no code.
         let library = unsafe { Library::new(path) }.unwrap();
         Stage { library, directory }
     }
@@ -71,7 +71,7 @@ impl Stage {
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
-        // SAFETY: the symbol is only looked for.
+        // SAFETY: the symbol is only looked up.
         unsafe { self.library.get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_ok()
     }
 
@@ -119,7 +119,7 @@ impl Stage {
         answer(unsafe { function(key.as_ptr(), &raw mut device) }, device)
     }
 
-    /// Any function that takes a handle and sets one value.
+    /// Calls any function that takes a handle and sets one value.
     pub(crate) fn read<T: Default>(&self, name: &str, device: Device) -> Result<T, u32> {
         let function = self.get::<unsafe extern "C" fn(Device, *mut T) -> u32>(name);
         let mut value = T::default();
@@ -128,7 +128,7 @@ impl Stage {
         answer(code, value)
     }
 
-    /// Any function that takes a handle and a number, and sets one value.
+    /// Calls any function that takes a handle and a number, and sets one value.
     pub(crate) fn read_of<T: Default>(
         &self,
         name: &str,
@@ -185,7 +185,7 @@ impl Stage {
         answer(code, String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A list's raw bytes, its count and its code.
+    /// Raw bytes of a list, its count and its return code.
     pub(crate) fn raw_list(&self, name: &str, device: Device, room: u32) -> (u32, u32, Vec<u8>) {
         let function = self.get::<unsafe extern "C" fn(Device, *mut c_uint, *mut u8) -> u32>(name);
         let mut count = room;
@@ -225,7 +225,7 @@ impl Stage {
             unsafe extern "C" fn(Device, c_uint, u64, *mut c_uint, *mut c_uint, *mut Sample) -> u32;
         let function = self.get::<Get>("nvmlDeviceGetSamples");
         let (mut value_kind, mut count) = (0, 0);
-        // SAFETY: NULL asks for the size of the buffer.
+        // SAFETY: NULL requests the size of the buffer.
         let code = unsafe {
             function(
                 device,
@@ -275,7 +275,7 @@ fn answer<T>(code: u32, value: T) -> Result<T, u32> {
     if code == 0 { Ok(value) } else { Err(code) }
 }
 
-/// A scenario at second `at` of a time that stands still, with these cards.
+/// A scenario with these GPUs whose clock is stopped at second `at`.
 pub(crate) fn frozen(at: f64, cards: impl Into<Vec<Card>>) -> Scenario {
     let mut scenario = Scenario {
         cards: cards.into(),
@@ -286,7 +286,7 @@ pub(crate) fn frozen(at: f64, cards: impl Into<Vec<Card>>) -> Scenario {
     scenario
 }
 
-/// Parses the text, and puts it at second `at`.
+/// Parses the text and stops its clock at second `at`.
 pub(crate) fn scene(at: f64, text: &str) -> Scenario {
     let mut scenario = Scenario::parse(text).unwrap_or_else(|error| panic!("{error}"));
     scenario.clock.at = Some(at);

@@ -1,12 +1,12 @@
-//! Scenarios with numbers that no card has: the arithmetic of the library must stand them all.
+//! Scenarios with numbers that no GPU has: the library's arithmetic must handle them all.
 
 use crate::stage::Stage;
 use nvml_sim::scenario::{Burst, Card, Instance, Process, Scenario, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// Asks a played scenario for everything that is computed from it. A panic would abort the process.
-fn ask_everything(stage: &Stage) {
+/// Reads everything that is computed from a scenario. A panic would abort the process.
+fn read_everything(stage: &Stage) {
     let Ok(count) = stage.count() else { return };
     for card in (0..count.min(3)).filter_map(|index| stage.handle(index).ok()) {
         for part in [Some(card), stage.instance(card, 0).ok()]
@@ -131,9 +131,9 @@ fn strange_scenario() -> impl Strategy<Value = Scenario> {
 }
 
 #[test]
-fn no_strange_numbers_make_a_client_crash() {
+fn extreme_numbers_never_crash_a_client() {
     let stage = Stage::new(&Scenario::default());
-    // A failure is an abort of this process, after which nothing can be kept.
+    // A failure aborts this process, after which no counterexample can be saved.
     let mut runner = TestRunner::new(Config {
         failure_persistence: None,
         ..Config::default()
@@ -144,7 +144,7 @@ fn no_strange_numbers_make_a_client_crash() {
                 stage.count(),
                 Ok(u32::try_from(scenario.cards.len()).unwrap())
             );
-            ask_everything(&stage);
+            read_everything(&stage);
         }
         Ok(())
     });

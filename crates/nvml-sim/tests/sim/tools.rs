@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use gua_test::python;
 
-/// A Python environment with the clients and the package of the header.
+/// A Python environment with the clients and the header package.
 pub(crate) fn environment() -> PathBuf {
     python::CLIENTS.directory()
 }
 
-/// The folder of `nvml.h`.
+/// Directory of `nvml.h`.
 pub(crate) fn header_folder() -> PathBuf {
     find(&environment(), "nvml.h").expect("the package nvidia-nvml-dev brings nvml.h")
 }
