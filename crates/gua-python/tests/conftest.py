@@ -1,4 +1,4 @@
-"""A machine of files: a simulated driver, a home without settings, and an nvidia-smi that the originals can ask."""
+"""A test machine: a simulated driver, a home without settings, and an nvidia-smi for the originals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTICED = 0.2
 
 @dataclass
 class Card:
-    """A card in the words of a scenario."""
+    """A GPU of a scenario."""
 
     util: int = 0
     memory_util: int = 0
@@ -31,7 +31,7 @@ class Card:
     total: int = 40960
     power: float = 50.0
     name: str = "NVIDIA A100"
-    #: Lines of a scenario for this card, such as processes.
+    #: Further scenario lines for this GPU, such as processes.
     more: str = ""
 
     def scenario(self, number: int) -> str:
@@ -51,7 +51,7 @@ class Card:
 
 @dataclass
 class Machine:
-    """What a test may change."""
+    """The parts that a test may change."""
 
     home: Path
     library: Path
@@ -62,7 +62,7 @@ class Machine:
         return self.library.parent / "nvml-sim.toml"
 
     def play(self, *cards: Card, more: str = "") -> None:
-        """Changes the cards under a running driver, which has noticed when this returns."""
+        """Changes the GPUs of a running driver, which has noticed when this returns."""
         self.cards = list(cards)
         fresh = self.scenario.with_suffix(".new")
         fresh.write_text("".join(card.scenario(number) for number, card in enumerate(cards)) + more)
@@ -72,7 +72,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """A machine with one card."""
+    """A machine with one GPU."""
     driver = tmp_path / "driver"
     driver.mkdir()
     subprocess.run([BUILT / "nvml-sim", "install", driver], check=True, stdout=subprocess.DEVNULL)
@@ -91,7 +91,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def until() -> Callable[[Callable[[], bool]], None]:
-    """Waits until it is so; a minute means never."""
+    """Waits until a condition holds; a minute means never."""
 
     def wait(is_so: Callable[[], bool]) -> None:
         end = time.monotonic() + 60
@@ -102,7 +102,7 @@ def until() -> Callable[[Callable[[], bool]], None]:
     return wait
 
 
-#: Prints what nvidia-smi would of the cards in its own folder, for programs that know no other way.
+#: Prints what nvidia-smi would for the GPUs in its own directory, for programs that run nvidia-smi.
 NVIDIA_SMI = r"""#!{python}
 import datetime, json, pathlib, sys, time
 cards = json.loads((pathlib.Path(__file__).parent / "cards.json").read_text())
@@ -132,7 +132,7 @@ else:
 
 @pytest.fixture
 def nvidia_smi(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Puts an nvidia-smi on the path that tells of the machine's cards as they are when it is called."""
+    """Puts an nvidia-smi on the PATH that prints the machine's GPUs at the time of the call."""
     folder = tmp_path / "smi"
 
     def install() -> None:

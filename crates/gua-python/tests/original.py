@@ -1,4 +1,4 @@
-"""The module that ours stands in for, by itself: its siblings need numerical packages."""
+"""The original module that ours replaces, loaded alone because its siblings need numerical packages."""
 
 from __future__ import annotations
 

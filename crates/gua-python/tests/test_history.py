@@ -21,21 +21,21 @@ TABLES = ["samples", "processes", "sessions", "totals", "user_totals"]
 
 @pytest.fixture
 def history(machine: Machine) -> gua.History:
-    """A history of made-up telemetry."""
+    """A history of generated data."""
     db = machine.home / "demo.db"
     subprocess.run([BUILT / "gua", "demo", "--db", db], check=True, stdout=subprocess.DEVNULL)
     return gua.History(db)
 
 
 def exported(history: gua.History, table: str) -> list[dict[str, Any]]:
-    """What the program writes of it."""
+    """Rows that the program exports."""
     words = ["export", "--db", str(history.path), "--what", table.replace("_", "-"), "--format", "jsonl"]
     done = subprocess.run([BUILT / "gua", *words], check=True, stdout=subprocess.PIPE, text=True)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_table_is_the_same_for_everyone(history: gua.History, table: str) -> None:
+def test_a_table_is_the_same_in_every_library(history: gua.History, table: str) -> None:
     read: Callable[[], gua.Table] = getattr(history, table)
     rows = read().rows()
     assert rows and rows == exported(history, table)
@@ -61,7 +61,7 @@ def test_a_table_is_the_same_for_everyone(history: gua.History, table: str) -> N
         assert of_polars[name].null_count() == sum(row[name] is None for row in rows), name
 
 
-def test_a_window_is_a_part(history: gua.History) -> None:
+def test_a_window_selects_a_part(history: gua.History) -> None:
     def counted(table: gua.Table) -> int:
         return sum(row["counted_us"] for row in table)
 
@@ -74,7 +74,7 @@ def test_a_window_is_a_part(history: gua.History) -> None:
     assert pyarrow.table(empty).column_names == [column.name for column in empty.columns]
 
 
-def test_who_stops_reading_stops_it(history: gua.History) -> None:
+def test_a_reader_can_stop_early(history: gua.History) -> None:
     rows = iter(history.samples())
     assert "gpu_uuid" in next(rows)
     del rows
@@ -85,23 +85,23 @@ def test_who_stops_reading_stops_it(history: gua.History) -> None:
     del capsule
 
 
-def test_facts_cards_and_collectors_are_told(history: gua.History) -> None:
+def test_info_gpus_and_collectors_are_listed(history: gua.History) -> None:
     info = history.info()
     assert info["ticks"] > 0 and info["bytes"] > 0
-    cards = history.cards()
-    assert {card["uuid"] for card in cards} == {row["gpu_uuid"] for row in history.samples()}
-    assert len(history.report("9d")["gpus"]) == len(cards)
+    gpus = history.cards()
+    assert {gpu["uuid"] for gpu in gpus} == {row["gpu_uuid"] for row in history.samples()}
+    assert len(history.report("9d")["gpus"]) == len(gpus)
     assert history.collectors()[0]["interval_seconds"] > 0
     assert history.outages() == []
     assert repr(history) == f"gua.History({str(history.path)!r})"
     assert datetime.fromisoformat(info["last_tick"].replace("Z", "+00:00")).tzinfo == timezone.utc
 
 
-def test_a_history_that_is_not_there_is_told_at_once(machine: Machine, tmp_path: Path) -> None:
+def test_a_missing_history_fails_at_once(machine: Machine, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="hint"):
         gua.History(tmp_path / "nowhere.db")
     with pytest.raises(ValueError):
-        gua.History()  # The home is empty.
+        gua.History()  # The home directory is empty.
     other = tmp_path / "text.db"
     other.write_text("this is no history\n" * 100)
     with pytest.raises((gua.HistoryError, ValueError)):

@@ -1,4 +1,4 @@
-"""What the cards do now, and what a history says of them: the same as the program prints."""
+"""Snapshots and reports are the same as the program prints."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from conftest import BUILT, Card, Machine
 
 
 def program(*words: str) -> Any:
-    """What the program that the wheel brought prints."""
+    """Output of the program that the wheel contains."""
     beside = Path(sys.executable).parent / "gua"
     done = subprocess.run([beside, *words], check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout)
 
 
-def test_the_wheel_brings_the_program() -> None:
+def test_the_wheel_contains_the_program() -> None:
     beside = Path(sys.executable).parent / "gua"
     version = subprocess.run([beside, "version"], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     assert version == gua.__version__
@@ -38,8 +38,8 @@ def test_a_snapshot_is_what_the_program_lists(machine: Machine) -> None:
     ours, theirs = gua.snapshot(), program("list", "--json")
     for listing in (ours, theirs):
         listing.pop("at")
-        for card in listing["gpus"]:
-            for holder in card["holders"]:
+        for gpu in listing["gpus"]:
+            for holder in gpu["holders"]:
                 holder.pop("age_seconds")
     assert ours == theirs
     assert ours["gpus"][0]["util_percent"] == 43
@@ -61,7 +61,7 @@ def test_a_report_is_what_the_program_reports(machine: Machine) -> None:
     assert [user["user"] for user in ours["users"]] == [user["user"] for user in theirs["users"]]
 
 
-def test_moments_can_be_pythons_own(machine: Machine) -> None:
+def test_times_can_be_python_objects(machine: Machine) -> None:
     db = machine.home / "demo.db"
     subprocess.run([BUILT / "gua", "demo", "--db", db], check=True, stdout=subprocess.DEVNULL)
     begin = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -74,7 +74,7 @@ def test_moments_can_be_pythons_own(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ({"since": "yesterday"}, "^since: "),
         ({"by": "colour"}, "by must be one of user, gpu"),
@@ -83,12 +83,12 @@ def test_moments_can_be_pythons_own(machine: Machine) -> None:
         ({"interval": "x"}, "interval"),
     ],
 )
-def test_a_wrong_word_is_a_value_error(machine: Machine, words: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_an_invalid_argument_is_a_value_error(machine: Machine, words: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         gua.report(**words)
 
 
-def test_a_file_that_is_damaged_is_a_history_error(machine: Machine) -> None:
+def test_a_damaged_file_is_a_history_error(machine: Machine) -> None:
     db = machine.home / "demo.db"
     subprocess.run([BUILT / "gua", "demo", "--db", db], check=True, stdout=subprocess.DEVNULL)
     content = bytearray(db.read_bytes())
@@ -98,7 +98,7 @@ def test_a_file_that_is_damaged_is_a_history_error(machine: Machine) -> None:
         gua.report(db=db)
 
 
-def test_many_threads_look_at_once(machine: Machine) -> None:
+def test_many_threads_can_read_at_once(machine: Machine) -> None:
     found: list[int] = []
     threads = [threading.Thread(target=lambda: found.append(len(gua.snapshot()["gpus"]))) for _ in range(8)]
     for thread in threads:
@@ -108,7 +108,7 @@ def test_many_threads_look_at_once(machine: Machine) -> None:
     assert found == [1] * 8
 
 
-def test_a_forked_child_looks_for_itself(machine: Machine) -> None:
+def test_a_forked_child_reads_the_driver_itself(machine: Machine) -> None:
     assert gua.available_gpus() == ["0"]
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""Cards and processors while a job runs, beside the original and with a driver that hangs."""
+"""GPUs and CPUs while a job runs, compared with the original and with a hung driver."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def count(path: Path) -> int:
 
 
 def watched(monitor: Any, out: Path, interval: float, until: Until) -> Any:
-    """Runs a monitor until it has something of everything."""
+    """Runs a monitor until it has rows of every kind."""
     monitor.start(out, interval)
-    # The original writes its processor's file at the end.
+    # The original writes its CPU file at the end.
     until(lambda: count(out / FILES[0]) >= 2 and count(out / FILES[2]) >= 3)
     time.sleep(2.5 * interval)
     return monitor.stop()
@@ -76,7 +76,7 @@ def test_the_original_sums_up_our_files(machine: Machine, tmp_path: Path, until:
     ("gpus", "visible", "util"),
     [("auto", None, 50.0), ("auto", "1", 100.0), ("all", "1", 50.0), ("0", "1", 0.0), ([0, "1"], None, 50.0), (1, None, 100.0)],
 )
-def test_only_the_cards_that_the_program_was_given_are_sampled(
+def test_only_the_gpus_given_to_the_program_are_sampled(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Until, gpus: Any, visible: str | None, util: float
 ) -> None:
     machine.play(Card(util=0), Card(util=100))
@@ -86,7 +86,7 @@ def test_only_the_cards_that_the_program_was_given_are_sampled(
     assert gua.build_resource_summary(*files).gpu_util_mean_pct == util
 
 
-def test_without_a_driver_there_are_the_processors_alone(
+def test_without_a_driver_only_cpus_are_sampled(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Until
 ) -> None:
     monkeypatch.setenv("GUA_NVML_LIBRARY", "/nonexistent/libnvidia-ml.so.1")
@@ -108,23 +108,23 @@ def test_a_monitor_can_be_used_again_and_stopped_twice(machine: Machine, tmp_pat
         assert watched(monitor, tmp_path / name, 0.02, until)[0] == tmp_path / name / FILES[0]
     assert monitor.stop() == (None, None, None)
     monitor.start(tmp_path / "third")
-    del monitor  # Nobody stopped it; it ends by itself.
+    del monitor  # It was not stopped; it ends by itself.
 
 
 @pytest.mark.parametrize("interval", [0, -1, float("nan"), float("inf")])
-def test_an_interval_is_a_number_over_zero(machine: Machine, tmp_path: Path, interval: float) -> None:
+def test_an_interval_must_be_positive(machine: Machine, tmp_path: Path, interval: float) -> None:
     with pytest.raises(ValueError, match="interval_sec"):
         gua.HWMonitor().start(tmp_path, interval)
 
 
-def test_a_directory_that_cannot_be_made_is_told_at_once(machine: Machine, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_fails_at_once(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError):
         gua.HWMonitor().start(tmp_path / "file" / "out")
 
 
-def test_a_driver_that_hangs_holds_nobody_up(machine: Machine, tmp_path: Path) -> None:
-    """In a process of its own: a thread that is caught in the driver never comes back."""
+def test_a_hung_driver_blocks_nobody(machine: Machine, tmp_path: Path) -> None:
+    """In a separate process: a thread that hangs in the driver never returns."""
     script = """
         import gua, pathlib, signal, sys, threading, time
         out, scenario = map(pathlib.Path, sys.argv[1:])
@@ -184,7 +184,7 @@ def test_a_driver_that_hangs_holds_nobody_up(machine: Machine, tmp_path: Path) -
     assert (done.returncode, done.stdout) == (0, "fine\n"), done.stderr
 
 
-def test_a_forked_child_does_not_wait_for_threads_that_it_has_not(machine: Machine, tmp_path: Path) -> None:
+def test_a_forked_child_does_not_wait_for_threads_of_its_parent(machine: Machine, tmp_path: Path) -> None:
     monitor = gua.HWMonitor()
     monitor.start(tmp_path / "out", 0.05)
     child = os.fork()
@@ -196,7 +196,7 @@ def test_a_forked_child_does_not_wait_for_threads_that_it_has_not(machine: Machi
 
 
 def test_sampling_does_not_hold_the_interpreters_lock(machine: Machine, tmp_path: Path, until: Until) -> None:
-    """A thread that never lets go of the lock does not keep lines from being written."""
+    """A thread that never releases the lock does not prevent lines from being written."""
     machine.play(Card(util=1))
     out = tmp_path / "out"
     monitor = gua.HWMonitor()

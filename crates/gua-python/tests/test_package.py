@@ -1,4 +1,4 @@
-"""What is in the package, and which interpreters load it."""
+"""Content of the package, and the interpreters that load it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 
 def interpreters() -> list[Path]:
-    """Every CPython from 3.10 on below pyenv's folder: one library serves them all."""
+    """Every CPython from 3.10 on below pyenv's directory: one library serves them all."""
     versions = Path.home() / ".pyenv/versions"
     numbers = [folder for folder in sorted(versions.glob("3.*")) if int(folder.name.split(".")[1]) >= 10]
     return [folder / "bin/python3" for folder in numbers]
@@ -30,7 +30,7 @@ def test_one_library_serves_every_interpreter(python: Path, tmp_path: Path) -> N
     assert done.stdout == f"{gua.__version__} 1\n"
 
 
-def test_the_wheel_alone_gives_the_package_and_the_program(tmp_path: Path) -> None:
+def test_the_wheel_alone_contains_the_package_and_the_program(tmp_path: Path) -> None:
     def run(*words: str | Path) -> str:
         return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env={"HOME": str(tmp_path)}).stdout
 
@@ -42,12 +42,12 @@ def test_the_wheel_alone_gives_the_package_and_the_program(tmp_path: Path) -> No
     assert run(fresh / "bin/gua", "--version") == f"{gua.__version__}\n"
 
 
-def test_the_package_needs_no_other_and_says_its_types() -> None:
+def test_the_package_has_no_dependencies_and_is_typed() -> None:
     assert importlib.metadata.requires("gua") is None
     assert importlib.metadata.version("gua") == gua.__version__
     assert (Path(gua.__file__).parent / "py.typed").exists()
 
 
-def test_everything_public_is_there_and_documented() -> None:
+def test_everything_public_exists_and_is_documented() -> None:
     for name in gua.__all__:
         assert getattr(gua, name).__doc__, name

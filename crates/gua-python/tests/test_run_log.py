@@ -1,4 +1,4 @@
-"""Phases and events of a run, beside the original."""
+"""Phases and events of a run, compared with the original."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from original import run_monitor as original
 
 
 def lines(log: Any, path: Path) -> list[str]:
-    """What it writes, without the moments."""
+    """Written lines without their times."""
     log.write(path)
     written = path.read_text().splitlines()
     for line in written:
@@ -52,7 +52,7 @@ def test_the_same_calls_give_the_same_lines(tmp_path: Path) -> None:
     assert fill(gua.RunLog()) == fill(original.RunLog())
 
 
-def test_what_json_cannot_hold_does_not_end_the_job(tmp_path: Path) -> None:
+def test_values_that_json_cannot_hold_do_not_end_the_job(tmp_path: Path) -> None:
     itself: list[Any] = []
     itself.append(itself)
     log = gua.RunLog(tmp_path / "run.jsonl")
@@ -62,12 +62,12 @@ def test_what_json_cannot_hold_does_not_end_the_job(tmp_path: Path) -> None:
     assert phase["seconds"] is None and phase["nan"] is None and phase["deep"] == {"x": [None, 1.5]}
     assert phase["itself"] == "[[...]]" and phase["keys"] == "{(1, 2): 3}"
     assert event["event"] == "bytes\\udc80" and event["data"]["name\\udc80"] == "value\udc80"
-    # Every line is JSON for those who are stricter than Python.
+    # Every line is JSON for parsers that are stricter than Python.
     for line in (tmp_path / "run.jsonl").read_text().splitlines():
         json.loads(line, parse_constant=lambda name: pytest.fail(name))
 
 
-def test_a_line_that_an_earlier_run_left_torn_does_not_swallow_the_next(tmp_path: Path) -> None:
+def test_a_partial_line_of_an_earlier_run_does_not_corrupt_the_next(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text('{"ts": "20')
     log = gua.RunLog(path)
@@ -77,14 +77,14 @@ def test_a_line_that_an_earlier_run_left_torn_does_not_swallow_the_next(tmp_path
     assert torn == '{"ts": "20' and json.loads(first)["event"] == "first"
 
 
-def test_an_extra_value_cannot_change_when_it_was_or_what_it_is() -> None:
+def test_an_extra_value_cannot_overwrite_time_or_type() -> None:
     log = gua.RunLog()
     log.log_phase("a", 1.0, ts="never", type="x")
     (entry,) = log.entries
     assert entry["type"] == "phase" and entry["extra_type"] == "x" and entry["extra_ts"] == "never"
 
 
-def test_a_phase_is_timed_and_an_exception_goes_on(tmp_path: Path) -> None:
+def test_a_phase_is_timed_and_an_exception_propagates(tmp_path: Path) -> None:
     log = gua.RunLog()
     with log.phase("good", epochs=3) as more:
         more["loss"] = 0.5
@@ -114,7 +114,7 @@ def test_a_killed_job_loses_nothing(tmp_path: Path) -> None:
     assert [json.loads(line)["data"]["number"] for line in path.read_text().splitlines()] == list(range(100))
 
 
-def test_a_file_that_cannot_be_opened_is_told_at_once_and_a_full_disk_is_counted(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_fails_at_once_and_a_full_disk_is_counted(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         gua.RunLog(tmp_path / "nowhere" / "run.jsonl")
     log = gua.RunLog("/dev/full")
@@ -122,7 +122,7 @@ def test_a_file_that_cannot_be_opened_is_told_at_once_and_a_full_disk_is_counted
     assert (log.lost, len(log)) == (1, 1)
 
 
-def test_entries_of_a_file_are_read_back_and_it_can_be_written_over_itself(tmp_path: Path) -> None:
+def test_entries_are_read_back_and_a_log_can_overwrite_its_own_file(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     path.write_text('{"of": "an earlier run"}\n')
     log = gua.RunLog(path)

@@ -1,4 +1,4 @@
-"""Ten numbers from the metric files of a run, beside the original."""
+"""Ten numbers from the metric files of a run, compared with the original."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gpu_line(util: object, memory: object, power: object) -> str:
     return f"2026/05/11 00:00:00.000, {util}, 5, {memory}, 40960, {power}, 41, 1410, 1215\n"
 
 
-def test_names_arguments_and_fields_are_those_of_the_original() -> None:
+def test_names_arguments_and_fields_match_the_original() -> None:
     for name in ("build_resource_summary", "RunLog.log_phase", "RunLog.log_event", "RunLog.write", "HWMonitor.start", "HWMonitor.stop"):
         ours: object = gua
         theirs: object = original
@@ -35,7 +35,7 @@ def test_names_arguments_and_fields_are_those_of_the_original() -> None:
     assert fields[0] == fields[1]
 
 
-def test_numbers_that_were_set_are_shown_as_the_original_shows_them() -> None:
+def test_numbers_are_shown_as_in_the_original() -> None:
     dice = random.Random(7)
     names = [one.name for one in dataclasses.fields(gua.ResourceSummary)]
     cases = [{}, dict.fromkeys(names, 191.25), dict.fromkeys(names, 0.05)]
@@ -59,14 +59,14 @@ def test_the_originals_files_give_the_originals_numbers(tmp_path: Path) -> None:
         assert ours.to_dict() == theirs.to_dict()
 
 
-def test_the_column_that_the_original_takes_for_another_is_found_by_its_name(tmp_path: Path) -> None:
+def test_the_column_that_the_original_confuses_is_found_by_its_name(tmp_path: Path) -> None:
     dmon = tmp_path / "hw_dmon.csv"
     dmon.write_text("# gpu     fb   bar1   ccpm     sm    mem\n# Idx     MB     MB     MB      %      %\n 0 1024 10 0 45 12\n")
     assert gua.build_resource_summary(None, None, dmon).mem_util_mean_pct == 12.0
     assert original.build_resource_summary(None, None, dmon).mem_util_mean_pct == 10.0
 
 
-def test_files_that_are_not_there_leave_zeros(tmp_path: Path) -> None:
+def test_missing_files_leave_zeros(tmp_path: Path) -> None:
     nowhere = tmp_path / "nowhere"
     assert gua.build_resource_summary(nowhere, None) == gua.ResourceSummary()
     assert gua.build_resource_summary(str(nowhere), str(nowhere), None).to_dict() == original.ResourceSummary().to_dict()
@@ -85,7 +85,7 @@ def device(platform: str, stats: dict[str, int] | None) -> object:
     return types.SimpleNamespace(platform=platform, memory_stats=lambda: stats)
 
 
-def test_jax_tells_the_peak_of_its_first_card(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_reports_the_peak_of_its_first_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def check(expected: float, *devices: object) -> None:
         jax_with(monkeypatch, *devices)
         assert gua.probe_jax_peak_memory_mb() == original.probe_jax_peak_memory_mb() == expected
@@ -106,7 +106,7 @@ def test_without_jax_there_is_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     assert gua.probe_jax_peak_memory_mb() == original.probe_jax_peak_memory_mb() == 0.0
 
 
-def test_jax_on_processors_has_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_on_cpus_has_no_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("jax", reason="scripts/test-python could not install JAX here")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     assert gua.probe_jax_peak_memory_mb() == original.probe_jax_peak_memory_mb() == 0.0

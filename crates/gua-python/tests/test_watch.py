@@ -1,4 +1,4 @@
-"""A watched part of a program: with a summary at its end, whatever becomes of it."""
+"""A watched part of a program has a summary at its end, however it ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def count(path: Path) -> int:
 
 
 def samplers() -> int:
-    """How many threads of this process sample."""
+    """Number of sampler threads of this process."""
     number = 0
     for path in Path("/proc/self/task").glob("*/comm"):
         with suppress(OSError):  # A thread that has ended since.
@@ -65,7 +65,7 @@ def test_the_peak_of_a_program_that_uses_jax_is_in_its_summary(machine: Machine,
     jax.local_devices = lambda: [device]  # type: ignore[attr-defined]
     for module, peak in ((jax, 3.0), (None, 0.0)):
         with gua.monitor(interval_sec=0.02) as run:
-            # Only what the program itself has imported is asked.
+            # Only a JAX that the program itself has imported is used.
             if module is None:
                 monkeypatch.delitem(sys.modules, "jax")
             else:
@@ -83,7 +83,7 @@ def test_without_a_directory_nothing_is_left_behind(machine: Machine, tmp_path: 
     assert list(passing.iterdir()) == []
 
 
-def test_an_exception_goes_on_and_is_noted(machine: Machine, tmp_path: Path) -> None:
+def test_an_exception_propagates_and_is_logged(machine: Machine, tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), gua.monitor(tmp_path / "out", interval_sec=0.02) as run:
         1 / 0
     assert run.log.entries[-1]["data"]["error"] == "ZeroDivisionError"
@@ -109,7 +109,7 @@ def test_functions_are_watched_call_by_call(machine: Machine) -> None:
     assert len(runs) == 4 and runs[3].seconds is not None and runs[3].seconds >= 0.1
 
 
-def test_brackets_that_are_forgotten_are_told() -> None:
+def test_forgotten_parentheses_are_reported() -> None:
     with pytest.raises(TypeError, match="with brackets"):
 
         @gua.monitor  # type: ignore[arg-type]
@@ -199,19 +199,19 @@ def test_async_generators_are_watched_too(machine: Machine, until: Until) -> Non
 
 
 @pytest.mark.parametrize("gpus", ["foo", "", "0,foo", -1, 1.5, ["0", "foo"], "ALL", [None]])
-def test_what_is_no_card_is_told_at_once(gpus: Any) -> None:
+def test_an_invalid_gpu_fails_at_once(gpus: Any) -> None:
     for make in (gua.HWMonitor, gua.monitor):
         with pytest.raises((ValueError, TypeError), match="gpus|float"):
             make(gpus=gpus)
 
 
 def break_it(out: Path) -> None:
-    """Makes a file of the run unreadable: it is a directory now."""
+    """Replaces a file of the run by a directory, so that it cannot be read."""
     (out / "cpu_metrics.csv").unlink()
     (out / "cpu_metrics.csv").mkdir()
 
 
-def test_what_fails_in_the_watching_is_a_warning_and_the_jobs_exception_goes_on(
+def test_a_failure_of_the_watching_is_a_warning_and_the_jobs_exception_propagates(
     machine: Machine, tmp_path: Path, until: Until
 ) -> None:
     out = tmp_path / "out"
@@ -231,13 +231,13 @@ def test_what_fails_in_the_watching_is_a_warning_and_the_jobs_exception_goes_on(
     with pytest.warns(RuntimeWarning, match="could not be summed up"), pytest.raises(KeyError, match="mine"):
         watched(KeyError("mine"))
     (out / "cpu_metrics.csv").rmdir()
-    # Also for those who make errors of warnings.
+    # The same with warnings turned into errors.
     with warnings.catch_warnings(), pytest.raises(KeyError, match="mine"):
         warnings.simplefilter("error")
         watched(KeyError("mine"))
 
 
-def test_what_is_called_at_the_end_does_not_replace_the_jobs_exception(machine: Machine) -> None:
+def test_a_failing_on_end_callback_does_not_replace_the_jobs_exception(machine: Machine) -> None:
     def fail(run: gua.Run) -> None:
         raise OSError("of on_end")
 
@@ -248,16 +248,16 @@ def test_what_is_called_at_the_end_does_not_replace_the_jobs_exception(machine: 
         pass
 
 
-def test_a_run_that_cannot_begin_leaves_no_samplers_behind(machine: Machine, tmp_path: Path, until: Until) -> None:
+def test_a_run_that_cannot_start_leaves_no_samplers_behind(machine: Machine, tmp_path: Path, until: Until) -> None:
     (tmp_path / "run.jsonl").mkdir()
-    with pytest.raises(IsADirectoryError) as told, gua.monitor(tmp_path, interval_sec=0.02):
+    with pytest.raises(IsADirectoryError) as raised, gua.monitor(tmp_path, interval_sec=0.02):
         pytest.fail("it has not begun")
     until(lambda: samplers() == 0)
-    # Until here it kept alive what its frames hold.
-    del told
+    # Until here its traceback kept the objects of its frames alive.
+    del raised
 
 
-def test_under_gua_run_phases_events_and_values_are_told_to_that_run_too(machine: Machine, tmp_path: Path) -> None:
+def test_under_gua_run_phases_events_and_values_are_forwarded_to_that_run(machine: Machine, tmp_path: Path) -> None:
     script = """
         import sys, time, types
         import gua
@@ -281,5 +281,5 @@ def test_under_gua_run_phases_events_and_values_are_told_to_that_run_too(machine
     entries = [json.loads(line) for line in (tmp_path / "outer/run.jsonl").read_text().splitlines()]
     assert [entry["data"] for entry in entries if entry.get("event") == "saved"] == [{"step": 7}]
     assert sum(entry.get("event") == "run_started" for entry in entries) == 1
-    told = subprocess.run([BUILT / "gua", "summarize", tmp_path / "inner", "--json"], capture_output=True, check=True)
-    assert json.loads(told.stdout)["jax_peak_bytes_mb"] == 3.0
+    output = subprocess.run([BUILT / "gua", "summarize", tmp_path / "inner", "--json"], capture_output=True, check=True)
+    assert json.loads(output.stdout)["jax_peak_bytes_mb"] == 3.0

@@ -1,13 +1,13 @@
 """Who holds which GPU, since when, and was it used?
 
-- :func:`available_gpus`, :func:`gpu_info`: which card to take, as nvgpu tells it (:mod:`gua.nvgpu`)
-- :func:`snapshot`: what every card does now, and who is on it
-- :func:`report`, :class:`History`: what a history says
+- :func:`available_gpus`, :func:`gpu_info`: free GPUs by the rule of nvgpu (:mod:`gua.nvgpu`)
+- :func:`snapshot`: current state and holders of every GPU
+- :func:`report`, :class:`History`: reports and rows of a history
 - :func:`monitor`: watches a part of a program, as a context manager or a decorator
 - :class:`RunLog`, :class:`HWMonitor`, :class:`ResourceSummary`, :func:`build_resource_summary`,
   :func:`probe_jax_peak_memory_mb`: drop-in for ``pytyche.diagnostics.run_monitor``
 
-The driver is read by a thread of this process that never holds the interpreter's lock.
+The driver is read by a thread of this process that never holds the interpreter lock.
 """
 
 from gua import nvgpu

@@ -16,7 +16,7 @@ __all__ = ["Column", "History", "Table"]
 
 
 class Wanted(TypedDict):
-    """Which rows of which table, in the words of ``gua export``."""
+    """Selected rows of a table, as ``gua export`` takes them."""
 
     db: str
     what: str
@@ -37,18 +37,18 @@ class Column(NamedTuple):
 
 
 class Table:
-    """Rows of a history. They are read when they are asked for, in memory that does not grow with their number.
+    """Rows of a history. They are read on demand, and memory use does not grow with their number.
 
     It is an Arrow stream (``__arrow_c_stream__``), so ``polars.DataFrame(table)``, ``pandas.DataFrame.from_arrow(table)`` and
-    ``pyarrow.table(table)`` take it as it is. Going through it gives a dictionary a row, as ``gua export --format jsonl`` has
-    them. Each time it is read anew.
+    ``pyarrow.table(table)`` accept it directly. Iterating over it yields one dictionary per row, as in ``gua export --format
+    jsonl``. Each iteration reads it again.
     """
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow stream. A schema that is asked for is a wish, and is not followed."""
+        """The rows as an Arrow stream. A requested schema is ignored."""
         return _gua.arrow_stream(self._wanted)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -62,7 +62,7 @@ class Table:
 
     @property
     def columns(self) -> list[Column]:
-        """What the columns are; docs/export.md has the same."""
+        """Columns of the table; docs/export.md has the same."""
         return [Column(*column) for column in _gua.table_columns(self._wanted)]
 
     def __repr__(self) -> str:
@@ -71,44 +71,44 @@ class Table:
 
 
 class History:
-    """A history file, read as it is, also while a daemon writes it.
+    """A history file, read in place, even while a daemon writes it.
 
-    Without ``db`` it is that of your running daemon, else the host's, else your own. Files of gpu-usage-audit are for
-    :func:`gua.report` as they are; ``gua import`` takes them into a history.
+    Without ``db`` it is that of your running daemon, otherwise the host's, otherwise your own. :func:`gua.report` reads
+    files of gpu-usage-audit in place; ``gua import`` imports them into a history.
     """
 
     def __init__(self, db: str | os.PathLike[str] | None = None) -> None:
         self._db = os.fspath(_gua.history_path(None if db is None else os.fspath(db)))
-        # What cannot be read is told now and not with the first row.
+        # Fail now if the file cannot be read, and not at the first row.
         self._facts()
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the file."""
         return Path(self._db)
 
     def info(self) -> dict[str, Any]:
-        """The host, how many ticks there are and from when to when, and how large the file is."""
+        """The host, the number and period of the ticks, and the size of the file."""
         info: dict[str, Any] = self._facts()["info"]
         return info
 
     def cards(self) -> list[dict[str, Any]]:
-        """Every card that was ever seen, as it was seen last."""
+        """Every GPU that was ever seen, as last seen."""
         cards: list[dict[str, Any]] = self._facts()["cards"]
         return cards
 
     def collectors(self) -> list[dict[str, Any]]:
-        """Every run of a collector."""
+        """All collector runs."""
         runs: list[dict[str, Any]] = self._facts()["collectors"]
         return runs
 
     def outages(self, since: When | None = None, until: When | None = None) -> list[dict[str, Any]]:
-        """When nobody looked at the cards, and why."""
+        """Outages: when the GPUs were not observed, and why."""
         outages: list[dict[str, Any]] = json.loads(_gua.history_outages(self._wanted("samples", since, until, None)))
         return outages
 
     def samples(self, since: When | None = None, until: When | None = None, *, tz: str | None = None) -> Table:
-        """One row for each GPU at each tick: readings, state, and the time that they stand for."""
+        """One row for each GPU at each tick: readings, state, and the time that they cover."""
         return Table(self._wanted("samples", since, until, tz))
 
     def processes(self, since: When | None = None, until: When | None = None, *, tz: str | None = None) -> Table:
@@ -128,7 +128,7 @@ class History:
         return Table(self._wanted("user-totals", since, until, tz))
 
     def report(self, since: When = "1h", until: When | None = None, **words: Any) -> dict[str, Any]:
-        """As :func:`gua.report`, of this history."""
+        """Same as :func:`gua.report`, for this history."""
         return report(since, until, db=self._db, **words)
 
     def __repr__(self) -> str:

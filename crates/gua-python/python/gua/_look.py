@@ -1,4 +1,4 @@
-"""What the cards do now, and what a history says of them."""
+"""Current state of the GPUs, and reports from a history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["report", "snapshot"]
 
 
 class Words(TypedDict):
-    """A question in the words of ``gua report``."""
+    """Arguments of a report, as ``gua report`` takes them."""
 
     since: str
     until: str | None
@@ -31,9 +31,9 @@ class Words(TypedDict):
 
 
 def snapshot() -> dict[str, Any]:
-    """Every card, who holds it since when, and what it is doing: what ``gua list --json`` prints.
+    """Every GPU with its state, readings and holders since when: the document that ``gua list --json`` prints.
 
-    What could not be read is ``None``. Raises :class:`gua.DriverError` where the driver does not answer.
+    Values that could not be read are ``None``. Raises :class:`gua.DriverError` if the driver does not answer.
     """
     value: dict[str, Any] = json.loads(_gua.snapshot())
     return value
@@ -53,10 +53,10 @@ def report(
     held_mb: int | None = None,
     count_graphics: bool = False,
 ) -> dict[str, Any]:
-    """Who held which GPU, since when, and whether it was used: what ``gua report --json`` prints.
+    """Who held which GPU, since when, and whether it was used: the document that ``gua report --json`` prints.
 
-    ``since`` and ``until`` are how long ago (``"7d"``, a ``timedelta``) or a moment (``"2026-11-01"``, a ``datetime``).
-    The history is that of your running daemon, else the host's, else your own; ``db`` names another.
+    ``since`` and ``until`` are a duration before now (``"7d"``, a ``timedelta``) or a time (``"2026-11-01"``, a ``datetime``).
+    The history is that of your running daemon, otherwise the host's, otherwise your own; ``db`` names another.
     """
     gpus = [gpu] if isinstance(gpu, (str, int)) else list(gpu or ())
     words: Words = {

@@ -1,4 +1,4 @@
-"""What a run says of itself, said to the ``gua run`` around the program too. Without one it is nothing."""
+"""Forwards phases, events and values to the ``gua run`` that started the program, if there is one."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _open: list[str] = []
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A phase while it lasts, and then again the one around it."""
+    """Marks a phase for its duration, and then the enclosing phase again."""
     name = text_of(name)
     _open.append(name)
     _gua.mark_phase(name)
     try:
         yield
     finally:
-        # Those of other threads may have begun since.
+        # Phases of other threads may have begun since.
         del _open[len(_open) - 1 - _open[::-1].index(name)]
         _gua.mark_phase(_open[-1] if _open else OTHER)
 
 
 def event(event_type: str, data: dict[str, Any] | None) -> None:
-    """Something that happened."""
+    """Marks an event."""
     _gua.mark_event(text_of(event_type), fields(data or {}))
 
 
 def values(**values: Any) -> None:
-    """Values for the summary."""
+    """Sets values for the summary."""
     _gua.mark_values(fields(values))

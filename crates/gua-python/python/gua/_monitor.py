@@ -1,4 +1,4 @@
-"""Samples cards and processors while a job runs."""
+"""Samples GPUs and CPUs while a job runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Gpus = Union[str, int, Iterable[Union[str, int]]]
 
 
 class HWMonitor:
-    """Writes down what cards and processors do, every ``interval_sec`` seconds, until it is stopped.
+    """Records the use of GPUs and CPUs every ``interval_sec`` seconds until it is stopped.
 
     Drop-in for ``pytyche.diagnostics.run_monitor.HWMonitor``: the same three files. It needs no nvidia-smi, its threads
-    never hold the interpreter's lock, and each line is in its file as soon as it is read.
+    never hold the interpreter lock, and each line is written as soon as it is read.
     """
 
     def __init__(self, *, gpus: Gpus = "auto") -> None:
@@ -31,12 +31,12 @@ class HWMonitor:
         self.write_error: str | None = None
 
     def start(self, output_dir: str | os.PathLike[str], interval_sec: float = 2) -> None:
-        """Makes the directory and begins. What still runs is stopped first."""
+        """Creates the directory and starts sampling. A previous run is stopped first."""
         self.stop()
         self._monitor = _gua.Monitor(os.fspath(output_dir), interval_sec, _visible(self._gpus))
 
     def stop(self) -> tuple[Path | None, Path | None, Path | None]:
-        """Ends the sampling and gives the files of cards, processors and dmon; ``None`` where nothing was sampled.
+        """Stops sampling and returns the files of GPUs, CPUs and dmon; ``None`` where nothing was sampled.
 
         It returns within five seconds, whatever the driver does.
         """
@@ -48,7 +48,7 @@ class HWMonitor:
 
 
 def chosen(gpus: Gpus) -> str:
-    """The cards as ``CUDA_VISIBLE_DEVICES`` lists them, ``"auto"`` or ``"all"``; a ``ValueError`` for anything else."""
+    """The GPUs as ``CUDA_VISIBLE_DEVICES`` lists them, ``"auto"`` or ``"all"``; a ``ValueError`` for anything else."""
     if isinstance(gpus, (str, int)):
         if gpus in ("auto", "all"):
             return str(gpus)
@@ -61,7 +61,7 @@ def chosen(gpus: Gpus) -> str:
 
 
 def _visible(gpus: str) -> str | None:
-    """What :func:`chosen` gave, now; ``None`` means all."""
+    """Resolves the result of :func:`chosen` now; ``None`` means all."""
     if gpus == "auto":
         return os.environ.get("CUDA_VISIBLE_DEVICES")
     return None if gpus == "all" else gpus

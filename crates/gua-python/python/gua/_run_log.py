@@ -15,9 +15,9 @@ __all__ = ["RunLog"]
 
 
 class RunLog:
-    """Phases and events of one run, one JSON object a line.
+    """Phases and events of one run, one JSON object per line.
 
-    Drop-in for ``pytyche.diagnostics.run_monitor.RunLog``. With a ``path`` each line is also in that file before the call
+    Drop-in for ``pytyche.diagnostics.run_monitor.RunLog``. With a ``path`` each line is also written to that file before the call
     returns, so that ``tail -f`` and ``jq`` work while the job runs, and a killed job loses nothing.
     """
 
@@ -25,17 +25,17 @@ class RunLog:
         self._log = _gua.Log(None if path is None else os.fspath(path))
 
     def log_phase(self, name: str, seconds: float, **extra: Any) -> None:
-        """A phase that has ended, and how long it took.
+        """Logs a phase that has ended, and its duration.
 
-        Values that JSON cannot hold become texts. An extra value cannot take the place of ``ts`` or ``type``: it
+        Values that JSON cannot hold become strings. An extra value cannot overwrite ``ts`` or ``type``: it
         is written as ``extra_ts`` or ``extra_type``.
         """
-        # A whole number stays one, as in the original.
+        # A whole number stays an integer, as in the original.
         whole = isinstance(seconds, int)
         self._log.phase(text_of(name), seconds if whole else float(seconds), fields(extra))
 
     def log_event(self, event_type: str, data: Any = None) -> None:
-        """Something that happened, with a dictionary or any other value. What is empty is left out."""
+        """Logs an event with a dictionary or any other value. An empty value is left out."""
         if isinstance(data, dict):
             self._log.event(text_of(event_type), fields(data))
         elif _is_empty(data):
@@ -45,9 +45,9 @@ class RunLog:
 
     @contextmanager
     def phase(self, name: str, /, **extra: Any) -> Iterator[dict[str, Any]]:
-        """Times what is done inside, and logs it at the end. More values can be put into the dictionary that it gives.
+        """Times the block and logs it at its end. More values can be added to the dictionary that it yields.
 
-        An exception goes on as it came; its class is logged as ``error``.
+        An exception propagates unchanged; its class is logged as ``error``.
         """
         began = time.perf_counter()
         try:
@@ -59,7 +59,7 @@ class RunLog:
             self._log.phase(text_of(name), time.perf_counter() - began, fields(extra))
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Puts all lines into a file, in place of what was there. A reader sees the old file or the new one."""
+        """Writes all lines to a file and replaces it atomically."""
         self._log.write(os.fspath(path))
 
     @property
@@ -69,7 +69,7 @@ class RunLog:
 
     @property
     def lost(self) -> int:
-        """How many lines could not be written to the file that grows, because the disk was full or gone."""
+        """Number of lines that could not be written to the log file, for example because the disk was full."""
         return self._log.lost
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class RunLog:
 
 
 def fields(values: dict[str, Any]) -> list[tuple[str, str]]:
-    """Names with values in JSON, whatever they are."""
+    """A dictionary with JSON values, whatever its values are."""
     return [(_key(name), _json(value)) for name, value in values.items()]
 
 
@@ -89,7 +89,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _key(name: Any) -> str:
-    """The name as ``json.dumps`` writes it; any other as a text."""
+    """The key as ``json.dumps`` writes it; any other type as text."""
     if isinstance(name, str):
         return text_of(name)
     try:
@@ -100,11 +100,11 @@ def _key(name: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """Any value as JSON. A log must not end the job that it tells of."""
+    """Any value as JSON. Logging must never end the job."""
     try:
         return json.dumps(value, default=str, allow_nan=False)
     except ValueError:
-        # A number that is not finite is no JSON; or the value holds itself.
+        # Non-finite numbers are not JSON; or the value contains itself.
         try:
             plain = json.loads(json.dumps(value, default=str), parse_constant=lambda _: None)
             return json.dumps(plain)
@@ -115,5 +115,5 @@ def _json(value: Any) -> str:
 
 
 def text_of(text: str) -> str:
-    """Without halves of characters, which come from names of files that are not UTF-8."""
+    """Text without lone surrogates, which come from file names that are not UTF-8."""
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")

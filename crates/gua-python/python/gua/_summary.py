@@ -14,9 +14,9 @@ __all__ = ["ResourceSummary", "build_resource_summary", "probe_jax_peak_memory_m
 
 @dataclass
 class ResourceSummary:
-    """What a run used. Drop-in for ``pytyche.diagnostics.run_monitor.ResourceSummary``.
+    """Resources that a run used. Drop-in for ``pytyche.diagnostics.run_monitor.ResourceSummary``.
 
-    As there, 0.0 is also what was not measured; :attr:`gua.Run.unmeasured` tells the two apart.
+    As there, 0.0 can also mean "not measured"; :attr:`gua.Run.unmeasured` lists those.
     """
 
     peak_vram_mb: float = 0.0
@@ -31,7 +31,7 @@ class ResourceSummary:
     cpu_idle_mean_pct: float = 0.0
 
     def to_dict(self) -> dict[str, float]:
-        """The numbers with one decimal each; JAX's peak and memory utilisation only where they were measured."""
+        """The numbers with one decimal each; JAX's peak and memory utilisation only if they were measured."""
         return _gua.summary_entries(asdict(self))
 
 
@@ -40,9 +40,9 @@ def build_resource_summary(
     cpu_csv_path: str | os.PathLike[str] | None,
     dmon_csv_path: str | os.PathLike[str] | None = None,
 ) -> ResourceSummary:
-    """Sums up the files of :class:`gua.HWMonitor`, of ``gua run``, or of the original. A file that is not there leaves zeros.
+    """Sums up the files of :class:`gua.HWMonitor`, of ``gua run``, or of the original. A missing file leaves zeros.
 
-    The column of memory utilisation is found by its name, and a value that is missing costs itself and not its line.
+    The column of memory utilisation is found by its name, and a missing value costs only itself and not its line.
     """
     return summarize(gpu_csv_path, cpu_csv_path, dmon_csv_path)[0]
 
@@ -52,16 +52,16 @@ def summarize(
     cpu_csv_path: str | os.PathLike[str] | None,
     dmon_csv_path: str | os.PathLike[str] | None,
 ) -> tuple[ResourceSummary, list[str]]:
-    """The summary, and what was never measured."""
+    """The summary, and the names of values that were never measured."""
     paths = (None if path is None else os.fspath(path) for path in (gpu_csv_path, cpu_csv_path, dmon_csv_path))
     numbers, missing, _ = _gua.summarize(*paths)
     return ResourceSummary(**numbers), missing
 
 
 def probe_jax_peak_memory_mb(*, every_device: bool = False) -> float:
-    """The most memory that JAX had in use on its first local GPU so far, in MiB; 0.0 without JAX, a GPU or statistics.
+    """Peak memory of JAX on its first local GPU so far, in MiB; 0.0 without JAX, a GPU or statistics.
 
-    With ``every_device`` it is the most on any one of its local GPUs. Imports JAX.
+    With ``every_device``, the highest peak of all its local GPUs. Imports JAX.
     """
     try:
         jax = importlib.import_module("jax")

@@ -28,60 +28,60 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Run:
-    """One watched part of a program. What it used is known when it has ended."""
+    """One watched part of a program. Its summary is available when it has ended."""
 
     def __init__(self, output_dir: Path | None) -> None:
         #: When it began, in UTC.
         self.started = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-        #: Where the files are; ``None`` for a run that keeps none.
+        #: Directory of the files; ``None`` for a run without files.
         self.output_dir = output_dir
-        #: What the run says of itself; with a directory, in ``run.jsonl`` as it happens.
+        #: Log of the run; with a directory, written to ``run.jsonl`` as it happens.
         self.log = RunLog(None if output_dir is None else output_dir / "run.jsonl")
-        #: What it used; ``None`` until it has ended.
+        #: Resources that it used; ``None`` until it has ended.
         self.summary: ResourceSummary | None = None
-        #: What was never measured, and stands as 0.0 in the summary.
+        #: Names of values that were never measured, which are 0.0 in the summary.
         self.unmeasured: list[str] = []
-        #: How long it took; ``None`` until it has ended.
+        #: Duration in seconds; ``None`` until it has ended.
         self.seconds: float | None = None
-        #: Why the cards could not be read last, if they could not.
+        #: Reason of the last failure to read the GPUs, if any.
         self.fault: str | None = None
-        #: The class of the exception that ended it, if one did.
+        #: Class of the exception that ended it, if any.
         self.error: str | None = None
 
     @contextmanager
     def phase(self, name: str, /, **extra: Any) -> Iterator[dict[str, Any]]:
-        """Times what is done inside: ``with run.phase("fit", epochs=3): ...``
+        """Times the block: ``with run.phase("fit", epochs=3): ...``
 
-        Under ``gua run`` it is a phase of that run too, and when it has ended, the one around it; ``other`` where there is none.
+        Under ``gua run`` it is also a phase of that run; its end marks the enclosing phase, or ``other`` if there is none.
         """
         with _marks.phase(name), self.log.phase(name, **extra) as values:
             yield values
 
     def event(self, event_type: str, data: dict[str, Any] | None = None) -> None:
-        """Notes something that happened, for a ``gua run`` around the program too."""
+        """Logs an event, and forwards it to an enclosing ``gua run``."""
         self.log.log_event(event_type, data)
         _marks.event(event_type, data)
 
 
 class monitor:
-    """Watches what is done inside: cards, processors, and what the run says of itself.
+    """Watches the block: GPUs, CPUs, and the phases, events and values that it logs.
 
-    As a context manager it gives a :class:`Run`::
+    As a context manager it yields a :class:`Run`::
 
         with gua.monitor("out") as run:
             with run.phase("fit"):
                 train()
         print(run.summary)
 
-    As a decorator it watches each call, also of ``async`` functions, and generators of both kinds from their first value to
+    As a decorator it watches each call, including ``async`` functions, and generators of both kinds from their first value to
     their last; ``on_end`` gets the run::
 
         @gua.monitor(on_end=lambda run: print(run.summary.to_dict()))
         def train(): ...
 
-    With ``output_dir`` the run's files are kept there, as those of ``gua run --out``: a later run in the same directory goes
-    on with ``run.jsonl`` and replaces the others. Without it there is only the summary. An exception goes on as it came, and
-    what fails in the watching is a warning.
+    With ``output_dir`` the run's files are written there, as with ``gua run --out``: a later run in the same directory
+    appends to ``run.jsonl`` and replaces the others. Without it there is only the summary. Exceptions propagate unchanged,
+    and failures of the watching are warnings.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class monitor:
         with ExitStack() as kept:
             place = self._output_dir or Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="gua-")))
             hardware = HWMonitor(gpus=self._gpus)
-            # Whatever fails from here on, nothing is left running.
+            # Whatever fails from here on, no sampler is left running.
             kept.callback(hardware.stop)
             hardware.start(place, self._interval_sec)
             run = Run(self._output_dir)
@@ -178,14 +178,14 @@ class monitor:
             try:
                 yield run
             except BaseException as error:
-                # A generator that nobody asks any more has ended well.
+                # A generator that is closed early has ended normally.
                 name = None if isinstance(error, GeneratorExit) else type(error).__name__
                 try:
                     self._end(run, hardware, began, name)
                 except Exception as trouble:
-                    # Also where warnings are made errors, the exception of what was watched is the one to go on.
+                    # The exception of the watched code propagates even if warnings are turned into errors.
                     with suppress(Warning):
-                        _warn(f"a run that failed could not be told of: {trouble!r}")
+                        _warn(f"cannot log a failed run: {trouble!r}")
                 raise
             else:
                 self._end(run, hardware, began, None)
@@ -201,7 +201,7 @@ class monitor:
             trouble = f"the run could not be summed up: {unreadable}"
             run.summary, run.unmeasured = summarize(None, None, None)
         end: dict[str, Any] = {"seconds": round(run.seconds, 3)}
-        # Not imported here: a program without JAX must not get one that takes its cards.
+        # Not imported here: importing JAX would allocate GPU memory in a program that does not use it.
         if "jax" in sys.modules and (peak := probe_jax_peak_memory_mb()) > 0:
             run.summary.jax_peak_bytes_mb = end["jax_peak_bytes_mb"] = peak
             _marks.values(jax_peak_bytes_mb=peak)
@@ -212,7 +212,7 @@ class monitor:
             try:
                 _write_summary(run, run.output_dir / "summary.json")
             except OSError as unwritable:
-                # What was watched has ended well; a full disk must not change that.
+                # The watched code has succeeded; a full disk must not change that.
                 trouble = str(unwritable)
         if trouble is not None:
             _warn(trouble)

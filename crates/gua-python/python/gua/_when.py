@@ -1,4 +1,4 @@
-"""Moments and lengths as the program writes them."""
+"""Times and durations in the notation of the program."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ When = Union[str, datetime, date, timedelta]
 
 
 def when(value: When) -> str:
-    """A moment: words as the program takes them (``"7d"``, ``"2026-11-01T12:00"``), a length before now, or a date.
+    """A time: text as the program takes it (``"7d"``, ``"2026-11-01T12:00"``), a duration before now, or a date.
 
-    A datetime without a zone is in the zone of the question, as on the command line.
+    A datetime without a zone is in the zone of the query, as on the command line.
     """
     if isinstance(value, timedelta):
         return length(value)
@@ -21,7 +21,7 @@ def when(value: When) -> str:
 
 
 def length(value: str | timedelta) -> str:
-    """A length of time in whole seconds, or in words (``"30s"``, ``"2h"``)."""
+    """A duration in whole seconds, or as text (``"30s"``, ``"2h"``)."""
     if isinstance(value, timedelta):
         return f"{int(value.total_seconds())}s"
     return str(value)

@@ -1,6 +1,6 @@
-"""What can go wrong, as classes that can be caught.
+"""Exception classes.
 
-A wrong argument is a ``ValueError``, as everywhere in Python.
+An invalid argument raises ``ValueError``, as usual in Python.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ __all__ = ["DriverError", "DriverMissing", "DriverTimeout", "GuaError", "History
 
 
 class GuaError(Exception):
-    """Everything that gua could not do."""
+    """Base of all errors of gua."""
 
 
 class DriverError(GuaError):

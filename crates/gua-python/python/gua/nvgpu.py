@@ -1,6 +1,6 @@
-"""The functions of the package nvgpu, by their names: ``from gua import nvgpu`` in place of ``import nvgpu``.
+"""The functions of the package nvgpu, with their names: ``from gua import nvgpu`` in place of ``import nvgpu``.
 
-They read the driver itself and no table that a program prints, so they need no nvidia-smi.
+They read the driver directly, so they need no nvidia-smi.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["GpuInfo", "available_gpus", "gpu_info"]
 
 
 class GpuInfo(TypedDict):
-    """One card. What the driver does not tell is ``None``: a card with unified memory has none of its own."""
+    """One GPU. Values that the driver does not report are ``None``: a GPU with unified memory has no memory readings."""
 
     index: str
     type: str | None
@@ -24,13 +24,13 @@ class GpuInfo(TypedDict):
 
 
 def gpu_info() -> list[GpuInfo]:
-    """All cards in the driver's order, with their memory in MiB. MIG instances are not among them."""
+    """All GPUs in the driver's order, with their memory in MiB. MIG instances are not included."""
     return _gua.gpu_info()
 
 
 def available_gpus(max_used_percent: float = 20.0) -> list[str]:
-    """The numbers of the cards of which at most so much of the memory is used, as texts.
+    """Indexes, as text, of the GPUs with at most this share of their memory in use.
 
-    Whoever holds them is not looked at. ``gua available --claim`` takes a card in a way that two people cannot.
+    Holders are not considered. ``gua available --claim`` never gives one GPU to two callers.
     """
     return _gua.available_gpus(max_used_percent)
