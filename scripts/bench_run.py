@@ -9,13 +9,13 @@ import time
 
 PAIRS = 300
 
-# The limits that must hold: milliseconds, percent of a processor at 2 s, megabytes after a day of looks.
+# Limits: milliseconds, percent of a CPU at 2 s, megabytes after a day of samples.
 ADDED_MS, PROCESSOR_PCT, MEMORY_MB = 15, 0.2, 10
 broken = []
 
 
 def environment(target, home):
-    """A home with a simulated driver of eight cards in it."""
+    """A home directory with a simulated driver of eight GPUs."""
     scenario = "".join(f'[[card]]\nuuid = "GPU-{n}"\nutil = 60\n' for n in range(8))
     subprocess.run([target / "nvml-sim", "install", home], check=True, stdout=subprocess.DEVNULL)
     (home / "nvml-sim.toml").write_text(scenario)
@@ -36,7 +36,7 @@ def took(command, env):
 
 
 def added(gua, env):
-    """Milliseconds that `gua run` adds to a command that does nothing, pair by pair."""
+    """Milliseconds that `gua run` adds to a command that does nothing, for each pair."""
     pairs = [took([gua, "run", "--", "true"], env) - took(["true"], env) for _ in range(PAIRS)]
     pairs.sort()
     print(f"gua run -- true adds {statistics.median(pairs):.1f} ms (median of {PAIRS} pairs; "
@@ -46,7 +46,7 @@ def added(gua, env):
 
 
 def nanoseconds(pid):
-    """Processor time by the scheduler's own count, which is finer than clock ticks."""
+    """CPU time from the scheduler's accounting, which is finer than clock ticks."""
     return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
@@ -66,7 +66,7 @@ def reader_of(pid):
 
 
 def watched(gua, env, interval, looks, name):
-    """Watches `sleep` for so many looks, and says what that took."""
+    """Watches `sleep` for so many samples and prints the cost."""
     out = pathlib.Path(env["HOME"]) / name
     job = subprocess.Popen([gua, "run", "--quiet", "--gpus", "all", "--interval", interval, "--out", out,
                             "--", "sleep", "100000"], env=env)
@@ -87,7 +87,7 @@ def watched(gua, env, interval, looks, name):
             size += len(new)
         used = nanoseconds(job.pid) + nanoseconds(reader) - first
         wall = time.monotonic() - began
-        print(f"{seen} looks at 8 cards, {interval} apart: {100 * used / wall:.3f} % of a processor with the reader, "
+        print(f"{seen} samples of 8 GPUs, {interval} apart: {100 * used / wall:.3f} % of a CPU with the reader, "
               f"{1000 * used / seen:.2f} ms a look; memory {memory(job.pid, 'VmRSS'):.1f} MB "
               f"(at most {memory(job.pid, 'VmHWM'):.1f} MB), reader {memory(reader, 'VmRSS'):.1f} MB")
         if interval == "2s" and 100 * used / wall >= PROCESSOR_PCT:
@@ -95,7 +95,7 @@ def watched(gua, env, interval, looks, name):
         if memory(job.pid, "VmHWM") >= MEMORY_MB:
             broken.append(f"{MEMORY_MB} MB is the most")
     finally:
-        # Passed on to the job, whose end is ours.
+        # Forwarded to the job, whose end also ends `gua run`.
         job.terminate()
         job.wait()
 

@@ -1,4 +1,4 @@
-//! What a reader child sends to its parent.
+//! Answers of a reader child to its parent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! A stored tick, and the totals of a quarter hour, as a damaged history file may have them.
+//! A stored tick and the totals of a quarter hour, as a damaged history file may contain them.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What the kernel says of the host: mounts, driver module, privileges, namespaces.
+//! Kernel files about the host: mounts, driver module, privileges, namespaces.
 #![no_main]
 
 use gua_probe::host;

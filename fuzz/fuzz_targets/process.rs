@@ -1,4 +1,4 @@
-//! What the kernel says of one process, and the passwd file.
+//! Kernel files about one process, and the passwd file.
 #![no_main]
 
 use gua_probe::process::parse;

@@ -6,7 +6,7 @@ use nvml_sim::scenario::Scenario;
 
 fuzz_target!(|text: &str| {
     if let Ok(scenario) = Scenario::parse(text) {
-        let written = scenario.to_toml().expect("what was read can be written");
-        assert_eq!(Scenario::parse(&written).expect("and read again"), scenario);
+        let written = scenario.to_toml().expect("a parsed scenario can be serialised");
+        assert_eq!(Scenario::parse(&written).expect("and parsed again"), scenario);
     }
 });
