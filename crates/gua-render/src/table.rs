@@ -21,20 +21,24 @@ pub enum CsvHeader {
 #[must_use]
 pub fn csv_headed(table: &Table, header: CsvHeader) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let keys = table.columns.iter().map(|column| column.key.as_str());
-    let keys = (header == CsvHeader::Yes).then_some(keys);
-    let mut write = |cells: &mut dyn Iterator<Item = String>| {
-        let cells: Vec<String> = cells.collect();
-        let cells = cells.iter().map(|cell| csv_text(cell).into_owned());
-        writer
-            .write_record(cells)
-            .expect("memory takes every record, and all have the same length");
+    let mut write = |cells: Vec<String>| {
+        let written = writer.write_record(cells);
+        written.expect("memory takes every record, and all have the same length");
     };
-    if let Some(keys) = keys {
-        write(&mut keys.map(str::to_owned));
+    if header == CsvHeader::Yes {
+        let keys = table.columns.iter();
+        write(
+            keys.map(|column| csv_text(&column.key).into_owned())
+                .collect(),
+        );
     }
     for row in &table.rows {
-        write(&mut row.iter().map(Cell::exact));
+        // Only text can be mistaken for a formula; a negative number is none.
+        let cell = |cell: &Cell| match cell {
+            Cell::Text(text) => csv_text(text).into_owned(),
+            number => number.exact(),
+        };
+        write(row.iter().map(cell).collect());
     }
     let bytes = writer.into_inner().expect("memory takes every byte");
     String::from_utf8(bytes).expect("every cell is UTF-8")
@@ -69,5 +73,8 @@ mod tests {
         check("a,\"b\"\n", "\"a,\"\"b\"\"\u{fffd}\"");
         check("=1+1", "'=1+1");
         check("-", "-");
+        let mut negative = Table::new([("temperature_celsius", "")]);
+        negative.rows.push(vec![Cell::Integer(-5)]);
+        assert_eq!(csv_headed(&negative, CsvHeader::No), "-5\n");
     }
 }

@@ -1,7 +1,7 @@
 //! Extended form of a day: one line for each process of each GPU, and one for a GPU without processes. Times are the
 //! times of the ticks, in seconds; unavailable values are empty.
 
-use gua_model::text::sanitize;
+use gua_model::text::csv_text;
 use gua_model::{Gpu, Process, ProcessKind, Reading, Sample, Thresholds, classify};
 
 use super::{field, name_of};
@@ -38,10 +38,7 @@ fn card(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [String; 10] {
         sample.at.as_second().to_string(),
         gpu.index.to_string(),
         gpu.uuid.to_string(),
-        gpu.name
-            .as_ref()
-            .map(|name| sanitize(name))
-            .unwrap_or_default(),
+        gpu.name.as_ref().map(|name| text(name)).unwrap_or_default(),
         classify(gpu, thresholds, None).state.as_str().to_owned(),
         shown(gpu.util.map(|util| util.get())),
         shown(gpu.memory_used.map(|bytes| bytes.whole_mb())),
@@ -63,20 +60,36 @@ fn of_process(process: &Process) -> [String; 7] {
     };
     [
         process.pid.0.to_string(),
-        own.map(name_of).unwrap_or_default(),
+        own.map(|user| text(&name_of(user))).unwrap_or_default(),
         owner
             .as_ref()
-            .map(|owner| name_of(&owner.user))
+            .map(|owner| text(&name_of(&owner.user)))
             .unwrap_or_default(),
         owner
             .map(|owner| owner.source.as_str().to_owned())
             .unwrap_or_default(),
-        comm.map(|comm| sanitize(comm)).unwrap_or_default(),
+        comm.map(|comm| text(comm)).unwrap_or_default(),
         kind.to_owned(),
         shown(process.memory.map(|bytes| bytes.whole_mb())),
     ]
 }
 
+/// Escapes a name, so that a spreadsheet does not evaluate it as a formula.
+fn text(name: &str) -> String {
+    csv_text(name).into_owned()
+}
+
 fn shown<T: ToString>(reading: Reading<T>) -> String {
     reading.map(|value| value.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_no_formula_for_a_spreadsheet() {
+        assert_eq!(text("=1+1"), "'=1+1");
+        assert_eq!(text("ada"), "ada");
+    }
 }
