@@ -6,7 +6,7 @@ use gua_model::{Micros, Millijoules};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::document::{Number, Share, rows};
+use crate::document::{Number, Rows, Share, documents, pretty, rows};
 use crate::table::{Cell, Header, Table};
 
 /// Returns the status of a limit as one word.
@@ -130,6 +130,41 @@ fn number(standing: &Standing, number: Option<u64>) -> Option<Number> {
 #[must_use]
 pub fn quota_rows(standings: &[Standing]) -> Vec<QuotaRow> {
     standings.iter().map(QuotaRow::new).collect()
+}
+
+/// Format name of [`QuotaDocument`].
+pub const SCHEMA: &str = "gua.quota.v1";
+
+documents! {
+    /// What `gua quota show --json` and `gua quota check --json` print. Keys may be added under the same version; none
+    /// changes its meaning.
+    pub struct QuotaDocument from (standings: &[Standing], at: Timestamp, zone: &TimeZone) {
+        schema_version: u32 = 1,
+        at: Timestamp = at,
+        /// The zone of days, weeks and months.
+        time_zone: Option<String> = zone.iana_name().map(str::to_owned),
+        quotas: Vec<QuotaRow> = quota_rows(standings),
+    }
+
+    /// What `gua quota show --formula percent --json` prints.
+    struct PercentagesDocument from (percentages: Table, at: Timestamp, zone: &TimeZone) {
+        schema_version: u32 = 1,
+        at: Timestamp = at,
+        time_zone: Option<String> = zone.iana_name().map(str::to_owned),
+        percentages: Rows = Rows(percentages),
+    }
+}
+
+/// Returns the limits as JSON.
+#[must_use]
+pub fn json(standings: &[Standing], at: Timestamp, zone: &TimeZone) -> String {
+    pretty(&QuotaDocument::new(standings, at, zone))
+}
+
+/// Returns the table of [`percentages`] as JSON.
+#[must_use]
+pub fn percentages_json(percentages: Table, at: Timestamp, zone: &TimeZone) -> String {
+    pretty(&PercentagesDocument::new(percentages, at, zone))
 }
 
 /// Returns the rows of [`quota_rows`] as a table.

@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use crate::listing::{AVAILABLE, AvailableDocument, CLAIMS, ClaimsDocument, LIST, ListDocument};
+use crate::quota::{QuotaDocument, SCHEMA as QUOTA};
 use crate::report::json::{ReportDocument, SCHEMA as REPORT};
 use crate::report::plot::{PlotDocument, SCHEMA as PLOT};
 use crate::statement::StatementDocument;
@@ -16,6 +17,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         named::<ClaimsDocument>(CLAIMS),
         named::<ListDocument>(LIST),
         named::<PlotDocument<'_>>(PLOT),
+        named::<QuotaDocument>(QUOTA),
         named::<ReportDocument>(REPORT),
         named::<StatementDocument>("gua.statement.v1"),
     ]

@@ -18,14 +18,12 @@ use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
 use gua_query::Source as _;
 use gua_query::words::zone;
 use gua_render::quota as page;
-use gua_render::table::{Table, csv};
+use gua_render::table::csv;
 use gua_settings::edit::{Document, EditError, change};
 use gua_settings::kind::Home;
 use gua_settings::quota::{self, Quota};
 use gua_settings::{Inputs, Layer, Source};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::json;
 
 pub(crate) use self::gather::Accounts;
 use crate::cli::{
@@ -35,9 +33,6 @@ use crate::cli::{
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output;
-
-/// The version of the JSON. Keys are added under the same number; none changes its meaning.
-const SCHEMA_VERSION: u32 = 1;
 
 pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
@@ -188,19 +183,9 @@ fn print(standings: &[Standing], args: &QuotaShowArgs, accounts: &Accounts) -> a
     let text = match args.format.wanted() {
         TableFormat::Text => page::text(standings, &zone),
         TableFormat::Csv => csv(&page::table(standings)),
-        TableFormat::Json => document("quotas", &page::table(standings), accounts.now, &zone),
+        TableFormat::Json => page::json(standings, accounts.now, &zone),
     };
     output::data(&text)
-}
-
-fn document(key: &str, table: &Table, now: Timestamp, zone: &TimeZone) -> String {
-    let document = json!({
-        "schema_version": SCHEMA_VERSION,
-        "at": now.to_string(),
-        "time_zone": zone.iana_name(),
-        key: gua_render::document::Rows(table.clone()),
-    });
-    format!("{document:#}\n")
 }
 
 fn subject(args: &QuotaSubjectArgs) -> Result<Subject, Failure> {

@@ -12,13 +12,12 @@ use gua_model::quota::percent::Percentages;
 use gua_model::{Micros, Period, Tick};
 use gua_probe::clock;
 use gua_query::words::zone;
-use gua_render::quota::percentages;
+use gua_render::quota::{percentages, percentages_json};
 use gua_render::table::csv;
 use gua_store::{History, ReadError};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::document;
 use crate::cli::{QuotaShowArgs, TableFormat};
 use crate::context::Context;
 use crate::{failure, output};
@@ -46,7 +45,7 @@ pub(super) fn run(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()>
         }
         TableFormat::Text => table.text(0),
         TableFormat::Csv => csv(&table),
-        TableFormat::Json => document("percentages", &table, now, &zone),
+        TableFormat::Json => percentages_json(table, now, &zone),
     })
 }
 
