@@ -28,6 +28,7 @@ pub use heat::{HeatMap, HeatUnit};
 pub use palette::page_style;
 #[cfg(feature = "png")]
 pub use png::{PngError, to_png};
+pub(crate) use scale::thousands;
 pub use sessions::{SessionBar, SessionChart, SessionRow};
 pub use states::{StateSlot, StatesOverTime};
 

@@ -72,18 +72,20 @@ pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     let (whole, rest) = text
         .split_once('.')
         .map_or((text.as_str(), ""), |(a, b)| (a, b));
-    let mut out = String::new();
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place).is_multiple_of(3) {
-            out.push(',');
+    let point = if rest.is_empty() { "" } else { "." };
+    format!("{}{point}{rest}", thousands(whole))
+}
+
+/// Puts a comma before every third digit.
+pub(crate) fn thousands(digits: &str) -> String {
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
         }
-        out.push(digit);
+        text.push(digit);
     }
-    if !rest.is_empty() {
-        out.push('.');
-        out.push_str(rest);
-    }
-    out
+    text
 }
 
 /// Formats hours for labels: one decimal, none from a thousand on. A small positive value is not shown as zero.

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use gua_model::Micros;
 
+use crate::chart::thousands;
+
 const MINUTE: u64 = 60;
 const HOUR: u64 = 3600;
 const DAY: u64 = 86_400;
@@ -58,15 +60,7 @@ pub(super) fn ago(seconds: i64) -> String {
 
 /// With a comma before every third digit.
 pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    thousands(&number.to_string())
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use gua_model::Period;
 use gua_model::text::sanitize;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::Chart;
@@ -115,11 +117,13 @@ fn padded(name: &str, width: usize) -> String {
 }
 
 fn widest<'a>(names: impl Iterator<Item = &'a str>) -> usize {
-    names
-        .map(|name| sanitize(name).width())
-        .max()
-        .unwrap_or(0)
-        .min(NAME)
+    let widths = names.map(|name| sanitize(name).width());
+    widths.max().unwrap_or(0).min(NAME)
+}
+
+fn moment(zone: &TimeZone, at: Timestamp) -> String {
+    let at = zone.to_datetime(at);
+    at.strftime("%Y-%m-%d %H:%M").to_string()
 }
 
 fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language: Language) {
@@ -129,17 +133,11 @@ fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language:
         return;
     }
     legend(out, &total, &Shown::ALL, (columns, language));
-    let largest = chart
-        .slots
-        .iter()
-        .map(|slot| slot.hours.total())
-        .fold(0.0, f64::max);
+    let totals = chart.slots.iter().map(|slot| slot.hours.total());
+    let largest = totals.fold(0.0, f64::max);
     let width = columns.saturating_sub(2 + 16 + 2 + 12);
     for slot in &chart.slots {
-        let label = chart
-            .zone
-            .to_datetime(slot.period.from())
-            .strftime("%Y-%m-%d %H:%M");
+        let label = moment(&chart.zone, slot.period.from());
         let bar = stack(&slot.hours, largest, width, &Shown::ALL);
         let _ = writeln!(out, "  {label}  {bar}{:>10.2} h", slot.hours.total());
     }
@@ -251,12 +249,8 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
         let _ = writeln!(out, "  {}", words::no_hours(chart.observed).of(language));
         return;
     }
-    let every = chart
-        .rows
-        .iter()
-        .flat_map(|row| &row.bars)
-        .map(|bar| bar.hours);
-    let total = chart.with_gaps(every.sum());
+    let bars = chart.rows.iter().flat_map(|row| &row.bars);
+    let total = chart.with_gaps(bars.map(|bar| bar.hours).sum());
     legend(out, &total, &SessionChart::STATES, (columns, language));
     let names = widest(chart.rows.iter().map(|row| row.name.as_str()));
     let width = columns.saturating_sub(names + 4).max(8);
@@ -277,21 +271,10 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
         }
         let _ = writeln!(out, "  {}  {}", padded(&row.name, names), line);
     }
-    let ends = [chart.window.from(), chart.window.to()].map(|at| {
-        chart
-            .zone
-            .to_datetime(at)
-            .strftime("%Y-%m-%d %H:%M")
-            .to_string()
-    });
-    let space = " ".repeat(width.saturating_sub(ends[0].len() + ends[1].len()));
-    let _ = writeln!(
-        out,
-        "  {}  {}{space}{}",
-        " ".repeat(names),
-        ends[0],
-        ends[1]
-    );
+    let ends = [chart.window.from(), chart.window.to()];
+    let [from, to] = ends.map(|at| moment(&chart.zone, at));
+    let space = " ".repeat(width.saturating_sub(from.len() + to.len()));
+    let _ = writeln!(out, "  {}  {from}{space}{to}", " ".repeat(names));
     if chart.overlapping() > 0 {
         let _ = writeln!(out, "\n  {}", words::USE_FIRST.of(language));
     }
@@ -316,12 +299,10 @@ fn of_cell(bars: &[SessionBar], cell: Period) -> Option<Shown> {
     let here = bars.iter().filter(|bar| bar.period.overlap(cell).is_some());
     let mut found = None;
     for bar in here {
-        let most = Shown::HELD
-            .into_iter()
-            .max_by(|one, other| bar.hours.of(*one).total_cmp(&bar.hours.of(*other)));
-        let state = most
-            .filter(|state| bar.hours.of(*state) > 0.0)
-            .unwrap_or(Shown::Gap);
+        let held = Shown::HELD.into_iter();
+        let most = held.max_by(|one, other| bar.hours.of(*one).total_cmp(&bar.hours.of(*other)));
+        let most = most.filter(|state| bar.hours.of(*state) > 0.0);
+        let state = most.unwrap_or(Shown::Gap);
         // If sessions overlap, an active one takes precedence.
         if found.is_none() || state == Shown::Active {
             found = Some(state);
