@@ -183,39 +183,32 @@ fn footer<'a>(app: &App, styles: Styles, room: usize) -> Line<'a> {
         return Line::from(vec![Span::styled(text, styles.bold())]);
     }
     if let Some(notice) = &app.notice {
-        let style = if notice.is_bad {
-            styles.bad()
-        } else {
-            styles.bold()
+        let style = match notice.is_bad {
+            true => styles.bad(),
+            false => styles.bold(),
         };
         return Line::styled(clip(&notice.text, room), style);
     }
-    let order = format!(
-        "s sort:{}{}",
-        app.column,
-        if app.descending { "↓" } else { "↑" }
-    );
+    let arrow = if app.descending { "↓" } else { "↑" };
     let filter = match app.filter.as_str() {
         "" => "/ filter".to_owned(),
         text => format!("/ filter:{text}"),
     };
-    let signal = matches!(app.setup.rights, Rights::Own(_)).then(|| "x signal".to_owned());
     let view = match app.view {
         View::Processes => "Tab processes",
         View::Tree => "Tab tree",
         View::Users => "Tab users",
     };
-    let now = app.frozen.map(|_| "n now".to_owned());
     let keys = [
-        Some("q quit".to_owned()),
-        Some("? help".to_owned()),
-        now,
-        Some(order),
-        Some(filter),
-        Some(view.to_owned()),
-        Some("←→ time".to_owned()),
-        Some("space pause".to_owned()),
-        signal,
+        Some("q quit"),
+        Some("? help"),
+        app.frozen.map(|_| "n now"),
+        Some(&format!("s sort:{}{arrow}", app.column)),
+        Some(&filter),
+        Some(view),
+        Some("←→ time"),
+        Some("space pause"),
+        matches!(app.setup.rights, Rights::Own(_)).then_some("x signal"),
     ];
     let mut text = String::new();
     for key in keys.into_iter().flatten() {
