@@ -1,5 +1,7 @@
-//! The only module that reads the time.
+//! The only module that reads the time, and a time limit for work that may hang.
 
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -31,6 +33,18 @@ pub fn monotonic() -> Duration {
 #[must_use]
 pub fn processor_time() -> Duration {
     duration(ClockId::ProcessCPUTime)
+}
+
+/// Runs work that may hang on a thread of its own. A result after the time limit is dropped; `None` also if the thread
+/// cannot be started.
+pub fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, result) = mpsc::channel();
+    let thread = thread::Builder::new().spawn(move || sender.send(work()));
+    thread.ok()?;
+    result.recv_timeout(limit).ok()
 }
 
 fn duration(clock: ClockId) -> Duration {

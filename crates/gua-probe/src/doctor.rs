@@ -24,10 +24,8 @@ pub mod render;
 pub mod sample_json;
 pub mod smi;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 use gua_model::{Sample, Thresholds};
@@ -35,9 +33,10 @@ use jiff::tz::TimeZone;
 
 pub use checks_driver::absent;
 
+pub use crate::clock::within;
+
 use crate::clock;
 use crate::fault::DriverFault;
-use crate::host::collector::Running;
 use crate::host::mount::Mount;
 use crate::host::{self, HostRoot};
 use facts::{
@@ -76,6 +75,9 @@ pub fn gather(
     driver: impl FnOnce() -> Result<Sample, DriverFault>,
 ) -> Facts {
     let mounts = host::mount::mounts(root);
+    let owned = root.clone();
+    let collectors = within(LIMIT, move || host::collector::collectors(&owned));
+    let smi = within(LIMIT, move || smi::find(&known.search_path?)).flatten();
     Facts {
         now: clock::now().to_zoned(TimeZone::system()),
         kernel: host::kernel(),
@@ -85,7 +87,7 @@ pub fn gather(
         privilege: host::privilege::privilege(root),
         devices: host::device::devices(root),
         module: host::driver::kernel_module(root),
-        collectors: collectors(root),
+        collectors,
         configuration: known.configuration,
         unreadable_files: known.unreadable_files,
         claims: Claims {
@@ -99,20 +101,10 @@ pub fn gather(
         ticks_per_second: host::time::ticks_per_second(),
         library: known.library,
         // Not in parallel with reading the driver: two concurrent programs have crashed some drivers.
-        smi: find_smi(known.search_path.as_deref()).and_then(|path| smi::ask(path, LIMIT)),
+        smi: smi.and_then(|path| smi::ask(path, LIMIT)),
         driver_pids: known.driver_pids,
         driver: driver(),
     }
-}
-
-fn collectors(root: &HostRoot) -> Option<Vec<Running>> {
-    let root = root.clone();
-    within(LIMIT, move || host::collector::collectors(&root))
-}
-
-fn find_smi(search_path: Option<&OsStr>) -> Option<PathBuf> {
-    let search_path = search_path?.to_owned();
-    within(LIMIT, move || smi::find(&search_path)).flatten()
 }
 
 /// Reports whether a library exists. A bare name is resolved by the loader, so its absence cannot be determined.
@@ -151,20 +143,10 @@ fn history(path: PathBuf, choice: Choice, mounts: &[Mount]) -> History {
     }
 }
 
-/// Runs work that may hang on a separate thread. A result after the time limit is dropped.
-pub fn within<T: Send + 'static>(
-    limit: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let _ = sender.send(work());
-    });
-    receiver.recv_timeout(limit).ok()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
 
     #[test]

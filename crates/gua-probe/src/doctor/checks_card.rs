@@ -19,7 +19,9 @@ const MIG: Kind = Kind::new(Group::Gpu, "mig", "MIG");
 const UNIFIED: Kind = Kind::new(Group::Gpu, "unified_memory", "card memory");
 const PROCESSES: Kind = Kind::new(Group::Gpu, "processes_visible", "process owners");
 
-const CHECKS: [(Kind, fn(&Sample) -> Check); 7] = [
+type Judge = fn(&Sample) -> Check;
+
+const CHECKS: [(Kind, Judge); 7] = [
     (UNREADABLE, unreadable_cards),
     (UTILISATION, utilisation),
     (ERRORS, memory_errors),

@@ -54,8 +54,8 @@ pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
     }
     let shown = main.as_deref().and_then(|file| told(file).shown);
     let files = main.into_iter().chain(drop_ins.into_values());
-    let set = files.filter_map(|file| told(&file).set.map(|is_on| (is_on, file)));
-    match set.last() {
+    let mut set = files.filter_map(|file| told(&file).set.map(|is_on| (is_on, file)));
+    match set.next_back() {
         Some((is_on, file)) => RemoveIpc::Set { is_on, file },
         None => RemoveIpc::BuiltIn { shown },
     }

@@ -177,21 +177,12 @@ impl TrackedInstance {
 }
 
 /// A position in a buffer of the driver, and what was read since the last tick.
+#[derive(Default)]
 struct Cursor<T> {
     /// The driver's time of the last sample that was read.
     since: Option<u64>,
     pending: T,
     failure: Option<Code>,
-}
-
-impl<T: Default> Default for Cursor<T> {
-    fn default() -> Self {
-        Self {
-            since: None,
-            pending: T::default(),
-            failure: None,
-        }
-    }
 }
 
 impl<T: Default> Cursor<T> {

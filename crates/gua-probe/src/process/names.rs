@@ -11,7 +11,7 @@ use std::time::Duration;
 use gua_model::id::Uid;
 
 use super::{Passwd, parse};
-use crate::clock;
+use crate::clock::{self, within};
 
 /// Maximum time per tick to wait for names, all users together.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -68,14 +68,14 @@ fn system(uid: Uid) -> Option<String> {
 #[must_use]
 pub fn is_user(name: &str) -> Option<bool> {
     let name = name.to_owned();
-    in_time(PATIENCE, move || uzers::get_user_by_name(&name).is_some())
+    within(PATIENCE, move || uzers::get_user_by_name(&name).is_some())
 }
 
 /// Reports whether the host has a group with this name; `None` if its directory does not answer in time.
 #[must_use]
 pub fn is_group(name: &str) -> Option<bool> {
     let name = name.to_owned();
-    in_time(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
+    within(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
 }
 
 /// Returns the Unix groups of each of these users; unknown users have none. `None` if the host's directory does not
@@ -91,21 +91,9 @@ pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>>
             .map(|group| group.name().to_string_lossy().into_owned());
         Some((name.clone(), names.collect()))
     };
-    in_time(GROUP_PATIENCE, move || {
+    within(GROUP_PATIENCE, move || {
         users.iter().filter_map(groups).collect()
     })
-}
-
-/// Runs a query that may block forever; `None` if the answer does not arrive in time.
-fn in_time<T: Send + 'static>(
-    patience: Duration,
-    ask: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (sender, answer) = mpsc::channel();
-    thread::Builder::new()
-        .spawn(move || sender.send(ask()))
-        .ok()?;
-    answer.recv_timeout(patience).ok()
 }
 
 /// Names from a function that may block forever.

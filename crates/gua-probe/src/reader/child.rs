@@ -7,12 +7,11 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 use std::time::Duration;
 
 use gua_model::text::sanitize;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::ReaderOptions;
 use super::frame::{self, Answer};
+use super::{ReaderOptions, Waiting, sleep};
 use crate::clock;
 use crate::fault::DriverFault;
 use crate::probe::ProbeOptions;
@@ -173,11 +172,10 @@ impl ChildReader {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(length) => *filled += length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let left = until.saturating_sub(clock::monotonic());
-                    if left.is_zero() {
+                    if until <= clock::monotonic() {
                         return Ok(false);
                     }
-                    self.wait(left)?;
+                    self.wait(until)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -187,22 +185,16 @@ impl ChildReader {
     }
 
     /// Sleeps until there is something to read. Standard error is read too: a full pipe would block the child.
-    fn wait(&mut self, left: Duration) -> io::Result<()> {
-        let left = Timespec::try_from(left).ok();
-        let answers = PollFd::new(&self.answers, PollFlags::IN);
-        let spoke = match &self.errors {
-            Some(errors) => {
-                let mut outputs = [answers, PollFd::new(errors, PollFlags::IN)];
-                interruptible(poll(&mut outputs, left.as_ref()))?;
-                !outputs[1].revents().is_empty()
-            }
-            None => {
-                interruptible(poll(&mut [answers], left.as_ref()))?;
-                false
-            }
+    fn wait(&mut self, until: Duration) -> io::Result<()> {
+        let waiting = Waiting {
+            answers: self.answers(),
+            errors: self.errors(),
+            until,
         };
-        if spoke {
-            self.hear_errors();
+        match sleep([], Some(&waiting), until) {
+            Ok(woken) if woken.words => self.hear_errors(),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
         }
         Ok(())
     }
@@ -278,13 +270,6 @@ impl ChildReader {
     fn wait_for_end(&self) {
         // The caller checks next whether it has ended, so an error does not matter.
         let _ = wait_for_end(&self.process, END);
-    }
-}
-
-fn interruptible(polled: rustix::io::Result<usize>) -> io::Result<()> {
-    match polled {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-        Err(error) => Err(error.into()),
     }
 }
 
