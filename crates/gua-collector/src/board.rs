@@ -12,12 +12,12 @@
 
 pub mod archive;
 mod archive_uploader;
-mod backoff;
 pub mod client;
 pub mod cloud_file;
 pub mod connection;
 pub mod endpoint;
 pub mod enrolment;
+mod jitter;
 pub mod link_state;
 mod proxy;
 mod push;

@@ -128,8 +128,7 @@ impl Moment {
 struct Supervisor {
     job: Job,
     marks: Marks,
-    name: RunName,
-    interval: Duration,
+    options: Options,
     start: Moment,
     next: Duration,
     reader: Reader,
@@ -142,9 +141,6 @@ struct Supervisor {
     family: Family,
     host: HostRoot,
     watch: Watch,
-    record: Option<Record>,
-    notes: Vec<String>,
-    unknown_gpus: Option<String>,
 }
 
 impl Supervisor {
@@ -153,11 +149,9 @@ impl Supervisor {
         Self {
             job,
             marks,
-            name: options.name,
-            interval: options.interval,
             start,
             next: start.monotonic + FIRST_SAMPLE,
-            reader: Reader::new(options.reader),
+            reader: Reader::new(options.reader.clone()),
             requested: None,
             has_scanned: false,
             reap_at: None,
@@ -165,32 +159,30 @@ impl Supervisor {
             family,
             host: HostRoot::real(),
             watch: Watch::new(
-                options.scope,
+                options.scope.clone(),
                 options.thresholds,
-                options.zone,
+                options.zone.clone(),
                 options.interval,
             ),
-            record: options.record,
-            notes: options.notes,
-            unknown_gpus: options.unknown_gpus,
+            options,
         }
     }
 
     fn log_start(&mut self) {
         let data = Fields::new()
-            .with("id", self.name.id.as_str())
-            .with("name", self.name.name.as_str())
-            .with("host", self.name.host.as_str())
+            .with("id", self.options.name.id.as_str())
+            .with("name", self.options.name.name.as_str())
+            .with("host", self.options.name.host.as_str())
             .with("pid", self.job.pid().0)
-            .with("interval_seconds", self.interval.as_secs_f64());
-        if let Some(record) = &mut self.record {
+            .with("interval_seconds", self.options.interval.as_secs_f64());
+        if let Some(record) = &mut self.options.record {
             record.begin();
         }
         self.log(self.start.at, "run_started", &data);
     }
 
     fn log(&mut self, at: Timestamp, event: &str, data: &Fields) {
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.options.record {
             record.event(at, event, data);
         }
     }
@@ -232,10 +224,10 @@ impl Supervisor {
             }
             if now >= self.next {
                 if let Some(on_first_sample) = on_first_sample.take() {
-                    on_first_sample(&self.name, self.start.at);
+                    on_first_sample(&self.options.name, self.start.at);
                 }
                 // The job may have been stopped for hours: samples that were missed are not made up for.
-                self.next = self.next.saturating_add(self.interval).max(now);
+                self.next = self.next.saturating_add(self.options.interval).max(now);
                 self.request();
             }
         }
@@ -287,7 +279,7 @@ impl Supervisor {
         let at = clock::now();
         if let Ok(time) = processor_time(&self.host)
             && let Some(line) = self.watch.processors(at, time)
-            && let Some(record) = &mut self.record
+            && let Some(record) = &mut self.options.record
         {
             record.cpu(&line);
         }
@@ -299,7 +291,7 @@ impl Supervisor {
             }
             None => Default::default(),
         };
-        if let Some(record) = &mut self.record {
+        if let Some(record) = &mut self.options.record {
             record.gpus(&lines);
             record.sample(at, &sample_fields(&found, cores, lines.log));
         }
@@ -331,7 +323,7 @@ impl Supervisor {
         let at = moment.at;
         for mark in marks {
             if let Some(ended) = self.watch.mark(mark, at, moment.since_boot)
-                && let Some(record) = &mut self.record
+                && let Some(record) = &mut self.options.record
             {
                 record.phase(at, &ended);
             }
@@ -361,7 +353,7 @@ impl Supervisor {
         self.watch.end(end.since_boot);
         let how = self.job.end().unwrap_or(End::Code(1));
         if let Some(phase) = self.watch.end_phase(end.since_boot)
-            && let Some(record) = &mut self.record
+            && let Some(record) = &mut self.options.record
         {
             record.phase(end.at, &phase);
         }
@@ -369,11 +361,11 @@ impl Supervisor {
             started: self.start.at,
             ended: end.at,
             took: end.since_boot.saturating_sub(self.start.since_boot),
-            interval: self.interval,
+            interval: self.options.interval,
         };
         let notes = self.all_notes(end.monotonic);
-        let mut summary = RunSummary::new(&self.name, time, how, &self.watch, &last, notes);
-        if let Some(record) = &mut self.record {
+        let mut summary = RunSummary::new(&self.options.name, time, how, &self.watch, &last, notes);
+        if let Some(record) = &mut self.options.record {
             let data = Fields::new()
                 .with("exit_code", how.shell_code())
                 .with("seconds", summary.run.seconds);
@@ -385,7 +377,7 @@ impl Supervisor {
             started: self.start.at,
             ended: end.at,
             summary,
-            record: self.record,
+            record: self.options.record,
         }
     }
 
@@ -420,7 +412,7 @@ impl Supervisor {
     }
 
     fn all_notes(&mut self, end: Duration) -> Vec<String> {
-        let mut notes = std::mem::take(&mut self.notes);
+        let mut notes = std::mem::take(&mut self.options.notes);
         if let Some(fault) = &self.fault {
             let said = fault.to_string();
             // The loader's details are in the log.
@@ -448,7 +440,7 @@ impl Supervisor {
             notes.push("marks of the job came too fast; the last ones are lost".to_owned());
         }
         if self.watch.is_without_given_gpus() {
-            notes.extend(self.unknown_gpus.take());
+            notes.extend(self.options.unknown_gpus.take());
         }
         notes
     }

@@ -9,13 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_day};
-use super::backoff::RetryDelay;
 use super::enrolment::Enrolment;
+use super::jitter::random;
 use super::link_state::{LinkFiles, Peer};
 use crate::clocks::Clocks;
 use crate::failure_log::FailureLog;
 use gua_compat::gpu_usage_audit::OldForm;
 use gua_model::chain::chain;
+use gua_probe::backoff::Backoff;
 use gua_store::History;
 use gua_wire::users::UserPolicy;
 use tracing::{info, warn};
@@ -41,7 +42,7 @@ pub(super) struct ArchiveUploader {
     options: ArchiveOptions,
     /// Disconnected when the daemon ends.
     end: Receiver<()>,
-    delay: RetryDelay,
+    delay: Backoff,
     failures: FailureLog,
 }
 
@@ -71,7 +72,7 @@ impl ArchiveUploader {
             history,
             options,
             end,
-            delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
+            delay: Backoff::new(FIRST_DELAY, MAX_DELAY),
             failures: FailureLog::default(),
         }
     }
@@ -157,7 +158,7 @@ impl ArchiveUploader {
     }
 
     fn failed(&mut self, error: &ArchiveError, now: Duration) {
-        self.delay.failed(now);
+        self.delay.failed_with_jitter(now, random());
         let error = gua_model::text::sanitize(&chain(error));
         if self.failures.is_new(&error) {
             warn!(error, "archive upload failed");

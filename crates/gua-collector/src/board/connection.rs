@@ -1,7 +1,6 @@
 //! Time limits of requests, and connections to a board: TCP sockets that ureq speaks HTTP, TLS and to proxies on, and the
 //! connection of the stream.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -199,7 +198,7 @@ fn translate(error: io::Error, timeout: NextTimeout) -> Error {
 }
 
 /// The connection of the stream, with or without TLS.
-pub struct Connection {
+pub(super) struct Connection {
     transport: TransportAdapter,
     limit: Duration,
     /// Number of bytes received so far.
@@ -251,12 +250,6 @@ impl Write for Connection {
 
     fn flush(&mut self) -> io::Result<()> {
         self.transport.flush()
-    }
-}
-
-impl fmt::Debug for Connection {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Connection").finish_non_exhaustive()
     }
 }
 

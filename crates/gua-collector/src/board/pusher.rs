@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use gua_model::chain::chain;
 use gua_model::text::sanitize;
+use gua_probe::backoff::Backoff;
 use gua_probe::clock;
 use gua_wire::snapshot::LeftOut;
 use tracing::{info, warn};
 
-use super::backoff::RetryDelay;
 use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
+use super::jitter::random;
 use super::link_state::{LinkFiles, LinkState, Peer, StreamState};
 use super::push::{AgentIdentity, EncodedPush, Push};
 use super::spool::{Recipient, Spool};
@@ -70,7 +71,7 @@ pub(super) struct Pusher {
     state_written: Option<Duration>,
     /// Whether the state has changed since it was written.
     is_state_changed: bool,
-    delay: RetryDelay,
+    delay: Backoff,
     unsent: Option<EncodedPush>,
     in_flight: Option<InFlight>,
     failures: FailureLog,
@@ -100,7 +101,7 @@ impl Pusher {
             state: LinkState::default(),
             state_written: None,
             is_state_changed: false,
-            delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
+            delay: Backoff::new(FIRST_DELAY, MAX_DELAY),
             unsent: None,
             in_flight: None,
             failures: FailureLog::default(),
@@ -286,7 +287,7 @@ impl Pusher {
     /// Sends the push that `take` returns, if this host is enrolled: a change of peer can drop the push.
     fn send(&mut self, take: impl FnOnce(&mut Self) -> Option<(String, InFlight)>) {
         let Some(enrolled) = self.enrolled() else {
-            return self.delay.failed(clock::monotonic());
+            return self.delay.failed_with_jitter(clock::monotonic(), random());
         };
         let Some((body, what)) = take(self) else {
             return;
@@ -334,7 +335,7 @@ impl Pusher {
         match result {
             Ok(()) => self.succeeded(),
             Err(error) => {
-                self.delay.failed(clock::monotonic());
+                self.delay.failed_with_jitter(clock::monotonic(), random());
                 if let Some(error) = self.record_failure(&chain(&error)) {
                     warn!(error, "board push failed");
                 }

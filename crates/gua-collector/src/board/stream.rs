@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use gua_model::chain::chain;
+use gua_probe::backoff::Backoff;
 use gua_probe::clock;
 use gua_probe::reader::{Reader, ReaderOptions};
 use gua_wire::refusal::sentence;
@@ -22,9 +23,9 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{CloseFrame, WebSocketConfig};
 use tungstenite::{HandshakeError, Message, WebSocket};
 
-use super::backoff::RetryDelay;
 use super::connection::{Connection, is_timeout};
 use super::enrolment::{Enrolled, Enrolment};
+use super::jitter::random;
 use crate::failure_log::FailureLog;
 
 /// Time between two frames.
@@ -75,7 +76,7 @@ impl Streamer {
                     enrolment,
                     reader: Reader::new(reader),
                     end,
-                    delay: RetryDelay::new(FIRST_DELAY, MAX_DELAY),
+                    delay: Backoff::new(FIRST_DELAY, MAX_DELAY),
                     failures: FailureLog::default(),
                     was_logged: false,
                     is_connected: connected,
@@ -107,7 +108,7 @@ struct Stream {
     reader: Reader,
     /// Disconnected when the daemon stops.
     end: Receiver<()>,
-    delay: RetryDelay,
+    delay: Backoff,
     failures: FailureLog,
     /// Whether the first connection was logged.
     was_logged: bool,
@@ -175,7 +176,7 @@ impl Stream {
     }
 
     fn lost(&mut self, why: &str) {
-        self.delay.failed(clock::monotonic());
+        self.delay.failed_with_jitter(clock::monotonic(), random());
         let error = gua_model::text::sanitize(why);
         if self.failures.is_new(&error) {
             warn!(error, "stream lost");
