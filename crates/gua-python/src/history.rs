@@ -201,7 +201,7 @@ fn outages(history: &History, ask: &Ask) -> Result<Value, ReadError> {
     Ok(Value::Array(outages.collect()))
 }
 
-/// Reads on a thread of its own, a little ahead of whoever takes the rows.
+/// Reads on its own thread, slightly ahead of the consumer of the rows.
 fn begin(wanted: Wanted) -> PyResult<Lines> {
     let (db, ask) = question(wanted)?;
     let history = open(&db)?;
@@ -212,7 +212,7 @@ fn begin(wanted: Wanted) -> PyResult<Lines> {
             let mut outlet = Sent(sender.clone());
             let done = gua_export::run(&history, &ask, &mut outlet, &mut |_| {});
             if let Err(error) = done {
-                // Nobody hears it who no longer takes rows.
+                // The consumer may be gone.
                 let _ = sender.send(Err(chain(&error)));
             }
         })?;
