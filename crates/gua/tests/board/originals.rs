@@ -167,12 +167,11 @@ fn both_daemons_push_the_same_states_and_stream_the_same_load() {
         collect((2, "idle_held"));
         host.play(&gpus(60));
         collect((60, "active"));
-        let frame = wait_for("a frame", || {
+        let mut frame = wait_for("a frame", || {
             let frames = board.streams().frames;
-            let last = frames.last()?;
-            last.contains("60").then(|| last.clone())
+            let last: Value = serde_json::from_str(frames.last()?).unwrap();
+            (last["gpus"][0]["utilPct"] == 60).then_some(last)
         });
-        let mut frame: Value = serde_json::from_str(&frame).unwrap();
         assert!(frame["ts"].take().is_f64());
         (states, frame, board.streams().opened[0].line.clone())
     };
