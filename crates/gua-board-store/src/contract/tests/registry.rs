@@ -1,0 +1,326 @@
+//! The contract of a registry.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{at, by};
+use crate::error::StoreError;
+use crate::id::WorkspaceId;
+use crate::password::PasswordHash;
+use crate::registry::{
+    Account, Action, Change, FIRST_WORKSPACE, HostClaim, LinkPurpose, NewAccount, NewApiToken,
+    NewEnrolmentKey, NewLink, NewSession, Registry, Role, Scope,
+};
+use crate::secret::{Kind, Secret, SecretHash};
+
+/// Checks that an engine keeps the contract of [`Registry`].
+pub fn registry<R: Registry>(open: impl Fn() -> R) {
+    a_new_board_has_one_workspace_and_no_account(&open());
+    names_are_unique_regardless_of_case(&open());
+    the_last_owner_stays(&open());
+    sessions_expire_and_end_with_a_new_password(&open());
+    an_api_token_has_the_current_role_of_its_account(&open());
+    a_link_works_once(&open());
+    an_enrolment_key_is_used_up(&open());
+    a_one_time_key_enrols_one_of_many_hosts_at_once(&open());
+    a_revoked_host_is_gone_for_its_token_and_listings(&open());
+    what_belongs_to_one_workspace_cannot_be_changed_from_another(&open());
+    every_change_has_an_audit_entry(&open());
+}
+
+fn first(registry: &impl Registry) -> WorkspaceId {
+    registry.workspaces().unwrap()[0].id.clone()
+}
+
+fn add(registry: &impl Registry, name: &str, role: Role) -> Result<Account, StoreError> {
+    let account = NewAccount {
+        name: name.to_owned(),
+        password: Some(PasswordHash::stored("hash".to_owned())),
+        workspace: first(registry),
+        role,
+    };
+    registry.add_account(&by(0), &account)
+}
+
+fn key(registry: &impl Registry, uses: u32, expires: Option<i64>) -> Secret {
+    let secret = Secret::generate(Kind::Enrolment);
+    let key = NewEnrolmentKey {
+        hash: secret.hash(),
+        prefix: secret.prefix(),
+        workspace: first(registry),
+        name: None,
+        uses,
+        expires: expires.map(at),
+    };
+    registry.add_enrolment_key(&by(0), &key).unwrap();
+    secret
+}
+
+fn claim(key: &Secret, second: i64) -> (HostClaim, SecretHash) {
+    let token = Secret::generate(Kind::Agent);
+    let claim = HostClaim {
+        key: key.hash(),
+        token: token.hash(),
+        token_prefix: token.prefix(),
+        hostname: Some("gpu1".to_owned()),
+        agent_version: Some("1.8.0".to_owned()),
+        driver_version: None,
+        address: None,
+        at: at(second),
+    };
+    (claim, token.hash())
+}
+
+fn a_new_board_has_one_workspace_and_no_account(registry: &impl Registry) {
+    let workspaces = registry.workspaces().unwrap();
+    let names: Vec<&str> = workspaces.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(names, [FIRST_WORKSPACE]);
+    assert!(!registry.has_accounts().unwrap());
+    let again = registry.add_workspace(&by(0), FIRST_WORKSPACE);
+    assert!(matches!(again, Err(StoreError::Conflict(_))));
+    registry.add_workspace(&by(0), "lab").unwrap();
+    assert_eq!(registry.workspaces().unwrap().len(), 2);
+}
+
+fn names_are_unique_regardless_of_case(registry: &impl Registry) {
+    let ada = add(registry, "Ada", Role::Owner).unwrap();
+    assert!(matches!(
+        add(registry, "ada", Role::Viewer),
+        Err(StoreError::Conflict(_))
+    ));
+    assert_eq!(registry.account("ADA").unwrap(), Some(ada.clone()));
+    assert_eq!(registry.account("bob").unwrap(), None);
+    let memberships = registry.memberships(&ada.id).unwrap();
+    assert_eq!(memberships.len(), 1);
+    assert_eq!(memberships[0].role, Role::Owner);
+}
+
+fn the_last_owner_stays(registry: &impl Registry) {
+    let workspace = first(registry);
+    let ada = add(registry, "ada", Role::Owner).unwrap();
+    let bob = add(registry, "bob", Role::Member).unwrap();
+    for role in [None, Some(Role::Admin)] {
+        let changed = registry.set_role(&by(1), &workspace, &ada.id, role);
+        assert!(matches!(changed, Err(StoreError::Conflict(_))));
+    }
+    let set = |account: &Account, role| registry.set_role(&by(1), &workspace, &account.id, role);
+    set(&bob, Some(Role::Owner)).unwrap();
+    set(&ada, Some(Role::Viewer)).unwrap();
+    let members = registry.members(&workspace).unwrap();
+    let roles: Vec<_> = members
+        .iter()
+        .map(|one| (one.name.as_str(), one.role))
+        .collect();
+    assert_eq!(roles, [("ada", Role::Viewer), ("bob", Role::Owner)]);
+    set(&ada, None).unwrap();
+    assert_eq!(registry.memberships(&ada.id).unwrap(), []);
+    assert!(matches!(set(&ada, None), Err(StoreError::NotFound(_))));
+}
+
+fn sessions_expire_and_end_with_a_new_password(registry: &impl Registry) {
+    let ada = add(registry, "ada", Role::Owner).unwrap();
+    let session = |expires| {
+        let hash = Secret::generate(Kind::Session).hash();
+        let new = NewSession {
+            hash,
+            account: ada.id.clone(),
+            expires: at(expires),
+        };
+        registry.add_session(&by(0), &new).unwrap();
+        hash
+    };
+    let [short, long, ended] = [10, 100, 100].map(session);
+    let is_valid = |hash, now| registry.session(hash, at(now)).unwrap().is_some();
+    assert!(is_valid(&short, 9) && !is_valid(&short, 10) && is_valid(&long, 10));
+    registry.end_session(&ended).unwrap();
+    assert!(!is_valid(&ended, 1) && is_valid(&long, 1));
+    let before = registry.revision().unwrap();
+    let password = PasswordHash::stored("other".to_owned());
+    registry.set_password(&by(5), &ada.id, &password).unwrap();
+    assert!(!is_valid(&long, 6));
+    assert!(registry.revision().unwrap() > before);
+    assert_eq!(
+        registry.account("ada").unwrap().unwrap().password,
+        Some(password)
+    );
+}
+
+fn an_api_token_has_the_current_role_of_its_account(registry: &impl Registry) {
+    let workspace = first(registry);
+    add(registry, "ada", Role::Owner).unwrap();
+    let bob = add(registry, "bob", Role::Admin).unwrap();
+    let secret = Secret::generate(Kind::Api);
+    let new = NewApiToken {
+        hash: secret.hash(),
+        prefix: secret.prefix(),
+        workspace: workspace.clone(),
+        account: bob.id.clone(),
+        scope: Scope::Read,
+        expires: Some(at(50)),
+    };
+    let token = registry.add_api_token(&by(0), &new).unwrap();
+    assert_eq!(token.account_name, "bob");
+    let role = |now| {
+        let found = registry.api_token(&secret.hash(), at(now)).unwrap();
+        found.map(|(found, role)| {
+            assert_eq!(found, token);
+            role
+        })
+    };
+    assert_eq!((role(49), role(50)), (Some(Role::Admin), None));
+    let before = registry.revision().unwrap();
+    registry
+        .set_role(&by(1), &workspace, &bob.id, Some(Role::Viewer))
+        .unwrap();
+    assert_eq!(role(1), Some(Role::Viewer));
+    assert!(registry.revision().unwrap() > before);
+    registry
+        .set_role(&by(1), &workspace, &bob.id, None)
+        .unwrap();
+    assert_eq!(role(1), None);
+    assert_eq!(registry.api_tokens(&workspace).unwrap().len(), 1);
+    registry
+        .revoke_api_token(&by(2), &workspace, &token.id)
+        .unwrap();
+    assert_eq!(registry.api_tokens(&workspace).unwrap(), []);
+}
+
+fn a_link_works_once(registry: &impl Registry) {
+    let workspace = first(registry);
+    let secret = Secret::generate(Kind::Link);
+    let purpose = LinkPurpose::Join {
+        workspace: workspace.clone(),
+        role: Role::Owner,
+    };
+    let new = NewLink {
+        hash: secret.hash(),
+        purpose: purpose.clone(),
+        expires: at(60),
+    };
+    registry.add_link(&by(0), &new).unwrap();
+    assert_eq!(
+        registry.link(&secret.hash(), at(59)).unwrap(),
+        Some(purpose)
+    );
+    assert_eq!(registry.link(&secret.hash(), at(60)).unwrap(), None);
+    let password = PasswordHash::stored("hash".to_owned());
+    let accept = |second, name| registry.accept_link(&by(second), &secret.hash(), name, &password);
+    assert!(matches!(accept(60, "ada"), Err(StoreError::NotFound(_))));
+    assert_eq!(accept(59, "ada").unwrap().name, "ada");
+    assert!(matches!(accept(59, "bob"), Err(StoreError::NotFound(_))));
+    assert_eq!(registry.members(&workspace).unwrap()[0].role, Role::Owner);
+}
+
+fn an_enrolment_key_is_used_up(registry: &impl Registry) {
+    let workspace = first(registry);
+    let twice = key(registry, 2, Some(100));
+    let enrol = |key: &Secret, second| registry.claim(&claim(key, second).0);
+    assert!(matches!(enrol(&twice, 100), Err(StoreError::NotFound(_))));
+    let host = enrol(&twice, 99).unwrap();
+    assert_eq!(host.display_name, "gpu1");
+    assert_eq!(registry.enrolment_keys(&workspace).unwrap()[0].uses_left, 1);
+    enrol(&twice, 99).unwrap();
+    assert!(matches!(enrol(&twice, 1), Err(StoreError::NotFound(_))));
+    assert_eq!(registry.enrolment_keys(&workspace).unwrap(), []);
+    let revoked = key(registry, 1, None);
+    let id = registry.enrolment_keys(&workspace).unwrap()[0].id.clone();
+    registry
+        .revoke_enrolment_key(&by(1), &workspace, &id)
+        .unwrap();
+    assert!(matches!(enrol(&revoked, 1), Err(StoreError::NotFound(_))));
+    assert_eq!(registry.hosts(Some(&workspace)).unwrap().len(), 2);
+}
+
+fn a_one_time_key_enrols_one_of_many_hosts_at_once(registry: &impl Registry) {
+    let key = key(registry, 1, None);
+    let enrolled = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                if registry.claim(&claim(&key, 1).0).is_ok() {
+                    enrolled.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+    });
+    assert_eq!(enrolled.into_inner(), 1);
+    assert_eq!(registry.hosts(None).unwrap().len(), 1);
+}
+
+fn a_revoked_host_is_gone_for_its_token_and_listings(registry: &impl Registry) {
+    let workspace = first(registry);
+    let (claim, token) = claim(&key(registry, 1, None), 1);
+    let host = registry.claim(&claim).unwrap();
+    assert_eq!(registry.host_by_token(&token).unwrap(), Some(host.clone()));
+    registry
+        .rename_host(&by(2), &workspace, &host.id, "lab 1")
+        .unwrap();
+    let found = registry.host_by_token(&token).unwrap().unwrap();
+    assert_eq!(found.display_name, "lab 1");
+    let before = registry.revision().unwrap();
+    registry.revoke_host(&by(3), &workspace, &host.id).unwrap();
+    assert!(registry.revision().unwrap() > before);
+    assert_eq!(registry.host_by_token(&token).unwrap(), None);
+    assert_eq!(registry.hosts(None).unwrap(), []);
+    let again = registry.revoke_host(&by(3), &workspace, &host.id);
+    assert!(matches!(again, Err(StoreError::NotFound(_))));
+}
+
+fn what_belongs_to_one_workspace_cannot_be_changed_from_another(registry: &impl Registry) {
+    let other = registry.add_workspace(&by(0), "other").unwrap().id;
+    let host = registry
+        .claim(&claim(&key(registry, 1, None), 1).0)
+        .unwrap();
+    let id = registry.enrolment_keys(&first(registry)).unwrap();
+    assert_eq!(id, []);
+    for changed in [
+        registry.revoke_host(&by(1), &other, &host.id),
+        registry.rename_host(&by(1), &other, &host.id, "mine"),
+    ] {
+        assert!(matches!(changed, Err(StoreError::NotFound(_))));
+    }
+    assert_eq!(registry.hosts(Some(&other)).unwrap(), []);
+    assert_eq!(registry.hosts(None).unwrap(), [host]);
+}
+
+fn every_change_has_an_audit_entry(registry: &impl Registry) {
+    let workspace = first(registry);
+    let ada = add(registry, "ada", Role::Owner).unwrap();
+    let change = Change {
+        actor: "bob".to_owned(),
+        address: None,
+        at: at(7),
+    };
+    registry
+        .set_role(&change, &workspace, &ada.id, Some(Role::Owner))
+        .unwrap();
+    // A change that fails leaves no entry.
+    assert!(
+        registry
+            .set_role(&change, &workspace, &ada.id, None)
+            .is_err()
+    );
+    let host = registry
+        .claim(&claim(&key(registry, 1, None), 1).0)
+        .unwrap();
+    registry.revoke_host(&change, &workspace, &host.id).unwrap();
+    let log = registry.audit_log(&workspace, None, 100).unwrap();
+    let actions: Vec<Action> = log.iter().rev().map(|entry| entry.action).collect();
+    assert_eq!(
+        actions,
+        [
+            Action::AccountAdded,
+            Action::RoleSet,
+            Action::EnrolmentKeyAdded,
+            Action::HostEnrolled,
+            Action::HostRevoked,
+        ]
+    );
+    assert_eq!((log[0].actor.as_str(), log[0].at), ("bob", at(7)));
+    let older = registry
+        .audit_log(&workspace, Some(log[1].number), 2)
+        .unwrap();
+    assert_eq!(older, log[2..4]);
+    let other = registry.add_workspace(&by(0), "other").unwrap().id;
+    let entries = registry.audit_log(&other, None, 100).unwrap();
+    assert_eq!(entries.len(), 1);
+}

@@ -1,0 +1,49 @@
+//! Identifiers of stored objects: random text that is safe in URLs. They identify; they do not authenticate.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::secret::random;
+
+macro_rules! id {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub String);
+
+        impl $name {
+            /// Creates a random identifier.
+            #[must_use]
+            pub fn random() -> Self {
+                let text = data_encoding::BASE32_DNSSEC.encode(&random::<10>());
+                Self(format!("{}{text}", $prefix))
+            }
+
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+id! {
+    /// Identifies a workspace.
+    WorkspaceId = "ws_";
+    /// Identifies an account.
+    AccountId = "acc_";
+    /// Identifies an enrolled host. Its agent receives it at enrolment.
+    HostId = "host_";
+    /// Identifies an enrolment key.
+    EnrolmentKeyId = "key_";
+    /// Identifies an API token.
+    ApiTokenId = "tok_";
+}

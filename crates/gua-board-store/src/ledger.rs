@@ -1,0 +1,90 @@
+//! The ledger: what hosts reported. It grows with time and is written in batches.
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+
+use crate::error::StoreError;
+use crate::id::HostId;
+
+/// Records of hosts. Every call is one transaction: it is stored as a whole when it returns `Ok`, and survives a crash of
+/// the process.
+pub trait Ledger: Send + Sync {
+    /// Stores a batch of observations. An observation with the host, form and time of a stored one changes nothing.
+    fn record(&self, batch: &[Observation]) -> Result<(), StoreError>;
+
+    /// Returns the newest observation of each host and form.
+    fn latest(&self) -> Result<Vec<Observation>, StoreError>;
+
+    /// Returns the stored snapshots of a host from one time until before another, in order.
+    fn snapshots(
+        &self,
+        host: &HostId,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Observation>, StoreError>;
+
+    /// Deletes snapshots that were observed before a time; the newest one of each host stays. Returns their number.
+    fn expire_snapshots(&self, before: Timestamp) -> Result<usize, StoreError>;
+
+    /// Stores an archive file, replacing one of the same name.
+    fn put_archive(
+        &self,
+        host: &HostId,
+        name: &ArchiveName,
+        content: &[u8],
+        at: Timestamp,
+    ) -> Result<(), StoreError>;
+
+    /// Returns the names of a host's archive files, in order.
+    fn archives(&self, host: &HostId) -> Result<Vec<ArchiveName>, StoreError>;
+
+    /// Returns the content of an archive file.
+    fn archive(&self, host: &HostId, name: &ArchiveName) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Deletes a host's daily archive files of days before a date. Files that cover all days stay. Returns their number.
+    fn prune_archives(&self, host: &HostId, before: Date) -> Result<usize, StoreError>;
+}
+
+/// Form of an observation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Form {
+    /// `availability.snapshot.v1`. A history of them is kept.
+    Snapshot,
+    /// `gua.live.v1`. Only the newest one is kept.
+    Live,
+}
+
+impl Form {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Form::Snapshot => "snapshot",
+            Form::Live => "live",
+        }
+    }
+}
+
+/// State of a host at one time, as its agent sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observation {
+    pub host: HostId,
+    pub form: Form,
+    /// Time by the host's clock.
+    pub observed_at: Timestamp,
+    /// Time by the board's clock.
+    pub received_at: Timestamp,
+    /// The validated JSON document.
+    pub body: Vec<u8>,
+}
+
+/// Largest difference by which a host's clock may be ahead. A newest observation from further ahead is replaced by the
+/// next one, so that a clock that was set back does not freeze the host's state.
+pub const MOST_CLOCK_LEAD: jiff::SignedDuration = jiff::SignedDuration::from_mins(5);
+
+/// Name of an archive file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ArchiveName {
+    /// The UTC day; `None` for a file that covers all days.
+    pub day: Option<Date>,
+    pub table: String,
+}

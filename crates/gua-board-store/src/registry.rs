@@ -1,0 +1,453 @@
+//! The registry: workspaces, accounts, hosts, tokens and the audit log. It is small and every change is a transaction.
+//!
+//! A method that changes something takes a [`Change`], which says who asks and when. The engine writes it to the audit log
+//! in the same transaction, so that no change is without an entry and no entry without a change.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::id::{AccountId, ApiTokenId, EnrolmentKeyId, HostId, WorkspaceId};
+use crate::password::PasswordHash;
+use crate::secret::SecretHash;
+
+/// Name of the workspace that a new board has.
+pub const FIRST_WORKSPACE: &str = "default";
+
+/// Accounts, hosts and credentials of a board.
+pub trait Registry: Send + Sync {
+    /// Returns a number that changes whenever a credential or a role was changed or revoked. Caches compare it.
+    fn revision(&self) -> Result<u64, StoreError>;
+
+    /// Returns all workspaces by name.
+    fn workspaces(&self) -> Result<Vec<Workspace>, StoreError>;
+    fn add_workspace(&self, by: &Change, name: &str) -> Result<Workspace, StoreError>;
+
+    /// Adds an account with a role in a workspace.
+    fn add_account(&self, by: &Change, account: &NewAccount) -> Result<Account, StoreError>;
+    /// Finds an account by name, regardless of case.
+    fn account(&self, name: &str) -> Result<Option<Account>, StoreError>;
+    /// Replaces the password and ends the account's sessions.
+    fn set_password(
+        &self,
+        by: &Change,
+        account: &AccountId,
+        password: &PasswordHash,
+    ) -> Result<(), StoreError>;
+    /// Adds a member, changes a role, or removes a member (`None`). The last owner of a workspace stays.
+    fn set_role(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        account: &AccountId,
+        role: Option<Role>,
+    ) -> Result<(), StoreError>;
+    fn members(&self, workspace: &WorkspaceId) -> Result<Vec<Member>, StoreError>;
+    /// Returns the workspaces that an account is a member of, by name.
+    fn memberships(&self, account: &AccountId) -> Result<Vec<Membership>, StoreError>;
+
+    fn add_session(&self, by: &Change, session: &NewSession) -> Result<(), StoreError>;
+    /// Returns the account of a session that has not expired.
+    fn session(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<Account>, StoreError>;
+    fn end_session(&self, hash: &SecretHash) -> Result<(), StoreError>;
+
+    fn add_api_token(&self, by: &Change, token: &NewApiToken) -> Result<ApiToken, StoreError>;
+    /// Returns the token of this hash unless it has expired, with its account's current role. A token whose account is no
+    /// longer a member has no role and is not returned.
+    fn api_token(
+        &self,
+        hash: &SecretHash,
+        now: Timestamp,
+    ) -> Result<Option<(ApiToken, Role)>, StoreError>;
+    fn api_tokens(&self, workspace: &WorkspaceId) -> Result<Vec<ApiToken>, StoreError>;
+    fn revoke_api_token(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        token: &ApiTokenId,
+    ) -> Result<(), StoreError>;
+
+    /// Adds a link that works once.
+    fn add_link(&self, by: &Change, link: &NewLink) -> Result<(), StoreError>;
+    /// Returns what a valid link is for, without using it.
+    fn link(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<LinkPurpose>, StoreError>;
+    /// Uses a set-up or invitation link: the link is deleted and the account added in one transaction.
+    fn accept_link(
+        &self,
+        by: &Change,
+        hash: &SecretHash,
+        name: &str,
+        password: &PasswordHash,
+    ) -> Result<Account, StoreError>;
+    /// Returns whether any account exists.
+    fn has_accounts(&self) -> Result<bool, StoreError>;
+
+    fn add_enrolment_key(
+        &self,
+        by: &Change,
+        key: &NewEnrolmentKey,
+    ) -> Result<EnrolmentKey, StoreError>;
+    fn enrolment_keys(&self, workspace: &WorkspaceId) -> Result<Vec<EnrolmentKey>, StoreError>;
+    fn revoke_enrolment_key(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        key: &EnrolmentKeyId,
+    ) -> Result<(), StoreError>;
+    /// Enrols a host: uses up one use of the key and adds the host in one transaction. `NotFound` if no valid key has
+    /// this hash.
+    fn claim(&self, claim: &HostClaim) -> Result<Host, StoreError>;
+
+    /// Returns the enrolled hosts of a workspace, or of all, by display name.
+    fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>, StoreError>;
+    /// Returns the host whose agent has this token.
+    fn host_by_token(&self, hash: &SecretHash) -> Result<Option<Host>, StoreError>;
+    fn rename_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        name: &str,
+    ) -> Result<(), StoreError>;
+    /// Revokes the token of a host and removes it from listings. What it reported stays in the ledger.
+    fn revoke_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+    ) -> Result<(), StoreError>;
+
+    /// Adds an entry about an event that changes nothing in the registry, such as a failed log-in.
+    fn log(&self, by: &Change, event: &Event<'_>) -> Result<(), StoreError>;
+    /// Returns the newest entries of a workspace and those of no workspace, newest first, older than `before`.
+    fn audit_log(
+        &self,
+        workspace: &WorkspaceId,
+        before: Option<i64>,
+        most: u32,
+    ) -> Result<Vec<AuditEntry>, StoreError>;
+}
+
+/// Who asks for a change, from where, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Name of an account, or a fixed phrase such as `command line`.
+    pub actor: String,
+    /// Address of the client; `None` for a command on the board's host.
+    pub address: Option<String>,
+    pub at: Timestamp,
+}
+
+/// Role of an account in a workspace. Each role may do what the one before it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Sees states without names.
+    Viewer,
+    /// Sees current holders by name.
+    Member,
+    /// Manages hosts, members and tokens.
+    Admin,
+    /// Manages admins and owners as well.
+    Owner,
+}
+
+impl Role {
+    pub const ALL: [Role; 4] = [Role::Viewer, Role::Member, Role::Admin, Role::Owner];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Member => "member",
+            Role::Admin => "admin",
+            Role::Owner => "owner",
+        }
+    }
+}
+
+/// What an API token may do. It never exceeds the role of its account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Reads.
+    Read,
+    /// Reads and changes.
+    Write,
+}
+
+impl Scope {
+    pub const ALL: [Scope; 2] = [Scope::Read, Scope::Write];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Scope::Read => "read",
+            Scope::Write => "write",
+        }
+    }
+}
+
+/// A word that is not one of the known ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no such {0}")]
+pub struct UnknownWord(pub &'static str);
+
+impl FromStr for Role {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
+        found.ok_or(UnknownWord("role"))
+    }
+}
+
+impl FromStr for Scope {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        let found = Scope::ALL.into_iter().find(|scope| scope.as_str() == text);
+        found.ok_or(UnknownWord("scope"))
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.as_str())
+    }
+}
+
+/// A group of hosts with its own members.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Workspace {
+    pub id: WorkspaceId,
+    pub name: String,
+}
+
+/// A person or program that can log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    pub id: AccountId,
+    pub name: String,
+    /// `None` for an account that cannot log in with a password.
+    pub password: Option<PasswordHash>,
+}
+
+/// An account to add.
+#[derive(Clone, Debug)]
+pub struct NewAccount {
+    pub name: String,
+    pub password: Option<PasswordHash>,
+    pub workspace: WorkspaceId,
+    pub role: Role,
+}
+
+/// An account in a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    pub account: AccountId,
+    pub name: String,
+    pub role: Role,
+}
+
+/// A workspace of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Membership {
+    pub workspace: Workspace,
+    pub role: Role,
+}
+
+/// A browser session to add.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    pub hash: SecretHash,
+    pub account: AccountId,
+    pub expires: Timestamp,
+}
+
+/// An API token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiToken {
+    pub id: ApiTokenId,
+    pub workspace: WorkspaceId,
+    pub account: AccountId,
+    /// Name of the account.
+    pub account_name: String,
+    pub scope: Scope,
+    pub prefix: String,
+    pub created: Timestamp,
+    pub expires: Option<Timestamp>,
+}
+
+/// An API token to add.
+#[derive(Clone, Debug)]
+pub struct NewApiToken {
+    pub hash: SecretHash,
+    pub prefix: String,
+    pub workspace: WorkspaceId,
+    pub account: AccountId,
+    pub scope: Scope,
+    pub expires: Option<Timestamp>,
+}
+
+/// What a link is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkPurpose {
+    /// Adds an account with this role.
+    Join { workspace: WorkspaceId, role: Role },
+    /// Sets the password of an account.
+    Reset { account: AccountId },
+}
+
+/// A link to add.
+#[derive(Clone, Debug)]
+pub struct NewLink {
+    pub hash: SecretHash,
+    pub purpose: LinkPurpose,
+    pub expires: Timestamp,
+}
+
+/// A key that enrols hosts, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnrolmentKey {
+    pub id: EnrolmentKeyId,
+    pub workspace: WorkspaceId,
+    /// Display name of the host that enrols; `None` uses the host's own name.
+    pub name: Option<String>,
+    pub prefix: String,
+    pub uses_left: u32,
+    pub created: Timestamp,
+    pub expires: Option<Timestamp>,
+}
+
+/// An enrolment key to add.
+#[derive(Clone, Debug)]
+pub struct NewEnrolmentKey {
+    pub hash: SecretHash,
+    pub prefix: String,
+    pub workspace: WorkspaceId,
+    pub name: Option<String>,
+    pub uses: u32,
+    pub expires: Option<Timestamp>,
+}
+
+/// A host that enrols.
+#[derive(Clone, Debug)]
+pub struct HostClaim {
+    pub key: SecretHash,
+    pub token: SecretHash,
+    pub token_prefix: String,
+    pub hostname: Option<String>,
+    pub agent_version: Option<String>,
+    pub driver_version: Option<String>,
+    pub address: Option<String>,
+    pub at: Timestamp,
+}
+
+/// An enrolled host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Host {
+    pub id: HostId,
+    pub workspace: WorkspaceId,
+    pub display_name: String,
+    /// Facts that the host stated when it enrolled.
+    pub hostname: Option<String>,
+    pub agent_version: Option<String>,
+    pub driver_version: Option<String>,
+    pub token_prefix: String,
+    pub enrolled: Timestamp,
+}
+
+/// What happened, in the audit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Action {
+    WorkspaceAdded,
+    AccountAdded,
+    PasswordSet,
+    RoleSet,
+    MemberRemoved,
+    LoggedIn,
+    LogInFailed,
+    ApiTokenAdded,
+    ApiTokenRevoked,
+    LinkAdded,
+    EnrolmentKeyAdded,
+    EnrolmentKeyRevoked,
+    HostEnrolled,
+    HostRenamed,
+    HostRevoked,
+    PersonViewed,
+}
+
+impl Action {
+    pub const ALL: [Action; 16] = [
+        Action::WorkspaceAdded,
+        Action::AccountAdded,
+        Action::PasswordSet,
+        Action::RoleSet,
+        Action::MemberRemoved,
+        Action::LoggedIn,
+        Action::LogInFailed,
+        Action::ApiTokenAdded,
+        Action::ApiTokenRevoked,
+        Action::LinkAdded,
+        Action::EnrolmentKeyAdded,
+        Action::EnrolmentKeyRevoked,
+        Action::HostEnrolled,
+        Action::HostRenamed,
+        Action::HostRevoked,
+        Action::PersonViewed,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::WorkspaceAdded => "workspace-added",
+            Action::AccountAdded => "account-added",
+            Action::PasswordSet => "password-set",
+            Action::RoleSet => "role-set",
+            Action::MemberRemoved => "member-removed",
+            Action::LoggedIn => "logged-in",
+            Action::LogInFailed => "log-in-failed",
+            Action::ApiTokenAdded => "api-token-added",
+            Action::ApiTokenRevoked => "api-token-revoked",
+            Action::LinkAdded => "link-added",
+            Action::EnrolmentKeyAdded => "enrolment-key-added",
+            Action::EnrolmentKeyRevoked => "enrolment-key-revoked",
+            Action::HostEnrolled => "host-enrolled",
+            Action::HostRenamed => "host-renamed",
+            Action::HostRevoked => "host-revoked",
+            Action::PersonViewed => "person-viewed",
+        }
+    }
+}
+
+/// An event for the audit log.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// `None` for an event of the whole board.
+    pub workspace: Option<&'a WorkspaceId>,
+    pub action: Action,
+    /// What it happened to, in a form that people recognize.
+    pub object: &'a str,
+}
+
+/// An entry of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AuditEntry {
+    /// Increases with each entry.
+    pub number: i64,
+    pub at: Timestamp,
+    pub actor: String,
+    pub address: Option<String>,
+    pub action: Action,
+    pub object: String,
+}

@@ -1,0 +1,116 @@
+//! Random secrets and the hashes that are stored of them.
+//!
+//! A secret has 256 random bits, so a plain SHA-256 is enough: there is nothing to guess, and a look-up by hash takes the
+//! same time for every secret that does not exist.
+
+use std::fmt;
+
+use sha2::{Digest as _, Sha256};
+
+/// Purpose of a secret. Its prefix says what a leaked text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Enrols hosts.
+    Enrolment,
+    /// Authenticates the agent of one host.
+    Agent,
+    /// Authenticates a program that uses the API.
+    Api,
+    /// Identifies a browser session.
+    Session,
+    /// Part of a link that works once: set-up, invitation, password reset.
+    Link,
+}
+
+impl Kind {
+    fn prefix(self) -> &'static str {
+        match self {
+            Kind::Enrolment => "gua_enroll_",
+            Kind::Agent => "gua_agent_",
+            Kind::Api => "gua_api_",
+            Kind::Session => "gua_session_",
+            Kind::Link => "gua_link_",
+        }
+    }
+}
+
+/// A secret that was just generated. It is shown to its owner once and never stored.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret {
+    kind: Kind,
+    text: String,
+}
+
+impl Secret {
+    #[must_use]
+    pub fn generate(kind: Kind) -> Self {
+        let text = data_encoding::BASE64URL_NOPAD.encode(&random::<32>());
+        let text = format!("{}{text}", kind.prefix());
+        Self { kind, text }
+    }
+
+    /// Returns the secret, for the one answer that contains it.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.text
+    }
+
+    #[must_use]
+    pub fn hash(&self) -> SecretHash {
+        SecretHash::of(&self.text)
+    }
+
+    /// Beginning of the secret, by which people tell secrets apart. It has too few characters to guess the rest.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        let shown = self.kind.prefix().len() + 4;
+        self.text.chars().take(shown).collect()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret([hidden])")
+    }
+}
+
+/// SHA-256 of a secret.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SecretHash(pub [u8; 32]);
+
+impl SecretHash {
+    /// Hashes a secret that a client presented.
+    #[must_use]
+    pub fn of(secret: &str) -> Self {
+        Self(Sha256::digest(secret.as_bytes()).into())
+    }
+}
+
+impl fmt::Debug for SecretHash {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("SecretHash(..)")
+    }
+}
+
+/// Returns random bytes of the operating system.
+pub(crate) fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("Linux provides random numbers once it has booted");
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_long_has_its_kind_and_is_never_displayed() {
+        let secret = Secret::generate(Kind::Agent);
+        assert_eq!(secret.reveal().len(), "gua_agent_".len() + 43);
+        assert_eq!(secret.prefix().len(), "gua_agent_".len() + 4);
+        assert!(secret.reveal().starts_with(&secret.prefix()));
+        assert_eq!(format!("{secret:?}"), "Secret([hidden])");
+        assert_ne!(secret, Secret::generate(Kind::Agent));
+        assert_eq!(secret.hash(), SecretHash::of(secret.reveal()));
+    }
+}

@@ -1,0 +1,237 @@
+//! Both stores in one SQLite file, for a board on one machine.
+//!
+//! The file is in WAL mode: one connection writes, any number reads, and a command on the board's host may write while the
+//! server runs. `synchronous` is FULL, so that an acknowledged write survives a power failure as well; batches make that
+//! affordable.
+
+mod ledger;
+mod registry;
+
+use std::fs::File;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rusqlite::backup::Backup;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use crate::error::{OpenError, StoreError};
+
+/// Name of the file in the data directory.
+const FILE: &str = "board.db";
+const LOCK: &str = "board.lock";
+/// `GUAB` in ASCII.
+const APPLICATION_ID: u32 = 0x4755_4142;
+const VERSION: u32 = 1;
+/// Maximum time to wait for a command or the server that is writing.
+const BUSY: Duration = Duration::from_secs(5);
+/// Maximum number of idle connections for reading.
+const MOST_READERS: usize = 8;
+
+/// The data of a board in one SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+/// Keeps a second server from using a data directory.
+#[derive(Debug)]
+pub struct ServerLock(#[expect(dead_code, reason = "closing the file releases the lock")] File);
+
+/// Reason a backup failed.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    #[error("`{}` already exists", .0.display())]
+    Exists(PathBuf),
+    #[error("cannot write the backup `{}`", path.display())]
+    Write {
+        path: PathBuf,
+        source: rusqlite::Error,
+    },
+}
+
+impl SqliteStore {
+    /// Opens the data in a directory and creates both if they do not exist. The directory is private to its owner.
+    pub fn open(directory: &Path) -> Result<Self, OpenError> {
+        let as_directory_error = |source| OpenError::Directory {
+            path: directory.to_owned(),
+            source,
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(directory).map_err(as_directory_error)?;
+        let path = directory.join(FILE);
+        let mut options = File::options();
+        // SQLite gives its companion files the mode of the file.
+        options.append(true).create(true).mode(0o600);
+        options.open(&path).map_err(as_directory_error)?;
+        Self::connect(path)
+    }
+
+    /// Opens existing data, for commands that must not create a board by mistake.
+    pub fn open_existing(directory: &Path) -> Result<Self, OpenError> {
+        let path = directory.join(FILE);
+        if !path.exists() {
+            return Err(OpenError::Missing {
+                path: directory.to_owned(),
+            });
+        }
+        Self::connect(path)
+    }
+
+    fn connect(path: PathBuf) -> Result<Self, OpenError> {
+        let as_open_error = |source| OpenError::Open {
+            path: path.clone(),
+            source,
+        };
+        let mut connection = open_connection(&path).map_err(as_open_error)?;
+        let id: u32 = pragma(&connection, "application_id").map_err(as_open_error)?;
+        let found: u32 = pragma(&connection, "user_version").map_err(as_open_error)?;
+        let is_new = id == 0 && found == 0;
+        if !is_new && id != APPLICATION_ID {
+            return Err(OpenError::NotOurs { path });
+        }
+        if found > VERSION {
+            return Err(OpenError::TooNew {
+                path,
+                found,
+                known: VERSION,
+            });
+        }
+        migrate(&mut connection).map_err(as_open_error)?;
+        Ok(Self {
+            path,
+            writer: Mutex::new(connection),
+            readers: Mutex::default(),
+        })
+    }
+
+    /// Locks the data directory for a server.
+    pub fn lock_server(directory: &Path) -> Result<ServerLock, OpenError> {
+        let path = directory.join(LOCK);
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|source| OpenError::Directory {
+                path: directory.to_owned(),
+                source,
+            })?;
+        match file.try_lock() {
+            Ok(()) => Ok(ServerLock(file)),
+            Err(_) => Err(OpenError::InUse {
+                path: directory.to_owned(),
+            }),
+        }
+    }
+
+    /// Copies the data to a new file, also while a server writes.
+    pub fn backup(&self, target: &Path) -> Result<(), BackupError> {
+        let as_write_error = |source| BackupError::Write {
+            path: target.to_owned(),
+            source,
+        };
+        let created = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(target);
+        if created.is_err() && target.exists() {
+            return Err(BackupError::Exists(target.to_owned()));
+        }
+        let copy = || {
+            let source = open_connection(&self.path)?;
+            // One read transaction, so that writes meanwhile do not restart the copy.
+            source.execute_batch("BEGIN; SELECT count(*) FROM meta")?;
+            let mut copy = Connection::open(target)?;
+            Backup::new(&source, &mut copy)?.run_to_completion(1000, Duration::ZERO, None)?;
+            copy.pragma_update(None, "journal_mode", "DELETE")?;
+            copy.close().map_err(|(_, error)| error)
+        };
+        copy().map_err(as_write_error)
+    }
+
+    /// Returns the problems that SQLite and the schema's references show; none if the data is sound.
+    pub fn check(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare("PRAGMA integrity_check")?;
+            let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
+            let mut problems: Vec<String> = rows.collect::<Result<_, _>>()?;
+            problems.retain(|line| line != "ok");
+            let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
+            let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
+            for table in rows {
+                problems.push(format!("a row of `{}` refers to a missing row", table?));
+            }
+            Ok(problems)
+        })
+    }
+
+    /// Runs a transaction. It is rolled back if `work` fails.
+    fn write<T>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut connection = lock(&self.writer);
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let result = work(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+
+    /// Reads over a connection of its own, which a writer does not block.
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let idle = lock(&self.readers).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => open_connection(&self.path)?,
+        };
+        let result = work(&connection);
+        let mut readers = lock(&self.readers);
+        if readers.len() < MOST_READERS {
+            readers.push(connection);
+        }
+        result
+    }
+}
+
+/// A thread that panicked while it held a connection has rolled its transaction back.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open_connection(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Creates the schema or brings an older one up to date, in one transaction.
+fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have created it since the first look.
+    let found: u32 = pragma(&transaction, "user_version")?;
+    if found < 1 {
+        transaction.execute_batch(include_str!("sqlite/v1.sql"))?;
+        registry::add_first_workspace(&transaction)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()
+}
+
+fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u32> {
+    connection.pragma_query_value(None, name, |row| row.get(0))
+}

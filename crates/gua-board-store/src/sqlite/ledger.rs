@@ -1,0 +1,211 @@
+//! The ledger in SQLite.
+
+use std::io::{Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use jiff::Timestamp;
+use jiff::civil::Date;
+use rusqlite::{OptionalExtension as _, Row, params};
+
+use super::SqliteStore;
+use crate::error::StoreError;
+use crate::id::HostId;
+use crate::ledger::{ArchiveName, Form, Ledger, MOST_CLOCK_LEAD, Observation};
+
+/// Name of an archive file that covers all days.
+const FULL: &str = "_full";
+/// Upper bound of a stored body when it is read back. A larger one is damage.
+const LONGEST_BODY: u64 = 64 << 20;
+
+impl Ledger for SqliteStore {
+    fn record(&self, batch: &[Observation]) -> Result<(), StoreError> {
+        // Compressed before the transaction, so that other writers wait less.
+        let bodies: Vec<Vec<u8>> = batch.iter().map(|one| compressed(&one.body)).collect();
+        self.write(|transaction| {
+            let mut history = transaction.prepare_cached(
+                "INSERT INTO snapshot (observed_at, host, received_at, body) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (observed_at, host) DO NOTHING",
+            )?;
+            let mut latest = transaction.prepare_cached(
+                "INSERT INTO latest (host, form, observed_at, received_at, body) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT (host, form) DO UPDATE SET observed_at = ?3, received_at = ?4, body = ?5
+                 WHERE ?3 > observed_at OR observed_at > ?4 + ?6",
+            )?;
+            for (observation, body) in batch.iter().zip(&bodies) {
+                let host = observation.host.as_str();
+                let observed_at = observation.observed_at.as_microsecond();
+                let received_at = observation.received_at.as_microsecond();
+                if observation.form == Form::Snapshot {
+                    history.execute(params![observed_at, host, received_at, body])?;
+                }
+                latest.execute(params![
+                    host,
+                    observation.form.as_str(),
+                    observed_at,
+                    received_at,
+                    body,
+                    i64::try_from(MOST_CLOCK_LEAD.as_micros()).expect("a few minutes fit"),
+                ])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn latest(&self) -> Result<Vec<Observation>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT host, form, observed_at, received_at, body FROM latest ORDER BY host, form",
+            )?;
+            let rows =
+                statement.query_map([], |row| Ok((row.get::<_, String>(1)?, stored(row)?)))?;
+            rows.map(|row| {
+                let (form, stored) = row?;
+                let forms = [Form::Snapshot, Form::Live];
+                let form = forms.into_iter().find(|known| known.as_str() == form);
+                stored.observation(form.ok_or(StoreError::Invalid("form"))?)
+            })
+            .collect()
+        })
+    }
+
+    fn snapshots(
+        &self,
+        host: &HostId,
+        from: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<Observation>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT host, '', observed_at, received_at, body FROM snapshot
+                 WHERE observed_at >= ?2 AND observed_at < ?3 AND host = ?1 ORDER BY observed_at",
+            )?;
+            let range = params![host.as_str(), from.as_microsecond(), until.as_microsecond()];
+            let rows = statement.query_map(range, stored)?;
+            rows.map(|row| row?.observation(Form::Snapshot)).collect()
+        })
+    }
+
+    fn expire_snapshots(&self, before: Timestamp) -> Result<usize, StoreError> {
+        self.write(|transaction| {
+            let deleted = transaction
+                .prepare_cached("DELETE FROM snapshot WHERE observed_at < ?1")?
+                .execute([before.as_microsecond()])?;
+            Ok(deleted)
+        })
+    }
+
+    fn put_archive(
+        &self,
+        host: &HostId,
+        name: &ArchiveName,
+        content: &[u8],
+        at: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            transaction
+                .prepare_cached(
+                    "INSERT INTO archive (host, day, name, stored, content) VALUES (?1, ?2, ?3, ?4, ?5)
+                     ON CONFLICT (host, day, name) DO UPDATE SET stored = ?4, content = ?5",
+                )?
+                .execute(params![
+                    host.as_str(),
+                    day_text(name.day),
+                    name.table,
+                    at.as_microsecond(),
+                    content
+                ])?;
+            Ok(())
+        })
+    }
+
+    fn archives(&self, host: &HostId) -> Result<Vec<ArchiveName>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT day, name FROM archive WHERE host = ?1 ORDER BY day, name",
+            )?;
+            let rows = statement.query_map([host.as_str()], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+            })?;
+            rows.map(|row| {
+                let (day, table) = row?;
+                let day = match day.as_str() {
+                    FULL => None,
+                    day => Some(day.parse().map_err(|_| StoreError::Invalid("day"))?),
+                };
+                Ok(ArchiveName { day, table })
+            })
+            .collect()
+        })
+    }
+
+    fn archive(&self, host: &HostId, name: &ArchiveName) -> Result<Option<Vec<u8>>, StoreError> {
+        self.read(|connection| {
+            let content = connection
+                .prepare_cached(
+                    "SELECT content FROM archive WHERE host = ?1 AND day = ?2 AND name = ?3",
+                )?
+                .query_row(
+                    params![host.as_str(), day_text(name.day), name.table],
+                    |row| row.get(0),
+                )
+                .optional()?;
+            Ok(content)
+        })
+    }
+
+    fn prune_archives(&self, host: &HostId, before: Date) -> Result<usize, StoreError> {
+        self.write(|transaction| {
+            // Days as text sort like days, and `_full` sorts after all of them.
+            let deleted = transaction
+                .prepare_cached("DELETE FROM archive WHERE host = ?1 AND day < ?2")?
+                .execute(params![host.as_str(), before.to_string()])?;
+            Ok(deleted)
+        })
+    }
+}
+
+fn day_text(day: Option<Date>) -> String {
+    day.map_or_else(|| FULL.to_owned(), |day| day.to_string())
+}
+
+/// A row as it is stored.
+struct Stored {
+    host: String,
+    observed_at: i64,
+    received_at: i64,
+    body: Vec<u8>,
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
+    Ok(Stored {
+        host: row.get(0)?,
+        observed_at: row.get(2)?,
+        received_at: row.get(3)?,
+        body: row.get(4)?,
+    })
+}
+
+impl Stored {
+    fn observation(self, form: Form) -> Result<Observation, StoreError> {
+        let mut body = Vec::new();
+        ZlibDecoder::new(self.body.as_slice())
+            .take(LONGEST_BODY)
+            .read_to_end(&mut body)
+            .map_err(|_| StoreError::Invalid("observation"))?;
+        Ok(Observation {
+            host: HostId(self.host),
+            form,
+            observed_at: super::registry::time(self.observed_at)?,
+            received_at: super::registry::time(self.received_at)?,
+            body,
+        })
+    }
+}
+
+fn compressed(body: &[u8]) -> Vec<u8> {
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(body).expect("memory takes every byte");
+    encoder.finish().expect("memory takes every byte")
+}

@@ -1,0 +1,96 @@
+-- Schema 1 of a board's data. Times are UTC microseconds. Secrets are SHA-256 hashes.
+CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO meta (key, value) VALUES ('revision', 0);
+
+CREATE TABLE workspace (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE account (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE COLLATE NOCASE,
+  password TEXT
+) STRICT;
+CREATE TABLE member (
+  workspace TEXT NOT NULL REFERENCES workspace (id),
+  account TEXT NOT NULL REFERENCES account (id),
+  role TEXT NOT NULL,
+  PRIMARY KEY (workspace, account)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX member_by_account ON member (account);
+CREATE TABLE session (
+  hash BLOB PRIMARY KEY,
+  account TEXT NOT NULL REFERENCES account (id),
+  expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE api_token (
+  id TEXT PRIMARY KEY,
+  hash BLOB NOT NULL UNIQUE,
+  prefix TEXT NOT NULL,
+  workspace TEXT NOT NULL REFERENCES workspace (id),
+  account TEXT NOT NULL REFERENCES account (id),
+  scope TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER
+) STRICT;
+CREATE TABLE link (
+  hash BLOB PRIMARY KEY,
+  workspace TEXT REFERENCES workspace (id),
+  role TEXT,
+  account TEXT REFERENCES account (id),
+  expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE enrolment_key (
+  id TEXT PRIMARY KEY,
+  hash BLOB NOT NULL UNIQUE,
+  prefix TEXT NOT NULL,
+  workspace TEXT NOT NULL REFERENCES workspace (id),
+  name TEXT,
+  uses_left INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER
+) STRICT;
+-- A revoked host has no token and keeps its row, because the ledger refers to it.
+CREATE TABLE host (
+  id TEXT PRIMARY KEY,
+  workspace TEXT NOT NULL REFERENCES workspace (id),
+  display_name TEXT NOT NULL,
+  hostname TEXT,
+  agent_version TEXT,
+  driver_version TEXT,
+  token BLOB UNIQUE,
+  token_prefix TEXT NOT NULL,
+  enrolled INTEGER NOT NULL
+) STRICT;
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  actor TEXT NOT NULL,
+  address TEXT,
+  workspace TEXT,
+  action TEXT NOT NULL,
+  object TEXT NOT NULL
+) STRICT;
+
+-- Bodies are JSON, compressed with zlib. Keys start with the time, so that a batch appends to both trees.
+CREATE TABLE snapshot (
+  observed_at INTEGER NOT NULL,
+  host TEXT NOT NULL,
+  received_at INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  UNIQUE (observed_at, host)
+) STRICT;
+CREATE TABLE latest (
+  host TEXT NOT NULL,
+  form TEXT NOT NULL,
+  observed_at INTEGER NOT NULL,
+  received_at INTEGER NOT NULL,
+  body BLOB NOT NULL,
+  PRIMARY KEY (host, form)
+) STRICT;
+CREATE TABLE archive (
+  host TEXT NOT NULL,
+  -- `_full` for a file that covers all days.
+  day TEXT NOT NULL,
+  name TEXT NOT NULL,
+  stored INTEGER NOT NULL,
+  content BLOB NOT NULL,
+  PRIMARY KEY (host, day, name)
+) STRICT;
