@@ -8,6 +8,7 @@
 //! - [`cloud`]: the file that an enrolled host keeps; [`server_url`] and [`token`] are its parts
 //! - [`enroll`]: the claim that enrolls a host
 //! - [`snapshot`]: the state of a host, sent after a tick
+//! - [`live`]: the live state with everything that a snapshot has no place for
 //! - [`stream`]: utilisation, once per second
 //! - [`archive`]: closed days as compressed CSV
 //! - [`users`]: plain, pseudonymous or omitted user names
@@ -18,6 +19,7 @@ pub mod archive;
 pub mod cloud;
 pub mod enroll;
 mod fields;
+pub mod live;
 mod python;
 pub mod refusal;
 pub mod run;
@@ -30,6 +32,7 @@ pub mod users;
 pub use cloud::CloudConfig;
 pub use enroll::{ClaimAnswer, ClaimRequest};
 pub use fields::FieldsError;
+pub use live::LiveReport;
 pub use server_url::ServerUrl;
 pub use snapshot::{Form, Snapshot};
 pub use token::Token;

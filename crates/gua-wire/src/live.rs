@@ -1,0 +1,219 @@
+//! `gua.live.v1`: the live state of a host, which agents of gua send to a board that announces it, beside the snapshot.
+//!
+//! A snapshot has no place for MIG instances, GPUs without a memory reading, claims or the reason for a missing value. This
+//! form has. The agent decides whether a GPU is free, by the rule of `gua available` and with its claims; the board shows
+//! that decision and makes none of its own. [`LiveReport::from_snapshot`] applies the same rule to hosts whose agent sends
+//! snapshots only.
+
+mod build;
+mod from_snapshot;
+
+use gua_model::pick::Obstacle;
+use gua_model::{GpuUuid, Missing, Reading, State};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::snapshot::ProcessType;
+
+pub use build::{GpuClaim, LiveInputs};
+
+/// Value of `schemaVersion`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LiveVersion {
+    #[serde(rename = "gua.live.v1")]
+    V1,
+}
+
+/// Live state of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LiveReport {
+    pub schema_version: LiveVersion,
+    pub observed_at: Timestamp,
+    pub host: LiveHost,
+    /// GPUs in the driver's order; MIG instances follow their parent.
+    pub gpus: Vec<LiveGpu>,
+    /// Number of requests that wait for a GPU of this host.
+    pub waiting: u32,
+    /// Failed calls to the driver, or why no GPU could be read.
+    pub problems: Vec<String>,
+}
+
+/// The sending host. A board trusts only the token for its identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LiveHost {
+    pub hostname: String,
+    pub agent_version: String,
+    pub driver_version: Option<String>,
+}
+
+/// One GPU or MIG instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LiveGpu {
+    pub uuid: GpuUuid,
+    pub index: u32,
+    pub name: Option<String>,
+    /// The GPU that this one is an instance of, and its share of that GPU's compute slices.
+    pub instance: Option<LiveInstance>,
+    #[serde(with = "StateWord")]
+    pub state: State,
+    /// First reason why the GPU is not free; `None` if it is free.
+    pub obstacle: Option<ObstacleWord>,
+    pub util_percent: LiveValue<u8>,
+    pub memory_used_bytes: LiveValue<u64>,
+    pub memory_total_bytes: LiveValue<u64>,
+    pub temperature_celsius: LiveValue<i32>,
+    pub power_milliwatts: LiveValue<u64>,
+    pub health: Vec<HealthWord>,
+    pub claim: Option<GpuClaim>,
+    pub processes: Vec<LiveProcess>,
+}
+
+impl LiveGpu {
+    /// Whether the GPU can be taken now.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        self.obstacle.is_none()
+    }
+
+    /// Whether the GPU counts as capacity. A GPU that is divided into instances does not: its instances do.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.obstacle != Some(ObstacleWord::Divided)
+    }
+}
+
+/// Place of a MIG instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LiveInstance {
+    pub parent: GpuUuid,
+    /// Compute slices of the instance and of the whole GPU, where the driver reports them.
+    pub slices: Option<u32>,
+    pub slices_of: Option<u32>,
+}
+
+/// One process on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LiveProcess {
+    pub pid: u32,
+    /// Owner in the form that the setting `cloud.users` permits; `None` if unknown or omitted.
+    pub owner: Option<String>,
+    pub name: Option<String>,
+    #[serde(rename = "type")]
+    pub kind: ProcessType,
+    pub memory_bytes: LiveValue<u64>,
+}
+
+/// A value, or the reason why it is missing. In JSON it is the value itself or `{"missing": "denied"}`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum LiveValue<T> {
+    Known(T),
+    Missing {
+        #[serde(with = "MissingWord")]
+        missing: Missing,
+    },
+}
+
+impl<T> From<Reading<T>> for LiveValue<T> {
+    fn from(reading: Reading<T>) -> Self {
+        match reading {
+            Ok(value) => LiveValue::Known(value),
+            Err(missing) => LiveValue::Missing { missing },
+        }
+    }
+}
+
+impl<T> From<LiveValue<T>> for Reading<T> {
+    fn from(value: LiveValue<T>) -> Self {
+        match value {
+            LiveValue::Known(value) => Ok(value),
+            LiveValue::Missing { missing } => Err(missing),
+        }
+    }
+}
+
+/// Why a GPU is not free, without the numbers behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ObstacleWord {
+    /// Its MIG instances are counted in its place.
+    Divided,
+    /// It could not be observed.
+    Unobserved,
+    /// A process holds it.
+    Held,
+    /// It is busy without a process that counts.
+    Busy,
+    /// Too much of its memory is used.
+    MemoryUsed,
+    /// It was in use a moment ago.
+    UsedRecently,
+    /// It has a claim.
+    Claimed,
+    /// It is kept for somebody who waits.
+    Awaited,
+}
+
+impl From<Obstacle> for ObstacleWord {
+    fn from(obstacle: Obstacle) -> Self {
+        match obstacle {
+            Obstacle::Divided => ObstacleWord::Divided,
+            Obstacle::Unseen(_) => ObstacleWord::Unobserved,
+            Obstacle::Held => ObstacleWord::Held,
+            // A report has no wishes about models, so `OtherModel` does not occur.
+            Obstacle::Busy(_) | Obstacle::UtilTooHigh(_) | Obstacle::OtherModel => {
+                ObstacleWord::Busy
+            }
+            Obstacle::MemoryUsed { .. } | Obstacle::TooLittleFree(_) => ObstacleWord::MemoryUsed,
+            Obstacle::UsedAt(_) => ObstacleWord::UsedRecently,
+            Obstacle::Claimed => ObstacleWord::Claimed,
+            Obstacle::Awaited => ObstacleWord::Awaited,
+        }
+    }
+}
+
+/// A fault of a GPU that an administrator should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HealthWord {
+    /// The driver lost the GPU.
+    Lost,
+    /// Memory errors that could not be corrected since the driver was loaded.
+    UncorrectedErrors,
+    /// Clocks are lowered because of heat.
+    Hot,
+    /// Clocks are lowered by the hardware: power brake or another slowdown.
+    SlowedDown,
+}
+
+/// Serialized form of [`State`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "State", rename_all = "kebab-case")]
+enum StateWord {
+    Active,
+    Stalled,
+    Ghost,
+    IdleHeld,
+    OrphanHeld,
+    HeldUnknown,
+    TrulyIdle,
+    Unobserved,
+}
+
+/// Serialized form of [`Missing`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Missing", rename_all = "lowercase")]
+enum MissingWord {
+    Unsupported,
+    Denied,
+    Gone,
+    Failed,
+}
+
+#[cfg(test)]
+mod tests;

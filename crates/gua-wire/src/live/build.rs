@@ -1,0 +1,152 @@
+//! Builds a live report from a sample.
+
+use std::collections::{HashMap, HashSet};
+
+use gua_model::pick::{LastUse, Obstacle, Wish, obstacle};
+use gua_model::{Gpu, GpuUuid, Missing, Place, Process, Sample, classify};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{HealthWord, LiveGpu, LiveHost, LiveInstance, LiveProcess, LiveReport, LiveVersion};
+use crate::snapshot::ProcessType;
+use crate::users::UserPolicy;
+
+/// A claim on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GpuClaim {
+    /// Owner in the form that the setting `cloud.users` permits; `None` if unknown or omitted.
+    pub owner: Option<String>,
+    /// End of the lease.
+    pub until: Option<Timestamp>,
+}
+
+/// Inputs of a live report.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveInputs<'a> {
+    pub hostname: &'a str,
+    pub agent_version: &'a str,
+    pub sample: &'a Sample,
+    pub users: &'a UserPolicy,
+    /// The rule of `gua available`, with the host's thresholds.
+    pub wish: &'a Wish,
+    pub last_use: &'a LastUse,
+    pub claims: &'a HashMap<GpuUuid, GpuClaim>,
+    /// Free GPUs that are kept for those who wait.
+    pub kept: &'a HashSet<GpuUuid>,
+    pub waiting: u32,
+}
+
+/// Throttle reasons as the model names them, and the fault that they show.
+const THROTTLE: [(&str, HealthWord); 4] = [
+    ("hw-thermal", HealthWord::Hot),
+    ("sw-thermal", HealthWord::Hot),
+    ("hw-slowdown", HealthWord::SlowedDown),
+    ("hw-power-brake", HealthWord::SlowedDown),
+];
+
+impl LiveInputs<'_> {
+    /// Builds the report.
+    #[must_use]
+    pub fn build(&self) -> LiveReport {
+        let sample = self.sample;
+        let gpus = sample.gpus.iter().map(|gpu| {
+            let mut live = live_gpu(gpu, self.wish, self.last_use);
+            for (process, live) in gpu.processes.iter().zip(&mut live.processes) {
+                self.identify(process, live);
+            }
+            live.claim = self.claims.get(&gpu.uuid).cloned();
+            if live.claim.is_some() {
+                live.obstacle = live.obstacle.or(Some(Obstacle::Claimed.into()));
+            } else if self.kept.contains(&gpu.uuid) {
+                live.obstacle = live.obstacle.or(Some(Obstacle::Awaited.into()));
+            }
+            live
+        });
+        LiveReport {
+            schema_version: LiveVersion::V1,
+            observed_at: sample.at,
+            host: LiveHost {
+                hostname: self.hostname.to_owned(),
+                agent_version: self.agent_version.to_owned(),
+                driver_version: sample.driver.version.clone().ok(),
+            },
+            gpus: gpus.collect(),
+            waiting: self.waiting,
+            problems: sample.problems.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn identify(&self, process: &Process, live: &mut LiveProcess) {
+        let Ok(identity) = &process.identity else {
+            return;
+        };
+        let owner = identity.owner().map(|owner| owner.user.shown());
+        live.owner = owner.and_then(|owner| Some(self.users.told(&owner)?.into_owned()));
+        live.name = identity.comm.clone().ok();
+    }
+}
+
+/// Converts a GPU without the identities of its processes and without claims.
+pub(super) fn live_gpu(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> LiveGpu {
+    LiveGpu {
+        uuid: gpu.uuid.clone(),
+        index: gpu.index,
+        name: gpu.name.clone().ok(),
+        instance: instance(&gpu.place),
+        state: classify(gpu, &wish.thresholds, None).state,
+        obstacle: obstacle(gpu, wish, last_use).map(Into::into),
+        util_percent: gpu.util.map(|util| util.get()).into(),
+        memory_used_bytes: gpu.memory_used.map(|bytes| bytes.0).into(),
+        memory_total_bytes: gpu.memory_total.map(|bytes| bytes.0).into(),
+        temperature_celsius: gpu.temperature.map(|heat| heat.0).into(),
+        power_milliwatts: gpu.power.map(|power| power.0).into(),
+        health: health(gpu),
+        claim: None,
+        processes: gpu.processes.iter().map(live_process).collect(),
+    }
+}
+
+fn live_process(process: &Process) -> LiveProcess {
+    LiveProcess {
+        pid: process.pid.0,
+        owner: None,
+        name: None,
+        kind: match process.kind.computes() {
+            true => ProcessType::Compute,
+            false => ProcessType::Graphics,
+        },
+        memory_bytes: process.memory.map(|bytes| bytes.0).into(),
+    }
+}
+
+fn instance(place: &Place) -> Option<LiveInstance> {
+    let Place::Instance { parent, slice, .. } = place else {
+        return None;
+    };
+    let slice = slice.ok();
+    Some(LiveInstance {
+        parent: parent.clone(),
+        slices: slice.map(|slice| slice.slices),
+        slices_of: slice.map(|slice| slice.of),
+    })
+}
+
+fn health(gpu: &Gpu) -> Vec<HealthWord> {
+    let mut faults = Vec::new();
+    if gpu.util == Err(Missing::Gone) {
+        faults.push(HealthWord::Lost);
+    }
+    if gpu.ecc_uncorrected.is_ok_and(|errors| errors > 0) {
+        faults.push(HealthWord::UncorrectedErrors);
+    }
+    let reasons = gpu
+        .throttle
+        .map_or_else(|_| Vec::new(), |throttle| throttle.names());
+    for (name, fault) in THROTTLE {
+        if reasons.iter().any(|reason| reason == name) && !faults.contains(&fault) {
+            faults.push(fault);
+        }
+    }
+    faults
+}
