@@ -4,8 +4,14 @@
 use std::borrow::Cow;
 use std::fmt;
 
-/// Prefixes of the tokens of gpu-usage-audit's boards.
-const BEGINNINGS: [&str; 2] = ["gua_enroll_", "gua_agent_"];
+/// Prefixes of the secrets of boards.
+const BEGINNINGS: [&str; 5] = [
+    "gua_enroll_",
+    "gua_agent_",
+    "gua_api_",
+    "gua_session_",
+    "gua_link_",
+];
 
 fn is_of_a_token(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_-.~+/=".contains(letter)

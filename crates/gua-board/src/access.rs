@@ -1,0 +1,303 @@
+//! Who calls, and whether the route allows it. Runs before every handler, with the access that the route's row names.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
+use axum::http::{HeaderMap, Method, header};
+use axum::middleware::Next;
+use axum::response::Response;
+use gua_board_store::registry::{Account, Change, Host, Role, Scope, Workspace};
+use gua_board_store::{AccountId, SecretHash};
+
+use crate::app::App;
+use crate::error::Problem;
+use crate::request::ClientAddress;
+
+/// Name of the session cookie.
+pub const COOKIE: &str = "gua_session";
+
+/// What a route demands of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    Public,
+    /// Nothing, but the request must come from a page of this board or from a program, not from a foreign page.
+    OwnPages,
+    /// The token of an enrolled host.
+    Agent,
+    /// A session or an API token.
+    Account,
+    /// At least this role in the workspace that the path names.
+    Role(Role),
+    /// At least the role admin in any workspace.
+    Operator,
+}
+
+/// The enrolled host that calls, with the hash of its token.
+#[derive(Clone, Debug)]
+pub struct AgentCaller {
+    pub host: Host,
+    pub token: SecretHash,
+}
+
+/// The account that calls.
+#[derive(Clone, Debug)]
+pub struct AccountCaller {
+    pub id: AccountId,
+    pub name: String,
+    pub via: Via,
+}
+
+/// How an account is authenticated.
+#[derive(Clone, Debug)]
+pub enum Via {
+    Session(SecretHash),
+    /// An API token, which is for one workspace.
+    ApiToken {
+        scope: Scope,
+        workspace: gua_board_store::WorkspaceId,
+        role: Role,
+    },
+}
+
+/// An account that acts in a workspace.
+#[derive(Clone, Debug)]
+pub struct MemberCaller {
+    pub account: AccountCaller,
+    pub workspace: Workspace,
+    pub role: Role,
+    pub address: ClientAddressOf,
+}
+
+/// Address of the client, for the audit log.
+pub type ClientAddressOf = Option<std::net::IpAddr>;
+
+impl MemberCaller {
+    /// Describes a change by this caller.
+    #[must_use]
+    pub fn change(&self, app: &App) -> Change {
+        app.change(&self.account.name, self.address)
+    }
+}
+
+/// Checks the access and hands the caller to the handler as an extension of the request.
+pub(crate) async fn enforce(
+    State((app, access)): State<(Arc<App>, Access)>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let request = admit(&app, access, request).await?;
+    Ok(next.run(request).await)
+}
+
+async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Request, Problem> {
+    let (mut parts, body) = request.into_parts();
+    match access {
+        Access::Public => {}
+        Access::OwnPages => check_origin(&parts.headers)?,
+        Access::Agent => {
+            let agent = agent(app, &parts.headers).await?;
+            parts.extensions.insert(agent);
+        }
+        Access::Account => {
+            let account = account(app, &parts.headers, &parts.method).await?;
+            parts.extensions.insert(account);
+        }
+        Access::Role(least) => {
+            let account = account(app, &parts.headers, &parts.method).await?;
+            let name = workspace_name(&mut parts).await?;
+            let address = parts.extensions.get::<ClientAddress>();
+            let address = address.and_then(|address| address.0);
+            let (workspace, role) = membership(app, &account, name).await?;
+            if role < least {
+                return Err(Problem::Forbidden("your role does not allow this"));
+            }
+            parts.extensions.insert(MemberCaller {
+                account,
+                workspace,
+                role,
+                address,
+            });
+        }
+        Access::Operator => {
+            let account = account(app, &parts.headers, &parts.method).await?;
+            let role = match account.via {
+                Via::ApiToken { role, .. } => Some(role),
+                Via::Session(_) => memberships(app, &account.id)
+                    .await?
+                    .map(|(_, role)| role)
+                    .max(),
+            };
+            if role < Some(Role::Admin) {
+                return Err(Problem::Forbidden("your role does not allow this"));
+            }
+        }
+    }
+    Ok(Request::from_parts(parts, body))
+}
+
+async fn agent(app: &Arc<App>, headers: &HeaderMap) -> Result<AgentCaller, Problem> {
+    const MESSAGE: &str = "the agent token is not valid; enrol this host again";
+    let token = bearer(headers).ok_or(Problem::Unauthenticated(MESSAGE))?;
+    let token = SecretHash::of(token);
+    let host = match app.tokens.recent(&token) {
+        Some(host) => Some(host),
+        None => {
+            app.store(move |app| app.tokens.host(app.registry.as_ref(), &token))
+                .await?
+        }
+    };
+    let host = host.ok_or(Problem::Unauthenticated(MESSAGE))?;
+    Ok(AgentCaller { host, token })
+}
+
+/// Authenticates by API token or session. A request with both uses the token.
+async fn account(
+    app: &Arc<App>,
+    headers: &HeaderMap,
+    method: &Method,
+) -> Result<AccountCaller, Problem> {
+    let now = app.now();
+    let is_change = !method.is_safe();
+    if let Some(token) = bearer(headers) {
+        let token = SecretHash::of(token);
+        let found = app
+            .store(move |app| app.registry.api_token(&token, now))
+            .await?;
+        let (token, role) = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
+        if is_change && token.scope < Scope::Write {
+            return Err(Problem::Forbidden("this API token may only read"));
+        }
+        return Ok(AccountCaller {
+            id: token.account,
+            name: token.account_name,
+            via: Via::ApiToken {
+                scope: token.scope,
+                workspace: token.workspace,
+                role,
+            },
+        });
+    }
+    let session = cookie(headers).ok_or(Problem::Unauthenticated("log in first"))?;
+    let hash = SecretHash::of(session);
+    let found = app
+        .store(move |app| app.registry.session(&hash, now))
+        .await?;
+    let Account { id, name, .. } = found.ok_or(Problem::Unauthenticated("log in first"))?;
+    if is_change {
+        check_origin(headers)?;
+    }
+    Ok(AccountCaller {
+        id,
+        name,
+        via: Via::Session(hash),
+    })
+}
+
+/// Returns the workspace and the caller's role in it. A workspace of others looks like one that does not exist.
+async fn membership(
+    app: &Arc<App>,
+    account: &AccountCaller,
+    name: String,
+) -> Result<(Workspace, Role), Problem> {
+    let mut memberships = memberships(app, &account.id).await?;
+    let found = memberships.find(|(workspace, _)| workspace.name == name);
+    let found = found.filter(|(workspace, _)| match &account.via {
+        Via::ApiToken { workspace: own, .. } => *own == workspace.id,
+        Via::Session(_) => true,
+    });
+    found.ok_or(Problem::NotFound("workspace"))
+}
+
+async fn memberships(
+    app: &Arc<App>,
+    account: &AccountId,
+) -> Result<impl Iterator<Item = (Workspace, Role)> + use<>, Problem> {
+    let account = account.clone();
+    let found = app
+        .store(move |app| app.registry.memberships(&account))
+        .await?;
+    Ok(found.into_iter().map(|one| (one.workspace, one.role)))
+}
+
+async fn workspace_name(parts: &mut axum::http::request::Parts) -> Result<String, Problem> {
+    let params = RawPathParams::from_request_parts(parts, &()).await;
+    let params = params.map_err(|_| Problem::NotFound("workspace"))?;
+    let mut names = params.iter();
+    let found = names.find(|(name, _)| *name == "workspace");
+    found
+        .map(|(_, value)| value.to_owned())
+        .ok_or(Problem::NotFound("workspace"))
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Returns the session cookie.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let values = headers.get_all(header::COOKIE).iter();
+    let pairs = values
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'));
+    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    pairs
+        .find(|(name, _)| *name == COOKIE)
+        .map(|(_, value)| value)
+}
+
+/// Refuses a request that a page of another site made. Browsers state where a request comes from in `Sec-Fetch-Site`, and
+/// older ones in `Origin`; a page cannot change either. Programs send neither, and have no cookie to misuse.
+fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_own = match (text("sec-fetch-site"), text("origin")) {
+        (Some(site), _) => matches!(site, "same-origin" | "none"),
+        (None, Some(origin)) => {
+            let host = origin.split_once("://").map(|(_, host)| host);
+            host.is_some() && host == text("host")
+        }
+        (None, None) => cookie(headers).is_none(),
+    };
+    is_own
+        .then_some(())
+        .ok_or(Problem::Forbidden("the request comes from another site"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let pairs = pairs.iter();
+        pairs
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn requests_of_foreign_pages_are_refused() {
+        let check = |pairs: &[(&'static str, &str)], expected: bool| {
+            assert_eq!(check_origin(&headers(pairs)).is_ok(), expected, "{pairs:?}");
+        };
+        let cookie = ("cookie", "gua_session=x");
+        check(&[], true);
+        check(&[cookie], false);
+        check(&[cookie, ("sec-fetch-site", "same-origin")], true);
+        check(&[cookie, ("sec-fetch-site", "cross-site")], false);
+        check(&[cookie, ("sec-fetch-site", "same-site")], false);
+        check(&[("sec-fetch-site", "cross-site")], false);
+        check(&[cookie, ("host", "b:1"), ("origin", "http://b:1")], true);
+        check(&[cookie, ("host", "b:1"), ("origin", "http://b:2")], false);
+        check(&[cookie, ("origin", "null")], false);
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        let found = |value: &str| cookie(&headers(&[("cookie", value)])).map(str::to_owned);
+        assert_eq!(found("a=1; gua_session=x; b=2").as_deref(), Some("x"));
+        assert_eq!(found("xgua_session=1"), None);
+        assert_eq!(found(""), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Enrolment: a host presents a key and receives its identity and its token.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use gua_board_store::registry::HostClaim;
+use gua_board_store::{Kind, Secret, SecretHash, StoreError};
+use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
+use serde::{Deserialize, Serialize};
+
+use super::contract::{check_text, invalid};
+use crate::app::App;
+use crate::error::Problem;
+use crate::request::{ClientAddress, parse, read_body};
+
+const MOST_BYTES: usize = 16 * 1024;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Claim {
+    enrollment_token: String,
+    hostname: Option<String>,
+    agent_version: Option<String>,
+    driver_version: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answer<'a> {
+    host_id: &'a str,
+    display_name: &'a str,
+    agent_token: &'a str,
+    token_prefix: &'a str,
+}
+
+pub(crate) async fn claim(
+    State(app): State<Arc<App>>,
+    Extension(address): Extension<ClientAddress>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let too_many = |wait: std::time::Duration| Problem::TooManyRequests {
+        retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
+    };
+    app.claims.take(address.0).map_err(too_many)?;
+    let claim: Claim = parse_claim(&read_body(body, MOST_BYTES).await?)?;
+    let token = Secret::generate(Kind::Agent);
+    let claim = HostClaim {
+        key: SecretHash::of(claim.enrollment_token.trim()),
+        token: token.hash(),
+        token_prefix: token.prefix(),
+        hostname: present(claim.hostname),
+        agent_version: present(claim.agent_version),
+        driver_version: present(claim.driver_version),
+        address: address.0.map(|address| address.to_string()),
+        at: app.now(),
+    };
+    let claimed = app.store(move |app| match app.registry.claim(&claim) {
+        Err(StoreError::NotFound(_)) => Ok(None),
+        other => other.map(Some),
+    });
+    let host = claimed.await?.ok_or(Problem::Unauthenticated(
+        "the enrolment token is not valid: it was used, has expired, or never existed",
+    ))?;
+    let answer = Answer {
+        host_id: host.id.as_str(),
+        display_name: &host.display_name,
+        agent_token: token.reveal(),
+        token_prefix: &host.token_prefix,
+    };
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+fn parse_claim(bytes: &[u8]) -> Result<Claim, Problem> {
+    let claim: Claim = parse(bytes)?;
+    if claim.enrollment_token.trim().is_empty() {
+        return Err(invalid("enrollmentToken is blank"));
+    }
+    for (field, text, longest) in [
+        ("hostname", &claim.hostname, LONGEST_HOSTNAME),
+        ("agentVersion", &claim.agent_version, LONGEST_VERSION),
+        ("driverVersion", &claim.driver_version, LONGEST_VERSION),
+    ] {
+        check_text(field, text.as_deref().unwrap_or_default(), longest)?;
+    }
+    Ok(claim)
+}
+
+fn present(text: Option<String>) -> Option<String> {
+    let text = text?.trim().to_owned();
+    (!text.is_empty()).then_some(text)
+}

@@ -1,0 +1,206 @@
+//! Rules of the snapshot and the live report that their types do not express.
+
+use std::collections::HashSet;
+
+use gua_model::GpuUuid;
+use gua_wire::LiveReport;
+use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
+use gua_wire::snapshot::{Card, CollectionStatus, Snapshot};
+use jiff::Timestamp;
+
+use crate::error::Problem;
+
+/// Maximum number of GPUs and MIG instances of a host.
+const MOST_GPUS: usize = 1024;
+/// Maximum number of processes on one GPU.
+const MOST_PROCESSES: usize = 10_000;
+/// Maximum number of error codes or problems.
+const MOST_ERRORS: usize = 1000;
+/// Maximum length of a name or message, in characters.
+const LONGEST_TEXT: usize = 1024;
+
+/// Checks a snapshot and returns the time of its observation.
+pub(super) fn check_snapshot(snapshot: &Snapshot) -> Result<Timestamp, Problem> {
+    let observed_at = snapshot.observed_at.parse::<Timestamp>();
+    let observed_at =
+        observed_at.map_err(|_| invalid("observedAt is not a time with a UTC offset"))?;
+    let is_ok = snapshot.collection_status == CollectionStatus::Ok;
+    require(
+        is_ok == snapshot.errors.is_empty(),
+        "errors must be empty if and only if collectionStatus is ok",
+    )?;
+    let host = &snapshot.host;
+    check_host(&host.hostname, &host.agent_version, &host.driver_version)?;
+    check_count(snapshot.gpus.len(), snapshot.errors.len())?;
+    for text in &snapshot.errors {
+        check_text("errors", text, LONGEST_TEXT)?;
+    }
+    let mut uuids = HashSet::new();
+    for card in &snapshot.gpus {
+        check_card(card)?;
+        require(uuids.insert(&card.uuid), "two GPUs have the same uuid")?;
+    }
+    Ok(observed_at)
+}
+
+/// Checks a live report.
+pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
+    let host = &report.host;
+    let driver = host.driver_version.as_deref().unwrap_or_default();
+    check_host(&host.hostname, &host.agent_version, driver)?;
+    check_count(report.gpus.len(), report.problems.len())?;
+    for text in &report.problems {
+        check_text("problems", text, LONGEST_TEXT)?;
+    }
+    let mut uuids = HashSet::new();
+    for gpu in &report.gpus {
+        require(uuids.insert(&gpu.uuid), "two GPUs have the same uuid")?;
+        check_text(
+            "name",
+            gpu.name.as_deref().unwrap_or_default(),
+            LONGEST_TEXT,
+        )?;
+        let owner = gpu.claim.as_ref().and_then(|claim| claim.owner.as_deref());
+        check_text("owner", owner.unwrap_or_default(), LONGEST_TEXT)?;
+        require(
+            gpu.processes.len() <= MOST_PROCESSES,
+            "a GPU has too many processes",
+        )?;
+        for process in &gpu.processes {
+            check_text(
+                "owner",
+                process.owner.as_deref().unwrap_or_default(),
+                LONGEST_TEXT,
+            )?;
+            check_text(
+                "name",
+                process.name.as_deref().unwrap_or_default(),
+                LONGEST_TEXT,
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn check_host(hostname: &str, agent: &str, driver: &str) -> Result<(), Problem> {
+    check_text("hostname", hostname, LONGEST_HOSTNAME)?;
+    check_text("agentVersion", agent, LONGEST_VERSION)?;
+    check_text("driverVersion", driver, LONGEST_VERSION)
+}
+
+fn check_count(gpus: usize, errors: usize) -> Result<(), Problem> {
+    require(gpus <= MOST_GPUS, "the host has too many GPUs")?;
+    require(errors <= MOST_ERRORS, "the host has too many errors")
+}
+
+fn check_card(card: &Card) -> Result<(), Problem> {
+    require(
+        card.uuid.parse::<GpuUuid>().is_ok(),
+        "uuid is not printable ASCII",
+    )?;
+    check_text("name", &card.name, LONGEST_TEXT)?;
+    require(
+        card.memory_total_mb > 0,
+        "memoryTotalMb must be greater than zero",
+    )?;
+    require(
+        card.memory_used_mb <= card.memory_total_mb,
+        "memoryUsedMb is greater than memoryTotalMb",
+    )?;
+    require(card.util_pct <= 100, "utilPct is greater than 100")?;
+    require(
+        card.processes.len() <= MOST_PROCESSES,
+        "a GPU has too many processes",
+    )?;
+    for process in &card.processes {
+        require(process.pid > 0, "pid must be greater than zero")?;
+        check_text("linuxUser", &process.linux_user, LONGEST_TEXT)?;
+        check_text("name", &process.name, LONGEST_TEXT)?;
+    }
+    Ok(())
+}
+
+pub(super) fn check_text(field: &str, text: &str, longest: usize) -> Result<(), Problem> {
+    match text.chars().count() <= longest {
+        true => Ok(()),
+        false => Err(invalid(&format!(
+            "{field} is longer than {longest} characters"
+        ))),
+    }
+}
+
+fn require(holds: bool, message: &str) -> Result<(), Problem> {
+    match holds {
+        true => Ok(()),
+        false => Err(invalid(message)),
+    }
+}
+
+pub(super) fn invalid(message: &str) -> Problem {
+    Problem::Invalid(message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"schemaVersion":"availability.snapshot.v1","collectionStatus":"ok","observedAt":"2026-01-02T03:04:05+00:00",
+        "host":{"hostname":"h","agentVersion":"1","driverVersion":"2"},"errors":[],"gpus":[{"index":0,"uuid":"GPU-a","name":"A",
+        "memoryTotalMb":10,"utilPct":5,"memoryUsedMb":10,"temperatureC":null,"powerW":null,
+        "processes":[{"pid":1,"linuxUser":"a","name":"b","memoryUsedMb":null}]}]}"#;
+
+    #[test]
+    fn a_snapshot_must_keep_the_rules_of_the_contract() {
+        let check = |old: &str, new: &str, expected: Option<&str>| {
+            let text = GOOD.replace(old, new);
+            assert!(text != GOOD || old == new, "{old}");
+            let snapshot: Snapshot = serde_json::from_str(&text).unwrap();
+            let result = check_snapshot(&snapshot).map_err(|problem| problem.to_string());
+            assert_eq!(result.err().as_deref(), expected, "{new}");
+        };
+        check("", "", None);
+        check("+00:00", "+09:00", None);
+        check(
+            "+00:00",
+            "",
+            Some("observedAt is not a time with a UTC offset"),
+        );
+        check(
+            r#""errors":[]"#,
+            r#""errors":["x"]"#,
+            Some("errors must be empty if and only if collectionStatus is ok"),
+        );
+        check(
+            r#""ok""#,
+            r#""partial""#,
+            Some("errors must be empty if and only if collectionStatus is ok"),
+        );
+        check(
+            r#""memoryTotalMb":10"#,
+            r#""memoryTotalMb":0"#,
+            Some("memoryTotalMb must be greater than zero"),
+        );
+        check(
+            r#""memoryTotalMb":10"#,
+            r#""memoryTotalMb":9"#,
+            Some("memoryUsedMb is greater than memoryTotalMb"),
+        );
+        check(
+            r#""utilPct":5"#,
+            r#""utilPct":101"#,
+            Some("utilPct is greater than 100"),
+        );
+        check(
+            r#""pid":1"#,
+            r#""pid":0"#,
+            Some("pid must be greater than zero"),
+        );
+        check("GPU-a", "GPU a", Some("uuid is not printable ASCII"));
+        let long = "x".repeat(256);
+        check(
+            r#""hostname":"h""#,
+            &format!(r#""hostname":"{long}""#),
+            Some("hostname is longer than 255 characters"),
+        );
+    }
+}

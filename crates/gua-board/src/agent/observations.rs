@@ -1,0 +1,94 @@
+//! Snapshots and live reports. Both are acknowledged when they are stored, and then become the host's live state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use gua_board_store::ledger::{Form, Observation};
+use gua_wire::LiveReport;
+use gua_wire::snapshot::Snapshot;
+use serde::Serialize;
+
+use super::contract::{check_live, check_snapshot};
+use crate::access::AgentCaller;
+use crate::app::App;
+use crate::error::Problem;
+use crate::request::{parse, read_body};
+
+/// Maximum size of a snapshot or live report: hundreds of GPUs with many processes each.
+const MOST_BYTES: usize = 4 << 20;
+
+/// Formats that the board accepts in addition to the frozen contract. An agent of gua reads this; others ignore it.
+const ACCEPTS: [&str; 1] = ["gua.live.v1"];
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Accepted {
+    status: &'static str,
+    gpu_slots_seen: usize,
+    accepts: [&'static str; 1],
+}
+
+/// Receives a snapshot.
+pub(crate) async fn observe(
+    State(app): State<Arc<App>>,
+    Extension(agent): Extension<AgentCaller>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let bytes = receive(&app, &agent, body).await?;
+    let snapshot: Snapshot = parse(&bytes)?;
+    let observed_at = check_snapshot(&snapshot)?;
+    let report = LiveReport::from_snapshot(&snapshot, observed_at);
+    let body = serde_json::to_vec(&snapshot).expect("strings, numbers and lists are always JSON");
+    record(&app, agent, Form::Snapshot, report, body).await
+}
+
+/// Receives a live report.
+pub(crate) async fn live(
+    State(app): State<Arc<App>>,
+    Extension(agent): Extension<AgentCaller>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let bytes = receive(&app, &agent, body).await?;
+    let report: LiveReport = parse(&bytes)?;
+    check_live(&report)?;
+    let body = serde_json::to_vec(&report).expect("strings, numbers and lists are always JSON");
+    record(&app, agent, Form::Live, report, body).await
+}
+
+async fn receive(app: &App, agent: &AgentCaller, body: Body) -> Result<axum::body::Bytes, Problem> {
+    let too_many = |wait: Duration| Problem::TooManyRequests {
+        retry_after: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX).max(1),
+    };
+    app.pushes.take(agent.host.id.clone()).map_err(too_many)?;
+    read_body(body, MOST_BYTES).await
+}
+
+async fn record(
+    app: &App,
+    agent: AgentCaller,
+    form: Form,
+    report: LiveReport,
+    body: Vec<u8>,
+) -> Result<Response, Problem> {
+    let received_at = app.now();
+    let observation = Observation {
+        host: agent.host.id.clone(),
+        form,
+        observed_at: report.observed_at,
+        received_at,
+        body,
+    };
+    app.queue.store(observation).await?;
+    let accepted = Accepted {
+        status: "accepted",
+        gpu_slots_seen: report.gpus.len(),
+        accepts: ACCEPTS,
+    };
+    app.live.apply(&agent.host.id, form, report, received_at);
+    Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
+}

@@ -1,0 +1,226 @@
+//! Hosts, their live state and enrolment keys.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::StatusCode;
+use gua_board_store::registry::{EnrolmentKey, Host, NewEnrolmentKey};
+use gua_board_store::{EnrolmentKeyId, HostId, Kind, Secret};
+use gua_wire::LiveReport;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::visibility::visible;
+use super::{List, WithSecret, body as json_body, checked_name, query as checked_query};
+use crate::access::MemberCaller;
+use crate::app::App;
+use crate::error::Problem;
+use crate::live::HostLive;
+
+/// Lifetime of an enrolment key by default.
+const KEY_HOURS: u32 = 24;
+const MOST_KEY_HOURS: u32 = 24 * 366;
+const MOST_USES: u32 = 100_000;
+
+/// A host with the freshness of its state.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HostDocument {
+    #[serde(flatten)]
+    host: Host,
+    last_seen: Option<Timestamp>,
+    is_stale: bool,
+    gpus: usize,
+    free_gpus: usize,
+}
+
+/// Live states of hosts, and the revision to ask for changes with.
+#[derive(Serialize)]
+pub(crate) struct LiveDocument {
+    revision: u64,
+    hosts: Vec<HostStateDocument>,
+}
+
+/// Live state of a host.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HostStateDocument {
+    id: HostId,
+    display_name: String,
+    received_at: Timestamp,
+    is_stale: bool,
+    #[serde(flatten)]
+    report: LiveReport,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Since {
+    since: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rename {
+    display_name: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct AddKey {
+    /// Display name of the host; by default the host's own name.
+    name: Option<String>,
+    /// Number of hosts that can enrol; by default one.
+    uses: Option<u32>,
+    expires_in_hours: Option<u32>,
+}
+
+pub(crate) async fn hosts(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+) -> Result<Json<List<HostDocument>>, Problem> {
+    let now = app.now();
+    let workspace = caller.workspace.id;
+    let hosts = app
+        .store(move |app| app.registry.hosts(Some(&workspace)))
+        .await?;
+    let items = hosts.into_iter().map(|host| document(&app, host, now));
+    Ok(Json(List {
+        items: items.collect(),
+    }))
+}
+
+fn document(app: &App, host: Host, now: Timestamp) -> HostDocument {
+    let live = app.live.host(&host.id);
+    let count = |rule: fn(&gua_wire::live::LiveGpu) -> bool| {
+        let gpus = live.iter().flat_map(|live| &live.report.gpus);
+        gpus.filter(|gpu| rule(gpu)).count()
+    };
+    HostDocument {
+        last_seen: live.as_ref().map(|live| live.received_at),
+        is_stale: live.as_ref().is_none_or(|live| live.is_stale(now)),
+        gpus: count(|gpu| gpu.counts()),
+        free_gpus: count(|gpu| gpu.is_free()),
+        host,
+    }
+}
+
+pub(crate) async fn live(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    query: Result<Query<Since>, QueryRejection>,
+) -> Result<Json<LiveDocument>, Problem> {
+    let since = checked_query(query)?.since.unwrap_or(0);
+    let workspace = caller.workspace.id;
+    let hosts = app
+        .store(move |app| app.registry.hosts(Some(&workspace)))
+        .await?;
+    let names: HashMap<HostId, String> = hosts
+        .into_iter()
+        .map(|host| (host.id, host.display_name))
+        .collect();
+    let now = app.now();
+    let (revision, changed) = app.live.changes_since(since);
+    let document = |(id, live): (HostId, HostLive)| {
+        Some(HostStateDocument {
+            display_name: names.get(&id)?.clone(),
+            id,
+            received_at: live.received_at,
+            is_stale: live.is_stale(now),
+            report: visible(LiveReport::clone(&live.report), caller.role),
+        })
+    };
+    let mut hosts: Vec<_> = changed.into_iter().filter_map(document).collect();
+    hosts.sort_by(|one, other| one.display_name.cmp(&other.display_name));
+    Ok(Json(LiveDocument { revision, hosts }))
+}
+
+pub(crate) async fn rename_host(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, host)): Path<(String, HostId)>,
+    body: Body,
+) -> Result<StatusCode, Problem> {
+    let rename: Rename = json_body(body).await?;
+    let name = checked_name(&rename.display_name)?;
+    let change = caller.change(&app);
+    let workspace = caller.workspace.id;
+    app.store(move |app| app.registry.rename_host(&change, &workspace, &host, &name))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn revoke_host(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, host)): Path<(String, HostId)>,
+) -> Result<StatusCode, Problem> {
+    let change = caller.change(&app);
+    let workspace = caller.workspace.id;
+    let revoked = host.clone();
+    app.store(move |app| app.registry.revoke_host(&change, &workspace, &host))
+        .await?;
+    app.live.remove(&revoked);
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn enrolment_keys(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+) -> Result<Json<List<EnrolmentKey>>, Problem> {
+    let workspace = caller.workspace.id;
+    let items = app
+        .store(move |app| app.registry.enrolment_keys(&workspace))
+        .await?;
+    Ok(Json(List { items }))
+}
+
+pub(crate) async fn add_enrolment_key(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    body: Body,
+) -> Result<(StatusCode, Json<WithSecret<EnrolmentKey>>), Problem> {
+    let wanted: AddKey = json_body(body).await?;
+    let name = wanted.name.as_deref().map(checked_name).transpose()?;
+    let uses = wanted.uses.unwrap_or(1);
+    let hours = wanted.expires_in_hours.unwrap_or(KEY_HOURS);
+    if !(1..=MOST_USES).contains(&uses) || !(1..=MOST_KEY_HOURS).contains(&hours) {
+        let message =
+            format!("uses is 1 to {MOST_USES}, and expiresInHours is 1 to {MOST_KEY_HOURS}");
+        return Err(Problem::Invalid(message));
+    }
+    let change = caller.change(&app);
+    let secret = Secret::generate(Kind::Enrolment);
+    let key = NewEnrolmentKey {
+        hash: secret.hash(),
+        prefix: secret.prefix(),
+        workspace: caller.workspace.id,
+        name,
+        uses,
+        expires: change
+            .at
+            .checked_add(SignedDuration::from_hours(hours.into()))
+            .ok(),
+    };
+    let object = app
+        .store(move |app| app.registry.add_enrolment_key(&change, &key))
+        .await?;
+    let secret = secret.reveal().to_owned();
+    Ok((StatusCode::CREATED, Json(WithSecret { object, secret })))
+}
+
+pub(crate) async fn revoke_enrolment_key(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, key)): Path<(String, EnrolmentKeyId)>,
+) -> Result<StatusCode, Problem> {
+    let change = caller.change(&app);
+    let workspace = caller.workspace.id;
+    app.store(move |app| app.registry.revoke_enrolment_key(&change, &workspace, &key))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,142 @@
+//! Members, invitations and the audit log.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::StatusCode;
+use gua_board_store::registry::{AuditEntry, LinkPurpose, Member, NewLink, Role};
+use gua_board_store::{AccountId, Kind, Secret, StoreError};
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+
+use super::{List, body as json_body, query as checked_query};
+use crate::access::MemberCaller;
+use crate::app::App;
+use crate::error::Problem;
+use crate::set_up::join_url;
+
+/// Lifetime of an invitation.
+const INVITATION_TIME: SignedDuration = SignedDuration::from_hours(24 * 7);
+/// Number of audit entries in one answer.
+const PAGE: u32 = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RoleBody {
+    role: Role,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Invitation {
+    url: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Before {
+    before: Option<i64>,
+}
+
+pub(crate) async fn members(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+) -> Result<Json<List<Member>>, Problem> {
+    let workspace = caller.workspace.id;
+    let items = app
+        .store(move |app| app.registry.members(&workspace))
+        .await?;
+    Ok(Json(List { items }))
+}
+
+pub(crate) async fn set_role(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, account)): Path<(String, AccountId)>,
+    body: Body,
+) -> Result<StatusCode, Problem> {
+    let wanted: RoleBody = json_body(body).await?;
+    change_role(&app, &caller, account, Some(wanted.role)).await
+}
+
+pub(crate) async fn remove_member(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, account)): Path<(String, AccountId)>,
+) -> Result<StatusCode, Problem> {
+    change_role(&app, &caller, account, None).await
+}
+
+/// Changes the role of an existing member. Accounts join a workspace by invitation only.
+async fn change_role(
+    app: &Arc<App>,
+    caller: &MemberCaller,
+    account: AccountId,
+    role: Option<Role>,
+) -> Result<StatusCode, Problem> {
+    let change = caller.change(app);
+    let workspace = caller.workspace.id.clone();
+    let members = {
+        let workspace = workspace.clone();
+        app.store(move |app| app.registry.members(&workspace))
+            .await?
+    };
+    let known = members.iter().find(|member| member.account == account);
+    let before = known.ok_or(StoreError::NotFound("member"))?.role;
+    check_grant(caller.role, Some(before))?;
+    check_grant(caller.role, role)?;
+    app.store(move |app| app.registry.set_role(&change, &workspace, &account, role))
+        .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Only owners make, change or remove admins and owners.
+fn check_grant(own: Role, role: Option<Role>) -> Result<(), Problem> {
+    match role {
+        Some(Role::Admin | Role::Owner) if own < Role::Owner => Err(Problem::Forbidden(
+            "only an owner changes admins and owners",
+        )),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) async fn invite(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    body: Body,
+) -> Result<(StatusCode, Json<Invitation>), Problem> {
+    let wanted: RoleBody = json_body(body).await?;
+    check_grant(caller.role, Some(wanted.role))?;
+    let change = caller.change(&app);
+    let secret = Secret::generate(Kind::Link);
+    let link = NewLink {
+        hash: secret.hash(),
+        purpose: LinkPurpose::Join {
+            workspace: caller.workspace.id,
+            role: wanted.role,
+        },
+        expires: change
+            .at
+            .saturating_add(INVITATION_TIME)
+            .unwrap_or(change.at),
+    };
+    app.store(move |app| app.registry.add_link(&change, &link))
+        .await?;
+    let url = join_url(&app.public_url, &secret);
+    Ok((StatusCode::CREATED, Json(Invitation { url })))
+}
+
+pub(crate) async fn audit_log(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    query: Result<Query<Before>, QueryRejection>,
+) -> Result<Json<List<AuditEntry>>, Problem> {
+    let before = checked_query(query)?.before;
+    let workspace = caller.workspace.id;
+    let items = app
+        .store(move |app| app.registry.audit_log(&workspace, before, PAGE))
+        .await?;
+    Ok(Json(List { items }))
+}

@@ -1,0 +1,198 @@
+//! Log-in, log-out and joining by link.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use gua_board_store::password::PasswordHash;
+use gua_board_store::registry::{Account, Action, Change, Event, Membership, NewSession};
+use gua_board_store::{Kind, Secret, SecretHash};
+use jiff::SignedDuration;
+use serde::{Deserialize, Serialize};
+
+use super::{body as json_body, checked_name};
+use crate::access::{AccountCaller, COOKIE, Via, cookie};
+use crate::app::App;
+use crate::error::Problem;
+use crate::request::ClientAddress;
+
+/// Lifetime of a session.
+const SESSION_TIME: SignedDuration = SignedDuration::from_hours(24 * 14);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Credentials {
+    name: String,
+    password: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Join {
+    link: String,
+    name: String,
+    password: String,
+}
+
+/// The account that calls, and what it may do.
+#[derive(Serialize)]
+pub(crate) struct Me {
+    name: String,
+    memberships: Vec<Membership>,
+}
+
+pub(crate) async fn log_in(
+    State(app): State<Arc<App>>,
+    Extension(address): Extension<ClientAddress>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let credentials: Credentials = json_body(body).await?;
+    let wait = Problem::TooManyRequests { retry_after: 10 };
+    let key = credentials.name.trim().to_lowercase();
+    if app.address_log_ins.take(address.0).is_err() || app.account_log_ins.take(key).is_err() {
+        return Err(wait);
+    }
+    let name = credentials.name.trim().to_owned();
+    let account = app.store(move |app| app.registry.account(&name)).await?;
+    let hash = account
+        .as_ref()
+        .and_then(|account| account.password.clone());
+    let is_right = verify(&app, hash, credentials.password).await?;
+    let change = app.change(credentials.name.trim(), address.0);
+    match account.filter(|_| is_right) {
+        Some(account) => start_session(&app, &change, account, StatusCode::OK).await,
+        None => {
+            let failed = move |app: &App| {
+                let event = Event {
+                    workspace: None,
+                    action: Action::LogInFailed,
+                    object: &change.actor,
+                };
+                app.registry.log(&change, &event)
+            };
+            app.store(failed).await?;
+            Err(Problem::Unauthenticated(
+                "the name or the password is wrong",
+            ))
+        }
+    }
+}
+
+/// Verifies a password, in about the same time whether the account exists or not.
+async fn verify(
+    app: &Arc<App>,
+    hash: Option<PasswordHash>,
+    password: String,
+) -> Result<bool, Problem> {
+    let _permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
+    let verify = move || match hash {
+        Some(hash) => hash.matches(&password),
+        None => {
+            let _ = PasswordHash::of(&format!("{password:.<10}"));
+            false
+        }
+    };
+    let result = tokio::task::spawn_blocking(verify).await;
+    result.map_err(|_| Problem::Stopping)
+}
+
+/// Uses a set-up or invitation link.
+pub(crate) async fn join(
+    State(app): State<Arc<App>>,
+    Extension(address): Extension<ClientAddress>,
+    body: Body,
+) -> Result<Response, Problem> {
+    let join: Join = json_body(body).await?;
+    let name = checked_name(&join.name)?;
+    if app.address_log_ins.take(address.0).is_err() {
+        return Err(Problem::TooManyRequests { retry_after: 10 });
+    }
+    let hash = SecretHash::of(join.link.trim());
+    let now = app.now();
+    // Checked first, so that nobody without a link makes the board hash passwords.
+    let link = app.store(move |app| app.registry.link(&hash, now)).await?;
+    if link.is_none() {
+        return Err(Problem::NotFound("link"));
+    }
+    let permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
+    let password = tokio::task::spawn_blocking(move || PasswordHash::of(&join.password));
+    let password = password.await.map_err(|_| Problem::Stopping)??;
+    drop(permit);
+    let change = app.change(&name, address.0);
+    let by = change.clone();
+    let account = app
+        .store(move |app| app.registry.accept_link(&by, &hash, &name, &password))
+        .await?;
+    start_session(&app, &change, account, StatusCode::CREATED).await
+}
+
+/// Starts a new session. Its id is new, whatever cookie the browser sent: a session cannot be fixed in advance.
+async fn start_session(
+    app: &Arc<App>,
+    change: &Change,
+    account: Account,
+    status: StatusCode,
+) -> Result<Response, Problem> {
+    let secret = Secret::generate(Kind::Session);
+    let session = NewSession {
+        hash: secret.hash(),
+        account: account.id.clone(),
+        expires: change.at.saturating_add(SESSION_TIME).unwrap_or(change.at),
+    };
+    let by = change.clone();
+    let id = account.id.clone();
+    let memberships = app
+        .store(move |app| {
+            app.registry.add_session(&by, &session)?;
+            app.registry.memberships(&id)
+        })
+        .await?;
+    let me = Me {
+        name: account.name,
+        memberships,
+    };
+    let cookie = set_cookie(app, secret.reveal(), SESSION_TIME.as_secs());
+    Ok((status, [(header::SET_COOKIE, cookie)], Json(me)).into_response())
+}
+
+fn set_cookie(app: &App, value: &str, seconds: i64) -> HeaderValue {
+    // Browsers drop a Secure cookie that arrives over plain HTTP, which is only served on loopback.
+    let secure = match app.public_url.starts_with("https:") {
+        true => "; Secure",
+        false => "",
+    };
+    let text =
+        format!("{COOKIE}={value}; HttpOnly; SameSite=Lax; Path=/; Max-Age={seconds}{secure}");
+    HeaderValue::from_str(&text).expect("a secret has only URL-safe characters")
+}
+
+pub(crate) async fn log_out(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    if let Some(session) = cookie(&headers) {
+        let hash = SecretHash::of(session);
+        app.store(move |app| app.registry.end_session(&hash))
+            .await?;
+    }
+    let cookie = set_cookie(&app, "", 0);
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+pub(crate) async fn me(
+    State(app): State<Arc<App>>,
+    Extension(account): Extension<AccountCaller>,
+) -> Result<Json<Me>, Problem> {
+    let id = account.id.clone();
+    let mut memberships = app.store(move |app| app.registry.memberships(&id)).await?;
+    if let Via::ApiToken { workspace, .. } = &account.via {
+        memberships.retain(|membership| membership.workspace.id == *workspace);
+    }
+    Ok(Json(Me {
+        name: account.name,
+        memberships,
+    }))
+}

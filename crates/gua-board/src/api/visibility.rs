@@ -1,0 +1,25 @@
+//! Who sees names. Viewers see states without names; members see who holds a GPU now.
+
+use gua_board_store::registry::Role;
+use gua_wire::LiveReport;
+
+/// Returns the report as a role may see it.
+#[must_use]
+pub fn visible(mut report: LiveReport, role: Role) -> LiveReport {
+    if role > Role::Viewer {
+        return report;
+    }
+    // A problem may quote a name, too.
+    report.problems.clear();
+    for gpu in &mut report.gpus {
+        if let Some(claim) = &mut gpu.claim {
+            claim.owner = None;
+        }
+        for process in &mut gpu.processes {
+            process.owner = None;
+            process.name = None;
+            process.pid = 0;
+        }
+    }
+    report
+}

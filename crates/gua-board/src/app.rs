@@ -1,0 +1,168 @@
+//! What all handlers share.
+
+use std::fmt;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use gua_board_store::registry::Change;
+use gua_board_store::{HostId, Ledger, Registry, StoreError};
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, watch};
+
+use crate::error::Problem;
+use crate::ingest::WriteQueue;
+use crate::limits::{Rate, RateLimit};
+use crate::live::LiveState;
+use crate::metrics::Metrics;
+use crate::token_cache::TokenCache;
+
+/// Source of the time.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// Maximum number of archive files that are received at once: each is held in memory.
+const UPLOADS_AT_ONCE: usize = 4;
+/// Maximum number of passwords that are hashed at once: each takes 19 MiB and a core.
+const HASHES_AT_ONCE: usize = 2;
+/// Maximum number of observations that wait to be stored.
+const QUEUE_CAPACITY: usize = 10_000;
+
+/// Configuration of a board.
+#[derive(Clone)]
+pub struct AppOptions {
+    pub registry: Arc<dyn Registry>,
+    pub ledger: Arc<dyn Ledger>,
+    pub clock: Clock,
+    /// URL under which people reach the board, without a trailing slash.
+    pub public_url: String,
+    /// Proxies whose `X-Forwarded-For` is used.
+    pub trusted_proxies: Vec<IpAddr>,
+}
+
+/// State of a running board.
+pub struct App {
+    pub registry: Arc<dyn Registry>,
+    pub ledger: Arc<dyn Ledger>,
+    pub live: LiveState,
+    pub public_url: String,
+    pub(crate) clock: Clock,
+    pub(crate) queue: WriteQueue,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tokens: TokenCache,
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) pushes: RateLimit<HostId>,
+    pub(crate) claims: RateLimit<Option<IpAddr>>,
+    /// Log-in attempts by account name, and by address.
+    pub(crate) account_log_ins: RateLimit<String>,
+    pub(crate) address_log_ins: RateLimit<Option<IpAddr>>,
+    pub(crate) uploads: Semaphore,
+    pub(crate) hashes: Semaphore,
+    stopping: watch::Sender<bool>,
+}
+
+impl App {
+    /// Loads the live state and starts the write queue.
+    ///
+    /// # Errors
+    /// If the ledger cannot be read or the thread cannot be started.
+    pub fn start(options: AppOptions) -> Result<Arc<Self>, StartError> {
+        let metrics = Arc::<Metrics>::default();
+        let live = LiveState::load(&options.ledger.latest()?);
+        let ledger = Arc::clone(&options.ledger);
+        Ok(Arc::new(Self {
+            queue: WriteQueue::start(ledger, Arc::clone(&metrics), QUEUE_CAPACITY)?,
+            registry: options.registry,
+            ledger: options.ledger,
+            live,
+            public_url: options.public_url,
+            clock: options.clock,
+            metrics,
+            tokens: TokenCache::default(),
+            trusted_proxies: options.trusted_proxies,
+            // A host that was offline sends its spool as fast as the board takes it.
+            pushes: RateLimit::new(Rate {
+                burst: 200,
+                per_second: 20.0,
+            }),
+            claims: RateLimit::new(Rate {
+                burst: 100,
+                per_second: 1.0,
+            }),
+            account_log_ins: RateLimit::new(Rate {
+                burst: 5,
+                per_second: 0.1,
+            }),
+            address_log_ins: RateLimit::new(Rate {
+                burst: 20,
+                per_second: 0.5,
+            }),
+            uploads: Semaphore::new(UPLOADS_AT_ONCE),
+            hashes: Semaphore::new(HASHES_AT_ONCE),
+            stopping: watch::Sender::new(false),
+        }))
+    }
+
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Runs a storage call on a thread for blocking work.
+    pub async fn store<T: Send + 'static>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let app = Arc::clone(self);
+        let result = tokio::task::spawn_blocking(move || call(&app)).await;
+        // The task fails only if the call panicked, or while the runtime is shutting down.
+        result.map_err(|_| Problem::Stopping)?.map_err(Into::into)
+    }
+
+    /// Describes a change by an account or a program.
+    #[must_use]
+    pub fn change(&self, actor: &str, address: Option<IpAddr>) -> Change {
+        Change {
+            actor: actor.to_owned(),
+            address: address.map(|address| address.to_string()),
+            at: self.now(),
+        }
+    }
+
+    /// Ends streams and refuses new ones. The server calls it when it stops to accept connections.
+    pub(crate) fn begin_stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    /// Stores everything that was accepted. Blocks.
+    pub fn finish(&self) {
+        self.begin_stop();
+        self.queue.stop();
+    }
+}
+
+/// Reason a board cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot load the latest state of the hosts")]
+    Ledger(#[from] StoreError),
+    #[error("cannot start a thread")]
+    Thread(#[from] io::Error),
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("App")
+    }
+}
+
+impl fmt::Debug for AppOptions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("AppOptions")
+            .field("public_url", &self.public_url)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! The one place that turns a failure into a status code and a response body.
+//!
+//! The client receives a fixed sentence as `detail`, which agents print, and the id of the request. The log receives the
+//! whole chain of an internal error under the same id.
+
+use std::error::Error as _;
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use gua_board_store::StoreError;
+use gua_board_store::password::PasswordError;
+use serde::Serialize;
+
+/// Seconds after which a client should try again when the board is overloaded.
+const RETRY_AFTER: u32 = 5;
+
+/// Reason a request fails.
+#[derive(Debug, thiserror::Error)]
+pub enum Problem {
+    #[error("{0}")]
+    Unauthenticated(&'static str),
+    #[error("{0}")]
+    Forbidden(&'static str),
+    #[error("no such {0}")]
+    NotFound(&'static str),
+    #[error("this path does not accept this method")]
+    MethodNotAllowed,
+    #[error("{0}")]
+    Conflict(&'static str),
+    /// The request contradicts the contract. The text says how and may quote the request.
+    #[error("{0}")]
+    Invalid(String),
+    #[error("the request body is larger than {0} bytes")]
+    TooLarge(usize),
+    #[error("the request body did not arrive in time")]
+    TooSlow,
+    #[error("too many requests")]
+    TooManyRequests { retry_after: u32 },
+    #[error("the board is overloaded; try again later")]
+    Overloaded,
+    #[error("the board is stopping; try again later")]
+    Stopping,
+    /// Nothing was stored. The client should send it again.
+    #[error("the board cannot store this now; try again later")]
+    NotStored,
+    #[error("the board failed to answer")]
+    Internal(#[source] StoreError),
+}
+
+impl Problem {
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Problem::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Problem::Forbidden(_) => StatusCode::FORBIDDEN,
+            Problem::NotFound(_) => StatusCode::NOT_FOUND,
+            Problem::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Problem::Conflict(_) => StatusCode::CONFLICT,
+            Problem::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Problem::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+            Problem::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Problem::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Problem::Overloaded | Problem::Stopping | Problem::NotStored => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Problem::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn retry_after(&self) -> Option<u32> {
+        match self {
+            Problem::TooManyRequests { retry_after } => Some(*retry_after),
+            Problem::Overloaded | Problem::Stopping | Problem::NotStored => Some(RETRY_AFTER),
+            _ => None,
+        }
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NotFound(what) => Problem::NotFound(what),
+            StoreError::Conflict(message) => Problem::Conflict(message),
+            error @ (StoreError::Invalid(_) | StoreError::Engine(_)) => Problem::Internal(error),
+        }
+    }
+}
+
+impl From<PasswordError> for Problem {
+    fn from(error: PasswordError) -> Self {
+        Problem::Invalid(error.to_string())
+    }
+}
+
+/// Body of a failed request. The id of the request is added by [`crate::request`].
+#[derive(Serialize)]
+struct Body<'a> {
+    detail: &'a str,
+}
+
+/// Causes of a failure, for the log.
+#[derive(Clone, Debug)]
+pub struct Causes(pub String);
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let detail = self.to_string();
+        let mut response = (self.status(), Json(Body { detail: &detail })).into_response();
+        if let Some(seconds) = self.retry_after() {
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Problem::Unauthenticated(_) = self {
+            let headers = response.headers_mut();
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        let mut causes = Vec::new();
+        let mut source = self.source();
+        while let Some(error) = source {
+            causes.push(error.to_string());
+            source = error.source();
+        }
+        if !causes.is_empty() {
+            response.extensions_mut().insert(Causes(causes.join(": ")));
+        }
+        response
+    }
+}

@@ -1,0 +1,33 @@
+//! The server of a board: agents push to it, people and programs read from it.
+//!
+//! A request passes the limits of its connection, is authenticated by [`access`] as its row in [`routes`] demands, and
+//! reaches a handler. Handlers call the storage traits and the in-memory [`live`] state; they contain no SQL and compute no
+//! numbers of their own. [`error`] is the only place that chooses a status code for a failure.
+//!
+//! - [`agent`]: the contract with agents: enrolment, observations, archives, stream, live state
+//! - [`api`]: the JSON API for pages, programs and `gua` itself
+//! - [`ingest`]: batches of observations, one transaction each, acknowledged when stored
+//! - [`live`]: the latest state of all hosts with changes since a revision, for pages and event streams
+//! - [`run`]: the whole life of a server: socket, signals, regular work
+//! - [`set_up`]: what commands on the board's host add to its data
+//! - [`server`]: connections, time limits and the graceful stop
+
+pub mod access;
+pub mod agent;
+pub mod api;
+mod app;
+pub mod error;
+pub mod ingest;
+pub mod limits;
+pub mod live;
+mod metrics;
+mod operation;
+mod request;
+pub mod routes;
+pub mod run;
+pub mod server;
+pub mod set_up;
+mod token_cache;
+
+pub use app::{App, AppOptions, Clock};
+pub use error::Problem;

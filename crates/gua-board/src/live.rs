@@ -1,0 +1,227 @@
+//! The latest state of every host, in memory.
+//!
+//! Each change of a host gets the next revision. A page asks for all hosts, an event stream waits with [`LiveState::watch`]
+//! and asks for [`LiveState::changes_since`] the revision that it has shown. The state is filled from the ledger at the
+//! start, so that a restart shows the last known state at once.
+
+mod curve;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use gua_board_store::HostId;
+use gua_board_store::ledger::{Form, MOST_CLOCK_LEAD, Observation};
+use gua_model::GpuUuid;
+use gua_wire::LiveReport;
+use gua_wire::snapshot::Snapshot;
+use gua_wire::stream::UtilFrame;
+use jiff::{SignedDuration, Timestamp};
+use tokio::sync::watch;
+use tracing::warn;
+
+pub use curve::Curve;
+
+/// Time without a report after which a host counts as stale.
+pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(2);
+
+/// Time for which a live report is preferred over newer snapshots of the same host: its agent sends both at each tick.
+const LIVE_PREFERRED: SignedDuration = SignedDuration::from_mins(2);
+
+/// Latest state of one host.
+#[derive(Clone, Debug)]
+pub struct HostLive {
+    /// Revision of the last change.
+    pub revision: u64,
+    pub report: Arc<LiveReport>,
+    /// Form in which the report arrived.
+    pub form: Form,
+    /// When the host was last heard of, by the board's clock.
+    pub received_at: Timestamp,
+    /// Utilisation of each GPU in the last hour, where the host streams.
+    pub curves: HashMap<GpuUuid, Curve>,
+}
+
+impl HostLive {
+    /// Whether the state is too old to be relied on.
+    #[must_use]
+    pub fn is_stale(&self, now: Timestamp) -> bool {
+        now.duration_since(self.received_at) > STALE_AFTER
+    }
+}
+
+/// Latest state of all hosts.
+#[derive(Debug)]
+pub struct LiveState {
+    inner: RwLock<Inner>,
+    revision: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    revision: u64,
+    hosts: HashMap<HostId, HostLive>,
+    /// Hosts by the revision of their last change.
+    changes: BTreeMap<u64, HostId>,
+}
+
+impl Default for LiveState {
+    fn default() -> Self {
+        Self {
+            inner: RwLock::default(),
+            revision: watch::Sender::new(0),
+        }
+    }
+}
+
+impl LiveState {
+    /// Fills the state with the newest observations of the ledger. One that cannot be read is skipped.
+    #[must_use]
+    pub fn load(latest: &[Observation]) -> Self {
+        let state = Self::default();
+        for observation in latest {
+            let report = match observation.form {
+                Form::Snapshot => serde_json::from_slice::<Snapshot>(&observation.body)
+                    .map(|snapshot| LiveReport::from_snapshot(&snapshot, observation.observed_at)),
+                Form::Live => serde_json::from_slice(&observation.body),
+            };
+            match report {
+                Ok(report) => {
+                    let form = observation.form;
+                    state.apply(&observation.host, form, report, observation.received_at);
+                }
+                Err(error) => {
+                    warn!(host = %observation.host, error = %error, "stored observation skipped");
+                }
+            }
+        }
+        state
+    }
+
+    /// Takes in a report, unless a newer or better one of the same host is there.
+    pub fn apply(&self, host: &HostId, form: Form, report: LiveReport, received_at: Timestamp) {
+        let mut inner = self.write();
+        let inner = &mut *inner;
+        let known = inner.hosts.get_mut(host);
+        if let Some(known) = &known
+            && !replaces(known, form, &report, received_at)
+        {
+            return;
+        }
+        inner.revision += 1;
+        let revision = inner.revision;
+        let report = Arc::new(report);
+        match known {
+            Some(known) => {
+                inner.changes.remove(&known.revision);
+                let has_gpu = |uuid: &GpuUuid| report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
+                known.curves.retain(|uuid, _| has_gpu(uuid));
+                known.revision = revision;
+                known.report = report;
+                known.form = form;
+                known.received_at = received_at;
+            }
+            None => {
+                let live = HostLive {
+                    revision,
+                    report,
+                    form,
+                    received_at,
+                    curves: HashMap::new(),
+                };
+                inner.hosts.insert(host.clone(), live);
+            }
+        }
+        inner.changes.insert(revision, host.clone());
+        self.revision.send_replace(revision);
+    }
+
+    /// Takes in a frame of a host's stream. GPUs that no report has named are ignored.
+    pub fn frame(&self, host: &HostId, frame: &UtilFrame, received_at: Timestamp) {
+        let mut inner = self.write();
+        let inner = &mut *inner;
+        let Some(live) = inner.hosts.get_mut(host) else {
+            return;
+        };
+        for util in &frame.gpus {
+            let gpus = &live.report.gpus;
+            let Some(gpu) = gpus
+                .iter()
+                .find(|gpu| gpu.uuid.as_str() == util.device_uuid)
+            else {
+                continue;
+            };
+            let curve = live.curves.entry(gpu.uuid.clone()).or_default();
+            curve.add(received_at.as_second(), util.util_pct);
+        }
+        inner.revision += 1;
+        inner.changes.remove(&live.revision);
+        live.revision = inner.revision;
+        inner.changes.insert(inner.revision, host.clone());
+        self.revision.send_replace(inner.revision);
+    }
+
+    /// Forgets a host that was revoked.
+    pub fn remove(&self, host: &HostId) {
+        let mut inner = self.write();
+        if let Some(live) = inner.hosts.remove(host) {
+            inner.changes.remove(&live.revision);
+        }
+    }
+
+    #[must_use]
+    pub fn host(&self, host: &HostId) -> Option<HostLive> {
+        self.read().hosts.get(host).cloned()
+    }
+
+    /// Number of hosts and of their GPUs that count.
+    #[must_use]
+    pub fn size(&self) -> (usize, usize) {
+        let inner = self.read();
+        let gpus = inner.hosts.values().flat_map(|live| &live.report.gpus);
+        (inner.hosts.len(), gpus.filter(|gpu| gpu.counts()).count())
+    }
+
+    /// Returns the current revision, and the hosts that changed after the given one, oldest change first. Revision 0 returns
+    /// all hosts.
+    #[must_use]
+    pub fn changes_since(&self, revision: u64) -> (u64, Vec<(HostId, HostLive)>) {
+        let inner = self.read();
+        let changed = inner.changes.range(revision + 1..);
+        let hosts = changed.filter_map(|(_, host)| {
+            let live = inner.hosts.get(host)?;
+            Some((host.clone(), live.clone()))
+        });
+        (inner.revision, hosts.collect())
+    }
+
+    /// Returns a receiver of the current revision.
+    #[must_use]
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.revision.subscribe()
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Inner> {
+        self.inner.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Inner> {
+        self.inner.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a report replaces the known state. Spooled pushes arrive late and in any order.
+fn replaces(known: &HostLive, form: Form, report: &LiveReport, received_at: Timestamp) -> bool {
+    let (before, after) = (known.report.observed_at, report.observed_at);
+    // The host's clock was ahead and has been set.
+    if before.duration_since(received_at) > MOST_CLOCK_LEAD {
+        return true;
+    }
+    match (known.form, form) {
+        (Form::Live, Form::Snapshot) => after.duration_since(before) > LIVE_PREFERRED,
+        (Form::Snapshot, Form::Live) => after >= before,
+        _ => after > before,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,91 @@
+use super::*;
+
+fn report(second: i64, name: &str) -> LiveReport {
+    let text = format!(
+        r#"{{"schemaVersion":"gua.live.v1","observedAt":"{}","host":{{"hostname":"{name}","agentVersion":"1","driverVersion":null}},
+        "gpus":[{{"uuid":"GPU-a","index":0,"name":null,"instance":null,"state":"truly-idle","obstacle":null,"utilPercent":0,
+        "memoryUsedBytes":{{"missing":"unsupported"}},"memoryTotalBytes":{{"missing":"unsupported"}},"temperatureCelsius":30,
+        "powerMilliwatts":1,"health":[],"claim":null,"processes":[]}}],"waiting":0,"problems":[]}}"#,
+        at(second)
+    );
+    serde_json::from_str(&text).unwrap()
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_790_000_000 + second).unwrap()
+}
+
+fn host(name: &str) -> HostId {
+    HostId(name.to_owned())
+}
+
+#[test]
+fn only_changed_hosts_are_in_the_difference() {
+    let state = LiveState::default();
+    let revisions = state.watch();
+    let apply = |name: &str, second| {
+        let report = report(second, name);
+        state.apply(&host(name), Form::Snapshot, report, at(second));
+    };
+    let changed = |since| {
+        let (revision, hosts) = state.changes_since(since);
+        let names: Vec<String> = hosts.into_iter().map(|(host, _)| host.0).collect();
+        (revision, names.join(" "))
+    };
+    apply("a", 1);
+    apply("b", 1);
+    apply("a", 2);
+    assert_eq!(changed(0), (3, "b a".to_owned()));
+    assert_eq!(changed(2), (3, "a".to_owned()));
+    assert_eq!(changed(3), (3, String::new()));
+    assert_eq!(*revisions.borrow(), 3);
+    // A late push of a spool changes nothing.
+    apply("a", 1);
+    assert_eq!(changed(3), (3, String::new()));
+    state.remove(&host("a"));
+    assert_eq!(changed(0), (3, "b".to_owned()));
+    assert_eq!(state.size(), (1, 1));
+}
+
+#[test]
+fn a_live_report_is_preferred_over_the_snapshot_of_the_same_tick() {
+    let state = LiveState::default();
+    let form_after = |form, second| {
+        state.apply(&host("a"), form, report(second, "a"), at(second));
+        state.host(&host("a")).unwrap().form
+    };
+    assert_eq!(form_after(Form::Snapshot, 0), Form::Snapshot);
+    assert_eq!(form_after(Form::Live, 0), Form::Live);
+    assert_eq!(form_after(Form::Snapshot, 30), Form::Live);
+    assert_eq!(form_after(Form::Live, 30), Form::Live);
+    // The agent was replaced by one that sends snapshots only.
+    assert_eq!(form_after(Form::Snapshot, 151), Form::Snapshot);
+}
+
+#[test]
+fn a_clock_that_was_ahead_does_not_freeze_a_host() {
+    let state = LiveState::default();
+    state.apply(&host("a"), Form::Snapshot, report(7200, "ahead"), at(0));
+    state.apply(&host("a"), Form::Snapshot, report(30, "back"), at(30));
+    let live = state.host(&host("a")).unwrap();
+    assert_eq!(live.report.host.hostname, "back");
+    assert!(!live.is_stale(at(150)) && live.is_stale(at(151)));
+}
+
+#[test]
+fn a_frame_adds_to_the_curves_of_known_gpus() {
+    let state = LiveState::default();
+    let frame: UtilFrame = serde_json::from_str(
+        r#"{"type":"util","ts":1.5,"gpus":[{"deviceUuid":"GPU-a","utilPct":7,"memUsedMb":1},{"deviceUuid":"GPU-x","utilPct":7,"memUsedMb":1}]}"#,
+    )
+    .unwrap();
+    state.frame(&host("a"), &frame, at(1));
+    state.apply(&host("a"), Form::Snapshot, report(1, "a"), at(1));
+    state.frame(&host("a"), &frame, at(2));
+    let live = state.host(&host("a")).unwrap();
+    assert_eq!(live.curves.len(), 1);
+    let curve = live.curves.values().next().unwrap();
+    let values: Vec<_> = curve.last(2, at(2).as_second()).collect();
+    assert_eq!(values, [None, Some(7)]);
+    assert_eq!(state.changes_since(1).1.len(), 1);
+}

@@ -1,0 +1,100 @@
+//! The table of routes: method, path, required access and handler. The router is built from it, so that no route can exist
+//! without its row, and a test calls every row as every kind of caller.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use gua_board_store::registry::Role;
+
+use crate::access::{Access, enforce};
+use crate::app::App;
+use crate::error::Problem;
+use crate::request::observe;
+use crate::{agent, api, operation};
+
+/// One row of the table.
+pub struct Route {
+    pub method: &'static str,
+    pub path: &'static str,
+    pub access: Access,
+    handler: fn() -> MethodRouter<Arc<App>>,
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} {} ({:?})", self.method, self.path, self.access)
+    }
+}
+
+macro_rules! routes {
+    ($($method:ident $path:literal $access:expr => $handler:expr;)*) => {
+        &[$(Route {
+            method: stringify!($method),
+            path: $path,
+            access: $access,
+            handler: || routes!(@$method)($handler),
+        }),*]
+    };
+    (@GET) => { get };
+    (@POST) => { post };
+    (@PUT) => { put };
+    (@PATCH) => { patch };
+    (@DELETE) => { delete };
+}
+
+const VIEWER: Access = Access::Role(Role::Viewer);
+const MEMBER: Access = Access::Role(Role::Member);
+const ADMIN: Access = Access::Role(Role::Admin);
+
+/// All routes.
+pub const ROUTES: &[Route] = routes! {
+    GET "/healthz" Access::Public => operation::health;
+    GET "/readyz" Access::Public => operation::ready;
+    GET "/metrics" Access::Operator => operation::metrics;
+
+    POST "/agent/v1/enrollments/claim" Access::Public => agent::claim;
+    POST "/agent/v1/observations" Access::Agent => agent::observe;
+    POST "/agent/v1/live" Access::Agent => agent::live;
+    GET "/agent/v1/stream" Access::Agent => agent::stream;
+    GET "/agent/v1/archives" Access::Agent => agent::list_archives;
+    POST "/agent/v1/archives" Access::Agent => agent::put_archive;
+    DELETE "/agent/v1/archives" Access::Agent => agent::prune_archives;
+
+    POST "/api/v1/login" Access::OwnPages => api::log_in;
+    POST "/api/v1/logout" Access::OwnPages => api::log_out;
+    POST "/api/v1/join" Access::OwnPages => api::join;
+    GET "/api/v1/me" Access::Account => api::me;
+    GET "/api/v1/workspaces/{workspace}/hosts" VIEWER => api::hosts;
+    PATCH "/api/v1/workspaces/{workspace}/hosts/{host}" ADMIN => api::rename_host;
+    DELETE "/api/v1/workspaces/{workspace}/hosts/{host}" ADMIN => api::revoke_host;
+    GET "/api/v1/workspaces/{workspace}/live" VIEWER => api::live;
+    GET "/api/v1/workspaces/{workspace}/enrolment-keys" ADMIN => api::enrolment_keys;
+    POST "/api/v1/workspaces/{workspace}/enrolment-keys" ADMIN => api::add_enrolment_key;
+    DELETE "/api/v1/workspaces/{workspace}/enrolment-keys/{key}" ADMIN => api::revoke_enrolment_key;
+    GET "/api/v1/workspaces/{workspace}/members" ADMIN => api::members;
+    PUT "/api/v1/workspaces/{workspace}/members/{account}" ADMIN => api::set_role;
+    DELETE "/api/v1/workspaces/{workspace}/members/{account}" ADMIN => api::remove_member;
+    POST "/api/v1/workspaces/{workspace}/invitations" ADMIN => api::invite;
+    GET "/api/v1/workspaces/{workspace}/api-tokens" MEMBER => api::api_tokens;
+    POST "/api/v1/workspaces/{workspace}/api-tokens" MEMBER => api::add_api_token;
+    DELETE "/api/v1/workspaces/{workspace}/api-tokens/{token}" MEMBER => api::revoke_api_token;
+    GET "/api/v1/workspaces/{workspace}/audit" ADMIN => api::audit_log;
+};
+
+/// Builds the router.
+pub fn router(app: &Arc<App>) -> Router {
+    let mut router = Router::new();
+    for route in ROUTES {
+        let state = (Arc::clone(app), route.access);
+        let handler = (route.handler)().route_layer(from_fn_with_state(state, enforce));
+        router = router.route(route.path, handler);
+    }
+    router
+        .fallback(|| async { Problem::NotFound("path") })
+        .method_not_allowed_fallback(|| async { Problem::MethodNotAllowed })
+        .layer(from_fn_with_state(Arc::clone(app), observe))
+        .with_state(Arc::clone(app))
+}

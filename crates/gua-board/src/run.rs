@@ -1,0 +1,111 @@
+//! The life of a server: opens the socket, serves until a signal arrives, and does the regular work in between.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval};
+use tracing::{info, warn};
+
+use crate::app::{App, AppOptions, StartError};
+use crate::server::serve;
+
+/// Time for which snapshots are kept. The newest one of each host stays for longer.
+const KEEP_SNAPSHOTS: SignedDuration = SignedDuration::from_hours(48);
+/// Time between two deletions of old snapshots.
+const EXPIRE_PERIOD: Duration = Duration::from_secs(15 * 60);
+
+/// Reason a server cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    #[error("cannot listen on {address}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("cannot start the runtime")]
+    Runtime(#[source] io::Error),
+    #[error("cannot handle signals")]
+    Signals(#[source] io::Error),
+}
+
+/// A board that listens and is ready to serve.
+#[derive(Debug)]
+pub struct Board {
+    runtime: Runtime,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Board {
+    /// Opens the socket. Port 0 selects a free port.
+    ///
+    /// # Errors
+    /// If the address cannot be used.
+    pub fn bind(address: SocketAddr) -> Result<Self, RunError> {
+        let runtime = Runtime::new().map_err(RunError::Runtime)?;
+        let as_listen_error = |source| RunError::Listen { address, source };
+        let listener = runtime
+            .block_on(TcpListener::bind(address))
+            .map_err(as_listen_error)?;
+        let address = listener.local_addr().map_err(as_listen_error)?;
+        Ok(Self {
+            runtime,
+            listener,
+            address,
+        })
+    }
+
+    /// Address that the board listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until SIGTERM or SIGINT. `started` is called when both are handled.
+    ///
+    /// # Errors
+    /// If the stored state cannot be loaded or signals cannot be handled.
+    pub fn run(self, options: AppOptions, started: impl FnOnce()) -> Result<(), RunError> {
+        let app = App::start(options)?;
+        let address = self.address;
+        self.runtime.block_on(async move {
+            let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
+            let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
+            let expiry = tokio::spawn(expire(Arc::clone(&app)));
+            started();
+            let stop = async {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                info!("stop requested");
+            };
+            let served = serve(self.listener, app, stop).await;
+            expiry.abort();
+            served.map_err(|source| RunError::Listen { address, source })
+        })
+    }
+}
+
+/// Deletes old snapshots from time to time.
+async fn expire(app: Arc<App>) {
+    let mut period = interval(EXPIRE_PERIOD);
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        period.tick().await;
+        let before = app.now().saturating_sub(KEEP_SNAPSHOTS);
+        let Ok(before) = before else { continue };
+        let expired = app.store(move |app| app.ledger.expire_snapshots(before));
+        if let Err(error) = expired.await {
+            warn!(error = %error, "old snapshots not deleted");
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Connections: accepts them, limits their number and time, and stops without losing an acknowledged request.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt as _;
+use tracing::{info, warn};
+
+use crate::app::App;
+use crate::request::Peer;
+use crate::routes::router;
+
+/// Maximum time for the head of a request to arrive, also on a connection that is kept open.
+const HEAD_TIME: Duration = Duration::from_secs(30);
+/// Maximum size of the head of a request.
+const MOST_HEAD_BYTES: usize = 32 * 1024;
+/// Maximum number of connections. Further ones wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 20_000;
+/// Maximum time to wait for requests in progress when the server stops.
+const STOP_TIME: Duration = Duration::from_secs(10);
+/// Pause after a failed accept, such as one for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves until `stop` completes. Then requests in progress are answered, streams are closed, and everything that was
+/// accepted is stored.
+///
+/// # Errors
+/// If the listener has no address.
+pub async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let address = listener.local_addr()?;
+    info!(address = %address, "board started");
+    let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let service = router(&app);
+    let mut stop = pin!(stop);
+    loop {
+        let permit = Arc::clone(&connections).acquire_owned();
+        let accepted = async {
+            let permit = permit.await.expect("the semaphore is never closed");
+            (listener.accept().await, permit)
+        };
+        let (accepted, permit) = tokio::select! {
+            accepted = accepted => accepted,
+            () = &mut stop => break,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                warn!(error = %error, "cannot accept a connection");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        if let Some(connection) = connection(stream, service.clone()) {
+            tokio::spawn(drive(connection, app.stopping(), permit));
+        }
+    }
+    drop(listener);
+    app.begin_stop();
+    let all = u32::try_from(MOST_CONNECTIONS).expect("the limit is small");
+    let ended = timeout(STOP_TIME, connections.acquire_many(all)).await;
+    if ended.is_err() {
+        warn!("requests in progress were cut off");
+    }
+    let finished = tokio::task::spawn_blocking(move || app.finish()).await;
+    if finished.is_ok() {
+        info!("board stopped");
+    }
+    Ok(())
+}
+
+/// Serves one connection. When the board stops, the request in progress is still answered.
+async fn drive(
+    connection: Connection,
+    mut stopping: watch::Receiver<bool>,
+    _permit: OwnedSemaphorePermit,
+) {
+    let mut connection = pin!(connection);
+    tokio::select! {
+        // A client that breaks the protocol or hangs up is no event of the board.
+        _ = connection.as_mut() => return,
+        () = until_stopping(&mut stopping) => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}
+
+/// Completes when the board stops.
+pub(crate) async fn until_stopping(stopping: &mut watch::Receiver<bool>) {
+    // The sender lives as long as the board.
+    let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
+}
+
+type Connection = http1::UpgradeableConnection<
+    TokioIo<TcpStream>,
+    TowerToHyperService<
+        tower::util::BoxCloneSyncService<
+            Request<hyper::body::Incoming>,
+            axum::response::Response,
+            std::convert::Infallible,
+        >,
+    >,
+>;
+
+/// Prepares a connection; `None` if the client is gone already.
+fn connection(stream: TcpStream, router: axum::Router) -> Option<Connection> {
+    let peer = stream.peer_addr().ok()?.ip().to_canonical();
+    // Answers are small and complete; waiting to fill a packet only delays them.
+    stream.set_nodelay(true).ok()?;
+    let service = router.map_request(move |request: Request<hyper::body::Incoming>| {
+        let mut request = request.map(axum::body::Body::new);
+        request.extensions_mut().insert(Peer(peer));
+        request
+    });
+    let service = TowerToHyperService::new(tower::util::BoxCloneSyncService::new(service));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_buf_size(MOST_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    Some(connection)
+}

@@ -1,0 +1,149 @@
+//! What a command on the board's host adds to its data, also while the server runs: accounts, keys, tokens and the link
+//! for the first account.
+
+use gua_board_store::password::{PasswordError, PasswordHash};
+use gua_board_store::registry::{
+    Change, LinkPurpose, NewAccount, NewApiToken, NewEnrolmentKey, NewLink, Role, Scope, Workspace,
+};
+use gua_board_store::{Kind, Registry, Secret, StoreError};
+use jiff::{SignedDuration, Timestamp};
+
+/// Name of a command on the board's host in the audit log.
+const ACTOR: &str = "command line";
+/// Lifetime of the set-up link. Each start of a board without accounts prints a new one.
+const LINK_TIME: SignedDuration = SignedDuration::from_hours(24);
+
+/// Reason an object cannot be added.
+#[derive(Debug, thiserror::Error)]
+pub enum SetUpError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Password(#[from] PasswordError),
+    #[error("there is no workspace `{0}`")]
+    NoWorkspace(String),
+    #[error("there is no account `{0}`")]
+    NoAccount(String),
+    #[error("a name has 1 to 100 visible characters")]
+    Name,
+}
+
+/// Changes the data of a board at one time.
+#[derive(Clone, Copy)]
+pub struct SetUp<'a> {
+    pub registry: &'a dyn Registry,
+    pub now: Timestamp,
+}
+
+impl SetUp<'_> {
+    fn change(&self) -> Change {
+        Change {
+            actor: ACTOR.to_owned(),
+            address: None,
+            at: self.now,
+        }
+    }
+
+    fn workspace(&self, name: &str) -> Result<Workspace, SetUpError> {
+        let all = self.registry.workspaces()?;
+        let found = all.into_iter().find(|workspace| workspace.name == name);
+        found.ok_or_else(|| SetUpError::NoWorkspace(name.to_owned()))
+    }
+
+    /// Adds an account with a password.
+    pub fn add_user(
+        &self,
+        workspace: &str,
+        name: &str,
+        role: Role,
+        password: &str,
+    ) -> Result<(), SetUpError> {
+        let account = NewAccount {
+            name: crate::api::checked_name(name).map_err(|_| SetUpError::Name)?,
+            password: Some(PasswordHash::of(password)?),
+            workspace: self.workspace(workspace)?.id,
+            role,
+        };
+        self.registry.add_account(&self.change(), &account)?;
+        Ok(())
+    }
+
+    /// Adds an enrolment key and returns its secret.
+    pub fn add_enrolment_key(
+        &self,
+        workspace: &str,
+        name: Option<&str>,
+        uses: u32,
+        lifetime: Option<SignedDuration>,
+    ) -> Result<Secret, SetUpError> {
+        let name = name.map(crate::api::checked_name).transpose();
+        let secret = Secret::generate(Kind::Enrolment);
+        let key = NewEnrolmentKey {
+            hash: secret.hash(),
+            prefix: secret.prefix(),
+            workspace: self.workspace(workspace)?.id,
+            name: name.map_err(|_| SetUpError::Name)?,
+            uses,
+            expires: self.after(lifetime),
+        };
+        self.registry.add_enrolment_key(&self.change(), &key)?;
+        Ok(secret)
+    }
+
+    /// Adds an API token of an account and returns its secret.
+    pub fn add_api_token(
+        &self,
+        workspace: &str,
+        user: &str,
+        scope: Scope,
+        lifetime: Option<SignedDuration>,
+    ) -> Result<Secret, SetUpError> {
+        let account = self.registry.account(user)?;
+        let account = account.ok_or_else(|| SetUpError::NoAccount(user.to_owned()))?;
+        let secret = Secret::generate(Kind::Api);
+        let token = NewApiToken {
+            hash: secret.hash(),
+            prefix: secret.prefix(),
+            workspace: self.workspace(workspace)?.id,
+            account: account.id,
+            scope,
+            expires: self.after(lifetime),
+        };
+        self.registry.add_api_token(&self.change(), &token)?;
+        Ok(secret)
+    }
+
+    /// Adds a link that makes the first account, the owner; `None` if an account exists.
+    pub fn add_first_link(&self, workspace: &str) -> Result<Option<Secret>, SetUpError> {
+        if self.registry.has_accounts()? {
+            return Ok(None);
+        }
+        let secret = Secret::generate(Kind::Link);
+        let link = NewLink {
+            hash: secret.hash(),
+            purpose: LinkPurpose::Join {
+                workspace: self.workspace(workspace)?.id,
+                role: Role::Owner,
+            },
+            expires: self.after(Some(LINK_TIME)).unwrap_or(self.now),
+        };
+        self.registry.add_link(&self.change(), &link)?;
+        Ok(Some(secret))
+    }
+
+    fn after(&self, lifetime: Option<SignedDuration>) -> Option<Timestamp> {
+        self.now.checked_add(lifetime?).ok()
+    }
+}
+
+impl std::fmt::Debug for SetUp<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("SetUp")
+    }
+}
+
+/// URL of the page that accepts a link. The secret is in the fragment, which browsers do not send and proxies do not log.
+#[must_use]
+pub fn join_url(public_url: &str, link: &Secret) -> String {
+    format!("{public_url}/join#{}", link.reveal())
+}
