@@ -4,6 +4,7 @@
 //! such as `history.db`. Nothing runs here: `dispatch` executes the parsed command.
 
 mod account;
+mod board;
 mod collect;
 mod jobs;
 mod keep;
@@ -19,6 +20,7 @@ use clap::{ArgMatches, ColorChoice, CommandFactory as _, FromArgMatches, Parser,
 use gua_settings::{ENTRIES, FlagValue};
 
 pub use self::account::*;
+pub use self::board::*;
 pub use self::collect::*;
 pub use self::jobs::*;
 pub use self::keep::*;
@@ -42,7 +44,7 @@ pub const GROUPS: &[(&str, &[&str])] = &[
     ("Account", &["quota", "csv"]),
     (
         "Many hosts",
-        &["enroll", "unenroll", "sync-once", "sync-archive"],
+        &["enroll", "unenroll", "sync-once", "sync-archive", "board"],
     ),
     (
         "Keep",
@@ -194,6 +196,16 @@ pub enum Command {
     SyncOnce(SyncOnceArgs),
 
     SyncArchive(SyncArchiveArgs),
+
+    /// Run a board that shows the GPUs of many hosts.
+    #[command(after_help = "Examples:\n  \
+                      gua board serve                          serve on http://127.0.0.1:8080\n  \
+                      gua board enroll-token --name lab-a100   print a token for `gua enroll`\n  \
+                      gua board backup /backup/board.db        copy the data while it serves")]
+    Board {
+        #[command(subcommand)]
+        command: BoardCommand,
+    },
 
     /// Check, copy and maintain the history file.
     #[command(after_help = "Examples:\n  \

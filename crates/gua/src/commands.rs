@@ -2,6 +2,7 @@
 
 pub mod available;
 pub mod bench;
+pub mod board;
 pub mod claim;
 pub mod completions;
 pub mod config;

@@ -111,6 +111,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Enroll(args) => return enroll::run(args, &load()?),
         Command::SyncOnce(args) => return sync_once::run(args, &load()?),
         Command::SyncArchive(_) => return sync_archive::run(&load()?),
+        Command::Board { command } => return board::run(command, &load()?),
         Command::Db { command } => return db::run(command, &load()?),
     }
     Ok(ExitCode::SUCCESS)

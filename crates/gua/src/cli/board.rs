@@ -1,0 +1,146 @@
+//! Commands that run a board.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueHint};
+use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
+
+#[derive(Debug, Subcommand)]
+pub enum BoardCommand {
+    /// Serve the board until it is stopped.
+    ///
+    /// The first start prints a link that creates the first account. Agents enrol with a token of `gua board enroll-token`.
+    #[command(
+        after_help = "On another address than loopback, the board must be behind a proxy that adds TLS: name its address with --proxy.\n\n\
+                      Examples:\n  \
+                      gua board serve                                      on http://127.0.0.1:8080\n  \
+                      gua board serve --data /srv/board --listen 127.0.0.1:9000\n  \
+                      gua board serve --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com"
+    )]
+    Serve {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        /// Address and port to listen on.
+        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+        listen: SocketAddr,
+        /// URL under which people reach the board [default: http:// and the address].
+        #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+        url: Option<String>,
+        /// Address of a proxy whose X-Forwarded-For header is trusted; can be repeated.
+        #[arg(long, value_name = "ADDRESS")]
+        proxy: Vec<IpAddr>,
+    },
+
+    /// Manage the board's accounts.
+    #[command(
+        after_help = "Example:\n  gua board user add ada --role owner --password-stdin < password"
+    )]
+    User {
+        #[command(subcommand)]
+        command: BoardUserCommand,
+    },
+
+    /// Print a new token that enrols hosts.
+    #[command(
+        after_help = "The token is printed once, alone on one line. The board stores only its hash.\n\n\
+                      Examples:\n  \
+                      gua board enroll-token --name lab-a100\n  \
+                      gua board enroll-token --uses 40 --expires 30d    for many hosts; each has its own name"
+    )]
+    EnrollToken {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+        /// Name of the host on the board [default: the name that the host reports].
+        #[arg(long, value_name = "HOST")]
+        name: Option<String>,
+        /// Number of hosts that can enrol with the token.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        uses: u32,
+        /// Lifetime of the token.
+        #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "1d")]
+        expires: Duration,
+    },
+
+    /// Print a new API token of an account.
+    #[command(
+        after_help = "The token never allows more than the account's role. It is printed once; the board stores only its hash.\n\n\
+                      Examples:\n  \
+                      gua board api-token --user ada --scope read\n  \
+                      gua board api-token --user ci --scope write --expires 90d"
+    )]
+    ApiToken {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+        /// Name of the account.
+        #[arg(long, value_name = "NAME")]
+        user: String,
+        /// What the token may do: read or write.
+        #[arg(long, value_name = "SCOPE", default_value = "read")]
+        scope: Scope,
+        /// Lifetime of the token [default: until it is revoked].
+        #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
+        expires: Option<Duration>,
+    },
+
+    /// Copy the board's data, also while it serves.
+    #[command(after_help = "Example:\n  gua board backup /backup/board.db")]
+    Backup {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        /// Path of the copy; the file must not exist.
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+    },
+
+    /// Check the board's data; exit with 1 on any error.
+    #[command(after_help = "Example:\n  gua board check")]
+    Check {
+        #[command(flatten)]
+        data: BoardDataArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BoardUserCommand {
+    /// Add an account.
+    #[command(
+        after_help = "Example:\n  gua board user add ada --role owner --password-stdin < password"
+    )]
+    Add {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        #[command(flatten)]
+        workspace: WorkspaceArgs,
+        /// Name to log in with.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Role: viewer, member, admin or owner.
+        #[arg(long, value_name = "ROLE", default_value = "member")]
+        role: Role,
+        /// Read the password from standard input.
+        #[arg(long, required = true)]
+        password_stdin: bool,
+    },
+}
+
+/// Location of the board's data.
+#[derive(Debug, Args)]
+pub struct BoardDataArgs {
+    /// Directory with the board's data [default: ~/.gua/board].
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub data: Option<PathBuf>,
+}
+
+/// Workspace that a command changes.
+#[derive(Debug, Args)]
+pub struct WorkspaceArgs {
+    /// Workspace to change.
+    #[arg(long, value_name = "NAME", default_value = FIRST_WORKSPACE)]
+    pub workspace: String,
+}

@@ -1,0 +1,193 @@
+//! `gua board`: runs a board, and changes its data from its host.
+
+use std::io::{self, Read as _};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use gua_board::AppOptions;
+use gua_board::run::Board;
+use gua_board::set_up::{SetUp, SetUpError, join_url};
+use gua_board_store::registry::FIRST_WORKSPACE;
+use gua_board_store::{OpenError, Secret, SqliteStore};
+use gua_collector::log;
+use gua_probe::clock;
+use gua_settings::Inputs;
+use jiff::SignedDuration;
+
+use crate::cli::{BoardCommand, BoardDataArgs, BoardUserCommand};
+use crate::context::Context;
+use crate::failure::{Exit, Failure};
+use crate::output;
+
+/// Maximum length of a password on standard input.
+const MOST_INPUT: u64 = 64 * 1024;
+
+pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    match command {
+        BoardCommand::Serve {
+            data,
+            listen,
+            url,
+            proxy,
+        } => serve(data, *listen, url.as_deref(), proxy, context)?,
+        BoardCommand::User {
+            command:
+                BoardUserCommand::Add {
+                    data,
+                    workspace,
+                    name,
+                    role,
+                    ..
+                },
+        } => {
+            let password = password()?;
+            let store = open(data)?;
+            let result = set_up(&store).add_user(&workspace.workspace, name, *role, &password);
+            result.map_err(usage)?;
+        }
+        BoardCommand::EnrollToken {
+            data,
+            workspace,
+            name,
+            uses,
+            expires,
+        } => {
+            let store = open(data)?;
+            let lifetime = Some(signed(*expires));
+            let workspace = &workspace.workspace;
+            let name = name.as_deref();
+            let added = set_up(&store).add_enrolment_key(workspace, name, *uses, lifetime);
+            print_secret(&added.map_err(usage)?)?;
+        }
+        BoardCommand::ApiToken {
+            data,
+            workspace,
+            user,
+            scope,
+            expires,
+        } => {
+            let store = open_existing(data)?;
+            let lifetime = expires.map(signed);
+            let workspace = &workspace.workspace;
+            let added = set_up(&store).add_api_token(workspace, user, *scope, lifetime);
+            print_secret(&added.map_err(usage)?)?;
+        }
+        BoardCommand::Backup { data, output } => open_existing(data)?.backup(output)?,
+        BoardCommand::Check { data } => {
+            let problems = open_existing(data)?.check()?;
+            if problems.is_empty() {
+                output::data("gua board check: no errors\n")?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            output::data(&format!("{}\n", problems.join("\n")))?;
+            return Ok(Exit::Failed.into());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(
+    data: &BoardDataArgs,
+    listen: SocketAddr,
+    url: Option<&str>,
+    proxies: &[IpAddr],
+    context: &Context,
+) -> anyhow::Result<()> {
+    if !listen.ip().is_loopback() && proxies.is_empty() {
+        return Err(Failure::usage(format!(
+            "--listen {listen}: tokens and passwords would cross the network unencrypted"
+        ))
+        .hint("listen on 127.0.0.1, or put a proxy with TLS in front and name it with --proxy")
+        .into());
+    }
+    let inputs = &context.loaded.inputs;
+    let format = context.settings().collect.log_format.value;
+    log::start(
+        log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
+        output::eprint,
+    );
+    let store = Arc::new(open(data)?);
+    let _lock = SqliteStore::lock_server(&directory(data)?)?;
+    let board = Board::bind(listen)?;
+    let public_url = match url {
+        Some(url) => url.trim_end_matches('/').to_owned(),
+        None => format!("http://{}", board.address()),
+    };
+    let link = set_up(&store).add_first_link(FIRST_WORKSPACE)?;
+    let options = AppOptions {
+        registry: Arc::clone(&store) as _,
+        ledger: store,
+        clock: Arc::new(clock::now),
+        public_url: public_url.clone(),
+        trusted_proxies: proxies.to_vec(),
+    };
+    let started = || {
+        let mut text = format!("gua board: serving {public_url}\n");
+        if let Some(link) = link {
+            let url = join_url(&public_url, &link);
+            text.push_str(&format!("  create the first account: {url}\n"));
+        }
+        // Whoever closed the output does not need it.
+        let _ = output::data(&text);
+    };
+    Ok(board.run(options, started)?)
+}
+
+fn directory(data: &BoardDataArgs) -> Result<PathBuf, Failure> {
+    if let Some(directory) = &data.data {
+        return Ok(directory.clone());
+    }
+    let home = Inputs::of_this_process().home;
+    let home = home.ok_or_else(|| Failure::usage("there is no home directory: use --data DIR"))?;
+    Ok(home.join(".gua/board"))
+}
+
+fn open(data: &BoardDataArgs) -> anyhow::Result<SqliteStore> {
+    Ok(SqliteStore::open(&directory(data)?)?)
+}
+
+fn open_existing(data: &BoardDataArgs) -> anyhow::Result<SqliteStore> {
+    SqliteStore::open_existing(&directory(data)?).map_err(|error| match error {
+        OpenError::Missing { .. } => Failure::usage(error.to_string())
+            .hint("--data DIR names another directory")
+            .into(),
+        other => other.into(),
+    })
+}
+
+fn set_up(store: &SqliteStore) -> SetUp<'_> {
+    SetUp {
+        registry: store,
+        now: clock::now(),
+    }
+}
+
+/// Converts mistakes of the caller to usage errors.
+fn usage(error: SetUpError) -> anyhow::Error {
+    match error {
+        SetUpError::Store(error) => error.into(),
+        other => Failure::usage(other.to_string()).into(),
+    }
+}
+
+fn print_secret(secret: &Secret) -> anyhow::Result<()> {
+    output::data(&format!("{}\n", secret.reveal()))
+}
+
+fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// Reads the first line of standard input.
+fn password() -> anyhow::Result<String> {
+    let mut text = String::new();
+    let input = io::stdin().take(MOST_INPUT);
+    { input }
+        .read_to_string(&mut text)
+        .context("cannot read the password from standard input")?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
