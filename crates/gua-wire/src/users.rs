@@ -28,7 +28,7 @@ pub enum UserPolicy {
 impl UserPolicy {
     /// Returns the form of a name that may leave the host; `None` if none may.
     #[must_use]
-    pub fn told<'name>(&self, name: &'name str) -> Option<Cow<'name, str>> {
+    pub fn apply<'name>(&self, name: &'name str) -> Option<Cow<'name, str>> {
         match self {
             UserPolicy::Plain => Some(Cow::Borrowed(name)),
             UserPolicy::Hash(salt) => Some(Cow::Owned(salt.hide(name))),
@@ -82,15 +82,15 @@ mod tests {
     #[test]
     fn a_name_is_told_hidden_or_not_at_all() {
         let salt = Salt::new(b"0123456789abcdef").unwrap();
-        assert_eq!(UserPolicy::Plain.told("alice").as_deref(), Some("alice"));
-        assert_eq!(UserPolicy::Omit.told("alice"), None);
+        assert_eq!(UserPolicy::Plain.apply("alice").as_deref(), Some("alice"));
+        assert_eq!(UserPolicy::Omit.apply("alice"), None);
         // python3 -c "import hmac; print(hmac.new(b'0123456789abcdef', b'alice', 'sha256').hexdigest()[:16])"
         let hidden = UserPolicy::Hash(salt);
         assert_eq!(
-            hidden.told("alice").as_deref(),
+            hidden.apply("alice").as_deref(),
             Some("user-fdbf8b1cacd3d578")
         );
-        assert_ne!(hidden.told("bob"), hidden.told("alice"));
+        assert_ne!(hidden.apply("bob"), hidden.apply("alice"));
         assert_eq!(format!("{hidden:?}"), "Hash(Salt([hidden]))");
         assert_eq!(Salt::new(b"short"), Err(ShortSalt));
     }

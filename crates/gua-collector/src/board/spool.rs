@@ -32,7 +32,7 @@ impl Recipient {
                 UserPolicy::Plain => "plain".to_owned(),
                 UserPolicy::Omit => "omit".to_owned(),
                 // With another salt, a board would count one person as two.
-                UserPolicy::Hash(_) => format!("hash {}", users.told("").unwrap_or_default()),
+                UserPolicy::Hash(_) => format!("hash {}", users.apply("").unwrap_or_default()),
             },
         }
     }

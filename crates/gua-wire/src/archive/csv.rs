@@ -69,7 +69,7 @@ impl<W: Write> CsvWriter<W> {
         let told = |(value, names_people): (Option<Value<'a>>, &bool)| match value {
             Some(Value::Text(name)) if *names_people => self
                 .users
-                .told(&name)
+                .apply(&name)
                 .map(|told| Value::Text(Cow::Owned(told.into_owned()))),
             other => other,
         };

@@ -82,7 +82,7 @@ impl LiveInputs<'_> {
             return;
         };
         let owner = identity.owner().map(|owner| owner.user.shown());
-        live.owner = owner.and_then(|owner| Some(self.users.told(&owner)?.into_owned()));
+        live.owner = owner.and_then(|owner| Some(self.users.apply(&owner)?.into_owned()));
         live.name = identity.comm.clone().ok();
     }
 }

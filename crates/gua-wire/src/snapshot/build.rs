@@ -188,7 +188,7 @@ impl Observed<'_> {
         let login = login.and_then(|user| user.name.as_deref());
         let user = login
             .filter(|name| !name.is_empty())
-            .and_then(|name| self.users.told(name));
+            .and_then(|name| self.users.apply(name));
         let comm = identity.and_then(|identity| identity.comm.as_deref().ok());
         Some(CardProcess {
             pid: process.pid.0,
