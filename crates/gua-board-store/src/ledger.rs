@@ -23,8 +23,9 @@ pub trait Ledger: Send + Sync {
         until: Timestamp,
     ) -> Result<Vec<Observation>, StoreError>;
 
-    /// Deletes snapshots that were observed before a time; the newest one of each host stays. Returns their number.
-    fn expire_snapshots(&self, before: Timestamp) -> Result<usize, StoreError>;
+    /// Deletes at most `most` snapshots that were observed before a time, oldest first, and returns their number. The
+    /// newest observation of each host stays in [`Ledger::latest`].
+    fn expire_snapshots(&self, before: Timestamp, most: u32) -> Result<usize, StoreError>;
 
     /// Stores an archive file, replacing one of the same name.
     fn put_archive(

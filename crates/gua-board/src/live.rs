@@ -38,7 +38,7 @@ pub struct HostLive {
     /// When the host was last heard of, by the board's clock.
     pub received_at: Timestamp,
     /// Utilisation of each GPU in the last hour, where the host streams.
-    pub curves: HashMap<GpuUuid, Curve>,
+    pub curves: Arc<HashMap<GpuUuid, Curve>>,
 }
 
 impl HostLive {
@@ -114,7 +114,9 @@ impl LiveState {
             Some(known) => {
                 inner.changes.remove(&known.revision);
                 let has_gpu = |uuid: &GpuUuid| report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
-                known.curves.retain(|uuid, _| has_gpu(uuid));
+                if !known.curves.keys().all(has_gpu) {
+                    Arc::make_mut(&mut known.curves).retain(|uuid, _| has_gpu(uuid));
+                }
                 known.revision = revision;
                 known.report = report;
                 known.form = form;
@@ -126,7 +128,7 @@ impl LiveState {
                     report,
                     form,
                     received_at,
-                    curves: HashMap::new(),
+                    curves: Arc::default(),
                 };
                 inner.hosts.insert(host.clone(), live);
             }
@@ -142,6 +144,7 @@ impl LiveState {
         let Some(live) = inner.hosts.get_mut(host) else {
             return;
         };
+        let curves = Arc::make_mut(&mut live.curves);
         for util in &frame.gpus {
             let gpus = &live.report.gpus;
             let Some(gpu) = gpus
@@ -150,7 +153,7 @@ impl LiveState {
             else {
                 continue;
             };
-            let curve = live.curves.entry(gpu.uuid.clone()).or_default();
+            let curve = curves.entry(gpu.uuid.clone()).or_default();
             curve.add(received_at.as_second(), util.util_pct);
         }
         inner.revision += 1;

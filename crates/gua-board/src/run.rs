@@ -9,14 +9,19 @@ use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
 use crate::app::{App, AppOptions, StartError};
+use crate::error::Problem;
 use crate::server::serve;
 
 /// Time for which snapshots are kept. The newest one of each host stays for longer.
 const KEEP_SNAPSHOTS: SignedDuration = SignedDuration::from_hours(48);
+/// Number of snapshots that one transaction deletes: pushes wait for it.
+const EXPIRE_AT_ONCE: u32 = 2000;
+/// Pause between two such transactions.
+const EXPIRE_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two deletions of old snapshots.
 const EXPIRE_PERIOD: Duration = Duration::from_secs(15 * 60);
 
@@ -101,11 +106,21 @@ async fn expire(app: Arc<App>) {
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         period.tick().await;
-        let before = app.now().saturating_sub(KEEP_SNAPSHOTS);
-        let Ok(before) = before else { continue };
-        let expired = app.store(move |app| app.ledger.expire_snapshots(before));
-        if let Err(error) = expired.await {
+        if let Err(error) = expire_all(&app).await {
             warn!(error = %error, "old snapshots not deleted");
         }
+    }
+}
+
+async fn expire_all(app: &Arc<App>) -> Result<(), Problem> {
+    let Ok(before) = app.now().saturating_sub(KEEP_SNAPSHOTS) else {
+        return Ok(());
+    };
+    loop {
+        let expired = app.store(move |app| app.ledger.expire_snapshots(before, EXPIRE_AT_ONCE));
+        if expired.await? == 0 {
+            return Ok(());
+        }
+        sleep(EXPIRE_PAUSE).await;
     }
 }

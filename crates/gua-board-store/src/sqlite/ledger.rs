@@ -87,11 +87,14 @@ impl Ledger for SqliteStore {
         })
     }
 
-    fn expire_snapshots(&self, before: Timestamp) -> Result<usize, StoreError> {
+    fn expire_snapshots(&self, before: Timestamp, most: u32) -> Result<usize, StoreError> {
         self.write(|transaction| {
             let deleted = transaction
-                .prepare_cached("DELETE FROM snapshot WHERE observed_at < ?1")?
-                .execute([before.as_microsecond()])?;
+                .prepare_cached(
+                    "DELETE FROM snapshot WHERE rowid IN
+                     (SELECT rowid FROM snapshot WHERE observed_at < ?1 ORDER BY observed_at LIMIT ?2)",
+                )?
+                .execute(params![before.as_microsecond(), most])?;
             Ok(deleted)
         })
     }

@@ -17,6 +17,8 @@ use crate::error::Problem;
 use crate::limits::{Rate, RateLimit};
 use crate::server::until_stopping;
 
+/// Maximum number of streams.
+const MOST_STREAMS: i64 = 20_000;
 /// Maximum size of a frame.
 const MOST_BYTES: usize = 256 * 1024;
 /// Time without a frame after which a stream is closed.
@@ -38,6 +40,9 @@ pub(crate) async fn stream(
 ) -> Result<Response, Problem> {
     if *app.stopping().borrow() {
         return Err(Problem::Stopping);
+    }
+    if app.metrics.streams.load(Ordering::Relaxed) >= MOST_STREAMS {
+        return Err(Problem::Overloaded);
     }
     let upgrade = upgrade.map_err(|error| Problem::Invalid(error.body_text()))?;
     let upgrade = upgrade

@@ -37,7 +37,7 @@ impl Ledger for Slow {
     ) -> Result<Vec<Observation>, StoreError> {
         unreachable!()
     }
-    fn expire_snapshots(&self, _: Timestamp) -> Result<usize, StoreError> {
+    fn expire_snapshots(&self, _: Timestamp, _: u32) -> Result<usize, StoreError> {
         unreachable!()
     }
     fn put_archive(

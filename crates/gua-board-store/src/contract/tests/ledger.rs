@@ -79,7 +79,9 @@ fn expired_snapshots_go_and_the_newest_stays(ledger: &impl Ledger) {
             snapshot("b", 3, "{3}"),
         ])
         .unwrap();
-    assert_eq!(ledger.expire_snapshots(at(3)).unwrap(), 2);
+    assert_eq!(ledger.expire_snapshots(at(3), 1).unwrap(), 1);
+    assert_eq!(ledger.snapshots(&host("a"), at(0), at(9)).unwrap().len(), 1);
+    assert_eq!(ledger.expire_snapshots(at(3), 10).unwrap(), 1);
     assert_eq!(ledger.snapshots(&host("a"), at(0), at(9)).unwrap(), []);
     assert_eq!(ledger.latest().unwrap().len(), 2);
 }
