@@ -206,6 +206,14 @@ impl Content {
     }
 }
 
+/// The values of a recording, for a test that sends them to a board of ours.
+#[must_use]
+pub fn recording(name: &str) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.json"))).unwrap();
+    serde_json::from_str::<Recording>(&text).unwrap().values
+}
+
 /// A short text that stands for a long one.
 #[must_use]
 pub fn digest(text: &str) -> String {

@@ -12,6 +12,7 @@ mod link;
 mod originals;
 mod quiet;
 mod secrecy;
+mod served;
 mod shown;
 mod spool;
 mod sync_once;

@@ -131,7 +131,7 @@ fn serve(
             let url = join_url(&public_url, &link);
             text.push_str(&format!("  create the first account: {url}\n"));
         }
-        // Whoever closed the output does not need it.
+        // A closed output is no reason to stop serving.
         let _ = output::data(&text);
     };
     Ok(board.run(options, started)?)

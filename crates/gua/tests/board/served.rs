@@ -1,0 +1,316 @@
+//! The real board and the agents that push to it: ours, and those of gpu-usage-audit 1.1.0 and 1.8.0. Without a Python that
+//! runs them, their recorded requests are replayed.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+
+use gua_test::http::Request;
+use gua_test::originals::{self, released};
+use gua_test::tape::recording;
+use gua_test::{Running, TestHost, wait_for};
+use serde_json::Value;
+
+use crate::{TWO_GPUS, host, without_driver};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// A board in a home of its own, with an owner and an API token.
+struct Served {
+    home: TestHost,
+    running: Running,
+    url: String,
+    token: String,
+}
+
+impl Served {
+    fn start() -> Self {
+        let home = without_driver();
+        let mut add = home.gua_command("board user add ada --role owner --password-stdin");
+        let mut child = add.stdin(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(PASSWORD.as_bytes())
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+        let token = home.fine("board api-token --user ada --scope write");
+        let running = home.foreground("board serve --listen 127.0.0.1:0");
+        let url = url(&running);
+        Self {
+            home,
+            running,
+            url,
+            token: token.trim().to_owned(),
+        }
+    }
+
+    /// Kills the board and starts it again on the same data and port.
+    fn restart(&mut self) {
+        self.running.child.kill().unwrap();
+        self.running.child.wait().unwrap();
+        let port = self.url.rsplit_once(':').unwrap().1;
+        self.running = self
+            .home
+            .foreground(&format!("board serve --listen 127.0.0.1:{port}"));
+        assert_eq!(url(&self.running), self.url);
+    }
+
+    fn enrolment_token(&self, name: &str) -> String {
+        let token = self.home.fine(&format!("board enroll-token --name {name}"));
+        assert_eq!(token.lines().count(), 1, "{token}");
+        token.trim().to_owned()
+    }
+
+    /// Enrols a host with our own agent.
+    fn enrol(&self, host: TestHost, name: &str) -> TestHost {
+        let token = self.enrolment_token(name);
+        let url = &self.url;
+        let said = host.fine(&format!(
+            "enroll --server-url {url} --enrollment-token {token}"
+        ));
+        assert!(
+            said.contains(&format!("connected host {name} (host_")),
+            "{said}"
+        );
+        host
+    }
+
+    fn request(&self, line: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Value) {
+        let address = self.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let mut head = format!(
+            "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        stream.write_all(body).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// Live state of the hosts, by the API.
+    fn live(&self) -> Value {
+        let bearer = format!("Bearer {}", self.token);
+        let path = "GET /api/v1/workspaces/default/live";
+        let (status, body) = self.request(path, &[("Authorization", &bearer)], b"");
+        assert_eq!(status, 200, "{body}");
+        body["hosts"].clone()
+    }
+}
+
+fn url(running: &Running) -> String {
+    wait_for("the board's URL", || {
+        let said = running.stdout();
+        let line = said.lines().next()?;
+        let url = line.strip_prefix("gua board: serving ")?;
+        said.ends_with('\n').then(|| url.to_owned())
+    })
+}
+
+#[test]
+fn our_agent_enrols_pushes_streams_and_archives() {
+    let mut board = Served::start();
+    let host = board.enrol(host(TWO_GPUS), "lab-a100");
+    let said = host.fine("sync-once");
+    assert!(said.contains("pushed 2 GPUs to lab-a100"), "{said}");
+    let live = board.live();
+    assert_eq!(live[0]["displayName"], "lab-a100");
+    assert_eq!(live[0]["gpus"][0]["utilPercent"], 50);
+    assert_eq!(live[0]["gpus"][1]["obstacle"], Value::Null);
+
+    let mut daemon = host.foreground("daemon --foreground --cloud --interval 200ms");
+    let bearer = format!("Bearer {}", board.token);
+    wait_for("frames of the stream", || {
+        let address = board.url.strip_prefix("http://").unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let head = format!(
+            "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: {bearer}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let frames = text
+            .lines()
+            .find_map(|line| line.strip_prefix("gua_board_stream_frames_total "));
+        (frames?.parse::<u64>().ok()? >= 2).then_some(())
+    });
+    daemon.stop();
+    drop(daemon);
+
+    host.fine("demo --db old.db --ticks 100 --interval 1h");
+    let said = host.fine("sync-archive --db old.db");
+    assert!(!said.contains("uploaded 0"), "{said}");
+    let said = host.fine("sync-archive --db old.db");
+    assert!(said.contains("uploaded 0 missing object(s)"), "{said}");
+    board.running.stop();
+    let log = board.running.stderr();
+    assert!(
+        log.contains("board started") && log.contains("board stopped"),
+        "{log}"
+    );
+    for secret in ["gua_agent_", "gua_enroll_", "gua_api_", PASSWORD] {
+        assert!(!log.contains(secret), "{log}");
+    }
+    assert_eq!(
+        board.home.fine("board check"),
+        "gua board check: no errors\n"
+    );
+}
+
+#[test]
+fn a_used_token_and_a_revoked_host_are_refused_in_words() {
+    let board = Served::start();
+    let token = board.enrolment_token("one");
+    let url = &board.url;
+    let line = format!("enroll --server-url {url} --enrollment-token {token}");
+    let first = host(TWO_GPUS);
+    first.fine(&line);
+    let second = host(TWO_GPUS).gua(&line);
+    assert_eq!(second.code, 1);
+    assert!(
+        second
+            .stderr
+            .contains("HTTP 401: the enrolment token is not valid"),
+        "{second:?}"
+    );
+    assert_eq!(board.live(), Value::Array(Vec::new()));
+    first.fine("sync-once");
+    let id = board.live()[0]["id"].as_str().unwrap().to_owned();
+    let bearer = format!("Bearer {}", board.token);
+    let path = format!("DELETE /api/v1/workspaces/default/hosts/{id}");
+    assert_eq!(
+        board.request(&path, &[("Authorization", &bearer)], b"").0,
+        204
+    );
+    wait_for("the end of the token", || {
+        let ended = first.gua("sync-once");
+        ended
+            .stderr
+            .contains("HTTP 401: the agent token is not valid")
+            .then_some(())
+    });
+    assert_eq!(board.live(), Value::Array(Vec::new()));
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_the_board_is_killed() {
+    let mut board = Served::start();
+    let host = board.enrol(host(TWO_GPUS), "lab");
+    host.fine("sync-once");
+    let pushed = board.live()[0]["observedAt"].clone();
+    board.restart();
+    assert_eq!(board.live()[0]["observedAt"], pushed);
+    // The agent goes on as if nothing had happened.
+    host.fine("sync-once");
+    assert_ne!(board.live()[0]["observedAt"], pushed);
+}
+
+#[test]
+fn a_second_board_on_the_same_data_is_refused() {
+    let board = Served::start();
+    let second = board.home.gua("board serve --listen 127.0.0.1:0");
+    assert_eq!(second.code, 1);
+    assert!(
+        second
+            .stderr
+            .contains("another server uses the data directory"),
+        "{second:?}"
+    );
+    let exposed = board.home.gua("board serve --listen 0.0.0.0:0");
+    assert_eq!(exposed.code, 2);
+    assert!(exposed.stderr.contains("unencrypted"), "{exposed:?}");
+}
+
+#[test]
+fn the_first_start_prints_the_set_up_link() {
+    let home = without_driver();
+    let running =
+        home.foreground("board serve --listen 127.0.0.1:0 --url https://board.example.com/");
+    assert_eq!(url(&running), "https://board.example.com");
+    let said = running.stdout();
+    let link = "  create the first account: https://board.example.com/join#gua_link_";
+    assert!(said.contains(link), "{said}");
+    assert!(
+        !running.stderr().contains("gua_link_"),
+        "{}",
+        running.stderr()
+    );
+}
+
+/// The real agent of a release enrols and pushes, or its recorded requests are replayed.
+fn check_release(version: &str, cards: usize) {
+    let board = Served::start();
+    let token = board.enrolment_token("theirs");
+    if originals::run_live() {
+        let host = host(TWO_GPUS);
+        let run = |line: &str| {
+            let mut command = host.command(released(version));
+            let output = command.args(line.split_whitespace()).output().unwrap();
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{version} {line}: {errors}");
+        };
+        run(&format!(
+            "enroll --server-url {} --enrollment-token {token} --hostname vm",
+            board.url
+        ));
+        run("sync-once --fake");
+        if version == "1.8.0" {
+            run("demo --db theirs.db --ticks 3 --interval 10ms");
+            run("sync-archive --db theirs.db");
+        }
+    } else {
+        replay(&board, version, &token);
+    }
+    let live = board.live();
+    assert_eq!(live[0]["displayName"], "theirs");
+    assert_eq!(live[0]["gpus"].as_array().unwrap().len(), cards, "{live}");
+    assert_eq!(live[0]["gpus"][1]["processes"][0]["owner"], "bob");
+}
+
+/// Sends the recorded requests with the tokens of this board.
+fn replay(board: &Served, version: &str, token: &str) {
+    let sent = recording(&format!("wire-sent-{version}")).remove(0);
+    let request = |value: &Value| serde_json::from_value::<Request>(value.clone()).unwrap();
+    let claim = request(&sent["claim"]);
+    let body = claim.text().replace("gua_enroll_x", token);
+    let (status, answer) = board.request(
+        &claim.line,
+        &[("Content-Type", "application/json")],
+        body.as_bytes(),
+    );
+    assert_eq!(status, 201, "{answer}");
+    let bearer = format!("Bearer {}", answer["agentToken"].as_str().unwrap());
+    for push in sent["pushes"].as_array().unwrap() {
+        let push = request(push);
+        let (status, answer) = board.request(&push.line, &[("Authorization", &bearer)], &push.body);
+        assert_eq!(status, 202, "{answer}");
+    }
+}
+
+#[test]
+fn release_1_1_enrols_and_pushes() {
+    check_release("1.1.0", 3);
+}
+
+#[test]
+fn release_1_8_enrols_pushes_and_archives() {
+    check_release("1.8.0", 3);
+}
+
+#[test]
+fn recorded_requests_of_the_releases_are_accepted() {
+    for version in ["1.1.0", "1.8.0"] {
+        let board = Served::start();
+        let token = board.enrolment_token("theirs");
+        replay(&board, version, &token);
+        assert_eq!(board.live()[0]["gpus"].as_array().unwrap().len(), 3);
+    }
+}
