@@ -6,16 +6,18 @@
 
 mod curve;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gua_board_store::HostId;
 use gua_board_store::ledger::{Form, MOST_CLOCK_LEAD, Observation};
 use gua_model::GpuUuid;
 use gua_wire::LiveReport;
+use gua_wire::live::{LiveGpu, LiveValue};
 use gua_wire::snapshot::Snapshot;
 use gua_wire::stream::UtilFrame;
 use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
 use tokio::sync::watch;
 use tracing::warn;
 
@@ -37,8 +39,10 @@ pub struct HostLive {
     pub form: Form,
     /// When the host was last heard of, by the board's clock.
     pub received_at: Timestamp,
-    /// Utilisation of each GPU in the last hour, where the host streams.
+    /// Utilisation of each GPU in the last hour.
     pub curves: Arc<HashMap<GpuUuid, Curve>>,
+    /// Start of each GPU's current state.
+    pub since: Arc<HashMap<GpuUuid, Since>>,
 }
 
 impl HostLive {
@@ -47,6 +51,31 @@ impl HostLive {
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.duration_since(self.received_at) > STALE_AFTER
     }
+
+    /// Adds the utilisation of a report that has just been made. One from a spool belongs to an earlier time.
+    fn add_to_curves(&mut self) {
+        let delay = self.received_at.duration_since(self.report.observed_at);
+        if delay.abs() > STALE_AFTER {
+            return;
+        }
+        let curves = Arc::make_mut(&mut self.curves);
+        for gpu in &self.report.gpus {
+            if let LiveValue::Known(util) = gpu.util_percent {
+                let curve = curves.entry(gpu.uuid.clone()).or_default();
+                curve.add(self.received_at.as_second(), util);
+            }
+        }
+    }
+}
+
+/// Start of a GPU's current state with its current holders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Since {
+    /// Time of the first report with this state and these holders.
+    pub at: Timestamp,
+    /// Whether the report before it had another state. Otherwise the state is at least as old as this.
+    pub is_exact: bool,
 }
 
 /// Latest state of all hosts.
@@ -109,8 +138,9 @@ impl LiveState {
         }
         inner.revision += 1;
         let revision = inner.revision;
+        let since = Arc::new(since(known.as_deref(), &report));
         let report = Arc::new(report);
-        match known {
+        let live = match known {
             Some(known) => {
                 inner.changes.remove(&known.revision);
                 let has_gpu = |uuid: &GpuUuid| report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
@@ -121,18 +151,19 @@ impl LiveState {
                 known.report = report;
                 known.form = form;
                 known.received_at = received_at;
+                known.since = since;
+                known
             }
-            None => {
-                let live = HostLive {
-                    revision,
-                    report,
-                    form,
-                    received_at,
-                    curves: Arc::default(),
-                };
-                inner.hosts.insert(host.clone(), live);
-            }
-        }
+            None => inner.hosts.entry(host.clone()).or_insert(HostLive {
+                revision,
+                report,
+                form,
+                received_at,
+                curves: Arc::default(),
+                since,
+            }),
+        };
+        live.add_to_curves();
         inner.changes.insert(revision, host.clone());
         self.revision.send_replace(revision);
     }
@@ -210,6 +241,41 @@ impl LiveState {
     fn write(&self) -> RwLockWriteGuard<'_, Inner> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the start of the current state of each GPU of a report. After unobserved time a state starts anew, because
+/// nobody knows what happened in between.
+fn since(known: Option<&HostLive>, report: &LiveReport) -> HashMap<GpuUuid, Since> {
+    let known = known
+        .filter(|known| report.observed_at.duration_since(known.report.observed_at) <= STALE_AFTER);
+    let start = |gpu: &LiveGpu| {
+        let before = known.and_then(|known| {
+            let before = known.report.gpus.iter().find(|one| one.uuid == gpu.uuid)?;
+            Some((before, *known.since.get(&gpu.uuid)?))
+        });
+        match before {
+            Some((before, since)) if is_same_use(before, gpu) => since,
+            other => Since {
+                at: report.observed_at,
+                is_exact: other.is_some(),
+            },
+        }
+    };
+    let gpus = report.gpus.iter();
+    gpus.map(|gpu| (gpu.uuid.clone(), start(gpu))).collect()
+}
+
+fn is_same_use(one: &LiveGpu, other: &LiveGpu) -> bool {
+    one.state == other.state && one.is_free() == other.is_free() && holders(one) == holders(other)
+}
+
+/// Returns the owners of the processes on a GPU, each once, by name.
+#[must_use]
+pub fn holders(gpu: &LiveGpu) -> BTreeSet<&str> {
+    let processes = gpu.processes.iter();
+    processes
+        .filter_map(|process| process.owner.as_deref())
+        .collect()
 }
 
 /// Whether a report replaces the known state. Spooled pushes arrive late and in any order.

@@ -1,67 +1,90 @@
-//! The utilisation of one GPU in the last hour, one value per second.
+//! The utilisation of one GPU in the last hour.
 
 use std::fmt;
 
-/// Seconds that a curve covers.
-const SECONDS: usize = 3600;
-/// Marks a second without a frame: unobserved, not zero.
+/// Seconds of one slot. A page draws far fewer points than this allows, and 100,000 GPUs fit into memory.
+const SLOT_SECONDS: i64 = 10;
+/// Slots that a curve covers.
+const SLOTS: usize = 360;
+/// Marks a slot without a value: unobserved, not zero.
 const NONE: u8 = u8::MAX;
 
-/// Ring of utilisation values.
+/// Ring of utilisation values. A slot keeps the newest value of its time.
 #[derive(Clone)]
 pub struct Curve {
     values: Box<[u8]>,
-    /// Second of the newest value.
+    /// Slot of the newest value.
     newest: Option<i64>,
 }
 
 impl Default for Curve {
     fn default() -> Self {
         Self {
-            values: vec![NONE; SECONDS].into_boxed_slice(),
+            values: vec![NONE; SLOTS].into_boxed_slice(),
             newest: None,
         }
     }
 }
 
 impl Curve {
-    /// Adds a value. Seconds without a value in between stay empty, and a value older than the newest is ignored.
+    /// Adds a value. Slots without a value in between stay empty, and a value older than the newest is ignored.
     pub fn add(&mut self, second: i64, util: u8) {
-        let newest = self.newest.unwrap_or(second - 1);
-        if second < newest {
+        let slot = second.div_euclid(SLOT_SECONDS);
+        let newest = self.newest.unwrap_or(slot - 1);
+        if slot < newest {
             return;
         }
-        let skipped = usize::try_from(second - newest).unwrap_or(SECONDS);
-        for step in 1..skipped.min(SECONDS) {
-            let place = place(second - i64::try_from(step).expect("at most an hour"));
+        let skipped = usize::try_from(slot - newest).unwrap_or(SLOTS);
+        for step in 1..skipped.min(SLOTS) {
+            let place = place(slot - i64::try_from(step).expect("at most an hour"));
             self.values[place] = NONE;
         }
-        self.values[place(second)] = util.min(100);
-        self.newest = Some(second);
+        self.values[place(slot)] = util.min(100);
+        self.newest = Some(slot);
     }
 
-    /// Returns the values of the seconds up to and including `until`, oldest first; `None` for an unobserved second.
-    pub fn last(&self, seconds: usize, until: i64) -> impl Iterator<Item = Option<u8>> {
-        let count = i64::try_from(seconds.min(SECONDS)).expect("at most an hour");
-        (until - count + 1..=until).map(|second| {
+    /// Returns the values of the slots up to and including that of the second `until`, oldest first; `None` for an
+    /// unobserved slot.
+    pub fn last(&self, slots: usize, until: i64) -> impl Iterator<Item = Option<u8>> {
+        let until = until.div_euclid(SLOT_SECONDS);
+        let count = i64::try_from(slots.min(SLOTS)).expect("at most an hour");
+        (until - count + 1..=until).map(|slot| {
             let newest = self.newest?;
-            let reach = i64::try_from(SECONDS).expect("an hour has few seconds");
-            if second > newest || second <= newest - reach {
+            let reach = i64::try_from(SLOTS).expect("an hour has few slots");
+            if slot > newest || slot <= newest - reach {
                 return None;
             }
-            Some(self.values[place(second)]).filter(|value| *value != NONE)
+            Some(self.values[place(slot)]).filter(|value| *value != NONE)
         })
+    }
+
+    /// Divides the last hour into points, oldest first: the mean of the known values of each, or `None` without any.
+    #[must_use]
+    pub fn points(&self, count: usize, until: i64) -> Vec<Option<u8>> {
+        let values: Vec<Option<u8>> = self.last(SLOTS, until).collect();
+        let parts = values.chunks(SLOTS.div_ceil(count.max(1)));
+        let mean = |part: &[Option<u8>]| {
+            let known: Vec<u32> = part
+                .iter()
+                .flatten()
+                .map(|value| u32::from(*value))
+                .collect();
+            let sum: u32 = known.iter().sum();
+            let mean = sum.checked_div(u32::try_from(known.len()).ok()?)?;
+            u8::try_from(mean).ok()
+        };
+        parts.map(mean).collect()
     }
 }
 
-fn place(second: i64) -> usize {
-    let length = i64::try_from(SECONDS).expect("an hour has few seconds");
-    usize::try_from(second.rem_euclid(length)).expect("a remainder is not negative")
+fn place(slot: i64) -> usize {
+    let length = i64::try_from(SLOTS).expect("an hour has few slots");
+    usize::try_from(slot.rem_euclid(length)).expect("a remainder is not negative")
 }
 
 impl fmt::Debug for Curve {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Curve(until {:?})", self.newest)
+        write!(out, "Curve(until slot {:?})", self.newest)
     }
 }
 
@@ -76,16 +99,26 @@ mod tests {
     }
 
     #[test]
-    fn a_second_without_a_frame_is_a_gap() {
+    fn a_slot_without_a_value_is_a_gap() {
         let mut curve = Curve::default();
-        check(&curve, 100, "- - - - -");
-        curve.add(100, 10);
-        curve.add(102, 30);
-        check(&curve, 103, "- 10 - 30 -");
-        curve.add(101, 99);
-        check(&curve, 103, "- 10 - 30 -");
-        curve.add(102 + 3600, 200);
-        check(&curve, 102 + 3600, "- - - - 100");
-        check(&curve, 103, "- - - - -");
+        check(&curve, 1000, "- - - - -");
+        curve.add(1000, 10);
+        curve.add(1020, 30);
+        check(&curve, 1039, "- 10 - 30 -");
+        curve.add(1010, 99);
+        check(&curve, 1030, "- 10 - 30 -");
+        curve.add(1020 + 3600, 200);
+        check(&curve, 1020 + 3600, "- - - - 100");
+        check(&curve, 1030, "- - - - -");
+    }
+
+    #[test]
+    fn a_point_is_the_mean_of_its_known_values() {
+        let mut curve = Curve::default();
+        for (second, util) in [(3400, 10), (3410, 20), (3590, 90)] {
+            curve.add(second, util);
+        }
+        assert_eq!(curve.points(18, 3599)[16..], [None, Some(40)]);
+        assert_eq!(curve.points(36, 3599)[33..], [None, Some(15), Some(90)]);
     }
 }
