@@ -178,7 +178,7 @@ async fn account(
             },
         });
     }
-    let session = cookie(headers).ok_or(Problem::Unauthenticated("log in first"))?;
+    let session = session_cookie(headers).ok_or(Problem::Unauthenticated("log in first"))?;
     let hash = SecretHash::of(session);
     let found = app
         .store(move |app| app.registry.session(&hash, now))
@@ -237,14 +237,19 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Returns the session cookie.
-pub(crate) fn cookie(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn session_cookie(headers: &HeaderMap) -> Option<&str> {
+    cookie(headers, COOKIE)
+}
+
+/// Returns the value of a cookie.
+pub(crate) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str> {
     let values = headers.get_all(header::COOKIE).iter();
     let pairs = values
         .filter_map(|value| value.to_str().ok())
         .flat_map(|value| value.split(';'));
     let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
     pairs
-        .find(|(name, _)| *name == COOKIE)
+        .find(|(name, _)| *name == wanted)
         .map(|(_, value)| value)
 }
 
@@ -258,7 +263,7 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
             let host = origin.split_once("://").map(|(_, host)| host);
             host.is_some() && host == text("host")
         }
-        (None, None) => cookie(headers).is_none(),
+        (None, None) => session_cookie(headers).is_none(),
     };
     is_own
         .then_some(())
@@ -295,7 +300,7 @@ mod tests {
 
     #[test]
     fn the_cookie_is_found_among_others() {
-        let found = |value: &str| cookie(&headers(&[("cookie", value)])).map(str::to_owned);
+        let found = |value: &str| session_cookie(&headers(&[("cookie", value)])).map(str::to_owned);
         assert_eq!(found("a=1; gua_session=x; b=2").as_deref(), Some("x"));
         assert_eq!(found("xgua_session=1"), None);
         assert_eq!(found(""), None);

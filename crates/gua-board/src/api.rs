@@ -6,9 +6,9 @@ mod session;
 mod tokens;
 pub mod visibility;
 
-use axum::body::Body;
-use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequest, Query, Request};
+use axum::http::header;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -16,37 +16,58 @@ use crate::error::Problem;
 use crate::request::{parse, read_body};
 
 pub(crate) use hosts::{
-    add_enrolment_key, enrolment_keys, hosts, live, rename_host, revoke_enrolment_key, revoke_host,
+    AddKey, HostDetail, HostDocument, Rename, add_enrolment_key, availability, enrolment_keys,
+    host, hosts, live, rename_host, revoke_enrolment_key, revoke_host,
 };
-pub(crate) use members::{audit_log, invite, members, remove_member, set_role};
-pub(crate) use session::{join, log_in, log_out, me};
-pub(crate) use tokens::{add_api_token, api_tokens, revoke_api_token};
+pub(crate) use members::{Before, RoleBody, audit_log, invite, members, remove_member, set_role};
+pub(crate) use session::{Credentials, Join, join, log_in, log_out, me};
+pub(crate) use tokens::{AddToken, add_api_token, api_tokens, revoke_api_token};
 
 /// Maximum size of a request body.
 const MOST_BYTES: usize = 64 * 1024;
+/// Content type of a form.
+const FORM: &str = "application/x-www-form-urlencoded";
 /// Maximum length of a name that people choose, in characters.
 const LONGEST_NAME: usize = 100;
 
 /// A list in an answer. An object can get more fields later; an array cannot.
 #[derive(Serialize)]
 pub(crate) struct List<T> {
-    items: Vec<T>,
+    pub(crate) items: Vec<T>,
 }
 
 /// An object that was added, with the secret that is shown this once.
 #[derive(Serialize)]
 pub(crate) struct WithSecret<T> {
     #[serde(flatten)]
-    object: T,
-    secret: String,
+    pub(crate) object: T,
+    pub(crate) secret: String,
 }
 
-/// Reads a JSON request body.
-async fn body<T: DeserializeOwned>(body: Body) -> Result<T, Problem> {
-    parse(&read_body(body, MOST_BYTES).await?)
+/// Body of a request: JSON, or the form of a page. Both reach the same handler.
+pub(crate) struct Input<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Input<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let is_form = kind.is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()));
+        let bytes = read_body(request.into_body(), MOST_BYTES).await?;
+        if !is_form {
+            return parse(&bytes).map(Input);
+        }
+        // A browser sends a field that was left blank; the handlers expect it to be absent.
+        let fields = bytes.split(|byte| *byte == b'&');
+        let filled: Vec<&[u8]> = fields.filter(|field| !field.ends_with(b"=")).collect();
+        let values = serde_urlencoded::from_bytes(&filled.join(&b'&'));
+        values
+            .map(Input)
+            .map_err(|error| Problem::Invalid(error.to_string()))
+    }
 }
 
-fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
+pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
     match query {
         Ok(Query(values)) => Ok(values),
         Err(error) => Err(Problem::Invalid(error.body_text())),

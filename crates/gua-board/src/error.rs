@@ -99,6 +99,10 @@ struct Body<'a> {
     detail: &'a str,
 }
 
+/// Message of a failure, from which [`crate::request`] makes a page for a browser.
+#[derive(Clone, Debug)]
+pub(crate) struct Detail(pub(crate) String);
+
 /// Causes of a failure, for the log.
 #[derive(Clone, Debug)]
 pub struct Causes(pub String);
@@ -121,6 +125,7 @@ impl IntoResponse for Problem {
             causes.push(error.to_string());
             source = error.source();
         }
+        response.extensions_mut().insert(Detail(detail));
         if !causes.is_empty() {
             response.extensions_mut().insert(Causes(causes.join(": ")));
         }

@@ -6,6 +6,9 @@
 //!
 //! - [`agent`]: the contract with agents: enrolment, observations, archives, stream, live state
 //! - [`api`]: the JSON API for pages, programs and `gua` itself
+//! - [`pages`]: the same answers as HTML for people
+//! - [`availability`]: the GPUs of a workspace, filtered and grouped
+//! - [`demo`]: the reports of a simulated fleet
 //! - [`ingest`]: batches of observations, one transaction each, acknowledged when stored
 //! - [`live`]: the latest state of all hosts with changes since a revision, for pages and event streams
 //! - [`run`]: the whole life of a server: socket, signals, regular work
@@ -16,12 +19,15 @@ pub mod access;
 pub mod agent;
 pub mod api;
 mod app;
+pub mod availability;
+pub mod demo;
 pub mod error;
 pub mod ingest;
 pub mod limits;
 pub mod live;
 mod metrics;
 mod operation;
+mod pages;
 mod request;
 pub mod routes;
 pub mod run;

@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout};
 use tracing::{debug, error, info};
 
 use crate::app::App;
-use crate::error::{Causes, Problem};
+use crate::error::{Causes, Detail, Problem};
+use crate::pages::{self, View};
 
 /// Header with the id of the request, which is also in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -33,7 +34,8 @@ pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 const SAFE_HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::X_FRAME_OPTIONS, "DENY"),
-    (header::REFERRER_POLICY, "no-referrer"),
+    // With `no-referrer`, browsers send `Origin: null` with a form, and the origin could not be checked.
+    (header::REFERRER_POLICY, "same-origin"),
     (header::CACHE_CONTROL, "no-store"),
     (
         header::CONTENT_SECURITY_POLICY,
@@ -57,7 +59,11 @@ pub(crate) async fn observe(
     let route = route.map_or_else(|| "none".to_owned(), |route| route.as_str().to_owned());
     let id = request_id();
     let began = Instant::now();
+    let view = wants_page(request.headers()).then(|| View::new(request.uri(), request.headers()));
     let mut response = next.run(request).await;
+    if let Some(view) = view {
+        response = as_page(&view, response);
+    }
     let headers = response.headers_mut();
     headers.insert(
         REQUEST_ID,
@@ -80,6 +86,27 @@ pub(crate) async fn observe(
         _ => debug!(request = %id, method, route, status, millis, "request answered"),
     }
     response
+}
+
+/// Whether a browser navigates, and a person reads the answer.
+fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers
+        .get(header::ACCEPT)
+        .and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| accept.contains("text/html"))
+}
+
+/// Replaces the JSON of a failed request by a page with the same status and headers.
+fn as_page(view: &View, response: Response) -> Response {
+    let Some(Detail(detail)) = response.extensions().get() else {
+        return response;
+    };
+    let status = response.status();
+    let page = pages::problem(view, status, detail);
+    let (mut parts, _) = response.into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.extend(page.headers().clone());
+    Response::from_parts(parts, page.into_body())
 }
 
 fn request_id() -> String {

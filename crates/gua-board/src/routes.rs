@@ -13,7 +13,7 @@ use crate::access::{Access, enforce};
 use crate::app::App;
 use crate::error::Problem;
 use crate::request::observe;
-use crate::{agent, api, operation};
+use crate::{agent, api, operation, pages};
 
 /// One row of the table.
 pub struct Route {
@@ -55,6 +55,31 @@ pub const ROUTES: &[Route] = routes! {
     GET "/readyz" Access::Public => operation::ready;
     GET "/metrics" Access::Operator => operation::metrics;
 
+    GET "/" Access::Account => pages::home;
+    GET "/assets/{file}" Access::Public => pages::asset;
+    GET "/login" Access::Public => pages::log_in_form;
+    POST "/login" Access::OwnPages => pages::log_in;
+    POST "/logout" Access::OwnPages => pages::log_out;
+    GET "/join" Access::Public => pages::join_form;
+    POST "/join" Access::OwnPages => pages::join;
+    GET "/w/{workspace}" VIEWER => pages::availability;
+    GET "/w/{workspace}/events" VIEWER => pages::events;
+    GET "/w/{workspace}/hosts/{host}" VIEWER => pages::host;
+    GET "/w/{workspace}/hosts/{host}/gpus/{gpu}" VIEWER => pages::gpu;
+    GET "/w/{workspace}/servers" ADMIN => pages::servers;
+    POST "/w/{workspace}/servers/{host}/rename" ADMIN => pages::rename_host;
+    POST "/w/{workspace}/servers/{host}/revoke" ADMIN => pages::revoke_host;
+    POST "/w/{workspace}/keys" ADMIN => pages::add_key;
+    POST "/w/{workspace}/keys/{key}/revoke" ADMIN => pages::revoke_key;
+    GET "/w/{workspace}/members" ADMIN => pages::members;
+    POST "/w/{workspace}/members/{account}/role" ADMIN => pages::set_role;
+    POST "/w/{workspace}/members/{account}/remove" ADMIN => pages::remove_member;
+    POST "/w/{workspace}/invitations" ADMIN => pages::invite;
+    GET "/w/{workspace}/tokens" MEMBER => pages::tokens;
+    POST "/w/{workspace}/tokens" MEMBER => pages::add_token;
+    POST "/w/{workspace}/tokens/{token}/revoke" MEMBER => pages::revoke_token;
+    GET "/w/{workspace}/audit" ADMIN => pages::audit;
+
     POST "/agent/v1/enrollments/claim" Access::Public => agent::claim;
     POST "/agent/v1/observations" Access::Agent => agent::observe;
     POST "/agent/v1/live" Access::Agent => agent::live;
@@ -70,6 +95,8 @@ pub const ROUTES: &[Route] = routes! {
     GET "/api/v1/workspaces/{workspace}/hosts" VIEWER => api::hosts;
     PATCH "/api/v1/workspaces/{workspace}/hosts/{host}" ADMIN => api::rename_host;
     DELETE "/api/v1/workspaces/{workspace}/hosts/{host}" ADMIN => api::revoke_host;
+    GET "/api/v1/workspaces/{workspace}/availability" VIEWER => api::availability;
+    GET "/api/v1/workspaces/{workspace}/hosts/{host}" VIEWER => api::host;
     GET "/api/v1/workspaces/{workspace}/live" VIEWER => api::live;
     GET "/api/v1/workspaces/{workspace}/enrolment-keys" ADMIN => api::enrolment_keys;
     POST "/api/v1/workspaces/{workspace}/enrolment-keys" ADMIN => api::add_enrolment_key;

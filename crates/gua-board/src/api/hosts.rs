@@ -4,20 +4,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{EnrolmentKey, Host, NewEnrolmentKey};
 use gua_board_store::{EnrolmentKeyId, HostId, Kind, Secret};
 use gua_wire::LiveReport;
+use gua_wire::live::LiveGpu;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::visibility::visible;
-use super::{List, WithSecret, body as json_body, checked_name, query as checked_query};
+use super::visibility::{hide_names, visible};
+use super::{Input, List, WithSecret, checked_name, query as checked_query};
 use crate::access::MemberCaller;
 use crate::app::App;
+use crate::availability::{Availability, Demand, Group, Row};
 use crate::error::Problem;
 use crate::live::HostLive;
 
@@ -31,11 +32,26 @@ const MOST_USES: u32 = 100_000;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HostDocument {
     #[serde(flatten)]
-    host: Host,
-    last_seen: Option<Timestamp>,
-    is_stale: bool,
-    gpus: usize,
-    free_gpus: usize,
+    pub(crate) host: Host,
+    pub(crate) last_seen: Option<Timestamp>,
+    pub(crate) is_stale: bool,
+    pub(crate) gpus: usize,
+    pub(crate) free_gpus: usize,
+    /// Version of the agent that sent the newest report.
+    pub(crate) reported_version: Option<String>,
+}
+
+/// A host with its GPUs.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HostDetail {
+    pub(crate) host: HostDocument,
+    pub(crate) driver_version: Option<String>,
+    /// Number of requests that wait for a GPU of this host.
+    pub(crate) waiting: u32,
+    pub(crate) problems: Vec<String>,
+    /// All GPUs, also those that are divided into instances.
+    pub(crate) gpus: Vec<Row>,
 }
 
 /// Live states of hosts, and the revision to ask for changes with.
@@ -65,13 +81,13 @@ pub(crate) struct Since {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Rename {
+pub(crate) struct Rename {
     display_name: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AddKey {
+pub(crate) struct AddKey {
     /// Display name of the host; by default the host's own name.
     name: Option<String>,
     /// Number of hosts that can enrol; by default one.
@@ -96,17 +112,49 @@ pub(crate) async fn hosts(
 
 fn document(app: &App, host: Host, now: Timestamp) -> HostDocument {
     let live = app.live.host(&host.id);
-    let count = |rule: fn(&gua_wire::live::LiveGpu) -> bool| {
-        let gpus = live.iter().flat_map(|live| &live.report.gpus);
-        gpus.filter(|gpu| rule(gpu)).count()
-    };
+    let is_stale = live.as_ref().is_none_or(|live| live.is_stale(now));
+    let gpus = || live.iter().flat_map(|live| &live.report.gpus);
+    let is_free = |gpu: &&LiveGpu| Group::of(gpu, is_stale) == Group::Free;
     HostDocument {
         last_seen: live.as_ref().map(|live| live.received_at),
-        is_stale: live.as_ref().is_none_or(|live| live.is_stale(now)),
-        gpus: count(|gpu| gpu.counts()),
-        free_gpus: count(|gpu| gpu.is_free()),
+        is_stale,
+        gpus: gpus().filter(|gpu| gpu.counts()).count(),
+        free_gpus: gpus().filter(is_free).count(),
+        reported_version: live
+            .as_ref()
+            .map(|live| live.report.host.agent_version.clone()),
         host,
     }
+}
+
+pub(crate) async fn host(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, id)): Path<(String, HostId)>,
+) -> Result<Json<HostDetail>, Problem> {
+    let workspace = caller.workspace.id;
+    let hosts = app
+        .store(move |app| app.registry.hosts(Some(&workspace)))
+        .await?;
+    let found = hosts.into_iter().find(|host| host.id == id);
+    let host = found.ok_or(Problem::NotFound("host"))?;
+    let now = app.now();
+    let mut detail = HostDetail {
+        driver_version: host.driver_version.clone(),
+        waiting: 0,
+        problems: Vec::new(),
+        gpus: Vec::new(),
+        host: document(&app, host.clone(), now),
+    };
+    if let Some(live) = app.live.host(&id) {
+        let report = visible(LiveReport::clone(&live.report), caller.role);
+        let gpus = report.gpus.iter();
+        detail.gpus = gpus.map(|gpu| Row::new(&host, &live, gpu, now)).collect();
+        detail.driver_version = report.host.driver_version;
+        detail.waiting = report.waiting;
+        detail.problems = report.problems;
+    }
+    Ok(Json(detail))
 }
 
 pub(crate) async fn live(
@@ -139,13 +187,29 @@ pub(crate) async fn live(
     Ok(Json(LiveDocument { revision, hosts }))
 }
 
+pub(crate) async fn availability(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    query: Result<Query<Demand>, QueryRejection>,
+) -> Result<Json<Availability>, Problem> {
+    let demand = checked_query(query)?;
+    let workspace = caller.workspace.id;
+    let hosts = app
+        .store(move |app| app.registry.hosts(Some(&workspace)))
+        .await?;
+    let mut found = Availability::new(&hosts, &app.live, &demand, app.now());
+    for row in &mut found.rows {
+        hide_names(&mut row.gpu, caller.role);
+    }
+    Ok(Json(found))
+}
+
 pub(crate) async fn rename_host(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
     Path((_, host)): Path<(String, HostId)>,
-    body: Body,
+    Input(rename): Input<Rename>,
 ) -> Result<StatusCode, Problem> {
-    let rename: Rename = json_body(body).await?;
     let name = checked_name(&rename.display_name)?;
     let change = caller.change(&app);
     let workspace = caller.workspace.id;
@@ -182,9 +246,8 @@ pub(crate) async fn enrolment_keys(
 pub(crate) async fn add_enrolment_key(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
-    body: Body,
+    Input(wanted): Input<AddKey>,
 ) -> Result<(StatusCode, Json<WithSecret<EnrolmentKey>>), Problem> {
-    let wanted: AddKey = json_body(body).await?;
     let name = wanted.name.as_deref().map(checked_name).transpose()?;
     let uses = wanted.uses.unwrap_or(1);
     let hours = wanted.expires_in_hours.unwrap_or(KEY_HOURS);

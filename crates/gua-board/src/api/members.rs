@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
@@ -12,7 +11,7 @@ use gua_board_store::{AccountId, Kind, Secret, StoreError};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-use super::{List, body as json_body, query as checked_query};
+use super::{Input, List, query as checked_query};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::error::Problem;
@@ -25,19 +24,19 @@ const PAGE: u32 = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RoleBody {
+pub(crate) struct RoleBody {
     role: Role,
 }
 
 #[derive(Serialize)]
 pub(crate) struct Invitation {
-    url: String,
+    pub(crate) url: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Before {
-    before: Option<i64>,
+    pub(crate) before: Option<i64>,
 }
 
 pub(crate) async fn members(
@@ -55,9 +54,8 @@ pub(crate) async fn set_role(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
     Path((_, account)): Path<(String, AccountId)>,
-    body: Body,
+    Input(wanted): Input<RoleBody>,
 ) -> Result<StatusCode, Problem> {
-    let wanted: RoleBody = json_body(body).await?;
     change_role(&app, &caller, account, Some(wanted.role)).await
 }
 
@@ -105,9 +103,8 @@ fn check_grant(own: Role, role: Option<Role>) -> Result<(), Problem> {
 pub(crate) async fn invite(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
-    body: Body,
+    Input(wanted): Input<RoleBody>,
 ) -> Result<(StatusCode, Json<Invitation>), Problem> {
-    let wanted: RoleBody = json_body(body).await?;
     check_grant(caller.role, Some(wanted.role))?;
     let change = caller.change(&app);
     let secret = Secret::generate(Kind::Link);

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,8 +12,8 @@ use gua_board_store::{Kind, Secret, SecretHash};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
-use super::{body as json_body, checked_name};
-use crate::access::{AccountCaller, COOKIE, Via, cookie};
+use super::{Input, checked_name};
+use crate::access::{AccountCaller, COOKIE, Via, session_cookie};
 use crate::app::App;
 use crate::error::Problem;
 use crate::request::ClientAddress;
@@ -24,14 +23,14 @@ const SESSION_TIME: SignedDuration = SignedDuration::from_hours(24 * 14);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Credentials {
+pub(crate) struct Credentials {
     name: String,
     password: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Join {
+pub(crate) struct Join {
     link: String,
     name: String,
     password: String,
@@ -40,16 +39,15 @@ struct Join {
 /// The account that calls, and what it may do.
 #[derive(Serialize)]
 pub(crate) struct Me {
-    name: String,
-    memberships: Vec<Membership>,
+    pub(crate) name: String,
+    pub(crate) memberships: Vec<Membership>,
 }
 
 pub(crate) async fn log_in(
     State(app): State<Arc<App>>,
     Extension(address): Extension<ClientAddress>,
-    body: Body,
+    Input(credentials): Input<Credentials>,
 ) -> Result<Response, Problem> {
-    let credentials: Credentials = json_body(body).await?;
     let wait = Problem::TooManyRequests { retry_after: 10 };
     let key = credentials.name.trim().to_lowercase();
     if app.address_log_ins.take(address.0).is_err() || app.account_log_ins.take(key).is_err() {
@@ -103,14 +101,15 @@ async fn verify(
 pub(crate) async fn join(
     State(app): State<Arc<App>>,
     Extension(address): Extension<ClientAddress>,
-    body: Body,
+    Input(join): Input<Join>,
 ) -> Result<Response, Problem> {
-    let join: Join = json_body(body).await?;
     let name = checked_name(&join.name)?;
     if app.address_log_ins.take(address.0).is_err() {
         return Err(Problem::TooManyRequests { retry_after: 10 });
     }
-    let hash = SecretHash::of(join.link.trim());
+    // The whole link is accepted, too: a person without JavaScript pastes it.
+    let link = join.link.rsplit('#').next().unwrap_or_default();
+    let hash = SecretHash::of(link.trim());
     let now = app.now();
     // Checked first, so that nobody without a link makes the board hash passwords.
     let link = app.store(move |app| app.registry.link(&hash, now)).await?;
@@ -173,7 +172,7 @@ pub(crate) async fn log_out(
     State(app): State<Arc<App>>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    if let Some(session) = cookie(&headers) {
+    if let Some(session) = session_cookie(&headers) {
         let hash = SecretHash::of(session);
         app.store(move |app| app.registry.end_session(&hash))
             .await?;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{ApiToken, NewApiToken, Role, Scope};
@@ -11,7 +10,7 @@ use gua_board_store::{ApiTokenId, Kind, Secret, StoreError};
 use jiff::SignedDuration;
 use serde::Deserialize;
 
-use super::{List, WithSecret, body as json_body};
+use super::{Input, List, WithSecret};
 use crate::access::{MemberCaller, Via};
 use crate::app::App;
 use crate::error::Problem;
@@ -20,7 +19,7 @@ const MOST_DAYS: u32 = 366 * 10;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct AddToken {
+pub(crate) struct AddToken {
     scope: Scope,
     /// Never by default.
     expires_in_days: Option<u32>,
@@ -46,9 +45,8 @@ async fn visible_tokens(app: &Arc<App>, caller: &MemberCaller) -> Result<Vec<Api
 pub(crate) async fn add_api_token(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
-    body: Body,
+    Input(wanted): Input<AddToken>,
 ) -> Result<(StatusCode, Json<WithSecret<ApiToken>>), Problem> {
-    let wanted: AddToken = json_body(body).await?;
     // A leaked token must not make tokens that outlive its revocation.
     if let Via::ApiToken { .. } = caller.account.via {
         return Err(Problem::Forbidden("log in to add an API token"));

@@ -3,6 +3,7 @@
 
 mod agents;
 mod matrix;
+mod pages;
 mod people;
 mod stream;
 
@@ -155,9 +156,15 @@ impl Board {
         let response = router.oneshot(request).await.unwrap();
         let status = response.status().as_u16();
         let headers = response.headers().clone();
-        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX)
-            .await
-            .unwrap();
+        // An event stream has no end.
+        let is_stream = headers
+            .get("content-type")
+            .is_some_and(|kind| kind == "text/event-stream");
+        let body = match is_stream {
+            true => Body::empty(),
+            false => response.into_body(),
+        };
+        let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::String(text));
         Answer {

@@ -122,7 +122,8 @@ async fn every_route_admits_exactly_the_callers_of_its_row() {
                 .replace("{host}", "host_x")
                 .replace("{key}", "key_x")
                 .replace("{account}", "acc_x")
-                .replace("{token}", "tok_x");
+                .replace("{token}", "tok_x")
+                .replace("{gpu}", "GPU-x");
             let line = format!("{} {path}", route.method);
             let answer = board.call(&line, &headers, "").await;
             let expected = refused(route.access, route.method, caller);

@@ -1,0 +1,160 @@
+//! A simulated fleet: what 12 hosts with 8 GPUs each would report at a given time.
+//!
+//! A report depends on the host and the time alone, so a demonstration, a screenshot and a test see the same fleet.
+
+use gua_model::{GpuUuid, Missing, State};
+use gua_wire::LiveReport;
+use gua_wire::live::{
+    GpuClaim, HealthWord, LiveGpu, LiveHost, LiveProcess, LiveValue, LiveVersion, ObstacleWord,
+};
+use gua_wire::snapshot::ProcessType;
+use jiff::{SignedDuration, Timestamp};
+
+/// Number of hosts.
+pub const HOSTS: u32 = 12;
+/// Number of GPUs of each host.
+pub const GPUS: u32 = 8;
+
+/// Model, memory and idle power of each group of hosts, with the prefix of their names.
+const KINDS: [(&str, &str, u64, u64); 4] = [
+    ("lab-a100", "NVIDIA A100-SXM4-80GB", 80, 60_000),
+    ("lab-h100", "NVIDIA H100 80GB HBM3", 80, 75_000),
+    ("lab-a6000", "NVIDIA RTX A6000", 48, 22_000),
+    ("lab-4090", "NVIDIA GeForce RTX 4090", 24, 18_000),
+];
+const PEOPLE: [&str; 7] = ["ada", "grace", "linus", "minji", "jiho", "sofia", "ken"];
+const PROGRAMS: [&str; 4] = ["python", "python3", "train.py", "vllm"];
+
+/// What a GPU does during one job.
+#[derive(Clone, Copy)]
+enum Job {
+    Training,
+    Notebook,
+    Claimed,
+    Broken,
+    Nothing,
+}
+
+/// Returns the name of a host.
+#[must_use]
+pub fn host_name(host: u32) -> String {
+    let (prefix, ..) = kind(host);
+    format!("{prefix}-{:02}", host + 1)
+}
+
+fn kind(host: u32) -> (&'static str, &'static str, u64, u64) {
+    let place = host / HOSTS.div_ceil(4) % 4;
+    KINDS[usize::try_from(place).expect("one of four")]
+}
+
+/// Mixes numbers into one that looks random but is always the same.
+fn mix(parts: [u64; 3]) -> u64 {
+    parts.into_iter().fold(0x9e37_79b9_7f4a_7c15, |sum, part| {
+        let sum = (sum ^ part).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        sum ^ (sum >> 29)
+    })
+}
+
+/// Returns the report of a host at a time.
+#[must_use]
+pub fn report(host: u32, at: Timestamp) -> LiveReport {
+    LiveReport {
+        schema_version: LiveVersion::V1,
+        observed_at: at,
+        host: LiveHost {
+            hostname: host_name(host),
+            agent_version: "2.0.0".to_owned(),
+            driver_version: Some("570.124.06".to_owned()),
+        },
+        gpus: (0..GPUS).map(|index| gpu(host, index, at)).collect(),
+        waiting: u32::from(host == 3),
+        problems: Vec::new(),
+    }
+}
+
+fn gpu(host: u32, index: u32, at: Timestamp) -> LiveGpu {
+    let (_, name, size, idle_power) = kind(host);
+    let own = u64::from(host * GPUS + index);
+    let minute = u64::try_from(at.as_second() / 60).unwrap_or(0);
+    // Jobs of different GPUs last 25 to 94 minutes and change at different times.
+    let length = 25 + mix([own, 1, 2]) % 70;
+    let number = (minute + own * 7) / length;
+    let seed = mix([own, number, 3]);
+    let job = match seed % 100 {
+        ..52 => Job::Training,
+        52..70 => Job::Notebook,
+        70..75 => Job::Claimed,
+        75..77 => Job::Broken,
+        _ => Job::Nothing,
+    };
+    let person = PEOPLE[usize::try_from(seed / 100 % 7).expect("one of seven")];
+    let total = size << 30;
+    let step = u64::try_from(at.as_second() / 10).unwrap_or(0);
+    let wave = mix([own, step, 5]);
+    let (state, obstacle, util, used) = match job {
+        Job::Training => {
+            let util = 60 + wave % 40;
+            let used = total / 100 * (45 + seed / 700 % 50);
+            (State::Active, Some(ObstacleWord::Held), util, used)
+        }
+        Job::Notebook => {
+            let used = total / 100 * (5 + seed / 700 % 40);
+            (State::IdleHeld, Some(ObstacleWord::Held), wave % 3, used)
+        }
+        Job::Claimed => (State::TrulyIdle, Some(ObstacleWord::Claimed), 0, 3 << 20),
+        Job::Broken => (State::Unobserved, Some(ObstacleWord::Unobserved), 0, 0),
+        Job::Nothing => (State::TrulyIdle, None, 0, 3 << 20),
+    };
+    let is_broken = state == State::Unobserved;
+    let has_process = matches!(job, Job::Training | Job::Notebook);
+    let process = LiveProcess {
+        pid: 1000 + u32::try_from(seed % 60_000).expect("a small number"),
+        owner: Some(person.to_owned()),
+        name: Some(PROGRAMS[usize::try_from(seed / 9 % 4).expect("one of four")].to_owned()),
+        kind: ProcessType::Compute,
+        memory_bytes: LiveValue::Known(used),
+    };
+    let claim = matches!(job, Job::Claimed).then(|| GpuClaim {
+        owner: Some(person.to_owned()),
+        until: at.checked_add(SignedDuration::from_mins(9)).ok(),
+    });
+    let util = u8::try_from(util).expect("a percentage");
+    LiveGpu {
+        uuid: uuid(own),
+        index,
+        name: Some(name.to_owned()),
+        instance: None,
+        state,
+        obstacle,
+        util_percent: known(is_broken, util),
+        memory_used_bytes: known(is_broken, used),
+        memory_total_bytes: LiveValue::Known(total),
+        temperature_celsius: known(is_broken, 30 + i32::from(util) / 2),
+        power_milliwatts: known(is_broken, idle_power + u64::from(util) * 3000),
+        health: Vec::from_iter(is_broken.then_some(HealthWord::Lost)),
+        claim,
+        processes: Vec::from_iter(has_process.then_some(process)),
+    }
+}
+
+fn known<T>(is_broken: bool, value: T) -> LiveValue<T> {
+    match is_broken {
+        true => LiveValue::Missing {
+            missing: Missing::Gone,
+        },
+        false => LiveValue::Known(value),
+    }
+}
+
+fn uuid(own: u64) -> GpuUuid {
+    let (high, low) = (mix([own, 7, 11]), mix([own, 13, 17]));
+    let text = format!(
+        "GPU-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        high >> 32,
+        high >> 16 & 0xffff,
+        high & 0xffff,
+        low >> 48,
+        low & 0xffff_ffff_ffff
+    );
+    text.parse().expect("hexadecimal digits and dashes")
+}

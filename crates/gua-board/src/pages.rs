@@ -1,0 +1,26 @@
+//! The pages for people: HTML rendered here, complete without JavaScript.
+//!
+//! A page asks the handler of [`crate::api`] that a program would ask, and turns the answer into HTML. It decides nothing
+//! about access: the row in [`crate::routes`] does. A form posts to a page route, which calls the API handler with the same
+//! fields and then redirects. Text from hosts is hostile; maud escapes everything that is put into a template.
+
+mod admin;
+mod asset;
+mod availability;
+mod event;
+mod gpu;
+mod host;
+mod layout;
+mod session;
+mod text;
+
+pub(crate) use admin::{
+    add_key, add_token, audit, invite, members, remove_member, rename_host, revoke_host,
+    revoke_key, revoke_token, servers, set_role, tokens,
+};
+pub(crate) use asset::asset;
+pub(crate) use availability::availability;
+pub(crate) use event::events;
+pub(crate) use host::{gpu, host};
+pub(crate) use layout::{View, problem};
+pub(crate) use session::{home, join, join_form, log_in, log_in_form, log_out};

@@ -1,0 +1,479 @@
+//! Servers, members, API tokens and the audit log.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Path, Query, State};
+use axum::response::Response;
+use gua_board_store::registry::{ApiToken, EnrolmentKey, Role, Scope};
+use gua_board_store::{AccountId, ApiTokenId, EnrolmentKeyId, HostId};
+use gua_model::text::sanitize;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::layout::{Frame, Tab, View, encode, see_other, utc, workspace_path};
+use super::text::{self, Text};
+use crate::access::MemberCaller;
+use crate::api::{self, AddKey, AddToken, Before, HostDocument, Input, Rename, RoleBody};
+use crate::app::App;
+use crate::error::Problem;
+
+type Board = State<Arc<App>>;
+type Caller = Extension<MemberCaller>;
+type Answer = Result<Response, Problem>;
+
+/// One administration page.
+struct Page<'a> {
+    view: &'a View,
+    caller: &'a MemberCaller,
+    tab: Tab,
+    name: Text,
+}
+
+impl Page<'_> {
+    fn show(&self, main: &Markup) -> Response {
+        let title = self.view.t(self.name);
+        let frame = Frame {
+            title,
+            caller: Some(self.caller),
+            tab: Some(self.tab),
+            is_live: self.tab == Tab::Servers,
+        };
+        self.view.page(frame, &html! { h1 { (title) } (main) })
+    }
+
+    /// Path of a form or page of the workspace.
+    fn path(&self, rest: &str) -> String {
+        workspace_path(self.caller) + rest
+    }
+}
+
+/// A secret that is shown this once, or nothing.
+fn once(view: &View, lead: Text, secret: Option<&str>) -> Markup {
+    html! {
+        @if let Some(secret) = secret {
+            section.note role="status" { p { (view.t(lead)) } (view.copyable(secret)) }
+        }
+    }
+}
+
+fn until(view: &View, expires: Option<Timestamp>) -> Markup {
+    html! { @match expires { Some(at) => (utc(at)), None => (view.t(text::NEVER)) } }
+}
+
+/// A form with one button.
+fn button(action: &str, name: &str, label: &str) -> Markup {
+    html! {
+        form method="post" action=(action) { button.danger type="submit" aria-label=(label) { (name) } }
+    }
+}
+
+pub(crate) async fn servers(view: View, app: Board, caller: Caller) -> Answer {
+    servers_page(&view, app, caller, None).await
+}
+
+/// Shows the page again, with the one line to run on the host.
+pub(crate) async fn add_key(
+    view: View,
+    app: Board,
+    caller: Caller,
+    input: Input<AddKey>,
+) -> Answer {
+    let added = api::add_enrolment_key(app.clone(), caller.clone(), input).await?;
+    // The key is not an argument: other users of the host could read it there.
+    let line = format!(
+        "echo {} | sudo gua enroll --server-url {} --enrollment-token - && sudo gua service install --cloud",
+        added.1.0.secret, app.public_url
+    );
+    servers_page(&view, app, caller, Some(&line)).await
+}
+
+async fn servers_page(view: &View, app: Board, caller: Caller, line: Option<&str>) -> Answer {
+    let now = app.now();
+    let hosts = api::hosts(app.clone(), caller.clone()).await?.0.items;
+    let keys = api::enrolment_keys(app, caller.clone()).await?.0.items;
+    let keys: Vec<&EnrolmentKey> = keys
+        .iter()
+        .filter(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now))
+        .collect();
+    let page = Page {
+        view,
+        caller: &caller.0,
+        tab: Tab::Servers,
+        name: text::SERVERS,
+    };
+    let main = html! {
+        (once(view, text::KEY_READY, line))
+        section {
+            div data-part="servers" { (host_table(&page, &hosts, now)) }
+        }
+        section {
+            h2 { (view.t(text::ADD_SERVER)) }
+            p.say { (view.t(text::ADD_SERVER_LEAD)) }
+            form.row method="post" action=(page.path("/keys")) {
+                label { (view.t(text::DISPLAY_NAME)) input name="name" maxlength="100" placeholder=(view.t(text::OWN_NAME)); }
+                label { (view.t(text::USES)) input name="uses" type="number" min="1" max="100000" value="1"; }
+                label { (view.t(text::HOURS)) input name="expiresInHours" type="number" min="1" max="8784" value="24"; }
+                button type="submit" { (view.t(text::CREATE_KEY)) }
+            }
+        }
+        section {
+            h2 { (view.t(text::KEYS)) }
+            (key_table(&page, &keys))
+        }
+    };
+    Ok(page.show(&main))
+}
+
+fn host_table(page: &Page<'_>, hosts: &[HostDocument], now: Timestamp) -> Markup {
+    let view = page.view;
+    html! {
+        @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } } @else {
+            div.scroll { table {
+                thead { tr {
+                    th scope="col" { (view.t(text::HOST)) }
+                    th scope="col" { (view.t(text::LAST_REPORT)) }
+                    th scope="col" { (view.t(text::GPU)) }
+                    th scope="col" { (view.t(text::VERSION)) }
+                    th scope="col" { (view.t(text::ENROLLED)) }
+                    th scope="col" { (view.t(text::MANAGE)) }
+                } }
+                tbody { @for one in hosts { (host_row(page, one, now)) } }
+            } }
+        }
+    }
+}
+
+fn host_row(page: &Page<'_>, one: &HostDocument, now: Timestamp) -> Markup {
+    let view = page.view;
+    let name = sanitize(&one.host.display_name);
+    let id = encode(one.host.id.as_str());
+    let version = one
+        .reported_version
+        .as_ref()
+        .or(one.host.agent_version.as_ref());
+    let free = [one.free_gpus.to_string(), one.gpus.to_string()];
+    html! { tr {
+        th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } }
+        td {
+            @match one.last_seen { Some(at) => (view.ago(at, now)), None => (view.t(text::NEVER)) }
+            @if one.is_stale && one.last_seen.is_some() { small.bad { (view.t(text::STALE)) } }
+        }
+        td { (view.with(text::FREE_OF, &[&free[0], &free[1]])) }
+        td { (version.map_or_else(|| view.t(text::UNKNOWN).to_owned(), |version| sanitize(version))) }
+        td { (utc(one.host.enrolled)) }
+        td {
+            details {
+                summary aria-label=(format!("{} {name}", view.t(text::MANAGE))) { (view.t(text::MANAGE)) }
+                form.row method="post" action=(page.path(&format!("/servers/{id}/rename"))) {
+                    label { (view.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
+                    button type="submit" { (view.t(text::RENAME)) }
+                }
+                p.say { (view.t(text::REVOKE_HOST_LEAD)) }
+                (button(&page.path(&format!("/servers/{id}/revoke")), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&name])))
+            }
+        }
+    } }
+}
+
+fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
+    let view = page.view;
+    html! {
+        @if keys.is_empty() { p.say { (view.t(text::NO_KEYS)) } } @else {
+            div.scroll { table {
+                thead { tr {
+                    th scope="col" { (view.t(text::KEY)) }
+                    th scope="col" { (view.t(text::DISPLAY_NAME)) }
+                    th.n scope="col" { (view.t(text::USES_LEFT)) }
+                    th scope="col" { (view.t(text::EXPIRES)) }
+                    th scope="col" { (view.t(text::MANAGE)) }
+                } }
+                tbody { @for key in keys { tr {
+                    th scope="row" { code { (key.prefix) "…" } }
+                    td { (key.name.as_deref().map(sanitize).unwrap_or_default()) }
+                    td.n { (key.uses_left) }
+                    td { (until(view, key.expires)) }
+                    td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&key.prefix]))) }
+                } } }
+            } }
+        }
+    }
+}
+
+pub(crate) async fn rename_host(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+    input: Input<Rename>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::rename_host(app, caller, path, input).await?,
+    ))
+}
+
+pub(crate) async fn revoke_host(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(&back, api::revoke_host(app, caller, path).await?))
+}
+
+pub(crate) async fn revoke_key(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, EnrolmentKeyId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::revoke_enrolment_key(app, caller, path).await?,
+    ))
+}
+
+pub(crate) async fn members(view: View, app: Board, caller: Caller) -> Answer {
+    members_page(&view, app, caller, None).await
+}
+
+pub(crate) async fn invite(
+    view: View,
+    app: Board,
+    caller: Caller,
+    input: Input<RoleBody>,
+) -> Answer {
+    let url = api::invite(app.clone(), caller.clone(), input)
+        .await?
+        .1
+        .0
+        .url;
+    members_page(&view, app, caller, Some(&url)).await
+}
+
+async fn members_page(view: &View, app: Board, caller: Caller, url: Option<&str>) -> Answer {
+    let members = api::members(app, caller.clone()).await?.0.items;
+    let page = Page {
+        view,
+        caller: &caller.0,
+        tab: Tab::Members,
+        name: text::MEMBERS,
+    };
+    let main = html! {
+        (once(view, text::LINK_READY, url))
+        section { div.scroll { table {
+            thead { tr {
+                th scope="col" { (view.t(text::NAME)) }
+                th scope="col" { (view.t(text::ROLE)) }
+                th scope="col" { (view.t(text::MANAGE)) }
+            } }
+            tbody { @for member in &members { tr {
+                @let id = encode(member.account.as_str());
+                @let name = sanitize(&member.name);
+                th scope="row" { (name) }
+                td { (member.role) }
+                td {
+                    @if may_grant(caller.role, member.role) {
+                        details {
+                            summary aria-label=(format!("{} {name}", view.t(text::MANAGE))) { (view.t(text::MANAGE)) }
+                            form.row method="post" action=(page.path(&format!("/members/{id}/role"))) {
+                                (role_choice(view, caller.role, member.role))
+                                button type="submit" { (view.t(text::CHANGE_ROLE)) }
+                            }
+                            (button(&page.path(&format!("/members/{id}/remove")), view.t(text::REMOVE), &format!("{} {name}", view.t(text::REMOVE))))
+                        }
+                    }
+                }
+            } } }
+        } } }
+        section {
+            h2 { (view.t(text::INVITE)) }
+            p.say { (view.t(text::INVITE_LEAD)) }
+            form.row method="post" action=(page.path("/invitations")) {
+                (role_choice(view, caller.role, Role::Member))
+                button type="submit" { (view.t(text::CREATE_LINK)) }
+            }
+        }
+    };
+    Ok(page.show(&main))
+}
+
+/// Whether the API would accept a change of this role; a form that it would refuse is not offered.
+fn may_grant(own: Role, role: Role) -> bool {
+    own == Role::Owner || role < Role::Admin
+}
+
+fn role_choice(view: &View, own: Role, chosen: Role) -> Markup {
+    html! {
+        label { (view.t(text::ROLE))
+            select name="role" {
+                @for role in Role::ALL {
+                    @if may_grant(own, role) { option value=(role) selected[role == chosen] { (role) } }
+                }
+            }
+        }
+    }
+}
+
+pub(crate) async fn set_role(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, AccountId)>,
+    input: Input<RoleBody>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/members";
+    Ok(see_other(
+        &back,
+        api::set_role(app, caller, path, input).await?,
+    ))
+}
+
+pub(crate) async fn remove_member(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, AccountId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/members";
+    Ok(see_other(
+        &back,
+        api::remove_member(app, caller, path).await?,
+    ))
+}
+
+pub(crate) async fn tokens(view: View, app: Board, caller: Caller) -> Answer {
+    tokens_page(&view, app, caller, None).await
+}
+
+pub(crate) async fn add_token(
+    view: View,
+    app: Board,
+    caller: Caller,
+    input: Input<AddToken>,
+) -> Answer {
+    let added = api::add_api_token(app.clone(), caller.clone(), input).await?;
+    tokens_page(&view, app, caller, Some(&added.1.0.secret)).await
+}
+
+async fn tokens_page(view: &View, app: Board, caller: Caller, secret: Option<&str>) -> Answer {
+    let tokens = api::api_tokens(app, caller.clone()).await?.0.items;
+    let page = Page {
+        view,
+        caller: &caller.0,
+        tab: Tab::Tokens,
+        name: text::TOKENS,
+    };
+    let main = html! {
+        (once(view, text::TOKEN_READY, secret))
+        section {
+            p.say { (view.t(text::TOKENS_LEAD)) }
+            (token_table(&page, &tokens))
+        }
+        section {
+            h2 { (view.t(text::CREATE_TOKEN)) }
+            form.row method="post" action=(page.path("/tokens")) {
+                label { (view.t(text::SCOPE))
+                    select name="scope" {
+                        @for scope in Scope::ALL { option value=(scope.as_str()) { (view.t(scope_text(scope))) } }
+                    }
+                }
+                label { (view.t(text::DAYS)) input name="expiresInDays" type="number" min="1" max="3660" value="90" title=(view.t(text::WITHOUT_END)); }
+                button type="submit" { (view.t(text::CREATE_TOKEN)) }
+            }
+            p.say { (view.t(text::DAYS)) ": " (view.t(text::WITHOUT_END)) }
+        }
+    };
+    Ok(page.show(&main))
+}
+
+fn scope_text(scope: Scope) -> Text {
+    match scope {
+        Scope::Read => text::SCOPE_READ,
+        Scope::Write => text::SCOPE_WRITE,
+    }
+}
+
+fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
+    let view = page.view;
+    html! {
+        @if tokens.is_empty() { p.say { (view.t(text::NO_TOKENS)) } } @else {
+            div.scroll { table {
+                thead { tr {
+                    th scope="col" { (view.t(text::TOKEN)) }
+                    th scope="col" { (view.t(text::ACCOUNT)) }
+                    th scope="col" { (view.t(text::SCOPE)) }
+                    th scope="col" { (view.t(text::CREATED)) }
+                    th scope="col" { (view.t(text::EXPIRES)) }
+                    th scope="col" { (view.t(text::MANAGE)) }
+                } }
+                tbody { @for token in tokens { tr {
+                    th scope="row" { code { (token.prefix) "…" } }
+                    td { (sanitize(&token.account_name)) }
+                    td { (view.t(scope_text(token.scope))) }
+                    td { (utc(token.created)) }
+                    td { (until(view, token.expires)) }
+                    td { (button(&page.path(&format!("/tokens/{}/revoke", encode(token.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&token.prefix]))) }
+                } } }
+            } }
+        }
+    }
+}
+
+pub(crate) async fn revoke_token(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, ApiTokenId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/tokens";
+    Ok(see_other(
+        &back,
+        api::revoke_api_token(app, caller, path).await?,
+    ))
+}
+
+pub(crate) async fn audit(
+    view: View,
+    app: Board,
+    caller: Caller,
+    query: Result<Query<BeforePage>, QueryRejection>,
+) -> Answer {
+    let before = api::query(query)?.before;
+    let query = Ok(Query(Before { before }));
+    let entries = api::audit_log(app, caller.clone(), query).await?.0.items;
+    let page = Page {
+        view: &view,
+        caller: &caller.0,
+        tab: Tab::Audit,
+        name: text::AUDIT,
+    };
+    let main = html! { section {
+        @if entries.is_empty() { p.say { (view.t(text::NO_ENTRIES)) } } @else {
+            div.scroll { table.dense {
+                thead { tr {
+                    th scope="col" { (view.t(text::TIME)) }
+                    th scope="col" { (view.t(text::ACTOR)) }
+                    th scope="col" { (view.t(text::ACTION)) }
+                    th scope="col" { (view.t(text::OBJECT)) }
+                    th scope="col" { (view.t(text::ADDRESS)) }
+                } }
+                tbody { @for entry in &entries { tr {
+                    td { time datetime=(entry.at) { (entry.at.strftime("%Y-%m-%d %H:%M:%S")) } }
+                    td { (sanitize(&entry.actor)) }
+                    td { code { (entry.action.as_str()) } }
+                    td.long { (sanitize(&entry.object)) }
+                    td { (entry.address.as_deref().map(sanitize).unwrap_or_default()) }
+                } } }
+            } }
+            @if let Some(last) = entries.last().filter(|last| last.number > 1) {
+                nav.pages { a rel="next" href=(format!("?before={}", last.number)) { (view.t(text::OLDER)) } }
+            }
+        }
+    } };
+    Ok(page.show(&main))
+}
+
+/// Query of the audit log's page, which may name a language as well.
+#[derive(Debug, serde::Deserialize)]
+pub(crate) struct BeforePage {
+    before: Option<i64>,
+}

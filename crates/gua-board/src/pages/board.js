@@ -1,0 +1,67 @@
+// Makes pages live, fills in the link of /join, and copies commands. Every page works without it.
+'use strict';
+
+(() => {
+  const main = document.querySelector('main');
+
+  // A link keeps its secret in the fragment, which browsers do not send.
+  const link = document.querySelector('input[name=link]');
+  if (link && location.hash.length > 1) {
+    link.value = location.hash.slice(1);
+    history.replaceState(null, '', location.pathname + location.search);
+  }
+
+  document.addEventListener('click', async (event) => {
+    const button = event.target.closest('[data-copy]');
+    if (!button || !navigator.clipboard) return;
+    const code = button.parentElement.querySelector('code');
+    await navigator.clipboard.writeText(code.textContent);
+    button.classList.add('done');
+    setTimeout(() => button.classList.remove('done'), 1500);
+  });
+
+  const stream = main.dataset.live;
+  if (!stream || !window.EventSource) return;
+  let source = null;
+  let isLoading = false;
+
+  // Replaces the live parts that changed, and nothing that somebody types or selects in.
+  const refresh = async () => {
+    const selection = getSelection();
+    if (isLoading || (selection && !selection.isCollapsed)) return;
+    isLoading = true;
+    try {
+      const response = await fetch(location.href, {headers: {accept: 'text/html'}});
+      if (response.status === 401) location.reload();
+      if (!response.ok) return;
+      const next = new DOMParser().parseFromString(await response.text(), 'text/html');
+      for (const part of document.querySelectorAll('[data-part]')) {
+        const fresh = next.querySelector(`[data-part="${part.dataset.part}"]`);
+        if (!fresh || fresh.innerHTML === part.innerHTML) continue;
+        const focused = part.contains(document.activeElement) && document.activeElement.getAttribute('href');
+        part.innerHTML = fresh.innerHTML;
+        if (focused) part.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
+      }
+    } catch {
+      // The board cannot be reached; the stream reconnects and brings the next change.
+    } finally {
+      isLoading = false;
+    }
+  };
+
+  const update = (event) => {
+    if (document.hidden && source) {
+      source.close();
+      source = null;
+    } else if (!document.hidden && !source) {
+      source = new EventSource(stream);
+      source.addEventListener('change', refresh);
+      source.addEventListener('open', () => document.body.classList.add('live'));
+      source.addEventListener('error', () => document.body.classList.remove('live'));
+      if (event) refresh();
+    }
+  };
+  document.addEventListener('visibilitychange', update);
+  addEventListener('pagehide', () => source && source.close());
+  update();
+})();

@@ -1,0 +1,220 @@
+//! One GPU as a row of a table: the same on every page.
+
+use std::fmt::Write as _;
+
+use gua_board_store::registry::Role;
+use gua_model::text::{gigabytes, sanitize};
+use gua_model::{Bytes, Missing};
+use gua_wire::live::{LiveGpu, LiveValue};
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::layout::{View, age, encode, utc, workspace_path};
+use super::text;
+use crate::access::MemberCaller;
+use crate::availability::{Group, Row, model};
+use crate::live::holders;
+
+/// Size of a utilisation curve.
+const WIDTH: usize = 108;
+const HEIGHT: usize = 20;
+
+/// What a table of GPUs needs besides its rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table<'a> {
+    pub(super) view: &'a View,
+    pub(super) caller: &'a MemberCaller,
+    pub(super) now: Timestamp,
+    /// Whether the host is named in each row.
+    pub(super) has_host: bool,
+}
+
+impl Table<'_> {
+    /// Writes a table of GPUs.
+    pub(super) fn write(&self, caption: &str, rows: &[&Row]) -> Markup {
+        let view = self.view;
+        let has_command = rows.iter().any(|row| row.group == Group::Free);
+        html! {
+            table.gpus {
+                caption.unseen { (caption) }
+                thead { tr {
+                    th scope="col" { (view.t(text::GPU)) }
+                    th scope="col" { (view.t(text::STATE)) }
+                    th scope="col" { (view.t(text::HOLDER)) }
+                    th scope="col" { (view.t(text::SINCE)) }
+                    th scope="col" { (view.t(text::UTILISATION)) }
+                    th scope="col" { (view.t(text::MEMORY)) }
+                    @if has_command { th scope="col" { (view.t(text::COMMAND)) } }
+                } }
+                tbody { @for row in rows { (self.row(row, has_command)) } }
+            }
+        }
+    }
+
+    fn row(&self, row: &Row, has_command: bool) -> Markup {
+        let view = self.view;
+        let gpu = &row.gpu;
+        let path = gpu_path(self.caller, row);
+        html! {
+            tr {
+                th scope="row" {
+                    @if self.has_host {
+                        a href=(host_path(self.caller, row)) { (sanitize(&row.host_name)) } " "
+                    }
+                    a href=(path) { "#" (gpu.index) }
+                    small { (sanitize(&model(gpu))) }
+                }
+                td { (self.state(row)) }
+                td.who { (self.holder(gpu)) }
+                td { (since(view, row, self.now)) }
+                td.use { (curve(&row.curve)) (percent(view, gpu.util_percent)) }
+                td { (memory(view, gpu)) }
+                @if has_command {
+                    td.run { @if let Some(command) = command(row) { (view.copyable(&command)) } }
+                }
+            }
+        }
+    }
+
+    /// State with its colour, its name, and what else is known about it.
+    pub(super) fn state(&self, row: &Row) -> Markup {
+        let view = self.view;
+        let state = row.gpu.state;
+        html! {
+            span class=(format!("dot {}", state.as_str())) {}
+            (view.t(text::state(state)))
+            @if row.is_stale { small { (view.t(text::STALE)) } }
+            @for word in &row.gpu.health { small.bad { (view.t(text::health(*word))) } }
+            @if let Some(obstacle) = row.gpu.obstacle {
+                @if row.group == Group::InUse && row.gpu.processes.is_empty() {
+                    small { (view.t(text::obstacle(obstacle))) }
+                }
+            }
+        }
+    }
+
+    /// Names of who uses the GPU, as far as the role may see them.
+    pub(super) fn holder(&self, gpu: &LiveGpu) -> Markup {
+        let view = self.view;
+        let claim = gpu.claim.as_ref();
+        let mut names = holders(gpu);
+        names.extend(claim.and_then(|claim| claim.owner.as_deref()));
+        let is_used = !gpu.processes.is_empty() || claim.is_some();
+        html! {
+            @if names.is_empty() && is_used {
+                span.muted {
+                    @if self.caller.role == Role::Viewer { (view.t(text::HIDDEN)) } @else { (view.t(text::UNKNOWN)) }
+                }
+            }
+            @for (place, name) in names.iter().enumerate() {
+                @if place > 0 { ", " }
+                (sanitize(name))
+            }
+        }
+    }
+}
+
+pub(super) fn host_path(caller: &MemberCaller, row: &Row) -> String {
+    format!(
+        "{}/hosts/{}",
+        workspace_path(caller),
+        encode(row.host.as_str())
+    )
+}
+
+pub(super) fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
+    format!(
+        "{}/gpus/{}",
+        host_path(caller, row),
+        encode(row.gpu.uuid.as_str())
+    )
+}
+
+/// How long the state has lasted, and whether its start was seen.
+pub(super) fn since(view: &View, row: &Row, now: Timestamp) -> Markup {
+    let Some(since) = row.since else {
+        return html! {};
+    };
+    let passed = age(since.at, now);
+    let shown = match since.is_exact {
+        true => passed,
+        false => view.with(text::AT_LEAST, &[&passed]),
+    };
+    html! { time datetime=(since.at) title=(utc(since.at)) { (shown) } }
+}
+
+/// A value with its unit, or why it is missing.
+pub(super) fn value<T>(
+    view: &View,
+    value: LiveValue<T>,
+    shown: impl FnOnce(T) -> String,
+) -> Markup {
+    match value {
+        LiveValue::Known(value) => html! { (shown(value)) },
+        LiveValue::Missing { missing } => absent(view, missing),
+    }
+}
+
+fn absent(view: &View, missing: Missing) -> Markup {
+    let reason = view.with(text::MISSING, &[missing.as_str()]);
+    html! { span.muted title=(reason) { "–" } }
+}
+
+pub(super) fn percent(view: &View, util: LiveValue<u8>) -> Markup {
+    html! { span.n { (value(view, util, |util| format!("{util} %"))) } }
+}
+
+/// Used and total memory, with a bar where both are known.
+pub(super) fn memory(view: &View, gpu: &LiveGpu) -> Markup {
+    let gb = |bytes: u64| gigabytes(Bytes(bytes));
+    html! {
+        @if let (LiveValue::Known(used), LiveValue::Known(total)) = (gpu.memory_used_bytes, gpu.memory_total_bytes) {
+            meter value=(used >> 20) max=(total >> 20) {}
+        }
+        span.n {
+            (value(view, gpu.memory_used_bytes, gb)) " / " (value(view, gpu.memory_total_bytes, gb)) " GB"
+        }
+    }
+}
+
+/// Draws a curve. Unobserved time is empty. The number beside it says the same to a screen reader.
+pub(super) fn curve(points: &[Option<u8>]) -> Markup {
+    let step = WIDTH / points.len().max(1);
+    let mut path = String::new();
+    let mut is_drawing = false;
+    for (place, point) in points.iter().enumerate() {
+        let Some(util) = point else {
+            is_drawing = false;
+            continue;
+        };
+        let height = HEIGHT - 2;
+        let y = height + 1 - usize::from(*util) * height / 100;
+        // A single point would be an empty line, so each point has a width.
+        let command = if is_drawing { 'L' } else { 'M' };
+        let _ = write!(path, "{command}{} {y}", place * step);
+        if !is_drawing {
+            path.push_str("h2");
+        }
+        is_drawing = true;
+    }
+    html! {
+        svg.curve viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) aria-hidden="true" {
+            @if !path.is_empty() { path d=(path) {} }
+        }
+    }
+}
+
+/// Returns a command that starts a shell on a free GPU. Names come from the host; one that a shell could misread gets no
+/// command.
+pub(super) fn command(row: &Row) -> Option<String> {
+    if row.group != Group::Free {
+        return None;
+    }
+    let is_plain = |text: &str, also: &str| {
+        let is_safe = |letter: char| letter.is_ascii_alphanumeric() || also.contains(letter);
+        !text.is_empty() && !text.starts_with('-') && text.chars().all(is_safe)
+    };
+    let (host, uuid) = (row.host_name.as_str(), row.gpu.uuid.as_str());
+    let is_usable = is_plain(host, "-._") && is_plain(uuid, "-/");
+    is_usable.then(|| format!("ssh -t {host} CUDA_VISIBLE_DEVICES={uuid} bash"))
+}

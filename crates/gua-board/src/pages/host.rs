@@ -1,0 +1,231 @@
+//! One host, and one GPU with the evidence for its state.
+
+use std::sync::Arc;
+
+use axum::extract::{Extension, Path, State};
+use axum::response::Response;
+use gua_board_store::HostId;
+use gua_model::Bytes;
+use gua_model::text::{gigabytes, sanitize};
+use gua_wire::live::{LiveGpu, LiveProcess};
+use gua_wire::snapshot::ProcessType;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::gpu::{Table, command, curve, gpu_path, host_path, memory, percent, since, value};
+use super::layout::{Frame, Tab, View, utc};
+use super::text;
+use crate::access::MemberCaller;
+use crate::api::{self, HostDetail};
+use crate::app::App;
+use crate::availability::{Row, model};
+use crate::error::Problem;
+
+pub(crate) async fn host(
+    view: View,
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    path: Path<(String, HostId)>,
+) -> Result<Response, Problem> {
+    let now = app.now();
+    let detail = api::host(State(app), Extension(caller.clone()), path)
+        .await?
+        .0;
+    let table = Table {
+        view: &view,
+        caller: &caller,
+        now,
+        has_host: false,
+    };
+    let rows: Vec<&Row> = detail.gpus.iter().collect();
+    let name = sanitize(&detail.host.host.display_name);
+    let main = html! {
+        h1 { (name) }
+        div data-part="host" {
+            (facts(&view, &detail, now))
+            section {
+                h2 { (view.t(text::GPU)) }
+                @if rows.is_empty() { p.say { (view.t(text::NO_REPORT)) } } @else { (table.write(&name, &rows)) }
+            }
+            section {
+                h2 { (view.t(text::PROCESSES)) }
+                (processes(&table, &rows))
+            }
+            @if !detail.problems.is_empty() {
+                section {
+                    h2 { (view.t(text::PROBLEMS)) }
+                    ul { @for problem in &detail.problems { li { (sanitize(problem)) } } }
+                }
+            }
+        }
+    };
+    Ok(view.page(frame(&name, &caller), &main))
+}
+
+fn frame<'a>(title: &'a str, caller: &'a MemberCaller) -> Frame<'a> {
+    Frame {
+        title,
+        caller: Some(caller),
+        tab: Some(Tab::Availability),
+        is_live: true,
+    }
+}
+
+fn facts(view: &View, detail: &HostDetail, now: Timestamp) -> Markup {
+    let host = &detail.host;
+    let unknown = || view.t(text::UNKNOWN).to_owned();
+    let version = |version: &Option<String>| version.as_deref().map_or_else(unknown, sanitize);
+    html! {
+        dl.facts {
+            (fact(view.t(text::LAST_REPORT), &html! {
+                @match host.last_seen {
+                    Some(at) => (view.ago(at, now)),
+                    None => (view.t(text::NEVER)),
+                }
+                @if host.is_stale && host.last_seen.is_some() { " " span.bad { (view.t(text::STALE)) } }
+            }))
+            (fact(view.t(text::GROUP_FREE), &html! {
+                (view.with(text::FREE_OF, &[&host.free_gpus.to_string(), &host.gpus.to_string()]))
+            }))
+            (fact(view.t(text::AGENT), &html! { (version(&host.reported_version)) }))
+            (fact(view.t(text::DRIVER), &html! { (version(&detail.driver_version)) }))
+            (fact(view.t(text::WAITING), &html! { (detail.waiting) }))
+            (fact(view.t(text::ENROLLED), &html! { (utc(host.host.enrolled)) }))
+        }
+    }
+}
+
+fn fact(name: &str, value: &Markup) -> Markup {
+    html! { div { dt { (name) } dd { (value) } } }
+}
+
+/// Lists the processes of GPUs.
+fn processes(table: &Table<'_>, rows: &[&Row]) -> Markup {
+    let view = table.view;
+    let all = rows.iter();
+    let all: Vec<(&LiveGpu, &LiveProcess)> = all
+        .flat_map(|row| row.gpu.processes.iter().map(|process| (&row.gpu, process)))
+        .collect();
+    let name = |name: &Option<String>| {
+        let unknown = match table.caller.role {
+            gua_board_store::registry::Role::Viewer => text::HIDDEN,
+            _ => text::UNKNOWN,
+        };
+        match name {
+            Some(name) => html! { (sanitize(name)) },
+            None => html! { span.muted { (view.t(unknown)) } },
+        }
+    };
+    html! {
+        @if all.is_empty() { p.say { (view.t(text::NO_PROCESSES)) } } @else {
+            div.scroll { table {
+                thead { tr {
+                    th scope="col" { (view.t(text::GPU)) }
+                    th scope="col" { (view.t(text::HOLDER)) }
+                    th scope="col" { (view.t(text::PROCESS)) }
+                    th.n scope="col" { "PID" }
+                    th scope="col" { (view.t(text::KIND)) }
+                    th.n scope="col" { (view.t(text::MEMORY)) }
+                } }
+                tbody { @for (gpu, process) in all { tr {
+                    td { "#" (gpu.index) }
+                    td { (name(&process.owner)) }
+                    td { (name(&process.name)) }
+                    td.n { @if process.pid > 0 { (process.pid) } }
+                    td { (match process.kind { ProcessType::Compute => "compute", ProcessType::Graphics => "graphics" }) }
+                    td.n { (value(view, process.memory_bytes, |bytes| format!("{} GB", gigabytes(Bytes(bytes))))) }
+                } } }
+            } }
+        }
+    }
+}
+
+pub(crate) async fn gpu(
+    view: View,
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((workspace, host, uuid)): Path<(String, HostId, String)>,
+) -> Result<Response, Problem> {
+    let now = app.now();
+    let path = Path((workspace, host));
+    let detail = api::host(State(app), Extension(caller.clone()), path)
+        .await?
+        .0;
+    let mut rows = detail.gpus.iter();
+    let row = rows.find(|row| row.gpu.uuid.as_str() == uuid);
+    let row = row.ok_or(Problem::NotFound("GPU"))?;
+    let table = Table {
+        view: &view,
+        caller: &caller,
+        now,
+        has_host: false,
+    };
+    let title = format!("{} #{}", sanitize(&row.host_name), row.gpu.index);
+    let main = html! {
+        h1 {
+            a href=(host_path(&caller, row)) { (sanitize(&row.host_name)) } " #" (row.gpu.index)
+            small { (sanitize(&model(&row.gpu))) }
+        }
+        div data-part="gpu" {
+            section {
+                h2 { (view.t(text::WHY)) }
+                (evidence(&table, row))
+            }
+            section {
+                h2 { (view.t(text::LAST_HOUR)) }
+                div.large { (curve(&row.curve)) }
+            }
+            section {
+                h2 { (view.t(text::PROCESSES)) }
+                (processes(&table, &[row]))
+            }
+            @if let Some(command) = command(row) {
+                section { h2 { (view.t(text::COMMAND)) } (view.copyable(&command)) }
+            }
+        }
+    };
+    Ok(view.page(frame(&title, &caller), &main))
+}
+
+/// The state of a GPU with the readings that it follows from.
+fn evidence(table: &Table<'_>, row: &Row) -> Markup {
+    let view = table.view;
+    let gpu = &row.gpu;
+    let celsius = |value: i32| format!("{value} °C");
+    let watts = |value: u64| format!("{} W", value / 1000);
+    html! {
+        p.lead { (table.state(row)) " · " (view.t(text::reason(gpu.state))) }
+        @if row.is_stale {
+            p.note { (view.t(text::IS_STALE)) }
+        } @else {
+            p {
+                @match gpu.obstacle {
+                    Some(obstacle) => { (view.t(text::NOT_FREE)) ": " (view.t(text::obstacle(obstacle))) },
+                    None => (view.t(text::IS_FREE)),
+                }
+            }
+        }
+        dl.facts {
+            (fact(view.t(text::SINCE), &since(view, row, table.now)))
+            (fact(view.t(text::HOLDER), &table.holder(gpu)))
+            (fact(view.t(text::UTILISATION), &percent(view, gpu.util_percent)))
+            (fact(view.t(text::MEMORY), &memory(view, gpu)))
+            (fact(view.t(text::TEMPERATURE), &value(view, gpu.temperature_celsius, celsius)))
+            (fact(view.t(text::POWER), &value(view, gpu.power_milliwatts, watts)))
+            @if let Some(claim) = &gpu.claim {
+                @let owner = claim.owner.as_deref().map_or_else(|| view.t(text::UNKNOWN).to_owned(), sanitize);
+                (fact(view.t(text::CLAIM), &html! {
+                    @match claim.until {
+                        Some(until) => (view.with(text::CLAIM_UNTIL, &[&owner, &utc(until)])),
+                        None => (owner),
+                    }
+                }))
+            }
+            @if let Some(instance) = &gpu.instance {
+                (fact(view.t(text::PART_OF), &html! { (instance.parent.as_str()) }))
+            }
+            (fact(view.t(text::LAST_REPORT), &view.ago(row.received_at, table.now)))
+            (fact(view.t(text::UUID), &html! { a href=(gpu_path(table.caller, row)) { (gpu.uuid.as_str()) } }))
+        }
+    }
+}

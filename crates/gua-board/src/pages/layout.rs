@@ -1,0 +1,367 @@
+//! What all pages share: language, frame, navigation, and how a failed request looks.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use gua_board_store::registry::Role;
+use gua_model::text::{sanitize, short_age};
+use gua_render::chart::Language;
+use jiff::{SignedDuration, Timestamp};
+use maud::{DOCTYPE, Markup, html};
+use serde::Deserialize;
+
+use super::asset::{SCRIPT, STYLE};
+use super::text::{self, Text};
+use crate::access::{MemberCaller, cookie};
+
+/// Cookie with the language that a person chose.
+const LANGUAGE_COOKIE: &str = "gua_language";
+/// Lifetime of that cookie: a year.
+const LANGUAGE_SECONDS: u32 = 31_536_000;
+
+/// How a page is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) language: Language,
+    /// Whether the URL names the language, which is then remembered.
+    is_chosen: bool,
+    /// Path of the page.
+    path: String,
+    /// Query of the page without the language.
+    query: String,
+}
+
+impl<S: Sync> FromRequestParts<S> for View {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
+        Ok(View::new(&parts.uri, &parts.headers))
+    }
+}
+
+impl View {
+    pub(crate) fn new(uri: &Uri, headers: &HeaderMap) -> Self {
+        let pairs = uri.query().unwrap_or_default().split('&');
+        let (languages, others): (Vec<&str>, Vec<&str>) = pairs
+            .filter(|pair| !pair.is_empty())
+            .partition(|pair| pair.starts_with("lang="));
+        let chosen = languages.first().and_then(|pair| language(&pair[5..]));
+        let remembered = || language(cookie(headers, LANGUAGE_COOKIE)?);
+        let accepted = || {
+            let header = headers.get(header::ACCEPT_LANGUAGE)?.to_str().ok()?;
+            header.split(',').find_map(|one| language(one.trim()))
+        };
+        Self {
+            language: chosen
+                .or_else(remembered)
+                .or_else(accepted)
+                .unwrap_or(Language::English),
+            is_chosen: chosen.is_some(),
+            path: uri.path().to_owned(),
+            query: others.join("&"),
+        }
+    }
+
+    pub(crate) fn t(&self, text: Text) -> &'static str {
+        text.of(self.language)
+    }
+
+    pub(crate) fn with(&self, text: Text, values: &[&str]) -> String {
+        text.with(self.language, values)
+    }
+
+    /// Path and query of this page, to return to after a log-in.
+    pub(crate) fn here(&self) -> String {
+        match self.query.is_empty() {
+            true => self.path.clone(),
+            false => format!("{}?{}", self.path, self.query),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self.language {
+            Language::English => "en",
+            Language::Korean => "ko",
+        }
+    }
+
+    fn other_language(&self) -> String {
+        let code = match self.language {
+            Language::English => "ko",
+            Language::Korean => "en",
+        };
+        match self.query.is_empty() {
+            true => format!("{}?lang={code}", self.path),
+            false => format!("{}?{}&lang={code}", self.path, self.query),
+        }
+    }
+
+    /// Answers with a whole page.
+    pub(crate) fn page(&self, frame: Frame<'_>, main: &Markup) -> Response {
+        let mut response =
+            (StatusCode::OK, self.document(frame, main).into_string()).into_response();
+        let headers = response.headers_mut();
+        let html = HeaderValue::from_static("text/html; charset=utf-8");
+        headers.insert(header::CONTENT_TYPE, html);
+        if self.is_chosen {
+            let cookie = format!(
+                "{LANGUAGE_COOKIE}={}; SameSite=Lax; Path=/; Max-Age={LANGUAGE_SECONDS}",
+                self.code()
+            );
+            let cookie = HeaderValue::from_str(&cookie).expect("a code is ASCII");
+            headers.append(header::SET_COOKIE, cookie);
+        }
+        response
+    }
+
+    fn document(&self, frame: Frame<'_>, main: &Markup) -> Markup {
+        let live = frame
+            .caller
+            .filter(|_| frame.is_live)
+            .map(|caller| format!("{}/events", workspace_path(caller)));
+        html! {
+            (DOCTYPE)
+            html lang=(self.code()) {
+                head {
+                    meta charset="utf-8";
+                    meta name="viewport" content="width=device-width, initial-scale=1";
+                    meta name="color-scheme" content="light dark";
+                    title { (frame.title) " · " (self.t(text::BOARD)) }
+                    link rel="icon" href="data:,";
+                    link rel="stylesheet" href=(format!("/assets/{}", STYLE.name));
+                    script src=(format!("/assets/{}", SCRIPT.name)) defer {}
+                }
+                body {
+                    a.skip href="#main" { (self.t(text::SKIP)) }
+                    (self.masthead(frame))
+                    main id="main" data-live=[live] {
+                        (main)
+                    }
+                }
+            }
+        }
+    }
+
+    fn masthead(&self, frame: Frame<'_>) -> Markup {
+        html! {
+            header.top {
+                a.brand href="/" { (self.t(text::BOARD)) }
+                @if let Some(caller) = frame.caller {
+                    nav aria-label=(caller.workspace.name) {
+                        @for (tab, least, path, name) in TABS {
+                            @if caller.role >= *least {
+                                a href=(format!("{}{path}", workspace_path(caller)))
+                                    aria-current=[(frame.tab == Some(*tab)).then_some("page")] { (self.t(*name)) }
+                            }
+                        }
+                    }
+                }
+                span.right {
+                    @if frame.is_live { span.pulse { (self.t(text::LIVE)) } }
+                    a href=(self.other_language()) hreflang=(match self.language { Language::English => "ko", Language::Korean => "en" }) {
+                        (self.t(text::OTHER_LANGUAGE))
+                    }
+                    @if let Some(caller) = frame.caller {
+                        form method="post" action="/logout" {
+                            button.plain type="submit" title=(sanitize(&caller.account.name)) { (self.t(text::LOG_OUT)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns how long ago a time was.
+    pub(crate) fn ago(&self, at: Timestamp, now: Timestamp) -> Markup {
+        let shown = self.with(text::AGO, &[&age(at, now)]);
+        html! { time datetime=(at) title=(utc(at)) { (shown) } }
+    }
+
+    /// A secret or command with a button that copies it. A click selects it as a whole, also without JavaScript.
+    pub(crate) fn copyable(&self, value: &str) -> Markup {
+        html! {
+            span.copy {
+                code { (value) }
+                button.plain type="button" data-copy { (self.t(text::COPY)) }
+            }
+        }
+    }
+}
+
+/// What surrounds the content of a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) title: &'a str,
+    /// `None` before the log-in.
+    pub(crate) caller: Option<&'a MemberCaller>,
+    pub(crate) tab: Option<Tab>,
+    pub(crate) is_live: bool,
+}
+
+/// Pages of the navigation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tab {
+    Availability,
+    Servers,
+    Members,
+    Tokens,
+    Audit,
+}
+
+/// Each page of the navigation, with the role from which its route admits.
+const TABS: &[(Tab, Role, &str, Text)] = &[
+    (Tab::Availability, Role::Viewer, "", text::AVAILABILITY),
+    (Tab::Servers, Role::Admin, "/servers", text::SERVERS),
+    (Tab::Members, Role::Admin, "/members", text::MEMBERS),
+    (Tab::Tokens, Role::Member, "/tokens", text::TOKENS),
+    (Tab::Audit, Role::Admin, "/audit", text::AUDIT),
+];
+
+/// Path of a workspace's pages. Its name is chosen by people and is encoded.
+pub(crate) fn workspace_path(caller: &MemberCaller) -> String {
+    format!("/w/{}", encode(&caller.workspace.name))
+}
+
+/// Encodes a text as one segment of a path or one value of a query.
+pub(crate) fn encode(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+                encoded.push(char::from(byte));
+            }
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
+fn language(tag: &str) -> Option<Language> {
+    let primary = tag.split(['-', ';']).next().unwrap_or_default();
+    match primary.to_ascii_lowercase().as_str() {
+        "en" => Some(Language::English),
+        "ko" => Some(Language::Korean),
+        _ => None,
+    }
+}
+
+/// Formats the time from then to now.
+pub(crate) fn age(then: Timestamp, now: Timestamp) -> String {
+    // A host's clock may be a little ahead of the board's.
+    let passed = now.duration_since(then).max(SignedDuration::ZERO);
+    short_age(passed.unsigned_abs())
+}
+
+/// Formats a time for people: `2026-09-21 14:13 UTC`.
+pub(crate) fn utc(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// Redirects to a path of this board after a change, so that loading the page again does not repeat the change. Keeps the
+/// cookie that the API's answer sets.
+pub(crate) fn see_other(path: &str, answer: impl IntoResponse) -> Response {
+    let answer = answer.into_response();
+    let mut response = StatusCode::SEE_OTHER.into_response();
+    let headers = response.headers_mut();
+    for cookie in answer.headers().get_all(header::SET_COOKIE) {
+        headers.append(header::SET_COOKIE, cookie.clone());
+    }
+    let path = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/"));
+    headers.insert(header::LOCATION, path);
+    response
+}
+
+/// Query of a page that names the path to return to.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Next {
+    next: Option<String>,
+}
+
+impl Next {
+    /// Returns a path of this board: browsers take `//host` and `/\host` for another site.
+    pub(crate) fn path(&self) -> &str {
+        let path = self.next.as_deref().unwrap_or("/");
+        match path == "/" || path.starts_with("/w/") {
+            true => path,
+            false => "/",
+        }
+    }
+}
+
+/// Turns a failed request into a page. Who is not logged in gets the log-in form, at the same URL and with the same status.
+pub(crate) fn problem(view: &View, status: StatusCode, detail: &str) -> Response {
+    let is_wrong = detail == text::WRONG_PASSWORD.of(Language::English);
+    if status == StatusCode::UNAUTHORIZED {
+        let message = match is_wrong {
+            true => view.t(text::WRONG_PASSWORD),
+            false => view.t(text::LOG_IN_FIRST),
+        };
+        return super::session::log_in_page(view, Some(message));
+    }
+    let heading = match status {
+        StatusCode::FORBIDDEN => text::REFUSED,
+        StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => text::NOT_FOUND,
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => text::TRY_LATER,
+        status if status.is_client_error() => text::INVALID,
+        _ => text::FAILED,
+    };
+    let title = view.t(heading);
+    let frame = Frame {
+        title,
+        caller: None,
+        tab: None,
+        is_live: false,
+    };
+    let main = html! {
+        section.narrow {
+            h1 { (title) }
+            p.say lang="en" { (sanitize(detail)) }
+            p { a href="/" { (view.t(text::BACK)) } }
+        }
+    };
+    view.page(frame, &main)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_language_is_that_of_the_url_then_the_cookie_then_the_browser() {
+        let check = |uri: &str, cookie: &str, accept: &str, expected: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::COOKIE, cookie.parse().unwrap());
+            headers.insert(header::ACCEPT_LANGUAGE, accept.parse().unwrap());
+            let view = View::new(&uri.parse().unwrap(), &headers);
+            assert_eq!(view.code(), expected, "{uri} {cookie} {accept}");
+        };
+        check("/", "a=b", "de-DE,de;q=0.9", "en");
+        check("/", "a=b", "de,ko-KR;q=0.8,en;q=0.7", "ko");
+        check("/", "gua_language=en", "ko", "en");
+        check("/?lang=ko", "gua_language=en", "en", "ko");
+        check("/?lang=xx", "a=b", "ko", "ko");
+    }
+
+    #[test]
+    fn a_log_in_returns_only_to_pages_of_this_board() {
+        let path = |next: &str| {
+            Next {
+                next: Some(next.to_owned()),
+            }
+            .path()
+            .to_owned()
+        };
+        assert_eq!(path("/w/default?page=2"), "/w/default?page=2");
+        for evil in [
+            "//evil",
+            "/\\evil",
+            "https://evil",
+            "",
+            "javascript:x",
+            "/wx",
+        ] {
+            assert_eq!(path(evil), "/", "{evil}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! All words of the pages in both languages. A text cannot exist in one language only.
+
+use gua_model::State;
+use gua_render::chart::Language;
+use gua_wire::live::{HealthWord, ObstacleWord};
+
+use crate::availability::Group;
+
+/// One text in both languages. `{0}`, `{1}` mark values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    english: &'static str,
+    korean: &'static str,
+}
+
+impl Text {
+    pub(crate) fn of(self, language: Language) -> &'static str {
+        match language {
+            Language::English => self.english,
+            Language::Korean => self.korean,
+        }
+    }
+
+    /// Returns the text with its values. A value is never searched for marks.
+    pub(crate) fn with(self, language: Language, values: &[&str]) -> String {
+        let mut parts = self.of(language).split('{');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (number, rest) = part.split_once('}').expect("every mark is closed");
+            let number: usize = number.parse().expect("a mark is a number");
+            text.push_str(values[number]);
+            text.push_str(rest);
+        }
+        text
+    }
+}
+
+macro_rules! texts {
+    ($($name:ident: $english:literal, $korean:literal;)*) => {
+        $(pub(crate) const $name: Text = Text { english: $english, korean: $korean };)*
+        #[cfg(test)]
+        const ALL: &[(&str, Text)] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+texts! {
+    BOARD: "GPU board", "GPU 현황판";
+    SKIP: "Skip to content", "본문으로 건너뛰기";
+    AVAILABILITY: "Availability", "사용 가능";
+    SERVERS: "Servers", "서버";
+    MEMBERS: "Members", "구성원";
+    TOKENS: "API tokens", "API 토큰";
+    AUDIT: "Audit log", "감사 기록";
+    LOG_IN: "Log in", "로그인";
+    LOG_OUT: "Log out", "로그아웃";
+    LOG_IN_FIRST: "Log in to see this page.", "이 페이지를 보려면 로그인하세요.";
+    NAME: "Name", "이름";
+    PASSWORD: "Password", "비밀번호";
+    PASSWORD_RULE: "At least 10 characters.", "10자 이상 입력하세요.";
+    JOIN: "Create your account", "계정 만들기";
+    JOIN_LEAD: "You need the set-up link or invitation that you received. It works once.",
+        "받은 설정 링크나 초대 링크가 필요합니다. 링크는 한 번만 사용할 수 있습니다.";
+    LINK: "Link", "링크";
+    LINK_RULE: "Paste the whole link if this field is empty.", "비어 있으면 링크 전체를 붙여 넣으세요.";
+    CREATE: "Create account", "계정 만들기";
+    WORKSPACES: "Workspaces", "작업 공간";
+    NO_WORKSPACE: "Your account is not a member of any workspace. An admin can invite you.",
+        "소속된 작업 공간이 없습니다. 관리자에게 초대를 요청하세요.";
+    OTHER_LANGUAGE: "한국어", "English";
+
+    FREE_NOW: "Free now: {0} on {1}; {2} idle-held", "지금 사용 가능: {0} ({1}), 유휴 점유 {2}개";
+    NONE_FREE: "No GPU is free now; {0} idle-held", "지금 사용 가능한 GPU가 없습니다. 유휴 점유 {0}개";
+    ONE_HOST: "1 host", "서버 1대";
+    HOSTS: "{0} hosts", "서버 {0}대";
+    NO_HOSTS: "No server has reported yet.", "아직 보고한 서버가 없습니다.";
+    ADD_FIRST: "Add a server", "서버 추가";
+    NO_MATCH: "No GPU matches this filter.", "조건에 맞는 GPU가 없습니다.";
+    FILTER: "Filter", "필터";
+    MODEL: "Model", "모델";
+    ANY_MODEL: "Any model", "모든 모델";
+    AT_LEAST_GB: "At least GB", "최소 메모리(GB)";
+    ON_ONE_HOST: "Free GPUs on one host", "한 서버의 빈 GPU 수";
+    APPLY: "Apply", "적용";
+    CLEAR: "Clear", "초기화";
+    GROUP_FREE: "Free", "사용 가능";
+    GROUP_IDLE: "Idle-held", "유휴 점유";
+    GROUP_USED: "In use", "사용 중";
+    GROUP_UNUSABLE: "Unusable", "사용 불가";
+    ASK: "Held without being used. Ask the holder.", "점유만 하고 사용하지 않습니다. 점유자에게 문의하세요.";
+    GPU: "GPU", "GPU";
+    HOST: "Host", "서버";
+    STATE: "State", "상태";
+    HOLDER: "Holder", "점유자";
+    SINCE: "For", "지속 시간";
+    UTILISATION: "Utilisation", "사용률";
+    LAST_HOUR: "Utilisation, last hour", "최근 1시간 사용률";
+    MEMORY: "Memory", "메모리";
+    COMMAND: "Command", "명령";
+    COPY: "Copy", "복사";
+    AT_LEAST: "at least {0}", "{0} 이상";
+    UNKNOWN: "unknown", "알 수 없음";
+    HIDDEN: "hidden", "비공개";
+    PAGES: "Pages", "페이지";
+    PAGE_OF: "Page {0} of {1}", "{1}쪽 중 {0}쪽";
+    PREVIOUS: "Previous", "이전";
+    NEXT: "Next", "다음";
+    LIVE: "Live", "실시간";
+
+    LAST_REPORT: "Last report", "마지막 보고";
+    AGO: "{0} ago", "{0} 전";
+    NEVER: "never", "없음";
+    STALE: "stopped reporting", "보고 중단";
+    AGENT: "Agent", "에이전트";
+    DRIVER: "Driver", "드라이버";
+    WAITING: "Waiting requests", "대기 요청";
+    PROCESSES: "Processes", "프로세스";
+    NO_PROCESSES: "No process is on this host's GPUs.", "GPU를 사용하는 프로세스가 없습니다.";
+    PROCESS: "Process", "프로세스";
+    KIND: "Kind", "종류";
+    PROBLEMS: "Problems", "문제";
+    NO_REPORT: "This server has not reported yet.", "이 서버는 아직 보고하지 않았습니다.";
+    WHY: "Why this state", "상태의 근거";
+    TEMPERATURE: "Temperature", "온도";
+    POWER: "Power", "전력";
+    UUID: "UUID", "UUID";
+    PART_OF: "Instance of", "상위 GPU";
+    CLAIM: "Claim", "임시 예약";
+    CLAIM_UNTIL: "{0}, until {1}", "{0}, {1}까지";
+    NOT_FREE: "Not free because", "사용할 수 없는 이유";
+    IS_FREE: "It is free: nothing prevents its use.", "사용 가능합니다. 막는 것이 없습니다.";
+    IS_STALE: "The host stopped reporting. This is its last known state, not its current one.",
+        "서버가 보고를 멈췄습니다. 현재 상태가 아니라 마지막으로 알려진 상태입니다.";
+    MISSING: "not available ({0})", "값 없음 ({0})";
+
+    ADD_SERVER: "Add a server", "서버 추가";
+    ADD_SERVER_LEAD: "Create a key, then run the line that appears on the server.",
+        "키를 만든 뒤 표시되는 명령을 서버에서 실행하세요.";
+    DISPLAY_NAME: "Display name", "표시 이름";
+    OWN_NAME: "The server's own name if empty.", "비우면 서버의 이름을 사용합니다.";
+    USES: "Number of servers", "서버 수";
+    HOURS: "Valid for hours", "유효 시간(시간)";
+    CREATE_KEY: "Create key", "키 만들기";
+    KEY_READY: "Run this on the server. The key is shown only now.",
+        "서버에서 다음 명령을 실행하세요. 키는 지금만 표시됩니다.";
+    KEYS: "Open enrolment keys", "사용 가능한 등록 키";
+    NO_KEYS: "There are no open keys.", "사용 가능한 키가 없습니다.";
+    KEY: "Key", "키";
+    USES_LEFT: "Uses left", "남은 횟수";
+    EXPIRES: "Expires", "만료";
+    REVOKE: "Revoke", "해지";
+    REVOKE_OF: "Revoke {0}", "{0} 해지";
+    REVOKE_HOST_LEAD: "The server can no longer report. Enrol it again to undo this.",
+        "이 서버는 더 이상 보고할 수 없습니다. 되돌리려면 다시 등록하세요.";
+    RENAME: "Rename", "이름 바꾸기";
+    MANAGE: "Manage", "관리";
+    FREE_OF: "{0} of {1} free", "{1}개 중 {0}개 사용 가능";
+    ENROLLED: "Enrolled", "등록 시각";
+    VERSION: "Version", "버전";
+
+    ROLE: "Role", "역할";
+    CHANGE_ROLE: "Change role", "역할 변경";
+    REMOVE: "Remove", "제거";
+    INVITE: "Invite a person", "초대하기";
+    INVITE_LEAD: "The link creates one account with this role. It is valid for 7 days.",
+        "링크로 이 역할의 계정 하나를 만들 수 있으며 7일 동안 유효합니다.";
+    CREATE_LINK: "Create link", "링크 만들기";
+    LINK_READY: "Send this link. It is shown only now and works once.",
+        "이 링크를 전달하세요. 지금만 표시되며 한 번만 사용할 수 있습니다.";
+
+    TOKENS_LEAD: "Programs use a token in place of a password. A token never allows more than its account's role.",
+        "프로그램은 비밀번호 대신 토큰을 사용합니다. 토큰의 권한은 계정의 역할을 넘지 않습니다.";
+    SCOPE: "Scope", "범위";
+    SCOPE_READ: "read", "읽기";
+    SCOPE_WRITE: "read and write", "읽기와 쓰기";
+    DAYS: "Valid for days", "유효 기간(일)";
+    WITHOUT_END: "Without end if empty.", "비우면 만료되지 않습니다.";
+    CREATE_TOKEN: "Create token", "토큰 만들기";
+    TOKEN_READY: "Copy the token. It is shown only now.", "토큰을 복사하세요. 지금만 표시됩니다.";
+    TOKEN: "Token", "토큰";
+    NO_TOKENS: "There are no tokens.", "토큰이 없습니다.";
+    CREATED: "Created", "만든 시각";
+    ACCOUNT: "Account", "계정";
+
+    TIME: "Time (UTC)", "시각(UTC)";
+    ACTOR: "Who", "사용자";
+    ACTION: "Action", "동작";
+    OBJECT: "Object", "대상";
+    ADDRESS: "Address", "주소";
+    OLDER: "Older entries", "이전 기록";
+    NO_ENTRIES: "There are no entries.", "기록이 없습니다.";
+
+    REFUSED: "Not allowed", "허용되지 않음";
+    NOT_FOUND: "Not found", "찾을 수 없음";
+    INVALID: "The request is not valid", "잘못된 요청";
+    TRY_LATER: "Try again later", "나중에 다시 시도하세요";
+    FAILED: "The request failed", "요청을 처리하지 못했습니다";
+    BACK: "Back to the start page", "시작 페이지로";
+    WRONG_PASSWORD: "the name or the password is wrong", "이름 또는 비밀번호가 틀렸습니다";
+
+    ACTIVE: "active", "활성";
+    STALLED: "stalled", "정체";
+    GHOST: "ghost", "유령";
+    IDLE_HELD: "idle-held", "유휴 점유";
+    ORPHAN_HELD: "orphan-held", "고아 점유";
+    HELD_UNKNOWN: "held-unknown", "점유(사용률 미상)";
+    TRULY_IDLE: "truly-idle", "완전 유휴";
+    UNOBSERVED: "unobserved", "미관측";
+    WHY_ACTIVE: "Its utilisation is at or over the threshold.", "사용률이 기준 이상입니다.";
+    WHY_STALLED: "Its utilisation is high, but its power stays at the idle floor.", "사용률은 높지만 전력이 유휴 수준입니다.";
+    WHY_GHOST: "Its utilisation is high, but no process is on it.", "사용률은 높지만 프로세스가 없습니다.";
+    WHY_IDLE_HELD: "A process holds memory on it, and its utilisation is below the threshold.",
+        "프로세스가 메모리를 점유하지만 사용률이 기준보다 낮습니다.";
+    WHY_ORPHAN_HELD: "Memory is allocated to processes that no longer exist.", "이미 끝난 프로세스에 메모리가 할당되어 있습니다.";
+    WHY_HELD_UNKNOWN: "A process holds it, but the driver does not report its utilisation.",
+        "프로세스가 점유하지만 드라이버가 사용률을 제공하지 않습니다.";
+    WHY_TRULY_IDLE: "No process holds it.", "점유한 프로세스가 없습니다.";
+    WHY_UNOBSERVED: "It could not be read.", "읽을 수 없었습니다.";
+
+    DIVIDED: "it is divided into instances, which are listed instead", "인스턴스로 나뉘어 있어 인스턴스가 대신 표시됩니다";
+    UNSEEN: "it could not be observed", "관측할 수 없음";
+    HELD: "a process holds it", "프로세스가 점유 중";
+    BUSY: "it is busy", "작업 중";
+    MEMORY_USED: "too much of its memory is used", "메모리 사용량이 많음";
+    USED_RECENTLY: "it was in use a moment ago", "방금까지 사용됨";
+    CLAIMED: "it is claimed", "임시 예약됨";
+    AWAITED: "it is kept for a waiting request", "대기 요청을 위해 보류됨";
+    LOST: "lost by the driver", "드라이버가 GPU를 잃음";
+    UNCORRECTED: "uncorrected memory errors", "복구되지 않은 메모리 오류";
+    HOT: "slowed down by heat", "과열로 속도 저하";
+    SLOWED: "slowed down by the hardware", "하드웨어에 의한 속도 저하";
+}
+
+pub(crate) fn state(state: State) -> Text {
+    match state {
+        State::Active => ACTIVE,
+        State::Stalled => STALLED,
+        State::Ghost => GHOST,
+        State::IdleHeld => IDLE_HELD,
+        State::OrphanHeld => ORPHAN_HELD,
+        State::HeldUnknown => HELD_UNKNOWN,
+        State::TrulyIdle => TRULY_IDLE,
+        State::Unobserved => UNOBSERVED,
+    }
+}
+
+pub(crate) fn reason(state: State) -> Text {
+    match state {
+        State::Active => WHY_ACTIVE,
+        State::Stalled => WHY_STALLED,
+        State::Ghost => WHY_GHOST,
+        State::IdleHeld => WHY_IDLE_HELD,
+        State::OrphanHeld => WHY_ORPHAN_HELD,
+        State::HeldUnknown => WHY_HELD_UNKNOWN,
+        State::TrulyIdle => WHY_TRULY_IDLE,
+        State::Unobserved => WHY_UNOBSERVED,
+    }
+}
+
+pub(crate) fn group(group: Group) -> Text {
+    match group {
+        Group::Free => GROUP_FREE,
+        Group::IdleHeld => GROUP_IDLE,
+        Group::InUse => GROUP_USED,
+        Group::Unusable => GROUP_UNUSABLE,
+    }
+}
+
+pub(crate) fn obstacle(obstacle: ObstacleWord) -> Text {
+    match obstacle {
+        ObstacleWord::Divided => DIVIDED,
+        ObstacleWord::Unobserved => UNSEEN,
+        ObstacleWord::Held => HELD,
+        ObstacleWord::Busy => BUSY,
+        ObstacleWord::MemoryUsed => MEMORY_USED,
+        ObstacleWord::UsedRecently => USED_RECENTLY,
+        ObstacleWord::Claimed => CLAIMED,
+        ObstacleWord::Awaited => AWAITED,
+    }
+}
+
+pub(crate) fn health(health: HealthWord) -> Text {
+    match health {
+        HealthWord::Lost => LOST,
+        HealthWord::UncorrectedErrors => UNCORRECTED,
+        HealthWord::Hot => HOT,
+        HealthWord::SlowedDown => SLOWED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_languages_have_every_text_with_the_same_values() {
+        let marks = |text: &str| {
+            let mut found: Vec<String> = text
+                .split('{')
+                .skip(1)
+                .map(|part| part.split_once('}').unwrap().0.to_owned())
+                .collect();
+            found.sort();
+            found
+        };
+        for (name, text) in ALL {
+            let (english, korean) = (text.of(Language::English), text.of(Language::Korean));
+            assert!(!english.is_empty() && !korean.is_empty(), "{name}");
+            assert_eq!(marks(english), marks(korean), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_not_searched_for_marks() {
+        assert_eq!(AGO.with(Language::English, &["{1}"]), "{1} ago");
+        assert_eq!(PAGE_OF.with(Language::Korean, &["1", "2"]), "2쪽 중 1쪽");
+    }
+}
