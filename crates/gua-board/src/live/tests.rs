@@ -89,3 +89,23 @@ fn a_frame_adds_to_the_curves_of_known_gpus() {
     assert_eq!(values, [None, Some(7)]);
     assert_eq!(state.changes_since(1).1.len(), 1);
 }
+
+#[test]
+fn a_state_lasts_since_its_change_and_starts_anew_after_a_gap() {
+    let state = LiveState::default();
+    let since = |second: i64, change: fn(&mut LiveReport)| {
+        let mut report = report(second, "a");
+        change(&mut report);
+        state.apply(&host("a"), Form::Live, report, at(second));
+        let live = state.host(&host("a")).unwrap();
+        let since = live.since.values().next().unwrap();
+        (since.at.as_second() - at(0).as_second(), since.is_exact)
+    };
+    let busy = |report: &mut LiveReport| report.gpus[0].state = gua_model::State::Active;
+    // Nobody saw how the first state began.
+    assert_eq!(since(0, |_| ()), (0, false));
+    assert_eq!(since(30, |_| ()), (0, false));
+    assert_eq!(since(60, busy), (60, true));
+    assert_eq!(since(90, busy), (60, true));
+    assert_eq!(since(1000, busy), (1000, false));
+}

@@ -377,10 +377,10 @@ async fn tokens_page(view: &View, app: Board, caller: Caller, secret: Option<&st
                         @for scope in Scope::ALL { option value=(scope.as_str()) { (view.t(scope_text(scope))) } }
                     }
                 }
-                label { (view.t(text::DAYS)) input name="expiresInDays" type="number" min="1" max="3660" value="90" title=(view.t(text::WITHOUT_END)); }
+                label { (view.t(text::DAYS)) input name="expiresInDays" type="number" min="1" max="3660" value="90"; }
                 button type="submit" { (view.t(text::CREATE_TOKEN)) }
             }
-            p.say { (view.t(text::DAYS)) ": " (view.t(text::WITHOUT_END)) }
+            p.say { (view.t(text::WITHOUT_END)) }
         }
     };
     Ok(page.show(&main))
@@ -465,7 +465,7 @@ pub(crate) async fn audit(
                 } } }
             } }
             @if let Some(last) = entries.last().filter(|last| last.number > 1) {
-                nav.pages { a rel="next" href=(format!("?before={}", last.number)) { (view.t(text::OLDER)) } }
+                nav.pages aria-label=(view.t(text::PAGES)) { a rel="next" href=(format!("?before={}", last.number)) { (view.t(text::OLDER)) } }
             }
         }
     } };

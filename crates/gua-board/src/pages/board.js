@@ -31,13 +31,13 @@
     if (isLoading || (selection && !selection.isCollapsed)) return;
     isLoading = true;
     try {
-      const response = await fetch(location.href, {headers: {accept: 'text/html'}});
+      const response = await fetch(main.dataset.page || location.href, {headers: {accept: 'text/html'}});
       if (response.status === 401) location.reload();
       if (!response.ok) return;
       const next = new DOMParser().parseFromString(await response.text(), 'text/html');
       for (const part of document.querySelectorAll('[data-part]')) {
         const fresh = next.querySelector(`[data-part="${part.dataset.part}"]`);
-        if (!fresh || fresh.innerHTML === part.innerHTML) continue;
+        if (!fresh || fresh.innerHTML === part.innerHTML || part.querySelector('details[open]')) continue;
         const focused = part.contains(document.activeElement) && document.activeElement.getAttribute('href');
         part.innerHTML = fresh.innerHTML;
         if (focused) part.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();

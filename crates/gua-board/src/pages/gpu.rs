@@ -16,7 +16,7 @@ use crate::availability::{Group, Row, model};
 use crate::live::holders;
 
 /// Size of a utilisation curve.
-const WIDTH: usize = 108;
+const WIDTH: usize = 105;
 const HEIGHT: usize = 20;
 
 /// What a table of GPUs needs besides its rows.
@@ -30,28 +30,31 @@ pub(super) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Writes a table of GPUs.
+    /// Writes a table of GPUs. A column that would be empty is left out.
     pub(super) fn write(&self, caption: &str, rows: &[&Row]) -> Markup {
         let view = self.view;
-        let has_command = rows.iter().any(|row| row.group == Group::Free);
+        let columns = Columns {
+            has_holder: rows.iter().any(|row| is_used(&row.gpu)),
+            has_command: rows.iter().any(|row| row.group == Group::Free),
+        };
         html! {
             table.gpus {
                 caption.unseen { (caption) }
                 thead { tr {
-                    th scope="col" { (view.t(text::GPU)) }
-                    th scope="col" { (view.t(text::STATE)) }
-                    th scope="col" { (view.t(text::HOLDER)) }
-                    th scope="col" { (view.t(text::SINCE)) }
-                    th scope="col" { (view.t(text::UTILISATION)) }
-                    th scope="col" { (view.t(text::MEMORY)) }
-                    @if has_command { th scope="col" { (view.t(text::COMMAND)) } }
+                    th.gpu scope="col" { (view.t(text::GPU)) }
+                    th.state scope="col" { (view.t(text::STATE)) }
+                    @if columns.has_holder { th.who scope="col" { (view.t(text::HOLDER)) } }
+                    th.since scope="col" { (view.t(text::SINCE)) }
+                    th.use scope="col" { (view.t(text::UTILISATION)) }
+                    th.memory scope="col" { (view.t(text::MEMORY)) }
+                    @if columns.has_command { th scope="col" { (view.t(text::COMMAND)) } }
                 } }
-                tbody { @for row in rows { (self.row(row, has_command)) } }
+                tbody { @for row in rows { (self.row(row, columns)) } }
             }
         }
     }
 
-    fn row(&self, row: &Row, has_command: bool) -> Markup {
+    fn row(&self, row: &Row, columns: Columns) -> Markup {
         let view = self.view;
         let gpu = &row.gpu;
         let path = gpu_path(self.caller, row);
@@ -65,11 +68,11 @@ impl Table<'_> {
                     small { (sanitize(&model(gpu))) }
                 }
                 td { (self.state(row)) }
-                td.who { (self.holder(gpu)) }
+                @if columns.has_holder { td.who { (self.holder(gpu)) } }
                 td { (since(view, row, self.now)) }
                 td.use { (curve(&row.curve)) (percent(view, gpu.util_percent)) }
-                td { (memory(view, gpu)) }
-                @if has_command {
+                td.memory { (memory(view, gpu)) }
+                @if columns.has_command {
                     td.run { @if let Some(command) = command(row) { (view.copyable(&command)) } }
                 }
             }
@@ -99,9 +102,8 @@ impl Table<'_> {
         let claim = gpu.claim.as_ref();
         let mut names = holders(gpu);
         names.extend(claim.and_then(|claim| claim.owner.as_deref()));
-        let is_used = !gpu.processes.is_empty() || claim.is_some();
         html! {
-            @if names.is_empty() && is_used {
+            @if names.is_empty() && is_used(gpu) {
                 span.muted {
                     @if self.caller.role == Role::Viewer { (view.t(text::HIDDEN)) } @else { (view.t(text::UNKNOWN)) }
                 }
@@ -114,6 +116,17 @@ impl Table<'_> {
     }
 }
 
+/// Columns of a table that not every row needs.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    has_holder: bool,
+    has_command: bool,
+}
+
+fn is_used(gpu: &LiveGpu) -> bool {
+    !gpu.processes.is_empty() || gpu.claim.is_some()
+}
+
 pub(super) fn host_path(caller: &MemberCaller, row: &Row) -> String {
     format!(
         "{}/hosts/{}",
@@ -122,7 +135,7 @@ pub(super) fn host_path(caller: &MemberCaller, row: &Row) -> String {
     )
 }
 
-pub(super) fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
+fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
     format!(
         "{}/gpus/{}",
         host_path(caller, row),
@@ -179,7 +192,7 @@ pub(super) fn memory(view: &View, gpu: &LiveGpu) -> Markup {
 
 /// Draws a curve. Unobserved time is empty. The number beside it says the same to a screen reader.
 pub(super) fn curve(points: &[Option<u8>]) -> Markup {
-    let step = WIDTH / points.len().max(1);
+    let step = WIDTH / points.len().saturating_sub(1).max(1);
     let mut path = String::new();
     let mut is_drawing = false;
     for (place, point) in points.iter().enumerate() {
@@ -198,7 +211,7 @@ pub(super) fn curve(points: &[Option<u8>]) -> Markup {
         is_drawing = true;
     }
     html! {
-        svg.curve viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) aria-hidden="true" {
+        svg.curve viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" aria-hidden="true" {
             @if !path.is_empty() { path d=(path) {} }
         }
     }

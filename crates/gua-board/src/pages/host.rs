@@ -12,7 +12,7 @@ use gua_wire::snapshot::ProcessType;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::gpu::{Table, command, curve, gpu_path, host_path, memory, percent, since, value};
+use super::gpu::{Table, command, curve, host_path, memory, percent, since, value};
 use super::layout::{Frame, Tab, View, utc};
 use super::text;
 use crate::access::MemberCaller;
@@ -174,6 +174,7 @@ pub(crate) async fn gpu(
             section {
                 h2 { (view.t(text::LAST_HOUR)) }
                 div.large { (curve(&row.curve)) }
+                p.axis { span { (view.t(text::AXIS)) } span { (view.t(text::NOW)) } }
             }
             section {
                 h2 { (view.t(text::PROCESSES)) }
@@ -225,7 +226,7 @@ fn evidence(table: &Table<'_>, row: &Row) -> Markup {
                 (fact(view.t(text::PART_OF), &html! { (instance.parent.as_str()) }))
             }
             (fact(view.t(text::LAST_REPORT), &view.ago(row.received_at, table.now)))
-            (fact(view.t(text::UUID), &html! { a href=(gpu_path(table.caller, row)) { (gpu.uuid.as_str()) } }))
+            (fact(view.t(text::UUID), &html! { code { (gpu.uuid.as_str()) } }))
         }
     }
 }

@@ -120,6 +120,11 @@ impl View {
             .caller
             .filter(|_| frame.is_live)
             .map(|caller| format!("{}/events", workspace_path(caller)));
+        // The answer to a form has a URL that cannot be loaded again.
+        let page = frame
+            .caller
+            .filter(|_| frame.tab == Some(Tab::Servers))
+            .map(|caller| format!("{}/servers", workspace_path(caller)));
         html! {
             (DOCTYPE)
             html lang=(self.code()) {
@@ -135,7 +140,7 @@ impl View {
                 body {
                     a.skip href="#main" { (self.t(text::SKIP)) }
                     (self.masthead(frame))
-                    main id="main" data-live=[live] {
+                    main id="main" data-live=[live] data-page=[page] {
                         (main)
                     }
                 }

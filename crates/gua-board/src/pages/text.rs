@@ -130,6 +130,8 @@ texts! {
     IS_FREE: "It is free: nothing prevents its use.", "사용 가능합니다. 막는 것이 없습니다.";
     IS_STALE: "The host stopped reporting. This is its last known state, not its current one.",
         "서버가 보고를 멈췄습니다. 현재 상태가 아니라 마지막으로 알려진 상태입니다.";
+    AXIS: "60 minutes ago; the scale is 0 to 100 %", "60분 전, 눈금은 0~100 %";
+    NOW: "now", "지금";
     MISSING: "not available ({0})", "값 없음 ({0})";
 
     ADD_SERVER: "Add a server", "서버 추가";
@@ -173,7 +175,7 @@ texts! {
     SCOPE_READ: "read", "읽기";
     SCOPE_WRITE: "read and write", "읽기와 쓰기";
     DAYS: "Valid for days", "유효 기간(일)";
-    WITHOUT_END: "Without end if empty.", "비우면 만료되지 않습니다.";
+    WITHOUT_END: "Leave the days empty for a token that does not expire.", "기간을 비우면 토큰이 만료되지 않습니다.";
     CREATE_TOKEN: "Create token", "토큰 만들기";
     TOKEN_READY: "Copy the token. It is shown only now.", "토큰을 복사하세요. 지금만 표시됩니다.";
     TOKEN: "Token", "토큰";

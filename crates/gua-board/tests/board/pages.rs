@@ -136,6 +136,23 @@ async fn the_first_line_says_what_is_free() {
     let all = board.page("/w/default", &cookie).await;
     let free = text(&all).matches("CUDA_VISIBLE_DEVICES=GPU-").count();
     assert!(free > 5, "{free}");
+    let at = board.app.now();
+    let expected = |hosts: std::ops::Range<u32>, least: usize, model: &str| {
+        let reports = hosts.map(|host| demo::report(host, at));
+        let free =
+            |report: &gua_wire::LiveReport| report.gpus.iter().filter(|gpu| gpu.is_free()).count();
+        let found: Vec<_> = reports.filter(|report| free(report) >= least).collect();
+        let all: usize = found.iter().map(free).sum();
+        let hosts = found.iter().filter(|report| free(report) > 0).count();
+        let gpus = found.iter().flat_map(|report| &report.gpus);
+        let held = gpus.filter(|gpu| gpu.state == gua_model::State::IdleHeld);
+        format!(
+            "Free now: {all} × {model} on {hosts} hosts; {} idle-held",
+            held.count()
+        )
+    };
+    check("?model=4090", &expected(9..12, 0, "GeForce RTX 4090 24 GB")).await;
+    check("?model=A100&gpus=2", &expected(0..3, 2, "A100-SXM4-80GB")).await;
     check("?model=H100&gpus=9", "No GPU is free now; 0 idle-held").await;
     check("?memory=100", "No GPU is free now; 0 idle-held").await;
     check(
