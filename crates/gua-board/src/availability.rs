@@ -36,7 +36,7 @@ pub struct Demand {
     pub page: Option<usize>,
 }
 
-/// What a GPU is to somebody who looks for one.
+/// What a GPU means for a person who looks for a free one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {

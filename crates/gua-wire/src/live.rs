@@ -155,7 +155,7 @@ pub enum ObstacleWord {
     UsedRecently,
     /// It has a claim.
     Claimed,
-    /// It is kept for somebody who waits.
+    /// It is kept for a waiting request.
     Awaited,
 }
 

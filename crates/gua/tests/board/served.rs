@@ -208,7 +208,7 @@ fn nothing_acknowledged_is_lost_when_the_board_is_killed() {
     let pushed = board.live()[0]["observedAt"].clone();
     board.restart();
     assert_eq!(board.live()[0]["observedAt"], pushed);
-    // The agent goes on as if nothing had happened.
+    // The agent continues without an error.
     host.fine("sync-once");
     assert_ne!(board.live()[0]["observedAt"], pushed);
 }
