@@ -20,7 +20,8 @@ pub use gua_model::claim::LONGEST_LEASE;
 /// Maximum lifetime of a ticket.
 pub const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
 
-/// No host has more cards and instances; keeps a claim's file well below its limit, and what others read of an event.
+/// Maximum number of GPUs and MIG instances in a request. No host has more, and it keeps the files of claims and events
+/// well below their size limits.
 pub const MOST_CARDS: usize = 256;
 
 /// A request for GPUs.
@@ -33,7 +34,7 @@ pub struct Request {
     pub lease: Duration,
     /// The process that the claim ends with.
     pub for_process: ProcessKey,
-    /// The process that asks. Until the claim is handed over, it ends with this one.
+    /// The requesting process. Until the claim is handed over, it ends with this process.
     pub asker: ProcessKey,
 }
 
@@ -126,8 +127,9 @@ impl ClaimDir {
         self.take_locked(&lock, request, Some(ticket), look, kernel)
     }
 
-    /// Tells those behind which cards would be taken, and that somebody still asks. A ticket that is gone (swept by a
-    /// cleaner of temporary files, or with the whole user directory) is there again, at its old place: those who saw it know it.
+    /// Publishes which GPUs this ticket would take, and that its process is still waiting. A ticket that was removed
+    /// (by a cleaner of temporary files, or with the whole user directory) is written again and keeps its place: the
+    /// waiters behind it know its id.
     fn put_in(&self, lock: &Lock, ticket: &mut Ticket) -> Result<(), ClaimError> {
         let bytes = ticket.waiter.to_bytes();
         let mut written = ticket.user_dir.write(&ticket.waiter.name, &bytes);
@@ -145,8 +147,9 @@ impl ClaimDir {
         Duration::from_millis(300 + 200 * u64::from(steps))
     }
 
-    /// Gives the cards back. Needs no lock, so nobody can hinder it. Root may give back anyone's: all that are called
-    /// so, since anyone can copy an id and the copy must not go in the place of the claim.
+    /// Releases the GPUs of a claim. It needs no lock, so no other user can block it. Root may release any user's
+    /// claim: all claims with this id are removed, because anyone can copy an id and the copy must not be removed
+    /// instead of the claim.
     pub fn release(&self, id: &ClaimId) -> Result<Vec<Claim>, ClaimError> {
         let mut released = self.remove_claims(id, Some(self.me()))?;
         if released.is_empty() && self.me() == Uid::ROOT {
@@ -276,7 +279,7 @@ impl ClaimDir {
     }
 }
 
-/// What goes into a ticket: no more than fits its file.
+/// GPUs for the ticket, limited to the number that fits into its file.
 fn acceptable(look: &Look) -> Vec<GpuUuid> {
     look.acceptable.iter().take(MOST_CARDS).cloned().collect()
 }

@@ -116,9 +116,9 @@ pub(crate) enum Ended {
 }
 
 impl Claim {
-    /// The one rule: a lease ends with its boot, its process or its deadline. After that, GPUs stay claimed while the process,
-    /// or one that it started, uses them. A process in another pid namespace cannot be checked, so its claim ends at the
-    /// deadline.
+    /// Decides whether the claim has ended. A lease ends with its boot, its process or its deadline. After that, GPUs
+    /// stay claimed while the process, or one that it started, uses them. A process in another PID namespace cannot be
+    /// checked, so its claim ends at the deadline.
     pub(crate) fn judge(self, look: &Look, kernel: &dyn Kernel) -> Judged {
         if self.for_process.boot != look.at.boot {
             return Judged::Ended(Ended::ForGood);
@@ -162,8 +162,8 @@ impl Claim {
         })
     }
 
-    /// Only a process of the claim's own user counts, so naming a process or a session of somebody else (or the first
-    /// process of the host, from which all descend) gains nothing.
+    /// Whether a process of the claim uses this GPU. Only processes of the claim's own user count, so naming another
+    /// user's process or session (or PID 1, from which all descend) gains nothing.
     fn is_on(&self, gpu: &GpuUuid, look: &Look, kernel: &dyn Kernel) -> bool {
         look.on_cards.iter().any(|on| {
             on.gpu == *gpu
@@ -192,8 +192,8 @@ impl Claim {
         serde_json::to_vec(&written).expect("plain fields always fit JSON")
     }
 
-    /// `None` if the name or the bytes are not a claim. A newer version counts if it has the fields that we know: an ignored
-    /// claim is a GPU given twice.
+    /// Parses a claim; `None` if the name or the bytes are not a claim. A newer version counts if it has the fields
+    /// that we know: an ignored claim would let a GPU be given twice.
     pub(crate) fn from_bytes(owner: Uid, name: &str, bytes: &[u8]) -> Option<Self> {
         let id = name.strip_prefix(CLAIM)?.parse().ok()?;
         let written: WrittenClaim = serde_json::from_slice(bytes).ok()?;

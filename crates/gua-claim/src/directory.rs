@@ -12,14 +12,15 @@ use rustix::io::Errno;
 
 use crate::error::{ClaimError, OpenError};
 
-/// Where the shared directory can be, in order; the first that everyone can write is taken.
+/// Candidates for the shared directory, in order; the first one that everyone can write is used.
 ///
-/// `/run/gua` is an administrator's (a tmpfiles.d line). `/run/lock` is open to all on Debian and Ubuntu, not on Fedora
-/// and RHEL. `/dev/shm` is open to all nearly everywhere, as POSIX shared memory needs it. All of them are emptied by a
-/// boot. `/tmp` is last: services and some logins have one of their own.
+/// `/run/gua` is created by an administrator (a tmpfiles.d line). `/run/lock` is writable for all on Debian and Ubuntu,
+/// not on Fedora and RHEL. `/dev/shm` is writable for all nearly everywhere, because POSIX shared memory needs it. All
+/// of them are emptied at boot. `/tmp` is last: services and some logins have a private one.
 pub const USUAL_PLACES: [&str; 4] = ["/run/gua", "/run/lock", "/dev/shm", "/tmp"];
 
-/// How long the lock is waited for. It is held for milliseconds, so this means that somebody sits on it.
+/// Maximum time to wait for the lock. It is normally held for milliseconds, so a timeout means that a process keeps
+/// holding it.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -40,7 +41,7 @@ pub struct ClaimDir {
 pub(crate) struct Lock(#[expect(dead_code, reason = "the open file is the lock")] File);
 
 impl ClaimDir {
-    /// Opens the directory that is named, if nobody but root and the caller could remove others' files in it.
+    /// Opens the named directory, if only root and the caller could remove other users' files in it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let named = || path.to_owned();
@@ -56,7 +57,7 @@ impl ClaimDir {
                 });
             }
         };
-        // What was opened is asked, not the path: that may name something else by now.
+        // Checks the opened file, not the path, which may refer to something else by now.
         let facts = fstat(&directory).map_err(|source| OpenError::Open {
             path: named(),
             source,
@@ -79,8 +80,8 @@ impl ClaimDir {
         })
     }
 
-    /// Opens the first of the places that root owns and everyone can write. What is asked is the same for every user, so
-    /// all of them find the same place.
+    /// Opens the first of the directories that root owns and everyone can write. The check gives the same result for
+    /// every user, so all users find the same directory.
     pub fn find<P: AsRef<Path>>(places: &[P]) -> Result<Self, OpenError> {
         for place in places {
             let Ok(found) = Self::open(place.as_ref()) else {
@@ -112,7 +113,8 @@ impl ClaimDir {
         self.me
     }
 
-    /// Who holds the lock, from the text of `/proc/locks`; for the sentence after [`ClaimError::Busy`].
+    /// PID of the process that holds the lock, from the text of `/proc/locks`; for the message after
+    /// [`ClaimError::Busy`].
     #[must_use]
     pub fn lock_owner(&self, proc_locks: &str) -> Option<Pid> {
         let facts = fstat(&self.directory).ok()?;
@@ -135,14 +137,14 @@ impl ClaimDir {
         self.directory.as_fd()
     }
 
-    /// Waits for the lock, but not for ever.
+    /// Acquires the lock, waiting for at most `LOCK_WAIT`.
     pub(crate) fn lock(&self) -> Result<Lock, ClaimError> {
         let fail = |source| ClaimError::Lock {
             path: self.path.clone(),
             source,
         };
-        // A lock belongs to the open file and not to the process: each taker opens its own, so threads exclude each
-        // other too.
+        // A lock belongs to the open file description and not to the process: each caller opens its own, so threads
+        // exclude each other too.
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&self.directory, c".", flags, Mode::empty()).map_err(fail)?;
         let file = File::from(file);
@@ -168,7 +170,7 @@ impl ClaimDir {
     }
 }
 
-/// Whether this is a directory of that mode which only its owner writes.
+/// Whether only the owner may write to a directory with this mode.
 pub(crate) fn only_owner_writes(mode: RawMode) -> bool {
     FileType::from_raw_mode(mode) == FileType::Directory && mode & OTHERS_WRITE == 0
 }

@@ -75,9 +75,9 @@ pub enum ClaimError {
 /// An entry of a user directory that does not count, and why. It affects nobody but its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Who made it, as the kernel says.
+    /// Owner according to the kernel.
     pub owner: Option<Uid>,
-    /// The name of the entry, fit to be shown.
+    /// Name of the entry, sanitized for display.
     pub name: String,
     pub trouble: Trouble,
 }

@@ -32,34 +32,34 @@ pub enum Event {
 /// A request for GPUs that was not granted at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// When they asked.
+    /// Time of the request.
     pub at: Timestamp,
     pub wanted: usize,
-    /// How many they could have had.
+    /// Number of GPUs that were available.
     pub left: usize,
     pub outcome: RefusalOutcome,
-    /// How long they waited; zero for those who did not.
+    /// Time spent waiting; zero for a request without a wait.
     pub waited: SignedDuration,
-    /// The cards that others held.
+    /// GPUs that others held.
     pub blocked_by: Vec<BlockingCard>,
 }
 
-/// A GPU that somebody else held when it was asked for.
+/// A GPU that another user held at the time of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockingCard {
     pub gpu: GpuUuid,
-    /// Who held it.
+    /// Users who held it.
     pub users: Vec<Uid>,
-    /// Since when it was held without being used; `None` where it was in use, or nobody can tell.
+    /// Time since when it was held without being used; `None` if it was in use or that is unknown.
     pub idle_since: Option<Timestamp>,
 }
 
 /// A watched job, without its command line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What the run is called, unique for its user.
+    /// Id of the run, unique for its user.
     pub id: String,
-    /// The short name of the program.
+    /// Short name of the program.
     pub name: String,
     pub started: Timestamp,
     /// `None` in the event of the start.
@@ -78,15 +78,15 @@ pub struct EventId {
     pub name: String,
 }
 
-/// What [`ClaimDir::events`] found.
+/// Result of [`ClaimDir::events`].
 #[derive(Debug, Default)]
 pub struct TakenIn {
-    /// Those that were not known, oldest first for each user.
+    /// Events that were not known, oldest first for each user.
     pub new: Vec<(EventId, Event)>,
-    /// Files that were read and hold nothing for us: of a later `gua`, garbled, or none that can be read. Whoever
+    /// Files that were read and contain no event: written by a later `gua`, damaged or unreadable. A caller that
     /// remembers them need not read them again.
     pub passed_over: Vec<EventId>,
-    /// All that are still there, of kinds that we do not know too. What is remembered of others can be forgotten.
+    /// All existing events, including kinds that we do not know. A caller can forget any other id that it remembers.
     pub present: HashSet<EventId>,
     pub problems: Vec<Problem>,
 }
@@ -114,8 +114,8 @@ impl ClaimDir {
         user_dir.write(&name, &bytes).map_err(fail)
     }
 
-    /// Events that are not among the known ones. The collector remembers what it has taken in; nobody but their owners
-    /// can remove the files, so there is no other mark.
+    /// Returns the events that are not among the known ones. The collector remembers the events that it has imported:
+    /// only the owners can remove the files, so there is no other mark.
     pub fn events(&self, known: &HashSet<EventId>) -> Result<TakenIn, ClaimError> {
         let mut taken = TakenIn::default();
         let mut limits = Limits::default();
@@ -131,7 +131,7 @@ impl ClaimDir {
     }
 }
 
-/// What is read of each user at once.
+/// Limits on the events that are read from each user at once.
 #[derive(Default)]
 struct Limits {
     names: Allowance,

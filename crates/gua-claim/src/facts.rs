@@ -14,25 +14,25 @@ pub struct Moment {
     pub wall: Timestamp,
 }
 
-/// One look at the GPUs. It is taken without the lock, so that a slow driver delays nobody else; what has changed
-/// between a look and the lock is found by a second look ([`crate::Offer::confirm`]).
+/// One look at the GPUs. It is taken without the lock, so that a slow driver delays no other process; changes between a
+/// look and the lock are found by a second look ([`crate::Offer::confirm`]).
 ///
 /// Deadlines are judged at the moment of the look and not later. A claim whose process started to use its GPU after the
 /// look does not count as ended, because its deadline had not passed at that moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
     pub at: Moment,
-    /// GPUs that the asker would take if there were no claims, best first.
+    /// GPUs that the requester would take if there were no claims, best first.
     pub free: Vec<GpuUuid>,
-    /// All GPUs that the asker would take once they are free, best first; includes those of `free`.
+    /// All GPUs that the requester would take once they are free, best first; includes those of `free`.
     pub acceptable: Vec<GpuUuid>,
-    /// GPUs without processes, whatever the asker wants.
+    /// GPUs without processes, whether or not they match the request.
     pub vacant: Vec<GpuUuid>,
     /// Number of GPUs of the host: a waiter that wants more does not block others.
     pub cards: usize,
     /// Processes that compute on the GPUs.
     pub on_cards: Vec<OnCard>,
-    /// GPUs whose processes could not be read: nothing is known to have left them.
+    /// GPUs whose processes could not be read: no process is known to have left them.
     pub unread: Vec<GpuUuid>,
 }
 
@@ -61,8 +61,8 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PidNamespace(pub u64);
 
-/// A session (`setsid(2)`), by its number. A process keeps it when its parent ends, and the kernel gives the number to no
-/// other process while somebody is in the session.
+/// A session (`setsid(2)`), by its number. A process keeps it when its parent ends, and the kernel does not reuse the
+/// number while the session has a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session(pub u32);
 

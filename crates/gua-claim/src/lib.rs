@@ -6,15 +6,15 @@
 //! `/dev/shm` on an ordinary host. Nobody but root can remove or rename what another user made there.
 //!
 //! - **The lock is the directory itself**, `flock`ed through a descriptor that is open for reading. There is no lock
-//!   file that somebody could plant, replace or own. The kernel releases the lock when its process ends. GPUs are chosen
-//!   and written down under this lock.
-//! - **Each user has a user directory**: a directory with an unguessable name that only its owner can write. It contains the
-//!   user's claims, queue tickets and events, which others read. The owner of a file is what the kernel says (the owners of
-//!   the directory and of the file must agree), never what is written in it.
-//! - **Files of other users are never removed.** A claim ends by rule (its deadline, the end of its process), so files that a
-//!   killed process left do not count, and the owner's next call removes them.
-//! - **Offer, second look, hand-over** ([`Offer`]): the driver is never read under the lock, and no answer relies on a look
-//!   taken before it.
+//!   file that a user could plant, replace or own. The kernel releases the lock when its process ends. GPUs are chosen
+//!   and recorded under this lock.
+//! - **Each user has a user directory**: a directory with an unguessable name that only its owner can write. It
+//!   contains the user's claims, queue tickets and events, which others read. The owner of a file is what the kernel
+//!   reports (the owners of the directory and of the file must agree), never what is written in it.
+//! - **Files of other users are never removed.** A claim ends by rule (its deadline, the end of its process), so files
+//!   that a killed process left do not count, and the owner's next call removes them.
+//! - **Offer, second look, hand-over** ([`Offer`]): the driver is never read under the lock, and no answer relies on a
+//!   look taken before it.
 //!
 //! Another user can still deny service: hold the lock, fill the file system, claim every GPU. Each of these is reported with
 //! the name of that user. `docs/claims.md` has the whole list.
@@ -41,8 +41,8 @@
 //!
 //! # What this crate does not do
 //!
-//! It reads neither the time nor processes nor the driver: [`Look`] and [`Kernel`] come from the caller. It prints nothing,
-//! starts nothing and signals nobody.
+//! It does not read the time, processes or the driver: [`Look`] and [`Kernel`] come from the caller. It prints nothing,
+//! starts no process and sends no signal.
 
 mod ask;
 mod claim;

@@ -1,4 +1,4 @@
-//! From a sample of the GPUs to the facts by which claims are judged.
+//! Converts a sample of the GPUs to the facts by which claims are judged.
 
 use gua_model::pick::is_vacant;
 use gua_model::{BootId, CountGraphics, Gpu, GpuUuid, Process, Sample, Thresholds};
@@ -6,7 +6,7 @@ use gua_model::{BootId, CountGraphics, Gpu, GpuUuid, Process, Sample, Thresholds
 use crate::claim::LiveClaim;
 use crate::facts::{Look, Moment, OnCard};
 
-/// GPUs that an asker wants: those that it would take now, and those that it would take once they are free.
+/// GPUs that a request matches: those to take now, and those to take once they are free.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     pub free: Vec<GpuUuid>,
@@ -14,10 +14,10 @@ pub struct Choice {
 }
 
 impl Look {
-    /// The look of a sample.
+    /// Returns the look of a sample.
     #[must_use]
     pub fn new(sample: &Sample, boot: BootId, thresholds: &Thresholds, choice: Choice) -> Self {
-        // A desktop that draws on a GPU does not hold it, and keeps no claim on it.
+        // A desktop that draws on a GPU neither holds it nor keeps a claim on it.
         let draws_count = thresholds.count_graphics == CountGraphics::Yes;
         let counts = move |process: &&Process| draws_count || process.kind.computes();
         let on_cards = sample.gpus.iter().flat_map(|gpu| {
@@ -49,7 +49,7 @@ impl Look {
         }
     }
 
-    /// The look without an answer of the driver: no process is seen on any GPU.
+    /// Returns the look for a driver that did not answer: no process is seen on any GPU.
     #[must_use]
     pub fn blind(at: Moment) -> Self {
         Self {

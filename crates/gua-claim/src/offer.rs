@@ -1,9 +1,9 @@
-//! From an offer to a claim in steps, so that no GPU is given twice and none is leaked.
+//! The steps from an offer to a claim, which ensure that no GPU is given twice and none is leaked.
 //!
-//! 1. **Offered**: under the lock, the GPUs are claimed for the asking process. From here on nobody else gets them; if the
-//!    asker is killed, the claim ends with it.
-//! 2. **Confirmed**: a look that was taken after the offer still shows them free. The look before the lock may have been old:
-//!    somebody may have claimed the GPU, started to use it and released the claim in between.
+//! 1. **Offered**: under the lock, the GPUs are claimed for the requesting process. From here on no other process gets
+//!    them; if the requester is killed, the claim ends with it.
+//! 2. **Confirmed**: a look that was taken after the offer still shows them free. The look before the lock may have
+//!    been old: another user may have claimed the GPU, started to use it and released the claim in between.
 //! 3. **Handed over**: once the answer is printed, the claim is rewritten with the process that it is for.
 //!
 //! An offer or grant that is dropped is released.
@@ -20,7 +20,7 @@ use crate::facts::{Kernel, Look, Standing};
 use crate::survey::Leftover;
 use crate::user_dir::UserDir;
 
-/// GPUs that are reserved for the asker until its second look.
+/// GPUs that are reserved for the requester until its second look.
 #[derive(Debug)]
 pub struct Offer {
     kept: Kept,
@@ -28,14 +28,14 @@ pub struct Offer {
     leftovers: Vec<Leftover>,
 }
 
-/// GPUs that the asker has, to be handed to the process that they are for.
+/// GPUs that were granted to the requester, to be handed to the process that they are for.
 #[derive(Debug)]
 pub struct Grant(Kept);
 
-/// A claim of the asking process, released when it is dropped.
+/// A claim of the requesting process, released when it is dropped.
 #[derive(Debug)]
 struct Kept {
-    /// As it will be.
+    /// The claim after the hand-over.
     claim: Claim,
     user_dir: UserDir,
     is_handed_over: bool,
@@ -44,14 +44,14 @@ struct Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if !self.is_handed_over {
-            // If it stays, it counts as long as this process lives and no longer.
+            // If the removal fails, the claim counts only while this process lives.
             let _ = self.user_dir.remove(&self.claim.id.file());
         }
     }
 }
 
 impl ClaimDir {
-    /// Writes down that the cards of `claim` are the asker's.
+    /// Records that the GPUs of `claim` belong to the requester.
     pub(crate) fn offer(
         &self,
         lock: &Lock,
@@ -63,7 +63,7 @@ impl ClaimDir {
         let user_dir = self.own_user_dir(lock)?;
         let first = Claim {
             for_process: asker,
-            // It ends with the asker, whoever else is in its session.
+            // The claim ends with the requester, regardless of other processes in its session.
             session: None,
             ..claim.clone()
         };
@@ -108,20 +108,20 @@ impl Offer {
 }
 
 impl Grant {
-    /// The claim as it will be.
+    /// Returns the claim after the hand-over.
     #[must_use]
     pub fn claim(&self) -> &Claim {
         &self.0.claim
     }
 
-    /// Transfers the claim to the process that it is for. Call it once the answer is printed: until then the claim ends with
-    /// the asker.
+    /// Transfers the claim to the process that it is for. Call it once the answer is printed: until then the claim ends
+    /// with the requester.
     pub fn hand_over(mut self, dir: &ClaimDir, kernel: &dyn Kernel) -> Result<Claim, ClaimError> {
         let claim = &self.0.claim;
         if kernel.standing(&claim.for_process) == Standing::Ended {
             return Err(ClaimError::ProcessEnded);
         }
-        // The asker may have been stopped in between. After the deadline the GPUs may belong to others.
+        // The requester may have been stopped in between. After the deadline the GPUs may belong to others.
         if kernel.now().since_boot >= claim.deadline {
             return Err(ClaimError::TooLate(claim.id.clone()));
         }
@@ -130,7 +130,7 @@ impl Grant {
                 self.0.is_handed_over = true;
                 Ok(claim.clone())
             }
-            // Somebody has given it back, so the cards may be another's.
+            // The claim was released meanwhile, so the GPUs may belong to another process.
             Err(Errno::NOENT) => Err(ClaimError::NoSuchClaim(claim.id.clone())),
             Err(source) => Err(dir.cannot_write(source)),
         }

@@ -1,16 +1,18 @@
-//! Waiting in order of arrival.
+//! The queue: waiting in order of arrival.
 //!
-//! A waiter's ticket says for how many cards it waits, and which it would take once they are free. Cards that are free are
-//! **set aside** for those ahead, in their order; whoever comes later takes from what is left. So a request for one card
-//! does not wait behind one for another model, and a request for eight is not starved by a stream of small ones. Cards
-//! are kept idle for a request that they do not suffice for only during its first hour ([`PATIENCE`]); after that it is
+//! A waiter's ticket contains the number of GPUs that it waits for, and which ones it would take once they are free.
+//! Free GPUs are **set aside** for the waiters ahead, in their order; later requests take from the rest. So a request
+//! for one GPU does not wait behind one for another model, and a request for eight is not starved by a stream of small
+//! ones. Too few GPUs for a request are kept idle for it only during its first hour ([`PATIENCE`]); after that it is
 //! still the first to be served whenever enough are free at once.
 //!
-//! **Who is ahead is what each saw when it joined**, under the lock. No clock decides it: neither one that is set back nor a
-//! ticket that tells an early arrival moves anyone. The time of arrival is for display, and on the clock since boot.
+//! **The order is what each waiter saw when it joined**, under the lock. No clock decides it: neither a clock that is
+//! set back nor a ticket with a forged time of arrival moves any waiter. The time of arrival is for display, and on the
+//! clock since boot.
 //!
-//! Passed over are waiters that have ended, that are stopped (Ctrl-Z: they keep their place), and that want more cards
-//! than the host has. Whether a waiter of another pid namespace lives cannot be asked: it counts while it asks.
+//! Skipped are waiters that have ended, that are stopped (Ctrl-Z: they keep their place), and that want more GPUs than
+//! the host has. Whether a waiter in another PID namespace is alive cannot be checked: it counts as long as it renews
+//! its ticket.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -27,47 +29,47 @@ use crate::user_dir::{Entry, UserDir};
 pub(crate) const TICKET: &str = "wait-";
 const VERSION: u32 = 1;
 
-/// How long free cards are kept for a waiter for whom they do not suffice.
+/// Maximum time for which free GPUs are kept for a waiter that needs more of them.
 pub const PATIENCE: Duration = Duration::from_hours(1);
 
-/// A waiter of another pid namespace that has not asked for so long is passed over. It asks every few seconds, unless it
-/// was stopped or killed, or its driver does not answer.
+/// Time after which a waiter in another PID namespace is skipped if it has not renewed its ticket. It renews it every
+/// few seconds, unless it was stopped or killed, or its driver does not answer.
 const SILENCE: Duration = Duration::from_mins(2);
 
-/// One who waits.
+/// A waiting process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiter {
     pub owner: Uid,
-    /// The process that waits.
+    /// Process that waits.
     pub process: ProcessKey,
-    /// Where the process has this pid.
+    /// PID namespace of the process.
     pub namespace: Option<PidNamespace>,
     pub wanted: usize,
-    /// On the clock that never jumps.
+    /// Time of arrival since boot.
     pub arrived: Duration,
-    /// The cards that it would take once they are free, best first.
+    /// GPUs that it would take once they are free, best first.
     pub acceptable: Vec<GpuUuid>,
-    /// When it last asked for its turn, on the clock that never jumps.
+    /// Time of its last request since boot.
     pub(crate) asked: Duration,
     pub(crate) name: String,
 }
 
-/// A ticket, for telling it from all others: whose, and the name of its file.
+/// Unique id of a ticket: its owner and its file name.
 pub(crate) type TicketId = (Uid, String);
 
 /// A place in the queue, given up when it is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     pub(crate) waiter: Waiter,
-    /// Those who were in the queue when this one joined.
+    /// Tickets that were in the queue when this one joined.
     pub(crate) ahead: HashSet<TicketId>,
     pub(crate) user_dir: UserDir,
-    /// What seemed to have ended when this one last asked.
+    /// Claims that seemed to have ended at the last request.
     pub(crate) leftovers: Vec<Leftover>,
 }
 
 impl Ticket {
-    /// When the place was taken, on the clock since boot.
+    /// Time of arrival since boot.
     #[must_use]
     pub fn arrived(&self) -> Duration {
         self.waiter.arrived
@@ -76,7 +78,7 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        // If it stays, it counts as long as this process lives and no longer.
+        // If the removal fails, the ticket counts only while this process lives.
         let _ = self.user_dir.remove(&self.waiter.name);
     }
 }
@@ -86,7 +88,7 @@ impl Waiter {
         (self.owner, self.name.clone())
     }
 
-    /// Whether this waiter has gone for good.
+    /// Whether this waiter has ended.
     pub(crate) fn has_ended(&self, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.process.boot != now.boot
             || now.since_boot.saturating_sub(self.arrived) > LONGEST_WAIT
@@ -94,7 +96,7 @@ impl Waiter {
                 && kernel.standing(&self.process) == Standing::Ended)
     }
 
-    /// Whether those behind have to wait for this one.
+    /// Whether the waiters behind have to wait for this one.
     pub(crate) fn counts(&self, look: &Look, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.wanted <= look.cards
             && match is_elsewhere(self.namespace, kernel) {
@@ -115,7 +117,7 @@ impl Waiter {
         serde_json::to_vec(&written).expect("plain fields always fit JSON")
     }
 
-    /// Nobody came later than now, whatever the ticket says.
+    /// Parses a ticket. A time of arrival in the future is replaced by now.
     pub(crate) fn from_entry(entry: &Entry, now: &Moment) -> Option<Self> {
         let written: WrittenTicket = serde_json::from_slice(&entry.bytes).ok()?;
         if written.acceptable.len() > MOST_CARDS {
@@ -135,8 +137,8 @@ impl Waiter {
     }
 }
 
-/// The cards that are set aside for those who came before: of those that are free at this look, as many as each wants, of
-/// those that each would take.
+/// GPUs that are set aside for the waiters ahead: of the GPUs that are free at this look, as many as each wants and
+/// would take.
 pub(crate) fn set_aside<'a>(
     ahead: impl IntoIterator<Item = &'a Waiter>,
     claimed: &HashSet<GpuUuid>,

@@ -24,7 +24,8 @@ pub struct Refused<'a> {
 }
 
 impl Refused<'_> {
-    /// Returns the refusal, as refused at once. `since` asks a history since when GPUs have been in their roll-up.
+    /// Returns the refusal, as refused at once. `since` looks up in a history since when GPUs have been in their
+    /// roll-up.
     pub fn refusal(
         &self,
         since: impl FnOnce(Vec<(GpuUuid, RollUp)>) -> BTreeMap<GpuUuid, Since>,

@@ -24,8 +24,8 @@ pub struct Survey {
     pub problems: Vec<Problem>,
 }
 
-/// A claim whose process had ended when it was read. It is removed only if a look that was taken after that shows nobody
-/// of it on the cards.
+/// A claim whose process had ended when it was read. It is removed only if a later look shows none of its processes on
+/// the GPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Leftover {
     owner: Uid,
@@ -33,7 +33,7 @@ pub(crate) struct Leftover {
     seen: Duration,
 }
 
-/// Whether files that count no longer are removed; only under the lock, and only where that is allowed.
+/// Whether files that no longer count are removed; only under the lock, and only where that is allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sweep {
     Nothing,
@@ -64,7 +64,7 @@ impl ClaimDir {
         Ok(self.read_all(look, kernel, Sweep::Nothing)?.0)
     }
 
-    /// The survey, and the claims that may be removed when a later look agrees.
+    /// Returns the survey, and the claims that may be removed when a later look agrees.
     pub(crate) fn read_all(
         &self,
         look: &Look,
@@ -100,7 +100,7 @@ impl ClaimDir {
             ..
         } = reading;
         survey.problems.append(&mut problems);
-        // Claims, tickets and user directories are counted apart; that a user has too many is one fact.
+        // Claims, tickets and user directories are counted separately; too many of a user are one problem.
         let mut too_many = HashSet::new();
         survey.problems.retain(|problem| {
             problem.trouble != Trouble::TooMany || too_many.insert(problem.owner)
@@ -116,7 +116,7 @@ impl ClaimDir {
         Ok((survey, leftovers))
     }
 
-    /// Removes what had ended before this look, and has not come back to life at it.
+    /// Removes the claims that had ended before this look and are not in use at it.
     pub(crate) fn sweep(&self, leftovers: &[Leftover], look: &Look, kernel: &dyn Kernel) {
         let is_older = |leftover: &&Leftover| leftover.seen <= look.at.since_boot;
         let owners: HashSet<Uid> = leftovers
@@ -125,7 +125,7 @@ impl ClaimDir {
             .map(|left| left.owner)
             .collect();
         for owner in owners {
-            // What cannot be removed now counts for nothing anyway.
+            // A file that cannot be removed now does not count anyway.
             let _ = self.visit_user_dirs(Some(owner), &mut Vec::new(), |user_dir, _| {
                 let own = leftovers.iter().filter(|left| left.owner == owner);
                 for leftover in own.filter(is_older) {
@@ -148,7 +148,7 @@ impl ClaimDir {
     }
 }
 
-/// A survey that is under way, and by what entries are judged.
+/// A survey in progress, and the facts by which entries are judged.
 struct Reading<'a> {
     look: &'a Look,
     kernel: &'a dyn Kernel,
@@ -170,7 +170,7 @@ impl Reading<'_> {
                 .map(|claim| claim.judge(self.look, self.kernel))
             {
                 Some(Judged::Live(live)) => self.survey.claims.push(live),
-                // What one cannot remove now counts for nothing anyway.
+                // A file that cannot be removed now does not count anyway.
                 Some(Judged::Ended(Ended::ForGood)) if may_sweep => drop(user_dir.remove(&name)),
                 Some(Judged::Ended(Ended::WithItsProcess)) if may_sweep => {
                     self.leftovers.push(Leftover {
@@ -199,7 +199,7 @@ impl Reading<'_> {
                 Some(waiter) if !waiter.has_ended(&self.now, self.kernel) => {
                     self.survey.queue.push(waiter);
                 }
-                // A ticket appears whole, so nobody is half way through writing one.
+                // A ticket is created atomically, so this one is not being written.
                 Some(_) | None if may_sweep => drop(user_dir.remove(name)),
                 Some(_) => {}
                 None => self.report(user_dir, name, Trouble::Garbled),
@@ -208,7 +208,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads the files of a kind, as many as are allowed; the others are reported.
+    /// Reads the files of a kind, up to the limit; the others are reported.
     fn entries(
         &mut self,
         user_dir: &UserDir,

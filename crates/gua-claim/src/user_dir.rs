@@ -1,7 +1,7 @@
-//! A user directory: reading what others wrote without trusting any of it, and writing in one's own.
+//! A user directory: reads files of other users without trusting them, and writes the caller's own.
 //!
-//! Whatever another user can put into a user directory (a link, a FIFO, a device of another file system, a file of a gigabyte)
-//! costs that user's entries and nothing else. Limits are for each user, so that nobody's can crowd out another's.
+//! Anything that a user can put into a user directory (a link, a FIFO, a device of another file system, a file of a
+//! gigabyte) costs that user's entries and nothing else. Limits apply per user, so that no user can crowd out another.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,19 +18,22 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::error::{Problem, Trouble};
 
-/// A file that is being written; it gets its name when it is whole.
+/// Prefix of a file that is being written; it is renamed when it is complete.
 const UNFINISHED: &str = "new-";
-/// What is looked at in a user directory, files of every kind together. Only a forger's has more, and the rest of it is not read.
+/// Maximum number of entries read in a user directory, files of every kind together. Only a forged directory has more;
+/// the rest is not read.
 const MOST_ENTRIES: usize = 4096;
-/// What is read of one user's files of a kind, in all user directories together; a user directory counts as one more.
+/// Maximum number of files of one kind that are read from one user, in all user directories together; a user directory
+/// counts as one more.
 const MOST_OF_A_USER: usize = 4 * MOST_FILES;
-/// The same in bytes. As many claims and tickets as a user may have, on a host of 256 cards, are below it.
+/// Maximum number of bytes read from one user. The largest permitted number of claims and tickets, on a host of 256
+/// GPUs, is below it.
 const MOST_BYTES_OF_A_USER: usize = 2 << 20;
-/// Of each kind of file in a user directory. Writers stop below it, so only a forger's are left out.
+/// Maximum number of files of each kind in a user directory. Writers stop below it, so only forged files are left out.
 pub(crate) const MOST_FILES: usize = 256;
-/// A claim on 256 cards has about 12 KB.
+/// Maximum size of a file. A claim on 256 GPUs has about 12 KB.
 pub(crate) const LARGEST_FILE: usize = 32 << 10;
-/// What is left of a writer that was killed is swept after this time.
+/// Age after which an unfinished file of a killed writer is removed.
 const UNFINISHED_SECONDS: i64 = 3600;
 
 /// One user's directory in the shared one.
@@ -41,7 +44,7 @@ pub(crate) struct UserDir {
     name: String,
 }
 
-/// What was read of each user's files of one kind, so that nobody's crowd out another's.
+/// Counts the files of one kind that were read from each user, so that no user crowds out another.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance(HashMap<Uid, Used>);
 
@@ -53,7 +56,7 @@ struct Used {
 }
 
 impl Allowance {
-    /// Whether this may still be read. That a user has too many is told once.
+    /// Whether this entry may still be read. Too many entries of a user are reported once.
     pub(crate) fn read(&mut self, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
         let used = self.0.entry(entry.owner).or_default();
         used.bytes = used.bytes.saturating_add(entry.bytes.len());
@@ -74,7 +77,7 @@ impl Used {
     }
 }
 
-/// A file of a user directory, read whole. Its owner is the user directory's.
+/// A complete file of a user directory. Its owner is that of the user directory.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) owner: Uid,
@@ -91,7 +94,8 @@ impl UserDir {
         }
     }
 
-    /// The files whose names begin so, by name. A user directory that its owner has closed, or removed by now, has none.
+    /// Returns the names of the files with this prefix, sorted. A user directory that its owner has closed or removed
+    /// has none.
     pub(crate) fn names(
         &self,
         prefix: &str,
@@ -123,10 +127,10 @@ impl UserDir {
         Ok(found.names)
     }
 
-    /// A file, or why it does not count; `None` where it is gone by now.
+    /// Returns a file, or why it does not count; `None` if it was removed meanwhile.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Result<Entry, Problem>>, Errno> {
         let wrong = |trouble| Ok(Some(Err(Problem::new(Some(self.owner), name, trouble))));
-        // A FIFO without a writer would keep us waiting for ever, but for NONBLOCK.
+        // Without NONBLOCK, a FIFO without a writer would block forever.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = match open_beneath(&self.directory, name, flags) {
             Ok(file) => file,
@@ -138,7 +142,7 @@ impl UserDir {
         if FileType::from_raw_mode(facts.st_mode) != FileType::RegularFile {
             return wrong(Trouble::NoFile);
         }
-        // A hard link to somebody else's file, or a file that another put into a user directory left open.
+        // A hard link to another user's file, or a file that another user put into a directory left open.
         if facts.st_uid != self.owner.0 {
             return wrong(Trouble::Foreign(Uid(facts.st_uid)));
         }
@@ -155,14 +159,14 @@ impl UserDir {
         })))
     }
 
-    /// Writes a file that appears whole or not at all, over the one of the same name if there is one.
+    /// Writes a file atomically, replacing one of the same name.
     pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
         self.put(bytes, |unfinished| {
             renameat(&self.directory, unfinished, &self.directory, name)
         })
     }
 
-    /// Writes anew a file that is there, whole or not at all. One that is gone stays gone.
+    /// Replaces an existing file atomically. A file that was removed is not created again.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Errno> {
         self.put(bytes, |unfinished| {
             let here = &self.directory;
@@ -171,8 +175,8 @@ impl UserDir {
                     let _ = self.remove(unfinished);
                     Ok(())
                 }
-                // A file system that cannot exchange two names: between these two steps only the owner or root could
-                // remove it.
+                // The file system cannot exchange two names: between these two steps only the owner or root could
+                // remove the file.
                 Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                     rustix::fs::statat(here, name, AtFlags::SYMLINK_NOFOLLOW)?;
                     renameat(here, unfinished, here, name)
@@ -197,12 +201,12 @@ impl UserDir {
         written
     }
 
-    /// Makes a new file that others can read.
+    /// Creates a file that others can read.
     fn create(&self, name: &str) -> Result<OwnedFd, Errno> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.directory, name, flags, Mode::from_raw_mode(0o644))?;
-        // The umask may have taken from it.
+        // The umask may have removed permissions.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644))?;
         Ok(file)
     }
@@ -211,7 +215,7 @@ impl UserDir {
         rustix::fs::unlinkat(&self.directory, name, AtFlags::empty())
     }
 
-    /// Removes what writers that were killed have left.
+    /// Removes the unfinished files of killed writers.
     pub(crate) fn sweep_unfinished(&self, now_seconds: i64) {
         let Ok(found) = names(&self.directory, UNFINISHED) else {
             return;
@@ -224,7 +228,8 @@ impl UserDir {
         }
     }
 
-    /// A umask, or a kill right after the user directory was made, can have left it closed to others.
+    /// Restores read access for others. A umask, or a kill right after the user directory was created, can have left it
+    /// closed.
     pub(crate) fn open_to_readers(&self) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(0o755);
         if Mode::from_raw_mode(fstat(&self.directory)?.st_mode) == mode {
@@ -234,7 +239,7 @@ impl UserDir {
     }
 }
 
-/// Eight hexadecimal digits that nobody can guess.
+/// Returns eight random hexadecimal digits.
 #[must_use]
 pub fn random_word() -> String {
     let mut bytes = [0; 4];
@@ -243,8 +248,8 @@ pub fn random_word() -> String {
     format!("{:08x}", u32::from_ne_bytes(bytes))
 }
 
-/// Follows no link and crosses into no other file system: a user can mount one of their own (FUSE) on a directory of
-/// theirs, and never answer.
+/// Opens a path without following links or crossing into another file system: a user can mount a FUSE file system on
+/// one of their directories and never answer.
 pub(crate) fn open_beneath(
     directory: impl AsFd,
     name: &str,
@@ -254,7 +259,7 @@ pub(crate) fn open_beneath(
     let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let stay = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     match openat2(directory, name, flags, Mode::empty(), stay) {
-        // Kernels before 5.6, and sandboxes that do not know the call.
+        // Kernels before 5.6 lack the call, and some sandboxes do not know it.
         Err(Errno::NOSYS | Errno::PERM) => {}
         other => return other,
     }
@@ -266,9 +271,10 @@ pub(crate) fn open_beneath(
     }
 }
 
-/// Errors that no user's user directory can bring about. With one of these no claim may be made: an honest user's claim could be
-/// what was not read. Every other one below a user directory is its owner's doing (a mode, a lease on a file, a user directory that is
-/// removed meanwhile), and must keep nobody else from claiming.
+/// Whether an error cannot be caused by the contents of a user directory. After such an error no claim may be made,
+/// because the claim of an honest user may not have been read. Every other error below a user directory is caused by
+/// its owner (a mode, a lease on a file, a user directory that is removed meanwhile), and must not keep others from
+/// claiming.
 pub(crate) fn is_ours(error: Errno) -> bool {
     matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM)
 }
@@ -279,7 +285,7 @@ struct Names {
     is_all: bool,
 }
 
-/// The names in a directory that begin so, sorted, so that every reader sees the same ones first.
+/// Returns the names in a directory with this prefix, sorted, so that every reader sees the same ones first.
 fn names(directory: impl AsFd, prefix: &str) -> Result<Names, Errno> {
     let mut names = Vec::new();
     let mut is_all = true;
@@ -299,7 +305,7 @@ fn names(directory: impl AsFd, prefix: &str) -> Result<Names, Errno> {
     Ok(Names { names, is_all })
 }
 
-/// The whole file; `None` where it is longer than that.
+/// Reads the whole file; `None` if it is longer than `most`.
 fn read_up_to(file: OwnedFd, most: usize) -> Result<Option<Vec<u8>>, Errno> {
     let mut bytes = Vec::new();
     let read = File::from(file)
@@ -309,7 +315,7 @@ fn read_up_to(file: OwnedFd, most: usize) -> Result<Option<Vec<u8>>, Errno> {
     Ok((length <= most).then_some(bytes))
 }
 
-/// The number of an error of the standard library.
+/// Returns the error number of an error of the standard library.
 fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

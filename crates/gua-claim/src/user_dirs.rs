@@ -1,8 +1,8 @@
-//! Finding the user directories, within limits that hold whatever a user has planted: memory and files opened are bounded for each
-//! user, and one look at the owner is all that an entry beyond them costs.
+//! Finds the user directories, within limits that hold whatever a user has planted: memory and open files are bounded
+//! per user, and an entry beyond the limits costs one look at its owner.
 //!
-//! Limits are for each user, so that nobody's entries crowd out another's. An honest user has one user directory, so no claim of
-//! theirs is left out, wherever it comes in the directory.
+//! Limits apply per user, so that no user's entries crowd out another's. An honest user has one user directory, so none
+//! of their claims is left out, wherever it comes in the directory.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -17,12 +17,13 @@ use crate::user_dir::{UserDir, is_ours, open_beneath, random_word};
 
 pub(crate) const DRAWER: &str = "gua-claims-";
 
-/// What is opened of one user. Whoever has more has made them by hand.
+/// Maximum number of user directories opened for one user. More than one only exists if a user made them by hand.
 const MOST_DRAWERS: usize = 16;
 
 impl ClaimDir {
-    /// Visits the user directories, of one user `only` or of all, one after the other, so that nobody can use up our descriptors or our memory with theirs. What has
-    /// the name of a user directory and is none, or is one of too many, is added to `problems`.
+    /// Visits the user directories, of one user `only` or of all, one after the other, so that no user can exhaust our
+    /// descriptors or memory. An entry that has the name of a user directory and is none, or is one of too many, is
+    /// added to `problems`.
     pub(crate) fn visit_user_dirs<B>(
         &self,
         only: Option<Uid>,
@@ -37,7 +38,7 @@ impl ClaimDir {
             if !name.to_bytes().starts_with(DRAWER.as_bytes()) {
                 continue;
             }
-            // Removed by now.
+            // Removed meanwhile.
             let Ok(facts) = statat(self.handle(), name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
@@ -65,7 +66,7 @@ impl ClaimDir {
         Ok(None)
     }
 
-    /// The user directory of that name, if it can be trusted to be its owner's.
+    /// Returns the user directory of that name, if only its owner can have written it.
     fn user_dir(
         &self,
         name: &str,
@@ -82,10 +83,10 @@ impl ClaimDir {
                 return Ok(None);
             }
         };
-        // What was opened is asked: the name may be another's by now.
+        // Checks the opened directory: the name may refer to another one by now.
         let facts = fstat(&directory).map_err(|source| self.cannot_read(source))?;
         let owner = Uid(facts.st_uid);
-        // One's own is mended when it is written to.
+        // The permissions of the caller's own directory are repaired when it is written to.
         if owner != self.me() && !only_owner_writes(facts.st_mode) {
             problems.push(Problem::new(Some(owner), name, Trouble::Shared));
             return Ok(None);
@@ -93,7 +94,7 @@ impl ClaimDir {
         Ok(Some(UserDir::new(owner, directory, name)))
     }
 
-    /// The caller's own user directory, if there is one.
+    /// Returns the caller's own user directory, if it exists.
     pub(crate) fn existing_user_dir(&self) -> Result<Option<UserDir>, ClaimError> {
         let found = self.visit_user_dirs(Some(self.me()), &mut Vec::new(), |user_dir, _| {
             Ok(match user_dir.owner == self.me() {
@@ -109,7 +110,8 @@ impl ClaimDir {
         Ok(found)
     }
 
-    /// The caller's own user directory, made if there is none; under the lock, so that nobody gets a second one.
+    /// Returns the caller's own user directory and creates it if it does not exist; under the lock, so that there is
+    /// never a second one.
     pub(crate) fn own_user_dir(&self, _lock: &Lock) -> Result<UserDir, ClaimError> {
         if let Some(user_dir) = self.existing_user_dir()? {
             return Ok(user_dir);
@@ -118,7 +120,7 @@ impl ClaimDir {
         let name = format!("{DRAWER}{}{}", random_word(), random_word());
         let mode = Mode::from_raw_mode(0o755);
         rustix::fs::mkdirat(self.handle(), &name, mode).map_err(fail)?;
-        // The umask may have taken from it, even our own right to open it. Nobody else can have put another in its place.
+        // The umask may have removed permissions, even our own right to open it. No other user can have replaced it.
         rustix::fs::chmodat(self.handle(), &name, mode, AtFlags::empty()).map_err(fail)?;
         let directory =
             open_beneath(self.handle(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
