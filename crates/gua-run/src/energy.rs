@@ -1,5 +1,5 @@
-//! The energy of a GPU during a run: what the driver's counter says about the observed time, by the rule of
-//! [`gua_model::energy`], or an estimate from power where the counter says less.
+//! The energy of a GPU during a run: the driver's counter for the observed time, by the rule of [`gua_model::energy`],
+//! or an estimate from power where the counter covers less.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use gua_model::{EnergySource, Micros};
 
 use crate::means::{Mean, float};
 
-/// Unmeasured time below this is not worth a note.
+/// Minimum unmeasured time that is noted.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Nor is unmeasured time below this fraction (one in so many) of the whole.
+/// Divisor of the whole time for the minimum unmeasured time that is noted.
 const SMALL_PART: u64 = 20;
 
 /// An amount of energy, and the part of the observed time that it is for.

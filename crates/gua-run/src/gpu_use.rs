@@ -1,5 +1,5 @@
-//! One GPU during a run: the same spans and totals as in a history, and beside them what only a run needs to know (peaks,
-//! the job's own share, whether others used the GPU).
+//! One GPU during a run: the same spans and totals as in a history, and values that only a run needs (peaks, the job's
+//! own share, whether others used the GPU).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::energy::Measured;
 use crate::means::{Mean, float, highest, rounded};
 use crate::own;
 
-/// What a GPU did while it was the job's.
+/// Use of a GPU during a job.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuUse {
     uuid: GpuUuid,
@@ -33,7 +33,7 @@ pub(crate) struct GpuUse {
     covered_to: Timestamp,
     /// Totals of all spans of the run.
     total: QuarterTotal,
-    /// Time in which samples were missed. Other holes are those of late samples.
+    /// Time in which samples were missed. Other gaps are caused by late samples.
     missed: Micros,
     util_max: Option<f64>,
     own_util: Mean,
@@ -203,7 +203,7 @@ impl GpuUse {
         self.skip_to(at);
     }
 
-    /// Notes the hole between the last span and this moment, if samples were missed in it.
+    /// Records the gap between the last span and this time, if samples were missed in it.
     fn skip_to(&mut self, at: Timestamp) {
         let hole = micros_between(self.covered_to, at);
         if self.cadence.is_break(hole) {

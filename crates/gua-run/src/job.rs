@@ -132,8 +132,9 @@ impl Job {
         !matches!(waitid(WaitId::Pid(self.number), options), Ok(None))
     }
 
-    /// A job that gives the terminal back (SIGTSTP) stops us, so that the shell takes it; when we are continued, so is the
-    /// job. One that is stopped without a shell that waits for us, or by SIGSTOP, is continued by whoever stopped it.
+    /// Stops this process when the job gives the terminal back (SIGTSTP), so that the shell takes it; when we are
+    /// continued, so is the job. A job that is stopped by SIGSTOP, or without a shell that waits for us, must be
+    /// continued by the process that stopped it.
     pub fn stop_with_it(&self) {
         let options = WaitIdOptions::STOPPED | WaitIdOptions::NOHANG;
         let Ok(Some(stopped)) = waitid(WaitId::Pid(self.number), options) else {
@@ -156,7 +157,7 @@ impl Job {
     }
 }
 
-/// Whether our process group is the one that a terminal belongs to: a shell with job control waits for it.
+/// Whether our process group is the foreground one of a terminal: a shell with job control waits for it.
 fn has_terminal() -> bool {
     let terminal = std::fs::File::open("/dev/tty");
     terminal.is_ok_and(|terminal| tcgetpgrp(terminal) == Ok(getpgrp()))
@@ -171,10 +172,10 @@ pub(crate) fn reap(pid: Pid) {
     }
 }
 
-/// Ends this process by the signal that ended the job, so that a shell sees what it would have seen. It returns where that
-/// is not possible.
+/// Ends this process by the signal that ended the job, so that a shell sees the job's own status. Returns if that is
+/// not possible.
 pub fn end_by(signal: i32) {
-    // The job has left its memory behind where that was wanted; ours would only be in the way.
+    // The job has dumped its own core if core dumps are enabled; ours would be useless.
     let none = Rlimit {
         current: Some(0),
         maximum: Some(0),

@@ -73,7 +73,7 @@ impl LineFile {
         own.is_ok_and(|own| path.metadata().is_ok_and(|facts| place(facts) == own))
     }
 
-    /// Continues in another file. The count of lost lines stays.
+    /// Continues in another file. The count of lost lines is kept.
     pub(crate) fn go_on(&mut self, path: &Path) -> io::Result<()> {
         let other = Self::append(path)?;
         self.file = other.file;

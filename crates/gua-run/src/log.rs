@@ -1,5 +1,5 @@
-//! What a job says of itself: phases and events, kept in memory, or written to a file as they happen. What is in the file is
-//! not in memory too: a job may run for months.
+//! The log of a job: phases and events, kept in memory or written to a file as they happen. Lines in a file are not
+//! kept in memory too, because a job may run for months.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 
 use crate::lines::LineFile;
 
-/// So many lines can be asked for again where they went to a pipe or a device.
+/// Maximum number of lines that are kept for reading back after they went to a pipe or a device.
 const MOST_RECENT: usize = 10_000;
 
 /// Phases and events of one run, one JSON object each.
@@ -34,20 +34,21 @@ const MOST_RECENT: usize = 10_000;
 pub struct RunLog {
     length: usize,
     file: Option<LineFile>,
-    /// Where the lines begin in a file that can be read back.
+    /// Offset of the first line, in a file that can be read back.
     from: Option<u64>,
-    /// Lines that cannot be read back: those in memory alone, and the last ones that went to a pipe or a device.
+    /// Lines that cannot be read back from a file: those in memory alone, and the last ones that went to a pipe or a
+    /// device.
     recent: VecDeque<String>,
 }
 
 impl RunLog {
-    /// In memory alone, until [`RunLog::write`].
+    /// Creates a log in memory alone, until [`RunLog::write`].
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Written to the end of this file, as it happens, and not kept in memory.
+    /// Creates a log that appends to this file as events happen and keeps nothing in memory.
     pub fn in_file(path: &Path) -> io::Result<Self> {
         let file = LineFile::append(path)?;
         Ok(Self {
@@ -57,7 +58,7 @@ impl RunLog {
         })
     }
 
-    /// A phase that ended at `at` and took so long.
+    /// Records a phase that ended at `at`, with its duration.
     pub fn phase(
         &mut self,
         at: Timestamp,
@@ -68,12 +69,12 @@ impl RunLog {
         self.push(log::phase(at, name, seconds, extra));
     }
 
-    /// Something that happened.
+    /// Records an event.
     pub fn event(&mut self, at: Timestamp, name: &str, data: &Fields) {
         self.push(log::event(at, name, data));
     }
 
-    /// Something that happened, with data that is any value in JSON.
+    /// Records an event whose data is any JSON value.
     pub fn event_with(&mut self, at: Timestamp, name: &str, json: &str) -> Result<(), NoJson> {
         let mut event = Fields::new().with("event", name);
         event.insert_json("data", json)?;
@@ -81,7 +82,7 @@ impl RunLog {
         Ok(())
     }
 
-    /// How many lines there were so far, those among them that could not be written.
+    /// Number of lines so far, including those that could not be written.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
@@ -92,8 +93,8 @@ impl RunLog {
         self.length == 0
     }
 
-    /// All lines so far, oldest first. Those of a file are read back from it, with what others wrote to it meanwhile; of what
-    /// went to a pipe or a device there are the last ten thousand.
+    /// Returns all lines so far, oldest first. Lines in a file are read back from it, including lines that other
+    /// programs appended meanwhile; for a pipe or a device, the last ten thousand are returned.
     pub fn lines(&self) -> io::Result<Vec<String>> {
         let mut lines = Vec::new();
         self.for_each(|line| {
@@ -103,14 +104,14 @@ impl RunLog {
         Ok(lines)
     }
 
-    /// The file that it writes as it goes; what could not be written is told there.
+    /// File that the log appends to, with its write errors.
     #[must_use]
     pub fn file(&self) -> Option<&LineFile> {
         self.file.as_ref()
     }
 
-    /// Puts all lines into a file, in place of what was there. A reader sees the old file or the new one, never a part. Where
-    /// that is the file that grows, it grows on from there.
+    /// Writes all lines to a file and replaces its contents. A reader sees the old file or the new one, never a part.
+    /// If it is the file that the log appends to, the log continues there.
     pub fn write(&mut self, path: &Path) -> io::Result<()> {
         let is_own = self.file().is_some_and(|file| file.is_at(path));
         replace_by(path, |out| {
@@ -136,7 +137,7 @@ impl RunLog {
         reader.seek(SeekFrom::Start(from))?;
         for line in BufReader::new(reader).lines() {
             let line = line?;
-            // A line that a full disk cut off is none.
+            // A line that was truncated by a full disk is skipped.
             if serde_json::from_str::<IgnoredAny>(&line).is_ok() {
                 take(&line)?;
             }
@@ -158,7 +159,7 @@ impl RunLog {
     }
 }
 
-/// Where the new file is written that is to take this one's place.
+/// Path of the temporary file that replaces this one.
 pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());
@@ -166,7 +167,7 @@ pub(crate) fn beside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Writes a file beside the old one and puts it in its place. What is no plain file (a pipe, `/dev/stdout`) is written to.
+/// Replaces a file atomically. Anything but a regular file (a pipe, `/dev/stdout`) is written to directly.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     replace_by(path, |out| out.write_all(content))
 }
@@ -177,7 +178,7 @@ fn replace_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
         .symlink_metadata()
         .is_ok_and(|facts| facts.file_type().is_symlink());
     if is_special || is_link || path.file_name().is_none() {
-        // What is there may be what is read.
+        // The target may be the file that is read.
         let mut content = Vec::new();
         fill(&mut content)?;
         return std::fs::write(path, content);

@@ -24,7 +24,8 @@ const AT_ONCE: usize = 2 * LONGEST_MARK;
 /// Default capacity of a pipe (pipe(7)).
 const WHOLE_PIPE: usize = 64 << 10;
 
-/// Some shells (dash) can only name descriptors up to 9, and the first ones are often taken.
+/// Lowest descriptor number to use: some shells (dash) can only name descriptors up to 9, and the first ones are often
+/// taken.
 const LOWEST_DESCRIPTOR: i32 = 7;
 
 /// A mark of a job.

@@ -1,8 +1,8 @@
-//! Samples cards and processors into the three metric files, on threads of its own, until it is stopped.
+//! Samples GPUs and processors into the three metric files, on separate threads, until it is stopped.
 //!
-//! Lines are written as they are read. A driver that is not there costs the two files of the cards; one that hangs costs
-//! readings, and never the end: [`HwMonitor::stop`] waits for a thread that is caught in the driver for a moment, and then
-//! leaves it behind.
+//! Lines are written as they are read. Without a driver, the two files of the GPUs are missing. A hanging driver costs
+//! readings but does not delay the end: [`HwMonitor::stop`] waits a moment for a thread that is blocked in the driver,
+//! and then abandons it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,23 +24,23 @@ use jiff::tz::TimeZone;
 
 use crate::lines::LineFile;
 
-/// How long a sampler is waited for at the end.
+/// Maximum time to wait for a sampler at the end.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// How to sample.
+/// Options of sampling.
 #[derive(Clone, Debug)]
 pub struct MonitorOptions {
-    /// From one sample to the next.
+    /// Time between two samples.
     pub interval: Duration,
     pub source: GpuSource,
     pub cards: Cards,
-    /// The zone of the moments in `hw_metrics.csv`, which has local time as nvidia-smi's output has.
+    /// Time zone of `hw_metrics.csv`, which has local times like nvidia-smi's output.
     pub zone: TimeZone,
     pub host: HostRoot,
 }
 
 impl Default for MonitorOptions {
-    /// All cards every two seconds, read in this process.
+    /// Samples all GPUs every two seconds and reads the driver in this process.
     fn default() -> Self {
         Self {
             interval: Duration::from_secs(2),
@@ -52,25 +52,26 @@ impl Default for MonitorOptions {
     }
 }
 
-/// Who reads the driver.
+/// How the driver is read.
 #[derive(Clone, Debug)]
 pub enum GpuSource {
     /// A thread of this process.
     InProcess(ProbeOptions),
-    /// A thread of this process that others ask too: one thread owns the driver.
+    /// A thread of this process that is shared with other callers: one thread owns the driver.
     Kept(Keeper),
 }
 
-/// Which cards are written down.
+/// Selection of the GPUs that are sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cards {
     All,
-    /// Those that a program was given.
+    /// GPUs that are visible to a program.
     Visible(VisibleDevices),
 }
 
 impl Cards {
-    /// The cards of a sample that are meant. A card that is divided is left out: its instances stand for it.
+    /// Returns the selected GPUs of a sample. A GPU that is divided into MIG instances is left out in favour of its
+    /// instances.
     pub fn of<'a>(&self, sample: &'a Sample) -> impl Iterator<Item = &'a Gpu> + use<'a> {
         let visible = match self {
             Cards::All => None,
@@ -90,30 +91,30 @@ impl Cards {
 pub struct HwMonitor {
     directory: PathBuf,
     written: Arc<Written>,
-    /// Of the cards and of the processors, until they are stopped.
+    /// Samplers of the GPUs and of the processors, until they are stopped.
     samplers: Option<[Sampler; 2]>,
 }
 
-/// Lines so far.
+/// Number of lines so far.
 #[derive(Debug, Default)]
 struct Written {
     gpu: AtomicU64,
     cpu: AtomicU64,
 }
 
-/// What is left of a monitor that was stopped. A path is `None` where nothing was sampled.
+/// Result of a stopped monitor. A path is `None` if nothing was sampled.
 #[derive(Debug)]
 pub struct MonitorFiles {
     pub gpu: Option<PathBuf>,
     pub cpu: Option<PathBuf>,
     pub dmon: Option<PathBuf>,
-    /// Why the driver's last answer was none, if it was.
+    /// Fault of the driver's last answer, if any.
     pub fault: Option<DriverFault>,
-    /// Why the last line that is lost could not be written, if there is one.
+    /// Why the last lost line could not be written, if any was lost.
     pub write_error: Option<io::Error>,
 }
 
-/// One thread, and how it is told to end.
+/// A sampling thread and the channel that stops it.
 #[derive(Debug)]
 struct Sampler {
     stop: Sender<()>,
@@ -127,8 +128,8 @@ struct Ended {
 }
 
 impl HwMonitor {
-    /// Makes the directory, and begins. The first line about a card comes at once, the first about the processors after
-    /// one interval.
+    /// Creates the directory and starts sampling. The first line about a GPU is written at once, the first about the
+    /// processors after one interval.
     pub fn start(directory: &Path, options: MonitorOptions) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let written = Arc::new(Written::default());
@@ -137,7 +138,7 @@ impl HwMonitor {
             LineFile::create(&directory.join(file::DMON))?,
         );
         let cpu_path = directory.join(file::CPU);
-        // What an earlier run left would be taken for this one's.
+        // A file of an earlier run would be mistaken for this run's.
         match std::fs::remove_file(&cpu_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -158,7 +159,7 @@ impl HwMonitor {
         })
     }
 
-    /// Ends the samplers and tells which files there are. It returns within five seconds, whatever the driver does.
+    /// Stops the samplers and returns the files. It returns within five seconds, whatever the driver does.
     #[must_use]
     pub fn stop(mut self) -> MonitorFiles {
         let [gpu, cpu] = self.end();
@@ -209,14 +210,14 @@ impl Sampler {
         thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
-                // Nobody listens any more if the monitor has left us behind.
+                // The receiver is gone if the monitor has abandoned this thread.
                 let _ = tell.send(work(&stopped));
             })?;
         Ok(Self { stop, ended })
     }
 }
 
-/// Moments at a fixed distance. One that was missed is left out: there are no bursts.
+/// Times at a fixed distance. A missed one is skipped: there are no bursts.
 struct Pace {
     next: Duration,
     interval: Duration,
@@ -230,7 +231,7 @@ impl Pace {
         }
     }
 
-    /// Waits for the next moment; `false` when it is time to end.
+    /// Waits for the next time; `false` if a stop was requested.
     fn wait(&mut self, stop: &Receiver<()>) -> bool {
         let now = clock::monotonic();
         if self.next < now {
@@ -264,7 +265,7 @@ fn sample_cpu(
             continue;
         };
         earlier = now;
-        // There is no file before there is a line for it.
+        // The file is created with its first line.
         if file.is_none() {
             match LineFile::create(path) {
                 Ok(mut made) => {
@@ -316,7 +317,7 @@ fn sample_gpu(
             }
         }
         fault = answer.err().map(|new| match (new, fault) {
-            // The first reason, and not that we wait before we try again.
+            // Keeps the first fault instead of the back-off that follows it.
             (DriverFault::BackingOff { .. }, Some(first)) => first,
             (new, _) => new,
         });

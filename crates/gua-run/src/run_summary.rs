@@ -23,7 +23,7 @@ use crate::watch::Watch;
 /// Name of the value by which a job reports JAX's own peak.
 pub const JAX_PEAK: &str = "jax_peak_bytes_mb";
 
-/// Missed samples are noted from this much time on.
+/// Minimum time of missed samples that is noted.
 const NOTABLE_GAP: Duration = Duration::from_secs(3);
 
 /// Summary of a run. The ten numbers come first, as the original writes them.
@@ -37,9 +37,9 @@ pub struct RunSummary {
     pub phases: Vec<PhaseSummary>,
     /// Values that the job set.
     pub values: Map<String, Value>,
-    /// Numbers above that are zero because nothing was measured.
+    /// Names of the numbers above that are zero because nothing was measured.
     pub unmeasured: Vec<&'static str>,
-    /// What went wrong while watching, in sentences.
+    /// Problems while watching the job, as sentences.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Ten numbers from the metric files of a run, ours or the original's.
+//! Computes ten numbers from the metric files of a run, written by gua or by the original program.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use gua_wire::run::summary::{ResourceSummary, Tally};
 
-/// No line of these files is longer; more is not looked at.
+/// Maximum length of a line in these files; the rest is ignored.
 const LONGEST_LINE: u64 = 4096;
 
-/// A file is there and cannot be read.
+/// A file exists and cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read `{}`", path.display())]
 pub struct UnreadableFile {
@@ -17,21 +17,21 @@ pub struct UnreadableFile {
     pub source: io::Error,
 }
 
-/// A summary and what is to be known about it.
+/// A summary with its qualifications.
 #[derive(Clone, Debug)]
 pub struct Summarized {
     pub summary: ResourceSummary,
-    /// What was never measured, and stands as zero in the summary.
+    /// Names of values that were never measured and are zero in the summary.
     pub missing: Vec<&'static str>,
-    /// Whether memory utilisation rests on the place of a column that no head names.
+    /// Whether memory utilisation was read by column position, because the file has no header.
     pub guessed_mem_util: bool,
-    /// Lines of readings in each of the files.
+    /// Number of lines with readings in each of the files.
     pub gpu_lines: u64,
     pub cpu_lines: u64,
     pub dmon_lines: u64,
 }
 
-/// What a job used, from its metric files. A file that is not there, or not given, leaves its numbers at zero.
+/// Computes what a job used from its metric files. The numbers of a file that is missing or not given are zero.
 ///
 /// ```
 /// use gua_run::build_resource_summary;
@@ -52,7 +52,7 @@ pub fn build_resource_summary(
     summarize(gpu, cpu, dmon).map(|summarized| summarized.summary)
 }
 
-/// As [`build_resource_summary`], with what was missing.
+/// Like [`build_resource_summary`], and also returns the missing values.
 pub fn summarize(
     gpu: Option<&Path>,
     cpu: Option<&Path>,
@@ -72,7 +72,7 @@ pub fn summarize(
     })
 }
 
-/// Hands over the lines of a file one by one, and counts those that were of use.
+/// Passes the lines of a file to `take` and counts those with readings.
 fn lines(path: Option<&Path>, take: impl FnMut(&str) -> bool) -> Result<u64, UnreadableFile> {
     let Some(path) = path else { return Ok(0) };
     match File::open(path).and_then(|file| lines_of(file, take)) {

@@ -30,11 +30,12 @@ const FIRST_SAMPLE: Duration = Duration::from_millis(50);
 /// Maximum duration of the last sample, after the job has ended.
 const LAST_SAMPLE: Duration = Duration::from_millis(150);
 
-/// The same for a long job, beside which it is little: only this sample says what was used since the one before.
+/// Maximum duration of the last sample for a long job, for which the delay is negligible: only this sample shows what
+/// was used since the previous one.
 const LAST_SAMPLE_OF_LONG: Duration = Duration::from_millis(500);
 const LONG: Duration = Duration::from_secs(5);
 
-/// A driver that has not answered for this long when the job ends is noted.
+/// Minimum time without an answer of the driver, at the end of the job, that is noted.
 const LONG_SILENCE: Duration = Duration::from_secs(1);
 
 /// Maximum delay before an orphan is reaped. Many that end together are reaped at once.
@@ -51,7 +52,7 @@ pub struct Options {
     pub zone: TimeZone,
     pub reader: ReaderOptions,
     pub record: Option<Record>,
-    /// Notes for the summary, beside those of the run.
+    /// Notes for the summary, in addition to those of the run.
     pub notes: Vec<String>,
     /// Note for a scope that names GPUs of which the driver knows none.
     pub unknown_gpus: Option<String>,
@@ -193,7 +194,7 @@ impl Supervisor {
             let woken = match self.wait() {
                 Ok(woken) => woken,
                 Err(Errno::INTR) => continue,
-                // Without a way to wait, only waiting for the job itself is left.
+                // Without a working poll, only waiting for the job itself is left.
                 Err(_) => return,
             };
             let [signal, mark] = woken.others;
@@ -253,7 +254,7 @@ impl Supervisor {
     /// Requests a sample. Without a driver, and while it does not answer, only processes and host are sampled.
     fn request(&mut self) {
         if self.requested.is_some() {
-            // The last request is still open, and its answer will be as good as any.
+            // The last request is still open, and its answer will serve as well.
             self.add_sample(None);
             return;
         }
@@ -338,7 +339,7 @@ impl Supervisor {
         }
     }
 
-    /// Ends the run. The job has ended and is not reaped yet, so what it used can still be read.
+    /// Ends the run. The job has ended and is not reaped yet, so its resource use can still be read.
     fn finish(mut self) -> Outcome {
         let end = Moment::now();
         let marks = self.marks.take_last();

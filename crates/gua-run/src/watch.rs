@@ -98,7 +98,7 @@ impl Watch {
         }
     }
 
-    /// Adds a sample. `is_member` says which processes are the job's.
+    /// Adds a sample. `is_member` decides which processes belong to the job.
     pub fn gpus(&mut self, sample: &Sample, is_member: impl Fn(Pid) -> bool) -> GpuLines {
         // In another pid namespace the driver's number means another process, so only processes that were found count.
         let is_own = |process: &&Process| process.identity.is_ok() && is_member(process.pid);
