@@ -1,4 +1,4 @@
-//! What the cards do now: nvgpu's two functions, and the listing of `gua list`.
+//! Current state of the GPUs: nvgpu's two functions, and the listing of `gua list`.
 
 use gua_collector::listing;
 use gua_model::nvgpu;
@@ -8,7 +8,7 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::driver;
 
-/// The numbers of the cards of which at most so much of the memory is used.
+/// Returns the indexes of the GPUs whose memory is used by at most this share.
 #[pyfunction]
 pub(crate) fn available_gpus(py: Python<'_>, max_used_percent: f64) -> PyResult<Vec<String>> {
     let loaded = driver::settings()?;
@@ -16,7 +16,7 @@ pub(crate) fn available_gpus(py: Python<'_>, max_used_percent: f64) -> PyResult<
     Ok(nvgpu::available_gpus(&sample, max_used_percent))
 }
 
-/// All cards as nvgpu tells them.
+/// Returns all GPUs in nvgpu's form.
 #[pyfunction]
 pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let loaded = driver::settings()?;
@@ -35,7 +35,7 @@ pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(list)
 }
 
-/// What `gua list --json` prints.
+/// Returns the document of `gua list --json`.
 #[pyfunction]
 pub(crate) fn snapshot(py: Python<'_>) -> PyResult<String> {
     let loaded = driver::settings()?;

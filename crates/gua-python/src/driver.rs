@@ -1,7 +1,7 @@
 //! The one thread of this process that reads the driver.
 //!
-//! It is found through a static, against the habit of this project: an interpreter loads this library once, and whoever
-//! asks has no other way to the thread that is there already. A forked child starts its own, since threads are not forked.
+//! It is a static, which this project avoids elsewhere: an interpreter loads this library once, and a caller has no
+//! other way to find the existing thread. A forked child starts its own, since threads are not forked.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use pyo3::{PyErr, PyResult, Python};
 
 use crate::failure;
 
-/// How long Ctrl-C has to wait while the driver does not answer.
+/// Maximum delay of Ctrl-C while the driver does not answer.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
 
 struct Kept {
-    /// The process that the thread lives in.
+    /// PID of the process that the thread belongs to.
     pid: u32,
     options: ProbeOptions,
     deadline: Duration,
@@ -30,7 +30,7 @@ struct Kept {
 /// Only locked for a moment and by threads that hold the interpreter's lock, so that a fork never copies it locked.
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
-/// The settings of this process.
+/// Loads the settings of this process.
 pub(crate) fn settings() -> PyResult<Loaded> {
     let loaded = Loaded::of_this_process(&[]);
     loaded
@@ -39,9 +39,9 @@ pub(crate) fn settings() -> PyResult<Loaded> {
     Ok(loaded)
 }
 
-/// The thread that reads the driver that these settings name.
+/// Returns the thread that reads the driver which these settings name.
 pub(crate) fn keeper(_attached: Python<'_>, settings: &Settings) -> PyResult<Keeper> {
-    // Those of the program's reader child, without the child.
+    // Uses the options of the program's reader child, without the child.
     let ReaderOptions {
         probe: options,
         deadline,
@@ -66,7 +66,7 @@ pub(crate) fn keeper(_attached: Python<'_>, settings: &Settings) -> PyResult<Kee
     Ok(keeper)
 }
 
-/// One sample. Other Python threads go on meanwhile, and Ctrl-C ends the wait.
+/// Takes one sample. Other Python threads continue meanwhile, and Ctrl-C ends the wait.
 pub(crate) fn sample(py: Python<'_>, settings: &Settings) -> PyResult<Sample> {
     let mut pending = keeper(py, settings)?.begin();
     loop {

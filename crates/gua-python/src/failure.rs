@@ -1,4 +1,4 @@
-//! Our errors as Python's exceptions. The classes are in `gua/errors.py`.
+//! Converts errors to Python exceptions. The classes are in `gua/errors.py`.
 
 use std::io;
 
@@ -17,7 +17,7 @@ import_exception!(gua.errors, DriverTimeout);
 import_exception!(gua.errors, GuaError);
 import_exception!(gua.errors, HistoryError);
 
-/// A driver that did not answer.
+/// Error for a driver that did not answer.
 pub(crate) fn of_driver(fault: &DriverFault) -> PyErr {
     let text = match fault.hint() {
         Some(hint) => format!("{fault} (hint: {hint})"),
@@ -32,7 +32,7 @@ pub(crate) fn of_driver(fault: &DriverFault) -> PyErr {
     }
 }
 
-/// An error of a command. A flag of the program is an argument here.
+/// Error of a command. Flags of the program are arguments here.
 pub(crate) fn of_command(failure: &Failure) -> PyErr {
     let text = failure.message.strip_prefix("--");
     let text = text.unwrap_or(&failure.message);
@@ -46,7 +46,7 @@ pub(crate) fn of_command(failure: &Failure) -> PyErr {
     }
 }
 
-/// A question that a history cannot answer.
+/// Error for a question that a history cannot answer.
 pub(crate) fn of_query(error: &QueryError) -> PyErr {
     if let Some(failure) = location::usage_error(error) {
         return of_command(&failure);
@@ -64,7 +64,7 @@ pub(crate) fn of_query(error: &QueryError) -> PyErr {
     }
 }
 
-/// A history that cannot be opened.
+/// Error for a history that cannot be opened.
 pub(crate) fn of_open(error: &OpenFailure) -> PyErr {
     match error {
         OpenFailure::Usage(failure) => of_command(failure),
@@ -72,9 +72,9 @@ pub(crate) fn of_open(error: &OpenFailure) -> PyErr {
     }
 }
 
-/// A file that could not be written or read, with its name.
+/// Error for a file that could not be written or read, with its name.
 pub(crate) fn of_file(error: &io::Error, path: &std::path::Path) -> PyErr {
-    // With a number Python makes the class that fits, such as PermissionError.
+    // With an error number, Python chooses the matching class, such as PermissionError.
     let name = path.to_owned().into_os_string();
     match error.raw_os_error() {
         Some(number) => PyOSError::new_err((number, error.to_string(), name)),

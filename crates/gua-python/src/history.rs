@@ -1,4 +1,4 @@
-//! What a history holds: in short as JSON, and its tables row by row, as JSON lines or as an Arrow stream.
+//! Contents of a history: a summary as JSON, and its tables row by row, as JSON lines or as an Arrow stream.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 
 use crate::failure::{self, GuaError, HistoryError};
 
-/// How long Ctrl-C has to wait while no row comes.
+/// Maximum delay of Ctrl-C while no row arrives.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
 
-/// Which rows of which table, in the words of `gua export`.
+/// Selection of table and rows, in the words of `gua export`.
 #[derive(Debug, FromPyObject)]
 #[pyo3(from_item_all)]
 pub(crate) struct Wanted {
@@ -35,7 +35,7 @@ pub(crate) struct Wanted {
     tz: Option<String>,
 }
 
-/// The history that a command would read.
+/// Returns the path of the history that a command would read.
 #[pyfunction]
 #[pyo3(signature = (db))]
 pub(crate) fn history_path(db: Option<PathBuf>) -> PyResult<PathBuf> {
@@ -46,14 +46,14 @@ pub(crate) fn history_path(db: Option<PathBuf>) -> PyResult<PathBuf> {
     Ok(location::history(&loaded))
 }
 
-/// What a history holds: facts, cards and the runs of its collectors.
+/// Returns a summary of a history: facts, GPUs and collector runs.
 #[pyfunction]
 pub(crate) fn history_facts(py: Python<'_>, db: PathBuf) -> PyResult<String> {
     py.detach(|| asked(&db, facts))
         .map(|facts| facts.to_string())
 }
 
-/// When nobody looked at the cards, and why.
+/// Returns the periods in which the GPUs were not observed, with the reasons.
 #[pyfunction]
 pub(crate) fn history_outages(py: Python<'_>, wanted: Wanted) -> PyResult<String> {
     py.detach(|| {
@@ -63,7 +63,7 @@ pub(crate) fn history_outages(py: Python<'_>, wanted: Wanted) -> PyResult<String
     .map(|outages| outages.to_string())
 }
 
-/// The columns of a table: name, type, and what it says.
+/// Returns the columns of a table: name, type and description.
 #[pyfunction]
 pub(crate) fn table_columns(
     wanted: Wanted,
@@ -75,7 +75,7 @@ pub(crate) fn table_columns(
         .collect())
 }
 
-/// The rows as an Arrow stream (`arrow_array_stream` of Arrow's C stream interface).
+/// Returns the rows as an Arrow stream (`arrow_array_stream` of Arrow's C stream interface).
 #[pyfunction]
 pub(crate) fn arrow_stream(py: Python<'_>, wanted: Wanted) -> PyResult<Bound<'_, PyCapsule>> {
     let stream = py.detach(|| -> PyResult<_> {
@@ -87,7 +87,7 @@ pub(crate) fn arrow_stream(py: Python<'_>, wanted: Wanted) -> PyResult<Bound<'_,
     PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
 }
 
-/// The rows as lines of JSON, some at a time.
+/// Returns the rows as lines of JSON, in chunks.
 #[pyclass(module = "gua._gua", frozen)]
 #[derive(Debug)]
 pub(crate) struct Lines {
@@ -143,8 +143,8 @@ fn open(db: &Path) -> PyResult<History> {
     open_history(db).map_err(|error| failure::of_open(&error))
 }
 
-/// Answers a question about a history. If a collector has started to write to the file meanwhile, it is asked again beside
-/// the writer.
+/// Answers a question about a history. If a collector has started to write to the file meanwhile, the question is
+/// repeated with the writer present.
 fn asked(db: &Path, question: impl Fn(&History) -> Result<Value, ReadError>) -> PyResult<Value> {
     let answer = match question(&open(db)?) {
         Err(ReadError::Changed) => question(&open(db)?),
@@ -201,7 +201,7 @@ fn outages(history: &History, ask: &Ask) -> Result<Value, ReadError> {
     Ok(Value::Array(outages.collect()))
 }
 
-/// Reads on its own thread, slightly ahead of the consumer of the rows.
+/// Starts a thread that reads a little ahead of the consumer.
 fn begin(wanted: Wanted) -> PyResult<Lines> {
     let (db, ask) = question(wanted)?;
     let history = open(&db)?;
@@ -212,7 +212,7 @@ fn begin(wanted: Wanted) -> PyResult<Lines> {
             let mut outlet = Sent(sender.clone());
             let done = gua_export::run(&history, &ask, &mut outlet, &mut |_| {});
             if let Err(error) = done {
-                // The consumer may be gone.
+                // Fails if the consumer has stopped reading.
                 let _ = sender.send(Err(chain(&error)));
             }
         })?;

@@ -1,5 +1,5 @@
-//! The native half of the Python package `gua`. What Python people see (names, defaults, docstrings) is in `python/gua`;
-//! here is only what needs the other crates. No rule about GPUs stands here.
+//! The native half of the Python package `gua`. Its Python half (names, defaults, docstrings) is in `python/gua`; this
+//! crate contains only what needs the other crates, and no rules about GPUs.
 //!
 //! The driver is read in this process, by one thread that never holds the interpreter's lock.
 #![expect(
@@ -38,7 +38,7 @@ mod _gua {
     use crate::run_log::Log;
     #[pymodule_export]
     use crate::summary::{summarize, summary_entries};
-    /// The version of the program and of the package, which are one.
+    /// Version of the program and of the package, which are equal.
     #[pymodule_export]
     const VERSION: &str = gua_collector::VERSION;
 }

@@ -1,18 +1,18 @@
-//! Marks for the `gua run` around this process. Without one, or with one that does not listen, they are nothing: a job does
-//! not fail for them.
+//! Marks for the `gua run` around this process. Without one, or if it does not read, they are dropped: a job must not
+//! fail because of them.
 
 use gua_run::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, MarkPipe, PIPE_VARIABLE};
 use gua_settings::Inputs;
 use pyo3::prelude::*;
 use serde_json::{Map, Value};
 
-/// A phase begins, and the one before it ends.
+/// Begins a phase, and ends the one before it.
 #[pyfunction]
 pub(crate) fn mark_phase(py: Python<'_>, name: String) {
     py.detach(|| send(&Mark::Phase(name)));
 }
 
-/// Something happened; `data` are names with values in JSON.
+/// Records an event; `data` contains names with JSON values.
 #[pyfunction]
 pub(crate) fn mark_event(py: Python<'_>, name: String, data: Vec<(String, String)>) {
     py.detach(|| {
@@ -23,7 +23,7 @@ pub(crate) fn mark_event(py: Python<'_>, name: String, data: Vec<(String, String
     });
 }
 
-/// Values for the summary, as names with values in JSON.
+/// Sets values for the summary, as names with JSON values.
 #[pyfunction]
 pub(crate) fn mark_values(py: Python<'_>, data: Vec<(String, String)>) {
     py.detach(|| send(&Mark::Set(values(data))));

@@ -11,17 +11,17 @@ use pyo3::prelude::*;
 
 use crate::{driver, failure};
 
-/// Cards and processors, written down until `stop`.
+/// Samples GPUs and processors until `stop`.
 #[pyclass(module = "gua._gua", frozen)]
 #[derive(Debug)]
 pub(crate) struct Monitor {
-    /// The process that the samplers live in.
+    /// PID of the process that the samplers belong to.
     pid: u32,
-    /// Only locked for a moment. `None` once it was stopped.
+    /// Only locked for a moment. `None` after a stop.
     running: Mutex<Option<HwMonitor>>,
 }
 
-/// The files of cards, processors and dmon, what was wrong with the driver, and what could not be written.
+/// Files of GPUs, processors and dmon, the fault of the driver, and the write error.
 type Stopped = (
     Option<PathBuf>,
     Option<PathBuf>,
@@ -32,7 +32,7 @@ type Stopped = (
 
 #[pymethods]
 impl Monitor {
-    /// Begins. `visible` is a list of cards as `CUDA_VISIBLE_DEVICES` has it; `None` means all.
+    /// Starts sampling. `visible` is a list of GPUs in the form of `CUDA_VISIBLE_DEVICES`; `None` means all.
     #[new]
     fn new(
         py: Python<'_>,
@@ -63,7 +63,7 @@ impl Monitor {
         })
     }
 
-    /// Ends the samplers, within five seconds. The second time there is nothing to end.
+    /// Stops the samplers, within five seconds. A second call does nothing.
     fn stop(&self, py: Python<'_>) -> Stopped {
         let Some(monitor) = self.take() else {
             return Stopped::default();
@@ -86,7 +86,7 @@ impl Monitor {
 }
 
 impl Monitor {
-    /// What is running in this process. A forked child has the object and not the threads.
+    /// Takes the monitor that is running in this process. A forked child has the object but not the threads.
     fn take(&self) -> Option<HwMonitor> {
         let mut running = self
             .running
@@ -94,7 +94,7 @@ impl Monitor {
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         let monitor = running.take()?;
         if self.pid != std::process::id() {
-            // Its end would wait for threads that are not here.
+            // Dropping it would wait for threads that do not exist in this process.
             std::mem::forget(monitor);
             return None;
         }
@@ -105,13 +105,14 @@ impl Monitor {
 impl Drop for Monitor {
     fn drop(&mut self) {
         if let Some(monitor) = self.take() {
-            // The end may take seconds, and the interpreter waits for us here. Without the thread it waits.
+            // Stopping may take seconds, and the interpreter would wait here. If the thread cannot be started, it does
+            // wait.
             let _ = std::thread::Builder::new().spawn(move || drop(monitor));
         }
     }
 }
 
-/// Whether a list as `CUDA_VISIBLE_DEVICES` has it is nothing but numbers and UUIDs.
+/// Whether a list in the form of `CUDA_VISIBLE_DEVICES` consists of numbers and UUIDs only.
 #[pyfunction]
 pub(crate) fn names_cards(list: &str) -> bool {
     VisibleDevices::parse_whole(list).is_some()

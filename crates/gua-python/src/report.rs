@@ -1,4 +1,4 @@
-//! What `gua report --json` prints.
+//! The document of `gua report --json`.
 
 use std::path::PathBuf;
 
@@ -31,7 +31,7 @@ pub(crate) struct Request {
     count_graphics: bool,
 }
 
-/// The report as JSON.
+/// Returns the report as JSON.
 #[pyfunction]
 pub(crate) fn report(py: Python<'_>, words: Request) -> PyResult<String> {
     py.detach(|| {

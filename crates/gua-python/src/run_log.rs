@@ -1,4 +1,4 @@
-//! The run log. Python turns values into JSON; the lines are made by gua-run.
+//! The run log. Python converts values to JSON; gua-run formats the lines.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::failure;
 
-/// Seconds as Python gives them.
+/// Duration in seconds, as an int or a float of Python.
 #[derive(FromPyObject)]
 enum Length {
     Whole(i64),
@@ -26,7 +26,7 @@ impl From<Length> for Seconds {
     }
 }
 
-/// Phases and events, in memory and perhaps in a file.
+/// Phases and events, in memory and optionally in a file.
 #[pyclass(module = "gua._gua", frozen)]
 #[derive(Debug)]
 pub(crate) struct Log {
@@ -49,7 +49,7 @@ impl Log {
         })
     }
 
-    /// A phase that has ended; `extra` are names with values in JSON.
+    /// Records a phase that has ended; `extra` contains names with JSON values.
     fn phase(
         &self,
         py: Python<'_>,
@@ -63,36 +63,36 @@ impl Log {
         Ok(())
     }
 
-    /// Something that happened; `data` are names with values in JSON.
+    /// Records an event; `data` contains names with JSON values.
     fn event(&self, py: Python<'_>, name: &str, data: Vec<(String, String)>) -> PyResult<()> {
         let data = fields(&data)?;
         py.detach(|| self.locked(|log| log.event(clock::now(), name, &data)));
         Ok(())
     }
 
-    /// Something that happened, with data that is any value in JSON.
+    /// Records an event whose data is any JSON value.
     fn event_with(&self, py: Python<'_>, name: &str, data: &str) -> PyResult<()> {
         py.detach(|| self.locked(|log| log.event_with(clock::now(), name, data)))
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
-    /// All lines so far.
+    /// Returns all lines so far.
     fn lines(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         Ok(py.detach(|| self.locked(|log| log.lines()))?)
     }
 
-    /// How many lines so far.
+    /// Number of lines so far.
     fn __len__(&self, py: Python<'_>) -> usize {
         py.detach(|| self.locked(|log| log.len()))
     }
 
-    /// How many lines could not be written to the file that grows.
+    /// Number of lines that could not be written to the file that the log appends to.
     #[getter]
     fn lost(&self, py: Python<'_>) -> u64 {
         py.detach(|| self.locked(|log| log.file().map_or(0, |file| file.lost())))
     }
 
-    /// Puts all lines into a file, in place of what was there.
+    /// Writes all lines to a file and replaces its contents.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| self.locked(|log| log.write(&path)))
             .map_err(|error| failure::of_file(&error, &path))
@@ -100,7 +100,7 @@ impl Log {
 }
 
 impl Log {
-    /// Never called while the interpreter's lock is held: who waits for this lock must not hold the other.
+    /// Must be called without the interpreter's lock: a thread that waits for this lock must not hold the other.
     fn locked<T>(&self, act: impl FnOnce(&mut RunLog) -> T) -> T {
         let mut log = self
             .log

@@ -8,10 +8,11 @@ use pyo3::types::PyDict;
 
 use crate::failure;
 
-/// The numbers by name, what was never measured, and whether memory utilisation rests on a guess.
+/// Numbers by name, names of values that were never measured, and whether memory utilisation was read by column
+/// position.
 type Summarized<'py> = (Bound<'py, PyDict>, Vec<&'static str>, bool);
 
-/// Sums up metric files, those of the original among them.
+/// Summarizes metric files, including those of the original program.
 #[pyfunction]
 #[pyo3(signature = (gpu, cpu, dmon))]
 pub(crate) fn summarize(
@@ -29,7 +30,7 @@ pub(crate) fn summarize(
     Ok((numbers, found.missing, found.guessed_mem_util))
 }
 
-/// The dictionary form of a summary with these numbers.
+/// Returns the dictionary form of a summary with these numbers.
 #[pyfunction]
 pub(crate) fn summary_entries<'py>(
     py: Python<'py>,
