@@ -1,4 +1,4 @@
-//! `gua explain` as text: the state first, then why, then everything that was seen.
+//! `gua explain` as text: the state first, then the reason, then all observations.
 
 pub mod words;
 

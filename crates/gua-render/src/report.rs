@@ -63,7 +63,7 @@ impl Page<'_> {
         at.to_zoned(self.zone.clone()).strftime(form).to_string()
     }
 
-    /// Month, day, hour and minute, as a line has room for.
+    /// Month, day, hour and minute, for narrow columns.
     fn short(&self, at: Timestamp) -> String {
         self.at(at, "%m-%d %H:%M")
     }

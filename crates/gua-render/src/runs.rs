@@ -12,23 +12,23 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-/// The form of the JSON. Keys are added under the same number; none changes its meaning.
+/// Format name of the JSON document. Keys may be added under the same version; none changes its meaning.
 const SCHEMA: &str = "gua.runs.v1";
 
 /// A run with its parsed summary.
 #[derive(Debug)]
 pub struct ShownRun<'a> {
     run: &'a WatchedRun,
-    /// Of a run that has ended.
+    /// Summary of a run that has ended.
     summary: Value,
-    /// Of one that has not.
+    /// State of the watching process of a run that has not ended.
     watcher: Option<WatcherState>,
 }
 
-/// The key, the title, and where it comes from.
+/// Key, title and source of a measure.
 type Measure = (&'static str, &'static str, fn(&ShownRun<'_>) -> Cell);
 
-/// What runs are compared by.
+/// Measures by which runs are compared.
 const MEASURES: [Measure; 14] = [
     ("seconds", "seconds", |shown| number(shown.seconds())),
     ("exit_code", "exit", |shown| shown.exit()),
@@ -86,7 +86,7 @@ impl<'a> ShownRun<'a> {
         owner.name.clone().unwrap_or_else(|| owner.uid.to_string())
     }
 
-    /// By the run's own clock, which nobody sets; without its word, by the wall's.
+    /// Duration by the run's own clock, which cannot be set; if it is not recorded, by the wall clock.
     fn seconds(&self) -> Option<f64> {
         let ended = self.run.ended?;
         let wall = || ended.duration_since(self.run.started).as_secs_f64();
@@ -101,12 +101,12 @@ impl<'a> ShownRun<'a> {
         }
     }
 
-    /// One of the ten numbers; missing where the run itself says that nothing was measured.
+    /// One of the ten numbers; missing if the run reports that nothing was measured.
     fn top(&self, name: &str, measured: &str) -> Cell {
         let unmeasured = self.summary["unmeasured"].as_array();
         let is_unmeasured =
             unmeasured.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(measured)));
-        // A zero of these is left out, as in the original.
+        // The original program also leaves out a zero here.
         let left_out = unmeasured.filter(|_| measured == "mem_util").map(|_| 0.0);
         let value = self.summary[name].as_f64().or(left_out);
         number(value.filter(|_| !is_unmeasured))
@@ -120,7 +120,7 @@ impl<'a> ShownRun<'a> {
         self.summary["gpus"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// Of all cards, where each of them tells it.
+    /// Energy of all GPUs, if it is known for each of them.
     fn energy(&self) -> Cell {
         let all: Option<Vec<f64>> = self
             .cards()
@@ -133,7 +133,7 @@ impl<'a> ShownRun<'a> {
         )
     }
 
-    /// The share of the cards' known time in which they were at work.
+    /// Share of the GPUs' known time in which they were active.
     fn active(&self) -> Cell {
         let time: RolledUp = self.cards().iter().map(rolled_up).sum();
         number(time.active_share().map(|share| 100.0 * share))
@@ -226,7 +226,7 @@ pub fn list_json(runs: &[ShownRun<'_>]) -> Value {
     json!({ "schema": SCHEMA, "runs": runs })
 }
 
-/// A line for each measure, a column for each run.
+/// Returns a line for each measure, with a column for each run.
 #[must_use]
 pub fn compare(runs: &[ShownRun<'_>]) -> Table {
     let mut table = Table::new([("measure", "")]);

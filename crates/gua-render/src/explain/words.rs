@@ -5,7 +5,7 @@ use gua_model::{
     Evidence, GapReason, Identity, Missing, OwnerSource, Process, RollUp, State, User, Verdict,
 };
 
-/// What a state counts as in every report, where that is not itself.
+/// Returns the roll-up of a state, if it differs from the state itself.
 #[must_use]
 pub fn counts_as(state: State) -> Option<&'static str> {
     match (state, state.roll_up()) {
@@ -18,7 +18,7 @@ pub fn counts_as(state: State) -> Option<&'static str> {
     }
 }
 
-/// The state and, where that is another, what it counts as.
+/// Returns the state, and its roll-up if that differs.
 #[must_use]
 pub fn named(state: State) -> String {
     match counts_as(state) {
@@ -27,7 +27,7 @@ pub fn named(state: State) -> String {
     }
 }
 
-/// The rule that led to a state, as docs/states.md has it.
+/// Returns the rule that led to a state, as in docs/states.md.
 #[must_use]
 pub fn rule(state: State) -> &'static str {
     match state {
@@ -54,8 +54,8 @@ pub fn rule(state: State) -> &'static str {
     }
 }
 
-/// What was seen that leads to the state, a sentence each. `buffered` is how many samples of the driver's buffer, of how
-/// many, tell it where that decided.
+/// Returns the observations that lead to the state, one sentence each. If the driver's buffer decided, `buffered`
+/// contains how many of its samples indicate the state, and how many there are.
 #[must_use]
 pub fn reasons(verdict: &Verdict, buffered: Option<(u64, u64)>) -> Vec<String> {
     let Verdict { state, evidence } = verdict;
@@ -186,7 +186,7 @@ fn have(count: u32) -> &'static str {
     if count == 1 { "has" } else { "have" }
 }
 
-/// Why nobody could see a card, in a sentence.
+/// Explains in a sentence why a GPU could not be observed.
 fn unobserved(why: Missing) -> &'static str {
     match why {
         Missing::Gone => "The card does not answer: the driver calls it lost, or no longer has it.",
@@ -197,7 +197,7 @@ fn unobserved(why: Missing) -> &'static str {
     }
 }
 
-/// Why there is no value, in a few words.
+/// Explains in a few words why a value is missing.
 #[must_use]
 pub fn missing(why: Missing) -> &'static str {
     match why {
@@ -208,7 +208,7 @@ pub fn missing(why: Missing) -> &'static str {
     }
 }
 
-/// Why nobody looked, in a sentence.
+/// Explains in a sentence why no sample was taken.
 #[must_use]
 pub fn gap(reason: GapReason) -> &'static str {
     match reason {
@@ -227,7 +227,7 @@ pub fn gap(reason: GapReason) -> &'static str {
     }
 }
 
-/// The owner of a process and how that was found.
+/// Returns the owner of a process and how it was determined.
 #[must_use]
 pub fn owner(process: &Process) -> String {
     let identity = match &process.identity {

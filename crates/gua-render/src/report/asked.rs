@@ -1,4 +1,4 @@
-//! From the words of a report's flags to a question, and to the words in which the report shows it.
+//! Converts a report's flags to a query, and to the text in which the report shows it.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub struct Words {
     pub thresholds: ThresholdOverrides,
 }
 
-/// A question, and how its report is shown.
+/// A query, and how its report is shown.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub question: Question,
@@ -42,7 +42,7 @@ pub struct Asked {
 }
 
 impl Words {
-    /// Returns the question. Times are in the local zone unless another one is named.
+    /// Returns the query. Times are in the local zone unless another one is named.
     pub fn ask(&self, local: &TimeZone, now: Timestamp) -> Result<Asked, Failure> {
         let zone = zone(self.tz.as_deref(), local.clone())?;
         let since = moment("--since", &self.since, &zone, now)?;

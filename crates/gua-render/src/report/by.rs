@@ -7,7 +7,7 @@ use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 use super::labels;
 use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
 
-/// What the rows of the table are.
+/// Rows of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     User,

@@ -30,7 +30,7 @@ impl Medium {
         self.pick(Language::English, page.language)
     }
 
-    /// What is written before the index of a GPU.
+    /// Prefix of a GPU's index.
     fn number_sign(self) -> &'static str {
         self.pick("", "#")
     }

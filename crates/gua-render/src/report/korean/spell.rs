@@ -49,7 +49,7 @@ pub(super) fn interval(known: Option<Duration>) -> String {
     format!("{}초", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// How long ago something was.
+/// Formats how long ago something was.
 pub(super) fn ago(seconds: i64) -> String {
     match seconds {
         ..90 => format!("{seconds}초 전"),
@@ -58,7 +58,7 @@ pub(super) fn ago(seconds: i64) -> String {
     }
 }
 
-/// With a comma before every third digit.
+/// Formats a number with a comma before every third digit.
 pub(super) fn grouped(number: u64) -> String {
     thousands(&number.to_string())
 }

@@ -228,7 +228,7 @@ fn level(value: f64, largest: f64) -> char {
     LEVELS[columns_of(value / largest, LEVELS.len() - 1).max(1)]
 }
 
-/// The names of columns, as many as keep apart.
+/// Writes the names of columns, as many as fit without touching.
 fn head(out: &mut String, names: &[String], indent: usize, each: usize) {
     let mut line = String::new();
     let mut used = 0;
