@@ -64,13 +64,13 @@ impl Context {
         location::history(&self.loaded)
     }
 
-    /// The history to read as a source of answers.
+    /// Source of queries for the history to read.
     #[must_use]
     pub fn source(&self) -> RecordsSource<'static> {
         location::source(&self.loaded)
     }
 
-    /// Asks the history.
+    /// Runs a query on the history.
     pub fn ask<T>(
         &self,
         question: impl FnOnce(&RecordsSource<'static>) -> Result<T, QueryError>,

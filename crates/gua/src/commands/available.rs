@@ -1,4 +1,4 @@
-//! `gua available`: prints the GPUs that are free, for scripts, and who holds the others, for people.
+//! `gua available`: prints the free GPUs for scripts, and the holders of the others for people.
 
 mod json;
 pub(crate) mod lease;
@@ -31,7 +31,7 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
         format: Some(args.format.wanted()),
     };
     for user in &query.args.account_as_free {
-        // A uid needs no name, and a directory service that does not answer may know the name.
+        // A UID needs no name, and a directory service that does not answer may know the name.
         if user.parse::<u32>().is_err() && is_user(user) == Some(false) {
             let user = sanitize(user);
             let speaker = query.speaker;
@@ -51,7 +51,7 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
     let wish = wish(query, context, &sample);
     let mut found = Found::new(query, context, &sample, &wish);
     let mut claims = Vec::new();
-    // nvgpu knows of no claims.
+    // nvgpu has no claims.
     if query.args.rule == RuleName::Gua {
         match claims::taken(context.settings(), &sample, found.free_uuids()) {
             Ok(taken) => claims = found.leave_out(taken, &wish),
@@ -101,7 +101,7 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
 struct Found<'a> {
     free: Vec<&'a Gpu>,
     others: Vec<(&'a Gpu, Obstacle)>,
-    /// Those of the others that are acceptable once they are free.
+    /// Other GPUs that are acceptable once they are free.
     awaited: Vec<GpuUuid>,
     /// Number of free MIG instances that the query leaves out.
     instances: usize,
@@ -111,7 +111,7 @@ impl<'a> Found<'a> {
     fn new(query: &Query<'_>, context: &Context, sample: &'a Sample, wish: &Wish) -> Self {
         let mut past = LastUse::new();
         let (mut free, mut others) = divide(sample, wish, &past);
-        // The past matters only for GPUs that could be taken.
+        // Past use matters only for GPUs that could be taken.
         if !free.is_empty() {
             past = last_use(query, wish, context, sample);
             (free, others) = divide(sample, wish, &past);
@@ -134,7 +134,7 @@ impl<'a> Found<'a> {
         self.free.iter().map(|gpu| gpu.uuid.clone()).collect()
     }
 
-    /// GPUs to ask for: the free ones, then those that are worth waiting for.
+    /// GPUs to request: the free ones, then those that are worth waiting for.
     fn choice(&self) -> Choice {
         let free = self.free_uuids();
         Choice {
@@ -158,7 +158,7 @@ impl<'a> Found<'a> {
         claims
     }
 
-    /// Moves free GPUs that are claimed, or kept for those who wait, to the others.
+    /// Moves free GPUs that are claimed, or kept for waiters, to the others.
     fn against(&mut self, claims: &[LiveClaim], is_kept: impl Fn(&GpuUuid) -> bool) {
         let why = |gpu: &Gpu| {
             let is_claimed = claims.iter().any(|live| live.holds(&gpu.uuid));
@@ -195,7 +195,7 @@ impl<'a> Found<'a> {
         }
     }
 
-    /// Whether a model was asked for that no GPU of this host has.
+    /// Whether the request names a model that no GPU of this host has.
     fn is_without_model(&self, wish: &Wish) -> bool {
         let is_other =
             |(_, why): &(&Gpu, Obstacle)| matches!(why, Obstacle::OtherModel | Obstacle::Divided);
@@ -254,7 +254,7 @@ fn last_use(query: &Query<'_>, wish: &Wish, context: &Context, sample: &Sample) 
     };
     match context.source().last_use(&question) {
         Ok(used) => used,
-        // Without a history nothing is known of the past.
+        // Without a history, past use is unknown.
         Err(QueryError::Open(_)) => LastUse::new(),
         Err(error) => {
             let speaker = query.speaker;

@@ -243,7 +243,7 @@ impl Restless {
     }
 }
 
-/// Reports the day as text.
+/// Reports on the day as text.
 fn tell(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
     let words = Words {
         since: "24h".to_owned(),

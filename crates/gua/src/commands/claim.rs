@@ -1,4 +1,4 @@
-//! `gua claim`: which cards are leased to whom, who waits, and giving leases back.
+//! `gua claim`: lists leased GPUs, their holders and waiters, and releases leases.
 
 mod json;
 mod table;
@@ -31,25 +31,25 @@ pub fn run(command: &ClaimCommand, context: &Context) -> anyhow::Result<ExitCode
     }
 }
 
-/// The claims, and the cards as they are now. Without a driver, claims are known except those that live by use
-/// alone.
+/// The claims, and the current state of the GPUs. Without a driver, claims that are kept alive by use alone are
+/// unknown.
 struct Seen {
     sample: Option<Sample>,
     look: Look,
     survey: Survey,
-    /// Whose pids we see.
+    /// PID namespace of this process.
     namespace: Option<PidNamespace>,
 }
 
 impl Seen {
-    /// The number of a card that is there.
+    /// Index of a GPU that is present.
     fn index(&self, uuid: &GpuUuid) -> Option<u32> {
         let gpus = &self.sample.as_ref()?.gpus;
         Some(gpus.iter().find(|gpu| gpu.uuid == *uuid)?.index)
     }
 
-    /// Whether the claim's process, or one that it started, is on the card; `None` where that could not be seen: without
-    /// a driver, on a GPU whose processes it does not list, and of a process in another pid namespace.
+    /// Whether the claim's process, or one that it started, uses the GPU. `None` if that is unknown: without a driver,
+    /// on a GPU whose processes it does not list, and for a process in another PID namespace.
     fn is_in_use(&self, live: &LiveClaim, card: &ClaimedCard) -> Option<bool> {
         let is_told = self.sample.is_some() && !self.look.unread.contains(&card.gpu);
         let is_here = live.claim.namespace.is_none() || live.claim.namespace == self.namespace;

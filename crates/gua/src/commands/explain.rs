@@ -1,4 +1,4 @@
-//! `gua explain`: the state of one GPU, what was observed, and the rule behind it; now, or at a moment of the past.
+//! `gua explain`: the state of one GPU, the observations and the rule behind it; now, or at a time in the past.
 
 mod json;
 

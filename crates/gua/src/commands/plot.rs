@@ -1,4 +1,4 @@
-//! `gua plot`: one chart of a report as a picture, in letters, or as its numbers.
+//! `gua plot`: one chart of a report as a picture, as text, or as its numbers.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -19,7 +19,7 @@ use crate::context::{Context, VERSION};
 use crate::failure::Failure;
 use crate::output;
 
-/// The width of a picture, and of letters where there is no terminal to ask.
+/// Default width of a picture in pixels, and of text in columns without a terminal.
 const PIXELS: u32 = 960;
 const COLUMNS: usize = 100;
 /// Maximum number of columns; more would be narrower than a pixel.
@@ -28,7 +28,7 @@ const MOST_COLUMNS: usize = 800;
 pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let (kind, unit) = choose(args)?;
     let form = form(args)?;
-    // Before the work, and not after it.
+    // Checked before the work, which may take long.
     if let Some(path) = file(args) {
         super::export::refuse_existing(path, Over::of(args.overwrite))?;
     }
@@ -115,7 +115,7 @@ fn columns(args: &PlotArgs) -> usize {
     wanted.or_else(output::columns).unwrap_or(COLUMNS)
 }
 
-/// The form that was named, else that of the file's ending, else letters.
+/// The given format, else by the file extension, else text.
 fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
     if args.term {
         return Ok(PlotFormat::Text);
@@ -141,7 +141,7 @@ fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
     }
 }
 
-/// Which chart these flags ask for, and how finely the window is cut for it.
+/// Chart that the flags select, and the unit into which the window is divided for it.
 fn choose(args: &PlotArgs) -> Result<(Kind, Option<CalendarUnit>), Failure> {
     let whose = args.by.map(|by| match by {
         PlotBy::User => Whose::User,

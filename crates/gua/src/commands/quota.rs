@@ -1,5 +1,5 @@
-//! `gua quota`: limits on what people may have, and how much of them is used. The rules are gua-model's, the amounts are
-//! those of `gua report`, and the limits are in the configuration.
+//! `gua quota`: limits on GPU use, and how much of them is used. The rules are in gua-model, the amounts are those of
+//! `gua report`, and the limits are in the configuration.
 
 mod gather;
 mod percent;
@@ -54,7 +54,8 @@ pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails for a user who is over a limit: nothing is available to them. The user is the owner of this process, as in the history.
+/// Fails for a user who is over a limit: no GPU is available to them. The user is the owner of this process, as in the
+/// history.
 pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Result<()> {
     let quotas = &context.settings().quotas;
     if quotas.is_empty() {
@@ -100,7 +101,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Re
     .into())
 }
 
-/// How many limits cannot be judged, where there are any.
+/// Prints how many limits cannot be evaluated, if there are any.
 fn say_unjudged(standings: &[Standing], speaker: &str) {
     let number = standings.iter().filter(|one| !one.is_judged()).count();
     let why = "cannot be judged: not all that counts was measured";
@@ -114,7 +115,7 @@ fn say(number: usize, sentence: &str, speaker: &str) {
     }
 }
 
-/// Says who is over and what cannot be judged, and ends with 1 when there is either.
+/// Prints users over a limit and limits that cannot be evaluated; exits with 1 if there are any.
 fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Result<ExitCode> {
     if args.formula == QuotaFormula::Percent {
         let problem = "the percentages of gpu_stats have no limits to be checked";
@@ -164,7 +165,7 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
     }
 }
 
-/// The standings that were asked for. Problems with the limits themselves are printed.
+/// Returns the requested limits with their use. Problems with the limits themselves are printed.
 fn accounts(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<Accounts> {
     let zone = zone(args.tz.as_deref(), TimeZone::system())?;
     let db = |layer| location::for_limits(&context.loaded, layer);
@@ -254,7 +255,7 @@ fn set(args: &QuotaSetArgs, context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says which of these limits of a user's own do not count beside the host's.
+/// Prints which of a user's own limits are overridden by the host's.
 fn tell_of_host(limits: &[Limit], context: &Context) {
     for limit in limits {
         let own = Quota {
@@ -290,7 +291,7 @@ fn sentence(limit: &Limit) -> String {
     )
 }
 
-/// The file that limits are written to: the host's, or the user's.
+/// File that limits are written to: the host's, or the user's.
 fn file(inputs: &Inputs, system: bool) -> Result<PathBuf, Failure> {
     if system {
         return Ok(inputs.system_file.clone());
@@ -314,14 +315,14 @@ fn edit(
     })
 }
 
-/// A mistyped name would be a limit for nobody.
+/// Rejects an unknown name: a limit for a misspelled name would never apply.
 fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
     let (kind, name, is_known) = match subject {
         Subject::Everyone => return Ok(()),
         Subject::User(name) => ("user", name, is_user(name)),
         Subject::Group(name) => ("group", name, is_group(name)),
     };
-    // A directory that does not answer is no reason to refuse.
+    // A directory service that does not answer is no reason to refuse.
     if is_known.unwrap_or(true) {
         return Ok(());
     }
@@ -336,7 +337,7 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
     Err(Failure::usage(problem).hint("--force sets the limit all the same"))
 }
 
-/// Whether records name a user. A history that cannot be read names nobody.
+/// Whether the history contains a user. A history that cannot be read contains none.
 fn is_in_history(name: &str, db: &Path) -> bool {
     let source = location::source_at(db.to_owned());
     source.require_person(name).is_ok()
@@ -354,7 +355,7 @@ fn remove(args: &QuotaRemoveArgs, context: &Context) -> anyhow::Result<()> {
     });
     let file = file(&context.loaded.inputs, args.system)?;
     let mut removed = 0;
-    // Where there is no file, none is made to remove something from it.
+    // A missing file is not created just to remove a limit from it.
     if file.exists() {
         edit(&file, context, |document| {
             removed = quota::remove(document, &subject, measure, per);

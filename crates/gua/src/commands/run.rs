@@ -96,7 +96,7 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
     }
     match supervise(options, |name, started| recorder.started(name, started)) {
         Ok(outcome) => {
-            // Given back before we exit, perhaps by a signal.
+            // Released before this process exits, perhaps by a signal.
             drop(lease);
             let note = recorder.ended(&outcome);
             Ok(ended(args, note, outcome))
@@ -173,8 +173,8 @@ fn scope(
     }
 }
 
-/// GPUs that are named and do not exist are a usage error, reported before the job starts. A driver that does not answer
-/// delays nothing.
+/// Rejects named GPUs that do not exist as a usage error, before the job starts. A driver that does not answer does not
+/// delay the job.
 fn check_cards(list: &str, context: &Context) -> Result<(), Failure> {
     let mut reader = context.reader();
     let Ok(sample) = reader.sample_within(LONGEST_CHECK) else {
@@ -193,7 +193,7 @@ fn check_cards(list: &str, context: &Context) -> Result<(), Failure> {
     }
 }
 
-/// Note for a run whose named GPUs the driver does not know. An empty list is no mistake: it hides all GPUs on purpose.
+/// Note for a run whose named GPUs the driver does not know. An empty list is valid: it hides all GPUs on purpose.
 fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
     if args.claim.is_some() {
         return None;
@@ -207,7 +207,7 @@ fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
     is_named.then(|| format!("CUDA_VISIBLE_DEVICES={list} names no card of this host"))
 }
 
-/// The GPUs that the environment gives the job, else those on which its processes are seen.
+/// GPUs that the environment makes visible to the job, else those on which its processes are seen.
 fn automatic(inputs: &Inputs, driver_pids: DriverPids, notes: &mut Vec<String>) -> Scope {
     // An empty value hides every GPU.
     if let Some(list) = inputs.variables.get(CUDA_VISIBLE_DEVICES) {

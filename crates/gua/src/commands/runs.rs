@@ -1,4 +1,4 @@
-//! `gua runs`: the watched jobs of this host, from the history and from what a collector has not taken in yet.
+//! `gua runs`: the watched jobs of this host, from the history and from events that no collector has imported yet.
 
 mod pending;
 
@@ -91,7 +91,7 @@ fn print(
     }
 }
 
-/// The source of recorded runs; `None` where no history is expected yet, since runs exist before the first one does.
+/// Source of recorded runs; `None` if no history is expected yet, because runs can exist before the first history.
 fn source(context: &Context) -> anyhow::Result<Option<RecordsSource<'static>>> {
     let path = context.history();
     let shown = path.display();

@@ -1,4 +1,4 @@
-//! `gua statement`: a month on one page for each person, in the numbers of `gua report`.
+//! `gua statement`: one page per person and month, with the numbers of `gua report`.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -51,7 +51,7 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// The first day of the month that was asked for.
+/// First day of the requested month.
 fn month(asked: Option<&str>, now: Timestamp, zone: &TimeZone) -> Result<Date, Failure> {
     let this = now.to_zoned(zone.clone()).date().first_of_month();
     let Some(text) = asked else {
@@ -73,7 +73,7 @@ fn month(asked: Option<&str>, now: Timestamp, zone: &TimeZone) -> Result<Date, F
     }
 }
 
-/// The statement with how everyone stands under the limits of a month. Other limits do not concern a month.
+/// Adds the use of monthly limits to the statement. Limits with other periods do not apply to a month.
 fn judged(answer: MonthAnswer, quotas: &[Quota]) -> anyhow::Result<Statement> {
     let MonthAnswer {
         mut statement,

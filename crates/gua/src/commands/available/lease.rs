@@ -256,7 +256,7 @@ impl Asker<'_> {
                 .dir
                 .advance(place, &self.request, &look, kernel)
                 .map_err(fail)?;
-            // `None` if there was no answer: then nobody is known to be in the way.
+            // `None` if the driver did not answer: then no waiter is known to be ahead.
             let short = match answer {
                 Answer::Short(short) => Some(short),
                 Answer::LookAgain => None,
@@ -271,7 +271,7 @@ impl Asker<'_> {
                         self.record_end(refusal, Outcome::Granted, waited);
                         return Ok(End::granted(grant, next, Some(patience.handle())));
                     }
-                    // The GPUs are given back, the place in the queue is kept.
+                    // The GPUs are released; the place in the queue is kept.
                     Err(fault) => {
                         drop(offer);
                         line.trouble(&fault);
@@ -329,7 +329,7 @@ impl Asker<'_> {
                 Next::Again => {}
                 end => return Ok(Err(end)),
             }
-            // A driver that does not answer must not keep a request alive that nobody waits for.
+            // A driver that does not answer must not keep a request alive whose caller has ended.
             self.check_wanted()?;
             match context::sample(reader) {
                 Ok(next) => {
@@ -404,12 +404,12 @@ impl Asker<'_> {
         Ok(Some(Exit::Nothing.into()))
     }
 
-    /// Prints the lease, and then hands it over: GPUs that were not printed are given back, also if this process is
+    /// Prints the lease, and then hands it over: GPUs that were not printed are released, also if this process is
     /// killed in between.
     fn answer(&self, grant: Grant, sample: &Sample) -> anyhow::Result<Claim> {
         let wish = wish(self.query, self.context, sample);
         let mut found = Found::new(self.query, self.context, sample, &wish);
-        // A lease is printed, whatever a history says by now.
+        // A granted lease is printed regardless of what a history says by now.
         let card = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
         found.free = grant.claim().cards.iter().filter_map(card).collect();
         found

@@ -1,4 +1,4 @@
-//! Output of `gua available`: the GPUs for a script, and for people who holds the others.
+//! Output of `gua available`: the free GPUs for scripts, and the holders of the others for people.
 
 use gua_claim::{Claim, LiveClaim};
 use gua_collector::claims::Names;

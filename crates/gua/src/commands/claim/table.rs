@@ -1,4 +1,4 @@
-//! Claims for people: a line a card, then the queue.
+//! Claims for people: one line per GPU, then the queue.
 
 use gua_collector::claims::{Names, deadline, moment};
 use gua_model::text::short_age;
@@ -57,7 +57,7 @@ pub(super) fn text(seen: &Seen, names: &mut Names) -> String {
     text
 }
 
-/// The number of a card; the UUID of an instance, and of a card that is not there now.
+/// Name of a GPU: its index, or its UUID for a MIG instance and for a GPU that is not present.
 fn name(uuid: &GpuUuid, seen: &Seen) -> String {
     let gpus = seen.sample.iter().flat_map(|sample| &sample.gpus);
     match gpus.into_iter().find(|gpu| gpu.uuid == *uuid) {

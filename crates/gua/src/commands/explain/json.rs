@@ -1,4 +1,4 @@
-//! The answer for programs: the same facts, `null` where there is none.
+//! The answer for programs: the same facts as the text, with `null` for missing ones.
 
 use gua_model::classify::holders;
 use gua_model::since::Start;
@@ -9,7 +9,7 @@ use gua_query::explain::{Answer, Found, GapFound, QuarterFound, Seen, When};
 use gua_render::explain::words;
 use serde_json::{Map, Value, json};
 
-/// The version of this JSON. Keys are added under the same number; none changes its meaning.
+/// Version of the JSON document. New keys do not change the version; existing keys keep their meaning.
 const SCHEMA_VERSION: u32 = 1;
 
 pub(super) fn json(answer: &Answer) -> Value {

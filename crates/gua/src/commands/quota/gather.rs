@@ -1,4 +1,4 @@
-//! What people had in the terms of their limits, from the report of each term; and who is in which group.
+//! Collects the use in the periods of the limits, from a report for each period, and the members of groups.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,17 +16,17 @@ use jiff::tz::TimeZone;
 
 use crate::failure::{self, Failure};
 
-/// How everyone stands.
+/// Use of every limit.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     pub(crate) now: Timestamp,
     pub(crate) standings: Vec<Standing>,
-    /// What is odd about the limits themselves.
+    /// Problems with the limits themselves.
     pub(crate) notes: Vec<String>,
 }
 
 impl Accounts {
-    /// Reads each history once for each term; `db` says by which one the limits of a file are judged.
+    /// Reads each history once per period; `db` returns the history by which the limits of a file are judged.
     pub(crate) fn of(
         quotas: &[Quota],
         db: impl Fn(Layer) -> PathBuf,
@@ -57,7 +57,7 @@ impl Accounts {
         Ok(Self::stand(quotas, of_file, usages.values(), now)?)
     }
 
-    /// How everyone stands, where the use in every term is known.
+    /// Evaluates the limits, given the use in every period.
     pub(crate) fn under(
         quotas: &[Quota],
         usages: &BTreeMap<Term, Usage>,
@@ -85,7 +85,7 @@ impl Accounts {
             let of_group = groups.iter().filter(|(_, groups)| groups.contains(group));
             of_group.map(|(name, _)| name.clone()).collect()
         };
-        // Each file by itself: which limit is the most special is no way around those of the host.
+        // Each file is evaluated separately, so that a more specific limit of a user cannot bypass the host's.
         let mut found = Vec::new();
         for layer in Layer::ALL {
             let of_file = counting.iter().filter(|quota| quota.layer == layer);
@@ -100,7 +100,7 @@ impl Accounts {
         })
     }
 
-    /// What concerns one person.
+    /// Returns the limits that apply to one person.
     pub(crate) fn of_person(&self, user: &str) -> Result<Vec<Standing>, Failure> {
         let shared = |standing: &Standing| matches!(standing.who, Who::Group(_));
         let groups = match self.standings.iter().any(shared) {
@@ -113,7 +113,7 @@ impl Accounts {
     }
 }
 
-/// The groups of everyone; none are asked for where no limit is for a group.
+/// Returns the groups of every user; they are looked up only if a limit applies to a group.
 fn groups(
     limits: &[Limit],
     names: &BTreeSet<&String>,
@@ -132,7 +132,7 @@ fn no_answer() -> Failure {
     Failure::failed("the host's directory of users does not answer, so that groups are not known")
 }
 
-/// Limits for users and groups that nobody knows.
+/// Notes about limits for unknown users and groups.
 fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
     let mut notes = Vec::new();
     for quota in quotas {

@@ -49,7 +49,7 @@ pub(super) fn run(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()>
     })
 }
 
-/// Every look of a window: own ticks, and rows that were imported.
+/// Sums over every sample of a window: own ticks and imported rows.
 fn sums(history: &History, window: Period, zone: &TimeZone) -> anyhow::Result<Percentages> {
     if let Some(kept) = history.raw_from()?.filter(|kept| *kept > window.from()) {
         output::eprint(&format!(
@@ -60,7 +60,7 @@ fn sums(history: &History, window: Period, zone: &TimeZone) -> anyhow::Result<Pe
     let mut sums = Percentages::default();
     let mut before: Option<Tick> = None;
     history.ticks(window, |tick| -> Result<(), ReadError> {
-        // A damaged tick is a look that did not happen.
+        // A damaged tick counts as a missing sample.
         let Ok(stored) = tick else {
             return Ok(());
         };

@@ -13,7 +13,7 @@ use super::super::available::query::Query;
 use crate::cli::{AvailableArgs, RunArgs};
 use crate::context::Context;
 
-/// A lease that is given back when it is dropped.
+/// A lease that is released when it is dropped.
 #[derive(Debug)]
 pub(super) struct Lease {
     claim: Claim,

@@ -1,4 +1,4 @@
-//! Watched runs that users' programs left in the shared directory and that no collector has taken in yet.
+//! Watched runs in the shared directory that no collector has imported yet.
 
 use std::collections::HashSet;
 
@@ -11,10 +11,10 @@ use jiff::Timestamp;
 
 use crate::context::Context;
 
-/// Maximum number of reads of the directory, so that a user who keeps filling it cannot keep us here.
+/// Maximum number of reads of the directory, so that a user who keeps filling it cannot block this command.
 const READS: usize = 32;
 
-/// The runs in the directory, the latest first; none where there is no directory.
+/// Returns the runs in the directory, the latest first; none without a directory.
 pub(super) fn pending(context: &Context) -> Vec<WatchedRun> {
     let Ok(dir) = claims::directory(context.settings()) else {
         return Vec::new();

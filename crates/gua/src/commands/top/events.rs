@@ -21,7 +21,7 @@ use super::Samples;
 #[derive(Debug)]
 pub(super) enum Event {
     Input(Input),
-    /// The terminal can no longer be read.
+    /// Reading from the terminal has failed.
     Deaf,
     Answer(Box<Result<Sample, DriverFault>>),
     Signal(i32),
