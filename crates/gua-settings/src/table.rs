@@ -322,9 +322,9 @@ settings! {
     }
 
     [[quota]]
-    /// Limits on what people may have, as many as there are: for a user, for a group (its members together, unless share is
-    /// "each") or, without either, for everyone (each, unless share is "together"). What is limited is one or more of held,
-    /// idle_held, charged (hours on a card) and energy; per is day, week, month, or a rolling window such as 30d.
+    /// Limits on GPU use; any number of tables: for a user, for a group (its members together, unless share is "each")
+    /// or, without either, for everyone (each, unless share is "together"). Each limits one or more of held, idle_held,
+    /// charged (GPU hours) and energy; per is day, week, month, or a rolling window such as 30d.
     quotas: Limit, QuotaFields {
         user: AccountName;
         group: AccountName;
