@@ -15,7 +15,7 @@ use crate::claim::ClaimId;
 pub enum OpenError {
     #[error("cannot open the claims directory `{}`", path.display())]
     Open { path: PathBuf, source: Errno },
-    #[error("the claims directory `{}` is a link or no directory", path.display())]
+    #[error("the claims directory `{}` is a link or not a directory", path.display())]
     NoDirectory { path: PathBuf },
     #[error(
         "the claims directory `{}` belongs to uid {owner}, who could remove other people's claims",
@@ -58,15 +58,15 @@ pub enum ClaimError {
     TooMany { owner: Uid, what: &'static str },
     #[error("a claim can last {} s at most", longest.as_secs())]
     TooLong { longest: Duration },
-    #[error("{wanted} cards were asked for, and this host has {cards}")]
+    #[error("{wanted} GPUs were requested, but this host has {cards}")]
     Impossible { wanted: usize, cards: usize },
-    #[error("a claim is for one card at least")]
+    #[error("a claim needs at least one GPU")]
     NoCards,
     #[error("the process that the claim is for has ended")]
     ProcessEnded,
-    #[error("the lease of claim {0} was over before it could be handed over")]
+    #[error("the lease of claim {0} expired before it could be handed over")]
     TooLate(ClaimId),
-    #[error("there is no claim {0}")]
+    #[error("no claim {0}")]
     NoSuchClaim(ClaimId),
     #[error("claim {id} belongs to uid {owner}")]
     NotYours { id: ClaimId, owner: Uid },
@@ -109,15 +109,15 @@ pub enum Trouble {
     #[error("cannot be opened: {0}")]
     Closed(Errno),
     /// A user directory that others than its owner can write.
-    #[error("can be written by others than its owner")]
+    #[error("can be written by users other than its owner")]
     Shared,
     #[error("is not a regular file")]
     NoFile,
-    #[error("belongs to uid {0}, not to its directory's")]
+    #[error("belongs to uid {0}, not to the owner of its directory")]
     Foreign(Uid),
     #[error("is too large")]
     TooLarge,
-    #[error("does not hold what its name says")]
+    #[error("is damaged")]
     Garbled,
     /// A lease or a wait longer than the format allows.
     #[error("lasts longer than allowed")]

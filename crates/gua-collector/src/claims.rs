@@ -37,9 +37,7 @@ impl HostKernel {
         let boot = ProcessTable::new(ProcRoot::default(), Passwd::System).boot();
         let boot = boot.map_err(|why| {
             let why = why.as_str();
-            Failure::failed(format!(
-                "the kernel does not say which boot this is ({why})"
-            ))
+            Failure::failed(format!("cannot read the boot id ({why})"))
         })?;
         Ok(Self {
             lineage: Lineage::default(),
@@ -97,7 +95,7 @@ impl Claims {
     pub fn open(settings: &Settings) -> Result<Self, Failure> {
         let dir = directory(settings).map_err(|error| {
             Failure::failed(chain(&error)).hint(
-                "an administrator can make /run/gua (mode 1777, root's), or name a directory with claim.dir",
+                "an administrator can create /run/gua (owner root, mode 1777) or configure a directory with claim.dir",
             )
         })?;
         let kernel = HostKernel::new()?;

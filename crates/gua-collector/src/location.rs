@@ -36,7 +36,7 @@ pub fn source_at(path: PathBuf) -> RecordsSource<'static> {
 }
 
 /// Hint for a missing history.
-pub const WITHOUT_HISTORY: &str = "`gua daemon` begins one; --db PATH names another";
+pub const WITHOUT_HISTORY: &str = "`gua daemon` starts one; pass another path with --db";
 
 /// Error of a command whose history does not exist.
 #[must_use]
@@ -62,7 +62,7 @@ pub fn open_history(db: &Path) -> Result<History, OpenFailure> {
             kind: FileKind::GpuUsageAudit,
             ..
         } => Failure::usage(error.to_string())
-            .hint("`gua import` takes it into a history of ours, which can be exported")
+            .hint("`gua import` imports it into a history of gua, which can be exported")
             .into(),
         error => OpenFailure::Open(error),
     })
@@ -90,8 +90,8 @@ pub fn usage_error(error: &QueryError) -> Option<Failure> {
                     | FileKind::NotSqlite
                     | FileKind::Directory),
             } => Some(
-                Failure::usage(format!("{} is {kind}, and no history", path.display()))
-                    .hint("--db PATH names another"),
+                Failure::usage(format!("{} is {kind}, not a history", path.display()))
+                    .hint("pass another path with --db"),
             ),
             _ => None,
         },

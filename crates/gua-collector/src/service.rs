@@ -58,7 +58,7 @@ impl From<String> for Output {
 }
 
 fn this_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(Failure::because("cannot tell where this program is"))
+    std::env::current_exe().map_err(Failure::because("cannot find the path of this program"))
 }
 
 /// Readers of the history: as given, else as in the installed units, because all units share the directory.
@@ -84,7 +84,7 @@ fn installed_readers(place: &Place, name: &str) -> Option<Readers> {
 fn different_readers(ours: &Readers, place: &Place, other: &str) -> String {
     match installed_readers(place, other) {
         Some(theirs) if theirs != *ours && place.scope == Scope::System => format!(
-            "  {other} still says --readable-by {theirs}, for the same directory: install it again with --readable-by {ours}\n"
+            "  {other} still has --readable-by {theirs} for the same directory: install it again with --readable-by {ours}\n"
         ),
         _ => String::new(),
     }

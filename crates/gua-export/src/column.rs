@@ -41,18 +41,17 @@ pub(crate) mod about {
     pub(crate) const SOURCE: &str =
         "`gua`, or `imported` for rows of gpu-usage-audit or gpu_stats.";
     pub(crate) const GPU: &str = "The GPU.";
-    pub(crate) const INDEX_THEN: &str = "Its number at that time, for display.";
-    pub(crate) const INDEX_LAST: &str = "Its number, as it was seen last.";
+    pub(crate) const INDEX_THEN: &str = "Index at that time, for display.";
+    pub(crate) const INDEX_LAST: &str = "Last known index.";
     pub(crate) const GPU_NAME: &str = "Its model.";
     pub(crate) const MIG_PARENT: &str = "The GPU that this one is a MIG instance of.";
-    pub(crate) const TICK_AT: &str = "When the tick was.";
-    pub(crate) const QUARTER_AT: &str = "The start of the quarter hour.";
+    pub(crate) const TICK_AT: &str = "Time of the tick.";
+    pub(crate) const QUARTER_AT: &str = "Start of the quarter hour.";
     pub(crate) const PID: &str = "The process.";
-    pub(crate) const USER_OF_PROCESS: &str =
-        "Who is answerable for it; absent where nobody can tell.";
-    pub(crate) const UID: &str = "That user's number.";
+    pub(crate) const USER_OF_PROCESS: &str = "Owner; absent if unknown.";
+    pub(crate) const UID: &str = "UID of the owner.";
     pub(crate) const USER_SOURCE: &str =
-        "How that was found: `login`, `process`, `job`, `pod` or `container`.";
+        "How the owner was determined: `login`, `process`, `job`, `pod` or `container`.";
     pub(crate) const PROCESS: &str = "The short name of the program.";
     pub(crate) const KIND: &str = "`compute`, `graphics` or `both`.";
     pub(crate) const JOB: &str = "Its Slurm job.";

@@ -127,7 +127,7 @@ impl Lines {
 fn question(wanted: Wanted) -> PyResult<(PathBuf, Ask)> {
     let mut tables = What::ALL.into_iter();
     let what = tables.find(|what| what.as_str() == wanted.what);
-    let what = what.ok_or_else(|| Failure::usage(format!("there is no table {}", wanted.what)));
+    let what = what.ok_or_else(|| Failure::usage(format!("no table {}", wanted.what)));
     let words = Words {
         since: wanted.since,
         until: wanted.until,

@@ -31,7 +31,7 @@ pub fn text(answer: &Answer, zone: &TimeZone) -> String {
     match &answer.found {
         Found::Seen(seen) => page.seen(answer.at, seen),
         Found::Gap(gap) => {
-            page.moment(answer.at, "no tick stands for it");
+            page.moment(answer.at, "no tick covers this time");
             page.blank();
             page.state(State::Unobserved);
             page.gap(gap);
@@ -39,21 +39,23 @@ pub fn text(answer: &Answer, zone: &TimeZone) -> String {
         Found::Quarter(quarter) => page.quarter(answer.at, quarter),
         Found::ImportedRow(row) => page.imported_row(answer.at, row),
         Found::Before { first } => {
-            page.moment(answer.at, "before the first sample of this card");
+            page.moment(answer.at, "before the first sample of this GPU");
             page.blank();
             page.say(&match first {
-                Some(first) => format!("The card was first seen at {}.", page.time(*first)),
-                None => "This history has no sample of its own of the card.".to_owned(),
+                Some(first) => format!("The GPU was first seen at {}.", page.time(*first)),
+                None => "This history has no sample of the GPU by gua.".to_owned(),
             });
-            page.say("Such time is outside of every report: it is neither idle nor a gap.");
+            page.say(
+                "Such time is outside of every report: it counts neither as idle nor as a gap.",
+            );
         }
         Found::InstanceAbsent => {
-            page.moment(answer.at, "this MIG instance was not there");
+            page.moment(answer.at, "this MIG instance did not exist");
             page.blank();
-            page.say("Its card was seen without it. Such time is no capacity: it is neither idle nor a gap.");
+            page.say("Its GPU was sampled without it. Such time is not capacity: it counts neither as idle nor as a gap.");
         }
         Found::NoImportedRow { last } => {
-            page.moment(answer.at, "no row of this file stands for it");
+            page.moment(answer.at, "no row of this file covers this time");
             page.blank();
             if let Some(last) = last {
                 page.say(&format!(
@@ -62,7 +64,7 @@ pub fn text(answer: &Answer, zone: &TimeZone) -> String {
                 ));
             }
             page.say(
-                "gpu-usage-audit keeps no reason for such time, and its report does not count it.",
+                "gpu-usage-audit records no reason for such time, and its report does not count it.",
             );
         }
     }
@@ -143,7 +145,7 @@ impl Page<'_> {
                     false => "for its interval",
                 };
                 self.say(&format!(
-                    "The tick of {} stands for it, {until}: {} of {}.",
+                    "The tick of {} covers this time, {until}: {} of {}.",
                     self.time(seen.at),
                     seconds(period.micros()),
                     seconds_of(*interval),
@@ -199,9 +201,7 @@ impl Page<'_> {
             ..
         } = seen.when
         {
-            self.say(
-                "  One reading stands for the whole time: the driver's buffer does not cover it.",
-            );
+            self.say("  One reading covers the whole time: the driver's buffer does not.");
         }
     }
 
@@ -209,14 +209,14 @@ impl Page<'_> {
         let age = now.duration_since(since.at).unsigned_abs();
         let bound = match since.start {
             Start::Seen => "",
-            Start::AtLatest => " at least: nobody looked before that",
+            Start::AtLatest => " at least: there is no earlier sample",
         };
         format!("Since {} ({}){bound}.", self.time(since.at), short_age(age))
     }
 
     fn evidence(&mut self, seen: &Seen) {
         let gpu = &seen.gpu;
-        self.heading("What was seen");
+        self.heading("Observations");
         let util = reading(&gpu.util, |util| {
             format!("{} % in the driver's last sample", util.get())
         });
@@ -253,8 +253,8 @@ impl Page<'_> {
                 thresholds.active_util.get(),
                 thresholds.held_mb,
                 match thresholds.count_graphics {
-                    gua_model::CountGraphics::Yes => "processes that only draw count as holders",
-                    gua_model::CountGraphics::No => "processes that only draw do not hold a card",
+                    gua_model::CountGraphics::Yes => "graphics-only processes count as holders",
+                    gua_model::CountGraphics::No => "graphics-only processes do not hold a GPU",
                 }
             ),
         );
@@ -283,7 +283,7 @@ impl Page<'_> {
                 "{power}; idle floor {} W, from the seven days before",
                 floor.whole_watts()
             ),
-            None => format!("{power}; no idle floor is known, so it cannot be called stalled"),
+            None => format!("{power}; the idle floor is unknown, so `stalled` cannot be detected"),
         }
     }
 
@@ -338,8 +338,8 @@ impl Page<'_> {
         let others: Vec<&Process> = others.filter(|it| !holding.contains(it)).collect();
         match others.len() {
             0 => {}
-            1 => self.fact("not holders", "it only draws"),
-            _ => self.fact("not holders", "they only draw"),
+            1 => self.fact("not holders", "graphics only"),
+            _ => self.fact("not holders", "graphics only"),
         }
         for process in others {
             self.process(process, seen);
@@ -355,19 +355,19 @@ impl Page<'_> {
         let name = name.map_or(String::new(), |name| format!(" {}", sanitize(name)));
         let memory = match process.memory {
             Ok(bytes) => format!("{} MB", bytes.whole_mb()),
-            Err(why) => format!("memory not known ({})", words::missing(why)),
+            Err(why) => format!("memory unknown ({})", words::missing(why)),
         };
         let kind = match process.kind {
             ProcessKind::Compute => "computes",
             ProcessKind::Graphics => "draws",
-            ProcessKind::Both => "computes and draws",
+            ProcessKind::Both => "compute and graphics",
         };
         self.more(&format!("pid {}{name}, {memory}, {kind}", process.pid.0));
         self.more(&format!("  {}", words::owner(process)));
         if let Some(session) = session(process, &seen.sessions) {
             let age = seen.at.duration_since(session.from).unsigned_abs();
             let text = format!(
-                "  on the card since {} ({})",
+                "  on the GPU since {} ({})",
                 self.time(session.from),
                 short_age(age)
             );
@@ -392,7 +392,7 @@ impl Page<'_> {
         ));
         for outage in &gap.outages {
             self.say(&format!(
-                "  The collector noted: {} ({} lost)",
+                "  The collector recorded: {} ({} lost)",
                 sanitize(&outage.detail),
                 counted(outage.ticks_lost.into(), "tick")
             ));
@@ -405,7 +405,7 @@ impl Page<'_> {
     }
 
     fn quarter(&mut self, at: Timestamp, quarter: &QuarterFound) {
-        self.moment(at, "known by its quarter hour alone");
+        self.moment(at, "only the total of its quarter hour is known");
         self.say(&format!(
             "Ticks are kept from {} on (history.keep_raw); older time is kept as totals.",
             self.time(quarter.raw_from)
@@ -449,13 +449,13 @@ impl Page<'_> {
         let class = row.class;
         self.moment(at, "a row of gpu-usage-audit");
         self.say(&format!(
-            "The row of {} stands for it: {}, its run's interval.",
+            "The row of {} covers this time: {}, its run's interval.",
             self.time(row.at),
             seconds_of(row.interval)
         ));
         self.blank();
         self.heading(&format!(
-            "{}: as the tool that wrote it counts",
+            "{}: as counted by the tool that wrote it",
             class.as_str()
         ));
         let memory: u64 = row.processes.iter().filter_map(|(_, mb)| *mb).sum();
@@ -474,12 +474,12 @@ impl Page<'_> {
                 "  Its processes had {memory} MB together, {side} than 100 MB."
             ));
         }
-        self.say("  Rule: every process of a row counts, graphics too, and memory that is not known counts as none.");
+        self.say("  Rule: every process of a row counts, graphics too, and unknown memory counts as zero.");
         for (name, mb) in &row.processes {
             let name = name
                 .as_ref()
                 .map_or("unknown".to_owned(), |name| sanitize(name));
-            let memory = mb.map_or("memory not known".to_owned(), |mb| format!("{mb} MB"));
+            let memory = mb.map_or("memory unknown".to_owned(), |mb| format!("{mb} MB"));
             self.fact("process", &format!("{name}, {memory}"));
         }
     }

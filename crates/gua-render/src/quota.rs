@@ -198,7 +198,7 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
             ("pace", None) => "over by then".to_owned(),
             ("over", _) => "OVER".to_owned(),
             ("unknown", _) if standing.at_least == 0 => "not measured".to_owned(),
-            ("unknown", _) => "not all of it was measured".to_owned(),
+            ("unknown", _) => "only a part was measured".to_owned(),
             _ => String::new(),
         };
         let forecast = match standing.forecast {

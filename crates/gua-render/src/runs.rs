@@ -268,10 +268,10 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             "since {}; {}",
             local(run.started),
             match shown.watcher {
-                Some(WatcherState::Running) => "it still runs",
+                Some(WatcherState::Running) => "still running",
                 Some(WatcherState::Lost) =>
-                    "lost: who watched it is no more, and nobody tells of its end",
-                _ => "nobody has shown of its end",
+                    "lost: the watching process exited without recording the end",
+                _ => "its end was not recorded",
             }
         ),
     });

@@ -42,7 +42,7 @@ impl Sheet<'_> {
     fn nobody(&self) -> &'static str {
         let balance = &self.statement.balance;
         match balance.capacity > balance.gap {
-            true => "nobody held a card",
+            true => "nobody held a GPU",
             false => "nothing was observed",
         }
     }
@@ -137,7 +137,7 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
         Some(account) => {
             let charged = account.sums.charged;
             let others = Micros(balance.people.0.saturating_sub(charged.0));
-            let why = "charged: time on a card, shared equally among the people on it";
+            let why = "charged: time on a GPU, shared equally among the people on it";
             vec![
                 part("charged", &sanitize(&account.name), charged, why),
                 part("others", "other people", others, "charged to people"),
@@ -155,13 +155,13 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
             "unowned",
             "unowned",
             balance.unowned,
-            "busy or held, and nobody to name",
+            "busy or held by an unknown owner",
         ),
-        part("free", "free", balance.free, "nobody on the card"),
+        part("free", "free", balance.free, "no process on the GPU"),
         part("gap", "gap", balance.gap, "nobody looked"),
     ]);
     if balance.old > Micros(0) {
-        let why = "known from old files alone, charged to nobody";
+        let why = "only in imported rows, charged to nobody";
         parts.push(part("old", "old rows", balance.old, why));
     }
     parts
@@ -190,7 +190,7 @@ fn equation(statement: &Statement, account: Option<&Account>) -> String {
 fn all_cards(statement: &Statement) -> String {
     match statement.cards {
         1 => "1 card".to_owned(),
-        cards => format!("all {cards} cards"),
+        cards => format!("all {cards} GPUs"),
     }
 }
 
@@ -231,7 +231,7 @@ fn limit(standing: &Standing) -> String {
         (None, false) if standing.at_least == 0 => {
             return format!("{whose}{measure} at most {most} {unit} a month, not measured");
         }
-        (None, false) => "not all of it was measured".to_owned(),
+        (None, false) => "only a part was measured".to_owned(),
         (Some(_), false) => format!("{} left", shown(standing.left())),
     };
     let used = quota::used(standing).shown();
@@ -245,23 +245,23 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
     if !statement.is_over {
         let until = sheet.moment(statement.period.to());
         remarks.push(format!(
-            "the month is not over: this is what was known by {until}"
+            "the month is not over: the statement covers the time until {until}"
         ));
     }
     if statement.unjudged > Micros(0) {
         let hours = statement.unjudged.hours();
         remarks.push(format!(
-            "for {hours:.2} GPU-hours of this month a card was held and gave no utilisation; that time counts as used"
+            "for {hours:.2} GPU-hours of this month a GPU was held without a utilisation reading; that time counts as used"
         ));
     }
     if statement.energy.is_none() {
-        remarks.push("no energy was counted on these cards".to_owned());
+        remarks.push("these GPUs have no energy counter".to_owned());
     }
     for note in &statement.notes {
         match note {
             Note::Widened { .. } => remarks.push("single ticks at an edge of the month are no longer kept: its edges are whole quarter hours".to_owned()),
             Note::Damaged { ticks } => remarks.push(format!("{ticks} damaged ticks could not be read; their time is a gap")),
-            Note::Mixed => remarks.push("part of the month is known from rows of older tools: they count for held and idle-held hours, and are charged to nobody".to_owned()),
+            Note::Mixed => remarks.push("part of the month comes from imported rows: they count for held and idle-held hours, and are charged to nobody".to_owned()),
             Note::Overlap { micros } => remarks.push(format!("old rows overlap by {:.2} GPU-hours, and each counts in full", micros.hours())),
             _ => {}
         }

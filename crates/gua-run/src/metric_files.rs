@@ -83,7 +83,7 @@ impl Files {
                 };
             }
             if !path.exists() {
-                return Err(Failure::usage(format!("there is no `{}`", path.display())));
+                return Err(Failure::usage(format!("no file `{}`", path.display())));
             }
             let place = match kind(path)? {
                 RunFile::Gpu => &mut files.gpu,
@@ -142,8 +142,8 @@ fn kind(path: &Path) -> Result<RunFile, Failure> {
     RunFile::of_name(&name).ok_or_else(|| {
         let path = path.display();
         let message = match is_empty {
-            true => format!("`{path}` is empty, and its name is none of a run's files"),
-            false => format!("`{path}` is no file of a run"),
+            true => format!("`{path}` is empty, and its name is not that of a run file"),
+            false => format!("`{path}` is not a file of a run"),
         };
         let names = RunFile::ALL.map(RunFile::name).join(", ");
         Failure::usage(message).hint(format!("they are {names}, or files with such lines"))

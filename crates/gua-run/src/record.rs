@@ -124,12 +124,16 @@ impl Record {
         let files = [&self.log, &self.gpu, &self.dmon, &self.cpu];
         let lost: u64 = files.iter().map(|file| file.lost()).sum();
         let error = files.iter().find_map(|file| file.last_error());
-        let lines = counted(lost, "line is not written", "lines are not written");
+        let lines = counted(
+            lost,
+            "line could not be written",
+            "lines could not be written",
+        );
         let lines = lines
             .zip(error)
             .map(|(lines, error)| format!("{lines}: {error}"));
         let old = self.begin_error.as_ref();
-        let old = old.map(|error| format!("files of an earlier run are among these: {error}"));
+        let old = old.map(|error| format!("cannot remove files of an earlier run: {error}"));
         old.into_iter().chain(lines).collect()
     }
 
@@ -137,7 +141,7 @@ impl Record {
     #[must_use]
     pub fn summary_problem(&self) -> Option<String> {
         let error = self.summary_error.as_ref()?;
-        Some(format!("{} is not written: {error}", file::SUMMARY))
+        Some(format!("cannot write {}: {error}", file::SUMMARY))
     }
 }
 

@@ -48,7 +48,7 @@ impl<D: Fn() -> Result<ClaimDir, OpenError>> RunRecorder<D> {
             summary: fitting(serde_json::to_value(summary).unwrap_or_default()),
         });
         let error = recorded.err()?;
-        Some(format!("the run is not in the history: {error}"))
+        Some(format!("cannot record the run in the history: {error}"))
     }
 
     fn record(&self, run: Run) -> Result<(), String> {

@@ -162,7 +162,7 @@ fn unobserved(gpus: &[GpuUse]) -> Option<String> {
     let longest = gpus.iter().map(GpuUse::missed).max();
     let gap = longest.filter(|gap| *gap >= NOTABLE_GAP)?.as_secs_f64();
     Some(format!(
-        "for {gap:.0} s no GPU was observed: that time counts neither as used nor as wasted"
+        "for {gap:.0} s no GPU was observed; that time counts neither as used nor as wasted"
     ))
 }
 
@@ -171,7 +171,7 @@ fn unmeasured_energy(gpu: &GpuUse) -> Option<String> {
     let energy = gpu.energy().filter(Measured::is_partial)?;
     let seconds = |time: Micros| Duration::from_micros(time.0).as_secs_f64();
     Some(format!(
-        "the energy of GPU {} is that of {:.1} s of {:.1} s: the rest was not measured",
+        "the energy of GPU {} covers {:.1} s of {:.1} s: the rest was not measured",
         gpu.index(),
         seconds(energy.time),
         seconds(energy.observed)

@@ -420,7 +420,7 @@ impl Supervisor {
             let said = said.split(". Detail:").next().unwrap_or(&said);
             notes.push(match self.watch.samples {
                 0 => format!("no GPU was read: {said}"),
-                _ => format!("GPUs could not be read all the time: {said}"),
+                _ => format!("GPUs could not be read for a part of the time: {said}"),
             });
         }
         let silence = self.requested.map(|asked| end.saturating_sub(asked));

@@ -110,7 +110,7 @@ fn waste(summary: &RunSummary) -> Option<String> {
         .map(|card| card.index.to_string())
         .collect();
     let mut line = format!(
-        "  wasted: {} of {} card time ({:.0} %)",
+        "  wasted: {} of {} GPU time ({:.0} %)",
         took(time.idle),
         took(time.known()),
         100.0 * share

@@ -12,7 +12,7 @@ use crate::{ARRAYS, ENTRIES, Entry, Inputs, Settings, Source};
 pub fn default_file() -> String {
     let mut text = String::from(
         "# Configuration of gua. Remove the # before a setting to change it.\n\
-         # Flags win over the environment, that over ~/.gua/config.toml, that over /etc/gua/config.toml.\n",
+         # Precedence: flags, environment, ~/.gua/config.toml, /etc/gua/config.toml.\n",
     );
     for entry in ENTRIES {
         if begins_section(entry) {
@@ -127,7 +127,7 @@ pub fn paths(inputs: &Inputs) -> String {
         let state = match candidate.path.try_exists() {
             Ok(true) => "exists",
             Ok(false) => "absent",
-            Err(_) => "cannot be looked at",
+            Err(_) => "cannot be examined",
         };
         text.push_str(&format!("{}  ({state})\n", candidate.path.display()));
     }

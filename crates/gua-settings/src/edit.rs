@@ -23,7 +23,7 @@ pub enum EditError {
         path: PathBuf,
         source: toml_edit::TomlError,
     },
-    #[error("`{table}` is written in one line; write each row as [[{table}]]")]
+    #[error("`{table}` is an inline array; write each row as [[{table}]]")]
     InlineArray { table: &'static str },
     #[error("the file was not changed: {0}")]
     Invalid(Problem),
@@ -51,7 +51,7 @@ pub fn change(
         move |source| EditError::Io { what, path, source }
     };
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(cannot("make the directory of"))?;
+        fs::create_dir_all(directory).map_err(cannot("create the directory of"))?;
     }
     let _lock = lock(path).map_err(cannot("write"))?;
     let text = match fs::read_to_string(path) {

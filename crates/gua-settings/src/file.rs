@@ -257,6 +257,6 @@ fn stray_key(key: &str) -> String {
             "`{key}` belongs to [{}]: write [{}] above it",
             entry.section, entry.section
         ),
-        None => format!("`{}` stands in no section", shown(key)),
+        None => format!("`{}` is not in a section", shown(key)),
     }
 }

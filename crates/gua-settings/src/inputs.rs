@@ -236,7 +236,7 @@ impl Candidate {
         match read(&self.path) {
             Ok(bytes) if bytes.len() as u64 > MOST_BYTES => Err(Problem::of_file(
                 &self.path,
-                "is larger than 1 MiB, which no configuration is",
+                "is larger than 1 MiB, the maximum for a configuration file",
             )),
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if is_absent(&error) && self.role != Role::Named => Ok(None),

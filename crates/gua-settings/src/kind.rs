@@ -371,7 +371,7 @@ pub fn expand(path: &OsStr, home: &Home) -> Result<PathBuf, String> {
     let home = home
         .0
         .as_ref()
-        .ok_or("`~` cannot be expanded: the home directory is not known")?;
+        .ok_or("`~` cannot be expanded: the home directory is unknown")?;
     // Without this, `~//x` would join an absolute path and lose the home directory.
     let slashes = below.iter().take_while(|byte| **byte == b'/').count();
     match OsStr::from_bytes(&below[slashes..]) {

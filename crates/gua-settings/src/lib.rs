@@ -157,7 +157,7 @@ impl Loaded {
         if inputs.home.is_none() {
             problems.push(Problem::new(
                 Place::Home,
-                "the home directory is not known; set HOME",
+                "the home directory is unknown; set HOME",
             ));
         }
 

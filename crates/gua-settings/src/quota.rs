@@ -298,7 +298,7 @@ kinds! {
     TermName: Term, "day, week, month, or a duration of 15m or more such as 30d",
         |raw, _| quoted(raw, term), |term| term_word(*term).into();
     /// Hours on a GPU, in microseconds.
-    GpuHours: u64, "hours on a card such as 100h",
+    GpuHours: u64, "GPU hours such as 100h",
         |raw, _| quoted(raw, |text| amount(Measure::Held, text)), |most| amount_word(Measure::Held, *most).into();
     /// Energy, in millijoules.
     EnergyAmount: u64, "an energy such as 50kWh",
@@ -308,7 +308,7 @@ kinds! {
 fn parse_name(name: &str) -> Result<String, String> {
     match is_name(name) {
         true => Ok(name.to_owned()),
-        false => Err(format!("`{}` cannot be a name", shown(name))),
+        false => Err(format!("`{}` is not a valid name", shown(name))),
     }
 }
 

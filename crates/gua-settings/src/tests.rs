@@ -263,7 +263,7 @@ fn a_file_that_is_too_large_is_refused() {
     assert!(
         layers.load().problems[0]
             .to_string()
-            .ends_with("config.toml: is larger than 1 MiB, which no configuration is")
+            .ends_with("config.toml: is larger than 1 MiB, the maximum for a configuration file")
     );
 }
 
@@ -320,8 +320,8 @@ fn without_a_home_there_is_a_sentence_and_no_panic() {
     assert_eq!(
         told,
         [
-            "the home directory is not known; set HOME",
-            "GUA_DB: `~` cannot be expanded: the home directory is not known"
+            "the home directory is unknown; set HOME",
+            "GUA_DB: `~` cannot be expanded: the home directory is unknown"
         ]
     );
 }

@@ -155,7 +155,7 @@ fn driver_problem(app: &App, now: Timestamp) -> Option<String> {
     let waited = |since: Timestamp| now.duration_since(since);
     match &app.driver {
         Driver::Opening(since) if app.timeline.last_index().is_none() => Some(format!(
-            "waiting for the driver's first answer for {}",
+            "waiting for the driver's first response for {}",
             short_age(waited(*since).unsigned_abs())
         )),
         Driver::Opening(since) | Driver::Answered(since) => {
@@ -163,14 +163,14 @@ fn driver_problem(app: &App, now: Timestamp) -> Option<String> {
             let is_silent = silent.is_positive() && cadence.is_missed(silent.unsigned_abs());
             is_silent.then(|| {
                 format!(
-                    "driver does not answer since {} ({})",
+                    "driver has not responded since {} ({})",
                     clock(*since),
                     short_age(silent.unsigned_abs())
                 )
             })
         }
         Driver::Faulty { since, fault } => Some(format!(
-            "driver does not answer since {} ({}): {fault}",
+            "driver has not responded since {} ({}): {fault}",
             clock(*since),
             short_age(waited(*since).unsigned_abs())
         )),

@@ -35,7 +35,7 @@ pub struct AboutHost<'a> {
 
 /// A text that the board would reject. It is detected before the one-time token is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is longer than the {longest} characters that a board takes")]
+#[error("{field} is longer than the {longest} characters that a board accepts")]
 pub struct TooLong {
     pub field: &'static str,
     pub longest: usize,

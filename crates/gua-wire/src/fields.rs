@@ -9,7 +9,7 @@ pub enum FieldsError {
     NotJson,
     #[error("it is not a JSON object")]
     NotAnObject,
-    #[error("fields are missing, empty or no text: {}", .0.join(", "))]
+    #[error("fields are missing, empty or not a string: {}", .0.join(", "))]
     Missing(Vec<&'static str>),
 }
 

@@ -90,7 +90,7 @@ impl fmt::Debug for Token {
 /// Reason why a text is not a valid token. It does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
-    #[error("a token cannot be blank")]
+    #[error("a token must not be blank")]
     Blank,
     #[error("a token has only printable ASCII characters and no blanks inside")]
     Unprintable,

@@ -119,7 +119,7 @@ fn hint(error: &anyhow::Error) -> Option<String> {
 pub fn set_aside_hint(db: Option<&Path>) -> String {
     let flag = db.map_or_else(String::new, |db| format!(" --db {}", quoted(db)));
     format!(
-        "if the file is a damaged history, `gua db set-aside{flag}` renames it and a collector can begin a new one"
+        "if the file is a damaged history, `gua db set-aside{flag}` renames it and a collector can start a new one"
     )
 }
 

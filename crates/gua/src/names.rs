@@ -46,7 +46,7 @@ gua under the name of the tool that it replaces.
 Commands:
   daemon   collect in the foreground
   report   say who held which GPU, and whether it was used
-  demo     record made-up telemetry and report it
+  demo     record simulated telemetry and report it
   version  print the version number and nothing else
   help     print this text
 
@@ -79,7 +79,7 @@ fn audit(arguments: &[OsString]) -> ExitCode {
         "daemon" => run_as(
             audit_command::<CollectArgs>(
                 "gpu-usage-audit daemon",
-                "Collect in the foreground: ticks on stdout, talk on stderr.",
+                "Collect in the foreground: ticks on stdout, messages on stderr.",
             ),
             rest,
             |args, flags| daemon::foreground(&args, Context::load(flags)?),

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 /// The reader of our output has closed the pipe. The program then exits with status 0.
 #[derive(Clone, Copy, Debug, Error)]
-#[error("the reader of the output went away")]
+#[error("the reader of the output closed the pipe")]
 pub struct Closed;
 
 /// Writes data to stdout. Colors are removed depending on the terminal, `NO_COLOR` and `--color`.

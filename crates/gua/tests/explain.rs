@@ -75,7 +75,7 @@ fn every_state_of_a_single_sample_is_explained() {
     check(
         "[[card]]\nutil = 60\n",
         "ghost",
-        &["counts as active", "No process is on the card"],
+        &["counts as active", "No process is on the GPU"],
     );
     check(
         &format!("[[card]]\nutil = 9\n{HOLDER}"),
@@ -91,7 +91,7 @@ fn every_state_of_a_single_sample_is_explained() {
         "idle-held",
         &[
             "a missing reading is never zero",
-            "memory not known (the card or its driver does not have it), computes",
+            "memory unknown (not supported by the GPU or its driver), computes",
         ],
     );
     check(
@@ -99,8 +99,8 @@ fn every_state_of_a_single_sample_is_explained() {
         "orphan-held",
         &[
             "counts as idle-held",
-            "The kernel says that it is gone.",
-            "gone: the kernel no longer has this process",
+            "According to the kernel, it has exited.",
+            "exited: the kernel no longer has this process",
         ],
     );
     check(
@@ -108,7 +108,7 @@ fn every_state_of_a_single_sample_is_explained() {
             "[[card]]\n{HOLDER}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncode = \"NOT_SUPPORTED\"\n"
         ),
         "held-unknown",
-        &["a share of its own", "The card has no utilisation to read."],
+        &["a share of its own", "The GPU has no utilisation reading."],
     );
     check(
         "[[card]]\n[[card.process]]\npid = SELF\nmemory_mib = 90\n[[card.process]]\npid = 1\nmemory_mib = 300\ntype = \"graphics\"\n",
@@ -226,7 +226,7 @@ fn a_stalled_gpu_is_recognised_by_its_idle_power() {
         "0 --db h.db",
         &[
             "\nstalled: counts as active",
-            "It draws 52 W, and 50 W is what it draws when truly idle.",
+            "It draws 52 W, and its idle floor is 50 W.",
             "idle floor 50 W",
         ],
     );
@@ -248,7 +248,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
         from: at(60),
         to: at(150),
         reason: GapReason::DriverHung,
-        detail: "the driver did not answer within 5 s".to_owned(),
+        detail: "the driver did not respond within 5 s".to_owned(),
         ticks_lost: 3,
     };
     recorder.store.record_outage(&outage).unwrap();
@@ -269,8 +269,8 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
             "Of the 10 samples that the driver buffered in this time, 7 were below 10 %",
             "0 %: 7, 90-100 %: 3",
             "pid 4711 python, 700 MB, computes",
-            "ada, by the login session that it came from",
-            "on the card since 2026-05-28 20:30:00 UTC",
+            "ada, from its login session",
+            "on the GPU since 2026-05-28 20:30:00 UTC",
         ],
     );
     host.says(
@@ -285,21 +285,24 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
         &asked(100),
         &[
             "unobserved: counts as a gap",
-            "The driver did not answer in time.",
+            "The driver did not respond in time.",
             "from 2026-05-28 20:31:00 UTC to 2026-05-28 20:32:30 UTC: 90 s.",
-            "the driver did not answer within 5 s (3 ticks lost)",
+            "the driver did not respond within 5 s (3 ticks lost)",
         ],
     );
     host.says(
         &asked(500),
-        &["No collector ran.", "to 2026-05-28 20:46:40 UTC: 0:13:40."],
+        &[
+            "No collector was running.",
+            "to 2026-05-28 20:46:40 UTC: 0:13:40.",
+        ],
     );
     host.says(
         &asked(1010),
         &["unobserved: counts as a gap", "The card does not answer"],
     );
-    host.says(&asked(1045), &["truly-idle", "No process is on the card."]);
-    host.says(&asked(2000), &["No collector ran.", "until now"]);
+    host.says(&asked(1045), &["truly-idle", "No process is on the GPU."]);
+    host.says(&asked(2000), &["No collector was running.", "until now"]);
     host.says(
         &asked(-5),
         &[
@@ -340,7 +343,7 @@ fn without_raw_ticks_the_quarter_totals_explain() {
     host.says(
         &asked,
         &[
-            "known by its quarter hour alone",
+            "only the total of its quarter hour is known",
             "From 2026-05-28 20:45:00 UTC to 2026-05-28 21:00:00 UTC",
             "idle-held       0:15:00, from single readings\n",
             "holder          ada, 0:15:00",
@@ -360,13 +363,13 @@ fn a_row_of_gpu_usage_audit_is_counted_by_the_rules_of_that_tool() {
         asked,
         &[
             "a row of gpu-usage-audit",
-            "\nidle-held: as the tool that wrote it counts",
+            "\nidle-held: as counted by the tool that wrote it",
             "The utilisation was 2 %, below 10 %.",
         ],
     );
     assert_eq!(host.answer(asked)["roll_up"], "idle-held");
     host.says(
         "1 --db old.db --at 2026-11-01",
-        &["no row of this file stands for it"],
+        &["no row of this file covers this time"],
     );
 }

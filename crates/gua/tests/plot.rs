@@ -110,7 +110,7 @@ fn usage_errors_exit_with_2_and_write_nothing() {
     let home = home();
     let before = std::fs::read_dir(home.directory()).unwrap().count();
     for (words, sentence) in [
-        ("-o chart.gif", "the ending of chart.gif names no form"),
+        ("-o chart.gif", "unknown file extension: chart.gif"),
         (
             "states --by user -o a.svg",
             "states are drawn of all GPUs together",
@@ -146,7 +146,7 @@ fn usage_errors_exit_with_2_and_write_nothing() {
     assert_eq!(refused.code, 2);
     let output = refused.stderr;
     assert!(
-        output.contains("mine.svg is there already") && output.contains("--overwrite"),
+        output.contains("mine.svg exists already") && output.contains("--overwrite"),
         "{output}"
     );
     let mine = || std::fs::read_to_string(home.path("mine.svg")).unwrap();

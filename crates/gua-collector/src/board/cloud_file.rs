@@ -171,7 +171,7 @@ mod tests {
         std::fs::write(file.path(), r#"{"agentToken":"gua_agent_secret"}"#).unwrap();
         let error = file.load().unwrap_err();
         let message = gua_model::chain::chain(&error);
-        assert!(message.ends_with("is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or no text: serverUrl, hostId, displayName, tokenPrefix"), "{message}");
+        assert!(message.ends_with("is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or not a string: serverUrl, hostId, displayName, tokenPrefix"), "{message}");
         std::fs::remove_file(file.path()).unwrap();
         std::fs::create_dir(file.path()).unwrap();
         assert!(matches!(file.load(), Err(LoadError::Unreadable { .. })));

@@ -73,7 +73,7 @@ impl Names {
         let who = self.user_and_process(live.claim.owner, &live.claim.for_process);
         match deadline(live.left, now) {
             Some(at) => format!("{who} until {}", moment(at, now)),
-            None => format!("{who} as long as its processes are on the card"),
+            None => format!("{who} while its processes are on the GPU"),
         }
     }
 }

@@ -201,7 +201,7 @@ mod tests {
     fn an_invalid_enrolment_is_one_sentence() {
         assert_eq!(
             lines(Some("{}"), Some(&link())),
-            "  board: unusable enrolment: `~/cloud.json` is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or no text: serverUrl, hostId, displayName, agentToken, tokenPrefix\n"
+            "  board: unusable enrolment: `~/cloud.json` is not a valid enrolment: the cloud config cannot be used: fields are missing, empty or not a string: serverUrl, hostId, displayName, agentToken, tokenPrefix\n"
         );
     }
 }

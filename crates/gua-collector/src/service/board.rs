@@ -110,14 +110,14 @@ impl BoardFacts {
         for path in secrets {
             let owner = std::fs::metadata(path)
                 .map_err(Failure::because(format!(
-                    "cannot look at `{}`",
+                    "cannot examine `{}`",
                     path.display()
                 )))?
                 .uid();
             if owner != runs_as {
                 let whose = match place.scope {
                     Scope::System => {
-                        "the host's service runs as root, with no right to read what is others' alone"
+                        "the host's service runs as root without the capability to read other users' private files"
                     }
                     Scope::User => "your service could not read it",
                 };
@@ -141,7 +141,7 @@ impl BoardFacts {
     pub(super) fn notes(&self) -> String {
         let note = |name: &&str| {
             format!(
-                "  {name} carries a password and is not written into the unit, which everyone can read: set it with `systemctl edit` and an EnvironmentFile of your own\n"
+                "  {name} contains a password and is not written to the unit, which everyone can read: set it with `systemctl edit` and a private EnvironmentFile\n"
             )
         };
         self.withheld.iter().map(note).collect()

@@ -84,7 +84,7 @@ fn notes(facts: &UnitFacts, place: &Place) -> String {
         notes.push_str(&board.notes());
         if place.unit(sync::TIMER).exists() {
             notes.push_str(
-                "  the timer of sync-once is there too and pushes the same: `gua service uninstall --sync-once` ends it\n",
+                "  the timer of sync-once is installed too and pushes the same data: remove it with `gua service uninstall --sync-once`\n",
             );
         }
     }
@@ -99,7 +99,7 @@ fn refuse_strangers(place: &Place, force: bool) -> Result<(), Failure> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => {
                 return Err(Failure::because(format!(
-                    "cannot look at `{}`",
+                    "cannot examine `{}`",
                     path.display()
                 ))(error));
             }
@@ -114,7 +114,7 @@ fn refuse_strangers(place: &Place, force: bool) -> Result<(), Failure> {
                 true => systemctl.shown(&["disable", name]),
                 false => systemctl.shown(&["disable", "--now", name]),
             };
-            let hint = format!("remove it first (`{disable}`), or give --force to replace it");
+            let hint = format!("remove it first (`{disable}`), or pass --force to replace it");
             return Err(stranger(&path, "").hint(hint));
         }
         units::remove_file(&path)?;

@@ -64,12 +64,12 @@ pub fn install(install: &Install, place: &Place, settings: &Settings) -> Result<
     text.push_str(&systemctl.activate(TIMER, false, place.begins())?);
     if !place.is_image() && !lingers() {
         text.push_str(
-            "  lingering is off: the timer rests while you are logged out; to keep it running: loginctl enable-linger\n",
+            "  lingering is disabled: the timer stops while you are logged out; to keep it running: loginctl enable-linger\n",
         );
     }
     if place.unit(OLD_TIMER).exists() {
         let disable = systemctl.shown(&["disable", "--now", OLD_TIMER]);
-        text.push_str(&format!("  the timer of gpu_stats is there too and writes the same files; to end it: {disable}\n"));
+        text.push_str(&format!("  the timer of gpu_stats is installed too and writes the same files; to remove it: {disable}\n"));
     }
     let look = systemctl.shown(&["list-timers", TIMER]);
     text.push_str(&format!("  look: {look}\n"));
@@ -118,7 +118,7 @@ fn service(facts: &Facts) -> String {
          [Service]\n\
          Type=oneshot\n\
          ExecStart={exec}\n\
-         # Where it goes is no news; what goes wrong is, and stands in the journal.\n\
+         # Only errors are written to the journal.\n\
          StandardOutput=null\n\
          TimeoutStartSec=120\n\
          Nice=5\n\

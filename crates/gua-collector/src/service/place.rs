@@ -42,7 +42,7 @@ impl Place {
             (Scope::User, Some(_), _) => PathBuf::from("/etc/systemd/user"),
             (Scope::User, None, Some(home)) => home.join(".config/systemd/user"),
             (Scope::User, None, None) => {
-                return Err(Failure::usage("your home directory is not known").hint("set HOME"));
+                return Err(Failure::usage("the home directory is unknown").hint("set HOME"));
             }
         };
         Ok(Self {

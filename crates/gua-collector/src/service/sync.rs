@@ -32,9 +32,7 @@ struct Facts {
 pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Output, Failure> {
     let every = install.every.unwrap_or(USUAL);
     if every < Duration::from_secs(1) {
-        return Err(Failure::usage(
-            "--every: a timer runs once a second at most",
-        ));
+        return Err(Failure::usage("--every must be at least 1s"));
     }
     loaded.checked()?;
     let facts = Facts {
@@ -73,7 +71,7 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     text.push_str(&systemctl.activate(TIMER, install.no_start, place.begins())?);
     if place.scope == Scope::User {
         text.push_str(
-            "  it rests while you are logged out; to keep it running: loginctl enable-linger\n",
+            "  it stops while you are logged out; to keep it running: loginctl enable-linger\n",
         );
     }
     let look = systemctl.shown(&["list-timers", TIMER]);
@@ -134,13 +132,13 @@ fn service(facts: &Facts) -> String {
     format!(
         "{first}\n\
          [Unit]\n\
-         Description=gua, one look at the GPUs for the local history and the board\n\
+         Description=gua, one GPU sample for the local history and the board\n\
          {network}\
          \n\
          [Service]\n\
          Type=oneshot\n\
          ExecStart={exec}\n\
-         # That it went well is no news; what goes wrong is, and stands in the journal.\n\
+         # Only errors are written to the journal.\n\
          StandardOutput=null\n\
          TimeoutStartSec={limit}\n\
          Nice=5\n\
@@ -162,7 +160,7 @@ fn timer(facts: &Facts) -> String {
     format!(
         "{first}\n\
          [Unit]\n\
-         Description=gua, a look at the GPUs for the board now and then\n\
+         Description=gua, periodic GPU samples for the board\n\
          \n\
          [Timer]\n\
          {when}\

@@ -58,7 +58,7 @@ impl FromStr for Readers {
             ("root", _) => Ok(Self::Root),
             (_, Some(group)) if is_name(group) => Ok(Self::Group(group.to_owned())),
             _ => Err(format!(
-                "`{word}` names nobody: it must be `everyone`, `group:NAME` or `root`"
+                "invalid readers `{word}`: expected `everyone`, `group:NAME` or `root`"
             )),
         }
     }
@@ -162,7 +162,7 @@ pub(super) fn text(facts: &UnitFacts) -> String {
 }
 
 /// Hardening options of every unit that reads GPUs.
-pub(super) const HARDENING: &str = "# What it needs is the driver's devices, /proc, and its own directory.\n\
+pub(super) const HARDENING: &str = "# Requires the driver's devices, /proc, and its own directory.\n\
      NoNewPrivileges=yes\n\
      LockPersonality=yes\n\
      RestrictRealtime=yes\n\
@@ -202,7 +202,7 @@ pub(super) fn system_lines(readers: &Readers, files: &[&Path]) -> String {
          ProtectKernelModules=yes\n\
          ProtectKernelTunables=yes\n\
          ProtectControlGroups=yes\n\
-         # Not PrivateDevices and not ProtectClock: both take the driver's devices away.\n"
+         # Not PrivateDevices and not ProtectClock: both hide the driver's devices.\n"
     )
 }
 

@@ -32,7 +32,7 @@ impl Units<'_> {
         for (name, _) in &self.texts {
             let path = self.place.unit(name);
             if path.exists() && !force && !begins_with(&path, self.first_line)? {
-                let hint = "remove it first, or give --force to replace it";
+                let hint = "remove it first, or pass --force to replace it";
                 return Err(stranger(&path, "").hint(hint));
             }
         }
@@ -60,7 +60,7 @@ pub(super) fn removed(
     }
     for path in &there {
         if !begins_with(path, first_line)? {
-            return Err(stranger(path, " and is left alone"));
+            return Err(stranger(path, " and is not changed"));
         }
     }
     let systemctl = Systemctl { place };

@@ -16,8 +16,8 @@ use crate::run::Edges;
 columns! {
     /// One process holding one GPU.
     SessionRow {
-        began_at: Time = "The first tick that showed it.",
-        ended_at: Time = "The end of the last; so far, while it is open.",
+        began_at: Time = "Time of its first tick.",
+        ended_at: Time = "End of its last tick; the latest so far if it is open.",
         host: Text = about::HOST,
         source: Text = about::SOURCE,
         gpu_uuid: Text = about::GPU,
@@ -25,7 +25,7 @@ columns! {
         gpu_name: Text = about::GPU_NAME,
         mig_parent_uuid: Text = about::MIG_PARENT,
         pid: Int = about::PID,
-        started_ticks: Int = "When it started, in the kernel's ticks since boot.",
+        started_ticks: Int = "Start time in the kernel's ticks since boot.",
         user: Text = about::USER_OF_PROCESS,
         uid: Int = about::UID,
         user_source: Text = about::USER_SOURCE,
@@ -34,16 +34,16 @@ columns! {
         job: Text = about::JOB,
         pod: Text = about::POD,
         container: Text = about::CONTAINER,
-        ticks: Int = "Ticks that showed it.",
-        observed_us: Int = "Time in which the GPU's state was seen.",
+        ticks: Int = "Number of its ticks.",
+        observed_us: Int = "Time in which the GPU's state was observed.",
         active_us: Int = "Of that, with the GPU active.",
         idle_held_us: Int = "Of that, with the GPU idle-held.",
-        unobserved_us: Int = "Time between the two in which nobody looked.",
+        unobserved_us: Int = "Unobserved time between start and end.",
         util_mean_percent: Float = "Mean utilisation.",
-        util_of: Text = "Whose that is: the `process`'s own, or the `gpu`'s.",
-        peak_memory_bytes: Int = "The most memory that a tick showed.",
+        util_of: Text = "Source of that value: `process` (its own) or `gpu`.",
+        peak_memory_bytes: Int = "Maximum memory at any tick.",
         is_shared: Bool = "Whether another process held the GPU at some of its ticks.",
-        is_open: Bool = "Whether it may still go on.",
+        is_open: Bool = "Whether it may still be open.",
     }
 }
 

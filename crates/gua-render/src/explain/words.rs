@@ -33,24 +33,24 @@ pub fn rule(state: State) -> &'static str {
     match state {
         State::Active => "utilisation at or over the threshold is active",
         State::Stalled => {
-            "utilisation at or over the threshold while the card draws no more than a tenth above its idle floor is stalled: work is queued and does not move"
+            "utilisation at or over the threshold while the GPU draws no more than a tenth above its idle floor is stalled: work is queued and makes no progress"
         }
         State::Ghost => {
-            "utilisation at or over the threshold without any process on the card is a ghost"
+            "utilisation at or over the threshold without any process on the GPU is a ghost"
         }
         State::IdleHeld => {
-            "utilisation below the threshold while living processes hold more memory than the limit is idle-held"
+            "utilisation below the threshold while live processes hold more memory than the limit is idle-held"
         }
         State::OrphanHeld => {
-            "utilisation below the threshold while the memory is charged to processes that are gone is orphan-held"
+            "utilisation below the threshold while the memory is charged to processes that have exited is orphan-held"
         }
         State::HeldUnknown => {
-            "a card that somebody holds and that has no utilisation to read is held-unknown: nobody can say whether it was used"
+            "a GPU that is held and has no utilisation reading is held-unknown: whether it was used is unknown"
         }
         State::TrulyIdle => {
-            "utilisation below the threshold while nobody holds more memory than the limit is truly-idle"
+            "utilisation below the threshold while no process holds more memory than the limit is truly-idle"
         }
-        State::Unobserved => "what nobody could see is unobserved, whatever it was",
+        State::Unobserved => "time in which the GPU could not be read is unobserved",
     }
 }
 
@@ -67,7 +67,7 @@ pub fn reasons(verdict: &Verdict, buffered: Option<(u64, u64)>) -> Vec<String> {
         State::Active => {}
         State::Stalled => said.push(power(evidence)),
         State::Ghost => {
-            said.push("No process is on the card, in neither of the driver's lists.".to_owned());
+            said.push("No process is on the GPU: both of the driver's lists are empty.".to_owned());
         }
         State::IdleHeld | State::OrphanHeld | State::TrulyIdle | State::HeldUnknown => {
             said.push(holding(*state, evidence));
@@ -107,7 +107,7 @@ fn utilisation(evidence: &Evidence) -> String {
             "The utilisation was {} %, below {threshold} % (states.active_util).",
             util.get()
         ),
-        Err(Missing::Unsupported) => "The card has no utilisation to read.".to_owned(),
+        Err(Missing::Unsupported) => "The GPU has no utilisation reading.".to_owned(),
         Err(why) => format!("The utilisation could not be read: {}.", missing(why)),
     }
 }
@@ -115,11 +115,11 @@ fn utilisation(evidence: &Evidence) -> String {
 fn power(evidence: &Evidence) -> String {
     match (evidence.power, evidence.idle_floor) {
         (Ok(power), Some(floor)) => format!(
-            "It draws {} W, and {} W is what it draws when truly idle.",
+            "It draws {} W, and its idle floor is {} W.",
             power.whole_watts(),
             floor.whole_watts()
         ),
-        _ => "Its power is not known.".to_owned(),
+        _ => "Its power is unknown.".to_owned(),
     }
 }
 
@@ -138,18 +138,20 @@ fn holding(state: State, evidence: &Evidence) -> String {
     };
     let gone = match (evidence.gone, evidence.holders) {
         (0, _) => String::new(),
-        (1, 1) => " The kernel says that it is gone.".to_owned(),
-        (gone, all) if gone == all => " The kernel says that all of them are gone.".to_owned(),
-        (1, _) => " The kernel says that one of them is gone.".to_owned(),
-        (gone, _) => format!(" The kernel says that {gone} of them are gone."),
+        (1, 1) => " According to the kernel, it has exited.".to_owned(),
+        (gone, all) if gone == all => {
+            " According to the kernel, all of them have exited.".to_owned()
+        }
+        (1, _) => " According to the kernel, one of them has exited.".to_owned(),
+        (gone, _) => format!(" According to the kernel, {gone} of them have exited."),
     };
     match state {
         State::TrulyIdle if evidence.holders == 0 => match evidence.processes {
-            0 => "No process is on the card.".to_owned(),
-            1 => "One process is on the card and does not hold it: it only draws (states.count_graphics)."
+            0 => "No process is on the GPU.".to_owned(),
+            1 => "One process is on the GPU and does not hold it: it only uses graphics (states.count_graphics)."
                 .to_owned(),
             count => format!(
-                "{count} processes are on the card, and none holds it: they only draw (states.count_graphics)."
+                "{count} processes are on the GPU, and none holds it: they only use graphics (states.count_graphics)."
             ),
         },
         State::TrulyIdle => format!(
@@ -157,7 +159,7 @@ fn holding(state: State, evidence: &Evidence) -> String {
             have(evidence.holders),
             together(evidence.holders)
         ),
-        State::HeldUnknown => format!("{who} {} the card{hidden}.{gone}", hold(evidence.holders)),
+        State::HeldUnknown => format!("{who} {} the GPU{hidden}.{gone}", hold(evidence.holders)),
         _ if held > limit || evidence.hidden_memory == 0 => format!(
             "{who} {} {held} MB{}, more than {limit} MB (states.held_mb){hidden}.{gone}",
             hold(evidence.holders),
@@ -189,11 +191,11 @@ fn have(count: u32) -> &'static str {
 /// Explains in a sentence why a GPU could not be observed.
 fn unobserved(why: Missing) -> &'static str {
     match why {
-        Missing::Gone => "The card does not answer: the driver calls it lost, or no longer has it.",
-        Missing::Denied => "The driver refused what is needed to tell the card's state.",
-        Missing::Unsupported | Missing::Failed => {
-            "What is needed to tell the card's state could not be read."
+        Missing::Gone => {
+            "The GPU does not respond: the driver reports it as lost, or no longer lists it."
         }
+        Missing::Denied => "The driver denied a reading that the state depends on.",
+        Missing::Unsupported | Missing::Failed => "A reading that the state depends on failed.",
     }
 }
 
@@ -201,10 +203,10 @@ fn unobserved(why: Missing) -> &'static str {
 #[must_use]
 pub fn missing(why: Missing) -> &'static str {
     match why {
-        Missing::Unsupported => "the card or its driver does not have it",
-        Missing::Denied => "it was refused",
-        Missing::Gone => "the card did not answer",
-        Missing::Failed => "asking for it failed",
+        Missing::Unsupported => "not supported by the GPU or its driver",
+        Missing::Denied => "permission denied",
+        Missing::Gone => "the GPU did not respond",
+        Missing::Failed => "the call failed",
     }
 }
 
@@ -212,18 +214,18 @@ pub fn missing(why: Missing) -> &'static str {
 #[must_use]
 pub fn gap(reason: GapReason) -> &'static str {
     match reason {
-        GapReason::CollectorDown => "No collector ran.",
-        GapReason::DriverHung => "The driver did not answer in time.",
+        GapReason::CollectorDown => "No collector was running.",
+        GapReason::DriverHung => "The driver did not respond in time.",
         GapReason::DriverUnavailable => {
-            "The driver was not there, refused, or was of the wrong version."
+            "The driver was missing, denied access, or had the wrong version."
         }
-        GapReason::CardLost => "The card answered as lost, or was no longer there.",
-        GapReason::Denied => "A reading that is needed was refused.",
-        GapReason::Failed => "A reading that is needed failed.",
-        GapReason::DiskFull => "The tick was read and found no room on the disk.",
-        GapReason::Suspended => "The machine slept.",
+        GapReason::CardLost => "The GPU was reported as lost, or was no longer listed.",
+        GapReason::Denied => "A required reading was denied.",
+        GapReason::Failed => "A required reading failed.",
+        GapReason::DiskFull => "The tick was read but not stored: the disk was full.",
+        GapReason::Suspended => "The host was suspended.",
         GapReason::ClockSet => "The wall clock was set.",
-        GapReason::NotStored => "The tick was read and could not be stored.",
+        GapReason::NotStored => "The tick was read but could not be stored.",
     }
 }
 
@@ -232,8 +234,8 @@ pub fn gap(reason: GapReason) -> &'static str {
 pub fn owner(process: &Process) -> String {
     let identity = match &process.identity {
         Ok(identity) => identity,
-        Err(Missing::Gone) => return "gone: the kernel no longer has this process".to_owned(),
-        Err(_) => return "owner unknown: the process cannot be seen from here".to_owned(),
+        Err(Missing::Gone) => return "exited: the kernel no longer has this process".to_owned(),
+        Err(_) => return "owner unknown: the process is not visible".to_owned(),
     };
     let Some(owner) = identity.owner() else {
         return "owner unknown: neither its login nor its user could be read".to_owned();
@@ -243,10 +245,10 @@ pub fn owner(process: &Process) -> String {
 
 fn source(source: OwnerSource, identity: &Identity) -> String {
     match source {
-        OwnerSource::Login => "by the login session that it came from".to_owned(),
+        OwnerSource::Login => "from its login session".to_owned(),
         OwnerSource::Process => match identity.login {
-            Ok(None) => "the user that it runs as, since it came from no login session".to_owned(),
-            _ => "the user that it runs as, since its login session cannot be read".to_owned(),
+            Ok(None) => "the user that it runs as, because it has no login session".to_owned(),
+            _ => "the user that it runs as, because its login session cannot be read".to_owned(),
         },
         OwnerSource::Job => of_root(
             "job",

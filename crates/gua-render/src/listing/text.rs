@@ -104,7 +104,7 @@ pub fn text(
     commands: Commands<'_>,
 ) -> String {
     if rows.is_empty() {
-        return "the driver knows no card\n".to_owned();
+        return "no GPU found\n".to_owned();
     }
     let line = |row| Line {
         row,

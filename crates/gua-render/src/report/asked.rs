@@ -68,7 +68,7 @@ impl Words {
         };
         if self.user.is_some() && self.by == Some(By::State) {
             return Err(Failure::usage(
-                "--by state tells what the cards did, which is not one person's; leave --user out",
+                "--by state covers GPUs, not one person; leave --user out",
             ));
         }
         let question = Question {

@@ -39,7 +39,10 @@ pub(super) const GPUS: Label = Label("Each GPU", "GPU별");
 pub(super) const PAST: Label = Label("Past waste", "기간 중 낭비 이력");
 pub(super) const COVERAGE: Label = Label("Coverage and gaps", "관측 범위와 공백");
 pub(super) const ENERGY: Label = Label("States and energy", "상태별 시간과 에너지");
-pub(super) const IN_VAIN: Label = Label("Asked for in vain", "요청했지만 바로 받지 못한 GPU");
+pub(super) const IN_VAIN: Label = Label(
+    "Requests not granted at once",
+    "요청했지만 바로 받지 못한 GPU",
+);
 pub(super) const NOTES: Label = Label("Notes", "참고");
 pub(super) const METHOD: Label = Label("How to read this", "읽는 법");
 
@@ -65,7 +68,7 @@ pub(super) const NO_SAMPLES: Label = Label(
     "이 구간에는 샘플이 없습니다.",
 );
 pub(super) const BEGIN: Label = Label(
-    "`gua status` tells whether a collector runs, `gua daemon` begins to collect, and --since asks for a longer window.",
+    "`gua status` shows whether a collector is running, `gua daemon` starts one, and --since selects a longer window.",
     "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.",
 );
 pub(super) const NO_GPU: Label = Label(
@@ -73,7 +76,7 @@ pub(super) const NO_GPU: Label = Label(
     "이 구간에 알려진 GPU가 없습니다",
 );
 pub(super) const NO_ENERGY: Label = Label(
-    "these GPUs count no energy",
+    "these GPUs have no energy counter",
     "이 GPU들은 에너지를 집계하지 않습니다",
 );
 pub(super) const CHARGED: Label = Label(
@@ -87,7 +90,7 @@ pub(super) const IN_VAIN_MEANS: Label = Label(
     "`gua available --claim`이나 `--wait`로 요청했지만 바로 받지 못한 경우입니다",
 );
 pub(super) const NONE_IN_THE_WAY: Label = Label(
-    "nobody's idle-held card stood in the way",
+    "no idle-held GPU blocked a request",
     "유휴점유 GPU 때문에 받지 못한 경우는 없습니다",
 );
 pub(super) const PAST_MEANS: Label = Label(
@@ -183,16 +186,14 @@ pub(super) fn column(key: &str, title: &str, language: Language) -> String {
 /// Explains the reason for a gap.
 pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
     let label = match reason {
-        GapReason::CollectorDown => Label("no collector ran", "수집기가 실행되지 않음"),
-        GapReason::DriverHung => Label("the driver did not answer", "드라이버가 응답하지 않음"),
-        GapReason::DriverUnavailable => {
-            Label("the driver was not there", "드라이버를 찾을 수 없음")
-        }
-        GapReason::CardLost => Label("the card was lost", "GPU가 사라짐"),
-        GapReason::Denied => Label("a reading was refused", "읽기 권한이 없음"),
+        GapReason::CollectorDown => Label("no collector was running", "수집기가 실행되지 않음"),
+        GapReason::DriverHung => Label("the driver did not respond", "드라이버가 응답하지 않음"),
+        GapReason::DriverUnavailable => Label("the driver was missing", "드라이버를 찾을 수 없음"),
+        GapReason::CardLost => Label("the GPU was lost", "GPU가 사라짐"),
+        GapReason::Denied => Label("a reading was denied", "읽기 권한이 없음"),
         GapReason::Failed => Label("a reading failed", "읽기 실패"),
         GapReason::DiskFull => Label("the disk was full", "디스크가 가득 참"),
-        GapReason::Suspended => Label("the machine slept", "시스템이 절전 상태였음"),
+        GapReason::Suspended => Label("the host was suspended", "시스템이 절전 상태였음"),
         GapReason::ClockSet => Label("the clock was set", "시계가 변경됨"),
         GapReason::NotStored => Label("the tick could not be stored", "틱을 저장하지 못함"),
     };
@@ -210,7 +211,7 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
         }
         Note::Damaged { ticks } => {
             return language.pick(
-                format!("{ticks} damaged ticks could not be read; their time is a gap (`gua db check` tells more)"),
+                format!("{ticks} damaged ticks could not be read; their time is a gap (`gua db check` shows details)"),
                 format!("손상된 틱 {ticks}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)"),
             );
         }
@@ -223,7 +224,7 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
         }
         Note::OldLeftOut { ticks } => {
             return language.pick(
-                format!("{ticks} card-ticks of gpu-usage-audit are left out: our own ticks saw those cards by then, and no time counts twice"),
+                format!("{ticks} GPU ticks of gpu-usage-audit are left out: gua's own ticks cover that time, and no time counts twice"),
                 format!("gua의 틱이 이미 본 시간의 gpu-usage-audit 행 {ticks}개는 두 번 세지 않도록 제외했습니다"),
             );
         }
@@ -238,7 +239,7 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
             "세션(조치 필요, 낭비 이력)은 기록을 만들 때의 기준값을 따릅니다",
         ),
         Note::GraphicsLeftOut => Label(
-            "rows of processes that only draw are left out; --count-graphics counts them, as gpu-usage-audit did",
+            "rows of graphics-only processes are left out; --count-graphics counts them, as gpu-usage-audit did",
             "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 셉니다",
         ),
     };
@@ -300,7 +301,7 @@ pub(super) fn holders_are(page: &Page<'_>, now: &Now, language: Language) -> Str
             format!("{at}에는 GPU를 잡고 쓰지 않는 사람이 없었습니다"),
         ),
         false => language.pick(
-            format!("mean utilisation under {util} %, over {memory} MB held, there at {at}; whole sessions, also before the window"),
+            format!("mean utilisation under {util} %, over {memory} MB held, present at {at}; whole sessions, also before the window"),
             format!("평균 사용률 {util}% 미만, {memory} MB 초과 점유, 마지막 틱({at})에도 있던 프로세스입니다 (세션 전체)"),
         ),
     }
@@ -322,7 +323,7 @@ pub(super) fn basis(report: &Report, language: Language) -> Option<String> {
     let buffered = covered.buffered.hours() / covered.observed.hours() * 100.0;
     let rest = 100.0 - buffered;
     (report.all.observed() > Micros(0)).then(|| language.pick(
-        format!("{buffered:.1}% of the observed time rests on the driver's own samples, {rest:.1}% on one reading a tick"),
+        format!("{buffered:.1}% of the observed time is based on the driver's own samples, {rest:.1}% on one reading per tick"),
         format!("관측 시간의 {buffered:.1}%는 드라이버 자체 샘플에, {rest:.1}%는 틱마다 한 번 읽은 값에 근거합니다"),
     ))
 }
@@ -362,7 +363,7 @@ fn in_the_way(row: &BlockRow, language: Language) -> String {
         ),
     };
     language.pick(
-        format!("{holder}'s idle-held {card} stood in the way of {asker} {times}{waited}"),
+        format!("{holder}'s idle-held {card} blocked {asker} {times}{waited}"),
         format!(
             "{holder}의 유휴점유 {card} 때문에 {asker} 사용자가 {}번 받지 못함{waited_korean}",
             row.times

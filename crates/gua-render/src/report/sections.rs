@@ -65,7 +65,7 @@ fn headline(out: &mut String, page: &Page<'_>) {
     if let Some(person) = &report.person {
         let _ = writeln!(
             out,
-            "  what {} held; a card is idle-held while its utilisation is under {} %",
+            "  what {} held; a GPU is idle-held while its utilisation is under {} %",
             sanitize(person),
             thresholds.active_util.get()
         );

@@ -41,7 +41,7 @@ pub(super) fn weeks(text: &mut String, account: &Account) {
     }
     let _ = writeln!(text, "{}", row.trim_end());
     if has_unseen(account) {
-        text.push_str("  -: nobody looked\n");
+        text.push_str("  -: not observed\n");
     }
 }
 

@@ -90,10 +90,10 @@ fn totals(html: &mut Markup, account: &Account) {
                     |share| format!("{:.1}% of held, unused", share * 100.0),
                 );
                 let (kind, below) = match key {
-                    "held_hours" => ("observed", "GPU-hours on cards"),
+                    "held_hours" => ("observed", "GPU-hours on GPUs"),
                     "used_hours" => ("active", "of those, in use"),
                     "idle_held_hours" => ("idle-held", &*idle),
-                    "charged_hours" => ("charged", "shared among those on a card"),
+                    "charged_hours" => ("charged", "shared among those on a GPU"),
                     _ => ("truly-idle", "kWh, shared likewise"),
                 };
                 let value = |html: &mut Markup| {
@@ -169,7 +169,7 @@ fn balance(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
                 }
                 html.element("tr", &[("class", "sum")], |html| {
                     html.text("td", &[("class", "t")], "capacity");
-                    let why = "every card, for as long as it was there";
+                    let why = "every GPU, for as long as it was present";
                     balance_cells(html, why, ("capacity", capacity, ""));
                 });
             });
@@ -194,7 +194,7 @@ fn notes(html: &mut Markup, sheet: &Sheet<'_>) {
         for remark in remarks {
             say(html, &format!("Note: {remark}."));
         }
-        say(html, "Held: a person's time on cards in full. Idle-held: of that, with the card unused. Charged: time on a card shared equally among the people on it, so that people add up to the card.",
+        say(html, "Held: a person's time on GPUs in full. Idle-held: of that, with the GPU unused. Charged: time on a GPU shared equally among the people on it, so that people add up to the GPU.",
         );
     });
 }

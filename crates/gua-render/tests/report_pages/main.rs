@@ -342,11 +342,12 @@ fn refusals_and_their_causes_are_in_every_format() {
     let report = report(shape, &TimeZone::UTC);
     let of = |language| page(&report, language, None, 2);
     let english = text(&of(Language::English));
-    assert!(english.contains("§11 Asked for in vain (7)"), "{english}");
     assert!(
-        english.contains(
-            "김민수's idle-held GPU 0 stood in the way of grace 2 times, who waited 45 min"
-        ),
+        english.contains("§11 Requests not granted at once (7)"),
+        "{english}"
+    );
+    assert!(
+        english.contains("김민수's idle-held GPU 0 blocked grace 2 times, who waited 45 min"),
         "{english}"
     );
     let action = korean(&of(Language::Korean));

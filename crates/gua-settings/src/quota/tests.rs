@@ -108,7 +108,7 @@ fn an_edit_that_would_break_the_file_is_refused() {
         ),
         (
             "quota = [{held = \"1h\", per = \"day\"}]\n",
-            "`quota` is written in one line; write each row as [[quota]]",
+            "`quota` is an inline array; write each row as [[quota]]",
         ),
         ("[", "`f` is not TOML and was not changed"),
     ] {
@@ -146,6 +146,6 @@ fn every_mistake_in_a_limit_is_reported_with_its_place() {
     );
     check_mistakes(
         "user = \"\"\nheld = \"1h\"\nper = \"day\"",
-        &["f:2:8: quota.user: `` cannot be a name"],
+        &["f:2:8: quota.user: `` is not a valid name"],
     );
 }

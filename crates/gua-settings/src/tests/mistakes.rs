@@ -36,7 +36,7 @@ fn every_mistake_is_told_with_its_place() {
         "held_mb = 1\n",
         &["f:1:1: `held_mb` belongs to [states]: write [states] above it"],
     );
-    check("zzz = 1\n", &["f:1:1: `zzz` stands in no section"]);
+    check("zzz = 1\n", &["f:1:1: `zzz` is not in a section"]);
     check(
         "states = 1\n",
         &["f:1:1: `states` is a section: write [states]"],

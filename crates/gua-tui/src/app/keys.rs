@@ -223,18 +223,18 @@ impl App {
     fn wish(&mut self) {
         let me = match self.setup.rights {
             Rights::Own(me) => me,
-            Rights::MadeUp => return self.warn("made-up processes cannot be signalled"),
+            Rights::MadeUp => return self.warn("simulated processes cannot be signalled"),
             Rights::ReadOnly => return self.warn("read-only: no process is signalled"),
         };
         if self.view == View::Users {
-            return self.warn("choose a process first: Tab shows them");
+            return self.warn("select a process first: Tab shows them");
         }
         if self
             .shown()
             .is_some_and(|moment| moment.source == Source::Recorded)
             || self.frozen.is_some()
         {
-            return self.warn("this is the past: n goes back to now");
+            return self.warn("this is a past moment: n returns to now");
         }
         let rows = self.process_rows();
         let Some(row) = rows.get(self.selected) else {
@@ -286,7 +286,7 @@ impl App {
             Key::Char('k') => self.overlay = chosen(Signal::Kill),
             Key::Esc | Key::Char('n' | 'N' | 'q') => {
                 self.overlay = Overlay::None;
-                self.notify("nothing was sent");
+                self.notify("no signal was sent");
             }
             _ => {}
         }

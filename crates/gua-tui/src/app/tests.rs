@@ -243,7 +243,7 @@ fn nobody_elses_process_and_nothing_read_only_is_signalled() {
     app.setup.rights = Rights::ReadOnly;
     assert!(refused(&mut app, "jx").contains("read-only"));
     app.setup.rights = Rights::MadeUp;
-    assert!(refused(&mut app, "x").contains("made-up processes cannot be signalled"));
+    assert!(refused(&mut app, "x").contains("simulated processes cannot be signalled"));
     let mut root = watched();
     root.setup.rights = Rights::Own(Me {
         uid: Uid(0),

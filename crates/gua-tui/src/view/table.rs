@@ -117,7 +117,7 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Style
     if rows.is_empty() {
         let text = match app.filter.as_str() {
             "" => "no process on any GPU".to_owned(),
-            filter => format!("nothing matches `{filter}`; Esc takes the filter away"),
+            filter => format!("nothing matches `{filter}`; Esc clears the filter"),
         };
         let place = Rect {
             y: area.y + 1,

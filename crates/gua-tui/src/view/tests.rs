@@ -239,7 +239,7 @@ fn a_silent_driver_is_told_over_the_last_picture() {
     let mut app = laboratory();
     let shown = picture(&mut app, (80, 24), at(1190));
     assert!(
-        shown.contains("driver does not answer since 00:18:20 (1m30s)"),
+        shown.contains("driver has not responded since 00:18:20 (1m30s)"),
         "{shown}"
     );
     assert!(shown.contains("idle-held"), "{shown}");
@@ -255,7 +255,7 @@ fn a_silent_driver_is_told_over_the_last_picture() {
 fn a_picture_before_the_first_answer_says_what_is_waited_for() {
     let shown = picture(&mut app(), (80, 5), at(1003));
     assert!(
-        shown.contains("waiting for the driver's first answer for 3s"),
+        shown.contains("waiting for the driver's first response for 3s"),
         "{shown}"
     );
 }

@@ -31,7 +31,7 @@ pub struct Fields(Vec<(String, String)>);
 
 /// The text is not valid JSON.
 #[derive(Debug, thiserror::Error)]
-#[error("this is no JSON value")]
+#[error("not a JSON value")]
 pub struct NoJson(#[from] serde_json::Error);
 
 impl Fields {

@@ -73,23 +73,23 @@ pub struct LeftOut {
 /// Reason why a GPU cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Untold {
-    #[error("its total memory is not known ({0})")]
+    #[error("its total memory is unknown ({0})")]
     NoTotalMemory(Missing),
     #[error("its total memory is less than a megabyte")]
     ZeroTotalMemory,
-    #[error("its used memory is not known ({0})")]
+    #[error("its used memory is unknown ({0})")]
     NoUsedMemory(Missing),
-    #[error("its utilisation is not known ({0})")]
+    #[error("its utilisation is unknown ({0})")]
     NoUtil(Missing),
-    #[error("it is divided into instances, for which a snapshot has no place")]
+    #[error("it is divided into MIG instances, which a snapshot cannot represent")]
     Divided,
-    #[error("the driver did not say which card it is")]
+    #[error("the driver returned no UUID")]
     Unnamed,
 }
 
 /// The host has GPUs, and none of them can be represented. The caller can send [`Snapshot::error_heartbeat`] instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no card can be told of: {}", .0.iter().map(|card| format!("gpu {}: {}", card.index, card.why)).collect::<Vec<_>>().join("; "))]
+#[error("no GPU can be represented: {}", .0.iter().map(|card| format!("gpu {}: {}", card.index, card.why)).collect::<Vec<_>>().join("; "))]
 pub struct BuildError(pub Vec<LeftOut>);
 
 impl Observed<'_> {

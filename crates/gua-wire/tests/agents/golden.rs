@@ -152,11 +152,11 @@ fn a_gpu_without_required_readings_is_left_out_and_named() {
     };
     check(
         |sample| sample.gpus[1].util = Err(Missing::Unsupported),
-        "its utilisation is not known (unsupported)",
+        "its utilisation is unknown (unsupported)",
     );
     check(
         |sample| sample.gpus[1].memory_total = Err(Missing::Gone),
-        "its total memory is not known (gone)",
+        "its total memory is unknown (gone)",
     );
     check(
         |sample| sample.gpus[1].memory_total = Ok(Bytes(1000)),
@@ -164,7 +164,7 @@ fn a_gpu_without_required_readings_is_left_out_and_named() {
     );
     check(
         |sample| sample.gpus[1].memory_used = Err(Missing::Denied),
-        "its used memory is not known (denied)",
+        "its used memory is unknown (denied)",
     );
     check(
         |sample| {
@@ -180,7 +180,7 @@ fn a_gpu_without_required_readings_is_left_out_and_named() {
             sample.gpus[1].place = Place::Parent { instances: 1 };
             sample.gpus.insert(2, instance);
         },
-        "it is divided into instances, for which a snapshot has no place",
+        "it is divided into MIG instances, which a snapshot cannot represent",
     );
     check(
         |sample| {
@@ -196,7 +196,7 @@ fn a_gpu_without_required_readings_is_left_out_and_named() {
                 });
             }
         },
-        "the driver did not say which card it is",
+        "the driver returned no UUID",
     );
 }
 
@@ -210,7 +210,7 @@ fn unreadable_gpus_alone_make_no_snapshot() {
     assert_eq!(refused, BuildError(vec![LeftOut { index: 0, why }]));
     assert_eq!(
         refused.to_string(),
-        "no card can be told of: gpu 0: its total memory is not known (gone)"
+        "no GPU can be represented: gpu 0: its total memory is unknown (gone)"
     );
     sample.gpus.clear();
     let empty = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap();

@@ -35,7 +35,7 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
         if user.parse::<u32>().is_err() && is_user(user) == Some(false) {
             let user = sanitize(user);
             let speaker = query.speaker;
-            output::eprint(&format!("{speaker}: no user `{user}` is known here\n"));
+            output::eprint(&format!("{speaker}: unknown user `{user}`\n"));
         }
     }
     if args.respect_quota {
@@ -184,14 +184,14 @@ impl<'a> Found<'a> {
         match wanted {
             Some(wanted) if had > 0 => format!("{speaker}: {had} free, {wanted} wanted\n"),
             _ if self.is_without_model(wish) => format!(
-                "{speaker}: no card here is called {}\n",
+                "{speaker}: no GPU of this host is called {}\n",
                 wish.models
                     .iter()
                     .map(|model| format!("`{}`", sanitize(model)))
                     .collect::<Vec<_>>()
                     .join(" or ")
             ),
-            _ => format!("{speaker}: no card is free\n"),
+            _ => format!("{speaker}: no GPU is free\n"),
         }
     }
 
@@ -207,9 +207,9 @@ impl<'a> Found<'a> {
         match self.instances {
             0 => String::new(),
             _ if query.args.uuid => String::new(),
-            1 => "gua available: 1 MIG instance is free; --uuid names it\n".to_owned(),
+            1 => "gua available: 1 MIG instance is free; --uuid includes it\n".to_owned(),
             instances => {
-                format!("gua available: {instances} MIG instances are free; --uuid names them\n")
+                format!("gua available: {instances} MIG instances are free; --uuid includes them\n")
             }
         }
     }
@@ -258,9 +258,7 @@ fn last_use(query: &Query<'_>, wish: &Wish, context: &Context, sample: &Sample) 
         Err(QueryError::Open(_)) => LastUse::new(),
         Err(error) => {
             let speaker = query.speaker;
-            output::eprint(&format!(
-                "{speaker}: the history cannot be asked: {error}\n"
-            ));
+            output::eprint(&format!("{speaker}: cannot query the history: {error}\n"));
             LastUse::new()
         }
     }

@@ -115,7 +115,7 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
         Ok(sample) => sample,
         Err(fault) => {
             output::eprint(&format!(
-                "gua bench: {}; measuring with made-up telemetry\n",
+                "gua bench: {}; measuring with simulated telemetry\n",
                 chain(&fault)
             ));
             return (made_up(), None, None);
@@ -132,7 +132,7 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
         Some(own + child.and_then(cost::processor_time)?)
     };
     let (began, before) = (clock::monotonic(), spent());
-    let mut bar = Bar::new("looking at the driver");
+    let mut bar = Bar::new("reading the driver");
     let mut number = 0u32;
     while number < LOOKS && clock::monotonic().saturating_sub(began) < LONGEST {
         if reader.sample().is_err() {
@@ -276,7 +276,7 @@ impl Directory {
         std::fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .with_context(|| format!("cannot make the directory {}", path.display()))?;
+            .with_context(|| format!("cannot create directory {}", path.display()))?;
         Ok(Self(path))
     }
 }

@@ -71,7 +71,7 @@ fn see(claims: &Claims, context: &Context, name: &str) -> anyhow::Result<Seen> {
         }
         Err(fault) => {
             output::eprint(&format!(
-                "{name}: {}\n{name}: who is on which card is not known, so claims that live by use alone are left out\n",
+                "{name}: {}\n{name}: the processes on the GPUs are unknown, so claims that are kept alive by use alone are left out\n",
                 chain(&fault)
             ));
             (None, Look::blind(claims.kernel.now()))
@@ -108,7 +108,7 @@ fn list(claims: &Claims, context: &Context, format: TableFormat) -> anyhow::Resu
 
 fn tell_problems(survey: &Survey) {
     for problem in &survey.problems {
-        output::eprint(&format!("gua claim list: {problem}; it does not count\n"));
+        output::eprint(&format!("gua claim list: {problem}; ignored\n"));
     }
 }
 
@@ -123,14 +123,14 @@ fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
                     let owners = released.iter().map(|claim| names.user(claim.owner));
                     let owners = owners.collect::<Vec<_>>().join(", ");
                     output::eprint(&format!(
-                        "gua claim release: several had a claim {id}, all are given back: {owners}\n"
+                        "gua claim release: several users had a claim {id}; all are released: {owners}\n"
                     ));
                 }
             }
             Err(error) => output::eprint(&format!("gua claim release: {}\n", chain(&error))),
         }
     }
-    output::eprint(&format!("gua claim release: {given_back} given back\n"));
+    output::eprint(&format!("gua claim release: released {given_back}\n"));
     Ok(match given_back == ids.len() {
         true => ExitCode::SUCCESS,
         false => Exit::Failed.into(),

@@ -58,7 +58,7 @@ fn verdict(problems: &[Problem], files: &[FileSeen]) -> String {
         .map(|file| file.path.display().to_string())
         .collect();
     match (problems.len(), fine.is_empty()) {
-        (0, true) => text.push_str("no configuration file: the defaults count\n"),
+        (0, true) => text.push_str("no configuration file: the defaults apply\n"),
         (_, true) => {}
         (_, false) => text.push_str(&format!("fine: {}\n", fine.join(", "))),
     }

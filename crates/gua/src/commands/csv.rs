@@ -51,22 +51,22 @@ fn sample(context: &Context) -> anyhow::Result<()> {
     if !lines.unread.is_empty() {
         let numbers: Vec<String> = lines.unread.iter().map(u32::to_string).collect();
         output::eprint(&format!(
-            "gua csv sample: the processes of GPU {} could not be read; there is no row for them\n",
+            "gua csv sample: the processes of GPU {} could not be read; no rows are written for them\n",
             numbers.join(", ")
         ));
     }
     if lines.text.is_empty() {
-        return Err(Failure::failed(
-            "no row can be written: whether anybody is on the cards is not known",
-        )
-        .hint("`gua doctor` says what stands in the way")
-        .into());
+        return Err(
+            Failure::failed("cannot write a row: the processes on the GPUs are unknown")
+                .hint("`gua doctor` shows the reason")
+                .into(),
+        );
     }
     match files.append(minute, &lines.text)? {
         Appended::Written { path, torn } => {
             if let Some(torn) = torn {
                 output::eprint(&format!(
-                    "gua csv sample: the last line of {} was cut off; it is now in {}\n",
+                    "gua csv sample: the last line of {} was incomplete; it was moved to {}\n",
                     path.display(),
                     torn.display()
                 ));
@@ -75,7 +75,7 @@ fn sample(context: &Context) -> anyhow::Result<()> {
             output::data(&format!("{}: {}\n", path.display(), counted(rows, "row")))
         }
         Appended::Already { path } => output::data(&format!(
-            "{}: has rows of this minute already\n",
+            "{}: already has rows of this minute\n",
             path.display()
         )),
     }
@@ -87,7 +87,7 @@ fn directory(context: &Context) -> Result<PathBuf, Failure> {
     configured_directory(context.settings())
         .or_else(|| home.map(|home| home.join(USUAL)))
         .ok_or_else(|| {
-            Failure::usage("your home directory is not known")
-                .hint("set HOME, or name a directory with --dir")
+            Failure::usage("the home directory is unknown")
+                .hint("set HOME, or pass a directory with --dir")
         })
 }

@@ -86,7 +86,7 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
             "{BACKGROUND}: the driver has not answered yet; see the log\n"
         )),
         Start::Slow(Stage::DriverAnswered) => output::eprint(&format!(
-            "{BACKGROUND}: no tick was stored within {}; the log says:\n{}",
+            "{BACKGROUND}: no tick was stored within {}; log:\n{}",
             duration::written(limit),
             last_lines(log, SHOWN_LINES, log_began)
         )),

@@ -101,7 +101,7 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     let findings = findings(&report);
     let text = match format {
         TableFormat::Text if findings.is_empty() => format!(
-            "{}: all is well ({} ticks and {} imported rows read, totals of {} quarter hours compared)\n",
+            "{}: no errors ({} ticks and {} imported rows read, totals of {} quarter hours compared)\n",
             db.display(),
             report.ticks_read,
             report.old_rows_read,
@@ -154,7 +154,7 @@ fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
         let from = quarter.period().from();
         (
             "totals",
-            format!("the totals of the quarter hour from {from} are not those of its ticks"),
+            format!("the totals of the quarter hour from {from} differ from those of its ticks"),
         )
     });
     let sessions = report.sessions_wrong.iter();
@@ -227,7 +227,7 @@ fn text(stats: &Stats) -> String {
     let imported = match files {
         0 => String::new(),
         files => format!(
-            "imported: {card_rows} card rows and {process_rows} process rows of {}, {bytes} bytes\n",
+            "imported: {card_rows} GPU rows and {process_rows} process rows of {}, {bytes} bytes\n",
             counted(files, "file")
         ),
     };
@@ -238,7 +238,7 @@ fn text(stats: &Stats) -> String {
         )
     });
     format!(
-        "file: {} bytes, {} of them free; journal: {} bytes\nticks: {}, of {} cards, from {} to {}\n{imported}{growth}  {:<20} {:>12} {:>12}\n{}",
+        "file: {} bytes, {} of them free; journal: {} bytes\nticks: {}, of {} GPUs, from {} to {}\n{imported}{growth}  {:<20} {:>12} {:>12}\n{}",
         stats.file_bytes,
         stats.free_bytes,
         stats.journal_bytes,
@@ -278,8 +278,8 @@ fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
     let mut store = write(db)?;
     if !yes
         && !confirmed(
-            &format!("Erase {user:?} from {} for good? [y/N] ", db.display()),
-            "what is erased cannot be brought back; `gua db backup` makes a copy",
+            &format!("Erase {user:?} from {} permanently? [y/N] ", db.display()),
+            "erased data cannot be restored; `gua db backup` makes a copy",
         )?
     {
         output::eprint("nothing was erased\n");
@@ -288,7 +288,7 @@ fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
     let forgotten = store.forget(user)?;
     store.close()?;
     if forgotten.is_empty() {
-        let message = format!("nobody in `{}` is called {user:?}", db.display());
+        let message = format!("no user {user:?} in `{}`", db.display());
         return Err(Failure::failed(message).into());
     }
     let names = forgotten
@@ -298,7 +298,7 @@ fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
         .collect::<Vec<_>>();
     let known_as = match names.as_slice() {
         [] => String::new(),
-        names => format!("; their time is now that of {}", names.join(", ")),
+        names => format!("; their time now belongs to {}", names.join(", ")),
     };
     output::data(&format!(
         "erased from {} processes and {} imported rows{known_as}\n",
@@ -310,9 +310,11 @@ fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
 /// Asks for confirmation. The hint is shown if there is no terminal.
 fn confirmed(question: &str, hint: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(Failure::usage("give --yes where nobody can be asked")
-            .hint(hint)
-            .into());
+        return Err(
+            Failure::usage("pass --yes if there is no terminal to confirm at")
+                .hint(hint)
+                .into(),
+        );
     }
     output::eprint(question);
     let mut answer = String::new();

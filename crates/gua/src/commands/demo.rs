@@ -32,7 +32,7 @@ pub(crate) const HOST: &str = "demo";
 pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let interval = SignedDuration::try_from(args.interval).context("the interval is too long")?;
     if args.interval.is_zero() && args.ticks > 0 {
-        return Err(Failure::usage("--interval: the time between ticks must not be zero").into());
+        return Err(Failure::usage("--interval must be greater than zero").into());
     }
     let db = match &args.db {
         Some(_) => context.settings().history.db.value.clone(),
@@ -47,7 +47,7 @@ pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<ExitCode> {
     ));
     let length = interval
         .checked_mul(args.ticks)
-        .context("so many ticks of that length reach beyond the calendar")?;
+        .context("the ticks extend beyond the supported dates")?;
     let clock = match (args.real_time, &args.db) {
         (true, _) => Clock::Real,
         (false, None) => Clock::From(STAGE),
@@ -84,11 +84,11 @@ pub(crate) fn refuse_real(db: &Path) -> anyhow::Result<()> {
         && history.host()?.is_some_and(|host| host != HOST)
     {
         let problem = format!(
-            "{} holds what a collector recorded; made-up telemetry would falsify it",
+            "{} was recorded by a collector and must not contain simulated telemetry",
             db.display()
         );
         return Err(Failure::usage(problem)
-            .hint("give --db another file, or none")
+            .hint("pass another file with --db, or leave it out")
             .into());
     }
     Ok(())
@@ -169,6 +169,6 @@ pub(crate) fn fresh(temporary: &Path) -> anyhow::Result<PathBuf> {
     std::fs::DirBuilder::new()
         .mode(0o700)
         .create(&directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))?;
+        .with_context(|| format!("cannot create directory {}", directory.display()))?;
     Ok(directory.join("demo.db"))
 }

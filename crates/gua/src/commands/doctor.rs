@@ -168,7 +168,7 @@ fn link(context: &Context) -> Link {
         asked.client.check(&asked.config, BOARD_LIMITS)
     });
     let answer = match answer {
-        None => Answer::None("it did not answer in time".to_owned()),
+        None => Answer::None("no response in time".to_owned()),
         Some(Ok(())) => Answer::Accepted,
         Some(Err(CallError::Refused {
             status: 401 | 403, ..

@@ -30,7 +30,7 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
             // No tick covers this very moment yet.
             let at = at.min(now - SignedDuration::from_micros(1));
             if at > now {
-                return Err(Failure::usage("--at: that moment is yet to come").into());
+                return Err(Failure::usage("--at is in the future").into());
             }
             let gpu = args.gpu.clone();
             context.ask(|source| source.explain(&ExplainQuestion { gpu, at, now }))

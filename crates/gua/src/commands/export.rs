@@ -30,7 +30,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let history = location::open_history(&db).map_err(failure::of_open)?;
     let Some(format) = format else {
         let Target::File(path) = target else {
-            let problem = "gpu-usage-audit's form is one file, which --output has to name";
+            let problem = "the format gpu-usage-audit is one file: pass its path with --output";
             return Err(Failure::usage(problem).into());
         };
         return audit::run(&history, path);
@@ -85,8 +85,8 @@ impl<'a> Target<'a> {
             (true, _) => Ok(Target::Directory(path)),
             (false, false) => Ok(Target::File(path)),
             (false, true) => {
-                let problem = format!("there is no directory {}", path.display());
-                Err(Failure::usage(problem).hint("make it first, or name a file"))
+                let problem = format!("no directory {}", path.display());
+                Err(Failure::usage(problem).hint("create it first, or pass a file"))
             }
         }
     }
@@ -110,15 +110,15 @@ fn form(args: &ExportArgs, target: &Target<'_>) -> Result<Option<Format>, Failur
             "jsonl" | "ndjson" => Ok(Some(Format::JsonLines)),
             "parquet" => Ok(Some(Format::Parquet)),
             _ => {
-                let problem = format!("the ending of {} names no form", path.display());
-                let hint = "end it with .csv, .jsonl or .parquet, or say --format";
+                let problem = format!("unknown file extension: {}", path.display());
+                let hint = "use .csv, .jsonl or .parquet, or pass --format";
                 Err(Failure::usage(problem).hint(hint))
             }
         }
     };
     let format = named.map_or_else(of_ending, Ok)?;
     if format == Some(Format::Parquet) && matches!(target, Target::Stdout) && print::is_terminal() {
-        let problem = "Parquet is no text for a terminal";
+        let problem = "cannot write Parquet to a terminal";
         return Err(Failure::usage(problem).hint("-o FILE.parquet writes it to a file"));
     }
     Ok(format)
@@ -159,10 +159,8 @@ fn what(what: ExportWhat) -> gua_export::What {
 pub(super) fn refuse_existing(path: &Path, over: Over) -> Result<(), Failure> {
     match over.allows(path) {
         true => Ok(()),
-        false => Err(
-            Failure::usage(format!("{} is there already", path.display()))
-                .hint("choose another name with --output, or --overwrite"),
-        ),
+        false => Err(Failure::usage(format!("{} exists already", path.display()))
+            .hint("choose another name with --output, or pass --overwrite")),
     }
 }
 
@@ -205,19 +203,19 @@ fn tell(ask: &Ask, target: &Target<'_>, exported: &Exported) {
     if let Some(from) = exported.kept_from {
         let from = from.to_zoned(ask.zone.clone()).strftime("%Y-%m-%d %H:%M");
         say(format!(
-            "single ticks are kept from {from} on; `--what totals` has what was before"
+            "single ticks are kept from {from} on; `--what totals` covers earlier time"
         ));
     }
     if exported.widened {
         say(
-            "single ticks at an edge of the window are no longer kept: its quarter hour is whole"
+            "single ticks at an edge of the window are no longer kept: the whole quarter hour is exported"
                 .to_owned(),
         );
     }
     if exported.ticks_damaged > 0 {
         let ticks = exported.ticks_damaged;
         say(format!(
-            "left out {ticks} ticks that are damaged; `gua db check` tells more"
+            "left out {ticks} damaged ticks; `gua db check` shows details"
         ));
     }
     let (rows, what) = (counted(exported.rows, "row"), ask.what.as_str());

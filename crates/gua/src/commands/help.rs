@@ -55,11 +55,11 @@ fn no_such_command(above: &clap::Command, path: &[String]) -> Failure {
         .collect();
     let above = above.get_bin_name().unwrap_or("gua");
     let there_are = match names.as_slice() {
-        [] => format!("`{above}` has no commands"),
+        [] => format!("`{above}` has no subcommands"),
         names => format!("the commands of `{above}` are {}", names.join(", ")),
     };
     Failure::usage(format!(
-        "there is no command `{}`; {there_are}",
+        "no command `{}`; {there_are}",
         wanted.escape_debug()
     ))
 }

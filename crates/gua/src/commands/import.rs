@@ -48,7 +48,7 @@ pub fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCode> {
         true => format!("{} from {path} into {db}\n", sentence(&imported)),
         false => {
             let rows = imported.card_rows + imported.process_rows;
-            format!("nothing new in {path}: its {rows} rows are in {db} already\n")
+            format!("nothing new in {path}: its {rows} rows were imported into {db} before\n")
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -108,8 +108,8 @@ fn sentence(imported: &Imported) -> String {
     let new = imported.new_card_rows + imported.new_process_rows;
     let known = match all - new {
         0 => String::new(),
-        1 => " (1 row was here already)".to_owned(),
-        known => format!(" ({known} rows were here already)"),
+        1 => " (1 row was imported before)".to_owned(),
+        known => format!(" ({known} rows were imported before)"),
     };
     format!(
         "imported {}, {} and {}{known}",
@@ -139,14 +139,14 @@ pub(crate) fn explained(error: LegacyError) -> anyhow::Error {
         ),
         LegacyError::Ours { .. } => (
             Exit::Usage,
-            "it needs no import: name it with --db where you want to read it",
+            "it needs no import: pass it with --db to read it",
         ),
         LegacyError::CollectorRuns { .. } => {
             (Exit::Failed, "stop it with `gua stop`, then import again")
         }
         LegacyError::Newer { .. } => (
             Exit::Failed,
-            "a newer gua may know it; nothing was imported, so that nothing is lost",
+            "a newer gua may support it; nothing was imported",
         ),
         LegacyError::Differs { .. } => (
             Exit::Failed,
@@ -154,7 +154,7 @@ pub(crate) fn explained(error: LegacyError) -> anyhow::Error {
         ),
         LegacyError::Changed { .. } => (
             Exit::Failed,
-            "somebody is writing to it; what was imported so far is kept, import again",
+            "another program is writing to it; rows imported so far are kept; import again",
         ),
         _ => return error.into(),
     };

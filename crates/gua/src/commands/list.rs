@@ -47,7 +47,7 @@ fn page(
         && first == First::Yes
         && format != TableFormat::Json
     {
-        output::eprint(&format!("gua list: claims are not shown: {unread}\n"));
+        output::eprint(&format!("gua list: cannot show claims: {unread}\n"));
     }
     Ok(match format {
         TableFormat::Json => match args.watch {

@@ -18,7 +18,7 @@ pub fn run(args: &PhaseArgs, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let lines: Vec<String> = marks(args).iter().map(|mark| mark.line() + "\n").collect();
     if lines.iter().any(|line| line.len() > LONGEST_MARK) {
-        return Err(Failure::usage("that is more than a mark can hold").into());
+        return Err(Failure::usage("the mark is too long").into());
     }
     let inputs = &context.loaded.inputs;
     let (path, descriptor) = (
@@ -29,10 +29,12 @@ pub fn run(args: &PhaseArgs, context: &Context) -> anyhow::Result<ExitCode> {
         Some(mut pipe) => {
             let sent = lines.iter().try_for_each(|line| pipe.send(line));
             sent.err().map(|error| {
-                format!("the run around this does not listen; nothing is marked: {error}")
+                format!(
+                    "the surrounding `gua run` does not read marks; the mark is dropped: {error}"
+                )
             })
         }
-        None => Some("there is no `gua run` around this; nothing is marked".to_owned()),
+        None => Some("not inside `gua run`; the mark is dropped".to_owned()),
     };
     if let Some(problem) = problem.filter(|_| !args.quiet) {
         output::eprint(&format!("gua phase: {problem}\n"));

@@ -46,11 +46,11 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let report = context.ask(|source| source.report(&asked.question))?;
     if kind.cross() == Some(Cross::Slot) && report.slots.len() > MOST_COLUMNS {
         let problem = format!(
-            "--per: the window has {} columns of time, and a chart has room for {MOST_COLUMNS}",
+            "--per: the window has {} columns of time, but a chart can show at most {MOST_COLUMNS}",
             report.slots.len()
         );
         return Err(Failure::usage(problem)
-            .hint("a coarser --per, or a shorter window")
+            .hint("use a coarser --per or a shorter window")
             .into());
     }
     let page = Page {
@@ -95,7 +95,7 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
             Ok(gua_files::write(path, &bytes, over).map_err(Failure::because(what))?)
         }
         None if form == PlotFormat::Png && output::is_terminal() => {
-            let problem = "a PNG is no text for a terminal";
+            let problem = "cannot write a PNG to a terminal";
             Err(Failure::usage(problem)
                 .hint("-o FILE.png writes it to a file, --term draws here")
                 .into())
@@ -134,9 +134,9 @@ fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
         "csv" => Ok(PlotFormat::Csv),
         "txt" => Ok(PlotFormat::Text),
         _ => {
-            let problem = format!("the ending of {} names no form", path.display());
+            let problem = format!("unknown file extension: {}", path.display());
             Err(Failure::usage(problem)
-                .hint("end it with .svg or .png, or say --format svg|png|text|json|csv"))
+                .hint("use .svg or .png, or pass --format svg|png|text|json|csv"))
         }
     }
 }
@@ -159,14 +159,14 @@ fn choose(args: &PlotArgs) -> Result<(Kind, Option<CalendarUnit>), Failure> {
     let kind = match chart {
         PlotChart::States if whose.is_some() => {
             return refuse(
-                "states are drawn of all GPUs together, not --by one or the other",
-                "--gpu and --user narrow them down; `gua plot heat` has a row for each",
+                "`states` shows all GPUs together and does not support --by",
+                "select with --gpu and --user, or use `gua plot heat`, which has a row for each",
             );
         }
         PlotChart::States if by_week => {
             return refuse(
-                "states are drawn over time, not --per weekday-hour",
-                "`gua plot heat --per weekday-hour`, or `gua plot quiet`",
+                "`states` does not support --per weekday-hour",
+                "use `gua plot heat --per weekday-hour` or `gua plot quiet`",
             );
         }
         PlotChart::States => Kind::States,
@@ -176,15 +176,15 @@ fn choose(args: &PlotArgs) -> Result<(Kind, Option<CalendarUnit>), Failure> {
             (Some(whose), Some(_)) => Kind::Heat(Some((whose, Cross::Slot))),
             (None, Some(_)) => {
                 return refuse(
-                    "a heat map over time has a row for each GPU or person",
-                    "say --by gpu or --by user, or --per weekday-hour for one of the week",
+                    "a heat map over time needs --by",
+                    "pass --by gpu or --by user, or --per weekday-hour for the hours of the week",
                 );
             }
         },
         PlotChart::Hours | PlotChart::Sessions | PlotChart::Quiet if args.per.is_some() => {
             return refuse(
-                "this chart has a time of its own, and no --per",
-                "leave --per out, or draw `gua plot heat`",
+                "this chart does not support --per",
+                "leave --per out, or use `gua plot heat`",
             );
         }
         PlotChart::Hours => Kind::Hours(whose.unwrap_or(Whose::User)),

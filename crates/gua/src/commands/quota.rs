@@ -65,7 +65,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Re
     let own = table.resolve(Pid(std::process::id())).ok();
     let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
         output::eprint(&format!(
-            "{speaker}: no limit was looked at: whose this process is cannot be told\n"
+            "{speaker}: no limit was checked: the owner of this process is unknown\n"
         ));
         return Ok(());
     };
@@ -97,14 +97,14 @@ pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Re
             limit.measure.as_str()
         ),
     )
-    .hint("`gua quota show` says what was used and when it counts anew")
+    .hint("`gua quota show` shows the use and when the period ends")
     .into())
 }
 
 /// Prints how many limits cannot be evaluated, if there are any.
 fn say_unjudged(standings: &[Standing], speaker: &str) {
     let number = standings.iter().filter(|one| !one.is_judged()).count();
-    let why = "cannot be judged: not all that counts was measured";
+    let why = "cannot be evaluated: measurements are missing";
     say(number, why, speaker);
 }
 
@@ -118,7 +118,7 @@ fn say(number: usize, sentence: &str, speaker: &str) {
 /// Prints users over a limit and limits that cannot be evaluated; exits with 1 if there are any.
 fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Result<ExitCode> {
     if args.formula == QuotaFormula::Percent {
-        let problem = "the percentages of gpu_stats have no limits to be checked";
+        let problem = "`check` does not support --formula percent";
         return Err(Failure::usage(problem)
             .hint("`gua quota show --formula percent`")
             .into());
@@ -137,7 +137,7 @@ fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Res
         (TableFormat::Text, true) => {
             let limits = u64::try_from(context.settings().quotas.len()).unwrap_or(u64::MAX);
             let limits = counted(limits, "limit");
-            output::data(&format!("nobody is over; {limits} checked\n"))?;
+            output::data(&format!("nobody is over a limit; {limits} checked\n"))?;
         }
         _ => print(&found, args, &accounts)?,
     }
@@ -146,7 +146,7 @@ fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Res
     let is_early = |one: &&Standing| forecast && one.forecast == Err(NoForecast::TooEarly);
     say(
         all.iter().filter(is_early).count(),
-        "without a forecast: an hour and a hundredth of the term have to be observed first",
+        "without a forecast: at least an hour and 1 % of the period must be observed first",
         speaker,
     );
     Ok(match found.is_empty() {
@@ -160,8 +160,8 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
         return "no limits are set; `gua quota set --everyone --idle-held 10h --per week` sets one\n".to_owned();
     }
     match &args.user {
-        Some(user) => format!("no limit concerns {}\n", sanitize(user)),
-        None => "nobody has used anything that is limited\n".to_owned(),
+        Some(user) => format!("no limit applies to {}\n", sanitize(user)),
+        None => "no limit has any use yet\n".to_owned(),
     }
 }
 
@@ -193,7 +193,7 @@ fn subject(args: &QuotaSubjectArgs) -> Result<Subject, Failure> {
     let name = args.user.as_ref().or(args.group.as_ref());
     if let Some(bad) = name.filter(|name| !quota::is_name(name)) {
         return Err(Failure::usage(format!(
-            "`{}` cannot be a name",
+            "`{}` is not a valid name",
             sanitize(bad)
         )));
     }
@@ -265,7 +265,7 @@ fn tell_of_host(limits: &[Limit], context: &Context) {
         };
         if let Some(host) = quota::stricter(&context.settings().quotas, &own) {
             output::eprint(&format!(
-                "gua quota: the host's own limit counts: {} ({})\n",
+                "gua quota: the host's own limit applies: {} ({})\n",
                 sentence(&host.value),
                 host.source
             ));
@@ -299,7 +299,7 @@ fn file(inputs: &Inputs, system: bool) -> Result<PathBuf, Failure> {
     let mut candidates = inputs.candidates().into_iter();
     let own = candidates.find(|candidate| candidate.path != inputs.system_file);
     own.map(|candidate| candidate.path).ok_or_else(|| {
-        Failure::usage("your home directory is not known").hint("set HOME, or give --system")
+        Failure::usage("the home directory is unknown").hint("set HOME, or pass --system")
     })
 }
 
@@ -331,10 +331,10 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
     }
     let name = sanitize(name);
     let problem = match kind {
-        "group" => format!("this host knows no group `{name}`"),
-        _ => format!("neither this host nor the history knows a user `{name}`"),
+        "group" => format!("unknown group `{name}`"),
+        _ => format!("unknown user `{name}`: neither on this host nor in the history"),
     };
-    Err(Failure::usage(problem).hint("--force sets the limit all the same"))
+    Err(Failure::usage(problem).hint("--force sets the limit anyway"))
 }
 
 /// Whether the history contains a user. A history that cannot be read contains none.
@@ -368,7 +368,7 @@ fn remove(args: &QuotaRemoveArgs, context: &Context) -> anyhow::Result<()> {
     }
     match removed {
         0 => {
-            let problem = format!("there is no such limit in {}", file.display());
+            let problem = format!("no such limit in {}", file.display());
             let elsewhere = "`gua quota show` and `gua config show` list all, with their files";
             Err(Failure::failed(problem).hint(elsewhere).into())
         }

@@ -45,12 +45,12 @@ const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if args.interval < SHORTEST_INTERVAL {
-        return Err(Failure::usage("--interval needs 10ms or more").into());
+        return Err(Failure::usage("--interval must be at least 10ms").into());
     }
     let (program, arguments) = args
         .command
         .split_first()
-        .ok_or_else(|| Failure::usage("there is no command to run"))?;
+        .ok_or_else(|| Failure::usage("no command to run"))?;
     let mut notes = Vec::new();
     let inputs = &context.loaded.inputs;
     let driver_pids = context.settings().driver.pids.value;
@@ -130,7 +130,7 @@ fn not_started(program: &OsStr, error: &io::Error) -> ExitCode {
 fn open(directory: &Path) -> Result<Record, Failure> {
     Record::open(directory).map_err(|error| {
         Failure::usage(format!("{error}: {}", error.source))
-            .hint("the command was not started; --out names another directory")
+            .hint("the command was not started; pass another directory with --out")
     })
 }
 
@@ -165,7 +165,7 @@ fn scope(
             let Some(cards) = VisibleDevices::parse_whole(list) else {
                 let list = sanitize(list);
                 return Err(Failure::usage(format!(
-                    "--gpus {list}: write auto, all, or cards like 0,1 or GPU-5f3a"
+                    "--gpus {list}: expected auto, all, or GPUs such as 0,1 or GPU-5f3a"
                 )));
             };
             Ok(Scope::Given(cards))
@@ -185,10 +185,8 @@ fn check_cards(list: &str, context: &Context) -> Result<(), Failure> {
         None => Ok(()),
         Some(part) => {
             let part = sanitize(part.trim());
-            Err(
-                Failure::usage(format!("--gpus {part}: there is no such card"))
-                    .hint("the command was not started; `gua list` shows the cards"),
-            )
+            Err(Failure::usage(format!("--gpus {part}: no such GPU"))
+                .hint("the command was not started; `gua list` shows the GPUs"))
         }
     }
 }
@@ -199,12 +197,12 @@ fn unknown_gpus(args: &RunArgs, inputs: &Inputs) -> Option<String> {
         return None;
     }
     if args.gpus != AUTOMATIC {
-        return Some(format!("--gpus {}: no such card", sanitize(&args.gpus)));
+        return Some(format!("--gpus {}: no such GPU", sanitize(&args.gpus)));
     }
     let list = inputs.variables.get(CUDA_VISIBLE_DEVICES)?;
     let list = sanitize(&list.to_string_lossy());
     let is_named = !list.trim().is_empty();
-    is_named.then(|| format!("CUDA_VISIBLE_DEVICES={list} names no card of this host"))
+    is_named.then(|| format!("CUDA_VISIBLE_DEVICES={list} names no GPU of this host"))
 }
 
 /// GPUs that the environment makes visible to the job, else those on which its processes are seen.
@@ -216,7 +214,7 @@ fn automatic(inputs: &Inputs, driver_pids: DriverPids, notes: &mut Vec<String>) 
     let namespace = surroundings(&HostRoot::real()).pid_namespace;
     if pid_lookup(driver_pids, namespace) == PidLookup::Foreign {
         notes.push(
-            "all cards were watched: in a container the driver's processes cannot be told apart"
+            "all GPUs were watched: in a container the processes of the driver cannot be identified"
                 .to_owned(),
         );
         return Scope::All;

@@ -101,6 +101,6 @@ fn source(context: &Context) -> anyhow::Result<Option<RecordsSource<'static>>> {
         }
         (SetIn::Flag(_), FileKind::Missing) => bail!(location::no_history(&path).message),
         (SetIn::Default, _) | (_, FileKind::Missing) => Ok(None),
-        (_, kind) => bail!("`{shown}` is {kind}, and no history of gua"),
+        (_, kind) => bail!("`{shown}` is {kind}, not a history of gua"),
     }
 }

@@ -62,7 +62,7 @@ fn remarks(found: &Summarized) -> String {
     let mut text = String::new();
     if found.guessed_mem_util {
         text.push_str(
-            "gua summarize: no head names the columns of the dmon file; its third was taken for memory utilisation, as the \
+            "gua summarize: the dmon file has no header; the third was used as memory utilisation, as the \
              original does\n",
         );
     }

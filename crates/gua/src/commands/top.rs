@@ -55,9 +55,9 @@ pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<ExitCode> {
 /// Runs the live view with a source of samples.
 pub fn watch(args: &TopArgs, context: &Context, samples: Samples) -> anyhow::Result<ExitCode> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let message = "this needs a terminal to draw on, and stdin or stdout is none";
+        let message = "stdin and stdout must be a terminal";
         return Err(Failure::usage(message)
-            .hint("`gua top --once` prints one picture as text")
+            .hint("`gua top --once` prints one screen as text")
             .into());
     }
     let record = record(args, context);

@@ -59,7 +59,7 @@ fn an_imported_hour_counts_for_its_user_and_importing_twice_counts_once() {
         output.starts_with("imported 12 rows of 1 day from gpu_stats into "),
         "{output}"
     );
-    assert!(output.contains("\n  each stands for 5m\n"), "{output}");
+    assert!(output.contains("\n  interval of each: 5m\n"), "{output}");
     assert!(
         output.contains("nobody was on any card: 12; they name no card"),
         "{output}"
@@ -69,7 +69,7 @@ fn an_imported_hour_counts_for_its_user_and_importing_twice_counts_once() {
 
     let again = host.fine("import --gpu-stats gpu_stats");
     assert!(again.starts_with("imported 0 rows of 1 day"), "{again}");
-    assert!(again.contains("(12 were here already)"), "{again}");
+    assert!(again.contains("(12 were imported before)"), "{again}");
     // A copy with another name has the same content and is recognised.
     host.write("copy/20261031_gpu_stats.csv", a_day());
     host.fine("import --gpu-stats copy/20261031_gpu_stats.csv");
@@ -167,7 +167,7 @@ fn hours_that_our_own_collector_observed_are_not_counted_again() {
     // Importing again changes nothing, also after the file has grown.
     let again = host.fine("import --gpu-stats gpu_stats");
     assert!(again.starts_with("imported 0 rows of 1 day"), "{again}");
-    assert!(again.contains("(24 were here already)"), "{again}");
+    assert!(again.contains("(24 were imported before)"), "{again}");
     assert!(again.contains(left_out), "{again}");
     host.write(
         "gpu_stats/20261031_gpu_stats.csv",
@@ -231,7 +231,7 @@ fn another_interval_is_refused_unless_the_day_is_reimported() {
     assert!(
         ended
             .stderr
-            .contains("its rows were imported as 10m each, and not 5m\nhint: "),
+            .contains("its rows were imported with an interval of 10m, not 5m\nhint: "),
         "{ended:?}"
     );
     assert!(ended.stderr.contains("--replace"), "{ended:?}");
@@ -243,13 +243,13 @@ fn another_interval_is_refused_unless_the_day_is_reimported() {
     );
     let output = host.fine("import --gpu-stats gpu_stats");
     assert!(
-        output.contains("\n  each stands for 5m (1 day), 10m (1 day)\n"),
+        output.contains("\n  interval of each: 5m (1 day), 10m (1 day)\n"),
         "{output}"
     );
     assert_eq!(people(&host), [("ada".to_owned(), 3.0, 1.0)]);
     let output = host.fine("import --gpu-stats gpu_stats --interval 5m --replace");
     assert!(output.starts_with("imported 24 rows of 2 days"), "{output}");
-    assert!(output.contains("\n  each stands for 5m\n"), "{output}");
+    assert!(output.contains("\n  interval of each: 5m\n"), "{output}");
     assert_eq!(people(&host), [("ada".to_owned(), 2.0, 0.5)]);
     // A file with changed rows is not one that has grown.
     host.write(

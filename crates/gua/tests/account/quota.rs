@@ -86,7 +86,7 @@ fn limits_are_set_shown_checked_and_removed() {
     let ended = host.gua("quota check");
     assert_eq!(
         (ended.code, ended.stdout.as_str()),
-        (0, "nobody is over; 3 limits checked\n")
+        (0, "nobody is over a limit; 3 limits checked\n")
     );
     assert_eq!(host.gua("quota check --forecast").code, 1);
     check(
@@ -214,9 +214,9 @@ fn set_keeps_comments_and_does_not_touch_a_broken_file() {
         "{checked:?}"
     );
     assert!(
-        checked.stdout.contains(
-            "config.toml:3:8: quota.held: expected hours on a card such as 100h, found `many`"
-        ),
+        checked
+            .stdout
+            .contains("config.toml:3:8: quota.held: expected GPU hours such as 100h, found `many`"),
         "{checked:?}"
     );
 }
@@ -252,15 +252,15 @@ fn invalid_arguments_are_refused_with_one_sentence() {
     for (line, words) in [
         (
             "quota set --user nobody-like-this --held 1h --per day",
-            "neither this host nor the history knows a user `nobody-like-this`",
+            "unknown user `nobody-like-this`: neither on this host nor in the history",
         ),
         (
             "quota set --group nobody-like-this --held 1h --per day",
-            "this host knows no group `nobody-like-this`",
+            "unknown group `nobody-like-this`",
         ),
         (
             "quota set --user ada --held 10 --per day",
-            "--held: expected hours on a card such as 100h, found `10`",
+            "--held: expected GPU hours such as 100h, found `10`",
         ),
         (
             "quota set --user ada --energy 10h --per day",
@@ -295,7 +295,7 @@ fn invalid_arguments_are_refused_with_one_sentence() {
     assert!(
         ended
             .stderr
-            .contains("config.toml:1: this host knows no user `nobody-like-this`"),
+            .contains("config.toml:1: unknown user `nobody-like-this`"),
         "{ended:?}"
     );
     let missing = host.gua("quota check --db nowhere.db");
@@ -320,7 +320,7 @@ fn a_check_that_cannot_judge_does_not_report_success() {
     assert!(!ended.stdout.contains("held"), "{ended:?}");
     assert_eq!(
         ended.stderr,
-        "gua quota check: 2 limits cannot be judged: not all that counts was measured\n"
+        "gua quota check: 2 limits cannot be evaluated: measurements are missing\n"
     );
     check(
         &host,
@@ -386,7 +386,7 @@ fn a_limit_that_cannot_be_judged_is_reported_when_a_gpu_is_requested() {
     host.fine(&format!("quota set --user {user} --energy 1kWh --per 30d"));
     let ended = host.gua("available --respect-quota --rule gua --free-for 0s");
     assert_eq!((ended.code, ended.stdout.as_str()), (0, "0\n"), "{ended:?}");
-    let expected = "gua available: 1 limit cannot be judged: not all that counts was measured\n";
+    let expected = "gua available: 1 limit cannot be evaluated: measurements are missing\n";
     assert!(ended.stderr.contains(expected), "{ended:?}");
 }
 

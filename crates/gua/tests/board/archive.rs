@@ -299,7 +299,11 @@ fn the_archive_is_uploaded_even_if_the_snapshot_cannot_be_sent() {
         "the driver could not be read",
     );
     let blind = format!("{TWO_GPUS}{NO_LOAD}");
-    check(Some(&blind), Behaviour::Accepts, "no card can be told of");
+    check(
+        Some(&blind),
+        Behaviour::Accepts,
+        "no GPU can be represented",
+    );
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn a_refused_enrolment_leaves_nothing_behind() {
     );
     check(
         Behaviour::Responds(201, CLAIM_ANSWER.replace("h1", "")),
-        "gua enroll: the response is not that of a GUA Board: the board's answer to the claim cannot be used: fields are missing, empty or no text: hostId\n",
+        "gua enroll: the response is not that of a GUA Board: the board's answer to the claim cannot be used: fields are missing, empty or not a string: hostId\n",
     );
     check(
         Behaviour::Responds(200, "[".to_owned()),

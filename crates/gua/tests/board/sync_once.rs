@@ -158,7 +158,7 @@ fn an_unreadable_gpu_is_left_out_and_named() {
     assert!(
         ended
             .stderr
-            .contains("GPU 1 was left out: its utilisation is not known"),
+            .contains("GPU 1 was left out: its utilisation is unknown"),
         "{ended:?}"
     );
     assert_eq!(only(&board).errors, ["gpu_reading_unavailable"]);

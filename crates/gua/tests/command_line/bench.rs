@@ -24,9 +24,9 @@ fn bench_measures_without_a_driver_and_leaves_nothing_behind() {
         )
     };
     let (text, output) = bench(&[]);
-    assert!(text.contains("with made-up telemetry: 3 cards"), "{text}");
+    assert!(text.contains("with simulated telemetry: 3 cards"), "{text}");
     assert!(
-        output.contains("measuring with made-up telemetry"),
+        output.contains("measuring with simulated telemetry"),
         "{output}"
     );
     let (json, output) = bench(&["--fake", "--json"]);

@@ -93,7 +93,7 @@ fn config_check_warns_about_a_mistyped_variable_and_still_succeeds() {
         (
             0,
             "warning: GUA_HELDMB: unknown variable; did you mean GUA_HELD_MB?\n\
-             no configuration file: the defaults count\n"
+             no configuration file: the defaults apply\n"
         )
     );
     program.write("alone.toml", "");
@@ -108,7 +108,7 @@ fn config_check_warns_about_a_mistyped_variable_and_still_succeeds() {
 fn config_check_without_files_says_so() {
     let ended = gua("config check");
     assert_eq!(ended.code, 0);
-    assert_eq!(ended.stdout, "no configuration file: the defaults count\n");
+    assert_eq!(ended.stdout, "no configuration file: the defaults apply\n");
 }
 
 #[test]

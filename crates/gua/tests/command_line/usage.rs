@@ -90,15 +90,15 @@ fn a_usage_error_goes_to_stderr_with_the_usage_and_exit_code_2() {
         ("config check one two", "unexpected argument 'two'"),
         (
             "help frobnicate",
-            "there is no command `frobnicate`; the commands of `gua` are list, available, ",
+            "no command `frobnicate`; the commands of `gua` are list, available, ",
         ),
         (
             "help config chek",
-            "there is no command `config chek`; the commands of `gua config` are show, check, default, path",
+            "no command `config chek`; the commands of `gua config` are show, check, default, path",
         ),
         (
             "help doctor x",
-            "there is no command `doctor x`; `gua doctor` has no commands",
+            "no command `doctor x`; `gua doctor` has no subcommands",
         ),
         ("--color purple version", "invalid value 'purple'"),
     ];

@@ -100,7 +100,7 @@ fn a_foreign_process_is_never_signalled() {
             .unwrap()
             .starts_with("gua daemon: started pid ")
     );
-    assert!(is_running(pid), "it still runs");
+    assert!(is_running(pid), "still running");
     drop(foreign.stdin.take());
     foreign.wait().unwrap();
 }
@@ -113,7 +113,7 @@ fn our_daemon_with_another_pid_file_is_not_stopped() {
     host.write(".gua/gua.pid", format!("{pid}\n"));
     let output = host.fine("stop");
     assert!(output.contains("belongs to another process"), "{output}");
-    assert!(is_running(pid), "it still runs");
+    assert!(is_running(pid), "still running");
     assert_eq!(
         host.fine("stop --pid-file other.pid"),
         format!("gua daemon: stopped pid {pid}\n")

@@ -83,12 +83,9 @@ fn usage_errors_exit_with_2_and_write_nothing() {
     std::fs::write(home.path("there.csv"), "mine\n").unwrap();
     let before = names(home.directory());
     for (words, sentence) in [
-        ("--db both.db -o there.csv", "there.csv is there already"),
-        (
-            "--db both.db -o out.gif",
-            "the ending of out.gif names no form",
-        ),
-        ("--db both.db -o absent/", "there is no directory absent/"),
+        ("--db both.db -o there.csv", "there.csv exists already"),
+        ("--db both.db -o out.gif", "unknown file extension: out.gif"),
+        ("--db both.db -o absent/", "no directory absent/"),
         (
             "--db both.db --since 1h --until 2h",
             "the window ends before it begins",

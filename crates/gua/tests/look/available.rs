@@ -82,7 +82,7 @@ fn processes_of_a_user_can_be_ignored() {
         "0,1,2\n",
     );
     let output = check(&host, "--account-as-free nobody-at-all", 0, "1,2\n");
-    let warning = "no user `nobody-at-all` is known here";
+    let warning = "unknown user `nobody-at-all`";
     assert!(output.contains(warning), "{output}");
     let output = host.gua("available --account-as-free root").stderr;
     assert!(!output.contains("is known here"), "{output}");
@@ -133,7 +133,7 @@ fn mig_instances_are_offered_by_name_after_whole_gpus() {
     let output = check(&host, "--count 2", 3, "");
     assert!(
         output.contains("1 free, 2 wanted")
-            && output.contains("1 MIG instance is free; --uuid names it"),
+            && output.contains("1 MIG instance is free; --uuid includes it"),
         "{output}"
     );
 }

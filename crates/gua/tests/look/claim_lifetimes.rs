@@ -91,7 +91,7 @@ fn a_claim_outlives_its_shell_while_its_job_is_on_the_gpu() {
     assert_eq!(first_claim(&host), Value::Null);
     host.play(&on_gpu(&job));
     let text = host.gua("claim list").stdout;
-    assert!(text.contains("as long as used"), "{text}");
+    assert!(text.contains("while in use"), "{text}");
     Command::new("kill").args(["-9", &job]).status().unwrap();
     host.play(FREE);
     assert_eq!(first_claim(&host), Value::Null);

@@ -268,18 +268,18 @@ fn claims_are_released_by_id_or_all_at_once() {
         .to_owned();
     let released = host.gua(&format!("claim release {id}"));
     check(&released, 0, "");
-    assert_eq!(released.stderr, "gua claim release: 1 given back\n");
+    assert_eq!(released.stderr, "released gua claim release: 1\n");
     let again = host.gua(&format!("claim release {id}"));
     check(&again, 1, "");
     assert!(
-        again.stderr.contains(&format!("there is no claim {id}")),
+        again.stderr.contains(&format!("no claim {id}")),
         "{}",
         again.stderr
     );
     let released = host.gua("claim release --all-mine");
     check(&released, 0, "");
-    assert_eq!(released.stderr, "gua claim release: 1 given back\n");
-    check(&host.gua("claim list"), 0, "nothing is claimed\n");
+    assert_eq!(released.stderr, "released gua claim release: 1\n");
+    check(&host.gua("claim list"), 0, "no claims\n");
     check(&host.gua("available -q"), 0, "1,2\n");
 }
 
@@ -435,7 +435,7 @@ fn an_unusable_directory_is_reported_and_costs_only_claims() {
     std::fs::set_permissions(&open, everyone).unwrap();
     for (place, sentence) in [
         (&missing, "cannot open the claims directory"),
-        (&file, "is a link or no directory"),
+        (&file, "is a link or not a directory"),
         (&open, "has no sticky bit"),
     ] {
         let run = |line: &str| {

@@ -150,7 +150,7 @@ fn crowded_host() -> Machine {
     host
 }
 
-/// Checks that there is no claim and no waiter, and that all GPUs can be claimed at once.
+/// Checks that no claim and no waiter, and that all GPUs can be claimed at once.
 fn assert_nothing_is_left(host: &Machine) {
     let listed = || -> Value {
         let ended = host.gua("claim list --json");
@@ -321,7 +321,7 @@ fn a_report_shows_whose_idle_gpu_caused_a_refusal() {
     fine("start --db gua.db --append --interval 50ms");
     fine("stop");
     let text = fine("report --since 1h --db gua.db");
-    let sentence = "  root's idle-held GPU 0 stood in the way of uid 20001 2 times\n";
+    let sentence = "  root's idle-held GPU 0 blocked uid 20001 2 times\n";
     assert!(text.contains(sentence), "{text}");
     assert!(!text.contains("GPU 1 stood"), "{text}");
     let report: Value =
@@ -331,5 +331,5 @@ fn a_report_shows_whose_idle_gpu_caused_a_refusal() {
     fine("db check --db gua.db");
     fine("db forget 20001 --yes --db gua.db");
     let text = fine("report --since 1h --db gua.db");
-    assert!(text.contains("in the way of forgotten-1 2 times"), "{text}");
+    assert!(text.contains("blocked forgotten-1 2 times"), "{text}");
 }

@@ -64,9 +64,9 @@ fn usage_errors_exit_with_2_and_change_nothing() {
         ("--width 0", "0 is not in 1..=1000"),
         ("--by moon", "invalid value 'moon'"),
         ("--db absent.db", "there is no history at `absent.db`"),
-        ("--db text.db", "text.db is not a database, and no history"),
-        ("--db empty.db", "empty.db is an empty file, and no history"),
-        ("--db dir.db", "dir.db is a directory, and no history"),
+        ("--db text.db", "text.db is not a database, not a history"),
+        ("--db empty.db", "empty.db is an empty file, not a history"),
+        ("--db dir.db", "dir.db is a directory, not a history"),
     ] {
         let db = if words.contains("--db") {
             ""

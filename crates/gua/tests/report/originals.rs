@@ -131,7 +131,7 @@ fn old_rows_can_be_counted_with_other_thresholds() {
     tape.demo("1.8.0", &db, TICKS);
     tape.stop_clock(&mut home);
     let by = |words: &str| home.fine(&format!("report --db {} --since 1h {words}", db.display()));
-    assert!(by("").contains("note: rows of processes that only draw are left out"));
+    assert!(by("").contains("note: rows of graphics-only processes are left out"));
     assert!(
         by("--active-util 2").contains("  idle-held    ▒    0.0%"),
         "{}",

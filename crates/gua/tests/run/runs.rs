@@ -179,7 +179,10 @@ fn a_run_whose_gua_was_killed_is_lost_and_a_watched_one_is_running() {
     assert_eq!(state(), "lost");
     schema::check("gua.runs.v1", &listing());
     let shown = gua(&host, "runs show last").stdout;
-    assert!(shown.contains("lost: who watched it is no more"), "{shown}");
+    assert!(
+        shown.contains("lost: the watching process exited"),
+        "{shown}"
+    );
     let list = gua(&host, "runs list").stdout;
     assert!(list.contains("lost"), "{list}");
 }
@@ -196,8 +199,8 @@ fn an_explicit_history_must_exist() {
             assert!(ended.stderr.contains(sentence), "{ended:?}");
         };
         check("nowhere.db", "there is no history at `nowhere.db`");
-        check("notes", "`notes` is not a database, and no history of gua");
-        check(".", "`.` is a directory, and no history of gua");
+        check("notes", "`notes` is not a database, not a history of gua");
+        check(".", "`.` is a directory, not a history of gua");
     }
     // A configured history may not exist yet.
     let mut command = host.command(GUA);

@@ -91,7 +91,7 @@ fn files_without_lines_are_recognised_by_their_names() {
     assert_eq!(ended.code, 0, "{ended:?}");
     let ended = summarize(&host, "empty");
     assert_eq!(ended.code, 2, "{ended:?}");
-    let sentence = "`empty` is empty, and its name is none of a run's files";
+    let sentence = "`empty` is empty, and its name is not that of a run file";
     assert!(ended.stderr.contains(sentence), "{ended:?}");
 }
 
@@ -102,7 +102,7 @@ fn an_unrelated_file_is_refused_and_named() {
         fs::write(host.path(name), text).unwrap();
         let ended = summarize(&host, name);
         assert_eq!((ended.code, ended.stdout.as_str()), (2, ""), "{ended:?}");
-        let sentence = format!("`{name}` is no file of a run\n");
+        let sentence = format!("`{name}` is not a file of a run\n");
         assert!(ended.stderr.contains(&sentence), "{ended:?}");
     };
     check("passwd", b"root:x:0:0:root:/root:/bin/sh\n");

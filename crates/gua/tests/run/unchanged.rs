@@ -378,7 +378,10 @@ fn a_full_disk_costs_the_files_and_not_the_job() {
         "{ended:?}"
     );
     let notes = host.summary()["notes"].to_string();
-    assert!(notes.contains("lines are not written: No space"), "{notes}");
+    assert!(
+        notes.contains("lines could not be written: No space"),
+        "{notes}"
+    );
 }
 
 #[test]
@@ -416,7 +419,7 @@ fn a_hung_driver_does_not_delay_the_end() {
     assert!(took < run + 8.0, "{took} of {run}");
     let notes = host.summary()["notes"].to_string();
     assert!(
-        notes.contains("no GPU was read: the driver did not answer"),
+        notes.contains("no GPU was read: the driver did not respond"),
         "{notes}"
     );
     let processors = host.read("out/cpu_metrics.csv").lines().count();

@@ -31,12 +31,12 @@ fn an_own_process_is_signalled_only_after_a_confirmation() {
     terminal.keys(&["x"]);
     terminal.shows(&format!("Send TERM to {pid}"));
     terminal.keys(&["n"]);
-    terminal.shows("nothing was sent");
+    terminal.shows("no signal was sent");
     assert!(sleeper.lives());
     terminal.keys(&["x"]);
     terminal.shows(&format!("Send TERM to {pid}"));
     terminal.keys(&["y"]);
-    terminal.shows(&format!("TERM was sent to {pid}"));
+    terminal.shows(&format!("sent TERM to {pid}"));
     assert_eq!(sleeper.wait(), -15);
     terminal.keys(&["t"]);
     terminal.shows("(gone)");
@@ -60,7 +60,7 @@ fn demo_processes_cannot_be_signalled() {
     let terminal = top(&host, "--fake", (80, 24));
     terminal.shows("live");
     terminal.keys(&["x"]);
-    terminal.shows("made-up processes cannot be signalled");
+    terminal.shows("simulated processes cannot be signalled");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_hung_driver_is_shown_and_keys_still_work() {
     host.play(&format!(
         "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n"
     ));
-    terminal.shows("driver does not answer since");
+    terminal.shows("driver has not responded since");
     terminal.keys(&["?"]);
     terminal.shows("keys and words");
     terminal.keys(&["Escape"]);

@@ -134,9 +134,9 @@ pub(super) fn asked_in_vain(html: &mut Markup, page: &Page<'_>) {
             return;
         }
         let mut rows = Table::new([
-            ("holder", "held idle by"),
+            ("holder", "idle-held by"),
             ("gpu", "gpu"),
-            ("asker", "in the way of"),
+            ("asker", "blocked"),
             ("times", "times"),
             ("waited_hours", "waited h"),
         ]);
@@ -330,7 +330,7 @@ pub(super) fn method(html: &mut Markup, page: &Page<'_>) {
         if let IntervalUse::Given(interval) = report.interval {
             let seconds = interval.as_secs_f64();
             let words = language.pick(
-                format!("Each old row stands for {seconds} s, as --interval says."),
+                format!("Each imported row covers {seconds} s, as set by --interval."),
                 format!("옛 파일의 각 행은 --interval에 따라 {seconds}초로 셉니다."),
             );
             say(html, &words);

@@ -22,7 +22,7 @@ pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
         let known = page.long(known);
         let _ = writeln!(
             out,
-            "  the history begins {known}; what lies before it is not counted"
+            "  the history begins {known}; earlier time is not counted"
         );
     }
     if let Some(basis) = labels::basis(page.report, English) {
@@ -56,7 +56,7 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
         let Some((look, stop)) = labels::commands(page, hold) else {
             let _ = writeln!(
                 out,
-                "    the last tick is old: look whether they are still there before you act"
+                "    the last tick is old: check that they are still running before you act"
             );
             break;
         };
@@ -153,6 +153,8 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     more(out, charged.len(), page.top);
     out.push_str("  charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU\n");
     if charged.iter().any(|person| !person.sums.charged_is_all()) {
-        out.push_str("  old rows do not say how a GPU was shared or what it drew: they are charged to nobody\n");
+        out.push_str(
+            "  imported rows do not record sharing or energy: they are charged to nobody\n",
+        );
     }
 }

@@ -131,20 +131,20 @@ impl End {
 fn lease(query: &Query<'_>, context: &Context) -> Result<Duration, Failure> {
     if query.args.rule == RuleName::Nvgpu {
         return Err(Failure::usage(
-            "nvgpu's rule knows no claims and no waiting",
+            "--rule nvgpu supports neither --claim nor --wait",
         ));
     }
     let longest = context.settings().claim.longest.value;
     let lease = query.args.claim.unwrap_or(LEASE_OF_WAITERS.min(longest));
     if lease < SHORTEST_LEASE {
-        return Err(Failure::usage("--claim needs 1s or more"));
+        return Err(Failure::usage("--claim must be at least 1s"));
     }
     if lease > longest {
         let (lease, longest) = (written(lease), written(longest));
         return Err(Failure::usage(format!(
             "--claim {lease}: {longest} is the longest lease here"
         ))
-        .hint("claim.longest in the configuration says so"));
+        .hint("the setting claim.longest limits leases"));
     }
     Ok(lease)
 }
@@ -217,7 +217,7 @@ impl Asker<'_> {
         }
         Err(Failure::new(
             Exit::Nothing,
-            "cards were free, and were taken by others before they could be leased",
+            "free GPUs were taken by others before they could be leased",
         )
         .into())
     }
@@ -396,7 +396,7 @@ impl Asker<'_> {
             let why = match found.is_without_model(wish) {
                 true => found.shortage(self.query, wish, 0, None),
                 false => format!(
-                    "{speaker}: {wanted} wanted, and this host has {could_be_had} that could ever be had\n"
+                    "{speaker}: {wanted} wanted, but only {could_be_had} on this host can ever be free\n"
                 ),
             };
             output::eprint(&format!("{why}{}", found.hidden_instances(self.query)));
@@ -488,9 +488,7 @@ impl Asker<'_> {
         {
             let error = self.claims.explained(&error);
             let speaker = self.query.speaker;
-            output::eprint(&format!(
-                "{speaker}: the refusal is not recorded: {error}\n"
-            ));
+            output::eprint(&format!("{speaker}: cannot record the refusal: {error}\n"));
         }
     }
 }

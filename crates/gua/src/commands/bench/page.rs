@@ -15,10 +15,10 @@ pub(super) fn text(costs: &Costs) -> String {
     let telemetry = &costs.telemetry;
     let source = match &telemetry.driver {
         Some(version) => format!("driver {}", sanitize(version)),
-        None => "made-up telemetry".to_owned(),
+        None => "simulated telemetry".to_owned(),
     };
     let mut text = format!(
-        "gua {} on this machine, with {source}: {} cards, {} processes on them\n\n",
+        "gua {} on this host, with {source}: {} GPUs, {} processes on them\n\n",
         crate::context::VERSION,
         telemetry.cards,
         telemetry.processes
@@ -28,18 +28,21 @@ pub(super) fn text(costs: &Costs) -> String {
         Some(look) => {
             let processor = look.processor.map_or("not known".to_owned(), millis);
             line(
-                "one look at all cards",
+                "one sample of all GPUs",
                 &format!(
                     "{processor} of processor time, {} by the clock",
                     millis(look.elapsed)
                 ),
             );
             let memory = look.reader_memory.map_or("not known".to_owned(), megabytes);
-            line("the reader beside a daemon", &format!("{memory} of memory"));
+            line(
+                "the reader child of a daemon",
+                &format!("{memory} of memory"),
+            );
         }
         None => line(
-            "one look at all cards",
-            "not measured: telemetry was made up",
+            "one sample of all GPUs",
+            "not measured: telemetry is simulated",
         ),
     }
     let history = &costs.history;

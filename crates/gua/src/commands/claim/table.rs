@@ -11,7 +11,7 @@ use super::json::waited;
 #[must_use]
 pub(super) fn text(seen: &Seen, names: &mut Names) -> String {
     let now = seen.look.at.wall;
-    let titles = ["gpu", "claim", "for", "since", "until", "on the card"];
+    let titles = ["gpu", "claim", "for", "since", "until", "on the GPU"];
     let mut claims = Table::new(titles.map(|title| (title, title)));
     for live in &seen.survey.claims {
         let who = names.user_and_process(live.claim.owner, &live.claim.for_process);
@@ -22,7 +22,7 @@ pub(super) fn text(seen: &Seen, names: &mut Names) -> String {
                 who.clone(),
                 moment(live.claim.made, now),
                 deadline(live.left, now)
-                    .map_or_else(|| "as long as used".to_owned(), |at| moment(at, now)),
+                    .map_or_else(|| "while in use".to_owned(), |at| moment(at, now)),
                 match seen.is_in_use(live, card) {
                     Some(true) => "yes".to_owned(),
                     Some(false) => "no".to_owned(),
@@ -33,7 +33,7 @@ pub(super) fn text(seen: &Seen, names: &mut Names) -> String {
         }
     }
     let mut text = match seen.survey.claims.is_empty() {
-        true => "nothing is claimed\n".to_owned(),
+        true => "no claims\n".to_owned(),
         false => claims.text(0),
     };
     let titles = ["place", "waits for", "who", "since"];

@@ -26,7 +26,7 @@ pub(super) fn run(db: &Path, yes: bool) -> anyhow::Result<ExitCode> {
     }
     let kind = what_is_this(&path);
     let question = format!("Set `{}` aside ({kind})? [y/N] ", path.display());
-    let hint = "the file is kept under another name, and the next collector begins a new history";
+    let hint = "the file is kept under another name, and the next collector starts a new history";
     if !yes && !super::confirmed(&question, hint)? {
         output::eprint("nothing was renamed\n");
         return Ok(Exit::Failed.into());
@@ -50,6 +50,6 @@ fn target(db: &Path) -> anyhow::Result<PathBuf> {
         }
         _ => db
             .canonicalize()
-            .with_context(|| format!("cannot look at `{}`", db.display())),
+            .with_context(|| format!("cannot examine `{}`", db.display())),
     }
 }

@@ -34,13 +34,13 @@ pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> 
     };
     if exported.cards_without_util > 0 {
         print::eprint(&format!(
-            "gua export: left out {} readings without a utilisation, which that form cannot hold\n",
+            "gua export: left out {} readings without a utilisation, which that format cannot represent\n",
             exported.cards_without_util
         ));
     }
     if exported.damaged_ticks > 0 {
         print::eprint(&format!(
-            "gua export: left out {} ticks that are damaged; `gua db check` tells more\n",
+            "gua export: left out {} damaged ticks; `gua db check` shows details\n",
             exported.damaged_ticks
         ));
     }

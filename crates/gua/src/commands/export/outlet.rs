@@ -111,10 +111,7 @@ impl Outlet for Files {
 }
 
 fn exists(path: &Path) -> io::Error {
-    let message = format!(
-        "{} is there already; --overwrite writes over it",
-        path.display()
-    );
+    let message = format!("{} exists already; --overwrite replaces it", path.display());
     io::Error::new(io::ErrorKind::AlreadyExists, message)
 }
 

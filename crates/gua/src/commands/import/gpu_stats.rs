@@ -32,7 +32,7 @@ const SHOWN: usize = 5;
 pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let place = args.gpu_stats.as_deref().unwrap_or(Path::new("."));
     if args.interval.is_some_and(|interval| interval.is_zero()) {
-        return Err(Failure::usage("--interval: a row stands for more than no time").into());
+        return Err(Failure::usage("--interval must be greater than zero").into());
     }
     let files = days(place)?;
     // Only one day is in memory at a time. Nothing is imported before all files have been checked.
@@ -128,15 +128,15 @@ fn refused(error: LegacyError) -> anyhow::Error {
     let (message, hint) = match &error {
         LegacyError::OtherInterval { known, asked, .. } => (
             format!(
-                "its rows were imported as {} each, and not {}",
+                "its rows were imported with an interval of {}, not {}",
                 duration::written(*known),
                 duration::written(*asked)
             ),
-            "leave --interval out to import what is new, or give --replace to import it anew",
+            "leave --interval out to import only new rows, or pass --replace to import it again",
         ),
         LegacyError::Differs { .. } => (
             "rows that were imported before have been changed or deleted in the file".to_owned(),
-            "--replace imports it anew, in place of what was imported",
+            "--replace imports it again and replaces the previous import",
         ),
         _ => return explained(error),
     };
@@ -168,8 +168,8 @@ impl Sums {
         let new = self.rows.new_card_rows;
         let known = match self.rows.card_rows - new {
             0 => String::new(),
-            1 => " (1 was here already)".to_owned(),
-            known => format!(" ({known} were here already)"),
+            1 => " (1 was imported before)".to_owned(),
+            known => format!(" ({known} were imported before)"),
         };
         let days = counted(u64::try_from(files).unwrap_or(u64::MAX), "day");
         let rows = counted(new, "row");
@@ -188,18 +188,18 @@ impl Sums {
             })
             .collect();
         if !intervals.is_empty() {
-            said.push_str(&format!("  each stands for {}\n", intervals.join(", ")));
+            said.push_str(&format!("  interval of each: {}\n", intervals.join(", ")));
         }
         if self.left_out > 0 {
             said.push_str(&format!(
-                "  left out {} of {}: the history has observations of those times already, and they would count twice\n",
+                "  left out {} of {}: the history already covers these times, and they would count twice\n",
                 counted(self.left_out, "row"),
                 counted(self.days_left_out, "day")
             ));
         }
         if self.nobody > 0 {
             said.push_str(&format!(
-                "  rows that say that nobody was on any card: {}; they name no card, so that time stays unobserved\n",
+                "  rows without any process: {}; they name no GPU, so that time stays unobserved\n",
                 self.nobody
             ));
         }
@@ -224,7 +224,7 @@ fn tell(path: &Path, parsed: &Parsed) {
     }
     if let Some(line) = parsed.torn {
         output::eprint(&format!(
-            "gua import: {path}:{line}: skipped: the last line has no end and may be half of a row; import again once it is whole\n"
+            "gua import: {path}:{line}: skipped: the last line has no newline and may be incomplete; import again once it is complete\n"
         ));
     }
 }

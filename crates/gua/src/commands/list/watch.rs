@@ -30,7 +30,7 @@ pub(super) fn run(
     interval: Duration,
 ) -> anyhow::Result<ExitCode> {
     if interval < SHORTEST {
-        return Err(Failure::usage("--watch needs 100ms or more").into());
+        return Err(Failure::usage("--watch must be at least 100ms").into());
     }
     let mut reader = context.reader();
     let is_text = args.format.wanted() == TableFormat::Text;

@@ -129,7 +129,7 @@ fn groups(
 }
 
 fn no_answer() -> Failure {
-    Failure::failed("the host's directory of users does not answer, so that groups are not known")
+    Failure::failed("the user directory of this host does not respond, so groups are unknown")
 }
 
 /// Notes about limits for unknown users and groups.
@@ -145,16 +145,16 @@ fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
             let most = amount_word(limit.measure, host.value.most);
             let of_host = &host.source;
             notes.push(format!(
-                "{source}: this limit does not count: that of the host is {most} ({of_host})"
+                "{source}: this limit has no effect: the host's limit is {most} ({of_host})"
             ));
             continue;
         }
         let note = match &limit.subject {
             Subject::User(name) if !names.contains(name) && is_user(name) == Some(false) => {
-                format!("{source}: this host knows no user `{}`", sanitize(name))
+                format!("{source}: unknown user `{}`", sanitize(name))
             }
             Subject::Group(name) if is_group(name) == Some(false) => {
-                format!("{source}: this host knows no group `{}`", sanitize(name))
+                format!("{source}: unknown group `{}`", sanitize(name))
             }
             _ => continue,
         };

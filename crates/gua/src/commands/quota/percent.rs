@@ -40,9 +40,7 @@ pub(super) fn run(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()>
         .collect::<anyhow::Result<_>>()?;
     let table = percentages(&terms, args.user.as_deref());
     output::data(&match args.format.wanted() {
-        TableFormat::Text if table.rows.is_empty() => {
-            "nobody was on a card this month\n".to_owned()
-        }
+        TableFormat::Text if table.rows.is_empty() => "no GPU was held this month\n".to_owned(),
         TableFormat::Text => table.text(0),
         TableFormat::Csv => csv(&table),
         TableFormat::Json => percentages_json(table, now, &zone),
@@ -53,7 +51,7 @@ pub(super) fn run(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()>
 fn sums(history: &History, window: Period, zone: &TimeZone) -> anyhow::Result<Percentages> {
     if let Some(kept) = history.raw_from()?.filter(|kept| *kept > window.from()) {
         output::eprint(&format!(
-            "gua quota: single ticks are kept from {} on; percentages do not count what is older\n",
+            "gua quota: single ticks are kept from {} on; percentages do not include older ticks\n",
             kept.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M")
         ));
     }

@@ -62,7 +62,7 @@ fn told(what: &PanicHookInfo<'_>) -> String {
     let place = what
         .location()
         .map_or_else(String::new, |place| format!(" at {place}"));
-    let message = what.payload_as_str().unwrap_or("it did not say why");
+    let message = what.payload_as_str().unwrap_or("no message");
     let trace = Backtrace::capture();
     let trace = match trace.status() {
         BacktraceStatus::Captured => format!("\n{trace}"),

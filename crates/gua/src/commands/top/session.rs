@@ -76,7 +76,7 @@ pub(super) fn run(
     }
     // A panic was kept and has been reported by now.
     ended.unwrap_or(Ok(()))?;
-    given_back.context("cannot give the terminal back")?;
+    given_back.context("cannot restore the terminal")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -133,7 +133,9 @@ impl Session {
                 match self.heed(event)? {
                     Next::Draw => {}
                     Next::Repaint => screen.forget().context("cannot draw")?,
-                    Next::Retake => screen.take().context("cannot take the terminal again")?,
+                    Next::Retake => screen
+                        .take()
+                        .context("cannot take over the terminal again")?,
                     Next::Stop => stop(screen)?,
                     Next::End => return Ok(()),
                 }
@@ -228,10 +230,10 @@ impl Session {
 
 /// Stops the process for the shell's job control, and resumes when it is continued.
 fn stop(screen: &mut Screen) -> anyhow::Result<()> {
-    screen.leave().context("cannot give the terminal back")?;
+    screen.leave().context("cannot restore the terminal")?;
     // This is the main thread, so it stops before the call returns.
     kill_process(getpid(), Signal::STOP).context("cannot stop")?;
-    screen.take().context("cannot take the terminal again")
+    screen.take().context("cannot take over the terminal again")
 }
 
 fn is_silence(fault: &DriverFault) -> bool {

@@ -23,25 +23,25 @@ pub(super) fn me() -> Me {
 pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, String> {
     let pid = key.pid;
     let number = i32::try_from(pid.0).ok().and_then(process::Pid::from_raw);
-    let number = number.ok_or_else(|| format!("{pid} is no process"))?;
-    let ended = || format!("{pid} has ended already; nothing was sent");
+    let number = number.ok_or_else(|| format!("{pid} is not a process"))?;
+    let ended = || format!("{pid} has exited; no signal was sent");
     let handle = pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         Errno::SRCH => ended(),
         Errno::NOSYS => {
-            "this kernel cannot pin a process (Linux 5.3 can); nothing was sent".to_owned()
+            "this kernel cannot pin a process (requires Linux 5.3); no signal was sent".to_owned()
         }
-        error => format!("{pid}: {error}; nothing was sent"),
+        error => format!("{pid}: {error}; no signal was sent"),
     })?;
     // From here on, the PID refers to one process only. Check that it is the intended one and belongs to the user.
     let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
     let identity = table.resolve(pid).map_err(|_| ended())?;
     if identity.key != key {
-        return Err(format!("{pid} is another process now; nothing was sent"));
+        return Err(format!("{pid} is another process now; no signal was sent"));
     }
     let owner = identity.owner().map(|owner| owner.user.uid);
     let own = identity.own.as_ref().ok().map(|user| user.uid);
     if !me.owns(own, owner) {
-        return Err(format!("{pid} is not your process; nothing was sent"));
+        return Err(format!("{pid} is not your process; no signal was sent"));
     }
     let kernel = match signal {
         Signal::Terminate => process::Signal::TERM,
@@ -49,9 +49,9 @@ pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, St
         Signal::Kill => process::Signal::KILL,
     };
     match pidfd_send_signal(&handle, kernel) {
-        Ok(()) => Ok(format!("{} was sent to {pid}", signal.as_str())),
+        Ok(()) => Ok(format!("sent {} to {pid}", signal.as_str())),
         Err(Errno::SRCH) => Err(ended()),
-        Err(error) => Err(format!("{pid}: {error}; nothing was sent")),
+        Err(error) => Err(format!("{pid}: {error}; no signal was sent")),
     }
 }
 
@@ -133,6 +133,6 @@ mod tests {
         sleeper.0.kill().unwrap();
         sleeper.0.wait().unwrap();
         let refusal = send(key, Signal::Terminate, me()).unwrap_err();
-        assert!(refusal.contains("nothing was sent"), "{refusal}");
+        assert!(refusal.contains("no signal was sent"), "{refusal}");
     }
 }

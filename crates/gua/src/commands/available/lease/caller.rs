@@ -38,13 +38,13 @@ impl Caller {
         let pid = self.pid;
         if pid == Pid(1) {
             return Err(Failure::usage(
-                "the process that called gua has ended, or is the first one of this host (pid 1), which no claim ends with",
+                "the process that called gua has ended, or is PID 1, to which no claim can be bound",
             )
-            .hint("--for PID names the process that the claim is for; --for $$ the shell"));
+            .hint("bind the claim to a process with --for PID; --for $$ is the shell"));
         }
         if Pid(std::os::unix::process::parent_id()) != pid {
             return Err(Failure::failed(format!(
-                "the process that called gua (pid {pid}) has ended, so nobody would hold the claim"
+                "the process that called gua (pid {pid}) has ended, so no process would hold the claim"
             )));
         }
         Ok(())
@@ -58,9 +58,9 @@ impl Caller {
         let found = found.filter(|process| kernel.standing(process) != Standing::Ended);
         found.ok_or_else(|| {
             Failure::failed(match self.is_named {
-                true => format!("there is no process {pid} to be seen that the claim could be for"),
+                true => format!("no visible process {pid} to bind the claim to"),
                 false => format!(
-                    "the process that called gua (pid {pid}) cannot be seen, so no claim can end with it"
+                    "the process that called gua (pid {pid}) is not visible, so no claim can be bound to it"
                 ),
             })
             .hint("--for PID names another")
@@ -71,5 +71,5 @@ impl Caller {
 /// The process of this command.
 pub(super) fn this_process(kernel: &HostKernel) -> Result<ProcessKey, Failure> {
     let found = kernel.process(Pid(std::process::id()));
-    found.ok_or_else(|| Failure::failed("this process cannot be seen in /proc"))
+    found.ok_or_else(|| Failure::failed("this process is not visible in /proc"))
 }

@@ -125,7 +125,7 @@ impl Line {
             self.clear();
             let said = chain(fault);
             let speaker = self.speaker;
-            output::eprint(&format!("{speaker}: {said}; waiting on\n"));
+            output::eprint(&format!("{speaker}: {said}; still waiting\n"));
         }
     }
 
@@ -147,7 +147,7 @@ fn waiting(request: &Request, short: &Short) -> String {
     };
     let mut text = format!("waiting for {}", cards(request.at_least));
     if !short.left.is_empty() {
-        text.push_str(&format!(", {} could be had now", short.left.len()));
+        text.push_str(&format!(", {} available now", short.left.len()));
     }
     if !short.ahead.is_empty() {
         text.push_str(&format!(", {} ahead in the queue", short.ahead.len()));
