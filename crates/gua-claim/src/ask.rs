@@ -22,7 +22,7 @@ pub const LONGEST_WAIT: Duration = Duration::from_hours(7 * 24);
 
 /// Maximum number of GPUs and MIG instances in a request. No host has more, and it keeps the files of claims and events
 /// well below their size limits.
-pub const MOST_CARDS: usize = 256;
+pub const MAX_GPUS: usize = 256;
 
 /// A request for GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Request {
     /// The process that the claim ends with.
     pub for_process: ProcessKey,
     /// The requesting process. Until the claim is handed over, it ends with this process.
-    pub asker: ProcessKey,
+    pub requester: ProcessKey,
 }
 
 /// Answer to a request.
@@ -89,7 +89,7 @@ impl ClaimDir {
         let now = kernel.now();
         let waiter = Waiter {
             owner: self.me(),
-            process: request.asker,
+            process: request.requester,
             namespace: kernel.namespace(),
             wanted: request.at_least,
             arrived: now.since_boot,
@@ -174,12 +174,12 @@ impl ClaimDir {
 
     fn check(&self, request: &Request, look: &Look, kernel: &dyn Kernel) -> Result<(), ClaimError> {
         if request.at_least == 0 {
-            return Err(ClaimError::NoCards);
+            return Err(ClaimError::NoGpus);
         }
-        if request.at_least > look.cards.min(MOST_CARDS) {
+        if request.at_least > look.gpus.min(MAX_GPUS) {
             return Err(ClaimError::Impossible {
                 wanted: request.at_least,
-                cards: look.cards,
+                gpus: look.gpus,
             });
         }
         if request.lease > LONGEST_LEASE {
@@ -214,7 +214,7 @@ impl ClaimDir {
         ahead.retain(|waiter| comes_before(waiter) && waiter.counts(look, &now, kernel));
         let aside = set_aside(&ahead, &claimed, look, &now);
         let mut left: Vec<GpuUuid> = look.free.clone();
-        left.retain(|card| !claimed.contains(card) && !aside.contains(card));
+        left.retain(|gpu| !claimed.contains(gpu) && !aside.contains(gpu));
         if left.len() < request.at_least {
             if let Some(ticket) = ticket {
                 ticket.leftovers = leftovers;
@@ -229,18 +229,18 @@ impl ClaimDir {
         if survey.claims.iter().filter(own).count() >= MOST_FILES / 2 {
             return Err(self.too_many("claims"));
         }
-        left.truncate(request.at_most.clamp(request.at_least, MOST_CARDS));
+        left.truncate(request.at_most.clamp(request.at_least, MAX_GPUS));
         let claim = Claim {
             id: ClaimId::fresh(),
             owner: self.me(),
-            cards: left,
+            gpus: left,
             for_process: request.for_process,
             namespace: kernel.namespace(),
             session: kernel.session(&request.for_process),
             made: now.wall,
             deadline: now.since_boot + request.lease,
         };
-        let offer = self.offer(lock, claim, request.asker, now.since_boot, leftovers)?;
+        let offer = self.offer(lock, claim, request.requester, now.since_boot, leftovers)?;
         Ok(Answer::Offered(offer))
     }
 
@@ -281,7 +281,7 @@ impl ClaimDir {
 
 /// GPUs for the ticket, limited to the number that fits into its file.
 fn acceptable(look: &Look) -> Vec<GpuUuid> {
-    look.acceptable.iter().take(MOST_CARDS).cloned().collect()
+    look.acceptable.iter().take(MAX_GPUS).cloned().collect()
 }
 
 fn too_long() -> ClaimError {

@@ -9,7 +9,7 @@ use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{LONGEST_LEASE, MOST_CARDS};
+use crate::ask::{LONGEST_LEASE, MAX_GPUS};
 use crate::facts::{Kernel, Look, PidNamespace, Session, Standing, is_elsewhere};
 use crate::user_dir::random_word;
 
@@ -57,7 +57,7 @@ pub struct Claim {
     pub id: ClaimId,
     /// Owner of the file, according to the kernel.
     pub owner: Uid,
-    pub cards: Vec<GpuUuid>,
+    pub gpus: Vec<GpuUuid>,
     /// The claim ends with this process, unless a process that it started uses the GPU by then.
     pub for_process: ProcessKey,
     /// PID namespace of the pid.
@@ -75,13 +75,13 @@ pub struct Claim {
 pub struct LiveClaim {
     pub claim: Claim,
     /// GPUs that are still claimed: after the end of the lease only those in use.
-    pub cards: Vec<ClaimedCard>,
+    pub gpus: Vec<LeasedGpu>,
     /// Remaining time of the lease; zero if only use keeps the claim alive.
     pub left: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimedCard {
+pub struct LeasedGpu {
     pub gpu: GpuUuid,
     pub by: ClaimedBy,
 }
@@ -139,17 +139,17 @@ impl Claim {
             false if !is_elsewhere && look.unread.contains(gpu) => Some(ClaimedBy::Doubt),
             false => None,
         };
-        let cards: Vec<_> = self
-            .cards
+        let gpus: Vec<_> = self
+            .gpus
             .iter()
             .filter_map(|gpu| {
-                by(gpu).map(|by| ClaimedCard {
+                by(gpu).map(|by| LeasedGpu {
                     gpu: gpu.clone(),
                     by,
                 })
             })
             .collect();
-        if cards.is_empty() {
+        if gpus.is_empty() {
             return Judged::Ended(match before_deadline.is_zero() {
                 true => Ended::ForGood,
                 false => Ended::WithItsProcess,
@@ -157,7 +157,7 @@ impl Claim {
         }
         Judged::Live(LiveClaim {
             claim: self,
-            cards,
+            gpus,
             left,
         })
     }
@@ -165,7 +165,7 @@ impl Claim {
     /// Whether a process of the claim uses this GPU. Only processes of the claim's own user count, so naming another
     /// user's process or session (or PID 1, from which all descend) gains nothing.
     fn is_on(&self, gpu: &GpuUuid, look: &Look, kernel: &dyn Kernel) -> bool {
-        look.on_cards.iter().any(|on| {
+        look.on_gpus.iter().any(|on| {
             on.gpu == *gpu
                 && (self.owner == Uid::ROOT || on.user == Some(self.owner))
                 && self.started(&on.process, kernel)
@@ -183,7 +183,7 @@ impl Claim {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let written = WrittenClaim {
             version: VERSION,
-            cards: self.cards.clone(),
+            cards: self.gpus.clone(),
             for_process: WrittenProcess::new(self.for_process, self.namespace),
             session: self.session.map(|session| session.0),
             made: self.made,
@@ -197,13 +197,13 @@ impl Claim {
     pub(crate) fn from_bytes(owner: Uid, name: &str, bytes: &[u8]) -> Option<Self> {
         let id = name.strip_prefix(CLAIM)?.parse().ok()?;
         let written: WrittenClaim = serde_json::from_slice(bytes).ok()?;
-        if written.cards.len() > MOST_CARDS {
+        if written.cards.len() > MAX_GPUS {
             return None;
         }
         Some(Self {
             id,
             owner,
-            cards: written.cards,
+            gpus: written.cards,
             for_process: written.for_process.key()?,
             namespace: written.for_process.namespace(),
             session: written.session.map(Session),

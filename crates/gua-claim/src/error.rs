@@ -58,10 +58,10 @@ pub enum ClaimError {
     TooMany { owner: Uid, what: &'static str },
     #[error("a claim can last {} s at most", longest.as_secs())]
     TooLong { longest: Duration },
-    #[error("{wanted} GPUs were requested, but this host has {cards}")]
-    Impossible { wanted: usize, cards: usize },
+    #[error("{wanted} GPUs were requested, but this host has {gpus}")]
+    Impossible { wanted: usize, gpus: usize },
     #[error("a claim needs at least one GPU")]
-    NoCards,
+    NoGpus,
     #[error("the process that the claim is for has ended")]
     ProcessEnded,
     #[error("the lease of claim {0} expired before it could be handed over")]

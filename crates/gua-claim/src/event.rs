@@ -41,12 +41,12 @@ pub struct Refusal {
     /// Time spent waiting; zero for a request without a wait.
     pub waited: SignedDuration,
     /// GPUs that others held.
-    pub blocked_by: Vec<BlockingCard>,
+    pub blocked_by: Vec<BlockingGpu>,
 }
 
 /// A GPU that another user held at the time of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockingCard {
+pub struct BlockingGpu {
     pub gpu: GpuUuid,
     /// Users who held it.
     pub users: Vec<Uid>,

@@ -29,16 +29,16 @@ pub struct Look {
     /// GPUs without processes, whether or not they match the request.
     pub vacant: Vec<GpuUuid>,
     /// Number of GPUs of the host: a waiter that wants more does not block others.
-    pub cards: usize,
+    pub gpus: usize,
     /// Processes that compute on the GPUs.
-    pub on_cards: Vec<OnCard>,
+    pub on_gpus: Vec<OnGpu>,
     /// GPUs whose processes could not be read: no process is known to have left them.
     pub unread: Vec<GpuUuid>,
 }
 
 /// A process on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnCard {
+pub struct OnGpu {
     pub gpu: GpuUuid,
     pub process: ProcessKey,
     /// User that it runs as, if visible.

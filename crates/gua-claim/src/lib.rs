@@ -24,12 +24,12 @@
 //! ```no_run
 //! # use gua_claim::{Answer, ClaimDir, ClaimError, Kernel, Look, Request};
 //! # fn lease(dir: &ClaimDir, kernel: &dyn Kernel, request: &Request, look: impl Fn() -> Look) -> Result<(), ClaimError> {
-//! // `request.for_process` and `request.asker` are both this process.
+//! // `request.for_process` and `request.requester` are both this process.
 //! if let Answer::Offered(offer) = dir.take(request, &look(), kernel)? {
-//!     // A new look, after the offer. `None`: somebody has started to use a GPU since; ask again.
+//!     // A new look, after the offer. `None`: another process has started to use a GPU since; request again.
 //!     if let Some(grant) = offer.confirm(dir, &look(), kernel) {
 //!         let claim = grant.hand_over(dir, kernel)?;
-//!         // ... work on claim.cards; if this process is killed, the claim ends with it ...
+//!         // ... work on claim.gpus; if this process is killed, the claim ends with it ...
 //!         dir.release(&claim.id)?;
 //!     }
 //! }
@@ -58,12 +58,12 @@ mod survey;
 mod user_dir;
 mod user_dirs;
 
-pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, MOST_CARDS, Request, Short};
-pub use claim::{Claim, ClaimId, ClaimedBy, ClaimedCard, LiveClaim};
+pub use ask::{Answer, LONGEST_LEASE, LONGEST_WAIT, MAX_GPUS, Request, Short};
+pub use claim::{Claim, ClaimId, ClaimedBy, LeasedGpu, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
 pub use error::{ClaimError, OpenError, Problem, Trouble};
-pub use event::{BlockingCard, Event, EventId, Refusal, Run, TakenIn};
-pub use facts::{Kernel, Look, Moment, OnCard, PidNamespace, Session, Standing};
+pub use event::{BlockingGpu, Event, EventId, Refusal, Run, TakenIn};
+pub use facts::{Kernel, Look, Moment, OnGpu, PidNamespace, Session, Standing};
 pub use gua_model::refusal::RefusalOutcome as Outcome;
 pub use look::Choice;
 pub use offer::{Grant, Offer};

@@ -4,7 +4,7 @@ use gua_model::pick::is_vacant;
 use gua_model::{BootId, CountGraphics, Gpu, GpuUuid, Process, Sample, Thresholds};
 
 use crate::claim::LiveClaim;
-use crate::facts::{Look, Moment, OnCard};
+use crate::facts::{Look, Moment, OnGpu};
 
 /// GPUs that a request matches: those to take now, and those to take once they are free.
 #[derive(Clone, Debug, Default)]
@@ -20,10 +20,10 @@ impl Look {
         // A desktop that draws on a GPU neither holds it nor keeps a claim on it.
         let draws_count = thresholds.count_graphics == CountGraphics::Yes;
         let counts = move |process: &&Process| draws_count || process.kind.computes();
-        let on_cards = sample.gpus.iter().flat_map(|gpu| {
+        let on_gpus = sample.gpus.iter().flat_map(|gpu| {
             gpu.processes.iter().filter(counts).filter_map(|process| {
                 let identity = process.identity.as_ref().ok()?;
-                Some(OnCard {
+                Some(OnGpu {
                     gpu: gpu.uuid.clone(),
                     process: identity.key,
                     user: identity.own.as_ref().ok().map(|user| user.uid),
@@ -31,15 +31,15 @@ impl Look {
             })
         });
         let of = |which: &dyn Fn(&Gpu) -> bool| {
-            let cards = sample.gpus.iter().filter(|gpu| which(gpu));
-            cards.map(|gpu| gpu.uuid.clone()).collect()
+            let gpus = sample.gpus.iter().filter(|gpu| which(gpu));
+            gpus.map(|gpu| gpu.uuid.clone()).collect()
         };
         Self {
             free: choice.free,
             acceptable: choice.acceptable,
             vacant: of(&|gpu| is_vacant(gpu, thresholds)),
-            cards: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
-            on_cards: on_cards.collect(),
+            gpus: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
+            on_gpus: on_gpus.collect(),
             unread: of(&|gpu| gpu.compute_list.is_err()),
             ..Self::blind(Moment {
                 boot,
@@ -57,8 +57,8 @@ impl Look {
             free: Vec::new(),
             acceptable: Vec::new(),
             vacant: Vec::new(),
-            cards: 0,
-            on_cards: Vec::new(),
+            gpus: 0,
+            on_gpus: Vec::new(),
             unread: Vec::new(),
         }
     }
@@ -68,6 +68,6 @@ impl LiveClaim {
     /// Whether the claim is on this GPU.
     #[must_use]
     pub fn holds(&self, gpu: &GpuUuid) -> bool {
-        self.cards.iter().any(|card| card.gpu == *gpu)
+        self.gpus.iter().any(|leased| leased.gpu == *gpu)
     }
 }

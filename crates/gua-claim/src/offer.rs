@@ -56,13 +56,13 @@ impl ClaimDir {
         &self,
         lock: &Lock,
         claim: Claim,
-        asker: ProcessKey,
+        requester: ProcessKey,
         made: Duration,
         leftovers: Vec<Leftover>,
     ) -> Result<Offer, ClaimError> {
         let user_dir = self.own_user_dir(lock)?;
         let first = Claim {
-            for_process: asker,
+            for_process: requester,
             // The claim ends with the requester, regardless of other processes in its session.
             session: None,
             ..claim.clone()
@@ -89,8 +89,8 @@ impl ClaimDir {
 
 impl Offer {
     #[must_use]
-    pub fn cards(&self) -> &[GpuUuid] {
-        &self.kept.claim.cards
+    pub fn gpus(&self) -> &[GpuUuid] {
+        &self.kept.claim.gpus
     }
 
     /// Confirms the offer with a look that was taken after it. `None` if one of the GPUs is no longer free, or the look is
@@ -99,7 +99,7 @@ impl Offer {
     pub fn confirm(self, dir: &ClaimDir, look: &Look, kernel: &dyn Kernel) -> Option<Grant> {
         let is_after = look.at.since_boot >= self.made && !ClaimDir::is_stale(look, kernel);
         let is_free = |card: &GpuUuid| look.free.contains(card);
-        if !is_after || !self.cards().iter().all(is_free) {
+        if !is_after || !self.gpus().iter().all(is_free) {
             return None;
         }
         dir.sweep(&self.leftovers, look, kernel);

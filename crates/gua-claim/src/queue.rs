@@ -20,7 +20,7 @@ use std::time::Duration;
 use gua_model::{GpuUuid, ProcessKey, Uid};
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{LONGEST_WAIT, MOST_CARDS};
+use crate::ask::{LONGEST_WAIT, MAX_GPUS};
 use crate::claim::{WrittenProcess, micros};
 use crate::facts::{Kernel, Look, Moment, PidNamespace, Standing, is_elsewhere};
 use crate::survey::Leftover;
@@ -98,7 +98,7 @@ impl Waiter {
 
     /// Whether the waiters behind have to wait for this one.
     pub(crate) fn counts(&self, look: &Look, now: &Moment, kernel: &dyn Kernel) -> bool {
-        self.wanted <= look.cards
+        self.wanted <= look.gpus
             && match is_elsewhere(self.namespace, kernel) {
                 true => now.since_boot.saturating_sub(self.asked) <= SILENCE,
                 false => kernel.standing(&self.process) != Standing::Stopped,
@@ -120,10 +120,10 @@ impl Waiter {
     /// Parses a ticket. A time of arrival in the future is replaced by now.
     pub(crate) fn from_entry(entry: &Entry, now: &Moment) -> Option<Self> {
         let written: WrittenTicket = serde_json::from_slice(&entry.bytes).ok()?;
-        if written.acceptable.len() > MOST_CARDS {
+        if written.acceptable.len() > MAX_GPUS {
             return None;
         }
-        let at = |said| Duration::from_micros(said).min(now.since_boot);
+        let at = |micros| Duration::from_micros(micros).min(now.since_boot);
         Some(Self {
             owner: entry.owner,
             process: written.waiter.key()?,
@@ -151,8 +151,8 @@ pub(crate) fn set_aside<'a>(
         let for_it: Vec<_> = waiter
             .acceptable
             .iter()
-            .filter(|card| free.contains(*card))
-            .filter(|card| !claimed.contains(*card) && !aside.contains(*card))
+            .filter(|gpu| free.contains(*gpu))
+            .filter(|gpu| !claimed.contains(*gpu) && !aside.contains(*gpu))
             .take(waiter.wanted)
             .cloned()
             .collect();

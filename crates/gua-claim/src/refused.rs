@@ -9,7 +9,7 @@ use gua_model::{Gpu, GpuUuid, RollUp, Sample, classify};
 use jiff::SignedDuration;
 
 use crate::claim::{ClaimedBy, LiveClaim};
-use crate::event::{BlockingCard, Refusal};
+use crate::event::{BlockingGpu, Refusal};
 
 /// A request for GPUs that cannot be granted now.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl Refused<'_> {
         since: impl FnOnce(Vec<(GpuUuid, RollUp)>) -> BTreeMap<GpuUuid, Since>,
     ) -> Refusal {
         let others = self.others.iter();
-        let mut blocked_by: Vec<BlockingCard> = others
+        let mut blocked_by: Vec<BlockingGpu> = others
             .filter_map(|(gpu, why)| match why {
                 Obstacle::Held => Some(self.held(gpu)),
                 Obstacle::Claimed => Some(self.claimed(gpu)),
@@ -39,19 +39,17 @@ impl Refused<'_> {
             })
             .collect();
         let now = self.sample.at;
-        let idle = blocked_by
-            .iter()
-            .filter(|card| card.idle_since == Some(now));
+        let idle = blocked_by.iter().filter(|gpu| gpu.idle_since == Some(now));
         let idle: Vec<_> = idle
-            .map(|card| (card.gpu.clone(), RollUp::IdleHeld))
+            .map(|gpu| (gpu.gpu.clone(), RollUp::IdleHeld))
             .collect();
         let since = match idle.is_empty() {
             true => BTreeMap::new(),
             false => since(idle),
         };
-        for card in &mut blocked_by {
-            if let (Some(_), Some(found)) = (card.idle_since, since.get(&card.gpu)) {
-                card.idle_since = Some(found.at);
+        for gpu in &mut blocked_by {
+            if let (Some(_), Some(found)) = (gpu.idle_since, since.get(&gpu.gpu)) {
+                gpu.idle_since = Some(found.at);
             }
         }
         Refusal {
@@ -64,7 +62,7 @@ impl Refused<'_> {
         }
     }
 
-    fn held(&self, gpu: &Gpu) -> BlockingCard {
+    fn held(&self, gpu: &Gpu) -> BlockingGpu {
         let mut users: Vec<_> = against(gpu, self.wish)
             .filter_map(|process| Some(process.identity.as_ref().ok()?.owner()?.user.uid))
             .collect();
@@ -73,7 +71,7 @@ impl Refused<'_> {
         let state = classify(gpu, &self.wish.thresholds, None).state;
         // Idle since this sample at the latest; a history may know an earlier start.
         let is_idle = state.roll_up() == Some(RollUp::IdleHeld);
-        BlockingCard {
+        BlockingGpu {
             gpu: gpu.uuid.clone(),
             users,
             idle_since: is_idle.then_some(self.sample.at),
@@ -81,13 +79,13 @@ impl Refused<'_> {
     }
 
     /// A leased GPU without a process is idle since the lease was made.
-    fn claimed(&self, gpu: &Gpu) -> BlockingCard {
+    fn claimed(&self, gpu: &Gpu) -> BlockingGpu {
         let is_leased = |live: &&LiveClaim| {
-            let mut cards = live.cards.iter();
-            cards.any(|card| card.gpu == gpu.uuid && card.by == ClaimedBy::Lease)
+            let mut leased = live.gpus.iter();
+            leased.any(|leased| leased.gpu == gpu.uuid && leased.by == ClaimedBy::Lease)
         };
         let claims: Vec<_> = self.claims.iter().filter(is_leased).collect();
-        BlockingCard {
+        BlockingGpu {
             gpu: gpu.uuid.clone(),
             users: claims.iter().map(|live| live.claim.owner).collect(),
             idle_since: claims.iter().map(|live| live.claim.made).min(),

@@ -44,8 +44,8 @@ impl Survey {
     /// GPUs that are claimed.
     #[must_use]
     pub fn claimed(&self) -> HashSet<GpuUuid> {
-        let cards = self.claims.iter().flat_map(|live| &live.cards);
-        cards.map(|card| card.gpu.clone()).collect()
+        let gpus = self.claims.iter().flat_map(|live| &live.gpus);
+        gpus.map(|gpu| gpu.gpu.clone()).collect()
     }
 
     /// Free GPUs that are reserved for waiters.

@@ -52,7 +52,7 @@ pub(crate) struct Allowance(HashMap<Uid, Used>);
 struct Used {
     files: usize,
     bytes: usize,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Allowance {
@@ -62,16 +62,16 @@ impl Allowance {
         used.bytes = used.bytes.saturating_add(entry.bytes.len());
         let is_allowed = used.bytes <= MOST_BYTES_OF_A_USER;
         if !is_allowed {
-            used.tell(entry.owner, &entry.name, problems);
+            used.report(entry.owner, &entry.name, problems);
         }
         is_allowed
     }
 }
 
 impl Used {
-    fn tell(&mut self, owner: Uid, name: &str, problems: &mut Vec<Problem>) {
-        if !self.is_told {
-            self.is_told = true;
+    fn report(&mut self, owner: Uid, name: &str, problems: &mut Vec<Problem>) {
+        if !self.is_reported {
+            self.is_reported = true;
             problems.push(Problem::new(Some(owner), name, Trouble::TooMany));
         }
     }
@@ -105,7 +105,7 @@ impl UserDir {
         let used = allowance.0.entry(self.owner).or_default();
         let left = MOST_OF_A_USER.saturating_sub(used.files);
         if left == 0 || used.bytes > MOST_BYTES_OF_A_USER {
-            used.tell(self.owner, &self.name, problems);
+            used.report(self.owner, &self.name, problems);
             return Ok(Vec::new());
         }
         let mut found = match names(&self.directory, prefix) {
@@ -121,7 +121,7 @@ impl UserDir {
         let most = left.min(MOST_FILES);
         if found.names.len() > most || !found.is_all {
             found.names.truncate(most);
-            used.tell(self.owner, &self.name, problems);
+            used.report(self.owner, &self.name, problems);
         }
         used.files += 1 + found.names.len();
         Ok(found.names)
@@ -324,12 +324,12 @@ fn errno(error: &io::Error) -> Errno {
 mod tests {
     use super::*;
     use crate::directory::ClaimDir;
-    use crate::user_dirs::DRAWER;
+    use crate::user_dirs::USER_DIR_PREFIX;
 
     #[test]
     fn a_user_dir_that_is_removed_meanwhile_is_empty() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(format!("{DRAWER}a"));
+        let path = folder.path().join(format!("{USER_DIR_PREFIX}a"));
         std::fs::create_dir(&path).unwrap();
         std::fs::write(path.join("claim-00000000"), "{}").unwrap();
         let dir = ClaimDir::open(folder.path()).unwrap();

@@ -15,10 +15,10 @@ use crate::directory::{ClaimDir, Lock, only_owner_writes};
 use crate::error::{ClaimError, Problem, Trouble};
 use crate::user_dir::{UserDir, is_ours, open_beneath, random_word};
 
-pub(crate) const DRAWER: &str = "gua-claims-";
+pub(crate) const USER_DIR_PREFIX: &str = "gua-claims-";
 
 /// Maximum number of user directories opened for one user. More than one only exists if a user made them by hand.
-const MOST_DRAWERS: usize = 16;
+const MAX_USER_DIRS: usize = 16;
 
 impl ClaimDir {
     /// Visits the user directories, of one user `only` or of all, one after the other, so that no user can exhaust our
@@ -35,7 +35,7 @@ impl ClaimDir {
         for entry in Dir::read_from(self.handle()).map_err(fail)? {
             let entry = entry.map_err(fail)?;
             let name = entry.file_name();
-            if !name.to_bytes().starts_with(DRAWER.as_bytes()) {
+            if !name.to_bytes().starts_with(USER_DIR_PREFIX.as_bytes()) {
                 continue;
             }
             // Removed meanwhile.
@@ -48,8 +48,8 @@ impl ClaimDir {
             }
             let met = met.entry(owner).or_default();
             *met += 1;
-            if *met > MOST_DRAWERS {
-                if *met == MOST_DRAWERS + 1 {
+            if *met > MAX_USER_DIRS {
+                if *met == MAX_USER_DIRS + 1 {
                     let name = name.to_string_lossy();
                     problems.push(Problem::new(Some(owner), &name, Trouble::TooMany));
                 }
@@ -117,7 +117,7 @@ impl ClaimDir {
             return Ok(user_dir);
         }
         let fail = |source| self.cannot_write(source);
-        let name = format!("{DRAWER}{}{}", random_word(), random_word());
+        let name = format!("{USER_DIR_PREFIX}{}{}", random_word(), random_word());
         let mode = Mode::from_raw_mode(0o755);
         rustix::fs::mkdirat(self.handle(), &name, mode).map_err(fail)?;
         // The umask may have removed permissions, even our own right to open it. No other user can have replaced it.

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 use gua_claim::{
-    ClaimDir, Event, EventId, MOST_CARDS, OpenError, Problem, Refusal, Run, TakenIn, USUAL_PLACES,
+    ClaimDir, Event, EventId, MAX_GPUS, OpenError, Problem, Refusal, Run, TakenIn, USUAL_PLACES,
 };
 use gua_model::chain::chain;
 use gua_model::refusal::Asking;
@@ -150,7 +150,7 @@ fn watched_run(run: &Run, owner: User) -> WatchedRun {
         started: run.started,
         ended: run.ended,
         exit_code: run.exit_code,
-        gpus: run.gpus.iter().take(MOST_CARDS).cloned().collect(),
+        gpus: run.gpus.iter().take(MAX_GPUS).cloned().collect(),
         // While the run is running, this identifies the process that watches it.
         summary: serde_json::Value::Object(run.summary.clone()).to_string(),
     }
@@ -160,7 +160,7 @@ fn watched_run(run: &Run, owner: User) -> WatchedRun {
 fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     debug_assert_eq!(asker.uid, Uid(id.owner.0));
-    let cards = refusal.blocked_by.iter().take(MOST_CARDS);
+    let gpus = refusal.blocked_by.iter().take(MAX_GPUS);
     NewRefusal {
         asking: Asking {
             at: refusal.at,
@@ -171,13 +171,13 @@ fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
             waited: refusal.waited,
         },
         event: id.name.clone(),
-        cards: cards.map(|card| card.gpu.clone()).collect(),
+        cards: gpus.map(|gpu| gpu.gpu.clone()).collect(),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gua_claim::{BlockingCard, Outcome};
+    use gua_claim::{BlockingGpu, Outcome};
     use gua_model::Period;
     use gua_store::{History, OpenMode, WriterOptions};
 
@@ -201,7 +201,7 @@ mod tests {
                 left: 0,
                 outcome: Outcome::Refused,
                 waited: SignedDuration::ZERO,
-                blocked_by: vec![BlockingCard {
+                blocked_by: vec![BlockingGpu {
                     gpu: "GPU-made-up".parse().unwrap(),
                     users: vec![Uid(77)],
                     idle_since: Some(at),

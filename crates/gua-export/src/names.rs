@@ -13,27 +13,27 @@ use crate::error::ExportError;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     pub(crate) host: Option<String>,
-    cards: BTreeMap<GpuUuid, GpuInfo>,
-    old_cards: BTreeMap<GpuUuid, String>,
+    gpus: BTreeMap<GpuUuid, GpuInfo>,
+    imported_names: BTreeMap<GpuUuid, String>,
     people: PersonNames,
-    told: HashMap<Uid, String>,
+    users: HashMap<Uid, String>,
 }
 
 impl Names {
     pub(crate) fn of_history(history: &History) -> Result<Self, ExportError> {
-        let cards = history.cards()?;
-        let cards = cards.into_iter().map(|card| (card.uuid.clone(), card));
+        let gpus = history.cards()?;
+        let gpus = gpus.into_iter().map(|gpu| (gpu.uuid.clone(), gpu));
         let old = history.old_facts()?.unwrap_or_default();
-        let old_cards = old
+        let imported_names = old
             .gpus
             .into_iter()
-            .filter_map(|(gpu, card)| Some((gpu, card.name?)));
+            .filter_map(|(gpu, imported)| Some((gpu, imported.name?)));
         Ok(Self {
             host: history.host()?.or(old.host.map(|host| host.name)),
-            cards: cards.collect(),
-            old_cards: old_cards.collect(),
+            gpus: gpus.collect(),
+            imported_names: imported_names.collect(),
             people: PersonNames::new(history.people()?),
-            told: HashMap::new(),
+            users: HashMap::new(),
         })
     }
 
@@ -42,39 +42,38 @@ impl Names {
     }
 
     /// Last known index of a GPU.
-    pub(crate) fn card_index(&self, gpu: &GpuUuid) -> Option<i64> {
-        self.cards.get(gpu)?.index.map(i64::from)
+    pub(crate) fn gpu_index(&self, gpu: &GpuUuid) -> Option<i64> {
+        self.gpus.get(gpu)?.index.map(i64::from)
     }
 
-    pub(crate) fn card_name(&self, gpu: &GpuUuid) -> Option<&str> {
-        let own = self.cards.get(gpu).and_then(|card| card.name.as_deref());
-        own.or_else(|| self.old_cards.get(gpu).map(String::as_str))
+    pub(crate) fn gpu_name(&self, gpu: &GpuUuid) -> Option<&str> {
+        let own = self.gpus.get(gpu).and_then(|gpu| gpu.name.as_deref());
+        own.or_else(|| self.imported_names.get(gpu).map(String::as_str))
     }
 
-    pub(crate) fn card_parent(&self, gpu: &GpuUuid) -> Option<&str> {
-        self.cards.get(gpu)?.parent.as_ref().map(GpuUuid::as_str)
+    pub(crate) fn gpu_parent(&self, gpu: &GpuUuid) -> Option<&str> {
+        self.gpus.get(gpu)?.parent.as_ref().map(GpuUuid::as_str)
     }
 
     /// Looks up the name of a user; a user without a name is shown by uid, as in reports.
-    pub(crate) fn learn(&mut self, uid: Option<Uid>) {
+    pub(crate) fn look_up(&mut self, uid: Option<Uid>) {
         if let Some(uid) = uid
-            && !self.told.contains_key(&uid)
+            && !self.users.contains_key(&uid)
         {
             let name = self.people.of(Some(uid)).to_owned();
-            self.told.insert(uid, name);
+            self.users.insert(uid, name);
         }
     }
 
     /// Name of a user passed to `learn` before; `None` is the unknown owner.
     pub(crate) fn person(&self, uid: Option<Uid>) -> Option<&str> {
-        self.told.get(&uid?).map(String::as_str)
+        self.users.get(&uid?).map(String::as_str)
     }
 
     /// Time of the first own tick of each GPU.
     pub(crate) fn own_since(&self) -> BTreeMap<GpuUuid, jiff::Timestamp> {
-        let cards = self.cards.iter();
-        cards
-            .map(|(gpu, card)| (gpu.clone(), card.first_seen))
+        let gpus = self.gpus.iter();
+        gpus.map(|(gpu, info)| (gpu.clone(), info.first_seen))
             .collect()
     }
 }

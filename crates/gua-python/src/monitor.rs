@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use gua_model::VisibleDevices;
-use gua_run::{Cards, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
+use gua_run::{GpuSelection, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -48,9 +48,9 @@ impl Monitor {
         let options = MonitorOptions {
             interval,
             source: GpuSource::Kept(driver::keeper(py, &loaded.settings)?),
-            cards: match visible {
-                None => Cards::All,
-                Some(list) => Cards::Visible(VisibleDevices::parse(list)),
+            gpus: match visible {
+                None => GpuSelection::All,
+                Some(list) => GpuSelection::Visible(VisibleDevices::parse(list)),
             },
             ..MonitorOptions::default()
         };

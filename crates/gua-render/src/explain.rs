@@ -41,29 +41,29 @@ pub fn text(answer: &Answer, zone: &TimeZone) -> String {
         Found::Before { first } => {
             page.moment(answer.at, "before the first sample of this GPU");
             page.blank();
-            page.say(&match first {
+            page.line(&match first {
                 Some(first) => format!("The GPU was first seen at {}.", page.time(*first)),
                 None => "This history has no sample of the GPU by gua.".to_owned(),
             });
-            page.say(
+            page.line(
                 "Such time is outside of every report: it counts neither as idle nor as a gap.",
             );
         }
         Found::InstanceAbsent => {
             page.moment(answer.at, "this MIG instance did not exist");
             page.blank();
-            page.say("Its GPU was sampled without it. Such time is not capacity: it counts neither as idle nor as a gap.");
+            page.line("Its GPU was sampled without it. Such time is not capacity: it counts neither as idle nor as a gap.");
         }
         Found::NoImportedRow { last } => {
             page.moment(answer.at, "no row of this file covers this time");
             page.blank();
             if let Some(last) = last {
-                page.say(&format!(
+                page.line(&format!(
                     "The last row of the day before is of {}.",
                     page.time(*last)
                 ));
             }
-            page.say(
+            page.line(
                 "gpu-usage-audit records no reason for such time, and its report does not count it.",
             );
         }
@@ -101,13 +101,13 @@ impl Page<'_> {
         self.out.push('\n');
     }
 
-    fn say(&mut self, text: &str) {
+    fn line(&mut self, text: &str) {
         self.out.push_str(text);
         self.out.push('\n');
     }
 
     fn fact(&mut self, label: &str, text: &str) {
-        self.say(&format!("  {label:<LABEL$}{text}"));
+        self.line(&format!("  {label:<LABEL$}{text}"));
     }
 
     fn more(&mut self, text: &str) {
@@ -123,7 +123,7 @@ impl Page<'_> {
     }
 
     fn moment(&mut self, at: Timestamp, what: &str) {
-        self.say(&format!("{}, {what}", self.time(at)));
+        self.line(&format!("{}, {what}", self.time(at)));
     }
 
     fn state(&mut self, state: State) {
@@ -144,7 +144,7 @@ impl Page<'_> {
                     true => "until the next tick",
                     false => "for its interval",
                 };
-                self.say(&format!(
+                self.line(&format!(
                     "The tick of {} covers this time, {until}: {} of {}.",
                     self.time(seen.at),
                     seconds(period.micros()),
@@ -156,7 +156,7 @@ impl Page<'_> {
         if !seen.gpu.place.counts() {
             self.heading("no state of its own: its MIG instances are counted in its place");
             for instance in &seen.instances {
-                self.say(&format!("  gua explain {instance}"));
+                self.line(&format!("  gua explain {instance}"));
             }
         } else {
             self.verdicts(seen);
@@ -188,20 +188,20 @@ impl Page<'_> {
             }
             if let Some(since) = seen.since {
                 let text = self.since(since, seen.at);
-                self.say(&format!("  {text}"));
+                self.line(&format!("  {text}"));
             }
             let samples = buffered.then_some((share.weight, all));
             for reason in words::reasons(verdict, samples) {
-                self.say(&format!("  {reason}"));
+                self.line(&format!("  {reason}"));
             }
-            self.say(&format!("  Rule: {}.", words::rule(verdict.state)));
+            self.line(&format!("  Rule: {}.", words::rule(verdict.state)));
         }
         if let When::Tick {
             basis: Basis::Instant,
             ..
         } = seen.when
         {
-            self.say("  One reading covers the whole time: the driver's buffer does not.");
+            self.line("  One reading covers the whole time: the driver's buffer does not.");
         }
     }
 
@@ -376,7 +376,7 @@ impl Page<'_> {
     }
 
     fn gap(&mut self, gap: &GapFound) {
-        self.say(&format!("  {}", words::gap(gap.reason)));
+        self.line(&format!("  {}", words::gap(gap.reason)));
         let from = match gap.from_is_bound {
             true => format!("from {} or before", self.time(gap.period.from())),
             false => format!("from {}", self.time(gap.period.from())),
@@ -386,18 +386,18 @@ impl Page<'_> {
             (false, true) => format!("to {} or later", self.time(gap.period.to())),
             (false, false) => format!("to {}", self.time(gap.period.to())),
         };
-        self.say(&format!(
+        self.line(&format!(
             "  It lasted {from} {to}: {}.",
             seconds(gap.period.micros())
         ));
         for outage in &gap.outages {
-            self.say(&format!(
+            self.line(&format!(
                 "  The collector recorded: {} ({} lost)",
                 sanitize(&outage.detail),
                 counted(outage.ticks_lost.into(), "tick")
             ));
         }
-        self.say(&format!(
+        self.line(&format!(
             "  Rule: {} ({}).",
             words::rule(State::Unobserved),
             gap.reason
@@ -406,7 +406,7 @@ impl Page<'_> {
 
     fn quarter(&mut self, at: Timestamp, quarter: &QuarterFound) {
         self.moment(at, "only the total of its quarter hour is known");
-        self.say(&format!(
+        self.line(&format!(
             "Ticks are kept from {} on (history.keep_raw); older time is kept as totals.",
             self.time(quarter.raw_from)
         ));
@@ -448,7 +448,7 @@ impl Page<'_> {
     fn imported_row(&mut self, at: Timestamp, row: &ImportedRow) {
         let class = row.class;
         self.moment(at, "a row of gpu-usage-audit");
-        self.say(&format!(
+        self.line(&format!(
             "The row of {} covers this time: {}, its run's interval.",
             self.time(row.at),
             seconds_of(row.interval)
@@ -464,17 +464,17 @@ impl Page<'_> {
         } else {
             "below"
         };
-        self.say(&format!(
+        self.line(&format!(
             "  The utilisation was {} %, {side} 10 %.",
             row.util
         ));
         if row.util < 10 {
             let side = if memory > 100 { "more" } else { "not more" };
-            self.say(&format!(
+            self.line(&format!(
                 "  Its processes had {memory} MB together, {side} than 100 MB."
             ));
         }
-        self.say("  Rule: every process of a row counts, graphics too, and unknown memory counts as zero.");
+        self.line("  Rule: every process of a row counts, graphics too, and unknown memory counts as zero.");
         for (name, mb) in &row.processes {
             let name = name
                 .as_ref()

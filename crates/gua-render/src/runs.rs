@@ -116,16 +116,16 @@ impl<'a> ShownRun<'a> {
         number(self.summary["tree"][name].as_f64())
     }
 
-    fn cards(&self) -> &[Value] {
+    fn gpus(&self) -> &[Value] {
         self.summary["gpus"].as_array().map_or(&[], Vec::as_slice)
     }
 
     /// Energy of all GPUs, if it is known for each of them.
     fn energy(&self) -> Cell {
         let all: Option<Vec<f64>> = self
-            .cards()
+            .gpus()
             .iter()
-            .map(|card| card["energy_joules"].as_f64())
+            .map(|gpu| gpu["energy_joules"].as_f64())
             .collect();
         number(
             all.filter(|all| !all.is_empty())
@@ -135,7 +135,7 @@ impl<'a> ShownRun<'a> {
 
     /// Share of the GPUs' known time in which they were active.
     fn active(&self) -> Cell {
-        let time: RolledUp = self.cards().iter().map(rolled_up).sum();
+        let time: RolledUp = self.gpus().iter().map(rolled_up).sum();
         number(time.active_share().map(|share| 100.0 * share))
     }
 
@@ -157,8 +157,8 @@ impl<'a> ShownRun<'a> {
     }
 }
 
-fn rolled_up(card: &Value) -> RolledUp {
-    let states = card["states_seconds"].as_object();
+fn rolled_up(gpu: &Value) -> RolledUp {
+    let states = gpu["states_seconds"].as_object();
     let states = states.into_iter().flatten();
     RolledUp::of(states.filter_map(|(name, seconds)| {
         let state = State::ALL.into_iter().find(|state| state.as_str() == name);
@@ -275,7 +275,7 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             }
         ),
     });
-    for card in shown.cards() {
+    for gpu in shown.gpus() {
         let percent = |value: &Value| {
             value
                 .as_f64()
@@ -283,21 +283,21 @@ pub fn one(shown: &ShownRun<'_>) -> String {
         };
         lines.push(format!(
             "gpu {} {}: {} busy, {}, {} J",
-            card["index"],
-            card["name"]
+            gpu["index"],
+            gpu["name"]
                 .as_str()
                 .map_or_else(|| "-".to_owned(), sanitize),
-            percent(&card["util_mean_pct"]),
+            percent(&gpu["util_mean_pct"]),
             peak_memory(
-                card["own_memory_max_mb"].as_u64(),
-                card["memory_used_max_mb"].as_u64(),
-                card["memory_total_mb"].as_u64(),
+                gpu["own_memory_max_mb"].as_u64(),
+                gpu["memory_used_max_mb"].as_u64(),
+                gpu["memory_total_mb"].as_u64(),
             ),
-            card["energy_joules"]
+            gpu["energy_joules"]
                 .as_f64()
                 .map_or("-".to_owned(), |joules| format!("{joules:.0}")),
         ));
-        if let Some(states) = card["states_seconds"].as_object() {
+        if let Some(states) = gpu["states_seconds"].as_object() {
             let state = |(name, seconds): (&String, &Value)| {
                 format!(
                     "{} {:.0} s",
@@ -388,8 +388,8 @@ mod tests {
     #[test]
     fn memory_is_the_jobs_own_as_at_the_end_of_the_run() {
         let check = |own: Value, expected: &str| {
-            let card = json!({"index": 0, "own_memory_max_mb": own, "memory_used_max_mb": 900, "memory_total_mb": 2048});
-            let run = run(&json!({"gpus": [card]}));
+            let gpu = json!({"index": 0, "own_memory_max_mb": own, "memory_used_max_mb": 900, "memory_total_mb": 2048});
+            let run = run(&json!({"gpus": [gpu]}));
             let shown = one(&ShownRun::new(&run, |_| WatcherState::Unknown));
             assert!(shown.contains(expected), "{shown}");
         };

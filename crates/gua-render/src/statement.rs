@@ -158,7 +158,7 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
             "busy or held by an unknown owner",
         ),
         part("free", "free", balance.free, "no process on the GPU"),
-        part("gap", "gap", balance.gap, "nobody looked"),
+        part("gap", "gap", balance.gap, "not observed"),
     ]);
     if balance.old > Micros(0) {
         let why = "only in imported rows, charged to nobody";
@@ -187,9 +187,9 @@ fn equation(statement: &Statement, account: Option<&Account>) -> String {
 }
 
 /// Names the GPUs of the statement.
-fn all_cards(statement: &Statement) -> String {
+fn all_gpus(statement: &Statement) -> String {
     match statement.cards {
-        1 => "1 card".to_owned(),
+        1 => "1 GPU".to_owned(),
         cards => format!("all {cards} GPUs"),
     }
 }
@@ -318,19 +318,19 @@ mod tests {
         sums.held = hour;
         sums.charged = hour;
         sums.energy_known = hour;
-        let told = |account: &Account| -> Vec<&'static str> {
+        let bounds = |account: &Account| -> Vec<&'static str> {
             let lines = amounts(account);
             lines.iter().map(|amount| amount.bound).collect()
         };
-        assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
+        assert_eq!(bounds(&account(sums)), ["", "", "", "", ""]);
         assert!(json::Person::new(&account(sums)).charged_is_all);
         sums.add_imported(12, 0, Micros::from_secs(300));
-        assert_eq!(told(&account(sums)), ["", "", "", "≥ ", "≥ "]);
+        assert_eq!(bounds(&account(sums)), ["", "", "", "≥ ", "≥ "]);
         assert!(!json::Person::new(&account(sums)).charged_is_all);
         // With imported rows only, nothing is known, so there is no lower bound.
         sums = OwnerTotal::default();
         sums.add_imported(12, 0, Micros::from_secs(300));
-        assert_eq!(told(&account(sums)), ["", "", "", "", ""]);
+        assert_eq!(bounds(&account(sums)), ["", "", "", "", ""]);
     }
 
     #[test]
@@ -348,14 +348,14 @@ mod tests {
         let books = statement(hour, hour);
         let mut sums = OwnerTotal::default();
         sums.add_imported(12, 0, Micros::from_secs(300));
-        let told = equation(&books, Some(&account(sums)));
-        assert!(told.starts_with("people 1.00 + unowned 0.00"), "{told}");
+        let text = equation(&books, Some(&account(sums)));
+        assert!(text.starts_with("people 1.00 + unowned 0.00"), "{text}");
         sums.held += hour;
         sums.charged = hour;
-        let told = equation(&books, Some(&account(sums)));
+        let text = equation(&books, Some(&account(sums)));
         assert!(
-            told.starts_with("ada 1.00 + other people 0.00 + "),
-            "{told}"
+            text.starts_with("ada 1.00 + other people 0.00 + "),
+            "{text}"
         );
     }
 }

@@ -69,7 +69,7 @@ pub use log::RunLog;
 pub use mark_pipe::MarkPipe;
 pub use marks::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, Marks, PIPE_VARIABLE, RUN_VARIABLE};
 pub use metric_files::summarize_paths;
-pub use monitor::{Cards, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
+pub use monitor::{GpuSelection, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
 pub use phases::PhaseSummary;
 pub use record::{OutputError, Record};
 pub use recorder::RunRecorder;

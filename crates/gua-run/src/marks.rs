@@ -51,14 +51,14 @@ impl Mark {
         }
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Said {
+        struct JsonMark {
             phase: Option<String>,
             event: Option<String>,
             data: Option<Map<String, Value>>,
             set: Option<Map<String, Value>>,
         }
-        let said: Said = serde_json::from_str(line).ok()?;
-        match (said.phase, said.event, said.data, said.set) {
+        let mark: JsonMark = serde_json::from_str(line).ok()?;
+        match (mark.phase, mark.event, mark.data, mark.set) {
             (Some(name), None, None, None) if !name.trim().is_empty() => Some(Mark::Phase(name)),
             (None, Some(name), data, None) => Some(Mark::Event {
                 name,
@@ -89,7 +89,7 @@ pub struct Marks {
     /// the first process that closes it.
     write: OwnedFd,
     /// The beginning of an incomplete line.
-    begun: Vec<u8>,
+    partial: Vec<u8>,
     garbled: u64,
 }
 
@@ -101,7 +101,7 @@ impl Marks {
         Ok(Self {
             read: File::from(read),
             write,
-            begun: Vec::new(),
+            partial: Vec::new(),
             garbled: 0,
         })
     }
@@ -148,17 +148,17 @@ impl Marks {
             let Ok(length @ 1..) = self.read.read(&mut buffer) else {
                 break;
             };
-            self.begun.extend_from_slice(&buffer[..length]);
-            while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.begun.drain(..=end).collect();
+            self.partial.extend_from_slice(&buffer[..length]);
+            while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.partial.drain(..=end).collect();
                 match Mark::parse(&String::from_utf8_lossy(&line)) {
                     Some(mark) => marks.push(mark),
                     None if line.trim_ascii().is_empty() => {}
                     None => self.garbled += 1,
                 }
             }
-            if self.begun.len() > LONGEST_MARK {
-                self.begun.clear();
+            if self.partial.len() > LONGEST_MARK {
+                self.partial.clear();
                 self.garbled += 1;
             }
         }
@@ -275,7 +275,7 @@ mod tests {
         let jobs = marks.write.try_clone().unwrap();
         drop(marks);
         let line = [b'x'; LONGEST_MARK];
-        // The test's program ignores SIGPIPE, so it would be told of it by this error.
+        // The test's program ignores SIGPIPE, so it would see this error.
         let filled = (0..10_000).find_map(|_| rustix::io::write(&jobs, &line).err());
         assert_eq!(filled, Some(rustix::io::Errno::AGAIN));
     }

@@ -33,7 +33,7 @@ pub struct MonitorOptions {
     /// Time between two samples.
     pub interval: Duration,
     pub source: GpuSource,
-    pub cards: Cards,
+    pub gpus: GpuSelection,
     /// Time zone of `hw_metrics.csv`, which has local times like nvidia-smi's output.
     pub zone: TimeZone,
     pub host: HostRoot,
@@ -45,7 +45,7 @@ impl Default for MonitorOptions {
         Self {
             interval: Duration::from_secs(2),
             source: GpuSource::InProcess(ProbeOptions::default()),
-            cards: Cards::All,
+            gpus: GpuSelection::All,
             zone: TimeZone::system(),
             host: HostRoot::real(),
         }
@@ -63,25 +63,25 @@ pub enum GpuSource {
 
 /// Selection of the GPUs that are sampled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cards {
+pub enum GpuSelection {
     All,
     /// GPUs that are visible to a program.
     Visible(VisibleDevices),
 }
 
-impl Cards {
+impl GpuSelection {
     /// Returns the selected GPUs of a sample. A GPU that is divided into MIG instances is left out in favour of its
     /// instances.
     pub fn of<'a>(&self, sample: &'a Sample) -> impl Iterator<Item = &'a Gpu> + use<'a> {
         let visible = match self {
-            Cards::All => None,
-            Cards::Visible(list) => Some(list.cards(&sample.gpus)),
+            GpuSelection::All => None,
+            GpuSelection::Visible(list) => Some(list.cards(&sample.gpus)),
         };
         sample.gpus.iter().filter(move |gpu| {
             gpu.place.counts()
                 && visible
                     .as_ref()
-                    .is_none_or(|cards| cards.contains(&gpu.uuid))
+                    .is_none_or(|given| given.contains(&gpu.uuid))
         })
     }
 }
@@ -206,12 +206,12 @@ impl Sampler {
         work: impl FnOnce(&Receiver<()>) -> Ended + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel();
-        let (tell, ended) = mpsc::channel();
+        let (done, ended) = mpsc::channel();
         thread::Builder::new()
             .name(name.to_owned())
             .spawn(move || {
                 // The receiver is gone if the monitor has abandoned this thread.
-                let _ = tell.send(work(&stopped));
+                let _ = done.send(work(&stopped));
             })?;
         Ok(Self { stop, ended })
     }
@@ -237,9 +237,9 @@ impl Pace {
         if self.next < now {
             self.next = now;
         }
-        let told = stop.recv_timeout(self.next - now);
+        let received = stop.recv_timeout(self.next - now);
         self.next += self.interval;
-        told == Err(RecvTimeoutError::Timeout)
+        received == Err(RecvTimeoutError::Timeout)
     }
 }
 
@@ -306,7 +306,7 @@ fn sample_gpu(
         let answer = sample();
         if let Ok(sample) = &answer {
             let at = sample.at.to_zoned(options.zone.clone());
-            for gpu in options.cards.of(sample) {
+            for gpu in options.gpus.of(sample) {
                 if !has_head {
                     has_head = dmon_file.write(metrics::DMON_HEADER);
                 }

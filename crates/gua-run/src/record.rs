@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(
             read("run.jsonl").unwrap().lines().count(),
             1,
-            "the log goes on"
+            "the log continues"
         );
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4);
     }

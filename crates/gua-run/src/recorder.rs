@@ -37,7 +37,7 @@ impl<D: Fn() -> Result<ClaimDir, OpenError>> RunRecorder<D> {
     /// Records the end. Returns a note if that failed.
     pub fn ended(&self, outcome: &Outcome) -> Option<String> {
         let summary = &outcome.summary;
-        let uuids = summary.gpus.iter().map(|card| card.uuid.parse());
+        let uuids = summary.gpus.iter().map(|gpu| gpu.uuid.parse());
         let recorded = self.record(Run {
             id: summary.run.id.clone(),
             name: summary.run.name.clone(),

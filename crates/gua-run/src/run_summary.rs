@@ -233,7 +233,7 @@ mod tests {
         check(5200, None);
         check(
             9500,
-            Some("the energy of GPU 3 is that of 5.0 s of 9.5 s: the rest was not measured"),
+            Some("the energy of GPU 3 covers 5.0 s of 9.5 s: the rest was not measured"),
         );
     }
 }

@@ -415,12 +415,12 @@ impl Supervisor {
     fn all_notes(&mut self, end: Duration) -> Vec<String> {
         let mut notes = std::mem::take(&mut self.options.notes);
         if let Some(fault) = &self.fault {
-            let said = fault.to_string();
+            let reason = fault.to_string();
             // The loader's details are in the log.
-            let said = said.split(". Detail:").next().unwrap_or(&said);
+            let reason = reason.split(". Detail:").next().unwrap_or(&reason);
             notes.push(match self.watch.samples {
-                0 => format!("no GPU was read: {said}"),
-                _ => format!("GPUs could not be read for a part of the time: {said}"),
+                0 => format!("no GPU was read: {reason}"),
+                _ => format!("GPUs could not be read for a part of the time: {reason}"),
             });
         }
         let silence = self.requested.map(|asked| end.saturating_sub(asked));

@@ -15,7 +15,7 @@ const SHORT: f64 = 0.5;
 #[must_use]
 pub fn text(summary: &RunSummary, out: Option<&Path>) -> String {
     let mut lines = vec![head(summary)];
-    lines.extend(summary.gpus.iter().map(card));
+    lines.extend(summary.gpus.iter().map(gpu_line));
     lines.extend(processes(summary));
     lines.extend(waste(summary));
     for note in &summary.notes {
@@ -47,35 +47,33 @@ fn took(seconds: f64) -> String {
     Clockwise(Duration::from_secs_f64(seconds.round())).to_string()
 }
 
-fn card(card: &GpuSummary) -> String {
-    let name = card.name.as_deref().unwrap_or("unknown model");
+fn gpu_line(gpu: &GpuSummary) -> String {
+    let name = gpu.name.as_deref().unwrap_or("unknown model");
     let mut parts = Vec::new();
-    if card.observed_seconds > 0.0 {
-        parts.push(
-            match (card.util_mean_pct, card.rolled_up().active_share()) {
-                (Some(util), Some(active)) => {
-                    let active = 100.0 * active;
-                    format!("{util:.0} % busy, active {active:.0} % of the time")
-                }
-                (Some(util), None) => format!("{util:.0} % busy"),
-                (None, _) => "utilisation unknown".to_owned(),
-            },
-        );
+    if gpu.observed_seconds > 0.0 {
+        parts.push(match (gpu.util_mean_pct, gpu.rolled_up().active_share()) {
+            (Some(util), Some(active)) => {
+                let active = 100.0 * active;
+                format!("{util:.0} % busy, active {active:.0} % of the time")
+            }
+            (Some(util), None) => format!("{util:.0} % busy"),
+            (None, _) => "utilisation unknown".to_owned(),
+        });
     }
     parts.push(peak_memory(
-        card.own_memory_max_mb,
-        card.memory_used_max_mb,
-        card.memory_total_mb,
+        gpu.own_memory_max_mb,
+        gpu.memory_used_max_mb,
+        gpu.memory_total_mb,
     ));
-    if let Some(joules) = card.energy_joules {
+    if let Some(joules) = gpu.energy_joules {
         parts.push(energy(joules));
     }
-    if let Some(shared) = card.shared_seconds.filter(|shared| *shared > 0.0) {
+    if let Some(shared) = gpu.shared_seconds.filter(|shared| *shared > 0.0) {
         parts.push(format!("shared with others for {}", took(shared)));
     }
     format!(
         "  gpu {} ({}): {}",
-        card.index,
+        gpu.index,
         sanitize(name),
         parts.join("; ")
     )
@@ -106,8 +104,8 @@ fn waste(summary: &RunSummary) -> Option<String> {
     let unused: Vec<String> = summary
         .gpus
         .iter()
-        .filter(|card| card.rolled_up().is_unused())
-        .map(|card| card.index.to_string())
+        .filter(|gpu| gpu.rolled_up().is_unused())
+        .map(|gpu| gpu.index.to_string())
         .collect();
     let mut line = format!(
         "  wasted: {} of {} GPU time ({:.0} %)",
@@ -143,7 +141,7 @@ mod tests {
     use crate::{ResourceSummary, RunFacts, TreeSummary};
     use gua_model::State;
 
-    fn card(index: u32, active: f64, util: Option<f64>) -> GpuSummary {
+    fn gpu(index: u32, active: f64, util: Option<f64>) -> GpuSummary {
         GpuSummary {
             index,
             uuid: format!("GPU-{index}"),
@@ -209,7 +207,7 @@ mod tests {
     #[test]
     fn what_was_used_and_what_was_wasted_is_told_in_a_few_lines() {
         let text = text(
-            &summary(vec![card(0, 2700.0, Some(63.2)), card(1, 0.0, Some(0.4))]),
+            &summary(vec![gpu(0, 2700.0, Some(63.2)), gpu(1, 0.0, Some(0.4))]),
             None,
         );
         assert_eq!(
@@ -218,14 +216,14 @@ mod tests {
              \x20 gpu 0 (NVIDIA A100): 63 % busy, active 75 % of the time; memory up to 31.2 GB of 80.0 GB; 312 Wh\n\
              \x20 gpu 1 (NVIDIA A100): 0 % busy, active 0 % of the time; memory up to 31.2 GB of 80.0 GB; 312 Wh\n\
              \x20 cpu 7200.0 s (2.0 cores); memory up to 900 MB; read 5000 MB, wrote 0 MB\n\
-             \x20 wasted: 1:15:00 of 2:00:00 card time (62 %); GPU 1 was never used\n\
+             \x20 wasted: 1:15:00 of 2:00:00 GPU time (62 %); GPU 1 was never used\n\
              \x20 note: a note\n"
         );
     }
 
     #[test]
-    fn a_card_that_tells_nothing_is_not_called_unused() {
-        let mut silent = card(0, 0.0, None);
+    fn a_gpu_that_tells_nothing_is_not_called_unused() {
+        let mut silent = gpu(0, 0.0, None);
         silent.states_seconds = BTreeMap::from([(State::HeldUnknown, 3600.0)]);
         let text = text(&summary(vec![silent]), None);
         assert!(text.contains("utilisation unknown"), "{text}");
@@ -234,9 +232,9 @@ mod tests {
     }
 
     #[test]
-    fn a_card_that_worked_for_nobody_we_saw_was_used() {
+    fn a_gpu_that_worked_for_nobody_we_saw_was_used() {
         let with = |index, states: &[(State, f64)]| {
-            let mut with = card(index, 0.0, Some(97.0));
+            let mut with = gpu(index, 0.0, Some(97.0));
             with.states_seconds = states.iter().copied().collect();
             with
         };
@@ -248,20 +246,20 @@ mod tests {
         let ghost = with(0, &[(State::Ghost, 3600.0)]);
         let text = text(&summary(vec![ghost.clone()]), None);
         assert!(text.contains("97 % busy, active 100 % of the time"));
-        check(vec![ghost], "wasted: 0.0 s of 1:00:00 card time (0 %)");
+        check(vec![ghost], "wasted: 0.0 s of 1:00:00 GPU time (0 %)");
         let mostly_unknown = with(0, &[(State::HeldUnknown, 3599.0), (State::TrulyIdle, 1.0)]);
         check(
             vec![mostly_unknown],
-            "wasted: 1.0 s of 1.0 s card time (100 %)",
+            "wasted: 1.0 s of 1.0 s GPU time (100 %)",
         );
         let idle = |index| with(index, &[(State::TrulyIdle, 3600.0)]);
         check(
             vec![idle(0), idle(2)],
-            "wasted: 2:00:00 of 2:00:00 card time (100 %); GPUs 0 and 2 were never used",
+            "wasted: 2:00:00 of 2:00:00 GPU time (100 %); GPUs 0 and 2 were never used",
         );
         check(
             vec![idle(0), idle(2), idle(5)],
-            "wasted: 3:00:00 of 3:00:00 card time (100 %); GPUs 0, 2 and 5 were never used",
+            "wasted: 3:00:00 of 3:00:00 GPU time (100 %); GPUs 0, 2 and 5 were never used",
         );
     }
 }

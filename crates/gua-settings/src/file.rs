@@ -140,11 +140,11 @@ impl Walk<'_> {
             let known = ENTRIES.iter().any(|entry| entry.section == section);
             match value.get_ref().as_table() {
                 Some(keys) if known => self.section(section, keys),
-                Some(_) => self.tell(name, unknown_section(section)),
+                Some(_) => self.report(name, unknown_section(section)),
                 None if known => {
-                    self.tell(name, format!("`{section}` is a section: write [{section}]"));
+                    self.report(name, format!("`{section}` is a section: write [{section}]"));
                 }
-                None => self.tell(name, stray_key(section)),
+                None => self.report(name, stray_key(section)),
             }
         }
     }
@@ -169,7 +169,7 @@ impl Walk<'_> {
             .settings
             .append(table, value, self.home, &mut mistakes, &origin);
         if appended.is_none() {
-            self.tell(
+            self.report(
                 name,
                 format!("`{table}` is a list of {noun}s: write [[{table}]]"),
             );
@@ -189,8 +189,8 @@ impl Walk<'_> {
             };
             match self.set(section, key, value.get_ref(), source) {
                 Some(Ok(())) => {}
-                Some(Err(message)) => self.tell(value, format!("{section}.{key}: {message}")),
-                None => self.tell(name, unknown_key(section, key)),
+                Some(Err(message)) => self.report(value, format!("{section}.{key}: {message}")),
+                None => self.report(name, unknown_key(section, key)),
             }
         }
     }
@@ -206,7 +206,7 @@ impl Walk<'_> {
             .set(section, key, Raw::Toml(value), self.home, source)
     }
 
-    fn tell<T>(&mut self, spanned: &Spanned<T>, message: String) {
+    fn report<T>(&mut self, spanned: &Spanned<T>, message: String) {
         self.found
             .push((Position::of(self.text, spanned.span().start), message));
     }

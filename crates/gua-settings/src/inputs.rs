@@ -195,7 +195,7 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
             .chain(RUN_VARIABLES);
         all.filter_map(|name| name.strip_prefix(PREFIX))
     };
-    let mut told: Vec<String> = names
+    let mut unknown: Vec<String> = names
         .filter_map(|name| {
             let name = name.to_string_lossy();
             let rest = name.strip_prefix(PREFIX)?;
@@ -209,8 +209,8 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
             })
         })
         .collect();
-    told.sort();
-    told
+    unknown.sort();
+    unknown
 }
 
 /// A file that may contain settings.

@@ -25,8 +25,8 @@ fn check(text: impl AsRef<[u8]>, expected: &[&str]) {
     let home = Home(Some(HOME.into()));
     let mut settings = Settings::defaults(&home);
     let problems = file::apply(&mut settings, text.as_ref(), Path::new("f"), &home);
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    assert_eq!(told, expected, "{}", String::from_utf8_lossy(text.as_ref()));
+    let reported: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert_eq!(reported, expected, "{}", String::from_utf8_lossy(text.as_ref()));
 }
 
 /// The layers of one host in a temporary directory.
@@ -269,9 +269,9 @@ fn a_file_that_is_too_large_is_refused() {
 
 #[test]
 fn a_mistyped_variable_is_told_with_the_nearest_name() {
-    let told = |name: &str| crate::inputs::unknown([OsString::from(name)].into_iter());
+    let reported = |name: &str| crate::inputs::unknown([OsString::from(name)].into_iter());
     for fine in ["GUA_HELD_MB", "GUA_CONFIG", "HELD_MB", "GUAC_X", "gua_db"] {
-        assert!(told(fine).is_empty(), "{fine}");
+        assert!(reported(fine).is_empty(), "{fine}");
     }
     for (name, expected) in [
         (
@@ -284,7 +284,7 @@ fn a_mistyped_variable_is_told_with_the_nearest_name() {
         ),
         ("GUA_Q\u{1b}", "GUA_Q\\u{1b}: unknown variable"),
     ] {
-        assert_eq!(told(name), [expected]);
+        assert_eq!(reported(name), [expected]);
     }
 }
 
@@ -311,14 +311,14 @@ fn a_word_that_is_no_toml_is_told_with_its_key_and_what_was_expected() {
 fn without_a_home_there_is_a_sentence_and_no_panic() {
     let mut layers = Layers::new(None, None, &[("GUA_DB", "~/x")]);
     layers.inputs.home = None;
-    let told: Vec<String> = layers
+    let reported: Vec<String> = layers
         .load()
         .problems
         .iter()
         .map(ToString::to_string)
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "the home directory is unknown; set HOME",
             "GUA_DB: `~` cannot be expanded: the home directory is unknown"

@@ -43,7 +43,7 @@ pub struct Setup {
 pub enum Rights {
     ReadOnly,
     /// The data is made up, and so are the pids.
-    MadeUp,
+    Simulated,
     /// Only the processes of this user.
     Own(Me),
 }

@@ -31,7 +31,7 @@ struct Streak {
 #[derive(Clone, Debug)]
 pub(crate) struct Streaks {
     thresholds: Thresholds,
-    cards: HashMap<GpuUuid, Streak>,
+    streaks: HashMap<GpuUuid, Streak>,
 }
 
 impl Streaks {
@@ -39,7 +39,7 @@ impl Streaks {
     pub(crate) fn new(thresholds: Thresholds) -> Self {
         Self {
             thresholds,
-            cards: HashMap::new(),
+            streaks: HashMap::new(),
         }
     }
 
@@ -50,7 +50,7 @@ impl Streaks {
         for gpu in &sample.gpus {
             let state = classify(gpu, &self.thresholds, None).state;
             let same = Same::of(state);
-            let before = self.cards.get(&gpu.uuid).filter(|streak| {
+            let before = self.streaks.get(&gpu.uuid).filter(|streak| {
                 let pause = sample.at.duration_since(streak.seen);
                 !pause.is_negative() && !cadence.is_missed(pause.unsigned_abs())
             });
@@ -74,14 +74,14 @@ impl Streaks {
                 since,
                 seen: sample.at,
             };
-            self.cards.insert(gpu.uuid.clone(), streak);
+            self.streaks.insert(gpu.uuid.clone(), streak);
         }
     }
 
     /// Adds what the history knows of the state in which a GPU was at the first sample of this run. It is ignored if
     /// the state has changed since.
     pub(crate) fn lengthen(&mut self, gpu: &GpuUuid, since: Since) {
-        if let Some(streak) = self.cards.get_mut(gpu)
+        if let Some(streak) = self.streaks.get_mut(gpu)
             && streak.since.start == Start::AtLatest
             && since.at < streak.since.at
         {
@@ -91,7 +91,7 @@ impl Streaks {
 
     #[must_use]
     pub(crate) fn since(&self, gpu: &GpuUuid) -> Option<Since> {
-        self.cards.get(gpu).map(|streak| streak.since)
+        self.streaks.get(gpu).map(|streak| streak.since)
     }
 }
 

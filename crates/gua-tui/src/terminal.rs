@@ -127,16 +127,16 @@ impl Screen {
         let mode = disable_raw_mode();
         // Drop what was drawn and not sent.
         self.page.0.take();
-        if !self.say_goodbye()? {
+        if !self.write_last_sequences()? {
             // Discard unread output, so that there is space for the last sequences.
-            throw_away_what_waits()?;
-            self.say_goodbye()?;
+            discard_unread_output()?;
+            self.write_last_sequences()?;
         }
         mode
     }
 
     /// Reports whether the last sequences were written in time.
-    fn say_goodbye(&mut self) -> io::Result<bool> {
+    fn write_last_sequences(&mut self) -> io::Result<bool> {
         if !self.writer.is_free_within(PATIENCE)? {
             return Ok(false);
         }
@@ -146,7 +146,7 @@ impl Screen {
     }
 }
 
-fn throw_away_what_waits() -> io::Result<()> {
+fn discard_unread_output() -> io::Result<()> {
     let out = io::stdout();
     tcflush(&out, QueueSelector::OFlush)?;
     // Linux does not wake a blocked writer after that, but it does when the mode is set, even to the same value

@@ -57,7 +57,7 @@ pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     }
     match &app.overlay {
         Overlay::Help => overlay::help(area, buffer, styles),
-        Overlay::Confirm(wish) => overlay::confirm(wish, area, buffer, styles),
+        Overlay::Confirm(pending) => overlay::confirm(pending, area, buffer, styles),
         Overlay::None | Overlay::Filter => {}
     }
 }

@@ -21,10 +21,10 @@ pub fn is_success(status: u16) -> bool {
 /// is a string. A list, which boards send for a body that failed validation, is not displayed.
 #[must_use]
 pub fn sentence(status: u16, body: &[u8], secret: &Token) -> String {
-    let told = format!("GUA Board request failed with HTTP {status}");
+    let message = format!("GUA Board request failed with HTTP {status}");
     match detail(body, secret) {
-        Some(detail) => format!("{told}: {detail}"),
-        None => told,
+        Some(detail) => format!("{message}: {detail}"),
+        None => message,
     }
 }
 
@@ -51,14 +51,14 @@ mod tests {
 
     const PLAIN: &str = "GUA Board request failed with HTTP 422";
 
-    fn told(body: &[u8]) -> String {
+    fn message(body: &[u8]) -> String {
         sentence(422, body, &Token::new("gua_agent_secret").unwrap())
     }
 
     #[test]
     fn only_a_detail_that_is_a_text_is_shown() {
         assert_eq!(
-            told(br#"{"detail":"no such host"}"#),
+            message(br#"{"detail":"no such host"}"#),
             format!("{PLAIN}: no such host")
         );
         let silent: [&[u8]; 8] = [
@@ -72,7 +72,7 @@ mod tests {
             b"{\"detail\":\"\xff\"}",
         ];
         for body in silent {
-            assert_eq!(told(body), PLAIN, "{:?}", String::from_utf8_lossy(body));
+            assert_eq!(message(body), PLAIN, "{:?}", String::from_utf8_lossy(body));
         }
     }
 
@@ -80,16 +80,16 @@ mod tests {
     fn a_detail_is_bounded_harmless_and_without_the_secret() {
         let escape = br#"{"detail":"\u001b[31m gua_agent_secret\n"}"#;
         assert_eq!(
-            told(escape),
+            message(escape),
             format!("{PLAIN}: \u{fffd}[31m [hidden]\u{fffd}")
         );
         let long = format!(r#"{{"detail":"{}gua_agent_secret"}}"#, "é".repeat(495));
-        let shown = told(long.as_bytes());
+        let shown = message(long.as_bytes());
         assert!(shown.ends_with("é[hidd…"), "{shown}");
         let huge = format!(r#"{{"detail":"{}"}}"#, "x".repeat(LONGEST_BODY));
-        assert_eq!(told(huge.as_bytes()), PLAIN);
+        assert_eq!(message(huge.as_bytes()), PLAIN);
         let deep = format!(r#"{{"detail":{}"#, "[".repeat(LONGEST_BODY - 20));
-        assert_eq!(told(deep.as_bytes()), PLAIN);
+        assert_eq!(message(deep.as_bytes()), PLAIN);
     }
 
     proptest! {

@@ -8,7 +8,9 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-pub use build::{About, BuildError, Built, LeftOut, Observed, Untold, UsageStates, usage_states};
+pub use build::{
+    About, BuildError, Built, LeftOut, Observed, Unrepresentable, UsageStates, usage_states,
+};
 
 /// Release whose form a board accepts. Both forms have the same `schemaVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +69,7 @@ pub struct Snapshot {
     /// Time with its UTC offset, as formatted by [`stamp`].
     pub observed_at: String,
     pub host: Host,
-    pub gpus: Vec<Card>,
+    pub gpus: Vec<SnapshotGpu>,
     /// Empty if and only if the status is `ok`.
     pub errors: Vec<String>,
 }
@@ -88,7 +90,7 @@ pub struct Host {
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Card {
+pub struct SnapshotGpu {
     pub index: u32,
     pub uuid: String,
     pub name: String,
@@ -98,7 +100,7 @@ pub struct Card {
     pub memory_used_mb: u64,
     pub temperature_c: Option<u32>,
     pub power_w: Option<u64>,
-    pub processes: Vec<CardProcess>,
+    pub processes: Vec<SnapshotProcess>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage_state: Option<UsageState>,
 }
@@ -106,7 +108,7 @@ pub struct Card {
 /// One process on a GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct CardProcess {
+pub struct SnapshotProcess {
     pub pid: u32,
     pub linux_user: String,
     pub name: String,

@@ -4,7 +4,7 @@
 use gua_model::Sample;
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::build::{used_memory, whole_cards};
+use crate::snapshot::build::{physical_gpus, used_memory};
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub struct UtilFrame {
     pub kind: FrameKind,
     /// Unix time in seconds, with a fraction.
     pub ts: f64,
-    pub gpus: Vec<CardUtil>,
+    pub gpus: Vec<GpuUtil>,
 }
 
 /// Value of `type`.
@@ -27,7 +27,7 @@ pub enum FrameKind {
 /// One GPU in a frame.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct CardUtil {
+pub struct GpuUtil {
     pub device_uuid: String,
     pub util_pct: u8,
     /// Used memory. Unlike in a snapshot, it is not limited to the GPU's total.
@@ -39,9 +39,9 @@ impl UtilFrame {
     /// represent a missing value.
     #[must_use]
     pub fn of(sample: &Sample) -> Self {
-        let cards = whole_cards(sample).filter(|gpu| gpu.place.counts());
-        let gpus = cards.filter_map(|gpu| {
-            Some(CardUtil {
+        let gpus = physical_gpus(sample).filter(|gpu| gpu.place.counts());
+        let gpus = gpus.filter_map(|gpu| {
+            Some(GpuUtil {
                 device_uuid: gpu.uuid.as_str().to_owned(),
                 util_pct: gpu.util.ok()?.get(),
                 mem_used_mb: used_memory(gpu).ok()?.whole_mb(),

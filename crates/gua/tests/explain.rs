@@ -115,7 +115,7 @@ fn every_state_of_a_single_sample_is_explained() {
         "truly-idle",
         &[
             "One process has 90 MB, not more than 100 MB",
-            "not holders     it only draws",
+            "not holders     graphics only",
         ],
     );
     check(
@@ -123,7 +123,7 @@ fn every_state_of_a_single_sample_is_explained() {
         "unobserved",
         &[
             "a gap, not as idle time",
-            "The card does not answer",
+            "The GPU does not respond",
             "(15)",
         ],
     );
@@ -150,7 +150,7 @@ fn a_gpu_in_mig_mode_points_to_its_instances() {
         &[
             "MIG instance of GPU 0",
             "truly-idle",
-            "no utilisation to read",
+            "no utilisation reading",
         ],
     );
     assert_eq!(host.answer("0")["state"], Value::Null);
@@ -263,7 +263,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
         &asked(15),
         &[
             "as the history has it",
-            "stands for it, until the next tick: 30 s of 30 s.",
+            "covers this time, until the next tick: 30 s of 30 s.",
             "30.0 % of it active\n",
             "70.0 % of it idle-held",
             "Of the 10 samples that the driver buffered in this time, 7 were below 10 %",
@@ -277,7 +277,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
         &asked(45),
         &[
             "\nidle-held\n",
-            "One reading stands for the whole time",
+            "One reading covers the whole time",
             "for its interval",
         ],
     );
@@ -299,7 +299,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
     );
     host.says(
         &asked(1010),
-        &["unobserved: counts as a gap", "The card does not answer"],
+        &["unobserved: counts as a gap", "The GPU does not respond"],
     );
     host.says(&asked(1045), &["truly-idle", "No process is on the GPU."]);
     host.says(&asked(2000), &["No collector was running.", "until now"]);

@@ -113,11 +113,11 @@ fn usage_errors_exit_with_2_and_write_nothing() {
         ("-o chart.gif", "unknown file extension: chart.gif"),
         (
             "states --by user -o a.svg",
-            "states are drawn of all GPUs together",
+            "`states` shows all GPUs together",
         ),
         (
             "states --per weekday-hour -o a.svg",
-            "not --per weekday-hour",
+            "does not support --per weekday-hour",
         ),
         (
             "heat --per day -o a.svg",

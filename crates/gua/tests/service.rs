@@ -204,7 +204,7 @@ fn a_unit_that_pushes_has_the_settings_of_the_installing_user() {
         let unit = done(&printed);
         let output = String::from_utf8_lossy(&printed.stderr).into_owned();
         assert!(
-            output.contains("http_proxy carries a password") && !output.contains("pa55word"),
+            output.contains("http_proxy contains a password") && !output.contains("pa55word"),
             "{output}"
         );
         let carried: Vec<&str> = unit
@@ -263,7 +263,7 @@ fn the_timer_leaves_access_to_the_history_to_the_collector() {
     ];
     let output = done(&gua(image.path(), &other));
     assert!(
-        output.contains("gua.service still says --readable-by group:root"),
+        output.contains("gua.service still has --readable-by group:root"),
         "{output}"
     );
 }

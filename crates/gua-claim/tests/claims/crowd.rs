@@ -96,8 +96,8 @@ fn look() -> Look {
         free: gpus(0..GPUS),
         acceptable: gpus(0..GPUS),
         vacant: gpus(0..GPUS),
-        cards: GPUS,
-        on_cards: Vec::new(),
+        gpus: GPUS,
+        on_gpus: Vec::new(),
         unread: Vec::new(),
     }
 }
@@ -108,7 +108,7 @@ fn request(count: usize) -> Request {
         at_most: count,
         lease: Duration::from_hours(1),
         for_process: this_process(),
-        asker: this_process(),
+        requester: this_process(),
     }
 }
 
@@ -158,7 +158,7 @@ impl Member {
             let Some(claim) = self.ask(wanted) else {
                 continue;
             };
-            let locks: Vec<_> = claim.cards.iter().map(|gpu| self.lock(gpu)).collect();
+            let locks: Vec<_> = claim.gpus.iter().map(|gpu| self.lock(gpu)).collect();
             print_word("got");
             if self.mode == "keep" {
                 loop {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use gua_claim::{BlockingCard, Event, Outcome, Refusal, Run};
+use gua_claim::{BlockingGpu, Event, Outcome, Refusal, Run};
 use gua_model::Uid;
 use jiff::{SignedDuration, Timestamp};
 
@@ -16,7 +16,7 @@ fn refusal(wanted: usize) -> Event {
         left: 0,
         outcome: Outcome::Refused,
         waited: SignedDuration::ZERO,
-        blocked_by: vec![BlockingCard {
+        blocked_by: vec![BlockingGpu {
             gpu: gpu(0),
             users: vec![Uid(1001)],
             idle_since: Some(Timestamp::UNIX_EPOCH),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, Kernel, Look, Moment, Offer, OnCard, PidNamespace, Request, Session,
+    Answer, Claim, ClaimDir, Kernel, Look, Moment, Offer, OnGpu, PidNamespace, Request, Session,
     Short, Standing,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
@@ -115,8 +115,8 @@ impl FakeHost {
             free: gpus(0..count),
             acceptable: gpus(0..count),
             vacant: gpus(0..count),
-            cards: count,
-            on_cards: Vec::new(),
+            gpus: count,
+            on_gpus: Vec::new(),
             unread: Vec::new(),
         };
         let kernel = FakeKernel {
@@ -178,7 +178,7 @@ impl FakeHost {
     }
 
     pub(crate) fn comes_onto(&mut self, number: usize, pid: u32, user: Uid) {
-        self.look.on_cards.push(OnCard {
+        self.look.on_gpus.push(OnGpu {
             gpu: gpu(number),
             process: process(pid),
             user: Some(user),
@@ -227,7 +227,7 @@ pub(crate) fn request(pid: u32, count: usize) -> Request {
         at_most: count,
         lease: Duration::from_mins(10),
         for_process: process(pid),
-        asker: process(pid),
+        requester: process(pid),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::host::{FakeHost, gpus, request};
 #[test]
 fn two_requests_get_different_gpus_and_a_third_learns_the_holders() {
     let host = FakeHost::with_gpus(2);
-    assert_eq!(host.granted(10, 1).cards, gpus([0]));
-    assert_eq!(host.granted(11, 1).cards, gpus([1]));
+    assert_eq!(host.granted(10, 1).gpus, gpus([0]));
+    assert_eq!(host.granted(11, 1).gpus, gpus([1]));
     let short = host.refused(12, 1);
     assert_eq!(short.left, []);
     let claimants: Vec<_> = short
@@ -42,7 +42,7 @@ fn further_gpus_are_granted_when_they_are_free_and_wanted() {
         ..request(11, 2)
     };
     let answer = host.dir.take(&request, &host.look, &host.kernel).unwrap();
-    assert!(matches!(answer, Answer::Offered(offer) if offer.cards() == gpus([1, 2, 3])));
+    assert!(matches!(answer, Answer::Offered(offer) if offer.gpus() == gpus([1, 2, 3])));
 }
 
 #[test]
@@ -112,11 +112,11 @@ fn past_its_deadline_a_claim_keeps_only_the_gpus_that_its_processes_use() {
     let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     assert!(
         survey.claims[0]
-            .cards
+            .gpus
             .iter()
             .all(|gpu| gpu.by == ClaimedBy::Use)
     );
-    host.look.on_cards.clear();
+    host.look.on_gpus.clear();
     assert_eq!(host.claimed(), [], "it left, and the deadline has passed");
 }
 
@@ -139,11 +139,11 @@ fn a_claim_outlives_its_process_while_a_child_is_on_the_gpu() {
     host.later(Duration::from_hours(5));
     assert_eq!(host.claimed(), gpus([0]));
     // Another user's process in that session does not keep the claim.
-    host.look.on_cards[0].user = Some(Uid(4242));
+    host.look.on_gpus[0].user = Some(Uid(4242));
     if me != Uid::ROOT {
         assert_eq!(host.claimed(), []);
     }
-    host.look.on_cards.clear();
+    host.look.on_gpus.clear();
     assert_eq!(host.claimed(), []);
 }
 
@@ -162,7 +162,7 @@ fn a_process_that_starts_after_the_observation_keeps_its_claim() {
     host.shows_vacant([1]);
     assert!(offer.confirm(&host.dir, &host.look, &host.kernel).is_none());
     assert_eq!(host.claimed(), gpus([0]), "the first claim is in use");
-    assert_eq!(host.granted(11, 1).cards, gpus([1]));
+    assert_eq!(host.granted(11, 1).gpus, gpus([1]));
 }
 
 #[test]
@@ -172,9 +172,9 @@ fn a_gpu_whose_processes_cannot_be_read_stays_claimed() {
     host.look.unread = gpus([0]);
     host.later(Duration::from_hours(1));
     let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
-    assert_eq!(survey.claims[0].cards.len(), 1);
-    assert_eq!(survey.claims[0].cards[0].by, ClaimedBy::Doubt);
-    assert_eq!(host.granted(11, 1).cards, gpus([1]));
+    assert_eq!(survey.claims[0].gpus.len(), 1);
+    assert_eq!(survey.claims[0].gpus[0].by, ClaimedBy::Doubt);
+    assert_eq!(host.granted(11, 1).gpus, gpus([1]));
     assert_eq!(host.files().len(), 2);
 }
 
@@ -230,12 +230,9 @@ fn impossible_and_unlimited_requests_are_refused() {
     let ask = |request: &Request| host.dir.take(request, &host.look, &host.kernel);
     assert!(matches!(
         ask(&request(10, 3)),
-        Err(ClaimError::Impossible {
-            wanted: 3,
-            cards: 2
-        })
+        Err(ClaimError::Impossible { wanted: 3, gpus: 2 })
     ));
-    assert!(matches!(ask(&request(10, 0)), Err(ClaimError::NoCards)));
+    assert!(matches!(ask(&request(10, 0)), Err(ClaimError::NoGpus)));
     let endless = Request {
         lease: LONGEST_LEASE + Duration::from_secs(1),
         ..request(10, 1)

@@ -9,7 +9,7 @@ use crate::host::{FakeHost, gpus, process, request};
 /// Process 9 requests on behalf of 10.
 fn request_for_another() -> Request {
     Request {
-        asker: process(9),
+        requester: process(9),
         ..request(10, 1)
     }
 }

@@ -109,8 +109,8 @@ fn the_owner_of_a_claim_is_the_owner_of_its_file() {
     let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
     assert_eq!(survey.problems, []);
     assert_eq!(survey.claims[0].claim.owner, Uid(MALLORY));
-    assert_eq!(survey.claims[0].cards[0].by, ClaimedBy::Lease);
-    assert_eq!(host.granted(10, 1).cards, gpus([1]));
+    assert_eq!(survey.claims[0].gpus[0].by, ClaimedBy::Lease);
+    assert_eq!(host.granted(10, 1).gpus, gpus([1]));
 }
 
 #[test]
@@ -188,8 +188,8 @@ fn an_unreadable_user_dir_keeps_nobody_from_claiming() {
             let dir = ClaimDir::open(&host.path()).unwrap();
             let survey = dir.survey(&host.look, &host.kernel).unwrap();
             let closed = Trouble::Closed(rustix::io::Errno::ACCESS);
-            let is_told = |problem: &gua_claim::Problem| problem.trouble == closed;
-            assert!(survey.problems.iter().any(is_told), "{mode:o}");
+            let is_reported = |problem: &gua_claim::Problem| problem.trouble == closed;
+            assert!(survey.problems.iter().any(is_reported), "{mode:o}");
             let answer = dir.take(&request(10, 1), &host.look, &host.kernel);
             assert!(matches!(answer, Ok(Answer::Offered(_))), "{mode:o}");
             dir.join(&request(10, 1), &host.look, &host.kernel).unwrap();

@@ -22,11 +22,11 @@ impl FakeHost {
     }
 
     /// Whether the waiter's turn has come.
-    fn serves(&self, asker: &mut Asker) -> bool {
-        let request = request(asker.pid, asker.count);
+    fn serves(&self, requester: &mut Asker) -> bool {
+        let request = request(requester.pid, requester.count);
         let answer = self
             .dir
-            .advance(&mut asker.ticket, &request, &self.look, &self.kernel)
+            .advance(&mut requester.ticket, &request, &self.look, &self.kernel)
             .unwrap();
         match answer {
             Answer::Offered(offer) => {
@@ -122,7 +122,7 @@ fn a_small_request_takes_gpus_that_earlier_ones_do_not_need() {
     let _picky = host.joins(13, 1);
     host.asks_for([0, 1]);
     assert_eq!(
-        host.granted(14, 1).cards,
+        host.granted(14, 1).gpus,
         gpus([1]),
         "no wait for the other model"
     );
@@ -141,7 +141,7 @@ fn idle_gpus_are_kept_for_a_large_request_for_at_most_an_hour() {
     assert!(!host.serves(&mut large));
     assert!(host.serves(&mut small));
     host.kernel.ended.extend([10, 12]);
-    host.look.on_cards.clear();
+    host.look.on_gpus.clear();
     let mut third = host.joins(13, 1);
     assert!(
         !host.serves(&mut third),
@@ -155,7 +155,7 @@ fn a_request_for_more_gpus_than_the_host_has_delays_nobody() {
     let mut host = FakeHost::with_gpus(2);
     let mut large = host.joins(11, 2);
     let mut small = host.joins(12, 1);
-    host.look.cards = 1;
+    host.look.gpus = 1;
     host.shows_vacant([0]);
     assert!(host.serves(&mut small), "a GPU was lost meanwhile");
     let again = host

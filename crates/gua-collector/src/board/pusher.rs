@@ -329,7 +329,7 @@ impl Pusher {
                     spool.remove(&name);
                 }
             }
-            // Accepted or rejected for good; or still in the spool.
+            // Accepted, or permanently rejected; or still in the spool.
             InFlight::Latest(_) | InFlight::Spooled(_) => {}
         }
         match result {

@@ -143,9 +143,9 @@ fn half_a_line_is_set_aside_and_nothing_is_lost() {
     let files = DayFiles::new(directory.path(), Form::Classic);
     let minute = Minute::of("2026-11-15T12:00:01Z".parse().unwrap(), &TimeZone::UTC);
     let torn = directory.path().join("20261115_gpu_stats.csv.torn");
-    let told = files.append(minute, "1794744000,-,-,-,0\n").unwrap();
+    let shown = files.append(minute, "1794744000,-,-,-,0\n").unwrap();
     assert_eq!(
-        told,
+        shown,
         Appended::Written {
             path,
             torn: Some(torn)
@@ -210,11 +210,11 @@ fn a_directory_that_cannot_be_made_and_a_pipe_in_the_place_of_a_file_are_told() 
     let blocked = directory.path().join("file");
     fs::write(&blocked, "").unwrap();
     let minute = Minute::of("2026-11-15T12:00:01Z".parse().unwrap(), &TimeZone::UTC);
-    let told = |directory: &Path| {
+    let shown = |directory: &Path| {
         let files = DayFiles::new(directory, Form::Classic);
         chain(&files.append(minute, "x\n").unwrap_err())
     };
-    let said = told(&blocked.join("days"));
+    let said = shown(&blocked.join("days"));
     assert!(said.starts_with("cannot create directory"), "{said}");
     let pipe = directory.path().join("20261115_gpu_stats.csv");
     rustix::fs::mkfifoat(
@@ -223,7 +223,7 @@ fn a_directory_that_cannot_be_made_and_a_pipe_in_the_place_of_a_file_are_told() 
         rustix::fs::Mode::from_raw_mode(0o600),
     )
     .unwrap();
-    let said = told(directory.path());
+    let said = shown(directory.path());
     assert!(said.ends_with("it is not a regular file"), "{said}");
 }
 

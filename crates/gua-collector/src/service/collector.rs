@@ -10,7 +10,7 @@ use super::board::BoardFacts;
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
-use super::units::{self, begins_with, removed, stranger, write_unit};
+use super::units::{self, begins_with, removed, foreign_unit, write_unit};
 use super::{Install, Output, different_readers, readers, sync, this_program};
 
 /// Unit name of the service, followed by the unit name that gpu-usage-audit used.
@@ -26,7 +26,7 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         let notes = board.unwrap_or_default();
         return Ok(Output { text, notes });
     }
-    refuse_strangers(place, install.force)?;
+    reject_foreign_units(place, install.force)?;
     write_unit(&place.unit(NAME), &text)?;
     let systemctl = Systemctl { place };
     systemctl.run(&["enable", NAME])?;
@@ -92,7 +92,7 @@ fn notes(facts: &UnitFacts, place: &Place) -> String {
 }
 
 /// Rejects units with these names that gua did not write.
-fn refuse_strangers(place: &Place, force: bool) -> Result<(), Failure> {
+fn reject_foreign_units(place: &Place, force: bool) -> Result<(), Failure> {
     for name in [NAME, ALIAS] {
         let path = place.unit(name);
         let is_ours = match fs::symlink_metadata(&path) {
@@ -115,7 +115,7 @@ fn refuse_strangers(place: &Place, force: bool) -> Result<(), Failure> {
                 false => systemctl.shown(&["disable", "--now", name]),
             };
             let hint = format!("remove it first (`{disable}`), or pass --force to replace it");
-            return Err(stranger(&path, "").hint(hint));
+            return Err(foreign_unit(&path, "").hint(hint));
         }
         units::remove_file(&path)?;
     }

@@ -33,7 +33,7 @@ impl Units<'_> {
             let path = self.place.unit(name);
             if path.exists() && !force && !begins_with(&path, self.first_line)? {
                 let hint = "remove it first, or pass --force to replace it";
-                return Err(stranger(&path, "").hint(hint));
+                return Err(foreign_unit(&path, "").hint(hint));
             }
         }
         for (name, text) in &self.texts {
@@ -60,7 +60,7 @@ pub(super) fn removed(
     }
     for path in &there {
         if !begins_with(path, first_line)? {
-            return Err(stranger(path, " and is not changed"));
+            return Err(foreign_unit(path, " and is not changed"));
         }
     }
     let systemctl = Systemctl { place };
@@ -90,7 +90,7 @@ pub(super) fn begins_with(path: &Path, first_line: &str) -> Result<bool, Failure
 }
 
 /// Error for a unit that gua did not write.
-pub(super) fn stranger(path: &Path, rest: &str) -> Failure {
+pub(super) fn foreign_unit(path: &Path, rest: &str) -> Failure {
     Failure::failed(format!("`{}` was not written by gua{rest}", path.display()))
 }
 

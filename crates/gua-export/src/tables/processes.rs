@@ -73,7 +73,7 @@ pub(crate) fn rows(
         for gpu in &tick.sample.gpus {
             for process in &gpu.processes {
                 if let Some(owner) = process.identity.as_ref().ok().and_then(|it| it.owner()) {
-                    names.learn(Some(owner.user.uid));
+                    names.look_up(Some(owner.user.uid));
                 }
                 sink.push(&of_own(tick, gpu, process, names));
             }

@@ -57,7 +57,7 @@ pub(crate) fn rows(
             for tick in rest.ticks {
                 sink.push(&Sample {
                     host: names.host(),
-                    gpu_name: names.card_name(tick.gpu),
+                    gpu_name: names.gpu_name(tick.gpu),
                     ..of_old(tick, thresholds)
                 });
             }

@@ -101,7 +101,7 @@ pub(crate) fn rows(
         sink.push(&SessionRow {
             host: names.host(),
             gpu_uuid: Some(gpu.as_str()),
-            gpu_name: names.card_name(gpu),
+            gpu_name: names.gpu_name(gpu),
             ..of_old(session)
         });
     });
@@ -114,7 +114,7 @@ pub(crate) fn rows(
     })?;
     mine.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
     for session in &mine {
-        names.learn(session.owner.as_ref().map(|owner| owner.user.uid));
+        names.look_up(session.owner.as_ref().map(|owner| owner.user.uid));
         sink.push(&of_own(session, names));
     }
     sink.settle(Ok(0))
@@ -131,8 +131,8 @@ fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
         host: names.host(),
         source: Some(OWN),
         gpu_uuid: Some(gpu.as_str()),
-        gpu_index: names.card_index(gpu),
-        gpu_name: names.card_name(gpu),
+        gpu_index: names.gpu_index(gpu),
+        gpu_name: names.gpu_name(gpu),
         mig_parent_uuid: session.parent.as_ref().map(|parent| parent.as_str()),
         pid: Some(session.key.process.pid.0.into()),
         started_ticks: Some(signed(session.key.process.start.0)),

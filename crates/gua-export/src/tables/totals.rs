@@ -98,12 +98,12 @@ impl QuarterVisitor for Writer<'_> {
             if self.what != What::UserTotals {
                 // Process rows without a row of their GPU count for sessions only.
                 if card.total.card.ticks > 0 || card.total.imported.is_none() {
-                    self.sink.push(&of_card(quarter, card, self.names));
+                    self.sink.push(&of_gpu(quarter, card, self.names));
                 }
                 continue;
             }
             for (owner, total) in &card.total.owners {
-                self.names.learn(owner.uid());
+                self.names.look_up(owner.uid());
                 self.sink
                     .push(&of_person(quarter, &card.gpu, (owner, total), self.names));
             }
@@ -115,7 +115,7 @@ fn source(is_imported: bool) -> Option<&'static str> {
     Some(if is_imported { IMPORTED } else { OWN })
 }
 
-fn of_card<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> TotalRow<'a> {
+fn of_gpu<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> TotalRow<'a> {
     let QuarterTotal {
         card: sums,
         states,
@@ -138,8 +138,8 @@ fn of_card<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tot
         host: names.host(),
         source: source(imported.is_some()),
         gpu_uuid: Some(card.gpu.as_str()),
-        gpu_index: names.card_index(&card.gpu),
-        gpu_name: names.card_name(&card.gpu),
+        gpu_index: names.gpu_index(&card.gpu),
+        gpu_name: names.gpu_name(&card.gpu),
         // A GPU whose MIG instances were counted in its place for the whole quarter has no row.
         ticks: Some(if states.is_empty() {
             0
@@ -161,7 +161,7 @@ fn of_card<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> Tot
         Some(micros(of_state.map(|(_, total)| total.micros).sum()))
     };
     TotalRow {
-        mig_parent_uuid: names.card_parent(&card.gpu),
+        mig_parent_uuid: names.gpu_parent(&card.gpu),
         stalled_us: state(State::Stalled),
         ghost_us: state(State::Ghost),
         orphan_held_us: state(State::OrphanHeld),
@@ -196,7 +196,7 @@ fn of_person<'a>(
         host: names.host(),
         source: source(!is_own),
         gpu_uuid: Some(gpu.as_str()),
-        gpu_index: names.card_index(gpu),
+        gpu_index: names.gpu_index(gpu),
         user: owner.name().or_else(|| names.person(owner.uid())),
         uid: owner.uid().map(|uid| uid.0.into()),
         ticks: Some(signed(total.ticks)),

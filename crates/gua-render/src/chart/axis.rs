@@ -84,7 +84,7 @@ pub(crate) fn time_labels(canvas: &mut Canvas<'_>, plot: Rect, marks: &TimeTicks
 pub(crate) const TIME_HEIGHT: f64 = super::time_axis::HEIGHT + 20.0;
 
 /// Formats a period in local time for tooltips.
-pub(crate) fn stretch(period: Period, zone: &TimeZone, language: Language) -> String {
+pub(crate) fn period_text(period: Period, zone: &TimeZone, language: Language) -> String {
     let [from, to] = [period.from(), period.to()].map(|at| zone.to_datetime(at));
     let [start, end] =
         [from, to].map(|at| format!("{} {}", language.day_long(at.date()), at.strftime("%H:%M")));

@@ -106,7 +106,7 @@ impl SessionChart {
         axis::time_labels(&mut canvas, plot, &marks, &self.zone);
         let parts = Shown::HELD
             .map(|state| format!("{} {}", state.label().of(language), hours(total.of(state))));
-        let when = axis::stretch(self.window, &self.zone, language);
+        let when = axis::period_text(self.window, &self.zone, language);
         let (rows, bars) = (rows.len(), bars().count());
         let description = format!("{when}: {rows} × {bars}; {}.", parts.join(", "));
         canvas.finish(plot.bottom() + axis::TIME_HEIGHT + 6.0, &description)
@@ -155,7 +155,7 @@ impl SessionChart {
             let (from, to) = scale.ends(gap);
             let rect = Rect::new(from, y + 1.0, to - from, row.height - 2.0);
             let word = Shown::Gap.label().of(language);
-            let tooltip = format!("{word}\n{}", axis::stretch(gap, &self.zone, language));
+            let tooltip = format!("{word}\n{}", axis::period_text(gap, &self.zone, language));
             let facts = [("data-state", "gap")];
             canvas.rect(rect, Fill::State(Shown::Gap), &facts, &tooltip);
         }
@@ -172,7 +172,7 @@ impl SessionChart {
     fn draw_bar(&self, canvas: &mut Canvas<'_>, rect: Rect, bar: &SessionBar) {
         let label = sanitize(&bar.label);
         let language = canvas.frame.language;
-        let when = axis::stretch(bar.period, &self.zone, language);
+        let when = axis::period_text(bar.period, &self.zone, language);
         let mut tooltip = format!("{label}\n{when}");
         for state in Shown::HELD {
             if bar.hours.of(state) > 0.0 {

@@ -68,7 +68,7 @@ impl StatesOverTime {
         for period in &self.unobserved {
             let (from, to) = scale.ends(*period);
             let place = Rect::new(from, plot.y, to - from, plot.height);
-            let when = axis::stretch(*period, &self.zone, language);
+            let when = axis::period_text(*period, &self.zone, language);
             let tooltip = format!("{when}\n{}", words::NO_DATA.of(language));
             let facts = [("data-unobserved", "true")];
             canvas.rect(place, Fill::State(Shown::Gap), &facts, &tooltip);
@@ -93,7 +93,7 @@ impl StatesOverTime {
                 )
             })
             .collect();
-        let when = axis::stretch(window, &self.zone, language);
+        let when = axis::period_text(window, &self.zone, language);
         let bottom = plot.bottom() + axis::TIME_HEIGHT + 6.0;
         canvas.finish(bottom, &format!("{unit}, {when}: {}.", parts.join(", ")))
     }
@@ -142,7 +142,7 @@ impl StatesOverTime {
         let language = canvas.frame.language;
         for StateSlot { period, hours } in &self.slots {
             let (from, to) = scale.ends(*period);
-            let when = axis::stretch(*period, &self.zone, language);
+            let when = axis::period_text(*period, &self.zone, language);
             let tooltip = when + &hours.lines(Shown::ALL.into_iter().rev(), language);
             let amounts = Shown::ALL.map(|state| number(hours.of(state)));
             let facts = [

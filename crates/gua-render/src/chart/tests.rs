@@ -283,20 +283,20 @@ fn a_stack_is_as_high_as_its_hours() {
             .unwrap();
         group.children().map(|node| value(node, "height")).sum()
     };
-    let told = |state: &str| -> f64 {
+    let labelled = |state: &str| -> f64 {
         let key = format!("data-{state}-hours");
         elements(&document, "rect")
             .map(|node| value(node, &key))
             .sum()
     };
-    let scale = drawn("active") / told("active");
+    let scale = drawn("active") / labelled("active");
     for state in Shown::ALL {
         assert!(
-            (drawn(state.key()) - scale * told(state.key())).abs() < 0.05,
+            (drawn(state.key()) - scale * labelled(state.key())).abs() < 0.05,
             "{state:?}"
         );
     }
-    assert!((told("active") - 22.0).abs() < 1e-9);
+    assert!((labelled("active") - 22.0).abs() < 1e-9);
 }
 
 #[test]

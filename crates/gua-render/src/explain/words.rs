@@ -59,24 +59,25 @@ pub fn rule(state: State) -> &'static str {
 #[must_use]
 pub fn reasons(verdict: &Verdict, buffered: Option<(u64, u64)>) -> Vec<String> {
     let Verdict { state, evidence } = verdict;
-    let mut said = vec![match buffered {
+    let mut reasons = vec![match buffered {
         Some((samples, all)) => from_buffer(*state, evidence, samples, all),
         None => utilisation(evidence),
     }];
     match state {
         State::Active => {}
-        State::Stalled => said.push(power(evidence)),
+        State::Stalled => reasons.push(power(evidence)),
         State::Ghost => {
-            said.push("No process is on the GPU: both of the driver's lists are empty.".to_owned());
+            reasons
+                .push("No process is on the GPU: both of the driver's lists are empty.".to_owned());
         }
         State::IdleHeld | State::OrphanHeld | State::TrulyIdle | State::HeldUnknown => {
-            said.push(holding(*state, evidence));
+            reasons.push(holding(*state, evidence));
         }
         State::Unobserved => {
-            said = vec![unobserved(evidence.unobserved.unwrap_or(Missing::Failed)).to_owned()];
+            reasons = vec![unobserved(evidence.unobserved.unwrap_or(Missing::Failed)).to_owned()];
         }
     }
-    said
+    reasons
 }
 
 fn from_buffer(state: State, evidence: &Evidence, samples: u64, all: u64) -> String {

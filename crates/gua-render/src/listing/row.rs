@@ -40,25 +40,27 @@ pub struct Leased {
 #[must_use]
 pub fn rows<'a>(sample: &'a Sample, terms: &Terms, order: Option<&Order>) -> Vec<Row<'a>> {
     let is_instance = |gpu: &&Gpu| matches!(gpu.place, Place::Instance { .. });
-    let mut cards: Vec<&Gpu> = sample.gpus.iter().filter(|gpu| !is_instance(gpu)).collect();
+    let mut physical_gpus: Vec<&Gpu> = sample.gpus.iter().filter(|gpu| !is_instance(gpu)).collect();
     if let Some(order) = order {
-        sort(&mut cards, order, |gpu| gpu);
+        sort(&mut physical_gpus, order, |gpu| gpu);
     }
     let mut rows = Vec::new();
-    for card in cards {
+    for physical in physical_gpus {
         let instances: Vec<Row<'_>> = sample
             .gpus
             .iter()
-            .filter(|gpu| gpu.place.parent() == Some(&card.uuid))
+            .filter(|gpu| gpu.place.parent() == Some(&physical.uuid))
             .map(|gpu| row(gpu, sample, terms))
             .collect();
-        let mut of_card = row(card, sample, terms);
+        let mut physical_row = row(physical, sample, terms);
         let is_free = |row: &Row<'_>| row.condition.status == Status::Free;
-        if of_card.condition.state.is_none() && is_free(&of_card) && !instances.iter().all(is_free)
+        if physical_row.condition.state.is_none()
+            && is_free(&physical_row)
+            && !instances.iter().all(is_free)
         {
-            of_card.condition.status = Status::Held;
+            physical_row.condition.status = Status::Held;
         }
-        rows.push(of_card);
+        rows.push(physical_row);
         rows.extend(instances);
     }
     for problem in &sample.problems {
@@ -145,8 +147,8 @@ impl Row<'_> {
         let gpu = self.gpu?;
         let name = gpu.name.as_ref().ok()?;
         let parent = gpu.place.parent();
-        let parent = sample.gpus.iter().find(|card| Some(&card.uuid) == parent);
-        let prefix = parent.and_then(|card| card.name.as_ref().ok());
+        let parent = sample.gpus.iter().find(|gpu| Some(&gpu.uuid) == parent);
+        let prefix = parent.and_then(|gpu| gpu.name.as_ref().ok());
         let short = prefix.and_then(|prefix| name.strip_prefix(prefix.as_str()));
         Some(sanitize(short.map_or(name.as_str(), str::trim_start)))
     }

@@ -266,21 +266,21 @@ fn hours(report: &Report) -> Table {
 /// Positions of the columns of [`hours`] by subject. The hour itself is the first column.
 pub(super) struct HourColumns {
     pub(super) all: Vec<usize>,
-    pub(super) cards: Vec<usize>,
+    pub(super) gpus: Vec<usize>,
     pub(super) people: Vec<usize>,
 }
 
 pub(super) fn hour_columns(table: &Table) -> HourColumns {
-    let (mut all, mut cards, mut people) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut all, mut gpus, mut people) = (Vec::new(), Vec::new(), Vec::new());
     for (place, column) in table.columns.iter().enumerate() {
         let kind = match column.key.split_once(' ') {
-            Some((PER_GPU, _)) => &mut cards,
+            Some((PER_GPU, _)) => &mut gpus,
             Some((PER_PERSON, _)) => &mut people,
             _ => &mut all,
         };
         kind.push(place);
     }
-    HourColumns { all, cards, people }
+    HourColumns { all, gpus, people }
 }
 
 /// The table of states without those that did not occur, usually most of the eight.

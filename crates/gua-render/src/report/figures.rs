@@ -68,10 +68,10 @@ pub(super) fn people(page: &Page<'_>) -> HoursBars {
 }
 
 /// GPU-hours by GPU.
-pub(super) fn cards(page: &Page<'_>) -> HoursBars {
+pub(super) fn gpus(page: &Page<'_>) -> HoursBars {
     let report = page.report;
     let row = |card: &CardRow| HoursRow {
-        name: card_name(card),
+        name: gpu_label(card),
         hours: match report.person {
             Some(_) => held_hours(&card.sums.held),
             None => state_hours(&card.sums),
@@ -99,7 +99,7 @@ pub(super) fn was_observed(report: &Report) -> bool {
 }
 
 /// Name of a GPU: its index and model, or the beginning of its UUID.
-pub(super) fn card_name(card: &CardRow) -> String {
+pub(super) fn gpu_label(card: &CardRow) -> String {
     match (card.index, &card.name) {
         (Some(index), Some(name)) => format!("#{index} {name}"),
         (Some(index), None) => format!("#{index}"),

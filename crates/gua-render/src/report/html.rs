@@ -91,7 +91,7 @@ fn body(html: &mut Markup, page: &Page<'_>) {
             sections::coverage(html, page);
             sections::energy(html, page);
             sections::past(html, page);
-            sections::asked_in_vain(html, page);
+            sections::refused_requests(html, page);
         });
     }
     sections::notes(html, page);

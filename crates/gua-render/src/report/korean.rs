@@ -42,9 +42,9 @@ pub fn korean(page: &Page<'_>) -> String {
     to_act_on(&mut out, page);
     past_waste(&mut out, page);
     if let Some(now) = &report.now {
-        all_cards(&mut out, now);
+        all_gpus(&mut out, now);
     }
-    asked_in_vain(&mut out, page);
+    refused_requests(&mut out, page);
     foot(&mut out, page);
     out
 }
@@ -212,7 +212,7 @@ fn past_waste(out: &mut String, page: &Page<'_>) {
     out.push('\n');
 }
 
-fn all_cards(out: &mut String, now: &Now) {
+fn all_gpus(out: &mut String, now: &Now) {
     let _ = writeln!(out, "■ 전체 GPU 상태 — 현재 ({}장)\n", now.cards.len());
     let none = || "—".to_owned();
     let columns: [BoxColumn<'_, CardNow>; 6] = [
@@ -250,13 +250,13 @@ fn all_cards(out: &mut String, now: &Now) {
     }
 }
 
-fn asked_in_vain(out: &mut String, page: &Page<'_>) {
+fn refused_requests(out: &mut String, page: &Page<'_>) {
     let Some(refused) = &page.report.refused else {
         return;
     };
-    let title = labels::IN_VAIN.of(Language::Korean);
+    let title = labels::REFUSED.of(Language::Korean);
     let _ = writeln!(out, "■ {title} ({}건)\n", refused.requests);
-    for line in labels::in_vain(refused, page.top, Language::Korean) {
+    for line in labels::refused_lines(refused, page.top, Language::Korean) {
         let _ = writeln!(out, "  {line}");
     }
     let left_out = refused.in_the_way.len().saturating_sub(page.top);

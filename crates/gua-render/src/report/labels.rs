@@ -39,7 +39,7 @@ pub(super) const GPUS: Label = Label("Each GPU", "GPU별");
 pub(super) const PAST: Label = Label("Past waste", "기간 중 낭비 이력");
 pub(super) const COVERAGE: Label = Label("Coverage and gaps", "관측 범위와 공백");
 pub(super) const ENERGY: Label = Label("States and energy", "상태별 시간과 에너지");
-pub(super) const IN_VAIN: Label = Label(
+pub(super) const REFUSED: Label = Label(
     "Requests not granted at once",
     "요청했지만 바로 받지 못한 GPU",
 );
@@ -308,7 +308,7 @@ pub(super) fn holders_are(page: &Page<'_>, now: &Now, language: Language) -> Str
 }
 
 /// Explains the requests that were not granted at once, and names those whose unused GPUs blocked them.
-pub(super) fn in_vain(refused: &Refused, top: usize, language: Language) -> Vec<String> {
+pub(super) fn refused_lines(refused: &Refused, top: usize, language: Language) -> Vec<String> {
     let rows = refused.in_the_way.iter().take(top);
     let rows = rows.map(|row| in_the_way(row, language));
     let nobody = refused.in_the_way.is_empty().then_some(NONE_IN_THE_WAY);

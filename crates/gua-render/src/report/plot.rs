@@ -92,7 +92,7 @@ impl Plot {
     /// Creates a chart of a report, whose cross must be the one that [`Kind::cross`] returns.
     #[must_use]
     pub fn new(page: &Page<'_>, kind: Kind) -> Self {
-        let mut told = None;
+        let mut note = None;
         let (chart, numbers) = match kind {
             Kind::States => (
                 Chart::States(figures::over_time(page)),
@@ -110,19 +110,19 @@ impl Plot {
                 table(page.report, By::User),
             ),
             Kind::Hours(Whose::Gpu) => (
-                Chart::Bars(figures::cards(page)),
+                Chart::Bars(figures::gpus(page)),
                 table(page.report, By::Gpu),
             ),
             Kind::Sessions(whose) => {
                 let (chart, left_out) = figures::sessions(page, whose);
-                told = left_out;
+                note = left_out;
                 (Chart::Sessions(chart), numbers::sessions(page))
             }
         };
         Self {
             kind,
             title: title(page, kind).to_owned(),
-            subtitle: subtitle(page, told),
+            subtitle: subtitle(page, note),
             language: page.language,
             chart,
             numbers,
@@ -209,14 +209,14 @@ fn title(page: &Page<'_>, kind: Kind) -> &'static str {
 }
 
 /// Formats the host, the window, the time zone and the filters.
-fn subtitle(page: &Page<'_>, told: Option<String>) -> String {
+fn subtitle(page: &Page<'_>, note: Option<String>) -> String {
     let report = page.report;
     let mut parts = Vec::new();
     parts.extend(report.host.as_ref().map(|host| host.name.clone()));
     parts.push(page.whole_window());
     parts.push(page.zone_name());
     parts.extend(report.person.clone());
-    parts.extend(told);
+    parts.extend(note);
     gua_model::text::sanitize(&parts.join(" · "))
 }
 

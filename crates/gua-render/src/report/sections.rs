@@ -12,7 +12,7 @@ use gua_model::{Micros, RollUp};
 use unicode_width::UnicodeWidthStr as _;
 
 use self::beyond::{
-    asked_in_vain, cards_now, charged_and_energy, coverage, holders, more, past_waste,
+    charged_and_energy, coverage, gpus_now, holders, more, past_waste, refused_requests,
 };
 use super::{By, Page, labels, table};
 use crate::language::Language;
@@ -37,9 +37,9 @@ pub fn text(page: &Page<'_>) -> String {
         coverage,
         holders,
         past_waste,
-        cards_now,
+        gpus_now,
         charged_and_energy,
-        asked_in_vain,
+        refused_requests,
         notes,
     ] {
         let before = out.len();

@@ -4,10 +4,10 @@ use gua_model::statement::Account;
 use gua_model::text::sanitize;
 
 use super::days::picture;
-use super::{Amount, Sheet, all_cards, amounts, equation, limit, parts, remarks, sessions};
+use super::{Amount, Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
 use crate::markup::Markup;
-use crate::report::html::table::{Look, masthead as write_masthead, say, table, tile};
+use crate::report::html::table::{Look, masthead as write_masthead, paragraph, table, tile};
 use crate::report::html::{SHEET, document_head};
 use crate::table::Cell;
 
@@ -125,14 +125,14 @@ fn biggest(html: &mut Markup, sheet: &Sheet<'_>, account: &Account) {
     html.element("section", &[], |html| {
         html.text("h2", &[], "Biggest sessions");
         if account.sessions.is_empty() {
-            say(html, "None.");
+            paragraph(html, "None.");
             return;
         }
         let look = Look::whole("sessions", Language::English);
         table(html, &sessions(sheet, account), look);
         let more = account.session_count.saturating_sub(account.sessions.len());
         if more > 0 {
-            say(html, &format!("And {more} shorter ones."));
+            paragraph(html, &format!("And {more} shorter ones."));
         }
     });
 }
@@ -141,7 +141,7 @@ fn balance(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
     let statement = sheet.statement;
     let capacity = statement.balance.capacity.hours();
     html.element("section", &[], |html| {
-        let title = format!("The time of {}", all_cards(statement));
+        let title = format!("The time of {}", all_gpus(statement));
         html.text("h2", &[], &title);
         let parts = parts(statement, account);
         if capacity > 0.0 {
@@ -192,9 +192,9 @@ fn notes(html: &mut Markup, sheet: &Sheet<'_>) {
     let remarks = remarks(sheet);
     html.element("footer", &[], |html| {
         for remark in remarks {
-            say(html, &format!("Note: {remark}."));
+            paragraph(html, &format!("Note: {remark}."));
         }
-        say(html, "Held: a person's time on GPUs in full. Idle-held: of that, with the GPU unused. Charged: time on a GPU shared equally among the people on it, so that people add up to the GPU.",
+        paragraph(html, "Held: a person's time on GPUs in full. Idle-held: of that, with the GPU unused. Charged: time on a GPU shared equally among the people on it, so that people add up to the GPU.",
         );
     });
 }

@@ -6,7 +6,7 @@ use gua_model::statement::Account;
 use gua_model::text::sanitize;
 
 use super::days::weeks;
-use super::{Amount, Sheet, all_cards, amounts, equation, limit, parts, remarks, sessions};
+use super::{Amount, Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions};
 use crate::table::Cell;
 
 /// The whole statement.
@@ -15,7 +15,7 @@ pub fn text(sheet: &Sheet<'_>) -> String {
     let mut text = String::new();
     if sheet.statement.people.is_empty() {
         head(&mut text, sheet, sheet.nobody());
-        cards(&mut text, sheet, None);
+        time_parts(&mut text, sheet, None);
         rest(&mut text, sheet);
         return text;
     }
@@ -89,13 +89,13 @@ fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
         true => text.push_str("  none\n"),
         false => text.push_str(&sessions(sheet, account).text(2)),
     }
-    cards(text, sheet, Some(account));
+    time_parts(text, sheet, Some(account));
     rest(text, sheet);
 }
 
-fn cards(text: &mut String, sheet: &Sheet<'_>, account: Option<&Account>) {
+fn time_parts(text: &mut String, sheet: &Sheet<'_>, account: Option<&Account>) {
     let statement = sheet.statement;
-    let _ = writeln!(text, "\nThe time of {}", all_cards(statement));
+    let _ = writeln!(text, "\nThe time of {}", all_gpus(statement));
     let parts = parts(statement, account);
     let widths = parts.iter().map(|part| part.name.chars().count());
     let width = widths.max().unwrap_or(0).max(8);

@@ -8,7 +8,7 @@ use gua_model::VisibleDevices;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::ProbeOptions;
-use gua_run::{Cards, GpuSource, HwMonitor, MonitorOptions, build_resource_summary};
+use gua_run::{GpuSelection, GpuSource, HwMonitor, MonitorOptions, build_resource_summary};
 use nvml_sim::driver::{self, Generation};
 
 const TWO_GPUS: &str = "[[card]]\nutil = 40\nmemory_util = 7\nmemory_used_mib = 2048\npower_w = 51.5\n[[card]]\nutil = 80\n";
@@ -101,7 +101,7 @@ fn only_the_gpus_that_a_program_was_given_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
     let options = MonitorOptions {
-        cards: Cards::Visible(VisibleDevices::parse("1")),
+        gpus: GpuSelection::Visible(VisibleDevices::parse("1")),
         ..options(folder.path(), TWO_GPUS)
     };
     let monitor = HwMonitor::start(&out, options).unwrap();

@@ -142,12 +142,12 @@ fn a_syntax_error_does_not_hide_the_other_mistakes() {
         Path::new("f"),
         &home,
     );
-    let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    assert!(told[0].starts_with("f:2:"), "{told:?}");
+    let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    assert!(shown[0].starts_with("f:2:"), "{shown:?}");
     assert!(
-        told.iter()
+        shown.iter()
             .any(|line| line.starts_with("f:3:1: unknown key `zzz`")),
-        "{told:?}"
+        "{shown:?}"
     );
 }
 

@@ -35,7 +35,7 @@ impl App {
         match self.overlay.clone() {
             Overlay::Help => self.overlay = Overlay::None,
             Overlay::Filter => self.filter_key(key),
-            Overlay::Confirm(wish) => return self.confirm_key(key, &wish),
+            Overlay::Confirm(pending) => return self.confirm_key(key, &pending),
             Overlay::None if self.move_key(key) => {}
             Overlay::None => return self.keeping_selection(|app| app.plain_key(key)),
         }
@@ -87,7 +87,7 @@ impl App {
             Key::Char(']') => self.leap_forward(),
             Key::Char('K') => self.gpus_top = self.gpus_top.saturating_sub(1),
             Key::Char('J') => self.gpus_top += 1,
-            Key::Char('x') | Key::F(9) => self.wish(),
+            Key::Char('x') | Key::F(9) => self.request_signal(),
             _ => {}
         }
         None
@@ -220,10 +220,10 @@ impl App {
     }
 
     /// Opens the confirmation of a signal, or shows why there is none.
-    fn wish(&mut self) {
+    fn request_signal(&mut self) {
         let me = match self.setup.rights {
             Rights::Own(me) => me,
-            Rights::MadeUp => return self.warn("simulated processes cannot be signalled"),
+            Rights::Simulated => return self.warn("simulated processes cannot be signalled"),
             Rights::ReadOnly => return self.warn("read-only: no process is signalled"),
         };
         if self.view == View::Users {
@@ -259,24 +259,24 @@ impl App {
         }
     }
 
-    fn confirm_key(&mut self, key: Key, wish: &PendingSignal) -> Option<Action> {
+    fn confirm_key(&mut self, key: Key, pending: &PendingSignal) -> Option<Action> {
         let place = Signal::ALL
             .iter()
-            .position(|signal| *signal == wish.signal)
+            .position(|signal| *signal == pending.signal)
             .unwrap_or(0);
         let turned = |steps: usize| Signal::ALL[(place + steps) % Signal::ALL.len()];
         let chosen = |signal| {
             Overlay::Confirm(PendingSignal {
                 signal,
-                ..wish.clone()
+                ..pending.clone()
             })
         };
         match key {
             Key::Char('y' | 'Y') => {
                 self.overlay = Overlay::None;
                 return Some(Action::Signal {
-                    process: wish.process,
-                    signal: wish.signal,
+                    process: pending.process,
+                    signal: pending.signal,
                 });
             }
             Key::Right | Key::Tab | Key::Down => self.overlay = chosen(turned(1)),

@@ -237,12 +237,12 @@ fn nobody_elses_process_and_nothing_read_only_is_signalled() {
         app.notice.clone().unwrap().text
     };
     assert!(refused(&mut watched(), "x").contains("belongs to bob"));
-    assert!(refused(&mut watched(), "j x").contains("the past"));
-    assert!(refused(&mut watched(), "ux").contains("choose a process"));
+    assert!(refused(&mut watched(), "j x").contains("a past moment"));
+    assert!(refused(&mut watched(), "ux").contains("select a process"));
     let mut app = watched();
     app.setup.rights = Rights::ReadOnly;
     assert!(refused(&mut app, "jx").contains("read-only"));
-    app.setup.rights = Rights::MadeUp;
+    app.setup.rights = Rights::Simulated;
     assert!(refused(&mut app, "x").contains("simulated processes cannot be signalled"));
     let mut root = watched();
     root.setup.rights = Rights::Own(Me {

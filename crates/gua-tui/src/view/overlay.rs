@@ -46,9 +46,9 @@ pub(super) fn help(area: Rect, buffer: &mut Buffer, styles: Styles) {
     Paragraph::new(HELP).block(frame).render(place, buffer);
 }
 
-pub(super) fn confirm(wish: &PendingSignal, area: Rect, buffer: &mut Buffer, styles: Styles) {
+pub(super) fn confirm(pending: &PendingSignal, area: Rect, buffer: &mut Buffer, styles: Styles) {
     let place = centred(area, 60, 7);
-    let signals = Signal::ALL.map(|signal| match signal == wish.signal {
+    let signals = Signal::ALL.map(|signal| match signal == pending.signal {
         true => format!("[{}]", signal.as_str()),
         false => format!(" {} ", signal.as_str()),
     });
@@ -57,10 +57,10 @@ pub(super) fn confirm(wish: &PendingSignal, area: Rect, buffer: &mut Buffer, sty
             clip(
                 &format!(
                     "Send {} to {} ({}) of {}?",
-                    wish.signal.as_str(),
-                    wish.pid,
-                    wish.name,
-                    wish.owner
+                    pending.signal.as_str(),
+                    pending.pid,
+                    pending.name,
+                    pending.owner
                 ),
                 200,
             ),

@@ -66,16 +66,16 @@ impl<W: Write> CsvWriter<W> {
             self.names_people.len(),
             "a value for each column"
         );
-        let told = |(value, names_people): (Option<Value<'a>>, &bool)| match value {
+        let allowed = |(value, names_people): (Option<Value<'a>>, &bool)| match value {
             Some(Value::Text(name)) if *names_people => self
                 .users
                 .apply(&name)
-                .map(|told| Value::Text(Cow::Owned(told.into_owned()))),
+                .map(|allowed| Value::Text(Cow::Owned(allowed.into_owned()))),
             other => other,
         };
         fill(
             &mut self.line,
-            row.into_iter().zip(&self.names_people).map(told),
+            row.into_iter().zip(&self.names_people).map(allowed),
         );
         self.out.write_all(&self.line)
     }

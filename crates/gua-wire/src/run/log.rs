@@ -54,7 +54,7 @@ impl Seconds {
 /// ```
 #[must_use]
 pub fn phase(at: Timestamp, name: &str, seconds: impl Into<Seconds>, extra: &Fields) -> String {
-    let mut line = begun(at, "phase")
+    let mut line = line_start(at, "phase")
         .with("name", name)
         .with("seconds", seconds.into().to_value());
     for (name, text) in extra.iter() {
@@ -70,7 +70,7 @@ pub fn phase(at: Timestamp, name: &str, seconds: impl Into<Seconds>, extra: &Fie
 /// Formats an event, without the line end. Empty data is omitted.
 #[must_use]
 pub fn event(at: Timestamp, name: &str, data: &Fields) -> String {
-    let mut line = begun(at, "event").with("event", name);
+    let mut line = line_start(at, "event").with("event", name);
     if !data.is_empty() {
         line.put("data", data.to_json());
     }
@@ -80,14 +80,14 @@ pub fn event(at: Timestamp, name: &str, data: &Fields) -> String {
 /// Formats a line of a type that the original does not have.
 #[must_use]
 pub fn other(at: Timestamp, kind: &str, fields: &Fields) -> String {
-    let mut line = begun(at, kind);
+    let mut line = line_start(at, kind);
     for (name, text) in fields.iter() {
         line.put(name, text.to_owned());
     }
     line.to_json()
 }
 
-fn begun(at: Timestamp, kind: &str) -> Fields {
+fn line_start(at: Timestamp, kind: &str) -> Fields {
     Fields::new().with("ts", stamp(at)).with("type", kind)
 }
 

@@ -8,8 +8,8 @@ use gua_model::usage_state::{UsageState, UsageTracker};
 use gua_model::{Bytes, Gpu, GpuUuid, Missing, Place, Process, Reading, Sample};
 
 use super::{
-    Card, CardProcess, CollectionStatus, ErrorCode, Form, Host, ProcessType, SchemaVersion,
-    Snapshot, stamp,
+    CollectionStatus, ErrorCode, Form, Host, ProcessType, SchemaVersion, Snapshot, SnapshotGpu,
+    SnapshotProcess, stamp,
 };
 use crate::users::{UNKNOWN, UserPolicy};
 
@@ -67,12 +67,12 @@ pub struct Built {
 pub struct LeftOut {
     /// The driver's index of the GPU.
     pub index: u32,
-    pub why: Untold,
+    pub why: Unrepresentable,
 }
 
 /// Reason why a GPU cannot be represented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Untold {
+pub enum Unrepresentable {
     #[error("its total memory is unknown ({0})")]
     NoTotalMemory(Missing),
     #[error("its total memory is less than a megabyte")]
@@ -89,7 +89,7 @@ pub enum Untold {
 
 /// The host has GPUs, and none of them can be represented. The caller can send [`Snapshot::error_heartbeat`] instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no GPU can be represented: {}", .0.iter().map(|card| format!("gpu {}: {}", card.index, card.why)).collect::<Vec<_>>().join("; "))]
+#[error("no GPU can be represented: {}", .0.iter().map(|gpu| format!("gpu {}: {}", gpu.index, gpu.why)).collect::<Vec<_>>().join("; "))]
 pub struct BuildError(pub Vec<LeftOut>);
 
 impl Observed<'_> {
@@ -101,10 +101,10 @@ impl Observed<'_> {
         let mut left_out = Vec::new();
         let mut gpus = Vec::new();
         let mut lists_read = true;
-        for gpu in whole_cards(self.sample) {
-            match self.card(gpu) {
-                Ok(card) => {
-                    gpus.push(card);
+        for gpu in physical_gpus(self.sample) {
+            match self.gpu(gpu) {
+                Ok(shown) => {
+                    gpus.push(shown);
                     lists_read &= self.lists_read(gpu);
                 }
                 Err(why) => left_out.push(LeftOut {
@@ -140,23 +140,28 @@ impl Observed<'_> {
         Ok(Built { snapshot, left_out })
     }
 
-    fn card(&self, gpu: &Gpu) -> Result<Card, Untold> {
+    fn gpu(&self, gpu: &Gpu) -> Result<SnapshotGpu, Unrepresentable> {
         if !gpu.place.counts() {
-            return Err(Untold::Divided);
+            return Err(Unrepresentable::Divided);
         }
-        let total = gpu.memory_total.map_err(Untold::NoTotalMemory)?.whole_mb();
+        let total = gpu
+            .memory_total
+            .map_err(Unrepresentable::NoTotalMemory)?
+            .whole_mb();
         if total == 0 {
-            return Err(Untold::ZeroTotalMemory);
+            return Err(Unrepresentable::ZeroTotalMemory);
         }
-        let used = used_memory(gpu).map_err(Untold::NoUsedMemory)?.whole_mb();
+        let used = used_memory(gpu)
+            .map_err(Unrepresentable::NoUsedMemory)?
+            .whole_mb();
         let processes = gpu.processes.iter();
         let usage = self.usage.get(&gpu.uuid).copied();
-        Ok(Card {
+        Ok(SnapshotGpu {
             index: gpu.index,
             uuid: gpu.uuid.as_str().to_owned(),
             name: known(gpu.name.as_deref().ok()),
             memory_total_mb: total,
-            util_pct: gpu.util.map_err(Untold::NoUtil)?.get(),
+            util_pct: gpu.util.map_err(Unrepresentable::NoUtil)?.get(),
             memory_used_mb: used.min(total),
             temperature_c: gpu
                 .temperature
@@ -171,7 +176,7 @@ impl Observed<'_> {
         })
     }
 
-    fn process(&self, process: &Process) -> Option<CardProcess> {
+    fn process(&self, process: &Process) -> Option<SnapshotProcess> {
         if process.pid.0 == 0 {
             return None;
         }
@@ -190,7 +195,7 @@ impl Observed<'_> {
             .filter(|name| !name.is_empty())
             .and_then(|name| self.users.apply(name));
         let comm = identity.and_then(|identity| identity.comm.as_deref().ok());
-        Some(CardProcess {
+        Some(SnapshotProcess {
             pid: process.pid.0,
             linux_user: known(user.as_deref()),
             name: known(comm),
@@ -206,7 +211,7 @@ impl Observed<'_> {
 }
 
 /// Returns the GPUs of a sample without MIG instances.
-pub(crate) fn whole_cards(sample: &Sample) -> impl Iterator<Item = &Gpu> {
+pub(crate) fn physical_gpus(sample: &Sample) -> impl Iterator<Item = &Gpu> {
     let gpus = sample.gpus.iter();
     gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
 }
@@ -223,13 +228,13 @@ fn unnamed(sample: &Sample) -> Vec<LeftOut> {
     let mut numbers: Vec<u32> = problems
         .filter(|problem| problem.gpu.is_none())
         .filter_map(|problem| problem.index)
-        .filter(|index| whole_cards(sample).all(|gpu| gpu.index != *index))
+        .filter(|index| physical_gpus(sample).all(|gpu| gpu.index != *index))
         .collect();
     numbers.sort_unstable();
     numbers.dedup();
     let left_out = |index| LeftOut {
         index,
-        why: Untold::Unnamed,
+        why: Unrepresentable::Unnamed,
     };
     numbers.into_iter().map(left_out).collect()
 }

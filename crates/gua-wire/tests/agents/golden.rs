@@ -5,7 +5,7 @@ use std::path::Path;
 use gua_model::{
     Bytes, Celsius, GpuUuid, Milliwatts, Missing, Place, Problem, ProcessKind, Sample, Uid, User,
 };
-use gua_wire::snapshot::{About, BuildError, ErrorCode, Form, LeftOut, Snapshot, Untold};
+use gua_wire::snapshot::{About, BuildError, ErrorCode, Form, LeftOut, Snapshot, Unrepresentable};
 use gua_wire::stream::UtilFrame;
 use gua_wire::users::{Salt, UserPolicy};
 use jiff::Timestamp;
@@ -206,7 +206,7 @@ fn unreadable_gpus_alone_make_no_snapshot() {
     sample.gpus.truncate(1);
     sample.gpus[0].memory_total = Err(Missing::Gone);
     let refused = look(ABOUT, &sample, Form::V1_4, &UserPolicy::Plain).unwrap_err();
-    let why = Untold::NoTotalMemory(Missing::Gone);
+    let why = Unrepresentable::NoTotalMemory(Missing::Gone);
     assert_eq!(refused, BuildError(vec![LeftOut { index: 0, why }]));
     assert_eq!(
         refused.to_string(),

@@ -50,7 +50,7 @@ pub struct RunArgs {
     pub interval: Duration,
 
     /// GPUs to sample: auto, all, or a comma-separated list of indexes and UUIDs.
-    #[arg(long, value_name = "CARDS", default_value = "auto")]
+    #[arg(long, value_name = "GPUS", default_value = "auto")]
     pub gpus: String,
 
     /// Name of the run [default: the program's name].

@@ -26,7 +26,7 @@ use crate::output;
 
 pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let query = &Query {
-        speaker: "gua available",
+        prefix: "gua available",
         args,
         format: Some(args.format.wanted()),
     };
@@ -34,12 +34,12 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
         // A UID needs no name, and a directory service that does not answer may know the name.
         if user.parse::<u32>().is_err() && is_user(user) == Some(false) {
             let user = sanitize(user);
-            let speaker = query.speaker;
-            output::eprint(&format!("{speaker}: unknown user `{user}`\n"));
+            let prefix = query.prefix;
+            output::eprint(&format!("{prefix}: unknown user `{user}`\n"));
         }
     }
     if args.respect_quota {
-        quota::refuse_who_is_over(context, query.speaker)?;
+        quota::refuse_who_is_over(context, query.prefix)?;
     }
     if query.args.claim.is_some() || query.args.wait.is_some() {
         return lease::run(query, context);
@@ -55,7 +55,7 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
     if query.args.rule == RuleName::Gua {
         match claims::taken(context.settings(), &sample, found.free_uuids()) {
             Ok(taken) => claims = found.leave_out(taken, &wish),
-            Err(error) => output::eprint(&format!("{}: {error}\n", query.speaker)),
+            Err(error) => output::eprint(&format!("{}: {error}\n", query.prefix)),
         }
     }
     let wanted = query
@@ -180,18 +180,18 @@ impl<'a> Found<'a> {
         had: usize,
         wanted: Option<usize>,
     ) -> String {
-        let speaker = query.speaker;
+        let prefix = query.prefix;
         match wanted {
-            Some(wanted) if had > 0 => format!("{speaker}: {had} free, {wanted} wanted\n"),
+            Some(wanted) if had > 0 => format!("{prefix}: {had} free, {wanted} wanted\n"),
             _ if self.is_without_model(wish) => format!(
-                "{speaker}: no GPU of this host is called {}\n",
+                "{prefix}: no GPU of this host is called {}\n",
                 wish.models
                     .iter()
                     .map(|model| format!("`{}`", sanitize(model)))
                     .collect::<Vec<_>>()
                     .join(" or ")
             ),
-            _ => format!("{speaker}: no GPU is free\n"),
+            _ => format!("{prefix}: no GPU is free\n"),
         }
     }
 
@@ -257,8 +257,8 @@ fn last_use(query: &Query<'_>, wish: &Wish, context: &Context, sample: &Sample) 
         // Without a history, past use is unknown.
         Err(QueryError::Open(_)) => LastUse::new(),
         Err(error) => {
-            let speaker = query.speaker;
-            output::eprint(&format!("{speaker}: cannot query the history: {error}\n"));
+            let prefix = query.prefix;
+            output::eprint(&format!("{prefix}: cannot query the history: {error}\n"));
             LastUse::new()
         }
     }

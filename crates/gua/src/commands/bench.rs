@@ -50,7 +50,7 @@ pub struct Costs {
 pub struct Telemetry {
     /// Driver version; `None` for simulated telemetry.
     pub driver: Option<String>,
-    pub cards: usize,
+    pub gpus: usize,
     pub processes: usize,
 }
 
@@ -86,7 +86,7 @@ pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let db = directory.0.join("day.db");
     let end = clock::now();
     let history = write(&db, end, sample.as_ref())?;
-    let report = tell(&db, end)?;
+    let report = report(&db, end)?;
     let costs = Costs {
         telemetry,
         look,
@@ -102,13 +102,13 @@ pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<ExitCode> {
 
 /// Measures driver reads. Without a driver, or with `--fake`, the telemetry is simulated.
 fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option<Sample>) {
-    let made_up = || Telemetry {
+    let simulated = || Telemetry {
         driver: None,
-        cards: 3,
+        gpus: 3,
         processes: 4,
     };
     if args.fake {
-        return (made_up(), None, None);
+        return (simulated(), None, None);
     }
     let mut reader = context.reader();
     let first = match context::sample(&mut reader) {
@@ -118,12 +118,12 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
                 "gua bench: {}; measuring with simulated telemetry\n",
                 chain(&fault)
             ));
-            return (made_up(), None, None);
+            return (simulated(), None, None);
         }
     };
     let telemetry = Telemetry {
         driver: Some(first.driver.version.clone().unwrap_or_default()),
-        cards: first.gpus.len(),
+        gpus: first.gpus.len(),
         processes: first.gpus.iter().map(|gpu| gpu.processes.len()).sum(),
     };
     let child = reader.child_pid();
@@ -169,12 +169,12 @@ fn write(db: &Path, end: Timestamp, sample: Option<&Sample>) -> anyhow::Result<W
     let ticks = u32::try_from(DAY.as_secs() / INTERVAL.as_secs())?;
     let mut bar = Bar::new("writing a day");
     let before = clock::processor_time();
-    let mut restless = Restless(1);
+    let mut random = Random(1);
     for number in 0..ticks {
         let passed = INTERVAL * number;
         let at = start.checked_add(SignedDuration::try_from(passed)?)?;
         let tick = Tick {
-            sample: day(sample, number, at, passed, &mut restless),
+            sample: day(sample, number, at, passed, &mut random),
             interval: INTERVAL,
         };
         store.record(run, &tick)?;
@@ -204,7 +204,7 @@ fn day(
     number: u32,
     at: Timestamp,
     since_boot: Duration,
-    restless: &mut Restless,
+    random: &mut Random,
 ) -> Sample {
     let mut sample = match sample {
         Some(sample) => Sample {
@@ -216,23 +216,23 @@ fn day(
     };
     for gpu in &mut sample.gpus {
         gpu.util = gpu.util.and_then(|util| {
-            Percent::new((u32::from(util.get()) + restless.below(5)).min(100))
+            Percent::new((u32::from(util.get()) + random.below(5)).min(100))
                 .ok_or(gua_model::Missing::Failed)
         });
         gpu.power = gpu
             .power
-            .map(|power| Milliwatts(power.0 + u64::from(restless.below(9000))));
+            .map(|power| Milliwatts(power.0 + u64::from(random.below(9000))));
         gpu.temperature = gpu
             .temperature
-            .map(|heat| gua_model::Celsius(heat.0 + i32::try_from(restless.below(3)).unwrap_or(0)));
+            .map(|heat| gua_model::Celsius(heat.0 + i32::try_from(random.below(3)).unwrap_or(0)));
     }
     sample
 }
 
 /// Deterministic pseudorandom numbers.
-struct Restless(u64);
+struct Random(u64);
 
-impl Restless {
+impl Random {
     fn below(&mut self, limit: u32) -> u32 {
         // Linear congruential generator with Knuth's MMIX constants; the upper bits are random enough here.
         self.0 = self
@@ -244,7 +244,7 @@ impl Restless {
 }
 
 /// Reports on the day as text.
-fn tell(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
+fn report(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
     let words = Words {
         since: "24h".to_owned(),
         ..Words::default()

@@ -6,7 +6,7 @@ mod table;
 use std::process::ExitCode;
 
 use gua_claim::{
-    Choice, ClaimId, ClaimedBy, ClaimedCard, Kernel as _, LiveClaim, Look, PidNamespace, Survey,
+    Choice, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Look, PidNamespace, Survey,
 };
 use gua_collector::claims::{Claims, Names};
 use gua_model::chain::chain;
@@ -50,12 +50,12 @@ impl Seen {
 
     /// Whether the claim's process, or one that it started, uses the GPU. `None` if that is unknown: without a driver,
     /// on a GPU whose processes it does not list, and for a process in another PID namespace.
-    fn is_in_use(&self, live: &LiveClaim, card: &ClaimedCard) -> Option<bool> {
-        let is_told = self.sample.is_some() && !self.look.unread.contains(&card.gpu);
+    fn is_in_use(&self, live: &LiveClaim, gpu: &LeasedGpu) -> Option<bool> {
+        let is_known = self.sample.is_some() && !self.look.unread.contains(&gpu.gpu);
         let is_here = live.claim.namespace.is_none() || live.claim.namespace == self.namespace;
-        match card.by {
+        match gpu.by {
             ClaimedBy::Use => Some(true),
-            ClaimedBy::Lease if is_told && is_here => Some(false),
+            ClaimedBy::Lease if is_known && is_here => Some(false),
             ClaimedBy::Lease | ClaimedBy::Doubt => None,
         }
     }
@@ -99,14 +99,14 @@ fn list(claims: &Claims, context: &Context, format: TableFormat) -> anyhow::Resu
             output::raw(pretty(&document).as_bytes())?;
         }
     }
-    tell_problems(&seen.survey);
+    print_problems(&seen.survey);
     Ok(match seen.sample {
         Some(_) => ExitCode::SUCCESS,
         None => Exit::Failed.into(),
     })
 }
 
-fn tell_problems(survey: &Survey) {
+fn print_problems(survey: &Survey) {
     for problem in &survey.problems {
         output::eprint(&format!("gua claim list: {problem}; ignored\n"));
     }

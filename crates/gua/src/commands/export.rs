@@ -54,7 +54,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<ExitCode> {
     });
     bar.clear();
     drop(outlet);
-    tell(
+    print_notes(
         &ask,
         &target,
         &exported.map_err(|error| failed(&db, error))?,
@@ -198,32 +198,32 @@ fn failed(db: &Path, error: ExportError) -> anyhow::Error {
     }
 }
 
-fn tell(ask: &Ask, target: &Target<'_>, exported: &Exported) {
-    let say = |text: String| print::eprint(&format!("gua export: {text}\n"));
+fn print_notes(ask: &Ask, target: &Target<'_>, exported: &Exported) {
+    let note = |text: String| print::eprint(&format!("gua export: {text}\n"));
     if let Some(from) = exported.kept_from {
         let from = from.to_zoned(ask.zone.clone()).strftime("%Y-%m-%d %H:%M");
-        say(format!(
+        note(format!(
             "single ticks are kept from {from} on; `--what totals` covers earlier time"
         ));
     }
     if exported.widened {
-        say(
+        note(
             "single ticks at an edge of the window are no longer kept: the whole quarter hour is exported"
                 .to_owned(),
         );
     }
     if exported.ticks_damaged > 0 {
         let ticks = exported.ticks_damaged;
-        say(format!(
+        note(format!(
             "left out {ticks} damaged ticks; `gua db check` shows details"
         ));
     }
     let (rows, what) = (counted(exported.rows, "row"), ask.what.as_str());
     match target {
         Target::Stdout => {}
-        Target::File(path) => say(format!("{rows} of {what} in {}", path.display())),
+        Target::File(path) => note(format!("{rows} of {what} in {}", path.display())),
         Target::Directory(path) => {
-            say(format!(
+            note(format!(
                 "{rows} of {what} in {} in {}",
                 counted(exported.files, "file"),
                 path.display()

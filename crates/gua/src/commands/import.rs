@@ -113,7 +113,7 @@ fn sentence(imported: &Imported) -> String {
     };
     format!(
         "imported {}, {} and {}{known}",
-        counted(imported.new_card_rows, "card row"),
+        counted(imported.new_card_rows, "GPU row"),
         counted(imported.new_process_rows, "process row"),
         counted(imported.new_runs, "run")
     )

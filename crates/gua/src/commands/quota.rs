@@ -56,7 +56,7 @@ pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode
 
 /// Fails for a user who is over a limit: no GPU is available to them. The user is the owner of this process, as in the
 /// history.
-pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Result<()> {
+pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Result<()> {
     let quotas = &context.settings().quotas;
     if quotas.is_empty() {
         return Ok(());
@@ -65,7 +65,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Re
     let own = table.resolve(Pid(std::process::id())).ok();
     let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
         output::eprint(&format!(
-            "{speaker}: no limit was checked: the owner of this process is unknown\n"
+            "{prefix}: no limit was checked: the owner of this process is unknown\n"
         ));
         return Ok(());
     };
@@ -82,7 +82,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Re
     )?;
     let standings = accounts.of_person(&name)?;
     let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
-        say_unjudged(&standings, speaker);
+        print_unjudged(&standings, prefix);
         return Ok(());
     };
     let limit = &over.limit;
@@ -102,16 +102,16 @@ pub(crate) fn refuse_who_is_over(context: &Context, speaker: &str) -> anyhow::Re
 }
 
 /// Prints how many limits cannot be evaluated, if there are any.
-fn say_unjudged(standings: &[Standing], speaker: &str) {
+fn print_unjudged(standings: &[Standing], prefix: &str) {
     let number = standings.iter().filter(|one| !one.is_judged()).count();
     let why = "cannot be evaluated: measurements are missing";
-    say(number, why, speaker);
+    print_unless_zero(number, why, prefix);
 }
 
-fn say(number: usize, sentence: &str, speaker: &str) {
+fn print_unless_zero(number: usize, sentence: &str, prefix: &str) {
     if number > 0 {
         let limits = counted(u64::try_from(number).unwrap_or(u64::MAX), "limit");
-        output::eprint(&format!("{speaker}: {limits} {sentence}\n"));
+        output::eprint(&format!("{prefix}: {limits} {sentence}\n"));
     }
 }
 
@@ -141,13 +141,13 @@ fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Res
         }
         _ => print(&found, args, &accounts)?,
     }
-    let speaker = "gua quota check";
-    say_unjudged(&found, speaker);
+    let prefix = "gua quota check";
+    print_unjudged(&found, prefix);
     let is_early = |one: &&Standing| forecast && one.forecast == Err(NoForecast::TooEarly);
-    say(
+    print_unless_zero(
         all.iter().filter(is_early).count(),
         "without a forecast: at least an hour and 1 % of the period must be observed first",
-        speaker,
+        prefix,
     );
     Ok(match found.is_empty() {
         true => ExitCode::SUCCESS,
@@ -243,20 +243,20 @@ fn set(args: &QuotaSetArgs, context: &Context) -> anyhow::Result<()> {
         let mut limits = limits.iter();
         limits.try_for_each(|limit| quota::set(document, limit))
     })?;
-    let mut said = String::new();
+    let mut text = String::new();
     for limit in &limits {
-        said.push_str(&format!("{}\n", sentence(limit)));
+        text.push_str(&format!("{}\n", sentence(limit)));
     }
-    said.push_str(&format!("  in {}\n", file.display()));
-    output::data(&said)?;
+    text.push_str(&format!("  in {}\n", file.display()));
+    output::data(&text)?;
     if !args.system {
-        tell_of_host(&limits, context);
+        print_overridden(&limits, context);
     }
     Ok(())
 }
 
 /// Prints which of a user's own limits are overridden by the host's.
-fn tell_of_host(limits: &[Limit], context: &Context) {
+fn print_overridden(limits: &[Limit], context: &Context) {
     for limit in limits {
         let own = Quota {
             value: limit.clone(),

@@ -58,7 +58,7 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if let Scope::Given(_) = scope
         && args.gpus != AUTOMATIC
     {
-        check_cards(&args.gpus, context)?;
+        check_gpus(&args.gpus, context)?;
     }
     let record = args.out.as_deref().map(open).transpose()?;
     let mut variables = Vec::new();
@@ -162,20 +162,20 @@ fn scope(
         "all" => Ok(Scope::All),
         AUTOMATIC => Ok(automatic(inputs, driver_pids, notes)),
         list => {
-            let Some(cards) = VisibleDevices::parse_whole(list) else {
+            let Some(gpus) = VisibleDevices::parse_whole(list) else {
                 let list = sanitize(list);
                 return Err(Failure::usage(format!(
                     "--gpus {list}: expected auto, all, or GPUs such as 0,1 or GPU-5f3a"
                 )));
             };
-            Ok(Scope::Given(cards))
+            Ok(Scope::Given(gpus))
         }
     }
 }
 
 /// Rejects named GPUs that do not exist as a usage error, before the job starts. A driver that does not answer does not
 /// delay the job.
-fn check_cards(list: &str, context: &Context) -> Result<(), Failure> {
+fn check_gpus(list: &str, context: &Context) -> Result<(), Failure> {
     let mut reader = context.reader();
     let Ok(sample) = reader.sample_within(LONGEST_CHECK) else {
         return Ok(());

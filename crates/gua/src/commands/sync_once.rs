@@ -137,10 +137,10 @@ impl Sync<'_> {
                 stored.message_after_failure()
             )
         })?;
-        for card in &built.left_out {
+        for gpu in &built.left_out {
             output::eprint(&format!(
                 "gua sync-once: GPU {} was left out: {}\n",
-                card.index, card.why
+                gpu.index, gpu.why
             ));
         }
         let partial = match built.snapshot.errors.as_slice() {

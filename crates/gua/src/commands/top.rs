@@ -40,7 +40,7 @@ pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<ExitCode> {
         return Err(Failure::usage("--interval must be at least 100ms").into());
     }
     let samples: Samples = match args.fake {
-        true => Box::new(|| Ok(made_up())),
+        true => Box::new(|| Ok(simulated())),
         false => {
             let mut reader = context.reader();
             Box::new(move || reader.sample())
@@ -73,7 +73,7 @@ fn record(args: &TopArgs, context: &Context) -> Option<Record> {
 }
 
 /// Simulated sample. As in gpu-usage-audit, the current second selects the phase.
-fn made_up() -> Sample {
+fn simulated() -> Sample {
     let now = clock::now();
     let phase = now.as_second().rem_euclid(5).unsigned_abs();
     demo::sample(Script::V1_8, phase, now, clock::since_boot())
@@ -86,7 +86,7 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     };
     let rights = match args {
         _ if args.readonly || args.once => Rights::ReadOnly,
-        _ if args.fake => Rights::MadeUp,
+        _ if args.fake => Rights::Simulated,
         _ => Rights::Own(signal::me()),
     };
     Setup {

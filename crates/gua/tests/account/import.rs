@@ -61,7 +61,7 @@ fn an_imported_hour_counts_for_its_user_and_importing_twice_counts_once() {
     );
     assert!(output.contains("\n  interval of each: 5m\n"), "{output}");
     assert!(
-        output.contains("nobody was on any card: 12; they name no card"),
+        output.contains("rows without any process: 12; they name no GPU"),
         "{output}"
     );
     let expected = [("ada".to_owned(), 1.0, 0.5)];
@@ -101,13 +101,13 @@ fn a_growing_day_is_imported_incrementally_and_a_partial_line_waits() {
     assert!(
         ended
             .stderr
-            .contains("20261031_gpu_stats.csv:3: skipped: the last line has no end"),
+            .contains("20261031_gpu_stats.csv:3: skipped: the last line has no newline"),
         "{ended:?}"
     );
     host.write(file, &whole);
     let output = host.fine("import --gpu-stats gpu_stats");
     assert!(
-        output.starts_with("imported 1 row ") && output.contains("(1 was here already)"),
+        output.starts_with("imported 1 row ") && output.contains("(1 was imported before)"),
         "{output}"
     );
     // Neither an earlier day nor a broken line in a later day affects the import.
@@ -153,11 +153,11 @@ fn hours_that_our_own_collector_observed_are_not_counted_again() {
         "gpu_stats/20261031_gpu_stats.csv",
         rows_of_ada(DAY, DAY + 3 * 3600),
     );
-    let in_part = "old rows do not say how a GPU was shared or what it drew: they are charged";
+    let in_part = "imported rows do not record sharing or energy: they are charged";
     let page = || host.fine("report --since 2026-10-30 --until 2026-11-02");
     assert!(!page().contains(in_part), "{}", page());
     let left_out =
-        "\n  left out 12 rows of 1 day: the history has observations of those times already";
+        "\n  left out 12 rows of 1 day: the history already covers these times";
     let output = host.fine("import --gpu-stats gpu_stats");
     assert!(output.starts_with("imported 24 rows of 1 day"), "{output}");
     assert!(output.contains(left_out), "{output}");

@@ -24,7 +24,7 @@ fn bench_measures_without_a_driver_and_leaves_nothing_behind() {
         )
     };
     let (text, output) = bench(&[]);
-    assert!(text.contains("with simulated telemetry: 3 cards"), "{text}");
+    assert!(text.contains("with simulated telemetry: 3 GPUs"), "{text}");
     assert!(
         output.contains("measuring with simulated telemetry"),
         "{output}"

@@ -31,16 +31,16 @@ fn every_release_is_imported_once_and_exported_again() {
     for version in RELEASES {
         let (program, old) = home_with(version);
         let before = std::fs::read(&old).unwrap();
-        check(&program, "import old.db", 0, "imported 21 card rows, 2");
+        check(&program, "import old.db", 0, "imported 21 GPU rows, 2");
         check(&program, "import old.db", 0, "nothing new in old.db");
         check(
             &program,
             "export --format gpu-usage-audit --output new.db",
             0,
-            "exported 21 card rows",
+            "exported 21 GPU rows",
         );
         check(&program, "import new.db", 0, "nothing new in new.db");
-        check(&program, "db check", 0, "all is well");
+        check(&program, "db check", 0, "no errors");
         assert_eq!(std::fs::read(&old).unwrap(), before, "{version}");
     }
 }
@@ -106,7 +106,7 @@ fn existing_files_are_not_overwritten() {
         "already there",
     );
     check(&program, "db backup --db ours.db copy.db", 0, "copy.db");
-    check(&program, "db check --db copy.db", 0, "all is well");
+    check(&program, "db check --db copy.db", 0, "no errors");
     check(&program, "import old.db --db notes/ours.db", 1, "notes");
     check(
         &program,
@@ -133,7 +133,7 @@ fn an_erased_user_does_not_come_back_with_the_next_import() {
     assert!(!bytes.windows(5).any(|window| window == b"alice"));
     check(&program, "import old.db", 1, "a person was erased");
     check(&program, "db vacuum", 0, "bytes before");
-    check(&program, "db check", 0, "all is well");
+    check(&program, "db check", 0, "no errors");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn imported_rows_are_checked_and_counted() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db", 0, "imported");
     check(&program, "db check", 0, " imported rows read");
-    check(&program, "db stats", 0, "\nimported: 21 card rows and ");
+    check(&program, "db stats", 0, "\nimported: 21 GPU rows and ");
     let json = program.gua(["db", "stats", "--format", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["imported"]["files"], 1);

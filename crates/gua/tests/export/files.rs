@@ -43,7 +43,7 @@ fn a_directory_gets_one_complete_file_per_day_and_they_add_up() {
         assert_eq!(rows, all.lines().count() - 1, "{what}");
         let again = home.gua(&line);
         assert_eq!(again.code, 2);
-        assert!(again.stderr.contains("is there already"));
+        assert!(again.stderr.contains("exists already"));
         home.fine(&format!("{line} --overwrite"));
     }
     // A window that begins within a day does not replace the file of that day with a part of it.
@@ -95,7 +95,7 @@ fn usage_errors_exit_with_2_and_write_nothing() {
         ("--db both.db --tz Mars", "no time zone is called `Mars`"),
         (
             "--db both.db --format gpu-usage-audit",
-            "--output has to name",
+            "pass its path with --output",
         ),
         ("--db absent.db", "absent.db"),
         ("--db old.db", "gua import"),

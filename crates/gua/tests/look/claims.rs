@@ -108,7 +108,7 @@ fn a_gpu_is_claimed_once_and_free_again_when_its_holder_exits() {
         refused.stderr
     );
     assert!(
-        refused.stderr.contains("no card is free"),
+        refused.stderr.contains("no GPU is free"),
         "{}",
         refused.stderr
     );
@@ -224,7 +224,7 @@ fn a_shell_killed_while_the_driver_answers_leaves_no_claim_to_its_new_parent() {
     });
     let output = std::fs::read_to_string(host.path("err")).unwrap();
     assert!(
-        output.contains("has ended, so nobody would hold"),
+        output.contains("has ended, so no process would hold"),
         "{output}"
     );
     assert_eq!(host.claims()["claims"], Value::Array(Vec::new()));
@@ -302,13 +302,13 @@ fn waiters_are_served_in_order_of_arrival() {
     assert_eq!(queue[0]["pid"], first.id());
     assert_eq!(queue[1]["pid"], second.id());
     let text = host.gua("claim list").stdout;
-    assert!(text.contains("\n2      1 card     "), "{text}");
+    assert!(text.contains("\n2      1 GPU      "), "{text}");
     // Both are freed at once: the first waiter gets the first of them.
     check(&host.gua("claim release --all-mine"), 0, "");
     let first = Ended::from(end(first));
     check(&first, 0, "1\n");
     assert!(
-        first.stderr.contains("waiting for 1 card\n"),
+        first.stderr.contains("waiting for 1 GPU\n"),
         "{}",
         first.stderr
     );
@@ -385,7 +385,7 @@ fn an_impossible_request_does_not_wait() {
     let output = host.gua("available --wait --count 4");
     check(&output, 3, "");
     assert!(
-        output.stderr.contains("4 wanted, and this host has 3"),
+        output.stderr.contains("4 wanted, but only 3"),
         "{}",
         output.stderr
     );

@@ -312,5 +312,5 @@ fn a_demo_does_not_write_into_a_collectors_history() {
     store.close().unwrap();
     let output = home.gua("demo --db demo.db");
     assert_eq!(output.code, 2);
-    assert!(output.stderr.contains("holds what a collector recorded"));
+    assert!(output.stderr.contains("was recorded by a collector"));
 }

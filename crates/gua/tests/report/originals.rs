@@ -154,7 +154,7 @@ fn no_time_counts_twice_where_both_tools_collected() {
     home.fine("import old.db --db ours.db");
     let after = home.fine("report --db ours.db --since 1h");
     assert!(
-        after.contains("note: 120 card-ticks of gpu-usage-audit are left out"),
+        after.contains("note: 120 GPU ticks of gpu-usage-audit are left out"),
         "{after}"
     );
     let shares = |report: &str| -> Vec<String> {

@@ -172,7 +172,7 @@ fn events_missing_from_the_history_are_noted_in_the_summary() {
     std::fs::write(host.path("claims"), "").unwrap();
     let ended = host.run_job("--out out", "exit 3");
     assert_eq!(ended.code, 3);
-    let note = "the run is not in the history";
+    let note = "cannot record the run in the history";
     assert!(ended.stderr.contains(note), "{ended:?}");
     let notes = host.summary()["notes"].to_string();
     assert!(notes.contains(note), "{notes}");

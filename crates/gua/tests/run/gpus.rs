@@ -96,7 +96,7 @@ fn an_unknown_gpu_is_a_usage_error_and_nothing_is_started() {
     for list in ["77", "0,77", "GPU-x", "0,GPU-x,1"] {
         let ended = host.run_job(&format!("--gpus {list}"), "echo started > started");
         assert_eq!(ended.code, 2, "{ended:?}");
-        assert!(ended.stderr.contains("there is no such card"), "{ended:?}");
+        assert!(ended.stderr.contains("no such GPU"), "{ended:?}");
         assert!(!host.path("started").exists(), "{list}");
     }
     // Without a driver the GPUs are unknown.
@@ -114,7 +114,7 @@ fn a_variable_that_names_no_gpu_is_reported_once_and_one_that_hides_all_is_not()
         assert!(output.status.success());
         let notes = host.summary()["notes"].to_string();
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        [notes, stderr].map(|text| text.matches("names no card").count())
+        [notes, stderr].map(|text| text.matches("names no GPU").count())
     };
     assert_eq!(warnings("77"), [1, 1]);
     assert_eq!(

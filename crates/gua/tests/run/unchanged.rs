@@ -441,8 +441,8 @@ fn an_unwritable_directory_is_a_usage_error_and_nothing_is_started() {
     check("--out file", "cannot write to `file`");
     check("--out file/below", "cannot write to");
     check("--out /proc/nowhere", "cannot write to `/proc/nowhere`");
-    check("--interval 1ms", "10ms or more");
-    check("--gpus 0,x", "write auto, all, or cards");
+    check("--interval 1ms", "at least 10ms");
+    check("--gpus 0,x", "expected auto, all, or GPUs");
     let ended = Ended::from(host.command(GUA).arg("run").output().unwrap());
     assert_eq!(ended.code, 2);
 }

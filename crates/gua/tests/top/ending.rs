@@ -84,7 +84,7 @@ fn a_driver_that_hangs_from_the_start_does_not_block_quitting() {
         "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n"
     ));
     let terminal = top(&host, "", (80, 24));
-    terminal.shows("driver's first answer");
+    terminal.shows("driver's first response");
     terminal.keys(&["q"]);
     terminal.shows("code=0");
 }

@@ -4,7 +4,7 @@ use gua_model::OwnerTotal;
 use gua_model::report::{CardCross, Cross, CrossRow, Report};
 use gua_model::{CalendarUnit, Micros, RollUp};
 
-use super::{Whose, card_name};
+use super::{Whose, gpu_label};
 use crate::chart::{HeatMap, HeatUnit, Language, words};
 use crate::report::{Page, labels};
 
@@ -27,7 +27,7 @@ pub(in crate::report) struct Grid<'a> {
 /// One row in one column of time.
 #[derive(Clone, Debug)]
 pub(in crate::report) enum GridCell<'a> {
-    Card(&'a CardCross),
+    Gpu(&'a CardCross),
     /// `None` if nothing was observed.
     Person(Option<OwnerTotal>),
 }
@@ -36,8 +36,8 @@ impl GridCell<'_> {
     /// Returns the value that the heat map shows.
     pub(in crate::report) fn value(&self, is_hours: bool) -> Option<f64> {
         match self {
-            GridCell::Card(card) if is_hours => Some(card.sums.held.hours()),
-            GridCell::Card(card) => card.sums.share(RollUp::Active),
+            GridCell::Gpu(card) if is_hours => Some(card.sums.held.hours()),
+            GridCell::Gpu(card) => card.sums.share(RollUp::Active),
             GridCell::Person(sums) => sums.map(|sums| sums.hours()),
         }
     }
@@ -53,7 +53,7 @@ pub(in crate::report) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -
         Cross::Slot => labels::per(report.unit, page.language),
     };
     let (rows, cells) = match whose {
-        Whose::Gpu => cards(report),
+        Whose::Gpu => gpus(report),
         Whose::User => people(page),
     };
     let is_hours = whose == Whose::User || report.person.is_some();
@@ -100,7 +100,7 @@ impl Grid<'_> {
     }
 }
 
-fn cards(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
+fn gpus(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
     // Sort by index.
     let mut order: Vec<usize> = (0..report.cards.len()).collect();
     order.sort_by_key(|place| {
@@ -110,13 +110,13 @@ fn cards(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
     let row = |place: usize| {
         let columns = report.cross.iter();
         columns
-            .map(|column| GridCell::Card(&column.cards[place]))
+            .map(|column| GridCell::Gpu(&column.cards[place]))
             .collect()
     };
     (
         order
             .iter()
-            .map(|place| card_name(&report.cards[*place]))
+            .map(|place| gpu_label(&report.cards[*place]))
             .collect(),
         order.into_iter().map(row).collect(),
     )

@@ -20,7 +20,7 @@ pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChar
     let report = page.report;
     let language = page.language;
     let mut rows = match whose {
-        Whose::Gpu => card_rows(page),
+        Whose::Gpu => gpu_rows(page),
         Whose::User => person_rows(page),
     };
     let left_out = rows.len().saturating_sub(MOST_ROWS);
@@ -35,22 +35,22 @@ pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChar
         zone: page.zone.clone(),
         observed: was_observed(report),
     };
-    let mut told = Vec::new();
+    let mut notes = Vec::new();
     if report.session_count > report.sessions.len() {
         let (shown, all) = (report.sessions.len(), report.session_count);
-        told.push(labels::sessions_left_out(shown, all, language));
+        notes.push(labels::sessions_left_out(shown, all, language));
     }
     if left_out > 0 {
-        told.push(labels::rows_left_out(left_out, whose, language));
+        notes.push(labels::rows_left_out(left_out, whose, language));
     }
     match chart.overlapping() {
         0 => {}
-        count => told.push(labels::sessions_overlap(count, language)),
+        count => notes.push(labels::sessions_overlap(count, language)),
     }
     if report.sessions.iter().any(|hold| hold.observed.is_none()) {
-        told.push(labels::IMPORTED_SESSIONS.of(language).to_owned());
+        notes.push(labels::IMPORTED_SESSIONS.of(language).to_owned());
     }
-    (chart, (!told.is_empty()).then(|| told.join(" ")))
+    (chart, (!notes.is_empty()).then(|| notes.join(" ")))
 }
 
 fn bar(hold: &Hold, label: String, report: &Report) -> SessionBar {
@@ -62,7 +62,7 @@ fn bar(hold: &Hold, label: String, report: &Report) -> SessionBar {
 }
 
 /// Returns a row for each GPU, sorted by index. A GPU without sessions has an empty row.
-fn card_rows(page: &Page<'_>) -> Vec<SessionRow> {
+fn gpu_rows(page: &Page<'_>) -> Vec<SessionRow> {
     let report = page.report;
     let mut bars: BTreeMap<&GpuUuid, Vec<SessionBar>> = BTreeMap::new();
     for hold in &report.sessions {
@@ -121,9 +121,9 @@ fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
 /// Returns the index of every GPU of the report: its current one, or else that of its last session.
 fn numbers(report: &Report) -> BTreeMap<&GpuUuid, Option<u32>> {
     let of_sessions = report.sessions.iter().map(|hold| (&hold.gpu, hold.index));
-    let of_cards = report.cards.iter().map(|card| (&card.gpu, card.index));
+    let of_gpus = report.cards.iter().map(|card| (&card.gpu, card.index));
     let mut numbers: BTreeMap<&GpuUuid, Option<u32>> = BTreeMap::new();
-    for (gpu, number) in of_sessions.chain(of_cards) {
+    for (gpu, number) in of_sessions.chain(of_gpus) {
         let known = numbers.entry(gpu).or_default();
         *known = number.or(*known);
     }

@@ -58,7 +58,7 @@ pub(super) fn heat(html: &mut Markup, page: &Page<'_>) {
 
 /// The longest sessions by GPU.
 pub(super) fn sessions(html: &mut Markup, page: &Page<'_>) {
-    let (chart, told) = figures::sessions(page, Whose::Gpu);
-    let about = ("sessions", labels::SESSIONS, told.as_deref());
+    let (chart, note) = figures::sessions(page, Whose::Gpu);
+    let about = ("sessions", labels::SESSIONS, note.as_deref());
     figure(html, page, about, |frame| chart.draw(frame));
 }

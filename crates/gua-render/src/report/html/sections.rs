@@ -6,7 +6,7 @@ use gua_model::{Micros, RollUp, State};
 
 use super::charts;
 use super::summary::state_bar;
-use super::table::{Look, say, section, table as write_table};
+use super::table::{Look, paragraph, section, table as write_table};
 use crate::chart::Shown;
 use crate::language::{Label, sentence};
 use crate::markup::Markup;
@@ -22,7 +22,7 @@ pub(super) fn holders(html: &mut Markup, page: &Page<'_>) {
     let title = labels::held_without_use(report);
     let about = ("holders", title, Some(report.holders.len()));
     section(html, page, about, |html| {
-        say(
+        paragraph(
             html,
             &sentence(&labels::holders_are(page, now, page.language)),
         );
@@ -62,12 +62,12 @@ pub(super) fn past(html: &mut Markup, page: &Page<'_>) {
     }
     let about = ("past", labels::PAST, Some(report.past_count));
     section(html, page, about, |html| {
-        say(html, &sentence(labels::PAST_MEANS.of(page.language)));
+        paragraph(html, &sentence(labels::PAST_MEANS.of(page.language)));
         let shown = report.past.len().min(page.top);
         let rows = lists::holds(page, &report.past[..shown], Medium::Html);
         write_table(html, &rows, Look::of(page, "past-table"));
         if report.past_count > shown {
-            say(
+            paragraph(
                 html,
                 &labels::rest(report.past_count - shown, page.language),
             );
@@ -121,14 +121,14 @@ fn shown_state(state: State) -> Shown {
 }
 
 /// Writes the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
-pub(super) fn asked_in_vain(html: &mut Markup, page: &Page<'_>) {
+pub(super) fn refused_requests(html: &mut Markup, page: &Page<'_>) {
     let Some(refused) = &page.report.refused else {
         return;
     };
-    let about = ("in-vain", labels::IN_VAIN, Some(refused.requests));
+    let about = ("in-vain", labels::REFUSED, Some(refused.requests));
     section(html, page, about, |html| {
-        for line in labels::in_vain(refused, 0, page.language) {
-            say(html, &sentence(&line));
+        for line in labels::refused_lines(refused, 0, page.language) {
+            paragraph(html, &sentence(&line));
         }
         if refused.in_the_way.is_empty() {
             return;
@@ -157,12 +157,12 @@ pub(super) fn asked_in_vain(html: &mut Markup, page: &Page<'_>) {
 pub(super) fn people(html: &mut Markup, page: &Page<'_>) {
     section(html, page, ("people", labels::PEOPLE, None), |html| {
         if page.report.people.is_empty() {
-            return say(html, labels::NOTHING.of(page.language));
+            return paragraph(html, labels::NOTHING.of(page.language));
         }
         let rows = table(page.report, By::User);
         write_table(html, &rows, Look::of(page, "people-table"));
-        say(html, labels::SOLID_PART.of(page.language));
-        say(html, labels::CHARGED.of(page.language));
+        paragraph(html, labels::SOLID_PART.of(page.language));
+        paragraph(html, labels::CHARGED.of(page.language));
     });
 }
 
@@ -192,7 +192,7 @@ fn write_gpus(html: &mut Markup, page: &Page<'_>, id: &str) {
         below: &below,
         ..Look::of(page, id)
     };
-    let mut rows = telling_columns(&table(report, By::Gpu));
+    let mut rows = nonempty_columns(&table(report, By::Gpu));
     let kept = (0..rows.columns.len())
         .filter(|place| !matches!(&*rows.columns[*place].key, "gpu_index" | "gpu_name"));
     rows = rows.only(&kept.collect::<Vec<_>>());
@@ -200,8 +200,8 @@ fn write_gpus(html: &mut Markup, page: &Page<'_>, id: &str) {
 }
 
 /// Returns the columns that contain information. Empty columns are omitted to save space.
-fn telling_columns(table: &Table) -> Table {
-    let tells = |place: &usize| {
+fn nonempty_columns(table: &Table) -> Table {
+    let has_content = |place: &usize| {
         let is_unknown = table.columns[*place].key == "held_unknown_hours";
         let mut cells = table.rows.iter().filter_map(|row| row.get(*place));
         cells.any(|cell| match cell {
@@ -210,7 +210,7 @@ fn telling_columns(table: &Table) -> Table {
             _ => true,
         })
     };
-    let places: Vec<usize> = (0..table.columns.len()).filter(tells).collect();
+    let places: Vec<usize> = (0..table.columns.len()).filter(has_content).collect();
     table.only(&places)
 }
 
@@ -219,13 +219,13 @@ pub(super) fn coverage(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     section(html, page, ("coverage", labels::COVERAGE, None), |html| {
         let Some(observed) = labels::observed(report) else {
-            return say(html, labels::NO_GPU.of(language));
+            return paragraph(html, labels::NO_GPU.of(language));
         };
         html.element("p", &[("class", "say")], |html| {
             observed.write(html, language);
         });
         if let Some(basis) = labels::basis(report, language) {
-            say(html, &sentence(&basis));
+            paragraph(html, &sentence(&basis));
         }
         if !report.coverage.gaps.is_empty() {
             let rows = lists::gaps(page, &report.coverage.gaps, Medium::Html);
@@ -243,9 +243,9 @@ pub(super) fn energy(html: &mut Markup, page: &Page<'_>) {
     section(html, page, ("energy", labels::ENERGY, None), |html| {
         write_states(html, page, occurring_states(report), "energy-table");
         if let Some(known) = labels::energy_known(report, language) {
-            say(html, &sentence(&known));
+            paragraph(html, &sentence(&known));
         }
-        say(
+        paragraph(
             html,
             language.pick("kWh: NVML-reported.", "kWh: NVML 보고값."),
         );
@@ -268,7 +268,7 @@ pub(super) fn by(html: &mut Markup, page: &Page<'_>, by: By) {
     }
     section(html, page, ("by", labels::by(by), None), |html| {
         if rows.rows.is_empty() {
-            return say(html, labels::NOTHING.of(page.language));
+            return paragraph(html, labels::NOTHING.of(page.language));
         }
         // A time series is not truncated: that would hide the newest rows.
         let whole = Look::whole("by-table", page.language);
@@ -276,12 +276,12 @@ pub(super) fn by(html: &mut Markup, page: &Page<'_>, by: By) {
             By::Gpu => write_gpus(html, page, "by-table"),
             By::State => write_states(html, page, rows, "by-table"),
             By::User => write_table(html, &rows, Look::of(page, "by-table")),
-            By::Day | By::Week | By::Month => write_table(html, &telling_columns(&rows), whole),
+            By::Day | By::Week | By::Month => write_table(html, &nonempty_columns(&rows), whole),
             By::Hour => {
                 let (rows, left_out) = first_columns(&rows, page.top);
-                write_table(html, &telling_columns(&rows), whole);
+                write_table(html, &nonempty_columns(&rows), whole);
                 if left_out > 0 {
-                    say(html, &labels::columns_left_out(left_out, page.language));
+                    paragraph(html, &labels::columns_left_out(left_out, page.language));
                 }
             }
         }
@@ -290,8 +290,8 @@ pub(super) fn by(html: &mut Markup, page: &Page<'_>, by: By) {
 
 /// Returns the columns of the first GPUs and people, and the number of omitted columns.
 fn first_columns(rows: &Table, top: usize) -> (Table, usize) {
-    let HourColumns { all, cards, people } = hour_columns(rows);
-    let first = [&cards, &people].map(|each| each.iter().take(top));
+    let HourColumns { all, gpus, people } = hour_columns(rows);
+    let first = [&gpus, &people].map(|each| each.iter().take(top));
     let kept = all.iter().chain(first.into_iter().flatten());
     let kept: Vec<usize> = kept.copied().collect();
     (rows.only(&kept), rows.columns.len() - kept.len())
@@ -314,7 +314,7 @@ pub(super) fn notes(html: &mut Markup, page: &Page<'_>) {
 pub(super) fn method(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     section(html, page, ("method", labels::METHOD, None), |html| {
-        say(html, &format!("{}.", labels::rule(report, language)));
+        paragraph(html, &format!("{}.", labels::rule(report, language)));
         let shares = match report.all.observed() > Micros(0) {
             true => Label(
                 "Shares are of the observed time; each tick counts for the time that it observed. Gaps are counted \
@@ -326,14 +326,14 @@ pub(super) fn method(html: &mut Markup, page: &Page<'_>) {
                 "샘플은 한 틱의 GPU 한 장이며, 비율은 샘플에 대한 것입니다.",
             ),
         };
-        say(html, shares.of(language));
+        paragraph(html, shares.of(language));
         if let IntervalUse::Given(interval) = report.interval {
             let seconds = interval.as_secs_f64();
             let words = language.pick(
                 format!("Each imported row covers {seconds} s, as set by --interval."),
                 format!("옛 파일의 각 행은 --interval에 따라 {seconds}초로 셉니다."),
             );
-            say(html, &words);
+            paragraph(html, &words);
         }
     });
 }

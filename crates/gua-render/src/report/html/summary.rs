@@ -2,7 +2,7 @@
 
 use gua_model::{RollUp, State};
 
-use super::table::{say, section, tile};
+use super::table::{paragraph, section, tile};
 use crate::chart::{Shown, StateHours};
 use crate::language::{Label, Sentence};
 use crate::markup::{Markup, number};
@@ -27,8 +27,8 @@ fn shares(html: &mut Markup, page: &Page<'_>) {
     let (report, language) = (page.report, page.language);
     let sums = &report.all;
     if sums.share(RollUp::Active).is_none() {
-        say(html, labels::NO_SAMPLES.of(language));
-        return say(html, labels::BEGIN.of(language));
+        paragraph(html, labels::NO_SAMPLES.of(language));
+        return paragraph(html, labels::BEGIN.of(language));
     }
     state_bar(html, &state_hours(sums), "tall");
     let unknown = sums.unknown_share().filter(|share| *share > 0.0);
@@ -101,7 +101,7 @@ fn person_summary(html: &mut Markup, page: &Page<'_>) {
     let language = page.language;
     let held = &page.report.all.held;
     let Some(idle) = held.idle_share() else {
-        return say(html, labels::NOTHING.of(language));
+        return paragraph(html, labels::NOTHING.of(language));
     };
     let hours = held_hours(held);
     state_bar(html, &hours, "tall");

@@ -29,7 +29,7 @@ pub(super) fn section(
     });
 }
 
-pub(crate) fn say(html: &mut Markup, text: &str) {
+pub(crate) fn paragraph(html: &mut Markup, text: &str) {
     html.text("p", &[("class", "say")], text);
 }
 

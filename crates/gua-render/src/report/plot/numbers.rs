@@ -48,7 +48,7 @@ fn headed(first: &[&str], report: &Report) -> Table {
 }
 
 /// The cells of the states or of a person.
-fn spent(report: &Report, sums: &Sums, gap: Micros) -> Vec<Cell> {
+fn amounts(report: &Report, sums: &Sums, gap: Micros) -> Vec<Cell> {
     match report.person {
         Some(_) => cells(&HELD, Some(&sums.held)),
         None => cells(&STATES, Some(&figures::hours(sums, gap))),
@@ -60,7 +60,7 @@ pub(super) fn slots(page: &Page<'_>) -> Table {
     let mut table = headed(&["from", "to"], report);
     for slot in &report.slots {
         let mut row = ends(slot.period);
-        row.extend(spent(report, &slot.sums, slot.gap));
+        row.extend(amounts(report, &slot.sums, slot.gap));
         table.rows.push(row);
     }
     table
@@ -100,7 +100,7 @@ pub(super) fn day(page: &Page<'_>) -> Table {
         .push(Header::new("quietest_place", "quietest"));
     for (hour, column) in report.cross.iter().enumerate() {
         let mut row = vec![Cell::Count(hour as u64)];
-        row.extend(spent(report, &column.sums, column.gap));
+        row.extend(amounts(report, &column.sums, column.gap));
         let share = of_all.then(|| Cell::share(column.sums.share(RollUp::Active)));
         row.extend(share);
         let place = quietest.iter().position(|(quiet, _)| *quiet == hour);
@@ -112,7 +112,7 @@ pub(super) fn day(page: &Page<'_>) -> Table {
 
 /// Returns one row for each cell: the person or GPU, the column of time, and the values.
 pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
-    let of_cards = grid.whose == Whose::Gpu && page.report.person.is_none();
+    let of_gpus = grid.whose == Whose::Gpu && page.report.person.is_none();
     let who = match grid.whose {
         Whose::User => "user",
         Whose::Gpu => "gpu",
@@ -127,7 +127,7 @@ pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
         columns: first.map(|key| Header::new(*key, *key)).collect(),
         rows: Vec::new(),
     };
-    match of_cards {
+    match of_gpus {
         true => {
             table.columns.extend(STATES.iter().map(Column::header));
             table.columns.push(Header::new("active_share", "active"));
@@ -139,11 +139,11 @@ pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
             let mut row = vec![name.as_str().into()];
             row.extend(moment(page, cross, place));
             match cell {
-                GridCell::Card(card) if of_cards => {
+                GridCell::Gpu(card) if of_gpus => {
                     row.extend(cells(&STATES, Some(&figures::hours(&card.sums, card.gap))));
                     row.push(Cell::share(card.sums.share(RollUp::Active)));
                 }
-                GridCell::Card(card) => row.extend(cells(&HELD, Some(&card.sums.held))),
+                GridCell::Gpu(card) => row.extend(cells(&HELD, Some(&card.sums.held))),
                 GridCell::Person(sums) => row.extend(cells(&HELD, sums.as_ref())),
             }
             table.rows.push(row);

@@ -89,7 +89,7 @@ pub(super) fn more(out: &mut String, all: usize, shown: usize) {
     }
 }
 
-pub(super) fn cards_now(out: &mut String, page: &Page<'_>) {
+pub(super) fn gpus_now(out: &mut String, page: &Page<'_>) {
     let Some(now) = &page.report.now else { return };
     let title = labels::NOW.of(English);
     let _ = writeln!(out, "§9 {title} ({})", page.long(now.at));
@@ -105,13 +105,13 @@ pub(super) fn cards_now(out: &mut String, page: &Page<'_>) {
 }
 
 /// Writes the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
-pub(super) fn asked_in_vain(out: &mut String, page: &Page<'_>) {
+pub(super) fn refused_requests(out: &mut String, page: &Page<'_>) {
     let Some(refused) = &page.report.refused else {
         return;
     };
-    let title = labels::IN_VAIN.of(English);
+    let title = labels::REFUSED.of(English);
     let _ = writeln!(out, "§11 {title} ({})", refused.requests);
-    for line in labels::in_vain(refused, page.top, English) {
+    for line in labels::refused_lines(refused, page.top, English) {
         let _ = writeln!(out, "  {line}");
     }
     more(out, refused.in_the_way.len(), page.top);

@@ -13,7 +13,7 @@ pub(super) fn hours(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let all = table(report, By::Hour);
     let parts = hour_columns(&all);
-    let (of_all, of_cards, of_people) = (parts.all, parts.cards, parts.people);
+    let (of_all, of_gpus, of_people) = (parts.all, parts.gpus, parts.people);
     out.push_str(&all.only(&of_all).text(2));
     // Column for all GPUs with the same value as the columns per GPU.
     let whole = all
@@ -25,7 +25,7 @@ pub(super) fn hours(out: &mut String, page: &Page<'_>) {
     side_by_side(
         out,
         &all,
-        (&first, &of_cards),
+        (&first, &of_gpus),
         "active share of all GPUs and of each",
         page.top,
     );

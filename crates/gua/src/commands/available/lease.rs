@@ -67,13 +67,13 @@ pub(crate) fn acquire(query: &Query<'_>, context: &Context) -> anyhow::Result<Ac
     let mut reader = context.reader();
     let sample = context::sample(&mut reader)?;
     let wanted = Wanted::of(query);
-    let asker = Asker {
+    let requester = Requester {
         request: Request {
             at_least: wanted.at_least,
             at_most: wanted.at_most,
             lease,
             for_process: caller.process(&claims.kernel)?,
-            asker: caller::this_process(&claims.kernel)?,
+            requester: caller::this_process(&claims.kernel)?,
         },
         query,
         context,
@@ -81,8 +81,8 @@ pub(crate) fn acquire(query: &Query<'_>, context: &Context) -> anyhow::Result<Ac
         caller,
     };
     let end = match query.args.wait {
-        None => asker.at_once(&mut reader, sample)?,
-        Some(longest) => asker.in_turn(&mut reader, sample, longest)?,
+        None => requester.at_once(&mut reader, sample)?,
+        Some(longest) => requester.in_turn(&mut reader, sample, longest)?,
     };
     match end {
         End::Granted {
@@ -90,7 +90,7 @@ pub(crate) fn acquire(query: &Query<'_>, context: &Context) -> anyhow::Result<Ac
             sample,
             signals,
         } => Ok(Acquired::Leased {
-            claim: asker.answer(*grant, &sample)?,
+            claim: requester.answer(*grant, &sample)?,
             signals,
         }),
         End::Without(code) => Ok(Acquired::Refused(code)),
@@ -174,7 +174,7 @@ impl Wanted {
     }
 }
 
-struct Asker<'a> {
+struct Requester<'a> {
     query: &'a Query<'a>,
     context: &'a Context,
     claims: Claims,
@@ -182,7 +182,7 @@ struct Asker<'a> {
     request: Request,
 }
 
-impl Asker<'_> {
+impl Requester<'_> {
     fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<End> {
         for _ in 0..MOST_TRIES {
             let wish = wish(self.query, self.context, &sample);
@@ -203,8 +203,8 @@ impl Asker<'_> {
                 Answer::Short(short) => {
                     let page = refused(&short, &sample, &wish, self.query, &mut found);
                     page.print(false)?;
-                    self.tell(&page);
-                    self.tell_shortage(&short, &page);
+                    self.print_obstacles(&page);
+                    self.print_shortage(&short, &page);
                     self.record(&self.refusal(&page, &short));
                     return Ok(End::Without(Exit::Nothing.into()));
                 }
@@ -287,7 +287,7 @@ impl Asker<'_> {
             let page = refused(&short, &sample, &wish, self.query, &mut found);
             if is_answer && refusal.is_none() {
                 refusal = Some(self.refusal(&page, &short));
-                self.tell(&page);
+                self.print_obstacles(&page);
             }
             let mut waiting = Waiting {
                 began,
@@ -307,7 +307,7 @@ impl Asker<'_> {
                         return Ok(End::Without(patience::end_by(signal)));
                     }
                     page.print(false)?;
-                    self.tell_shortage(&short, &page);
+                    self.print_shortage(&short, &page);
                     return Ok(End::Without(Exit::Nothing.into()));
                 }
             }
@@ -368,7 +368,7 @@ impl Asker<'_> {
     }
 }
 
-impl Asker<'_> {
+impl Requester<'_> {
     /// Ends a request at once that no waiting can fulfil.
     fn impossible<'a>(
         &self,
@@ -392,11 +392,11 @@ impl Asker<'_> {
         };
         page.print(false)?;
         if !self.query.args.quiet {
-            let (speaker, wanted) = (self.query.speaker, self.request.at_least);
+            let (prefix, wanted) = (self.query.prefix, self.request.at_least);
             let why = match found.is_without_model(wish) {
                 true => found.shortage(self.query, wish, 0, None),
                 false => format!(
-                    "{speaker}: {wanted} wanted, but only {could_be_had} on this host can ever be free\n"
+                    "{prefix}: {wanted} wanted, but only {could_be_had} on this host can ever be free\n"
                 ),
             };
             output::eprint(&format!("{why}{}", found.hidden_instances(self.query)));
@@ -410,11 +410,11 @@ impl Asker<'_> {
         let wish = wish(self.query, self.context, sample);
         let mut found = Found::new(self.query, self.context, sample, &wish);
         // A granted lease is printed regardless of what a history says by now.
-        let card = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
-        found.free = grant.claim().cards.iter().filter_map(card).collect();
+        let gpu_of = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
+        found.free = grant.claim().gpus.iter().filter_map(gpu_of).collect();
         found
             .others
-            .retain(|(gpu, _)| !grant.claim().cards.contains(&gpu.uuid));
+            .retain(|(gpu, _)| !grant.claim().gpus.contains(&gpu.uuid));
         Page {
             sample,
             wish: &wish,
@@ -428,26 +428,26 @@ impl Asker<'_> {
         if !self.query.args.quiet {
             let left = claim.deadline.saturating_sub(sample.since_boot);
             let until = sample.at.checked_add(left).unwrap_or(sample.at);
-            let cards: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
+            let indexes: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
             let process = Names::default().process(claim.for_process.pid);
             output::eprint(&format!(
                 "{}: claim {}: gpu {} until {}, or until {process} ends\n",
-                self.query.speaker,
+                self.query.prefix,
                 claim.id,
-                cards.join(","),
+                indexes.join(","),
                 moment(until, sample.at)
             ));
         }
         Ok(claim)
     }
 
-    fn tell(&self, page: &Page<'_>) {
+    fn print_obstacles(&self, page: &Page<'_>) {
         if !self.query.args.quiet {
             output::eprint(&page.obstacles());
         }
     }
 
-    fn tell_shortage(&self, short: &Short, page: &Page<'_>) {
+    fn print_shortage(&self, short: &Short, page: &Page<'_>) {
         if self.query.args.quiet {
             return;
         }
@@ -487,8 +487,8 @@ impl Asker<'_> {
             && !self.query.args.quiet
         {
             let error = self.claims.explained(&error);
-            let speaker = self.query.speaker;
-            output::eprint(&format!("{speaker}: cannot record the refusal: {error}\n"));
+            let prefix = self.query.prefix;
+            output::eprint(&format!("{prefix}: cannot record the refusal: {error}\n"));
         }
     }
 }

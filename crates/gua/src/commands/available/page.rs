@@ -70,30 +70,30 @@ impl Page<'_> {
         let mut names = Names::default();
         let mut text = String::new();
         for (gpu, why) in &self.found.others {
-            let card = match &gpu.place {
+            let name = match &gpu.place {
                 Place::Instance { .. } => format!("gpu {} instance {}", gpu.index, gpu.uuid),
                 Place::Whole | Place::Parent { .. } => format!("gpu {}", gpu.index),
             };
             let line = match why {
                 Obstacle::OtherModel | Obstacle::Divided => continue,
-                Obstacle::Held => format!("{card} is held by {}", self.holders(gpu)),
+                Obstacle::Held => format!("{name} is held by {}", self.holders(gpu)),
                 Obstacle::UsedAt(at) => {
                     let age = self.sample.at.duration_since(*at).unsigned_abs();
-                    format!("{card} was in use {} ago", short_age(age))
+                    format!("{name} was in use {} ago", short_age(age))
                 }
                 Obstacle::Claimed => {
                     let by = self.claims.iter().filter(|live| live.holds(&gpu.uuid));
                     let by: Vec<String> =
                         by.map(|live| names.claim(live, self.sample.at)).collect();
-                    format!("{card} is claimed by {}", by.join(" and by "))
+                    format!("{name} is claimed by {}", by.join(" and by "))
                 }
-                other => format!("{card} is not free: {other}"),
+                other => format!("{name} is not free: {other}"),
             };
-            text.push_str(&format!("{}: {line}\n", self.query.speaker));
+            text.push_str(&format!("{}: {line}\n", self.query.prefix));
         }
-        let of_no_card = |problem: &&gua_model::Problem| problem.gpu.is_none();
-        for problem in self.sample.problems.iter().filter(of_no_card) {
-            text.push_str(&format!("{}: {problem}\n", self.query.speaker));
+        let without_gpu = |problem: &&gua_model::Problem| problem.gpu.is_none();
+        for problem in self.sample.problems.iter().filter(without_gpu) {
+            text.push_str(&format!("{}: {problem}\n", self.query.prefix));
         }
         text
     }

@@ -6,7 +6,7 @@ use crate::cli::{AvailableArgs, TableFormat};
 #[derive(Debug)]
 pub(crate) struct Query<'a> {
     /// The command that messages are prefixed with.
-    pub(crate) speaker: &'static str,
+    pub(crate) prefix: &'static str,
     pub(crate) args: &'a AvailableArgs,
     /// Format of the answer on standard output; `None` prints no answer.
     pub(crate) format: Option<TableFormat>,

@@ -20,7 +20,7 @@ pub(super) fn text(costs: &Costs) -> String {
     let mut text = format!(
         "gua {} on this host, with {source}: {} GPUs, {} processes on them\n\n",
         crate::context::VERSION,
-        telemetry.cards,
+        telemetry.gpus,
         telemetry.processes
     );
     let mut line = |what: &str, cost: &str| text.push_str(&format!("  {what:<28}{cost}\n"));
@@ -83,7 +83,7 @@ pub(super) fn json(costs: &Costs) -> Value {
         "gua_version": crate::context::VERSION,
         "telemetry": if costs.telemetry.driver.is_some() { "driver" } else { "made-up" },
         "driver_version": costs.telemetry.driver,
-        "gpus": costs.telemetry.cards,
+        "gpus": costs.telemetry.gpus,
         "processes": costs.telemetry.processes,
         "look": costs.look.as_ref().map(|look| json!({
             "looks": look.number,

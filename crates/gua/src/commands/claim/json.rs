@@ -13,10 +13,10 @@ pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> Clai
     let survey = &seen.survey;
     let now = seen.look.at.wall;
     let mut entry = |live: &LiveClaim| {
-        let gpus = live.cards.iter().map(|card| ClaimedGpu {
-            uuid: card.gpu.to_string(),
-            index: seen.index(&card.gpu),
-            in_use: seen.is_in_use(live, card),
+        let gpus = live.gpus.iter().map(|gpu| ClaimedGpu {
+            uuid: gpu.gpu.to_string(),
+            index: seen.index(&gpu.gpu),
+            in_use: seen.is_in_use(live, gpu),
         });
         ClaimEntry {
             claim: names.listed(live, now),

@@ -15,15 +15,15 @@ pub(super) fn text(seen: &Seen, names: &mut Names) -> String {
     let mut claims = Table::new(titles.map(|title| (title, title)));
     for live in &seen.survey.claims {
         let who = names.user_and_process(live.claim.owner, &live.claim.for_process);
-        for card in &live.cards {
+        for gpu in &live.gpus {
             let cells = [
-                name(&card.gpu, seen),
+                name(&gpu.gpu, seen),
                 live.claim.id.to_string(),
                 who.clone(),
                 moment(live.claim.made, now),
                 deadline(live.left, now)
                     .map_or_else(|| "while in use".to_owned(), |at| moment(at, now)),
-                match seen.is_in_use(live, card) {
+                match seen.is_in_use(live, gpu) {
                     Some(true) => "yes".to_owned(),
                     Some(false) => "no".to_owned(),
                     None => "not known".to_owned(),
@@ -42,8 +42,8 @@ pub(super) fn text(seen: &Seen, names: &mut Names) -> String {
         let cells = [
             format!("{place}"),
             match waiter.wanted {
-                1 => "1 card".to_owned(),
-                wanted => format!("{wanted} cards"),
+                1 => "1 GPU".to_owned(),
+                wanted => format!("{wanted} GPUs"),
             },
             names.user_and_process(waiter.owner, &waiter.process),
             short_age(waited(waiter, &seen.look)),

@@ -46,7 +46,7 @@ pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> 
     }
     print::data(&format!(
         "exported {}, {} and {} from {} to {}\n",
-        counted(exported.card_rows, "card row"),
+        counted(exported.card_rows, "GPU row"),
         counted(exported.process_rows, "process row"),
         counted(exported.runs, "run"),
         db.display(),

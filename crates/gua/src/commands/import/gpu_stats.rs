@@ -39,7 +39,7 @@ pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCo
     let usual = usual_interval(&files)?;
     let wanted = Wanted {
         interval: match args.interval {
-            Some(said) => StatsInterval::Said(said),
+            Some(interval) => StatsInterval::Said(interval),
             None => StatsInterval::Usual(usual),
         },
         again: match args.replace {
@@ -57,7 +57,7 @@ pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCo
         if !parsed.bad.is_empty() || parsed.torn.is_some() {
             bar.clear();
         }
-        tell(path, &parsed);
+        print_skipped(path, &parsed);
         let imported = import(&mut store, path, &parsed, &wanted, &mut sums);
         if imported.is_err() {
             bar.clear();
@@ -67,7 +67,7 @@ pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCo
     bar.clear();
     store.close().context("cannot close the history")?;
     let db = context.settings().history.db.value.display().to_string();
-    output::data(&sums.said(files.len(), &place.display().to_string(), &db))?;
+    output::data(&sums.summary(files.len(), &place.display().to_string(), &db))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -164,7 +164,7 @@ impl Sums {
         *self.intervals.entry(day.interval).or_default() += 1;
     }
 
-    fn said(&self, files: usize, place: &str, db: &str) -> String {
+    fn summary(&self, files: usize, place: &str, db: &str) -> String {
         let new = self.rows.new_card_rows;
         let known = match self.rows.card_rows - new {
             0 => String::new(),
@@ -173,7 +173,7 @@ impl Sums {
         };
         let days = counted(u64::try_from(files).unwrap_or(u64::MAX), "day");
         let rows = counted(new, "row");
-        let mut said = format!("imported {rows} of {days} from {place} into {db}{known}\n");
+        let mut text = format!("imported {rows} of {days} from {place} into {db}{known}\n");
         let one = self.intervals.len() == 1;
         let intervals: Vec<String> = self
             .intervals
@@ -188,32 +188,32 @@ impl Sums {
             })
             .collect();
         if !intervals.is_empty() {
-            said.push_str(&format!("  interval of each: {}\n", intervals.join(", ")));
+            text.push_str(&format!("  interval of each: {}\n", intervals.join(", ")));
         }
         if self.left_out > 0 {
-            said.push_str(&format!(
+            text.push_str(&format!(
                 "  left out {} of {}: the history already covers these times, and they would count twice\n",
                 counted(self.left_out, "row"),
                 counted(self.days_left_out, "day")
             ));
         }
         if self.nobody > 0 {
-            said.push_str(&format!(
+            text.push_str(&format!(
                 "  rows without any process: {}; they name no GPU, so that time stays unobserved\n",
                 self.nobody
             ));
         }
         if self.without_usage > 0 {
-            said.push_str(&format!(
+            text.push_str(&format!(
                 "  rows without a usage, left out: {}\n",
                 self.without_usage
             ));
         }
-        said
+        text
     }
 }
 
-fn tell(path: &Path, parsed: &Parsed) {
+fn print_skipped(path: &Path, parsed: &Parsed) {
     let path = path.display();
     for (line, why) in parsed.bad.iter().take(SHOWN) {
         output::eprint(&format!("gua import: {path}:{line}: skipped: {why}\n"));

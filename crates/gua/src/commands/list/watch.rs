@@ -60,10 +60,10 @@ pub(super) fn run(
                 unanswered += 1;
                 // Printed only once per outage.
                 if unanswered == 1 {
-                    let said = format!("gua list: {}\n", chain(&fault));
+                    let message = format!("gua list: {}\n", chain(&fault));
                     match redraws {
-                        true => output::data(&over_the_last(&said, first, height()))?,
-                        false => output::eprint(&said),
+                        true => output::data(&over_the_last(&message, first, height()))?,
+                        false => output::eprint(&message),
                     }
                 }
             }

@@ -25,7 +25,7 @@ pub(super) struct Lease {
 impl Lease {
     /// UUIDs, separated by commas.
     pub(super) fn gpus(&self) -> String {
-        let uuids: Vec<&str> = self.claim.cards.iter().map(|gpu| gpu.as_str()).collect();
+        let uuids: Vec<&str> = self.claim.gpus.iter().map(|gpu| gpu.as_str()).collect();
         uuids.join(",")
     }
 
@@ -68,7 +68,7 @@ pub(super) fn obtain(
         ..AvailableArgs::default()
     };
     let query = Query {
-        speaker: "gua run",
+        prefix: "gua run",
         args: &wanted,
         format: None,
     };

@@ -22,7 +22,7 @@ use super::Samples;
 pub(super) enum Event {
     Input(Input),
     /// Reading from the terminal has failed.
-    Deaf,
+    InputFailed,
     Answer(Box<Result<Sample, DriverFault>>),
     Signal(i32),
     /// The last frame was written to the terminal.
@@ -72,17 +72,17 @@ pub(super) fn listen(events: SyncSender<Event>) -> io::Result<()> {
         loop {
             let event = match terminal::read_input() {
                 Ok(input) => Event::Input(input),
-                Err(_) => Event::Deaf,
+                Err(_) => Event::InputFailed,
             };
-            let is_deaf = matches!(event, Event::Deaf);
-            if events.send(event).is_err() || is_deaf {
+            let has_failed = matches!(event, Event::InputFailed);
+            if events.send(event).is_err() || has_failed {
                 return;
             }
         }
     })
 }
 
-pub(super) fn heed_signals(events: SyncSender<Event>) -> io::Result<()> {
+pub(super) fn forward_signals(events: SyncSender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT])?;
     spawn("signals", move || {
         for signal in signals.forever() {

@@ -12,18 +12,18 @@ type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send + 'static>;
 
 /// Panic hook that keeps the message of a panic of any thread; removed on drop.
 pub(super) struct Panics {
-    said: Arc<Mutex<Option<String>>>,
+    message: Arc<Mutex<Option<String>>>,
     before: Option<Hook>,
 }
 
 impl Panics {
     /// Installs the hook. It keeps the message and sends an event to the session.
     pub(super) fn keep(events: SyncSender<Event>) -> Self {
-        let said = Arc::new(Mutex::new(None));
-        let kept = Arc::clone(&said);
+        let message = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&message);
         let before = panic::take_hook();
         panic::set_hook(Box::new(move |what| {
-            let text = told(what);
+            let text = panic_message(what);
             let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
             // The first panic is the cause; later ones are consequences.
             kept.get_or_insert(text);
@@ -32,15 +32,15 @@ impl Panics {
             let _ = events.try_send(Event::Panicked);
         }));
         Self {
-            said,
+            message,
             before: Some(before),
         }
     }
 
     /// Message of the first panic, if any.
-    pub(super) fn said(&self) -> Option<String> {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.clone()
+    pub(super) fn message(&self) -> Option<String> {
+        let message = self.message.lock().unwrap_or_else(PoisonError::into_inner);
+        message.clone()
     }
 }
 
@@ -56,7 +56,7 @@ impl Drop for Panics {
 }
 
 /// Formats the message like the standard hook.
-fn told(what: &PanicHookInfo<'_>) -> String {
+fn panic_message(what: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
     let name = thread.name().unwrap_or("without a name");
     let place = what

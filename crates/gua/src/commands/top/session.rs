@@ -30,7 +30,7 @@ pub(super) fn run(
     record: Option<Record>,
 ) -> anyhow::Result<ExitCode> {
     let (sender, events) = events::queue();
-    events::heed_signals(sender.clone()).context("cannot wait for signals")?;
+    events::forward_signals(sender.clone()).context("cannot wait for signals")?;
     events::sample(samples, setup.interval, sender.clone()).context(NO_THREAD)?;
     let app = App::new(setup, clock::now());
     let mut session = Session {
@@ -46,7 +46,7 @@ pub(super) fn run(
         let left = until.saturating_sub(clock::monotonic());
         match events.recv_timeout(left) {
             Ok(event @ (Event::Answer(_) | Event::Signal(_))) => {
-                if session.heed(event)? == Next::End {
+                if session.handle(event)? == Next::End {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
@@ -66,13 +66,13 @@ pub(super) fn run(
     let ended = catch_unwind(AssertUnwindSafe(|| {
         events::listen(session.sender.clone()).context(NO_THREAD)?;
         for event in early {
-            session.heed(event)?;
+            session.handle(event)?;
         }
         session.watch(&events, &mut screen, &panics)
     }));
     let given_back = screen.leave();
-    if let Some(said) = panics.said() {
-        anyhow::bail!("{said}");
+    if let Some(message) = panics.message() {
+        anyhow::bail!("{message}");
     }
     // A panic was kept and has been reported by now.
     ended.unwrap_or(Ok(()))?;
@@ -130,7 +130,7 @@ impl Session {
             for event in first.into_iter().chain(events.try_iter()) {
                 // A finished frame does not require another one, unless one was skipped.
                 is_stale |= !matches!(event, Event::Drawn);
-                match self.heed(event)? {
+                match self.handle(event)? {
                     Next::Draw => {}
                     Next::Repaint => screen.forget().context("cannot draw")?,
                     Next::Retake => screen
@@ -140,13 +140,13 @@ impl Session {
                     Next::End => return Ok(()),
                 }
             }
-            if panics.said().is_some() {
+            if panics.message().is_some() {
                 return Ok(());
             }
         }
     }
 
-    fn heed(&mut self, event: Event) -> anyhow::Result<Next> {
+    fn handle(&mut self, event: Event) -> anyhow::Result<Next> {
         match event {
             Event::Answer(answer) => match *answer {
                 Ok(sample) => {
@@ -167,7 +167,7 @@ impl Session {
                 self.look_up();
             }
             Event::Input(Input::Resized) => {}
-            Event::Deaf => return Ok(Next::End),
+            Event::InputFailed => return Ok(Next::End),
             Event::Signal(SIGTSTP) => return Ok(Next::Stop),
             Event::Signal(SIGCONT) => return Ok(Next::Retake),
             Event::Signal(_) => return Ok(Next::End),
@@ -206,7 +206,7 @@ impl Session {
             Action::Signal { process, signal } => {
                 if let Rights::Own(me) = self.app.rights() {
                     match signal::send(process, signal, me) {
-                        Ok(told) => self.app.notify(told),
+                        Ok(message) => self.app.notify(message),
                         Err(refused) => self.app.warn(refused),
                     }
                 }

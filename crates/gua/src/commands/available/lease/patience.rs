@@ -88,7 +88,7 @@ pub(super) fn end_by(signal: i32) -> ExitCode {
 
 /// Status line on stderr: overwritten on a terminal, printed once elsewhere.
 pub(super) struct Line {
-    speaker: &'static str,
+    prefix: &'static str,
     is_terminal: bool,
     is_quiet: bool,
     is_shown: bool,
@@ -99,7 +99,7 @@ pub(super) struct Line {
 impl Line {
     pub(super) fn new(query: &Query<'_>) -> Self {
         Self {
-            speaker: query.speaker,
+            prefix: query.prefix,
             is_terminal: std::io::stderr().is_terminal(),
             is_quiet: query.args.quiet,
             is_shown: false,
@@ -112,7 +112,7 @@ impl Line {
             return;
         }
         self.is_shown = true;
-        let text = format!("{}: {}", self.speaker, waiting(request, short));
+        let text = format!("{}: {}", self.prefix, waiting(request, short));
         output::eprint(&match self.is_terminal {
             true => format!("\r\x1b[K{text}, {} so far", short_age(waited)),
             false => format!("{text}\n"),
@@ -123,9 +123,9 @@ impl Line {
         if !self.is_quiet && !self.in_trouble {
             self.in_trouble = true;
             self.clear();
-            let said = chain(fault);
-            let speaker = self.speaker;
-            output::eprint(&format!("{speaker}: {said}; still waiting\n"));
+            let message = chain(fault);
+            let prefix = self.prefix;
+            output::eprint(&format!("{prefix}: {message}; still waiting\n"));
         }
     }
 
@@ -141,11 +141,11 @@ impl Line {
 }
 
 fn waiting(request: &Request, short: &Short) -> String {
-    let cards = |count: usize| match count {
-        1 => "1 card".to_owned(),
-        count => format!("{count} cards"),
+    let gpus = |count: usize| match count {
+        1 => "1 GPU".to_owned(),
+        count => format!("{count} GPUs"),
     };
-    let mut text = format!("waiting for {}", cards(request.at_least));
+    let mut text = format!("waiting for {}", gpus(request.at_least));
     if !short.left.is_empty() {
         text.push_str(&format!(", {} available now", short.left.len()));
     }
