@@ -403,7 +403,10 @@ mod tests {
             assert_eq!(summary.own_memory_max_mb, memory);
             let missing = ["shared", "own_memory"].map(|name| summary.missing.get(name));
             let hidden = |known: bool| (!known).then_some(&"denied");
-            assert_eq!(missing, [hidden(shared.is_some()), hidden(memory.is_some())]);
+            assert_eq!(
+                missing,
+                [hidden(shared.is_some()), hidden(memory.is_some())]
+            );
         };
         let known = |pids: &[u32]| card(90, None, pids);
         check(&[nameless.clone(), nameless.clone()], None, None);

@@ -26,7 +26,12 @@ fn check(text: impl AsRef<[u8]>, expected: &[&str]) {
     let mut settings = Settings::defaults(&home);
     let problems = file::apply(&mut settings, text.as_ref(), Path::new("f"), &home);
     let reported: Vec<String> = problems.iter().map(ToString::to_string).collect();
-    assert_eq!(reported, expected, "{}", String::from_utf8_lossy(text.as_ref()));
+    assert_eq!(
+        reported,
+        expected,
+        "{}",
+        String::from_utf8_lossy(text.as_ref())
+    );
 }
 
 /// The layers of one host in a temporary directory.

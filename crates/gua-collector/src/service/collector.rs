@@ -10,7 +10,7 @@ use super::board::BoardFacts;
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
-use super::units::{self, begins_with, removed, foreign_unit, write_unit};
+use super::units::{self, begins_with, foreign_unit, removed, write_unit};
 use super::{Install, Output, different_readers, readers, sync, this_program};
 
 /// Unit name of the service, followed by the unit name that gpu-usage-audit used.

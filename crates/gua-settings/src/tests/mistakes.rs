@@ -145,7 +145,8 @@ fn a_syntax_error_does_not_hide_the_other_mistakes() {
     let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert!(shown[0].starts_with("f:2:"), "{shown:?}");
     assert!(
-        shown.iter()
+        shown
+            .iter()
             .any(|line| line.starts_with("f:3:1: unknown key `zzz`")),
         "{shown:?}"
     );

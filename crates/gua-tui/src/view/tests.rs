@@ -163,7 +163,7 @@ fn one_card_that_does_not_fit_is_one_more_card() {
             .map(|(index, uuid)| card(index, uuid, Ok(5), &[]))
             .collect()
     };
-    let mut shown = |count: usize| {
+    let mut hidden = |count: usize| {
         app.take_sample(sample_of(1100, gpus(count)));
         let shown = picture(&mut app, (80, 9), at(1100));
         let line = shown.lines().find(|line| line.contains(" more GPU"));
@@ -172,8 +172,8 @@ fn one_card_that_does_not_fit_is_one_more_card() {
             .next()
             .map(str::to_owned)
     };
-    assert_eq!(shown(4).as_deref(), Some("1 more GPU"));
-    assert_eq!(shown(5).as_deref(), Some("2 more GPUs"));
+    assert_eq!(hidden(4).as_deref(), Some("1 more GPU"));
+    assert_eq!(hidden(5).as_deref(), Some("2 more GPUs"));
 }
 
 #[test]

@@ -156,8 +156,7 @@ fn hours_that_our_own_collector_observed_are_not_counted_again() {
     let in_part = "imported rows do not record sharing or energy: they are charged";
     let page = || host.fine("report --since 2026-10-30 --until 2026-11-02");
     assert!(!page().contains(in_part), "{}", page());
-    let left_out =
-        "\n  left out 12 rows of 1 day: the history already covers these times";
+    let left_out = "\n  left out 12 rows of 1 day: the history already covers these times";
     let output = host.fine("import --gpu-stats gpu_stats");
     assert!(output.starts_with("imported 24 rows of 1 day"), "{output}");
     assert!(output.contains(left_out), "{output}");

@@ -276,7 +276,10 @@ fn invalid_arguments_are_refused_with_one_sentence() {
             "quota set --user ada --everyone --held 1h --per day",
             "cannot be used",
         ),
-        ("quota check --formula percent", "does not support --formula percent"),
+        (
+            "quota check --formula percent",
+            "does not support --formula percent",
+        ),
         (
             "quota show --formula percent --db nowhere.db",
             "hint: `gua daemon` starts one",

@@ -57,9 +57,15 @@ fn with_no_free_gpu_it_prints_nothing_and_exits_with_3() {
     let output = check(&host, "--count 3", 3, "");
     assert!(output.contains("2 free, 3 wanted"), "{output}");
     let output = check(&host, "--gpu-model h100", 3, "");
-    assert!(output.contains("no GPU of this host is called `h100`"), "{output}");
+    assert!(
+        output.contains("no GPU of this host is called `h100`"),
+        "{output}"
+    );
     let output = check(&host, "--gpu-model h100 --claim 1m", 3, "");
-    assert!(output.contains("no GPU of this host is called `h100`"), "{output}");
+    assert!(
+        output.contains("no GPU of this host is called `h100`"),
+        "{output}"
+    );
     let output = check(&host, "--gpu-model a6000 --min-free-memory 60GB", 3, "");
     assert!(output.contains("no GPU is free"), "{output}");
     check(&host, "--gpu-model h100 --rule nvgpu", 0, "\n");
