@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
-use gua_wire::snapshot::{Card, CollectionStatus, Snapshot};
+use gua_wire::snapshot::{CollectionStatus, Snapshot, SnapshotGpu};
 use jiff::Timestamp;
 
 use crate::error::Problem;
@@ -36,9 +36,9 @@ pub(super) fn check_snapshot(snapshot: &Snapshot) -> Result<Timestamp, Problem> 
         check_text("errors", text, LONGEST_TEXT)?;
     }
     let mut uuids = HashSet::new();
-    for card in &snapshot.gpus {
-        check_card(card)?;
-        require(uuids.insert(&card.uuid), "two GPUs have the same uuid")?;
+    for gpu in &snapshot.gpus {
+        check_gpu(gpu)?;
+        require(uuids.insert(&gpu.uuid), "two GPUs have the same uuid")?;
     }
     Ok(observed_at)
 }
@@ -93,26 +93,26 @@ fn check_count(gpus: usize, errors: usize) -> Result<(), Problem> {
     require(errors <= MOST_ERRORS, "the host has too many errors")
 }
 
-fn check_card(card: &Card) -> Result<(), Problem> {
+fn check_gpu(gpu: &SnapshotGpu) -> Result<(), Problem> {
     require(
-        card.uuid.parse::<GpuUuid>().is_ok(),
+        gpu.uuid.parse::<GpuUuid>().is_ok(),
         "uuid is not printable ASCII",
     )?;
-    check_text("name", &card.name, LONGEST_TEXT)?;
+    check_text("name", &gpu.name, LONGEST_TEXT)?;
     require(
-        card.memory_total_mb > 0,
+        gpu.memory_total_mb > 0,
         "memoryTotalMb must be greater than zero",
     )?;
     require(
-        card.memory_used_mb <= card.memory_total_mb,
+        gpu.memory_used_mb <= gpu.memory_total_mb,
         "memoryUsedMb is greater than memoryTotalMb",
     )?;
-    require(card.util_pct <= 100, "utilPct is greater than 100")?;
+    require(gpu.util_pct <= 100, "utilPct is greater than 100")?;
     require(
-        card.processes.len() <= MOST_PROCESSES,
+        gpu.processes.len() <= MOST_PROCESSES,
         "a GPU has too many processes",
     )?;
-    for process in &card.processes {
+    for process in &gpu.processes {
         require(process.pid > 0, "pid must be greater than zero")?;
         check_text("linuxUser", &process.linux_user, LONGEST_TEXT)?;
         check_text("name", &process.name, LONGEST_TEXT)?;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::build::live_gpu;
 use super::{LiveGpu, LiveHost, LiveReport, LiveVersion};
-use crate::snapshot::{Card, CardProcess, ErrorCode, ProcessType, Snapshot};
+use crate::snapshot::{ErrorCode, ProcessType, Snapshot, SnapshotGpu, SnapshotProcess};
 use crate::users::UNKNOWN;
 
 impl LiveReport {
@@ -27,41 +27,41 @@ impl LiveReport {
                 agent_version: host.agent_version.clone(),
                 driver_version: known(&host.driver_version),
             },
-            gpus: gpus.filter_map(|card| convert(card, is_partial)).collect(),
+            gpus: gpus.filter_map(|sent| convert(sent, is_partial)).collect(),
             waiting: 0,
             problems: snapshot.errors.clone(),
         }
     }
 }
 
-fn convert(card: &Card, is_partial: bool) -> Option<LiveGpu> {
-    let uuid: GpuUuid = card.uuid.parse().ok()?;
-    let mut gpu = Gpu::without_readings(uuid, card.index, Missing::Unsupported);
-    gpu.name = known(&card.name).ok_or(Missing::Failed);
-    gpu.util = Percent::new(card.util_pct.into()).ok_or(Missing::Failed);
-    gpu.memory_total = Ok(Bytes::from_mb(card.memory_total_mb));
-    gpu.memory_used = Ok(Bytes::from_mb(card.memory_used_mb));
-    let heat = card.temperature_c.and_then(|heat| i32::try_from(heat).ok());
+fn convert(sent: &SnapshotGpu, is_partial: bool) -> Option<LiveGpu> {
+    let uuid: GpuUuid = sent.uuid.parse().ok()?;
+    let mut gpu = Gpu::without_readings(uuid, sent.index, Missing::Unsupported);
+    gpu.name = known(&sent.name).ok_or(Missing::Failed);
+    gpu.util = Percent::new(sent.util_pct.into()).ok_or(Missing::Failed);
+    gpu.memory_total = Ok(Bytes::from_mb(sent.memory_total_mb));
+    gpu.memory_used = Ok(Bytes::from_mb(sent.memory_used_mb));
+    let heat = sent.temperature_c.and_then(|heat| i32::try_from(heat).ok());
     gpu.temperature = heat.map(Celsius).ok_or(Missing::Unsupported);
-    let power = card.power_w.map(|watts| watts.saturating_mul(1000));
+    let power = sent.power_w.map(|watts| watts.saturating_mul(1000));
     gpu.power = power.map(Milliwatts).ok_or(Missing::Unsupported);
     // A partial snapshot does not name the GPU, but the GPU whose list is missing has no usage state.
-    let is_list_missing = is_partial && card.usage_state.is_none();
+    let is_list_missing = is_partial && sent.usage_state.is_none();
     gpu.compute_list = match is_list_missing {
         true => Err(Missing::Failed),
         false => Ok(()),
     };
     gpu.graphics_list = gpu.compute_list;
-    gpu.processes = card.processes.iter().map(process).collect();
+    gpu.processes = sent.processes.iter().map(process).collect();
     let mut live = live_gpu(&gpu, &Wish::default(), &LastUse::new());
-    for (sent, process) in card.processes.iter().zip(&mut live.processes) {
+    for (sent, process) in sent.processes.iter().zip(&mut live.processes) {
         process.owner = known(&sent.linux_user);
         process.name = known(&sent.name);
     }
     Some(live)
 }
 
-fn process(sent: &CardProcess) -> Process {
+fn process(sent: &SnapshotProcess) -> Process {
     Process {
         pid: Pid(sent.pid),
         kind: match sent.kind {
