@@ -111,6 +111,15 @@ pub(crate) fn card(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite
     }
 }
 
+/// Moves the first sight of a GPU back to a tick that lies before it. The clock may have been ahead when the GPU was
+/// first seen, and its coverage is counted from its first sight.
+pub(crate) fn note_sight(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("UPDATE card SET first_seen = ?2 WHERE uuid = ?1 AND first_seen > ?2")?
+        .execute(params![uuid.as_str(), at])?;
+    Ok(())
+}
+
 /// Id of the user with exactly this name. A new user is inserted, first seen at `at`.
 pub(crate) fn person(connection: &Connection, user: &User, at: i64) -> rusqlite::Result<u64> {
     let found = connection

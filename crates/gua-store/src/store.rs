@@ -15,7 +15,7 @@ use crate::error::{OpenError, WriteError};
 use crate::intact::refuse_damage;
 use crate::kind::{FileKind, what_is_this};
 use crate::lock::{WriterLock, network_filesystem};
-use crate::names::{Interner, Known};
+use crate::names::{self, Interner, Known};
 use crate::rule;
 use crate::schema;
 use crate::turn::Turn;
@@ -220,6 +220,9 @@ impl Store {
             .prepare_cached("INSERT INTO tick (at, run, body) VALUES (?1, ?2, ?3)")?
             .execute(params![at, run.0, body])?;
         if !comes_last {
+            for gpu in &tick.sample.gpus {
+                names::note_sight(&self.connection, &gpu.uuid, at)?;
+            }
             crate::maintain::note_tick(&self.connection, at)?;
         }
         let newest = match comes_last {

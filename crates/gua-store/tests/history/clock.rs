@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use gua_model::report::Report;
+use gua_model::{Period, Tick};
+use gua_query::Question;
+use gua_store::History;
+use gua_test::synthetic::SyntheticHost;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{Place, all, begin, read_all, record};
-use gua_test::synthetic::SyntheticHost;
 
 /// Sets the clock by so many seconds in the middle of a history, and expects every tick to be stored, in order.
 fn check(seconds: i64) {
@@ -72,4 +77,43 @@ fn time_asleep_is_in_no_total() {
         .sum();
     // Two GPUs, 120 ticks of 30 seconds each; the microseconds of drift are cut off.
     assert!((7190..=7200).contains(&seconds), "{seconds}");
+}
+
+fn report(history: &History, from: Timestamp, to: Timestamp) -> Report {
+    let window = Period::new(from, to);
+    gua_query::report(history, &Question::of_window(window, TimeZone::UTC, to)).unwrap()
+}
+
+/// Expects every GPU's first sight to be that of its earliest tick, and a report of all ticks to balance.
+fn assert_balanced(history: &History, written: &[Tick]) {
+    let first = written.iter().map(|tick| tick.sample.at).min().unwrap();
+    let last = written.iter().map(|tick| tick.sample.at).max().unwrap();
+    for gpu in history.cards().unwrap() {
+        // The file keeps whole microseconds.
+        assert_eq!(gpu.first_seen.as_microsecond(), first.as_microsecond());
+    }
+    let hour = SignedDuration::from_hours(1);
+    let half = first + SignedDuration::from_secs((last.as_second() - first.as_second()) / 2 + 17);
+    for (from, to) in [
+        (first - hour, last + hour),
+        (first - hour, half),
+        (half, last + hour),
+    ] {
+        let report = report(history, from, to);
+        assert_eq!(report.notes, [], "{from} to {to}");
+        let covered = &report.coverage;
+        assert_eq!(covered.observed + covered.gap, covered.capacity);
+    }
+}
+
+#[test]
+fn a_gpu_first_seen_by_a_clock_that_was_ahead_is_known_from_its_earliest_tick() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    let mut written = record(&mut store, run, &mut host, 10);
+    host.set_clock(host.now() - SignedDuration::from_hours(2));
+    written.extend(record(&mut store, run, &mut host, 50));
+    assert_balanced(&place.history(), &written);
 }
