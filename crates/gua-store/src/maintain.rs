@@ -209,17 +209,18 @@ pub(crate) fn fold_again(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Handles a tick that may lie before the watermark. Such a tick changes its own quarter and the quarter of the
-/// previous tick, whose span it ends, so both must be folded again. Runs in the transaction of the tick. If retention
-/// has deleted the surrounding ticks, the totals stay: that time is already accounted for.
+/// Handles a tick that may lie before the watermark, or that follows a tick before it. Such a tick changes its own quarter
+/// and the quarter of the previous tick, whose span it ends, so both must be folded again. Runs in the transaction of the
+/// tick. If retention has deleted the surrounding ticks, the totals stay: that time is already accounted for.
 pub(crate) fn note_tick(connection: &Connection, at: i64) -> rusqlite::Result<()> {
     let Some(until) = meta(connection, TOTALS_UNTIL)? else {
         return Ok(());
     };
-    if at >= until {
+    // The newest tick never follows one before the watermark: a quarter is closed once a later tick exists.
+    let before = tick_before(connection, at)?.unwrap_or(at);
+    if before >= until {
         return Ok(());
     }
-    let before = tick_before(connection, at)?.unwrap_or(at);
     let Some(first) = whole_from(connection)? else {
         return Ok(());
     };

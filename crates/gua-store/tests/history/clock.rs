@@ -9,6 +9,7 @@ use gua_store::History;
 use gua_test::synthetic::SyntheticHost;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
 
 use crate::{Place, all, begin, read_all, record};
 
@@ -116,4 +117,77 @@ fn a_gpu_first_seen_by_a_clock_that_was_ahead_is_known_from_its_earliest_tick() 
     host.set_clock(host.now() - SignedDuration::from_hours(2));
     written.extend(record(&mut store, run, &mut host, 50));
     assert_balanced(&place.history(), &written);
+}
+
+/// An event of a host with a bad clock.
+#[derive(Clone, Debug)]
+enum Event {
+    Ticks(usize),
+    SetClock(i64),
+    Suspend(u64),
+    Restart,
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        4 => (1_usize..90).prop_map(Event::Ticks),
+        2 => (-7200_i64..7200).prop_map(Event::SetClock),
+        1 => (-200_000_i64..200_000).prop_map(Event::SetClock),
+        1 => (1_u64..90_000).prop_map(Event::Suspend),
+        1 => Just(Event::Restart),
+    ]
+}
+
+/// Records the events as a collector does, and expects balanced books and a check without findings.
+fn check_events(events: &[Event]) {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let mut run = begin(&mut store, &host);
+    let mut written = record(&mut store, run, &mut host, 1);
+    for event in events {
+        match event {
+            Event::Ticks(count) => written.extend(record(&mut store, run, &mut host, *count)),
+            Event::SetClock(seconds) => {
+                host.set_clock(host.now() + SignedDuration::from_secs(*seconds));
+            }
+            Event::Suspend(seconds) => host.pass(Duration::from_secs(*seconds)),
+            Event::Restart => {
+                store.close().unwrap();
+                store = place.store();
+                run = begin(&mut store, &host);
+            }
+        }
+    }
+    let history = place.history();
+    assert_balanced(&history, &written);
+    let found = history.check(|_| {}).unwrap();
+    assert!(found.is_clean(), "{found:?}");
+    assert_eq!(found.ticks_read, written.len() as u64);
+}
+
+#[test]
+fn a_clock_that_goes_ahead_an_hour_and_back_half_of_it_leaves_a_clean_history() {
+    for (ahead, back) in [(3600, -1800), (-1800, 3600), (3600, -3600), (90_000, -1800)] {
+        for ticks in [10, 70, 150] {
+            check_events(&[
+                Event::Ticks(ticks),
+                Event::SetClock(ahead),
+                Event::Ticks(ticks),
+                Event::SetClock(back),
+                Event::Ticks(ticks),
+            ]);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn any_sequence_of_clock_steps_suspends_and_restarts_leaves_balanced_books(
+        events in prop::collection::vec(event(), 1..12),
+    ) {
+        check_events(&events);
+    }
 }
