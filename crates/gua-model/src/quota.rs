@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
 
 use crate::calendar::{monday, start_of_day};
+use crate::id::GpuUuid;
 use crate::period::{Period, micros_between};
 use crate::report::{PersonRow, UNKNOWN};
 use crate::total::OwnerTotal;
@@ -136,6 +137,8 @@ pub struct Usage {
     /// Share of the time since then in which the GPUs were observed.
     pub observed_share: Option<f64>,
     pub people: Vec<PersonRow>,
+    /// GPUs that are left out, because their states and gaps do not add up to their capacity.
+    pub unbalanced: Vec<GpuUuid>,
 }
 
 impl Usage {

@@ -269,6 +269,18 @@ pub enum Note {
     SessionsByFile,
     /// Rows that only draw stand in the old file; the old tool counted them.
     GraphicsLeftOut,
+    /// GPUs that are left out, because their states and gaps do not add up to their capacity.
+    Unbalanced { gpus: Vec<GpuUuid> },
+}
+
+/// Returns the GPUs that a report leaves out, because their states and gaps do not add up to their capacity.
+#[must_use]
+pub fn unbalanced(notes: &[Note]) -> &[GpuUuid] {
+    let found = notes.iter().find_map(|note| match note {
+        Note::Unbalanced { gpus } => Some(gpus.as_slice()),
+        _ => None,
+    });
+    found.unwrap_or_default()
 }
 
 impl HeatCell {

@@ -47,9 +47,6 @@ pub enum QueryError {
     AmbiguousRun { asked: String, found: Vec<String> },
     #[error("there are no runs yet")]
     NoRuns,
-    /// States and gaps of a GPU do not add up to its capacity.
-    #[error("the books of {gpu} do not balance; please report this")]
-    Unbalanced { gpu: GpuUuid },
     #[error("the tick at {at} has no reading of {gpu}, which it covers; please report this")]
     Inconsistent { at: jiff::Timestamp, gpu: GpuUuid },
 }

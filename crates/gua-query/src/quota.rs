@@ -2,7 +2,7 @@
 
 use gua_model::Period;
 use gua_model::quota::Usage;
-use gua_model::report::Report;
+use gua_model::report::{Report, unbalanced};
 use jiff::Timestamp;
 
 /// What people used in a term up to a moment, by the report of the term.
@@ -14,5 +14,6 @@ pub fn usage(report: &Report, period: Period, now: Timestamp) -> Usage {
         known_from: report.known.from(),
         observed_share: report.coverage.share(),
         people: report.people.clone(),
+        unbalanced: unbalanced(&report.notes).to_vec(),
     }
 }

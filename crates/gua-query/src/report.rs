@@ -45,8 +45,14 @@ pub(crate) fn report_and_sessions(
     records: &dyn Records,
     question: &Question,
 ) -> Result<(Report, SessionsByPerson)> {
-    let known = Known::read(records, question)?;
-    let mut sums = count_quarters(records, &known)?;
+    let mut known = Known::read(records, question)?;
+    let (mut sums, unbalanced) = count_quarters(records, &known)?;
+    if !unbalanced.is_empty() {
+        // Stored data is input: a GPU whose hours do not add up is left out and named, and the others are reported.
+        known.leave_out(&unbalanced);
+        (sums, _) = count_quarters(records, &known)?;
+        sums.notes.push(Note::Unbalanced { gpus: unbalanced });
+    }
     add_imported(records, &known, &mut sums)?;
     refuse_unknown_person(records, &known, &sums)?;
     let since = list_sessions(records, &known, &mut sums)?;
@@ -102,6 +108,15 @@ impl<'a> Known<'a> {
     fn wants(&self, gpu: &GpuUuid) -> bool {
         let chosen = self.scope.gpus.as_ref();
         chosen.is_none_or(|gpus| gpus.contains(gpu))
+    }
+
+    /// Narrows the report to the GPUs that are not listed.
+    fn leave_out(&mut self, gpus: &[GpuUuid]) {
+        let imported = self.imported.iter().flat_map(|facts| facts.gpus.keys());
+        let all: BTreeSet<&GpuUuid> = self.gpus.keys().chain(imported).collect();
+        let stays = |gpu: &&GpuUuid| self.wants(gpu) && !gpus.contains(gpu);
+        let left = all.into_iter().filter(stays).cloned().collect();
+        self.scope.gpus = Some(left);
     }
 
     fn names(&self) -> PersonNames {
@@ -188,8 +203,9 @@ impl SessionLists {
     }
 }
 
-/// Counts the quarter totals of the window, and what was observed of each GPU.
-fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<Sums> {
+/// Counts the quarter totals of the window, and what was observed of each GPU. Also returns the GPUs whose states and gaps
+/// do not add up to their capacity.
+fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec<GpuUuid>)> {
     let firsts = known.gpus.iter().map(|(uuid, gpu)| {
         let known = KnownCard {
             first: gpu.first_seen,
@@ -212,16 +228,18 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<Sums> {
     count.partial.add(records, known.thresholds, &mut ledger)?;
     let host_observed = ledger.host_observed();
     let mut coverage = BTreeMap::new();
+    let mut unbalanced = Vec::new();
     for (gpu, covered) in ledger.finish() {
         if !known.wants(&gpu) {
             continue;
         }
         if covered.balance() != 0 {
-            return Err(QueryError::Unbalanced { gpu });
+            unbalanced.push(gpu);
+            continue;
         }
         coverage.insert(gpu, layout::covered(covered));
     }
-    Ok(Sums {
+    let sums = Sums {
         fold: count.fold,
         window: count.window,
         ticks_damaged,
@@ -231,7 +249,8 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<Sums> {
         sessions: SessionLists::new(count.window),
         imported_last: None,
         notes: Vec::new(),
-    })
+    };
+    Ok((sums, unbalanced))
 }
 
 /// The visitor of [`count_quarters`].

@@ -9,7 +9,7 @@ use gua_model::Micros;
 use gua_model::quota::Standing;
 use gua_model::report::Note;
 use gua_model::statement::{Account, Statement, session_time};
-use gua_model::text::sanitize;
+use gua_model::text::{counted, sanitize};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -263,6 +263,11 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
             Note::Damaged { ticks } => remarks.push(format!("{ticks} damaged ticks could not be read; their time is a gap")),
             Note::Mixed => remarks.push("part of the month comes from imported rows: they count for held and idle-held hours, and are charged to nobody".to_owned()),
             Note::Overlap { micros } => remarks.push(format!("old rows overlap by {:.2} GPU-hours, and each counts in full", micros.hours())),
+            Note::Unbalanced { gpus } => {
+                let number = u64::try_from(gpus.len()).unwrap_or(u64::MAX);
+                let gpus = counted(number, "GPU");
+                remarks.push(format!("left out, because states and gaps do not add up to the capacity: {gpus}"));
+            }
             _ => {}
         }
     }

@@ -3,6 +3,7 @@
 //! This is a library only so that tests can use its parts; it has no stable API. Rules about GPUs are not implemented here but
 //! in `gua-model`, and everything that is more than asking, formatting and printing is in the crate of its subject.
 
+mod balance;
 pub mod cli;
 pub mod commands;
 pub mod context;

@@ -75,6 +75,7 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
         known_from: at("2026-11-01T00:00:00Z"),
         observed_share,
         people: people.split(',').map(row).collect(),
+        unbalanced: Vec::new(),
     }
 }
 

@@ -275,6 +275,7 @@ fn kind(note: &Note) -> &'static str {
         Note::OldLeftOut { .. } => "old-rows-left-out",
         Note::SessionsByFile => "sessions-by-file",
         Note::GraphicsLeftOut => "graphics-left-out",
+        Note::Unbalanced { .. } => "unbalanced",
     }
 }
 

@@ -200,6 +200,12 @@ pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
     label.of(language)
 }
 
+/// Lists the UUIDs of GPUs.
+fn listed(gpus: &[GpuUuid]) -> String {
+    let gpus = gpus.iter().map(|gpu| sanitize(gpu.as_str()));
+    gpus.collect::<Vec<_>>().join(", ")
+}
+
 pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
     let fixed = match note {
         Note::Widened { asked } => {
@@ -226,6 +232,13 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
             return language.pick(
                 format!("{ticks} GPU ticks of gpu-usage-audit are left out: gua's own ticks cover that time, and no time counts twice"),
                 format!("gua의 틱이 이미 본 시간의 gpu-usage-audit 행 {ticks}개는 두 번 세지 않도록 제외했습니다"),
+            );
+        }
+        Note::Unbalanced { gpus } => {
+            let gpus = listed(gpus);
+            return language.pick(
+                format!("left out, because states and gaps do not add up to the capacity: {gpus} (`gua db check` says why)"),
+                format!("상태와 공백의 합이 전체 시간과 맞지 않아 제외했습니다: {gpus} (`gua db check`로 확인)"),
             );
         }
         Note::Mixed => Label(

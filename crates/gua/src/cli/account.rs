@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::FormatArgs;
+use super::{FormatArgs, StrictArgs};
 
 /// Subcommands of `gua csv`.
 #[derive(Debug, Subcommand)]
@@ -251,6 +251,9 @@ pub struct QuotaShowArgs {
 
     #[command(flatten)]
     pub format: FormatArgs,
+
+    #[command(flatten)]
+    pub strict: StrictArgs,
 }
 
 /// Formula for counting use.
@@ -295,6 +298,9 @@ pub struct StatementArgs {
     /// Time zone in which the month starts, such as UTC or Asia/Seoul [default: local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
+
+    #[command(flatten)]
+    pub strict: StrictArgs,
 }
 
 /// Output format of a statement.

@@ -46,6 +46,14 @@ pub struct ListArgs {
     pub db: Option<PathBuf>,
 }
 
+/// Exit code of a report on a history that does not balance.
+#[derive(Debug, Args)]
+pub struct StrictArgs {
+    /// Exit with 1 if a GPU is left out because its stored hours do not add up.
+    #[arg(long)]
+    pub strict: bool,
+}
+
 /// Output format of a listing.
 #[derive(Debug, Args)]
 pub struct FormatArgs {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::Language;
+use super::{Language, StrictArgs};
 
 /// Plot who held which GPU, since when, and whether it was used.
 ///
@@ -105,6 +105,9 @@ pub struct PlotArgs {
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub strict: StrictArgs,
 }
 
 /// Kind of chart.

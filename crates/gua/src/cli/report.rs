@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum, ValueHint};
 use gua_render::chart;
 use gua_render::report::By;
 
+use super::StrictArgs;
+
 /// Import a history of gpu-usage-audit or the CSV files of gpu_stats.
 ///
 /// Reads files of gpu-usage-audit 1.0.2 to 1.8.0 and the daily CSV files of gpu_stats; they are never changed. Rows
@@ -220,6 +222,9 @@ pub struct ReportArgs {
     /// Language of the report; `ko` prints the action report of gpu-usage-audit 1.7 and later.
     #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t)]
     pub lang: Language,
+
+    #[command(flatten)]
+    pub strict: StrictArgs,
 }
 
 /// Rows of the table of a report.

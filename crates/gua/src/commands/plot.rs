@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use gua_files::Over;
 use gua_model::CalendarUnit;
-use gua_model::report::Cross;
+use gua_model::report::{Cross, unbalanced};
 use gua_probe::clock;
 use gua_query::Source as _;
 use gua_render::chart::{Theme, to_png};
@@ -14,6 +14,7 @@ use gua_render::report::plot::{Kind, Look, Plot, Whose};
 use gua_render::report::{Page, Words};
 use jiff::tz::TimeZone;
 
+use crate::balance;
 use crate::cli::{PlotArgs, PlotBy, PlotChart, PlotFormat, PlotPer, PlotTheme};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
@@ -60,7 +61,8 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     };
     let plot = Plot::new(&page, kind).titled(args.title.clone());
     write(args, form, &plot)?;
-    Ok(ExitCode::SUCCESS)
+    let left_out = unbalanced(&report.notes);
+    Ok(balance::exit_code("gua plot", left_out, &args.strict))
 }
 
 fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {

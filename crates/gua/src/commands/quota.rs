@@ -26,6 +26,7 @@ use gua_settings::{Inputs, Layer, Source};
 use jiff::tz::TimeZone;
 
 pub(crate) use self::gather::Accounts;
+use crate::balance;
 use crate::cli::{
     QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
     QuotaSubjectArgs, TableFormat,
@@ -48,6 +49,8 @@ pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode
             } else {
                 print(&accounts.standings, args, &accounts)?;
             }
+            let left_out = &accounts.unbalanced;
+            return Ok(balance::exit_code("gua quota", left_out, &args.strict));
         }
         QuotaCommand::Check { show, forecast } => return check(show, *forecast, context),
     }
@@ -80,6 +83,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
         &zone,
         now,
     )?;
+    balance::warn(speaker, &accounts.unbalanced);
     let standings = accounts.of_person(&name)?;
     let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
         print_unjudged(&standings, prefix);
@@ -149,8 +153,9 @@ fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Res
         "without a forecast: at least an hour and 1 % of the period must be observed first",
         prefix,
     );
+    let code = balance::exit_code(speaker, &accounts.unbalanced, &args.strict);
     Ok(match found.is_empty() {
-        true => ExitCode::SUCCESS,
+        true => code,
         false => Exit::Failed.into(),
     })
 }

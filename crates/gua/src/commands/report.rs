@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use gua_model::report::unbalanced;
 use gua_probe::clock;
 use gua_query::Source as _;
 use gua_render::report::{By, Page, Words, html, json, korean, table, text};
 use gua_render::table::csv;
 use jiff::tz::TimeZone;
 
+use crate::balance;
 use crate::cli::{Language, ReportArgs, ReportFormat};
 use crate::context::{Context, VERSION};
 use crate::output;
@@ -38,5 +40,6 @@ pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
         ReportFormat::Json => json::json(&page),
         ReportFormat::Csv => csv(&table(&report, asked.by.unwrap_or(By::Gpu))),
     })?;
-    Ok(ExitCode::SUCCESS)
+    let left_out = unbalanced(&report.notes);
+    Ok(balance::exit_code("gua report", left_out, &args.strict))
 }

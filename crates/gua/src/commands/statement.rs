@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use gua_model::quota::Term;
+use gua_model::report::unbalanced;
 use gua_model::statement::Statement;
 use gua_probe::clock;
 use gua_query::words::zone;
@@ -15,6 +16,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
 use super::quota::Accounts;
+use crate::balance;
 use crate::cli::{StatementArgs, StatementFormat};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
@@ -48,7 +50,8 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
         StatementFormat::Html => html(&sheet),
         StatementFormat::Json => json(&sheet),
     })?;
-    Ok(ExitCode::SUCCESS)
+    let left_out = unbalanced(&statement.notes);
+    Ok(balance::exit_code("gua statement", left_out, &args.strict))
 }
 
 /// First day of the requested month.

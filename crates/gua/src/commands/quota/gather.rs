@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use gua_collector::location;
+use gua_model::GpuUuid;
 use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
 use gua_model::text::sanitize;
 use gua_probe::process::{groups_of, is_group, is_user};
@@ -23,6 +24,8 @@ pub(crate) struct Accounts {
     pub(crate) standings: Vec<Standing>,
     /// Problems with the limits themselves.
     pub(crate) notes: Vec<String>,
+    /// GPUs that are left out, because their stored hours do not add up.
+    pub(crate) unbalanced: Vec<GpuUuid>,
 }
 
 impl Accounts {
@@ -69,9 +72,11 @@ impl Accounts {
     fn stand<'usage>(
         quotas: &[Quota],
         usage: impl Fn(Layer, Term) -> Option<&'usage Usage>,
-        usages: impl Iterator<Item = &'usage Usage>,
+        usages: impl Iterator<Item = &'usage Usage> + Clone,
         now: Timestamp,
     ) -> Result<Self, Failure> {
+        let unbalanced: BTreeSet<&GpuUuid> =
+            usages.clone().flat_map(|usage| &usage.unbalanced).collect();
         let counting: Vec<&Quota> = quotas
             .iter()
             .filter(|quota| stricter(quotas, quota).is_none())
@@ -97,6 +102,7 @@ impl Accounts {
             now,
             standings: found,
             notes: notes(quotas, &names),
+            unbalanced: unbalanced.into_iter().cloned().collect(),
         })
     }
 
@@ -216,6 +222,7 @@ mod tests {
                     ..OwnerTotal::default()
                 },
             }],
+            unbalanced: Vec::new(),
         };
         let usages = BTreeMap::from([(Term::Day, usage)]);
         let accounts = Accounts::under(&quotas, &usages, day.to()).unwrap();
