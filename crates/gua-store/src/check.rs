@@ -1,5 +1,5 @@
 //! `gua db check`: verifies that the file is intact, that every tick and every imported row can be read, and that the
-//! totals match the ticks.
+//! totals and the first sights of GPUs match the ticks.
 
 use gua_model::{Quarter, Thresholds, Totals, UtcDay};
 use jiff::Timestamp;
@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use crate::codec::Damage;
 use crate::error::ReadError;
+use crate::first_sight::{FirstSights, LateSight};
 use crate::fold::{Step, tick_from, walk};
 use crate::history::{self, History};
 use crate::imported::{self, LegacyError};
@@ -30,6 +31,8 @@ pub struct CheckReport {
     pub quarters_compared: u64,
     /// Quarter hours whose totals cannot be read or do not match their ticks.
     pub quarters_wrong: Vec<Quarter>,
+    /// GPUs whose stored first sight is later than their earliest tick.
+    pub first_sights_late: Vec<LateSight>,
     /// Sessions with impossible values: observed for longer than they lasted, or overlapping for one process.
     pub sessions_wrong: Vec<String>,
     /// Rows that were imported from old histories.
@@ -44,8 +47,17 @@ impl CheckReport {
             && self.dangling.is_empty()
             && self.ticks_damaged.is_empty()
             && self.quarters_wrong.is_empty()
+            && self.first_sights_late.is_empty()
             && self.sessions_wrong.is_empty()
             && self.old_rows_wrong.is_empty()
+    }
+
+    /// Whether [`Store::repair`](crate::Store::repair) may correct some of the findings.
+    #[must_use]
+    pub fn can_be_repaired(&self) -> bool {
+        !(self.quarters_wrong.is_empty()
+            && self.first_sights_late.is_empty()
+            && self.sessions_wrong.is_empty())
     }
 }
 
@@ -58,14 +70,16 @@ impl History {
     /// Checks the whole history. `progress` receives the fraction of the ticks read so far, from 0 to 1.
     pub fn check(&self, mut progress: impl FnMut(f64)) -> Result<CheckReport, ReadError> {
         self.read(|connection| {
+            let mut sights = FirstSights::default();
             let mut report = CheckReport {
                 file: file(connection)?,
                 dangling: dangling(connection)?,
-                quarters_wrong: totals::unreadable(connection, MOST)?,
+                quarters_wrong: totals::survey(connection, &mut sights, MOST)?,
                 sessions_wrong: sessions::impossible(connection, MOST)?,
                 ..CheckReport::default()
             };
-            read_ticks(connection, &mut report, &mut progress)?;
+            read_ticks(connection, &mut report, &mut sights, &mut progress)?;
+            report.first_sights_late = sights.late(connection)?;
             compare_totals(connection, &mut report)?;
             let days = totals::days::wrong(connection, MOST)?;
             let first_quarters = days.into_iter().map(UtcDay::first_quarter);
@@ -107,6 +121,7 @@ fn dangling(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 fn read_ticks(
     connection: &Connection,
     report: &mut CheckReport,
+    sights: &mut FirstSights,
     progress: &mut impl FnMut(f64),
 ) -> Result<(), ReadError> {
     let all: i64 = connection.query_row("SELECT count(*) FROM tick", [], |row| row.get(0))?;
@@ -114,10 +129,16 @@ fn read_ticks(
     let mut stored = Ticks::new(connection, &mut statement, i64::MIN, i64::MAX)?;
     while let Some((at, tick)) = stored.step()? {
         report.ticks_read += 1;
-        if let Err(damage) = tick
-            && report.ticks_damaged.len() < MOST
-        {
-            report.ticks_damaged.push((history::at(at)?, damage));
+        match tick {
+            Ok(stored) => {
+                for gpu in &stored.tick.sample.gpus {
+                    sights.add(&gpu.uuid, at);
+                }
+            }
+            Err(damage) if report.ticks_damaged.len() < MOST => {
+                report.ticks_damaged.push((history::at(at)?, damage));
+            }
+            Err(_) => {}
         }
         if report.ticks_read.is_multiple_of(1000) {
             #[expect(clippy::cast_precision_loss, reason = "a share to look at")]

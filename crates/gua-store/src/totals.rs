@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use self::packed::{Names, OwnerIds};
 use crate::codec::Damage;
 use crate::error::ReadError;
+use crate::first_sight::FirstSights;
 use crate::history::History;
 use crate::maintain::TOTALS_UNTIL;
 use crate::names;
@@ -266,16 +267,28 @@ pub(crate) fn each(
     })
 }
 
-/// Up to `most` unreadable quarters.
-pub(crate) fn unreadable(connection: &Connection, most: usize) -> Result<Vec<Quarter>, ReadError> {
+/// Reads all quarters: adds the GPUs in them to `sights`, and returns up to `most` unreadable quarters.
+pub(crate) fn survey(
+    connection: &Connection,
+    sights: &mut FirstSights,
+    most: usize,
+) -> Result<Vec<Quarter>, ReadError> {
     let mut found = Vec::new();
     walk(
         connection,
         Source::Own,
         (i64::MIN, i64::MAX),
         |quarter, read| {
-            if read.is_err() && found.len() < most {
-                found.push(quarter);
+            match read {
+                Ok(cards) => {
+                    for card in cards {
+                        if let Some(first) = card.total.card.first {
+                            sights.add(&card.gpu, first.as_microsecond());
+                        }
+                    }
+                }
+                Err(_) if found.len() < most => found.push(quarter),
+                Err(_) => {}
             }
             Ok(())
         },

@@ -31,6 +31,14 @@ pub fn record<'a>(path: &Path, from: Timestamp, ticks: u32, cards: impl Fn(u32) 
     recorder.close(at);
 }
 
+/// Stores a wrong time as the first sight of every GPU, as versions did whose clock was ahead at the first tick.
+pub fn set_first_seen(path: &Path, at: Timestamp) {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let values = [at.as_microsecond()];
+    let update = "UPDATE card SET first_seen = ?1";
+    connection.execute(update, values).unwrap();
+}
+
 fn gpu(index: u32, number: u32, (util, people): Card<'_>) -> Gpu {
     let names = people.iter().filter(|name| **name != "!");
     let processes = names.map(|name| process(name, index)).collect();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_model::report::Report;
+use gua_model::report::{Note, Report};
 use gua_model::{Period, Tick};
 use gua_query::Question;
 use gua_store::History;
@@ -10,6 +10,7 @@ use gua_test::synthetic::SyntheticHost;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
+use rusqlite::Connection;
 
 use crate::{Place, all, begin, read_all, record};
 
@@ -117,6 +118,51 @@ fn a_gpu_first_seen_by_a_clock_that_was_ahead_is_known_from_its_earliest_tick() 
     host.set_clock(host.now() - SignedDuration::from_hours(2));
     written.extend(record(&mut store, run, &mut host, 50));
     assert_balanced(&place.history(), &written);
+}
+
+#[test]
+fn a_late_first_sight_is_left_out_found_by_the_check_and_repaired_without_losing_a_tick() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    let written = record(&mut store, run, &mut host, 100);
+    store.close().unwrap();
+    // As versions before this rule stored it.
+    let late = host.now() + SignedDuration::from_hours(1);
+    Connection::open(place.path())
+        .unwrap()
+        .execute(
+            "UPDATE card SET first_seen = ?1 WHERE number = 1",
+            [late.as_microsecond()],
+        )
+        .unwrap();
+    let history = place.history();
+    let first = written[0].sample.at;
+    let shown = report(&history, first, host.now());
+    let gpus = &history.cards().unwrap();
+    assert_eq!(
+        shown.notes,
+        [Note::Unbalanced {
+            gpus: vec![gpus[1].uuid.clone()]
+        }]
+    );
+    let rows: Vec<_> = shown.cards.iter().map(|card| &card.gpu).collect();
+    assert_eq!(rows, [&gpus[0].uuid]);
+    assert_eq!(
+        shown.coverage.observed + shown.coverage.gap,
+        shown.coverage.capacity
+    );
+    let found = history.check(|_| {}).unwrap().first_sights_late;
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].gpu, gpus[1].uuid);
+
+    assert_eq!(place.store().repair().unwrap(), found);
+    let history = place.history();
+    assert_balanced(&history, &written);
+    assert!(history.check(|_| {}).unwrap().is_clean());
+    assert_eq!(read_all(&history), written);
+    assert_eq!(place.store().repair().unwrap(), []);
 }
 
 /// An event of a host with a bad clock.

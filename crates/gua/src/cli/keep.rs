@@ -36,6 +36,16 @@ pub enum DbCommand {
         format: TableFormat,
     },
 
+    /// Compute everything again that follows from the ticks: totals, sessions, and since when each GPU is known.
+    #[command(
+        after_help = "No collector may be writing. No tick is changed or deleted.\n\n\
+                            Examples:\n  gua db repair\n  gua db repair --db all.db"
+    )]
+    Repair {
+        #[command(flatten)]
+        file: DbArgs,
+    },
+
     /// Show how much space each table uses and how fast the file grows.
     #[command(after_help = "Examples:\n  gua db stats\n  gua db stats --format csv")]
     Stats {

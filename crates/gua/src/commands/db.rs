@@ -10,12 +10,12 @@ use anyhow::Context as _;
 use gua_collector::location;
 use gua_compat::gpu_usage_audit::Progress;
 use gua_model::chain::chain;
-use gua_model::text::counted;
+use gua_model::text::{counted, sanitize};
 use gua_render::document::pretty;
 use gua_render::table::{Table, csv};
 use gua_store::{
-    BackupError, CheckReport, History, OldRows, OpenError, OpenMode, ReadError, Stats, Store,
-    WriterOptions, tells_of_damage,
+    BackupError, CheckReport, History, LateSight, OldRows, OpenError, OpenMode, ReadError, Stats,
+    Store, WriterOptions, tells_of_damage,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -32,6 +32,7 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let db = context.settings().history.db.value.as_path();
     match command {
         DbCommand::Check { format, .. } => return check(db, *format),
+        DbCommand::Repair { .. } => repair(db)?,
         DbCommand::Stats { format, .. } => {
             let stats = read(db)?.stats().map_err(|error| unreadable(db, &error))?;
             output::data(&described(&stats, *format))?;
@@ -132,6 +133,8 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     output::data(&text)?;
     if !report.file.is_empty() {
         output::eprint(&format!("hint: {}\n", set_aside_hint(Some(db))));
+    } else if report.can_be_repaired() {
+        output::eprint("hint: `gua db repair` computes again what follows from the ticks\n");
     }
     Ok(match report.is_clean() {
         true => ExitCode::SUCCESS,
@@ -157,6 +160,8 @@ fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
             format!("the totals of the quarter hour from {from} differ from those of its ticks"),
         )
     });
+    let sights = report.first_sights_late.iter();
+    let sights = sights.map(|late| ("first-seen", described_sight(late)));
     let sessions = report.sessions_wrong.iter();
     let sessions = sessions.map(|what| ("session", what.clone()));
     let imported = report.old_rows_wrong.iter();
@@ -164,9 +169,35 @@ fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
     file.chain(dangling)
         .chain(ticks)
         .chain(quarters)
+        .chain(sights)
         .chain(sessions)
         .chain(imported)
         .collect()
+}
+
+fn described_sight(late: &LateSight) -> String {
+    format!(
+        "{} is stored as first seen at {}, but it was seen at {}",
+        sanitize(late.gpu.as_str()),
+        late.stored,
+        late.earliest
+    )
+}
+
+/// Computes the first sights, totals and sessions again.
+fn repair(db: &Path) -> anyhow::Result<()> {
+    let mut store = write(db)?;
+    let late = store.repair().map_err(|error| damaged(db, &error))?;
+    store.close()?;
+    let mut text = String::new();
+    for late in &late {
+        text.push_str(&format!("corrected: {}\n", described_sight(late)));
+    }
+    text.push_str(&format!(
+        "{}: totals and sessions were computed again; `gua db check` checks the result\n",
+        db.display()
+    ));
+    output::data(&text)
 }
 
 fn described(stats: &Stats, format: TableFormat) -> String {

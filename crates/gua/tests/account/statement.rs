@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::host;
 use gua_test::TestHost;
-use gua_test::recorded::{Card, record};
+use gua_test::recorded::{Card, record, set_first_seen};
 
 fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
@@ -391,4 +391,52 @@ fn an_empty_month_and_the_current_month_say_so() {
         assert_eq!(ended.code, 2, "{line}: {ended:?}");
         assert!(ended.stderr.contains(words), "{line}: {ended:?}");
     }
+}
+
+#[test]
+fn a_history_that_does_not_balance_is_a_warning_and_can_be_repaired() {
+    let host = host("");
+    let db = host.path(".gua/gua.db");
+    let cards = |_| vec![(90, &["ada"][..])];
+    record(&db, at("2026-10-05T08:00:00Z"), 60, cards);
+    let whole = host.fine("statement --month 2026-10 --tz UTC");
+    set_first_seen(&db, at("2031-01-01T00:00:00Z"));
+    for line in [
+        "report --since 2026-10-05 --until 2026-10-06 --tz UTC",
+        "statement --month 2026-10 --tz UTC",
+        "plot hours --since 2026-10-05 --until 2026-10-06 --tz UTC --format text",
+    ] {
+        for (strict, code) in [("", 0), (" --strict", 1)] {
+            let ended = host.gua(&format!("{line}{strict}"));
+            assert_eq!(ended.code, code, "{line}{strict}: {ended:?}");
+            assert!(
+                ended.stderr.contains("warning: left out"),
+                "{line}: {ended:?}"
+            );
+            assert!(ended.stderr.contains("gua db repair"), "{line}: {ended:?}");
+            assert!(!ended.stdout.is_empty(), "{line}: {ended:?}");
+        }
+    }
+    host.fine("quota set --everyone --held 3h --per 1000d");
+    for (line, code) in [("quota show", 0), ("quota show --strict", 1)] {
+        let ended = host.gua(line);
+        assert_eq!(ended.code, code, "{line}: {ended:?}");
+        assert!(
+            ended.stderr.contains("warning: left out"),
+            "{line}: {ended:?}"
+        );
+    }
+    let found = host.gua("db check");
+    assert_eq!(found.code, 1, "{found:?}");
+    assert!(
+        found
+            .stdout
+            .contains("is stored as first seen at 2031-01-01")
+    );
+    assert!(host.fine("db repair").contains("corrected: GPU-"));
+    assert!(host.fine("db check").contains("60 ticks"));
+    let again = host.gua("statement --month 2026-10 --tz UTC --strict");
+    assert_eq!((again.code, again.stderr.as_str()), (0, ""));
+    let lines = |text: &str| text.lines().count();
+    assert_eq!(lines(&again.stdout), lines(&whole));
 }

@@ -1,0 +1,94 @@
+//! The first sight of each GPU: the stored one, and the one that its ticks and totals show.
+//!
+//! The coverage of a GPU is counted from its stored first sight. If that is later than the GPU's earliest tick, its hours
+//! exceed its capacity, and reports leave the GPU out. Files of versions that stored the time of the first tick written,
+//! with a clock that was ahead, have such GPUs. `gua db check` finds them, and `gua db repair` corrects them.
+
+use std::collections::BTreeMap;
+
+use gua_model::GpuUuid;
+use jiff::Timestamp;
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::error::{ReadError, WriteError};
+use crate::history::at;
+use crate::maintain::into_write;
+use crate::names;
+use crate::store::Store;
+use crate::ticks::{self, Ticks};
+use crate::totals;
+
+/// A GPU whose stored first sight is later than its earliest tick.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateSight {
+    pub gpu: GpuUuid,
+    pub stored: Timestamp,
+    /// Earliest time in the ticks and totals of the GPU.
+    pub earliest: Timestamp,
+}
+
+/// The earliest time of each GPU that was added.
+#[derive(Debug, Default)]
+pub(crate) struct FirstSights(BTreeMap<GpuUuid, i64>);
+
+impl FirstSights {
+    pub(crate) fn add(&mut self, gpu: &GpuUuid, at: i64) {
+        match self.0.get_mut(gpu) {
+            Some(first) => *first = at.min(*first),
+            None => {
+                self.0.insert(gpu.clone(), at);
+            }
+        }
+    }
+
+    /// GPUs that are stored with a later first sight.
+    pub(crate) fn late(&self, connection: &Connection) -> Result<Vec<LateSight>, ReadError> {
+        let mut statement = connection.prepare("SELECT first_seen FROM card WHERE uuid = ?1")?;
+        let mut late = Vec::new();
+        for (gpu, earliest) in &self.0 {
+            let mut rows = statement.query([gpu.as_str()])?;
+            let Some(row) = rows.next()? else {
+                continue;
+            };
+            let stored: i64 = row.get(0)?;
+            if stored > *earliest {
+                late.push(LateSight {
+                    gpu: gpu.clone(),
+                    stored: at(stored)?,
+                    earliest: at(*earliest)?,
+                });
+            }
+        }
+        Ok(late)
+    }
+}
+
+impl Store {
+    /// Corrects what can be computed again from the ticks: the first sights of GPUs, which are returned, and the totals
+    /// and sessions of all remaining ticks. Ticks, and totals whose ticks have been deleted, stay unchanged.
+    pub fn repair(&mut self) -> Result<Vec<LateSight>, WriteError> {
+        let transaction = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let late = late_sights(&transaction).map_err(into_write)?;
+        for sight in &late {
+            names::note_sight(&transaction, &sight.gpu, sight.earliest.as_microsecond())?;
+        }
+        transaction.commit()?;
+        self.rebuild_totals()?;
+        Ok(late)
+    }
+}
+
+fn late_sights(connection: &Connection) -> Result<Vec<LateSight>, ReadError> {
+    let mut sights = FirstSights::default();
+    totals::survey(connection, &mut sights, 0)?;
+    let mut statement = ticks::statement(connection)?;
+    let mut stored = Ticks::new(connection, &mut statement, i64::MIN, i64::MAX)?;
+    while let Some((at, tick)) = stored.step()? {
+        for gpu in tick.iter().flat_map(|stored| &stored.tick.sample.gpus) {
+            sights.add(&gpu.uuid, at);
+        }
+    }
+    sights.late(connection)
+}
