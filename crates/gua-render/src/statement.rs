@@ -319,10 +319,12 @@ mod tests {
     #[test]
     fn a_part_of_what_was_charged_is_told_as_a_part() {
         let hour = Micros(3_600_000_000);
-        let mut sums = OwnerTotal::default();
-        sums.held = hour;
-        sums.charged = hour;
-        sums.energy_known = hour;
+        let mut sums = OwnerTotal {
+            held: hour,
+            charged: hour,
+            energy_known: hour,
+            ..OwnerTotal::default()
+        };
         let bounds = |account: &Account| -> Vec<&'static str> {
             let lines = amounts(account);
             lines.iter().map(|amount| amount.bound).collect()

@@ -83,7 +83,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
         &zone,
         now,
     )?;
-    balance::warn(speaker, &accounts.unbalanced);
+    balance::warn(prefix, &accounts.unbalanced);
     let standings = accounts.of_person(&name)?;
     let Some(over) = standings.iter().find(|standing| standing.is_over()) else {
         print_unjudged(&standings, prefix);
@@ -153,7 +153,7 @@ fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Res
         "without a forecast: at least an hour and 1 % of the period must be observed first",
         prefix,
     );
-    let code = balance::exit_code(speaker, &accounts.unbalanced, &args.strict);
+    let code = balance::exit_code(prefix, &accounts.unbalanced, &args.strict);
     Ok(match found.is_empty() {
         true => code,
         false => Exit::Failed.into(),
