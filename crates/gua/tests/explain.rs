@@ -130,7 +130,7 @@ fn every_state_of_a_single_sample_is_explained() {
     check(
         "[[card]]\n[[fault]]\nfunction = \"nvmlDeviceGetComputeRunningProcesses*\"\ncode = \"NO_PERMISSION\"\n",
         "unobserved",
-        &["refused", "the list could not be read", "RunningProcesses"],
+        &["denied", "the list could not be read", "RunningProcesses"],
     );
 }
 

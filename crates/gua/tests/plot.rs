@@ -119,11 +119,8 @@ fn usage_errors_exit_with_2_and_write_nothing() {
             "states --per weekday-hour -o a.svg",
             "does not support --per weekday-hour",
         ),
-        (
-            "heat --per day -o a.svg",
-            "has a row for each GPU or person",
-        ),
-        ("hours --per day -o a.svg", "no --per"),
+        ("heat --per day -o a.svg", "a heat map over time needs --by"),
+        ("hours --per day -o a.svg", "does not support --per"),
         ("--term --format svg", "cannot be used with"),
         ("--since yesterday", "is not a duration"),
         ("--user nobody", "knows no user"),

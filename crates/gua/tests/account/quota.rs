@@ -121,7 +121,7 @@ fn limits_are_set_shown_checked_and_removed() {
     );
     let gone = host.gua("quota remove --user ada");
     assert_eq!(gone.code, 1);
-    assert!(gone.stderr.contains("there is no such limit"), "{gone:?}");
+    assert!(gone.stderr.contains("no such limit"), "{gone:?}");
 }
 
 #[test]

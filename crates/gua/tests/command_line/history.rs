@@ -127,7 +127,12 @@ fn an_erased_user_does_not_come_back_with_the_next_import() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db", 0, "imported");
     check(&program, "db forget alice", 2, "--yes");
-    check(&program, "db forget nobody --yes", 1, "nobody in");
+    check(
+        &program,
+        "db forget nobody --yes",
+        1,
+        "no user \"nobody\" in",
+    );
     check(&program, "db forget alice --yes", 0, "6 imported rows");
     let bytes = std::fs::read(program.home().join(".gua/gua.db")).unwrap();
     assert!(!bytes.windows(5).any(|window| window == b"alice"));

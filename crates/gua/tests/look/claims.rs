@@ -268,7 +268,7 @@ fn claims_are_released_by_id_or_all_at_once() {
         .to_owned();
     let released = host.gua(&format!("claim release {id}"));
     check(&released, 0, "");
-    assert_eq!(released.stderr, "released gua claim release: 1\n");
+    assert_eq!(released.stderr, "gua claim release: released 1\n");
     let again = host.gua(&format!("claim release {id}"));
     check(&again, 1, "");
     assert!(
@@ -278,7 +278,7 @@ fn claims_are_released_by_id_or_all_at_once() {
     );
     let released = host.gua("claim release --all-mine");
     check(&released, 0, "");
-    assert_eq!(released.stderr, "released gua claim release: 1\n");
+    assert_eq!(released.stderr, "gua claim release: released 1\n");
     check(&host.gua("claim list"), 0, "no claims\n");
     check(&host.gua("available -q"), 0, "1,2\n");
 }
