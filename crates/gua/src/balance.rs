@@ -10,11 +10,11 @@ use crate::failure::Exit;
 use crate::output;
 
 /// Prints a warning that names the GPUs, if there are any.
-pub(crate) fn warn<'a>(speaker: &str, gpus: impl IntoIterator<Item = &'a GpuUuid>) {
+pub(crate) fn warn<'a>(prefix: &str, gpus: impl IntoIterator<Item = &'a GpuUuid>) {
     let gpus: Vec<String> = gpus.into_iter().map(|gpu| sanitize(gpu.as_str())).collect();
     if !gpus.is_empty() {
         output::eprint(&format!(
-            "{speaker}: warning: left out, because states and gaps do not add up to the capacity: {}\n\
+            "{prefix}: warning: left out, because states and gaps do not add up to the capacity: {}\n\
              hint: `gua db check` says why, and `gua db repair` computes anew what follows from the ticks\n",
             gpus.join(", ")
         ));
@@ -23,8 +23,8 @@ pub(crate) fn warn<'a>(speaker: &str, gpus: impl IntoIterator<Item = &'a GpuUuid
 
 /// Exit code of an answer that leaves out these GPUs; prints the warning.
 #[must_use]
-pub(crate) fn exit_code(speaker: &str, gpus: &[GpuUuid], args: &StrictArgs) -> ExitCode {
-    warn(speaker, gpus);
+pub(crate) fn exit_code(prefix: &str, gpus: &[GpuUuid], args: &StrictArgs) -> ExitCode {
+    warn(prefix, gpus);
     match args.strict && !gpus.is_empty() {
         true => Exit::Failed.into(),
         false => ExitCode::SUCCESS,
