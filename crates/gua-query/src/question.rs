@@ -69,6 +69,7 @@ impl Question {
         Scope {
             zone: self.zone.clone(),
             gpus,
+            left_out: BTreeSet::new(),
             person: self.person.clone(),
             unit: unit.unwrap_or_else(|| CalendarUnit::for_length(known.micros())),
             cross: self.cross,

@@ -106,17 +106,12 @@ impl<'a> Known<'a> {
     }
 
     fn wants(&self, gpu: &GpuUuid) -> bool {
-        let chosen = self.scope.gpus.as_ref();
-        chosen.is_none_or(|gpus| gpus.contains(gpu))
+        self.scope.wants(gpu)
     }
 
     /// Narrows the report to the GPUs that are not listed.
     fn leave_out(&mut self, gpus: &[GpuUuid]) {
-        let imported = self.imported.iter().flat_map(|facts| facts.gpus.keys());
-        let all: BTreeSet<&GpuUuid> = self.gpus.keys().chain(imported).collect();
-        let stays = |gpu: &&GpuUuid| self.wants(gpu) && !gpus.contains(gpu);
-        let left = all.into_iter().filter(stays).cloned().collect();
-        self.scope.gpus = Some(left);
+        self.scope.left_out.extend(gpus.iter().cloned());
     }
 
     fn names(&self) -> PersonNames {

@@ -198,7 +198,12 @@ pub(crate) fn imported_day(
     day: UtcDay,
 ) -> rusqlite::Result<Option<Vec<CardDay>>> {
     days::read_with(connection, Source::Imported, day, |body| {
-        unpack_imported(body)
+        let gpus: Vec<CardDay> = unpack_imported(body)?;
+        let is_whole = |gpu: &CardDay| gpu.quarters.len() == UtcDay::QUARTERS;
+        match gpus.iter().all(is_whole) {
+            true => Ok(gpus),
+            false => Err(Damage::Value("day of imported rows")),
+        }
     })
 }
 

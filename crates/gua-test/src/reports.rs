@@ -141,6 +141,7 @@ pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
     let scope = Scope {
         zone: zone.clone(),
         gpus: None,
+        left_out: Default::default(),
         person: None,
         unit,
         cross: Some(cross),

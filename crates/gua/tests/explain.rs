@@ -248,7 +248,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
         from: at(60),
         to: at(150),
         reason: GapReason::DriverHung,
-        detail: "the driver did not respond within 5 s".to_owned(),
+        detail: "the driver did not answer within 5 s".to_owned(),
         ticks_lost: 3,
     };
     recorder.store.record_outage(&outage).unwrap();
@@ -287,7 +287,7 @@ fn the_past_is_explained_by_its_tick_its_gap_or_its_stored_totals() {
             "unobserved: counts as a gap",
             "The driver did not respond in time.",
             "from 2026-05-28 20:31:00 UTC to 2026-05-28 20:32:30 UTC: 90 s.",
-            "the driver did not respond within 5 s (3 ticks lost)",
+            "the driver did not answer within 5 s (3 ticks lost)",
         ],
     );
     host.says(

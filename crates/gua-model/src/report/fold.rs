@@ -19,12 +19,22 @@ pub struct Scope {
     pub zone: TimeZone,
     /// Only these GPUs; all where `None`.
     pub gpus: Option<BTreeSet<GpuUuid>>,
+    /// GPUs that are not counted although they were asked for, because their books do not balance.
+    pub left_out: BTreeSet<GpuUuid>,
     /// Only this person's part.
     pub person: Option<String>,
     /// Length of the rows of time.
     pub unit: CalendarUnit,
     /// Columns of time that GPUs and people are crossed with.
     pub cross: Option<Cross>,
+}
+
+impl Scope {
+    #[must_use]
+    pub fn wants(&self, gpu: &GpuUuid) -> bool {
+        let is_asked_for = self.gpus.as_ref().is_none_or(|gpus| gpus.contains(gpu));
+        is_asked_for && !self.left_out.contains(gpu)
+    }
 }
 
 /// The sums of a report while they are collected.
@@ -167,10 +177,7 @@ impl ReportFold {
     /// Whether a card was asked for.
     #[must_use]
     pub fn wants(&self, gpu: &GpuUuid) -> bool {
-        self.scope
-            .gpus
-            .as_ref()
-            .is_none_or(|gpus| gpus.contains(gpu))
+        self.scope.wants(gpu)
     }
 
     fn place_of(&mut self, quarter: Quarter) -> Place {

@@ -187,7 +187,7 @@ pub(super) fn column(key: &str, title: &str, language: Language) -> String {
 pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
     let label = match reason {
         GapReason::CollectorDown => Label("no collector was running", "수집기가 실행되지 않음"),
-        GapReason::DriverHung => Label("the driver did not respond", "드라이버가 응답하지 않음"),
+        GapReason::DriverHung => Label("the driver did not answer", "드라이버가 응답하지 않음"),
         GapReason::DriverUnavailable => Label("the driver was missing", "드라이버를 찾을 수 없음"),
         GapReason::CardLost => Label("the GPU was lost", "GPU가 사라짐"),
         GapReason::Denied => Label("a reading was denied", "읽기 권한이 없음"),

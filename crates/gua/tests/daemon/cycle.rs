@@ -342,7 +342,7 @@ fn lost_ticks_are_shown_with_their_reason_until_ticks_return() {
             .then_some(status)
     });
     assert!(
-        status.contains("\n  reason: driver-hung: the driver did not respond"),
+        status.contains("\n  reason: driver-hung: the driver did not answer"),
         "{status}"
     );
     assert!(status.contains(" so far\n"), "{status}");

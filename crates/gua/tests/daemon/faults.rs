@@ -153,7 +153,7 @@ fn a_hung_driver_costs_its_ticks_and_is_logged_with_its_reason() {
     wait_for("the message", || {
         daemon
             .stderr()
-            .contains("failed: the driver did not respond")
+            .contains("failed: the driver did not answer")
             .then_some(())
     });
     let before = host.ticks(DB).len();

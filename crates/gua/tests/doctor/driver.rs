@@ -118,7 +118,7 @@ fn a_hung_driver_costs_only_its_own_check() {
     let hang =
         format!("{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\nhang = true\n");
     let host = host(&hang).variable("GUA_DRIVER_DEADLINE", "300ms");
-    assert_blocked(&host, "the driver did not respond within", "See `dmesg");
+    assert_blocked(&host, "the driver did not answer within", "See `dmesg");
 }
 
 #[test]

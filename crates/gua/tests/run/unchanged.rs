@@ -253,7 +253,7 @@ fn a_mark_that_nobody_reads_neither_blocks_nor_fails() {
     let ended = host.run_job("--quiet --gpus all --interval 20ms", script);
     assert_eq!(ended.code, 0, "{ended:?}");
     assert!(
-        host.read("said").contains("does not listen"),
+        host.read("said").contains("does not read marks"),
         "{}",
         host.read("said")
     );
@@ -419,7 +419,7 @@ fn a_hung_driver_does_not_delay_the_end() {
     assert!(took < run + 8.0, "{took} of {run}");
     let notes = host.summary()["notes"].to_string();
     assert!(
-        notes.contains("no GPU was read: the driver did not respond"),
+        notes.contains("no GPU was read: the driver did not answer"),
         "{notes}"
     );
     let processors = host.read("out/cpu_metrics.csv").lines().count();

@@ -14,6 +14,7 @@ fn scope() -> Scope {
     Scope {
         zone: TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap(),
         gpus: None,
+        left_out: BTreeSet::new(),
         person: None,
         unit: CalendarUnit::Day,
         cross: Some(Cross::HourOfDay),
@@ -99,6 +100,18 @@ fn a_quarter_goes_to_the_local_day_weekday_and_hour_that_it_lies_in() {
         .map(|day| day.strftime("%m-%d").to_string())
         .collect();
     assert_eq!(days, ["03-29", "03-30"]);
+}
+
+#[test]
+fn a_gpu_that_is_left_out_takes_no_other_gpu_with_it() {
+    let scope = Scope {
+        left_out: BTreeSet::from([gpu(0)]),
+        ..scope()
+    };
+    assert!(!scope.wants(&gpu(0)));
+    assert!(scope.wants(&gpu(1)));
+    // Days of gpu_stats have GPUs that no list of GPUs names.
+    assert!(scope.wants(&"gpu_stats-0".parse().unwrap()));
 }
 
 #[test]

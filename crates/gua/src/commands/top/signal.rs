@@ -93,7 +93,7 @@ mod tests {
     fn an_own_process_gets_the_signal() {
         let mut sleeper = Sleeper::new();
         let sent = send(sleeper.key(), Signal::Terminate, me()).unwrap();
-        assert_eq!(sent, format!("TERM was sent to {}", sleeper.0.id()));
+        assert_eq!(sent, format!("sent TERM to {}", sleeper.0.id()));
         let status = sleeper.0.wait().unwrap();
         assert_eq!(
             std::os::unix::process::ExitStatusExt::signal(&status),
