@@ -6,7 +6,7 @@
 //!
 //! - [`agent`]: the contract with agents: enrolment, observations, archives, stream, live state
 //! - [`api`]: the JSON API for pages, programs and `gua` itself
-//! - [`pages`]: the same answers as HTML for people
+//! - `pages`: the same answers as HTML for people
 //! - [`availability`]: the GPUs of a workspace, filtered and grouped
 //! - [`demo`]: the reports of a simulated fleet
 //! - [`ingest`]: batches of observations, one transaction each, acknowledged when stored
