@@ -192,16 +192,20 @@ impl Scope {
 }
 
 /// A word that is not one of the known ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no such {0}")]
-pub struct UnknownWord(pub &'static str);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("use one of {}", known.join(", "))]
+pub struct UnknownWord {
+    pub known: Vec<&'static str>,
+}
 
 impl FromStr for Role {
     type Err = UnknownWord;
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let found = Role::ALL.into_iter().find(|role| role.as_str() == text);
-        found.ok_or(UnknownWord("role"))
+        found.ok_or_else(|| UnknownWord {
+            known: Role::ALL.map(Role::as_str).to_vec(),
+        })
     }
 }
 
@@ -210,7 +214,9 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, UnknownWord> {
         let found = Scope::ALL.into_iter().find(|scope| scope.as_str() == text);
-        found.ok_or(UnknownWord("scope"))
+        found.ok_or_else(|| UnknownWord {
+            known: Scope::ALL.map(Scope::as_str).to_vec(),
+        })
     }
 }
 

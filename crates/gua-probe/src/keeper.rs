@@ -45,10 +45,10 @@ impl Keeper {
     pub fn start(options: ProbeOptions, deadline: Duration) -> io::Result<Self> {
         let (questions, asked) = mpsc::channel();
         let has_answered = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&has_answered);
+        let answered = Arc::clone(&has_answered);
         thread::Builder::new()
             .name("gua-driver".to_owned())
-            .spawn(move || serve(options, &asked, &told))?;
+            .spawn(move || serve(options, &asked, &answered))?;
         Ok(Self {
             questions,
             deadline,

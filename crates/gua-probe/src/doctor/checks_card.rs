@@ -76,28 +76,28 @@ fn unreadable_cards(sample: &Sample) -> Check {
     let rows: Vec<Value> = sample.problems.iter().map(sample_json::problem).collect();
     let details = json!({ "cards": cards(sample), "problems": rows });
     // Every call fails on a lost GPU, so one problem per GPU and reason is reported. Lost GPUs come first.
-    let mut told: Vec<&Problem> = Vec::new();
+    let mut distinct: Vec<&Problem> = Vec::new();
     for problem in &sample.problems {
         let is_it = |known: &&Problem| (known.index, known.why) == (problem.index, problem.why);
-        if !told.iter().any(is_it) {
-            told.push(problem);
+        if !distinct.iter().any(is_it) {
+            distinct.push(problem);
         }
     }
-    told.sort_by_key(|problem| (problem.why != Missing::Gone, problem.why));
-    let Some(first) = told.first() else {
+    distinct.sort_by_key(|problem| (problem.why != Missing::Gone, problem.why));
+    let Some(first) = distinct.first() else {
         let summary = format!("{} without trouble", count(cards(sample), "card", "cards"));
         return UNREADABLE.ok(summary, details);
     };
     let mut summary = said(sample, first);
-    if told.len() > 1 {
-        summary.push_str(&format!(", and {} more", told.len() - 1));
+    if distinct.len() > 1 {
+        summary.push_str(&format!(", and {} more", distinct.len() - 1));
     }
     let status = match first.why {
         Missing::Gone => Status::Error,
         _ => Status::Warning,
     };
-    let deeds = told.iter().filter_map(|problem| {
-        let same = told.iter().filter(|other| other.why == problem.why);
+    let deeds = distinct.iter().filter_map(|problem| {
+        let same = distinct.iter().filter(|other| other.why == problem.why);
         let which: BTreeSet<u32> = same.filter_map(|other| other.index).collect();
         deed(problem.why, status, &listed(which))
     });

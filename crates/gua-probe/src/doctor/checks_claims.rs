@@ -64,7 +64,7 @@ mod tests {
         let mut facts = healthy();
         facts.claims.place = place.map(Into::into).map_err(str::to_owned);
         facts.claims.remove_ipc = remove_ipc;
-        let told = claims(&facts);
+        let found = claims(&facts);
         let advice: &[&str] = match (status, place) {
             (Status::Ok, _) => &[],
             (_, Err(_)) => &[
@@ -74,7 +74,7 @@ mod tests {
                 "advice: Make /run/gua for claims: `d /run/gua 1777 root root` in /etc/tmpfiles.d/gua.conf, then `systemd-tmpfiles --create`; or set RemoveIPC=no in logind.conf and restart systemd-logind",
             ],
         };
-        assert_check(&told, status, summary, advice);
+        assert_check(&found, status, summary, advice);
     }
 
     fn set(is_on: bool) -> RemoveIpc {

@@ -52,9 +52,9 @@ pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
             }
         }
     }
-    let shown = main.as_deref().and_then(|file| told(file).shown);
+    let shown = main.as_deref().and_then(|file| removal_lines(file).shown);
     let files = main.into_iter().chain(drop_ins.into_values());
-    let mut set = files.filter_map(|file| told(&file).set.map(|is_on| (is_on, file)));
+    let mut set = files.filter_map(|file| removal_lines(&file).set.map(|is_on| (is_on, file)));
     match set.next_back() {
         Some((is_on, file)) => RemoveIpc::Set { is_on, file },
         None => RemoveIpc::BuiltIn { shown },
@@ -62,19 +62,19 @@ pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Told {
+struct RemoveIpcLines {
     set: Option<bool>,
     /// Set in a comment.
     shown: Option<bool>,
 }
 
-fn told(file: &Path) -> Told {
+fn removal_lines(file: &Path) -> RemoveIpcLines {
     let bytes = read(file, LIMIT).unwrap_or_default();
     parse(&String::from_utf8_lossy(&bytes))
 }
 
-fn parse(text: &str) -> Told {
-    let mut told = Told::default();
+fn parse(text: &str) -> RemoveIpcLines {
+    let mut found = RemoveIpcLines::default();
     let mut is_ours = false;
     for line in text.lines().map(str::trim) {
         if line.starts_with('[') {
@@ -87,14 +87,14 @@ fn parse(text: &str) -> Told {
         match line.split_once('=') {
             // logind ignores what it cannot parse.
             Some((key, value)) if key.trim_end() == "RemoveIPC" => match is_comment {
-                true => told.shown = boolean(value.trim()).or(told.shown),
-                false if is_ours => told.set = boolean(value.trim()).or(told.set),
+                true => found.shown = boolean(value.trim()).or(found.shown),
+                false if is_ours => found.set = boolean(value.trim()).or(found.set),
                 false => {}
             },
             _ => {}
         }
     }
-    told
+    found
 }
 
 /// Parses a boolean as systemd.syntax(7) defines it.

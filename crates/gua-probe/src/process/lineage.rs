@@ -207,8 +207,8 @@ mod tests {
             ((99, 1), (1, 1), false),
         ];
         for ((pid, start), (above, since), expected) in cases {
-            let told = lineage.descends(&key(pid, start), &key(above, since));
-            assert_eq!(told, expected, "{pid} of {above}");
+            let found = lineage.descends(&key(pid, start), &key(above, since));
+            assert_eq!(found, expected, "{pid} of {above}");
         }
     }
 
@@ -233,8 +233,8 @@ mod tests {
         let mut ask = leader.stdin.take().unwrap();
         ask.write_all(b"there?\n").unwrap();
         let mut answer = [0; 7];
-        let mut told = leader.stdout.take().unwrap();
-        told.read_exact(&mut answer).unwrap();
+        let mut found = leader.stdout.take().unwrap();
+        found.read_exact(&mut answer).unwrap();
 
         let lineage = Lineage::default();
         let pid = leader.id();

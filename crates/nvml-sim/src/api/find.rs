@@ -23,7 +23,7 @@ exports! {
     };
     R390 finder fn nvmlDeviceGetHandleBySerial(serial: Words, device: Out<Device>) |now| {
         let serial = serial.get()?;
-        now.world.find_card(now.time, |card| card.told.serial.as_deref() == Some(&serial))
+        now.world.find_card(now.time, |card| card.scripted.serial.as_deref() == Some(&serial))
     };
     R390 finder fn nvmlDeviceGetHandleByPciBusId(address: Words, device: Out<Device>) |now| by_address(now, address);
     R390 finder fn nvmlDeviceGetHandleByPciBusId_v2(address: Words, device: Out<Device>) |now| by_address(now, address);
@@ -31,7 +31,7 @@ exports! {
     R390 card fn nvmlDeviceGetName(device: Device, name: Text, length: Length<c_uint>) |seen| {
         match seen.instance() {
             None => name.set(&seen.card().name, length),
-            Some(part) => name.set(&format!("{} MIG {}", seen.card().name, part.told.profile), length),
+            Some(part) => name.set(&format!("{} MIG {}", seen.card().name, part.scripted.profile), length),
         }
     };
     R390 card fn nvmlDeviceGetUUID(device: Device, uuid: Text, length: Length<c_uint>) |seen| {
@@ -44,17 +44,17 @@ exports! {
     };
     R390 value fn nvmlDeviceGetMinorNumber(device: Device, minor: Out<c_uint>) |seen| seen.hardware()?.minor;
     R390 card fn nvmlDeviceGetSerial(device: Device, serial: Text, length: Length<c_uint>) |seen| {
-        let told = seen.sensor()?.told.serial.as_deref();
-        serial.set(told.ok_or(Code::NOT_SUPPORTED)?, length)
+        let scripted = seen.sensor()?.scripted.serial.as_deref();
+        serial.set(scripted.ok_or(Code::NOT_SUPPORTED)?, length)
     };
     R390 value fn nvmlDeviceGetBoardId(device: Device, board: Out<c_uint>) |seen| {
         let pci = seen.hardware()?.pci;
         pci.domain << 16 | pci.bus << 8 | pci.device
     };
-    R390 value fn nvmlDeviceGetBrand(device: Device, brand: Out<c_uint>) |seen| seen.card().told.brand.unwrap_or(2);
-    R450 value fn nvmlDeviceGetArchitecture(device: Device, architecture: Out<c_uint>) |seen| seen.card().told.architecture.unwrap_or(7);
+    R390 value fn nvmlDeviceGetBrand(device: Device, brand: Out<c_uint>) |seen| seen.card().scripted.brand.unwrap_or(2);
+    R450 value fn nvmlDeviceGetArchitecture(device: Device, architecture: Out<c_uint>) |seen| seen.card().scripted.architecture.unwrap_or(7);
     R390 card fn nvmlDeviceGetCudaComputeCapability(device: Device, major: Out<c_int>, minor: Out<c_int>) |seen| {
-        let [first, second] = seen.card().told.compute_capability.unwrap_or([8, 0]);
+        let [first, second] = seen.card().scripted.compute_capability.unwrap_or([8, 0]);
         major.set(first)?;
         minor.set(second)
     };

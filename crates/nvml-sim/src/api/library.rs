@@ -22,8 +22,8 @@ exports! {
     R418 system fn nvmlSystemGetCudaDriverVersion_v2(version: Out<c_int>) |now| version.set(cuda(now));
     R390 system fn nvmlSystemGetProcessName(pid: c_uint, name: Text, length: Length<c_uint>) |now| {
         let mut processes = now.world.cards.iter().flat_map(|card| card.all_processes());
-        let told = processes.find(|process| process.pid == pid).and_then(|process| process.name.clone());
-        name.set(&told.or_else(|| command(pid)).ok_or(Code::NOT_FOUND)?, length)
+        let scripted = processes.find(|process| process.pid == pid).and_then(|process| process.name.clone());
+        name.set(&scripted.or_else(|| command(pid)).ok_or(Code::NOT_FOUND)?, length)
     };
 }
 

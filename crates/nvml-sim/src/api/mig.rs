@@ -33,7 +33,7 @@ exports! {
         state::lock().handle(&seen.world, Unit::card(seen.unit.card))
     };
     R450 value fn nvmlDeviceGetGpuInstanceId(device: Device, id: Out<c_uint>) |seen| part(seen)?.gpu_instance;
-    R450 value fn nvmlDeviceGetComputeInstanceId(device: Device, id: Out<c_uint>) |seen| part(seen)?.told.compute_instance;
+    R450 value fn nvmlDeviceGetComputeInstanceId(device: Device, id: Out<c_uint>) |seen| part(seen)?.scripted.compute_instance;
     R450 value fn nvmlDeviceGetAttributes(device: Device, attributes: Out<nvmlDeviceAttributes_t>) |seen| attributes_of(part(seen)?);
     R450 value fn nvmlDeviceGetAttributes_v2(device: Device, attributes: Out<nvmlDeviceAttributes_t>) |seen| attributes_of(part(seen)?);
 }
@@ -44,16 +44,16 @@ fn part(seen: &Seen) -> Result<&Instance, Code> {
 }
 
 fn attributes_of(instance: &Instance) -> nvmlDeviceAttributes_t {
-    let told = &instance.told;
+    let scripted = &instance.scripted;
     nvmlDeviceAttributes_t {
-        multiprocessorCount: told.multiprocessors,
-        sharedCopyEngineCount: told.slices,
-        sharedDecoderCount: told.slices / 2,
+        multiprocessorCount: scripted.multiprocessors,
+        sharedCopyEngineCount: scripted.slices,
+        sharedDecoderCount: scripted.slices / 2,
         sharedEncoderCount: 0,
         sharedJpegCount: 0,
         sharedOfaCount: 0,
-        gpuInstanceSliceCount: told.slices,
-        computeInstanceSliceCount: told.compute_slices.unwrap_or(told.slices),
-        memorySizeMB: whole(told.memory_total_mib),
+        gpuInstanceSliceCount: scripted.slices,
+        computeInstanceSliceCount: scripted.compute_slices.unwrap_or(scripted.slices),
+        memorySizeMB: whole(scripted.memory_total_mib),
     }
 }

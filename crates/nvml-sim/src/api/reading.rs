@@ -168,7 +168,7 @@ fn clock_mhz(seen: &Seen, clock: c_uint) -> Result<c_uint, Code> {
 }
 
 pub(super) fn ecc_errors(seen: &Seen, kind: c_uint) -> Result<u64, Code> {
-    if seen.sensor()?.told.ecc != Some(true) {
+    if seen.sensor()?.scripted.ecc != Some(true) {
         return Err(Code::NOT_SUPPORTED);
     }
     let count = match kind {

@@ -9,10 +9,10 @@ use crate::code::Code;
 use crate::foreign::{Device, Out};
 
 exports! {
-    R390 value fn nvmlDeviceGetDisplayMode(device: Device, mode: Out<c_uint>) |seen| seen.sensor()?.told.display.into();
-    R390 value fn nvmlDeviceGetDisplayActive(device: Device, active: Out<c_uint>) |seen| seen.sensor()?.told.display.into();
-    R390 value fn nvmlDeviceGetPersistenceMode(device: Device, mode: Out<c_uint>) |seen| seen.sensor()?.told.persistence.unwrap_or(true).into();
-    R390 value fn nvmlDeviceGetComputeMode(device: Device, mode: Out<c_uint>) |seen| seen.sensor()?.told.compute_mode;
+    R390 value fn nvmlDeviceGetDisplayMode(device: Device, mode: Out<c_uint>) |seen| seen.sensor()?.scripted.display.into();
+    R390 value fn nvmlDeviceGetDisplayActive(device: Device, active: Out<c_uint>) |seen| seen.sensor()?.scripted.display.into();
+    R390 value fn nvmlDeviceGetPersistenceMode(device: Device, mode: Out<c_uint>) |seen| seen.sensor()?.scripted.persistence.unwrap_or(true).into();
+    R390 value fn nvmlDeviceGetComputeMode(device: Device, mode: Out<c_uint>) |seen| seen.sensor()?.scripted.compute_mode;
     // Driver models exist only on Windows.
     R390 card fn nvmlDeviceGetDriverModel(device: Device, _current: Out<c_uint>, _pending: Out<c_uint>) |_seen| Err(Code::NOT_SUPPORTED);
     R550 card fn nvmlDeviceGetDriverModel_v2(device: Device, _current: Out<c_uint>, _pending: Out<c_uint>) |_seen| Err(Code::NOT_SUPPORTED);
@@ -20,7 +20,7 @@ exports! {
     // have 32-byte records.
     R535_54 card fn nvmlDeviceGetConfComputeMemSizeInfo(device: Device, _sizes: Out<nvmlConfComputeMemSizeInfo_t>) |_seen| Err(Code::NOT_SUPPORTED);
     R390 value fn nvmlDeviceGetPowerManagementMode(device: Device, mode: Out<c_uint>) |seen| seen.read(|sensors| &sensors.power_limit_w).map(|_| 1)?;
-    R390 same fn nvmlDeviceGetEccMode(device: Device, current: Out<c_uint>, pending: Out<c_uint>) |seen| seen.sensor()?.told.ecc.ok_or(Code::NOT_SUPPORTED)?.into();
+    R390 same fn nvmlDeviceGetEccMode(device: Device, current: Out<c_uint>, pending: Out<c_uint>) |seen| seen.sensor()?.scripted.ecc.ok_or(Code::NOT_SUPPORTED)?.into();
     R390 value fn nvmlDeviceGetCurrPcieLinkGeneration(device: Device, generation: Out<c_uint>) |seen| seen.constant(4)?;
     R390 value fn nvmlDeviceGetMaxPcieLinkGeneration(device: Device, generation: Out<c_uint>) |seen| seen.constant(4)?;
     R525 value fn nvmlDeviceGetGpuMaxPcieLinkGeneration(device: Device, generation: Out<c_uint>) |seen| seen.constant(4)?;

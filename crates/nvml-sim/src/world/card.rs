@@ -16,7 +16,7 @@ const UNKNOWN_MEMORY: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Card {
-    pub(crate) told: scenario::Card,
+    pub(crate) scripted: scenario::Card,
     pub(crate) uuid: String,
     pub(crate) name: String,
     pub(crate) pci: Address,
@@ -35,8 +35,8 @@ macro_rules! sensors {
         pub(crate) struct Sensors { $(pub(crate) $name: Reading,)* }
 
         impl Sensors {
-            fn new(told: &scenario::Card) -> Sensors {
-                Sensors { $($name: Reading::new(told.$name.as_ref(), $default),)* }
+            fn new(scripted: &scenario::Card) -> Sensors {
+                Sensors { $($name: Reading::new(scripted.$name.as_ref(), $default),)* }
             }
         }
 
@@ -96,10 +96,10 @@ impl Reading {
 }
 
 impl Card {
-    pub(crate) fn new(told: &scenario::Card, index: usize, buffers: &Buffers) -> Card {
-        let mut told = told.clone();
-        if told.clock_sm_mhz.is_none() {
-            told.clock_sm_mhz = told.clock_graphics_mhz.clone();
+    pub(crate) fn new(scripted: &scenario::Card, index: usize, buffers: &Buffers) -> Card {
+        let mut scripted = scripted.clone();
+        if scripted.clock_sm_mhz.is_none() {
+            scripted.clock_sm_mhz = scripted.clock_graphics_mhz.clone();
         }
         let number = u32::try_from(index).unwrap_or(u32::MAX);
         let own_address = Address {
@@ -107,36 +107,36 @@ impl Card {
             bus: number.wrapping_add(1) & 0xff,
             device: 0,
         };
-        let uuid = text_or(&told.uuid, || {
+        let uuid = text_or(&scripted.uuid, || {
             format!("GPU-5e1f0000-0000-4000-8000-{index:012x}")
         });
-        let instances = told.instances.iter().zip(0..);
+        let instances = scripted.instances.iter().zip(0..);
         Card {
-            name: text_or(&told.name, || "NVIDIA A100-SXM4-80GB".to_owned()),
-            pci: Address::parse(&told.pci).unwrap_or(own_address),
-            minor: told.minor.unwrap_or(number),
-            buffers: told.buffers.as_ref().unwrap_or(buffers).clone(),
-            sensors: Sensors::new(&told),
-            processes: processes(&told.processes, None),
+            name: text_or(&scripted.name, || "NVIDIA A100-SXM4-80GB".to_owned()),
+            pci: Address::parse(&scripted.pci).unwrap_or(own_address),
+            minor: scripted.minor.unwrap_or(number),
+            buffers: scripted.buffers.as_ref().unwrap_or(buffers).clone(),
+            sensors: Sensors::new(&scripted),
+            processes: processes(&scripted.processes, None),
             instances: instances
                 .map(|(part, place)| Instance::new(part, place, &uuid))
                 .collect(),
             uuid,
-            told,
+            scripted,
         }
     }
 
     pub(crate) fn is_lost(&self, time: f64) -> bool {
-        within(&self.told.lost, time)
+        within(&self.scripted.lost, time)
     }
 
     pub(crate) fn is_absent(&self, time: f64) -> bool {
-        within(&self.told.absent, time)
+        within(&self.scripted.absent, time)
     }
 
     /// Returns the MIG mode; `None` for a GPU without MIG.
     pub(crate) fn mig_mode(&self) -> Option<bool> {
-        self.told
+        self.scripted
             .mig_mode
             .or((!self.instances.is_empty()).then_some(true))
     }
@@ -159,12 +159,12 @@ impl Card {
     }
 
     pub(crate) fn memory(&self, time: f64) -> Result<Sizes, Code> {
-        if self.told.unified_memory {
+        if self.scripted.unified_memory {
             return Err(Code::NOT_SUPPORTED);
         }
-        let total = whole(self.told.memory_total_mib.unwrap_or(81_920.0) * MIB);
-        let reserved = whole(self.told.memory_reserved_mib.unwrap_or(500.0) * MIB).min(total);
-        let set = self.told.memory_used_mib.as_ref();
+        let total = whole(self.scripted.memory_total_mib.unwrap_or(81_920.0) * MIB);
+        let reserved = whole(self.scripted.memory_reserved_mib.unwrap_or(500.0) * MIB).min(total);
+        let set = self.scripted.memory_used_mib.as_ref();
         let used = used_memory(
             set.map(|_| &self.sensors.memory_used_mib),
             self.all_processes(),
@@ -179,14 +179,14 @@ impl Card {
 
     /// Returns the energy since second 0. It never decreases unless the scenario says so.
     pub(crate) fn energy_mj(&self, time: f64) -> Result<u64, Code> {
-        match &self.told.energy_mj {
+        match &self.scripted.energy_mj {
             Some(_) => self.sensors.energy_mj.at(time).map(whole),
             None => Ok(whole(self.sensors.power_w.line()?.area(time) * 1000.0)),
         }
     }
 
     pub(crate) fn fans(&self) -> u32 {
-        self.told
+        self.scripted
             .fans
             .unwrap_or_else(|| u32::from(self.sensors.fan_percent.0.is_some()))
     }
@@ -205,34 +205,37 @@ pub(crate) struct Instance {
     pub(crate) index: u32,
     pub(crate) uuid: String,
     pub(crate) gpu_instance: u32,
-    pub(crate) told: scenario::Instance,
+    pub(crate) scripted: scenario::Instance,
     memory_used_mib: Option<Reading>,
     pub(crate) processes: Vec<Process>,
 }
 
 impl Instance {
-    fn new(told: &scenario::Instance, place: u32, card_uuid: &str) -> Instance {
-        let index = told.index.unwrap_or(place);
-        let gpu_instance = told.gpu_instance.unwrap_or(index.saturating_add(1));
-        let uuid = text_or(&told.uuid, || {
+    fn new(scripted: &scenario::Instance, place: u32, card_uuid: &str) -> Instance {
+        let index = scripted.index.unwrap_or(place);
+        let gpu_instance = scripted.gpu_instance.unwrap_or(index.saturating_add(1));
+        let uuid = text_or(&scripted.uuid, || {
             let bare = card_uuid.strip_prefix("GPU-").unwrap_or(card_uuid);
             // The last two digits would repeat the GPU's; they become the instance's.
             let stem = bare.get(..bare.len().saturating_sub(2)).unwrap_or(bare);
             format!("MIG-{stem}{:02x}", 0xf0_u32.wrapping_add(index) & 0xff)
         });
-        let used = told.memory_used_mib.as_ref();
+        let used = scripted.memory_used_mib.as_ref();
         Instance {
             index,
             uuid,
             gpu_instance,
             memory_used_mib: used.map(|value| Reading::new(Some(value), None)),
-            processes: processes(&told.processes, Some((gpu_instance, told.compute_instance))),
-            told: told.clone(),
+            processes: processes(
+                &scripted.processes,
+                Some((gpu_instance, scripted.compute_instance)),
+            ),
+            scripted: scripted.clone(),
         }
     }
 
     pub(crate) fn memory(&self, time: f64) -> Result<Sizes, Code> {
-        let total = whole(self.told.memory_total_mib * MIB);
+        let total = whole(self.scripted.memory_total_mib * MIB);
         let used = used_memory(self.memory_used_mib.as_ref(), self.processes.iter(), time)?;
         Ok(Sizes {
             total,
@@ -259,34 +262,34 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    fn new(told: &scenario::Process, ids: Option<(u32, u32)>) -> Process {
+    fn new(scripted: &scenario::Process, ids: Option<(u32, u32)>) -> Process {
         let line = |value: &Option<Value>| {
             let line = value.as_ref().and_then(Line::new);
             line.unwrap_or_else(|| Line::constant(0.0))
         };
         let utils = [
-            &told.sm_util,
-            &told.memory_util,
-            &told.encoder_util,
-            &told.decoder_util,
+            &scripted.sm_util,
+            &scripted.memory_util,
+            &scripted.encoder_util,
+            &scripted.decoder_util,
         ];
         let (gpu_instance, compute_instance) = ids.unwrap_or((NO_INSTANCE, NO_INSTANCE));
-        let memory = match (&told.memory_bytes, &told.memory_mib) {
+        let memory = match (&scripted.memory_bytes, &scripted.memory_mib) {
             (Some(bytes), _) => Line::new(bytes).map(|line| (line, 1.0)),
             (None, Some(mib)) => Line::new(mib).map(|line| (line, MIB)),
             (None, None) => Some((Line::constant(0.0), 1.0)),
         };
         Process {
-            pid: told.pid,
-            kind: told.kind,
-            name: told.name.clone(),
+            pid: scripted.pid,
+            kind: scripted.kind,
+            name: scripted.name.clone(),
             memory,
-            protected_mib: line(&told.protected_mib),
+            protected_mib: line(&scripted.protected_mib),
             utils: utils.map(line),
-            gpu_instance: told.gpu_instance.unwrap_or(gpu_instance),
-            compute_instance: told.compute_instance.unwrap_or(compute_instance),
-            from: told.from.unwrap_or(f64::NEG_INFINITY),
-            until: told.until.unwrap_or(f64::INFINITY),
+            gpu_instance: scripted.gpu_instance.unwrap_or(gpu_instance),
+            compute_instance: scripted.compute_instance.unwrap_or(compute_instance),
+            from: scripted.from.unwrap_or(f64::NEG_INFINITY),
+            until: scripted.until.unwrap_or(f64::INFINITY),
         }
     }
 
@@ -307,13 +310,16 @@ impl Process {
     }
 }
 
-fn processes(told: &[scenario::Process], ids: Option<(u32, u32)>) -> Vec<Process> {
-    told.iter().map(|told| Process::new(told, ids)).collect()
+fn processes(scripted: &[scenario::Process], ids: Option<(u32, u32)>) -> Vec<Process> {
+    scripted
+        .iter()
+        .map(|scripted| Process::new(scripted, ids))
+        .collect()
 }
 
 /// Returns a text of the scenario, or its default if it is empty.
-fn text_or(told: &str, default: impl FnOnce() -> String) -> String {
-    match told {
+fn text_or(scripted: &str, default: impl FnOnce() -> String) -> String {
+    match scripted {
         "" => default(),
         text => text.to_owned(),
     }

@@ -125,14 +125,14 @@ fn of_all_that_were_taken_to_live_on_those_that_ended_are_told() {
             key
         );
     }
-    let mut told = table.confirm();
-    told.sort();
+    let mut confirmed = table.confirm();
+    confirmed.sort();
     let mut expected = [all[0], all[1]];
     expected.sort();
-    assert_eq!(told, expected);
+    assert_eq!(confirmed, expected);
     assert_eq!(table.resolve(all[0]).unwrap().key, before[0]);
     assert_eq!(table.resolve(all[1]), Err(Missing::Gone));
-    assert!(table.confirm().is_empty(), "each is told once");
+    assert!(table.confirm().is_empty(), "each is reported once");
     table.end_tick();
     assert_eq!(
         table.resolve_for_now(all[1], clock::monotonic()),
