@@ -7,6 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
@@ -142,7 +143,9 @@ pub struct Change {
 }
 
 /// Role of an account in a workspace. Each role may do what the one before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// Sees states without names.
@@ -170,7 +173,9 @@ impl Role {
 }
 
 /// What an API token may do. It never exceeds the role of its account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Reads.
@@ -227,7 +232,7 @@ impl fmt::Display for Role {
 }
 
 /// A group of hosts with its own members.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Workspace {
     pub id: WorkspaceId,
     pub name: String,
@@ -252,7 +257,7 @@ pub struct NewAccount {
 }
 
 /// An account in a workspace.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
     pub account: AccountId,
@@ -261,7 +266,7 @@ pub struct Member {
 }
 
 /// A workspace of an account.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Membership {
     pub workspace: Workspace,
     pub role: Role,
@@ -276,7 +281,7 @@ pub struct NewSession {
 }
 
 /// An API token, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiToken {
     pub id: ApiTokenId,
@@ -319,7 +324,7 @@ pub struct NewLink {
 }
 
 /// A key that enrols hosts, without its secret.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EnrolmentKey {
     pub id: EnrolmentKeyId,
@@ -357,7 +362,7 @@ pub struct HostClaim {
 }
 
 /// An enrolled host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Host {
     pub id: HostId,
@@ -372,7 +377,7 @@ pub struct Host {
 }
 
 /// What happened, in the audit log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     WorkspaceAdded,
@@ -447,7 +452,7 @@ pub struct Event<'a> {
 }
 
 /// An entry of the audit log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct AuditEntry {
     /// Increases with each entry.
     pub number: i64,
@@ -456,4 +461,17 @@ pub struct AuditEntry {
     pub address: Option<String>,
     pub action: Action,
     pub object: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_word_is_answered_with_the_known_ones() {
+        let role = "boss".parse::<Role>().unwrap_err().to_string();
+        assert_eq!(role, "use one of viewer, member, admin, owner");
+        let scope = "all".parse::<Scope>().unwrap_err().to_string();
+        assert_eq!(scope, "use one of read, write");
+    }
 }

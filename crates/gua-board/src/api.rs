@@ -9,18 +9,21 @@ pub mod visibility;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::header;
-use serde::Serialize;
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Deserializer, Serialize};
 
 use crate::error::Problem;
 use crate::request::{parse, read_body};
 
 pub(crate) use hosts::{
-    AddKey, HostDetail, HostDocument, Rename, add_enrolment_key, availability, enrolment_keys,
-    host, hosts, live, rename_host, revoke_enrolment_key, revoke_host,
+    AddKey, HostDetail, HostDocument, Rename, Since, add_enrolment_key, availability,
+    enrolment_keys, host, hosts, live, rename_host, revoke_enrolment_key, revoke_host,
 };
-pub(crate) use members::{Before, RoleBody, audit_log, invite, members, remove_member, set_role};
-pub(crate) use session::{Credentials, Join, join, log_in, log_out, me};
+pub(crate) use members::{
+    Before, Invitation, RoleBody, audit_log, invite, members, remove_member, set_role,
+};
+pub(crate) use session::{Credentials, Join, Me, join, log_in, log_out, me, start_session};
 pub(crate) use tokens::{AddToken, add_api_token, api_tokens, revoke_api_token};
 
 /// Maximum size of a request body.
@@ -31,17 +34,24 @@ const FORM: &str = "application/x-www-form-urlencoded";
 const LONGEST_NAME: usize = 100;
 
 /// A list in an answer. An object can get more fields later; an array cannot.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
 }
 
 /// An object that was added, with the secret that is shown this once.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct WithSecret<T> {
     #[serde(flatten)]
     pub(crate) object: T,
     pub(crate) secret: String,
+}
+
+/// Reads a whole number. JSON Schema calls `7.0` an integer, too.
+fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let number = Option::<f64>::deserialize(deserializer)?;
+    let whole = number.map(|number| number.to_string().parse());
+    whole.transpose().map_err(serde::de::Error::custom)
 }
 
 /// Body of a request: JSON, or the form of a page. Both reach the same handler.
@@ -55,6 +65,10 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Input<T> {
         let is_form = kind.is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()));
         let bytes = read_body(request.into_body(), MOST_BYTES).await?;
         if !is_form {
+            // serde reads an array as the fields of an object, too.
+            if bytes.trim_ascii_start().first() == Some(&b'[') {
+                return Err(Problem::Invalid("the body is not an object".to_owned()));
+            }
             return parse(&bytes).map(Input);
         }
         // A browser sends a field that was left blank; the handlers expect it to be absent.
@@ -74,11 +88,14 @@ pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Pro
     }
 }
 
-/// Checks a name that people choose: trimmed, visible, not too long.
+/// What [`checked_name`] accepts, besides the length: something visible, and no character of `is_harmful`.
+const NAME_PATTERN: &str = r"^[^\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*[^\s\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff][^\x00-\x1f\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]*$";
+
+/// Checks a name that people choose: visible, not too long. Returns it without the spaces around it.
 pub(crate) fn checked_name(text: &str) -> Result<String, Problem> {
     let name = text.trim();
-    let is_visible = !name.contains(gua_model::text::is_harmful);
-    if name.is_empty() || !is_visible || name.chars().count() > LONGEST_NAME {
+    let is_visible = !text.contains(gua_model::text::is_harmful);
+    if name.is_empty() || !is_visible || text.chars().count() > LONGEST_NAME {
         return Err(Problem::Invalid(format!(
             "a name has 1 to {LONGEST_NAME} visible characters"
         )));

@@ -3,13 +3,14 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use gua_board_store::registry::Change;
-use gua_board_store::{HostId, Ledger, Registry, StoreError};
+use gua_board_store::registry::{Account, Change};
+use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
+use crate::demo::Guest;
 use crate::error::Problem;
 use crate::ingest::WriteQueue;
 use crate::limits::{Rate, RateLimit};
@@ -37,6 +38,8 @@ pub struct AppOptions {
     pub public_url: String,
     /// Proxies whose `X-Forwarded-For` is used.
     pub trusted_proxies: Vec<IpAddr>,
+    /// Account that may enter without a password; only a demonstration has one.
+    pub guest: Option<Guest>,
 }
 
 /// State of a running board.
@@ -50,6 +53,9 @@ pub struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: TokenCache,
     pub(crate) trusted_proxies: Vec<IpAddr>,
+    /// Whether this is a demonstration.
+    pub(crate) is_demo: bool,
+    guest: Mutex<Option<Guest>>,
     pub(crate) pushes: RateLimit<HostId>,
     pub(crate) claims: RateLimit<Option<IpAddr>>,
     /// Log-in attempts by account name, and by address.
@@ -79,6 +85,8 @@ impl App {
             metrics,
             tokens: TokenCache::default(),
             trusted_proxies: options.trusted_proxies,
+            is_demo: options.guest.is_some(),
+            guest: Mutex::new(options.guest),
             // A host that was offline sends its spool as fast as the board takes it.
             pushes: RateLimit::new(Rate {
                 burst: 200,
@@ -105,6 +113,13 @@ impl App {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    /// Returns the guest of a demonstration to the first caller that has its link.
+    pub(crate) fn take_guest(&self, link: &SecretHash) -> Option<Account> {
+        let mut guest = self.guest.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = guest.take_if(|guest| guest.link == *link)?;
+        Some(found.account)
     }
 
     /// Runs a storage call on a thread for blocking work.

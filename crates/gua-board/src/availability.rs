@@ -12,6 +12,7 @@ use gua_model::State;
 use gua_model::state::RollUp;
 use gua_wire::live::{HealthWord, LiveGpu, LiveValue, ObstacleWord};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::live::{HostLive, LiveState, Since};
@@ -24,7 +25,7 @@ const GIGABYTE: u64 = 1_000_000_000;
 const CURVE_POINTS: usize = 36;
 
 /// What a person looks for.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 pub struct Demand {
     /// Part of the model's name, regardless of case.
     pub model: Option<String>,
@@ -37,7 +38,7 @@ pub struct Demand {
 }
 
 /// What a GPU means for a person who looks for a free one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Group {
     Free,
@@ -68,7 +69,7 @@ impl Group {
 }
 
 /// One GPU of a host.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Row {
     pub host: HostId,
@@ -105,14 +106,14 @@ impl Row {
 }
 
 /// Number of free GPUs of one model.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FreeModel {
     pub model: String,
     pub count: usize,
 }
 
 /// The answer to a demand.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Availability {
     /// Free GPUs by model, the most frequent first.

@@ -1,7 +1,13 @@
-//! A simulated fleet: what 12 hosts with 8 GPUs each would report at a given time.
+//! A simulated fleet: what 12 hosts with 8 GPUs each would report at a given time, and a board over it.
 //!
 //! A report depends on the host and the time alone, so a demonstration, a screenshot and a test see the same fleet.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use gua_board_store::ledger::Form;
+use gua_board_store::registry::{Account, FIRST_WORKSPACE, HostClaim, NewAccount, Role};
+use gua_board_store::{HostId, Kind, Secret, SecretHash};
 use gua_model::{GpuUuid, Missing, State};
 use gua_wire::LiveReport;
 use gua_wire::live::{
@@ -9,6 +15,10 @@ use gua_wire::live::{
 };
 use gua_wire::snapshot::ProcessType;
 use jiff::{SignedDuration, Timestamp};
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::app::App;
+use crate::set_up::{SetUp, SetUpError};
 
 /// Number of hosts.
 pub const HOSTS: u32 = 12;
@@ -24,6 +34,102 @@ const KINDS: [(&str, &str, u64, u64); 4] = [
 ];
 const PEOPLE: [&str; 7] = ["ada", "grace", "linus", "minji", "jiho", "sofia", "ken"];
 const PROGRAMS: [&str; 4] = ["python", "python3", "train.py", "vllm"];
+
+/// Accounts of the board; the first is the one that the link logs in.
+const ACCOUNTS: [(&str, Role); 4] = [
+    ("demo", Role::Owner),
+    ("ada", Role::Admin),
+    ("minji", Role::Member),
+    ("lobby screen", Role::Viewer),
+];
+/// Version of the simulated agents.
+const VERSION: &str = "2.0.0";
+/// Time before the start that the fleet has reported for, and the time between two of these reports.
+const PAST: SignedDuration = SignedDuration::from_hours(1);
+const STEP: SignedDuration = SignedDuration::from_secs(20);
+/// Time before the start at which the last host stopped reporting.
+const SILENT: SignedDuration = SignedDuration::from_mins(25);
+
+/// The simulated hosts of a board.
+#[derive(Debug)]
+pub struct Fleet {
+    hosts: Vec<HostId>,
+}
+
+/// The one account that may enter a demonstration without a password, once.
+#[derive(Clone, Debug)]
+pub struct Guest {
+    pub link: SecretHash,
+    pub account: Account,
+}
+
+impl Fleet {
+    /// Enrols the fleet in new data. Returns the secret of the link for the guest as well.
+    pub fn enrol(set_up: SetUp<'_>) -> Result<(Self, Guest, Secret), SetUpError> {
+        let by = set_up.change();
+        let workspace = set_up.workspace(FIRST_WORKSPACE)?.id;
+        let mut accounts = Vec::new();
+        for (name, role) in ACCOUNTS {
+            let account = NewAccount {
+                name: name.to_owned(),
+                password: None,
+                workspace: workspace.clone(),
+                role,
+            };
+            accounts.push(set_up.registry.add_account(&by, &account)?);
+        }
+        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, None, HOSTS, None)?;
+        let mut hosts = Vec::new();
+        for host in 0..HOSTS {
+            let token = Secret::generate(Kind::Agent);
+            let claim = HostClaim {
+                key: key.hash(),
+                token: token.hash(),
+                token_prefix: token.prefix(),
+                hostname: Some(host_name(host)),
+                agent_version: Some(VERSION.to_owned()),
+                driver_version: None,
+                address: None,
+                at: set_up.now,
+            };
+            hosts.push(set_up.registry.claim(&claim)?.id);
+        }
+        let link = Secret::generate(Kind::Link);
+        let guest = Guest {
+            link: link.hash(),
+            account: accounts.swap_remove(0),
+        };
+        Ok((Self { hosts }, guest, link))
+    }
+
+    /// Lets every host report for the last hour, so that curves and durations are there from the beginning.
+    pub fn catch_up(&self, app: &App) {
+        let now = app.now();
+        let mut ago = PAST;
+        while ago > SignedDuration::ZERO {
+            let at = now.saturating_sub(ago).unwrap_or(now);
+            let silent = u32::from(ago < SILENT);
+            self.report(app, HOSTS - silent, at);
+            ago = ago.saturating_sub(STEP);
+        }
+    }
+
+    /// Reports every second. The last host has stopped.
+    pub async fn run(self, app: Arc<App>) {
+        let mut second = interval(Duration::from_secs(1));
+        second.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        loop {
+            second.tick().await;
+            self.report(&app, HOSTS - 1, app.now());
+        }
+    }
+
+    fn report(&self, app: &App, hosts: u32, at: Timestamp) {
+        for (host, id) in (0..hosts).zip(&self.hosts) {
+            app.live.apply(id, Form::Live, report(host, at), at);
+        }
+    }
+}
 
 /// What a GPU does during one job.
 #[derive(Clone, Copy)]
@@ -63,7 +169,7 @@ pub fn report(host: u32, at: Timestamp) -> LiveReport {
         observed_at: at,
         host: LiveHost {
             hostname: host_name(host),
-            agent_version: "2.0.0".to_owned(),
+            agent_version: VERSION.to_owned(),
             driver_version: Some("570.124.06".to_owned()),
         },
         gpus: (0..GPUS).map(|index| gpu(host, index, at)).collect(),
@@ -89,11 +195,12 @@ fn gpu(host: u32, index: u32, at: Timestamp) -> LiveGpu {
     };
     let person = PEOPLE[usize::try_from(seed / 100 % 7).expect("one of seven")];
     let total = size << 30;
-    let step = u64::try_from(at.as_second() / 10).unwrap_or(0);
-    let wave = mix([own, step, 5]);
+    let second = u64::try_from(at.as_second()).unwrap_or(0);
+    // A level for ten seconds, and a little noise in each of them.
+    let wave = mix([own, second / 10, 5]) % 32 + mix([own, second, 7]) % 8;
     let (state, obstacle, util, used) = match job {
         Job::Training => {
-            let util = 60 + wave % 40;
+            let util = 60 + wave;
             let used = total / 100 * (45 + seed / 700 % 50);
             (State::Active, Some(ObstacleWord::Held), util, used)
         }

@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gua_board_store::StoreError;
 use gua_board_store::password::PasswordError;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Seconds after which a client should try again when the board is overloaded.
@@ -94,8 +95,8 @@ impl From<PasswordError> for Problem {
 }
 
 /// Body of a failed request. The id of the request is added by [`crate::request`].
-#[derive(Serialize)]
-struct Body<'a> {
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Body<'a> {
     detail: &'a str,
 }
 

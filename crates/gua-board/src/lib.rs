@@ -26,6 +26,7 @@ pub mod ingest;
 pub mod limits;
 pub mod live;
 mod metrics;
+mod openapi;
 mod operation;
 mod pages;
 mod request;

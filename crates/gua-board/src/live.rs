@@ -7,6 +7,7 @@
 mod curve;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gua_board_store::HostId;
@@ -17,6 +18,7 @@ use gua_wire::live::{LiveGpu, LiveValue};
 use gua_wire::snapshot::Snapshot;
 use gua_wire::stream::UtilFrame;
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;
 use tracing::warn;
@@ -69,7 +71,7 @@ impl HostLive {
 }
 
 /// Start of a GPU's current state with its current holders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Since {
     /// Time of the first report with this state and these holders.
@@ -220,7 +222,9 @@ impl LiveState {
     #[must_use]
     pub fn changes_since(&self, revision: u64) -> (u64, Vec<(HostId, HostLive)>) {
         let inner = self.read();
-        let changed = inner.changes.range(revision + 1..);
+        let changed = inner
+            .changes
+            .range((Bound::Excluded(revision), Bound::Unbounded));
         let hosts = changed.filter_map(|(_, host)| {
             let live = inner.hosts.get(host)?;
             Some((host.clone(), live.clone()))

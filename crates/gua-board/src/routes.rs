@@ -13,7 +13,7 @@ use crate::access::{Access, enforce};
 use crate::app::App;
 use crate::error::Problem;
 use crate::request::observe;
-use crate::{agent, api, operation, pages};
+use crate::{agent, api, openapi, operation, pages};
 
 /// One row of the table.
 pub struct Route {
@@ -62,6 +62,7 @@ pub const ROUTES: &[Route] = routes! {
     POST "/logout" Access::OwnPages => pages::log_out;
     GET "/join" Access::Public => pages::join_form;
     POST "/join" Access::OwnPages => pages::join;
+    GET "/demo/{link}" Access::Public => pages::enter_demo;
     GET "/w/{workspace}" VIEWER => pages::availability;
     GET "/w/{workspace}/events" VIEWER => pages::events;
     GET "/w/{workspace}/hosts/{host}" VIEWER => pages::host;
@@ -88,6 +89,7 @@ pub const ROUTES: &[Route] = routes! {
     POST "/agent/v1/archives" Access::Agent => agent::put_archive;
     DELETE "/agent/v1/archives" Access::Agent => agent::prune_archives;
 
+    GET "/api/v1/openapi.json" Access::Public => openapi::document;
     POST "/api/v1/login" Access::OwnPages => api::log_in;
     POST "/api/v1/logout" Access::OwnPages => api::log_out;
     POST "/api/v1/join" Access::OwnPages => api::join;

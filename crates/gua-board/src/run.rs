@@ -13,6 +13,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
 use crate::app::{App, AppOptions, StartError};
+use crate::demo::Fleet;
 use crate::error::Problem;
 use crate::server::serve;
 
@@ -74,17 +75,27 @@ impl Board {
         self.address
     }
 
-    /// Serves until SIGTERM or SIGINT. `started` is called when both are handled.
+    /// Serves until SIGTERM or SIGINT, with a simulated fleet or with real hosts. `started` is called when both signals
+    /// are handled.
     ///
     /// # Errors
     /// If the stored state cannot be loaded or signals cannot be handled.
-    pub fn run(self, options: AppOptions, started: impl FnOnce()) -> Result<(), RunError> {
+    pub fn run(
+        self,
+        options: AppOptions,
+        fleet: Option<Fleet>,
+        started: impl FnOnce(),
+    ) -> Result<(), RunError> {
         let app = App::start(options)?;
+        if let Some(fleet) = &fleet {
+            fleet.catch_up(&app);
+        }
         let address = self.address;
         self.runtime.block_on(async move {
             let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
             let expiry = tokio::spawn(expire(Arc::clone(&app)));
+            let fleet = fleet.map(|fleet| tokio::spawn(fleet.run(Arc::clone(&app))));
             started();
             let stop = async {
                 tokio::select! {
@@ -95,6 +106,7 @@ impl Board {
             };
             let served = serve(self.listener, app, stop).await;
             expiry.abort();
+            drop(fleet.inspect(tokio::task::JoinHandle::abort));
             served.map_err(|source| RunError::Listen { address, source })
         })
     }

@@ -36,7 +36,7 @@ pub struct SetUp<'a> {
 }
 
 impl SetUp<'_> {
-    fn change(&self) -> Change {
+    pub(crate) fn change(&self) -> Change {
         Change {
             actor: ACTOR.to_owned(),
             address: None,
@@ -44,7 +44,7 @@ impl SetUp<'_> {
         }
     }
 
-    fn workspace(&self, name: &str) -> Result<Workspace, SetUpError> {
+    pub(crate) fn workspace(&self, name: &str) -> Result<Workspace, SetUpError> {
         let all = self.registry.workspaces()?;
         let found = all.into_iter().find(|workspace| workspace.name == name);
         found.ok_or_else(|| SetUpError::NoWorkspace(name.to_owned()))

@@ -98,7 +98,7 @@ impl Offer {
     #[must_use]
     pub fn confirm(self, dir: &ClaimDir, look: &Look, kernel: &dyn Kernel) -> Option<Grant> {
         let is_after = look.at.since_boot >= self.made && !ClaimDir::is_stale(look, kernel);
-        let is_free = |card: &GpuUuid| look.free.contains(card);
+        let is_free = |gpu: &GpuUuid| look.free.contains(gpu);
         if !is_after || !self.gpus().iter().all(is_free) {
             return None;
         }

@@ -64,7 +64,7 @@ impl Refused<'_> {
 
     fn held(&self, gpu: &Gpu) -> BlockingGpu {
         let mut users: Vec<_> = against(gpu, self.wish)
-            .filter_map(|process| Some(process.identity.as_ref().ok()?.owner()?.user.uid))
+            .filter_map(|process| process.identity.as_ref().ok()?.owner()?.who.uid())
             .collect();
         users.sort_unstable();
         users.dedup();

@@ -6,6 +6,8 @@
 //! - [`cloud_file`]: `cloud.json` on disk; [`enrolment`]: reloads it when it changes
 //! - [`BoardSink`]: hands ticks to the pushing thread, and runs the stream
 //! - [`archive`]: uploads closed days of the history, on request
+//! - [`fleet`]: the GPUs of all hosts of a board, for people
+//! - [`live`]: the live report, for boards that accept it
 //! - [`link_state`]: state of the link, for `gua status`
 //!
 //! No error contains a token, and messages from a board are sanitized before they are displayed.
@@ -17,18 +19,20 @@ pub mod cloud_file;
 pub mod connection;
 pub mod endpoint;
 pub mod enrolment;
-mod jitter;
+pub mod fleet;
 pub mod link_state;
+pub mod live;
 mod proxy;
 mod push;
 mod pusher;
-mod salt;
+mod retry;
+pub(crate) mod salt;
 pub mod setup;
 mod sink;
 mod spool;
-mod state_file;
 mod stream;
 mod tls;
+mod worker;
 
 pub use archive::{Archive, ArchiveError, ArchiveState, Archived, Task};
 pub use archive_uploader::ArchiveOptions;
@@ -38,5 +42,6 @@ pub use connection::Limits;
 pub use endpoint::{ConnectOptions, Endpoint, EndpointError};
 pub use enrolment::{Enrolled, Enrolment, EnrolmentError};
 pub use link_state::{LinkFiles, LinkState, Peer};
+pub use live::LiveReporter;
 pub use push::AgentIdentity;
 pub use sink::{BoardOptions, BoardSink};

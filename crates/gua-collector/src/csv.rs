@@ -184,9 +184,9 @@ impl Sink for CsvSink {
 
 impl From<CsvError> for SinkError {
     fn from(error: CsvError) -> Self {
-        let reason = match error.is_disk_full() {
-            true => GapReason::DiskFull,
-            false => GapReason::NotStored,
+        let reason = match &error {
+            CsvError::File(error) if error.is_disk_full() => GapReason::DiskFull,
+            _ => GapReason::NotStored,
         };
         let message = chain(&error);
         SinkError { reason, message }

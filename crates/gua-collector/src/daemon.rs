@@ -8,6 +8,8 @@ mod collect;
 pub mod history_file;
 mod observer;
 
+use std::fmt::Display;
+
 use gua_compat::gpu_usage_audit::LegacyError;
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
@@ -41,19 +43,19 @@ impl From<bool> for Append {
 /// Reason why a collector cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    #[error(transparent)]
+    #[error("{0}")]
     Failure(#[from] Failure),
-    #[error(transparent)]
+    #[error("{0}")]
     Driver(#[from] DriverFault),
-    #[error(transparent)]
+    #[error("{0}")]
     Reported(#[from] ReportedFault),
-    #[error(transparent)]
+    #[error("{0}")]
     Open(#[from] OpenError),
-    #[error(transparent)]
+    #[error("{0}")]
     Read(#[from] ReadError),
-    #[error(transparent)]
+    #[error("{0}")]
     Legacy(#[from] LegacyError),
-    #[error(transparent)]
+    #[error("{0}")]
     PidFile(#[from] PidFileError),
     #[error("cannot write history `{path}`")]
     Write { path: String, source: WriteError },
@@ -75,6 +77,11 @@ pub fn options(settings: &Settings) -> Options {
         thresholds: settings.thresholds(),
         keep_raw: settings.collect.keep_raw.value,
     }
+}
+
+/// Adds a line of `gua status`.
+fn add_line(text: &mut String, label: &str, value: impl Display) {
+    text.push_str(&format!("  {label}: {value}\n"));
 }
 
 /// The time in the local zone, with its age.

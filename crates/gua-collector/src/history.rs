@@ -1,16 +1,28 @@
-//! The history file as a sink: one transaction per tick; a full disk counts as lost ticks.
+//! The history file as a sink: one transaction per tick. A full disk counts as lost ticks; a file that another process has
+//! locked does not, as long as the ticks fit into memory.
+
+mod waiting;
 
 use std::time::Duration;
 
 use gua_model::chain::chain;
 use gua_model::period::Quarter;
 use gua_model::{GapReason, Outage, Tick};
-use gua_store::{NewRun, RunId, Store, WriteError};
+use gua_store::{FileChange, NewRun, RunId, Store, WriteError};
 use jiff::Timestamp;
+use tracing::{error, info, warn};
 
 use crate::events::Events;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
+
+use self::waiting::{Waiting, lock_holders};
+
+/// Time for which a tick waits for a lock. Readers hold it for microseconds; a tick that waits longer is kept in memory, so
+/// that the next one is not late.
+const LOCK_WAIT: Duration = Duration::from_millis(100);
+/// Time for which the last ticks wait when the collector ends.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Writes ticks to an open history file.
 #[derive(Debug)]
@@ -19,8 +31,8 @@ pub struct HistorySink {
     run: RunId,
     /// Description of the next collector run.
     next: NewRun,
-    /// Whether the interval was changed; the following ticks then belong to a new collector run.
-    is_changed: bool,
+    /// Ticks that could not be written because another process holds the lock.
+    waiting: Waiting,
     /// Quarter of the last tick, if its maintenance is complete.
     maintained: Option<Quarter>,
     /// Refusals and runs that users leave in the shared directory.
@@ -30,12 +42,17 @@ pub struct HistorySink {
 impl HistorySink {
     /// Starts a collector run in the history.
     pub fn begin(mut store: Store, run: NewRun) -> Result<Self, WriteError> {
+        if let Some(journal) = store.stranded_journal() {
+            let (path, journal) = (store.path().display(), journal.display());
+            warn!(%path, %journal, "a journal that does not belong to the history was renamed");
+        }
         let id = store.begin_run(&run)?;
+        store.wait_for_lock(LOCK_WAIT)?;
         Ok(Self {
             store,
             run: id,
             next: run,
-            is_changed: false,
+            waiting: Waiting::default(),
             maintained: None,
             events: None,
         })
@@ -50,13 +67,95 @@ impl HistorySink {
         }
     }
 
-    fn begin_again(&mut self, at: Timestamp, interval: Duration) -> Result<(), SinkError> {
+    /// Continues in the file at the path if the history was moved, deleted or truncated.
+    fn follow_file(&mut self, at: Timestamp) -> Result<(), WriteError> {
+        let Some(change) = self.store.follow_file(at)? else {
+            return Ok(());
+        };
+        let path = self.store.path().display();
+        match change {
+            FileChange::Moved => {
+                warn!(%path, "the history was renamed; a new one was begun at its path");
+            }
+            FileChange::Deleted { kept_as } => {
+                let kept_as = kept_as.display();
+                warn!(%path, %kept_as, "the history was deleted; its content was written again");
+            }
+            FileChange::Truncated { kept_as } => {
+                let kept_as = kept_as.display();
+                error!(%path, %kept_as, "the history was truncated; what is left of it was renamed and a new one begun");
+            }
+        }
+        self.store.wait_for_lock(LOCK_WAIT)?;
         self.next.started = at;
-        self.next.interval = interval;
-        self.store.end_run(self.run, at)?;
         self.run = self.store.begin_run(&self.next)?;
-        self.is_changed = false;
+        self.maintained = None;
         Ok(())
+    }
+
+    /// Ends the collector run and starts one with another interval.
+    fn begin_again(&mut self, at: Timestamp, interval: Duration) -> Result<(), WriteError> {
+        self.store.end_run(self.run, at)?;
+        let next = NewRun {
+            started: at,
+            interval,
+            ..self.next.clone()
+        };
+        self.run = self.store.begin_run(&next)?;
+        self.next = next;
+        Ok(())
+    }
+
+    fn write(&mut self, tick: &Tick) -> Result<(), WriteError> {
+        if tick.interval != self.next.interval {
+            self.begin_again(tick.sample.at, tick.interval)?;
+        }
+        self.store.record(self.run, tick)
+    }
+
+    /// Writes the ticks that wait, up to the first that the file does not take.
+    fn write_waiting(&mut self) -> Result<(), WriteError> {
+        let mut written = 0_u64;
+        while let Some(tick) = self.waiting.pop() {
+            match self.write(&tick) {
+                Ok(()) => written += 1,
+                Err(error @ (WriteError::Locked(_) | WriteError::DiskFull(_))) => {
+                    self.waiting.put_back(tick);
+                    return Err(error);
+                }
+                Err(error) => {
+                    error!(error = chain(&error), at = %tick.sample.at, "waiting tick not stored");
+                }
+            }
+        }
+        if written > 0 {
+            info!(
+                ticks = written,
+                "the history is free again; waiting ticks written"
+            );
+        }
+        Ok(())
+    }
+
+    /// Keeps a tick in memory until the lock is free. Fails if there is no room.
+    fn keep(&mut self, tick: &Tick) -> Result<(), SinkError> {
+        let is_first = self.waiting.is_empty();
+        let is_kept = self.waiting.push(tick);
+        if is_kept && !is_first {
+            return Ok(());
+        }
+        let holder = lock_holders(self.store.path());
+        if is_kept {
+            warn!(holder, "the history is locked; ticks wait in memory");
+            return Ok(());
+        }
+        Err(SinkError {
+            reason: GapReason::NotStored,
+            message: format!(
+                "the history is locked by {holder}, and {} ticks wait already",
+                self.waiting.len()
+            ),
+        })
     }
 }
 
@@ -66,10 +165,13 @@ impl Sink for HistorySink {
     }
 
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
-        if self.is_changed {
-            self.begin_again(tick.sample.at, tick.interval)?;
+        let written = self.follow_file(tick.sample.at);
+        let written = written.and_then(|()| self.write_waiting());
+        match written.and_then(|()| self.write(tick)) {
+            Ok(()) => Ok(()),
+            Err(WriteError::Locked(_)) => self.keep(tick),
+            Err(error) => Err(error.into()),
         }
-        Ok(self.store.record(self.run, tick)?)
     }
 
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
@@ -77,6 +179,10 @@ impl Sink for HistorySink {
     }
 
     fn maintain(&mut self, at: Timestamp) -> Result<(), SinkError> {
+        // The ticks come first.
+        if !self.waiting.is_empty() {
+            return Ok(());
+        }
         let quarter = Quarter::of(at);
         if let Some(events) = &mut self.events {
             events.import(&mut self.store, at)?;
@@ -91,13 +197,23 @@ impl Sink for HistorySink {
     }
 
     fn configure(&mut self, options: &Options) {
-        self.is_changed |= options.interval != self.next.interval;
         self.store.keep_raw_for(Some(options.keep_raw));
         // More ticks may have to be deleted now.
         self.maintained = None;
     }
 
     fn finish(mut self: Box<Self>, at: Timestamp) {
+        if !self.waiting.is_empty() {
+            let _ = self.store.wait_for_lock(LAST_WAIT);
+            if self.write_waiting().is_err() {
+                let holder = lock_holders(self.store.path());
+                let ticks_lost = self.waiting.len();
+                error!(
+                    holder,
+                    ticks_lost, "the history is locked; waiting ticks are lost"
+                );
+            }
+        }
         // On a full disk only the mark of an orderly end is missing.
         let _ = self.store.end_run(self.run, at);
         let _ = self.store.close();
@@ -173,6 +289,95 @@ mod tests {
         Box::new(sink).finish(Timestamp::from_second(1_800_100_000).unwrap());
         let history = History::open(&path).unwrap();
         assert_eq!(history.info().unwrap().ticks, stored.unsigned_abs());
+    }
+
+    /// A sink of a new history, and a connection that holds its write lock.
+    fn locked_sink(path: &std::path::Path) -> (HistorySink, rusqlite::Connection) {
+        let store = Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        let run = NewRun {
+            started: Timestamp::UNIX_EPOCH,
+            interval: Duration::from_secs(1),
+            host: "h".to_owned(),
+            version: "0".to_owned(),
+            boot: None,
+        };
+        let mut sink = HistorySink::begin(store, run).unwrap();
+        sink.deliver(&tick(0)).unwrap();
+        let other = rusqlite::Connection::open(path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        (sink, other)
+    }
+
+    #[test]
+    fn ticks_wait_in_memory_while_the_history_is_locked() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let (mut sink, other) = locked_sink(&path);
+        for second in 1..20 {
+            sink.deliver(&tick(second)).unwrap();
+            sink.maintain(tick(second).sample.at).unwrap();
+        }
+        let stored = || History::open(&path).unwrap().info().unwrap().ticks;
+        assert_eq!(stored(), 1);
+        other.execute_batch("ROLLBACK").unwrap();
+        sink.deliver(&tick(20)).unwrap();
+        assert_eq!(stored(), 21);
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        sink.deliver(&tick(21)).unwrap();
+        other.execute_batch("ROLLBACK").unwrap();
+        Box::new(sink).finish(tick(22).sample.at);
+        assert_eq!(stored(), 22, "the last ones are written at the end");
+    }
+
+    #[test]
+    fn waiting_ticks_are_bounded_and_a_loss_names_who_holds_the_lock() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let (mut sink, other) = locked_sink(&path);
+        // Each tick has eight GPUs and no process.
+        sink.waiting = Waiting::bounded(3 * 9);
+        for second in 1..4 {
+            sink.deliver(&tick(second)).unwrap();
+        }
+        let lost = sink.deliver(&tick(4)).unwrap_err();
+        assert_eq!(lost.reason, GapReason::NotStored);
+        assert!(lost.message.contains("is locked by "), "{lost}");
+        assert!(lost.message.ends_with("3 ticks wait already"), "{lost}");
+        other.execute_batch("ROLLBACK").unwrap();
+        sink.deliver(&tick(5)).unwrap();
+        let stored = History::open(&path).unwrap().info().unwrap().ticks;
+        assert_eq!(stored, 5);
+    }
+
+    #[test]
+    fn a_history_that_is_moved_or_deleted_under_the_collector_loses_no_tick() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        let run = NewRun {
+            started: Timestamp::UNIX_EPOCH,
+            interval: Duration::from_secs(1),
+            host: "h".to_owned(),
+            version: "0".to_owned(),
+            boot: None,
+        };
+        let mut sink = HistorySink::begin(store, run).unwrap();
+        let mut collect = |seconds: std::ops::Range<i64>| {
+            for second in seconds {
+                sink.deliver(&tick(second)).unwrap();
+                sink.maintain(tick(second).sample.at).unwrap();
+            }
+        };
+        let ticks = |path: &std::path::Path| History::open(path).unwrap().info().unwrap().ticks;
+        collect(0..10);
+        std::fs::rename(&path, directory.path().join("moved.db")).unwrap();
+        collect(10..30);
+        std::fs::remove_file(&path).unwrap();
+        collect(30..40);
+        assert_eq!(ticks(&directory.path().join("moved.db")), 10);
+        assert_eq!(ticks(&path), 30);
+        Box::new(sink).finish(Timestamp::from_second(1_800_100_000).unwrap());
+        assert_eq!(ticks(&path), 30);
     }
 
     #[test]

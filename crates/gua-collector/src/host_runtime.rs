@@ -94,8 +94,8 @@ impl Runtime for HostRuntime {
                 Err(rustix::io::Errno::INTR) => continue,
                 Err(_) => return Wake::Stop,
             };
-            if ready.words {
-                self.reader.hear();
+            if ready.errors {
+                self.reader.read_errors();
             }
             let now = clock::monotonic();
             let hung = self.reader.waiting().map(|waiting| waiting.until);

@@ -36,6 +36,7 @@ pub mod schedule;
 pub mod service;
 pub mod sink;
 mod sink_state;
+pub mod socket;
 pub mod tick_line;
 
 use std::path::Path;
@@ -58,10 +59,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn make_directory_of(file: &Path) -> Result<(), Failure> {
     match file.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => std::fs::create_dir_all(directory)
-            .map_err(Failure::because(format!(
-                "cannot create directory `{}`",
-                directory.display()
-            ))),
+            .map_err(Failure::cannot("create directory", directory)),
         _ => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use gua_model::pick::Order;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, RollUp, Sample};
 use gua_probe::host::time::ticks_per_second;
-use gua_query::{SinceQuestion, Source as _};
+use gua_query::SinceQuestion;
 use gua_render::listing::ListDocument;
 use gua_render::listing::row::{Leased, Row, Terms, rows as listed};
 use gua_settings::Loaded;

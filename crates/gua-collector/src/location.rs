@@ -1,17 +1,21 @@
-//! The history that a command reads by default: that of the user's own daemon, else the host's.
+//! The history that a command reads by default: that of the user's own daemon, else the host's. A history that the user may
+//! not read is asked through the service's socket.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_compat::open_records;
+use gua_model::chain::chain;
 use gua_model::failure::Failure;
-use gua_query::{QueryError, RecordsSource};
-use gua_settings::{Inputs, Layer, Loaded, Source};
+use gua_query::{QueryError, RecordsSource, Remote};
+use gua_settings::{Inputs, Layer, Loaded, Settings, Source};
 use gua_store::{FileKind, History, OpenError, what_is_this};
 
 use crate::managed::{PidOwner, owner_of};
 use crate::pid_file::PidFile;
+use crate::socket::Service;
 
 /// Path of the host's history, which the service writes.
 pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
@@ -25,14 +29,42 @@ pub fn history(loaded: &Loaded) -> PathBuf {
 
 /// Query source for [`history`].
 #[must_use]
-pub fn source(loaded: &Loaded) -> RecordsSource<'static> {
-    source_at(history(loaded))
+pub fn source(loaded: &Loaded) -> Box<dyn gua_query::Source> {
+    source_at(&history(loaded), &loaded.settings)
 }
 
-/// Query source for the history at a path, whichever program wrote it.
+/// Query source for the history at a path, whichever program wrote it: the file, or the service if the file cannot be read.
 #[must_use]
-pub fn source_at(path: PathBuf) -> RecordsSource<'static> {
+pub fn source_at(path: &Path, settings: &Settings) -> Box<dyn gua_query::Source> {
+    match service(path, settings) {
+        Some(service) => Box::new(service),
+        None => Box::new(file_at(path.to_owned())),
+    }
+}
+
+/// Query source for a file that the user can read.
+#[must_use]
+pub fn file_at(path: PathBuf) -> RecordsSource<'static> {
     RecordsSource::new(move || open_records(&path))
+}
+
+/// The service, if it has to be asked about the history at a path: the file is private to it. For the host's history, the
+/// service may also have another path.
+#[must_use]
+pub fn service(path: &Path, settings: &Settings) -> Option<Remote<Service>> {
+    let socket = &settings.history.socket.value;
+    let is_hosts = path == Path::new(OF_THE_HOST);
+    let is_closed = match what_is_this(path) {
+        FileKind::Unreadable { .. } => true,
+        FileKind::Missing => is_hosts,
+        _ => false,
+    };
+    let wanted = (!is_hosts).then_some(path);
+    (is_closed && is_socket(socket)).then(|| Service::at(socket, wanted))
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|facts| facts.file_type().is_socket())
 }
 
 /// Hint for a missing history.
@@ -48,10 +80,10 @@ pub fn no_history(path: &Path) -> Failure {
 /// Reason why a history of gua cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenFailure {
-    #[error(transparent)]
+    #[error("{0}")]
     Usage(#[from] Failure),
-    #[error(transparent)]
-    Open(OpenError),
+    #[error("{0}")]
+    Open(#[source] OpenError),
 }
 
 /// Opens a history of gua. A missing file and a file of gpu-usage-audit are usage errors.
@@ -63,6 +95,9 @@ pub fn open_history(db: &Path) -> Result<History, OpenFailure> {
             ..
         } => Failure::usage(error.to_string())
             .hint("`gua import` imports it into a history of gua, which can be exported")
+            .into(),
+        OpenError::Unreadable { .. } => Failure::failed(chain(&error))
+            .hint("this command reads the file itself: run it as root, or as a member of the file's group")
             .into(),
         error => OpenFailure::Open(error),
     })
@@ -114,6 +149,25 @@ pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
     to_refuse_among(loaded, layer, Path::new(OF_THE_HOST))
 }
 
+/// Query source for a history against which the limits of a configuration file are evaluated. For limits of the host, only
+/// the host's own configuration names the socket, so that users cannot evade them with another one.
+#[must_use]
+pub fn source_for_limits(path: &Path, layer: Layer, loaded: &Loaded) -> Box<dyn gua_query::Source> {
+    match layer {
+        Layer::Host => source_at(path, &Loaded::from(&of_host(loaded), &[]).settings),
+        Layer::User => source_at(path, &loaded.settings),
+    }
+}
+
+/// The inputs of the host's configuration alone.
+fn of_host(loaded: &Loaded) -> Inputs {
+    Inputs {
+        variables: BTreeMap::new(),
+        home: None,
+        system_file: loaded.inputs.system_file.clone(),
+    }
+}
+
 fn to_refuse_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
     match layer {
         Layer::Host => for_limits_among(&Loaded::from(&loaded.inputs, &[]), layer, host),
@@ -126,21 +180,23 @@ fn for_limits_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
     if layer == Layer::User || is_said {
         return among(loaded, host);
     }
-    let of_host = Inputs {
-        variables: BTreeMap::new(),
-        home: None,
-        system_file: loaded.inputs.system_file.clone(),
-    };
-    let named = Loaded::from(&of_host, &[]).settings.history.db;
+    let named = Loaded::from(&of_host(loaded), &[]).settings.history.db;
     match named.source {
-        Source::Default if is_ours(host) => host.to_owned(),
+        Source::Default if is_there(host, loaded) => host.to_owned(),
         Source::Default => among(loaded, host),
         _ => named.value,
     }
 }
 
-fn is_ours(path: &Path) -> bool {
-    matches!(what_is_this(path), FileKind::OurHistory { .. })
+/// Whether the host has a history: one that can be read, or a service that can be asked.
+fn is_there(host: &Path, loaded: &Loaded) -> bool {
+    match what_is_this(host) {
+        FileKind::OurHistory { .. } => true,
+        FileKind::Missing | FileKind::Unreadable { .. } => {
+            is_socket(&loaded.settings.history.socket.value)
+        }
+        _ => false,
+    }
 }
 
 fn among(loaded: &Loaded, host: &Path) -> PathBuf {
@@ -149,7 +205,7 @@ fn among(loaded: &Loaded, host: &Path) -> PathBuf {
         return db.value.clone();
     }
     let own = of_own_daemon(loaded).or_else(|| is_fresh(&db.value).then(|| db.value.clone()));
-    own.or_else(|| is_ours(host).then(|| host.to_owned()))
+    own.or_else(|| is_there(host, loaded).then(|| host.to_owned()))
         .unwrap_or_else(|| db.value.clone())
 }
 
@@ -166,9 +222,8 @@ fn of_own_daemon(loaded: &Loaded) -> Option<PathBuf> {
 /// foreground daemon, which has no PID file.
 fn is_fresh(path: &Path) -> bool {
     const LATELY: Duration = Duration::from_secs(600);
-    let mut journal = path.as_os_str().to_owned();
-    journal.push("-wal");
-    let changed = std::fs::metadata(&journal).and_then(|facts| facts.modified());
+    let changed =
+        std::fs::metadata(gua_files::beside(path, "-wal")).and_then(|facts| facts.modified());
     let now = std::time::SystemTime::from(gua_probe::clock::now());
     changed.is_ok_and(|changed| now.duration_since(changed).is_ok_and(|age| age < LATELY))
 }
@@ -184,13 +239,20 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let own = home.path().join(".gua/gua.db");
         let host = home.path().join("host.db");
+        let socket = home.path().join("gua.sock");
         let inputs = Inputs {
-            variables: Default::default(),
+            variables: BTreeMap::from([("GUA_SOCKET", socket.clone().into())]),
             home: Some(home.path().to_owned()),
             system_file: home.path().join("none.toml"),
         };
         let loaded = Loaded::from(&inputs, &[]);
         assert_eq!(among(&loaded, &host), own);
+        // A service that can be asked is a history of the host.
+        let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        assert_eq!(among(&loaded, &host), host);
+        assert!(service(&own, &loaded.settings).is_none());
+        drop(listener);
+        std::fs::remove_file(&socket).unwrap();
 
         std::fs::create_dir(home.path().join(".gua")).unwrap();
         let make =

@@ -57,15 +57,13 @@ impl LogFile {
     }
 
     fn rotated(&self, age: u32) -> PathBuf {
-        let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{age}"));
-        name.into()
+        gua_files::beside(&self.path, &format!(".{age}"))
     }
 }
 
 /// Opens a log file for appending.
 pub fn open_to_append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    gua_files::open_own(path, OpenOptions::new().append(true))
 }
 
 /// The last lines of a log after an offset, for a daemon that did not start. Tick lines are left out, because they would

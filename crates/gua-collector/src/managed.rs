@@ -110,14 +110,13 @@ impl Managed {
         }
         let until = clock::monotonic().saturating_add(limit);
         loop {
-            if self.has_ended() {
+            let left = until.saturating_sub(clock::monotonic());
+            if self.ends_within(left) {
                 return Stopped::Ended;
             }
-            let left = until.saturating_sub(clock::monotonic());
             if left.is_zero() {
                 return Stopped::StillAlive;
             }
-            self.sleep(left);
         }
     }
 
@@ -132,23 +131,16 @@ impl Managed {
         }
     }
 
-    /// Waits for the end of the process; without a pidfd, for a short polling interval.
-    fn sleep(&self, left: Duration) {
+    /// Waits for the end of the process; without a pidfd, for a short polling interval at most.
+    fn ends_within(&self, left: Duration) -> bool {
         const POLL_INTERVAL: Duration = Duration::from_millis(100);
-        let (mut inputs, limit) = match &self.handle {
-            Some(handle) => (vec![PollFd::new(handle, PollFlags::IN)], left),
-            None => (Vec::new(), left.min(POLL_INTERVAL)),
+        let Some(handle) = &self.handle else {
+            std::thread::sleep(left.min(POLL_INTERVAL));
+            return is_zombie(self.pid) || !Path::new(&format!("/proc/{}", self.pid)).exists();
         };
-        // The caller checks next whether the process has ended, whatever ended this sleep.
-        let _ = poll(&mut inputs, Timespec::try_from(limit).ok().as_ref());
-    }
-
-    fn has_ended(&self) -> bool {
-        if let Some(handle) = &self.handle {
-            let mut inputs = [PollFd::new(handle, PollFlags::IN)];
-            return matches!(poll(&mut inputs, Some(&Timespec::default())), Ok(1));
-        }
-        !Path::new(&format!("/proc/{}", self.pid)).exists() || is_zombie(self.pid)
+        let mut inputs = [PollFd::new(handle, PollFlags::IN)];
+        let limit = Timespec::try_from(left).ok();
+        matches!(poll(&mut inputs, limit.as_ref()), Ok(1))
     }
 }
 

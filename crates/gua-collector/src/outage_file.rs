@@ -1,8 +1,7 @@
 //! The current outage of a background daemon, in a small file beside its PID file, for `gua status`. It is written when an
 //! outage starts, changes or ends, not at every tick.
 
-use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +23,7 @@ impl OutageFile {
     pub fn create(pid_file: &Path) -> std::io::Result<Self> {
         let path = beside(pid_file);
         let created = Self {
-            file: File::create(&path)?,
+            file: gua_files::open_own(&path, OpenOptions::new().write(true))?,
             path,
         };
         created.write("")?;
@@ -77,9 +76,7 @@ pub fn read(pid_file: &Path, pid: u32) -> Option<(Timestamp, String)> {
 }
 
 fn beside(pid_file: &Path) -> PathBuf {
-    let mut name = OsString::from(pid_file);
-    name.push("-outage");
-    name.into()
+    gua_files::beside(pid_file, "-outage")
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use gua_files::FileError;
+
 /// Maximum size that is read; a PID has at most seven digits.
 const MAX_BYTES: u64 = 64;
 /// Maximum number of attempts; the file can be replaced between opening and locking it.
@@ -32,8 +34,8 @@ pub struct LockedPidFile {
 pub enum PidFileError {
     #[error("another collector has locked the PID file `{}`", path.display())]
     Locked { path: PathBuf },
-    #[error("cannot write PID file `{}`", path.display())]
-    Io { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 impl PidFile {
@@ -80,27 +82,19 @@ impl PidFile {
 
     /// Locks the file and writes this PID into it.
     pub fn lock(&self, own_pid: u32) -> Result<LockedPidFile, PidFileError> {
-        let failed = |source: io::Error| PidFileError::Io {
-            path: self.path.clone(),
-            source,
-        };
+        let failed = FileError::cannot("write PID file", &self.path);
         for _ in 0..ATTEMPTS {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .mode(0o644)
-                .open(&self.path)
-                .map_err(failed)?;
+            let mut options = OpenOptions::new();
+            let options = options.read(true).write(true).mode(0o644);
+            let mut file = gua_files::open_own(&self.path, options).map_err(&failed)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => break,
-                Err(TryLockError::Error(error)) => return Err(failed(error)),
+                Err(TryLockError::Error(error)) => return Err(failed(error).into()),
             }
             // If the file was removed between opening and locking, the lock is on an unlinked file.
             if is_same_file(&file, &self.path) {
-                write_pid(&mut file, own_pid).map_err(failed)?;
+                write_pid(&mut file, own_pid).map_err(&failed)?;
                 return Ok(LockedPidFile {
                     file,
                     path: self.path.clone(),
@@ -178,7 +172,7 @@ mod tests {
         std::fs::remove_file(file.path()).unwrap();
         std::fs::create_dir(file.path()).unwrap();
         assert_eq!(file.read(), None, "a directory");
-        assert!(matches!(file.lock(1), Err(PidFileError::Io { .. })));
+        assert!(matches!(file.lock(1), Err(PidFileError::File(_))));
     }
 
     #[test]
@@ -216,5 +210,53 @@ mod tests {
         assert_eq!(file.read(), Some(2));
         drop(second);
         assert!(!file.path().exists());
+    }
+
+    /// Only root can create files of another user.
+    #[test]
+    fn files_that_another_user_planted_are_refused() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        type Open = fn(&Path) -> bool;
+        let opens: [(&str, Open); 4] = [
+            ("gua.pid", |path| PidFile::at(path).lock(1).is_ok()),
+            ("gua.log", |path| {
+                crate::log_file::open_to_append(path).is_ok()
+            }),
+            ("x-outage", |path| {
+                let pid_file = path.with_file_name("x");
+                crate::outage_file::OutageFile::create(&pid_file).is_ok()
+            }),
+            ("20261115_gpu_stats.csv", |path| {
+                let form = gua_compat::gpu_stats::Form::Classic;
+                let files = crate::csv::DayFiles::new(path.parent().unwrap(), form);
+                let at = "2026-11-15T12:00:00Z".parse().unwrap();
+                let minute = gua_compat::gpu_stats::Minute::of(at, &jiff::tz::TimeZone::UTC);
+                assert_eq!(form.file_name(minute.day), "20261115_gpu_stats.csv");
+                files.append(minute, "1,2\n").is_ok()
+            }),
+        ];
+        for (name, open) in opens {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join(name);
+            let victim = directory.path().join("victim");
+            let give = |path: &Path| {
+                std::os::unix::fs::lchown(path, Some(65534), Some(65534)).unwrap();
+            };
+            std::fs::write(&victim, "").unwrap();
+            std::os::unix::fs::symlink(&victim, &path).unwrap();
+            give(&path);
+            assert!(!open(&path), "link {name}");
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "", "{name}");
+            std::fs::remove_file(&path).unwrap();
+            let mode = rustix::fs::Mode::from_raw_mode(0o666);
+            rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+            give(&path);
+            assert!(!open(&path), "pipe {name}");
+            std::fs::remove_file(&path).unwrap();
+            assert!(open(&path), "{name}");
+        }
     }
 }

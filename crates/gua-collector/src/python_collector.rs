@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gua_probe::host::HostRoot;
-use gua_probe::host::collector::{Collector, collectors};
+use gua_probe::host::collector::{GPU_USAGE_AUDIT, collectors};
 
 use crate::managed::command_line;
 
@@ -14,7 +14,7 @@ pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
     let target = path.canonicalize().ok();
     collectors(root)
         .into_iter()
-        .filter(|running| running.collector == Collector::GpuUsageAudit)
+        .filter(|running| running.name == GPU_USAGE_AUDIT)
         .map(|running| running.pid.0)
         .find(|pid| {
             let process = root.proc.join(pid.to_string());

@@ -1,5 +1,6 @@
 //! The reader child as the settings describe it.
 
+use gua_model::OwnerPolicy;
 use gua_probe::probe::ProbeOptions;
 use gua_probe::reader::ReaderOptions;
 use gua_settings::{Settings, Source};
@@ -13,9 +14,20 @@ pub fn options(settings: &Settings) -> ReaderOptions {
     let probe = ProbeOptions {
         library,
         driver_pids: driver.pids.value,
+        owners: owners(settings),
         ..ProbeOptions::default()
     };
     ReaderOptions::this_program(probe, driver.deadline.value)
+}
+
+/// How the settings say that owners are found.
+#[must_use]
+pub fn owners(settings: &Settings) -> OwnerPolicy {
+    let rules = settings.owner_rules.iter();
+    OwnerPolicy {
+        containers: settings.owners.containers.value,
+        rules: rules.map(|rule| rule.value.clone()).collect(),
+    }
 }
 
 /// Options of a daemon. A delay that ends well before the next tick loses no tick that the driver would have answered, even

@@ -7,6 +7,7 @@ pub mod collector;
 pub mod csv;
 mod place;
 pub mod sync;
+mod system_user;
 mod systemctl;
 mod unit;
 mod units;
@@ -26,7 +27,7 @@ use self::unit::Readers;
 pub struct Install {
     /// Interval between ticks of the collector; `None` leaves it to the configuration.
     pub interval: Option<Duration>,
-    /// Who may read the host's history; `None` keeps the readers of the installed units.
+    /// Who may ask about the host's history; `None` keeps those of the installed units.
     pub readable_by: Option<String>,
     /// Interval between pushes of the timer.
     pub every: Option<Duration>,
@@ -61,13 +62,13 @@ fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(Failure::because("cannot find the path of this program"))
 }
 
-/// Readers of the history: as given, else as in the installed units, because all units share the directory.
+/// Users who may ask: as given, else as before.
 fn readers(install: &Install, place: &Place) -> Result<Readers, Failure> {
     match &install.readable_by {
         Some(word) => word
             .parse()
             .map_err(|sentence: String| Failure::usage(sentence)),
-        None => Ok([collector::NAME, sync::SERVICE]
+        None => Ok([collector::SOCKET, collector::NAME]
             .iter()
             .find_map(|name| installed_readers(place, name))
             .unwrap_or_else(default_readers)),
@@ -78,16 +79,6 @@ fn installed_readers(place: &Place, name: &str) -> Option<Readers> {
     let text = fs::read_to_string(place.unit(name)).ok()?;
     let is_ours = text.starts_with(unit::FIRST_LINE);
     is_ours.then(|| Readers::of_unit(&text)).flatten()
-}
-
-/// Warning if another installed unit has different readers.
-fn different_readers(ours: &Readers, place: &Place, other: &str) -> String {
-    match installed_readers(place, other) {
-        Some(theirs) if theirs != *ours && place.scope == Scope::System => format!(
-            "  {other} still has --readable-by {theirs} for the same directory: install it again with --readable-by {ours}\n"
-        ),
-        _ => String::new(),
-    }
 }
 
 /// Default readers: everyone, because `/proc` shows the same processes to everyone. If `/proc` is mounted with hidepid,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use gua_compat::gpu_usage_audit::{LegacyError, OldFile};
-use gua_model::{CardQuarter, Period, Quarter, Thresholds};
+use gua_model::{GpuQuarter, Period, Quarter, Thresholds};
 use gua_query::Records as _;
 use gua_store::{OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
@@ -84,7 +84,7 @@ fn read(old: &Path) {
     let hour = Period::new(last - SignedDuration::from_hours(1), Timestamp::MAX);
     for (name, window) in [("all", all), ("last hour", hour)] {
         let (mut totals, mut pieces) = (0, 0);
-        let mut count = |_: Quarter, gpus: &[CardQuarter]| {
+        let mut count = |_: Quarter, gpus: &[GpuQuarter]| {
             totals += gpus.len();
             let sessions = gpus.iter().map(|gpu| gpu.total.imported_sessions().len());
             pieces += sessions.sum::<usize>();
@@ -115,7 +115,7 @@ fn import(old: &Path, ours: &Path) -> Result<(), LegacyError> {
     reason = "a few million rows are far below 2^52"
 )]
 fn rows(shape: &old_history::Shape) -> f64 {
-    (shape.card_rows() + shape.process_rows) as f64
+    (shape.gpu_rows() + shape.process_rows) as f64
 }
 
 /// CPU time in user mode and in the kernel.

@@ -13,7 +13,7 @@ mod read;
 use std::fmt::Write as _;
 
 use gua_model::text::sanitize;
-use gua_model::{Gpu, Place, Process, Sample, User};
+use gua_model::{Gpu, OwnerKey, Place, Process, Sample, User};
 use gua_wire::archive::csv::push_text;
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -194,7 +194,15 @@ fn user(process: &Process) -> Option<String> {
     let who = process.identity.as_ref().ok()?;
     match &who.own {
         Ok(own) => Some(name_of(own)),
-        Err(_) => who.owner().map(|owner| name_of(&owner.user)),
+        Err(_) => who.owner().map(|owner| owner_name(&owner.who)),
+    }
+}
+
+/// Name of an owner, or the uid of a user whose name is unknown.
+fn owner_name(owner: &OwnerKey) -> String {
+    match owner {
+        OwnerKey::User(user) => name_of(user),
+        other => sanitize(&other.shown()),
     }
 }
 
@@ -208,7 +216,7 @@ fn name_of(user: &User) -> String {
 
 /// Indexes of the GPUs whose processes could not be read.
 fn unread(sample: &Sample) -> Vec<u32> {
-    let of_cards = sample.gpus.iter().filter(|gpu| {
+    let of_gpus = sample.gpus.iter().filter(|gpu| {
         let by_instances = matches!(gpu.place, Place::Parent { instances: 1.. });
         gpu.compute_list.is_err() && gpu.processes.is_empty() && !by_instances
     });
@@ -219,7 +227,7 @@ fn unread(sample: &Sample) -> Vec<u32> {
         .filter(|problem| problem.gpu.is_none());
     let lost = lost.filter_map(|problem| problem.index);
     let lost = lost.filter(|index| sample.gpus.iter().all(|gpu| gpu.index != *index));
-    let mut unread: Vec<u32> = of_cards.map(|gpu| gpu.index).chain(lost).collect();
+    let mut unread: Vec<u32> = of_gpus.map(|gpu| gpu.index).chain(lost).collect();
     unread.sort_unstable();
     unread.dedup();
     unread

@@ -1,7 +1,6 @@
 //! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0. They are never modified.
 
 mod adopt;
-mod cursor;
 mod export;
 mod facts;
 mod fold;
@@ -10,11 +9,9 @@ mod old_form;
 mod open;
 mod records;
 mod rows;
-mod scan;
-mod verify;
 
 pub use adopt::{Adopted, OldCollector, adopt};
-pub use export::{Exported, export, unfinished_export};
+pub use export::{Exported, export};
 pub use gua_store::imported::{Imported, LegacyError, OnProgress, Progress, old_text};
 pub use gua_wire::archive::Value as OldCell;
 pub use import::import;

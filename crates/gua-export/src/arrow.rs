@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use arrow_array::builder::{BooleanBuilder, Float64Builder, Int64Builder, StringBuilder};
-use arrow_array::{ArrayRef, RecordBatch, RecordBatchReader, TimestampMicrosecondArray};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchReader, StringArray,
+    TimestampMicrosecondArray,
+};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use gua_store::History;
 
 use crate::batch::{Cells, Values};
 use crate::column::{Column, Kind};
+use crate::error::ExportError;
 use crate::run::{Ask, batches};
 use crate::tables::What;
 
@@ -60,16 +63,15 @@ fn read(
     schema: &SchemaRef,
     sender: &SyncSender<Result<RecordBatch, ArrowError>>,
 ) {
-    let columns = ask.what.columns();
-    let read = batches(history, ask, &mut |batch| {
-        let cells = batch.columns.iter().zip(columns);
-        let arrays = cells.map(|(cells, column)| array(cells, column.kind));
+    let read = batches(history, ask, &mut |_| {}, &mut |_, batch| {
+        let arrays = batch.columns.iter().map(array).collect();
+        let batch = RecordBatch::try_new(Arc::clone(schema), arrays);
         // An error means that the receiver was dropped.
-        sender
-            .send(RecordBatch::try_new(Arc::clone(schema), arrays.collect()))
-            .is_ok()
+        sender.send(batch).map_err(|_| ExportError::Stopped)
     });
-    if let Err(error) = read {
+    if let Err(error) = read
+        && !matches!(error, ExportError::Stopped)
+    {
         let _ = sender.send(Err(ArrowError::ExternalError(Box::new(error))));
     }
 }
@@ -87,51 +89,25 @@ fn data_type(kind: Kind) -> DataType {
 /// Time zone of all times.
 const ZONE: &str = "UTC";
 
-fn array(cells: &Cells, kind: Kind) -> ArrayRef {
-    let is_there = cells.levels.iter().map(|level| *level > 0);
+fn array(cells: &Cells) -> ArrayRef {
     match &cells.values {
-        Values::Int(values) => {
-            let mut builder = Int64Builder::with_capacity(cells.levels.len());
-            spread(is_there, values, |value| {
-                builder.append_option(value.copied());
-            });
-            let numbers = builder.finish();
-            match kind {
-                Kind::Time => {
-                    let times: TimestampMicrosecondArray = numbers.reinterpret_cast();
-                    Arc::new(times.with_timezone(ZONE))
-                }
-                _ => Arc::new(numbers),
-            }
+        Values::Time(values) => {
+            let times: TimestampMicrosecondArray = spread(cells, values).collect();
+            Arc::new(times.with_timezone(ZONE))
         }
-        Values::Float(values) => {
-            let mut builder = Float64Builder::with_capacity(cells.levels.len());
-            spread(is_there, values, |value| {
-                builder.append_option(value.copied());
-            });
-            Arc::new(builder.finish())
-        }
-        Values::Bool(values) => {
-            let mut builder = BooleanBuilder::with_capacity(cells.levels.len());
-            spread(is_there, values, |value| {
-                builder.append_option(value.copied());
-            });
-            Arc::new(builder.finish())
-        }
+        Values::Int(values) => Arc::new(spread(cells, values).collect::<Int64Array>()),
+        Values::Float(values) => Arc::new(spread(cells, values).collect::<Float64Array>()),
+        Values::Bool(values) => Arc::new(spread(cells, values).collect::<BooleanArray>()),
         Values::Text(texts) => {
-            let mut builder = StringBuilder::new();
-            spread(is_there, &texts.places, |place| {
-                builder.append_option(place.map(|place| texts.get(*place)));
-            });
-            Arc::new(builder.finish())
+            let texts = spread(cells, &texts.places).map(|place| Some(texts.get(place?)));
+            Arc::new(texts.collect::<StringArray>())
         }
     }
 }
 
 /// Returns an option for each row from the existing values.
-fn spread<T>(is_there: impl Iterator<Item = bool>, values: &[T], mut each: impl FnMut(Option<&T>)) {
-    let mut values = values.iter();
-    for is_there in is_there {
-        each(is_there.then(|| values.next()).flatten());
-    }
+fn spread<T: Copy>(cells: &Cells, values: &[T]) -> impl Iterator<Item = Option<T>> {
+    let mut values = values.iter().copied();
+    let levels = cells.levels.iter();
+    levels.map(move |level| if *level > 0 { values.next() } else { None })
 }

@@ -1,14 +1,62 @@
 //! A batch of rows, stored by column: at most one row group.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
+use gua_model::{Bytes, Micros, Millijoules};
 use jiff::Timestamp;
 
 use crate::column::{Column, Kind};
 
-/// A row that can be added to a batch.
+/// A row of a table.
 pub(crate) trait Row {
-    fn add_to(&self, batch: &mut Batch);
+    /// Fills the cells, from the first column to the last.
+    fn put(&self, cells: &mut RowCells<'_>);
+}
+
+/// One value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value<'a> {
+    /// Not measured.
+    Missing,
+    /// In microseconds since 1970.
+    Time(i64),
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+    Text(Cow<'a, str>),
+}
+
+macro_rules! values {
+    ($($type:ty: $from:ident => $value:expr;)*) => { $(
+        impl<'a> From<$type> for Value<'a> {
+            fn from($from: $type) -> Self {
+                $value
+            }
+        }
+    )* };
+}
+
+values! {
+    Timestamp: at => Value::Time(at.as_microsecond());
+    i64: number => Value::Int(number);
+    u8: number => Value::Int(number.into());
+    u32: number => Value::Int(number.into());
+    u64: number => Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    usize: number => Value::Int(i64::try_from(number).unwrap_or(i64::MAX));
+    Micros: time => time.0.into();
+    Millijoules: energy => energy.0.into();
+    Bytes: memory => memory.0.into();
+    f64: number => Value::Float(number);
+    bool: flag => Value::Bool(flag);
+    &'a str: text => Value::Text(Cow::Borrowed(text));
+    Cow<'a, str>: text => Value::Text(text);
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Missing, Into::into)
+    }
 }
 
 /// Rows of one table, stored by column.
@@ -27,7 +75,7 @@ pub(crate) struct Cells {
 
 #[derive(Debug)]
 pub(crate) enum Values {
-    /// Integers, and times in microseconds.
+    Time(Vec<i64>),
     Int(Vec<i64>),
     Float(Vec<f64>),
     Bool(Vec<bool>),
@@ -45,13 +93,15 @@ pub(crate) struct Texts {
 }
 
 impl Batch {
-    pub(crate) fn new(columns: &[Column]) -> Self {
+    /// Creates an empty batch with room for this many rows.
+    pub(crate) fn new(columns: &[Column], room: usize) -> Self {
         let cells = |column: &Column| Cells {
-            levels: Vec::new(),
+            levels: Vec::with_capacity(room),
             values: match column.kind {
-                Kind::Time | Kind::Int => Values::Int(Vec::new()),
-                Kind::Float => Values::Float(Vec::new()),
-                Kind::Bool => Values::Bool(Vec::new()),
+                Kind::Time => Values::Time(Vec::with_capacity(room)),
+                Kind::Int => Values::Int(Vec::with_capacity(room)),
+                Kind::Float => Values::Float(Vec::with_capacity(room)),
+                Kind::Bool => Values::Bool(Vec::with_capacity(room)),
                 Kind::Text => Values::Text(Texts::default()),
             },
         };
@@ -61,83 +111,61 @@ impl Batch {
         }
     }
 
-    /// Creates an empty batch with the same capacities: consecutive days have similar sizes.
-    pub(crate) fn of_the_same_size(&self, columns: &[Column]) -> Self {
-        let mut batch = Self::new(columns);
-        for (mine, theirs) in batch.columns.iter_mut().zip(&self.columns) {
-            mine.levels.reserve_exact(theirs.levels.len());
-            match (&mut mine.values, &theirs.values) {
-                (Values::Int(mine), Values::Int(theirs)) => mine.reserve_exact(theirs.len()),
-                (Values::Float(mine), Values::Float(theirs)) => mine.reserve_exact(theirs.len()),
-                (Values::Bool(mine), Values::Bool(theirs)) => mine.reserve_exact(theirs.len()),
-                (Values::Text(mine), Values::Text(theirs)) => {
-                    mine.places.reserve_exact(theirs.places.len());
-                }
-                _ => {}
-            }
-        }
-        batch
-    }
-
-    /// Begins a row. Its cells are filled from the first column to the last.
-    pub(crate) fn row(&mut self) -> Places<'_> {
+    pub(crate) fn push(&mut self, row: &impl Row) {
         self.rows += 1;
-        Places {
-            columns: self.columns.iter_mut(),
+        let mut cells = RowCells(self.columns.iter_mut());
+        row.put(&mut cells);
+        debug_assert!(cells.0.next().is_none(), "a row fills every column");
+    }
+
+    /// Calls a function with the values of each row, in the order of the columns.
+    pub(crate) fn each_row<E>(
+        &self,
+        mut each: impl FnMut(&[Value<'_>]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut next = vec![0usize; self.columns.len()];
+        let mut row = Vec::with_capacity(self.columns.len());
+        for place in 0..self.rows {
+            row.clear();
+            for (cells, next) in self.columns.iter().zip(&mut next) {
+                if cells.levels[place] == 0 {
+                    row.push(Value::Missing);
+                    continue;
+                }
+                row.push(match &cells.values {
+                    Values::Time(values) => Value::Time(values[*next]),
+                    Values::Int(values) => Value::Int(values[*next]),
+                    Values::Float(values) => Value::Float(values[*next]),
+                    Values::Bool(values) => Value::Bool(values[*next]),
+                    Values::Text(texts) => texts.get(texts.places[*next]).into(),
+                });
+                *next += 1;
+            }
+            each(&row)?;
         }
+        Ok(())
     }
 }
 
-/// Cells of one row.
+/// The cells of a row that are not filled yet.
 #[derive(Debug)]
-pub(crate) struct Places<'a> {
-    columns: std::slice::IterMut<'a, Cells>,
-}
+pub(crate) struct RowCells<'a>(std::slice::IterMut<'a, Cells>);
 
-impl Places<'_> {
-    pub(crate) fn int(&mut self, value: Option<i64>) {
-        let cells = self.next(value.is_some());
-        if let (Some(value), Values::Int(values)) = (value, &mut cells.values) {
-            values.push(value);
+impl RowCells<'_> {
+    pub(crate) fn put<'v>(&mut self, value: impl Into<Value<'v>>) {
+        let cells = self.0.next();
+        let cells = cells.expect("a row has as many cells as its table has columns");
+        let value = value.into();
+        cells.levels.push(i16::from(value != Value::Missing));
+        match (&mut cells.values, value) {
+            (_, Value::Missing) => {}
+            (Values::Time(values), Value::Time(value))
+            | (Values::Int(values), Value::Int(value)) => values.push(value),
+            (Values::Float(values), Value::Float(value)) => values.push(value),
+            (Values::Bool(values), Value::Bool(value)) => values.push(value),
+            (Values::Text(texts), Value::Text(text)) => texts.push(&text),
+            (values, value) => unreachable!("a column has one type: {value:?} in {values:?}"),
         }
-    }
-
-    pub(crate) fn time(&mut self, value: Option<Timestamp>) {
-        self.int(value.map(|at| at.as_microsecond()));
-    }
-
-    pub(crate) fn float(&mut self, value: Option<f64>) {
-        let cells = self.next(value.is_some());
-        if let (Some(value), Values::Float(values)) = (value, &mut cells.values) {
-            values.push(value);
-        }
-    }
-
-    pub(crate) fn bool(&mut self, value: Option<bool>) {
-        let cells = self.next(value.is_some());
-        if let (Some(value), Values::Bool(values)) = (value, &mut cells.values) {
-            values.push(value);
-        }
-    }
-
-    pub(crate) fn text(&mut self, value: Option<&str>) {
-        let cells = self.next(value.is_some());
-        if let (Some(value), Values::Text(texts)) = (value, &mut cells.values) {
-            texts.push(value);
-        }
-    }
-
-    pub(crate) fn done(mut self) {
-        debug_assert!(self.columns.next().is_none(), "a row fills every column");
-    }
-
-    fn next(&mut self, is_there: bool) -> &mut Cells {
-        let cells = self
-            .columns
-            .next()
-            .expect("a row has as many places as its table has columns");
-        cells.levels.push(i16::from(is_there));
-        cells
     }
 }
 
@@ -164,47 +192,5 @@ impl Texts {
 
     pub(crate) fn get(&self, number: u32) -> &str {
         &self.known[number as usize]
-    }
-}
-
-/// One value, for formats that write row by row.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Value<'a> {
-    Missing,
-    Time(i64),
-    Int(i64),
-    Float(f64),
-    Bool(bool),
-    Text(&'a str),
-}
-
-impl Batch {
-    /// Calls a function with the values of each row, in the order of the columns.
-    pub(crate) fn each_row<E>(
-        &self,
-        columns: &[Column],
-        mut each: impl FnMut(&[Value<'_>]) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut next = vec![0usize; self.columns.len()];
-        let mut row = Vec::with_capacity(columns.len());
-        for place in 0..self.rows {
-            row.clear();
-            for ((cells, column), next) in self.columns.iter().zip(columns).zip(&mut next) {
-                if cells.levels[place] == 0 {
-                    row.push(Value::Missing);
-                    continue;
-                }
-                row.push(match &cells.values {
-                    Values::Int(values) if column.kind == Kind::Time => Value::Time(values[*next]),
-                    Values::Int(values) => Value::Int(values[*next]),
-                    Values::Float(values) => Value::Float(values[*next]),
-                    Values::Bool(values) => Value::Bool(values[*next]),
-                    Values::Text(texts) => Value::Text(texts.get(texts.places[*next])),
-                });
-                *next += 1;
-            }
-            each(&row)?;
-        }
-        Ok(())
     }
 }

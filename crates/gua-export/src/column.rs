@@ -51,7 +51,7 @@ pub(crate) mod about {
     pub(crate) const USER_OF_PROCESS: &str = "Owner; absent if unknown.";
     pub(crate) const UID: &str = "UID of the owner.";
     pub(crate) const USER_SOURCE: &str =
-        "How the owner was determined: `login`, `process`, `job`, `pod` or `container`.";
+        "How the owner was determined: `login`, `process`, `job`, `pod`, `container` or `rule`.";
     pub(crate) const PROCESS: &str = "The short name of the program.";
     pub(crate) const KIND: &str = "`compute`, `graphics` or `both`.";
     pub(crate) const JOB: &str = "Its Slurm job.";
@@ -59,85 +59,46 @@ pub(crate) mod about {
     pub(crate) const CONTAINER: &str = "Its container.";
 }
 
-/// Returns the number of columns of all parts.
-pub(crate) const fn count(parts: &[&[Column]]) -> usize {
-    let (mut part, mut count) = (0, 0);
-    while part < parts.len() {
-        count += parts[part].len();
-        part += 1;
-    }
-    count
-}
-
-/// Returns the columns of all parts, in order. `COUNT` is their number.
-pub(crate) const fn flatten<const COUNT: usize>(parts: &[&[Column]]) -> [Column; COUNT] {
-    let mut all = [Column {
-        name: "",
-        kind: Kind::Int,
-        about: "",
-    }; COUNT];
-    let (mut part, mut filled) = (0, 0);
-    while part < parts.len() {
-        let mut place = 0;
-        while place < parts[part].len() {
-            all[filled] = parts[part][place];
-            filled += 1;
-            place += 1;
-        }
-        part += 1;
-    }
-    all
-}
-
-/// Declares a row and its table. The fields are the columns, in this order; a field of the kind `Readings` expands to
-/// the columns of all readings of a GPU.
+/// Declares a table: its columns, and behind each `;` the value of a column in a row of one type. A table may have rows
+/// of two types, own and imported ones. A column of the kind `Readings` expands to those of all readings of a GPU.
 macro_rules! columns {
-    ($(#[$doc:meta])* $row:ident { $($name:ident: $kind:ident = $about:expr,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(crate) struct $row<'a> {
-            $(pub(crate) $name: crate::column::columns!(@type $kind 'a),)*
-            pub(crate) lifetime: std::marker::PhantomData<&'a ()>,
-        }
-
-        impl $row<'_> {
-            pub(crate) const COLUMNS: &'static [crate::column::Column] = {
-                const PARTS: &[&[crate::column::Column]] =
-                    &[$(crate::column::columns!(@columns $kind $name $about),)*];
-                const ALL: [crate::column::Column; crate::column::count(PARTS)] =
-                    crate::column::flatten(PARTS);
-                &ALL
-            };
-        }
-
-        impl crate::batch::Row for $row<'_> {
-            fn add_to(&self, batch: &mut crate::batch::Batch) {
-                let mut places = batch.row();
-                $(crate::column::columns!(@put $kind places self.$name);)*
-                places.done();
-            }
-        }
+    ($TABLE:ident: $row:ident: $Row:ty {
+        $($name:ident: $kind:ident = $about:expr; $value:expr,)*
+    }) => {
+        crate::column::columns!(@table $TABLE $($name $kind $about,)*);
+        crate::column::columns!(@row $row $Row; $($kind $value,)*);
     };
-    (@columns Readings $name:ident $about:expr) => { crate::readings::COLUMNS };
-    (@columns $kind:ident $name:ident $about:expr) => {
-        &[crate::column::Column {
+    ($TABLE:ident: $own:ident: $Own:ty, $old:ident: $Old:ty {
+        $($name:ident: $kind:ident = $about:expr; $own_value:expr; $old_value:expr,)*
+    }) => {
+        crate::column::columns!(@table $TABLE $($name $kind $about,)*);
+        crate::column::columns!(@row $own $Own; $($kind $own_value,)*);
+        crate::column::columns!(@row $old $Old; $($kind $old_value,)*);
+    };
+    (@table $TABLE:ident $($name:ident $kind:ident $about:expr,)*) => {
+        pub(crate) static $TABLE: std::sync::LazyLock<Vec<crate::column::Column>> =
+            std::sync::LazyLock::new(|| {
+                [$(crate::column::columns!(@columns $name $kind $about),)*].concat()
+            });
+    };
+    (@columns $name:ident Readings $about:expr) => { crate::readings::columns().collect() };
+    (@columns $name:ident $kind:ident $about:expr) => {
+        vec![crate::column::Column {
             name: stringify!($name),
             kind: crate::column::Kind::$kind,
             about: $about,
         }]
     };
-    (@type Readings $life:lifetime) => { crate::readings::Values };
-    (@type Text $life:lifetime) => { Option<&$life str> };
-    (@type Time $life:lifetime) => { Option<jiff::Timestamp> };
-    (@type Int $life:lifetime) => { Option<i64> };
-    (@type Float $life:lifetime) => { Option<f64> };
-    (@type Bool $life:lifetime) => { Option<bool> };
-    (@put Readings $places:ident $value:expr) => { $value.put(&mut $places) };
-    (@put Text $places:ident $value:expr) => { $places.text($value) };
-    (@put Time $places:ident $value:expr) => { $places.time($value) };
-    (@put Int $places:ident $value:expr) => { $places.int($value) };
-    (@put Float $places:ident $value:expr) => { $places.float($value) };
-    (@put Bool $places:ident $value:expr) => { $places.bool($value) };
+    (@row $row:ident $Row:ty; $($kind:ident $value:expr,)*) => {
+        impl crate::batch::Row for $Row {
+            fn put(&self, cells: &mut crate::batch::RowCells<'_>) {
+                let $row = self;
+                $(crate::column::columns!(@put cells $kind $value);)*
+            }
+        }
+    };
+    (@put $cells:ident Readings $values:expr) => { $values.for_each(|value| $cells.put(value)) };
+    (@put $cells:ident $kind:ident $value:expr) => { $cells.put($value) };
 }
 
 pub(crate) use columns;

@@ -14,10 +14,10 @@ pub(crate) fn head(out: &mut dyn Write, columns: &[Column]) -> io::Result<()> {
     writer.flush()
 }
 
-pub(crate) fn rows(out: &mut dyn Write, columns: &[Column], batch: &Batch) -> io::Result<()> {
+pub(crate) fn rows(out: &mut dyn Write, batch: &Batch) -> io::Result<()> {
     let mut writer = ::csv::Writer::from_writer(out);
     let mut text = String::new();
-    batch.each_row(columns, |row| {
+    batch.each_row(|row| {
         for value in row {
             text.clear();
             let written = match value {

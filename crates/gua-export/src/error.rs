@@ -15,4 +15,7 @@ pub enum ExportError {
     Write(#[source] std::io::Error),
     #[error("cannot write the rows as Parquet")]
     Parquet(#[source] parquet::errors::ParquetError),
+    /// The receiver of the rows takes no more; its own error says why.
+    #[error("the export was stopped")]
+    Stopped,
 }

@@ -8,7 +8,7 @@ use crate::csv::time;
 
 pub(crate) fn rows(out: &mut dyn Write, columns: &[Column], batch: &Batch) -> io::Result<()> {
     let mut line = Vec::new();
-    batch.each_row(columns, |row| {
+    batch.each_row(|row| {
         line.clear();
         for (place, (column, value)) in columns.iter().zip(row).enumerate() {
             let before = if place == 0 { "{" } else { "," };

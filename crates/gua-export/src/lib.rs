@@ -19,7 +19,6 @@ mod parquet;
 mod readings;
 mod run;
 mod tables;
-mod turns;
 
 pub use ask::Words;
 pub use column::{Column, Kind};

@@ -44,35 +44,26 @@ impl<W: Write + Send> Writer<W> {
                 .next_column()?
                 .expect("a file has as many columns as its table");
             match &cells.values {
-                Values::Int(values) => {
-                    column
-                        .typed::<Int64Type>()
-                        .write_batch(values, levels, None)?;
+                Values::Time(values) | Values::Int(values) => {
+                    let column = column.typed::<Int64Type>();
+                    column.write_batch(values, levels, None)?;
                 }
                 Values::Float(values) => {
-                    column
-                        .typed::<DoubleType>()
-                        .write_batch(values, levels, None)?;
+                    let column = column.typed::<DoubleType>();
+                    column.write_batch(values, levels, None)?;
                 }
                 Values::Bool(values) => {
-                    column
-                        .typed::<BoolType>()
-                        .write_batch(values, levels, None)?;
+                    let column = column.typed::<BoolType>();
+                    column.write_batch(values, levels, None)?;
                 }
                 Values::Text(texts) => {
-                    let known: Vec<ByteArray> = texts
-                        .known
-                        .iter()
-                        .map(|text| ByteArray::from(text.as_str()))
-                        .collect();
-                    let values: Vec<ByteArray> = texts
-                        .places
-                        .iter()
-                        .map(|place| known[*place as usize].clone())
-                        .collect();
-                    column
-                        .typed::<ByteArrayType>()
-                        .write_batch(&values, levels, None)?;
+                    let known = texts.known.iter();
+                    let known: Vec<_> = known.map(|text| ByteArray::from(text.as_str())).collect();
+                    let values = texts.places.iter();
+                    let values: Vec<_> =
+                        values.map(|place| known[*place as usize].clone()).collect();
+                    let column = column.typed::<ByteArrayType>();
+                    column.write_batch(&values, levels, None)?;
                 }
             }
             column.close()?;

@@ -5,8 +5,8 @@ pub(crate) mod samples;
 pub(crate) mod sessions;
 pub(crate) mod totals;
 
-use gua_model::legacy::{LegacyRun, OwnSince};
-use gua_model::{Micros, Period, RollUp, State, Thresholds, Workload};
+use gua_model::legacy::OwnCoverage;
+use gua_model::{Micros, Period, ProcessKind, RollUp, State, Thresholds};
 use gua_store::History;
 
 use crate::column::Column;
@@ -52,11 +52,11 @@ impl What {
     #[must_use]
     pub fn columns(self) -> &'static [Column] {
         match self {
-            What::Samples => samples::Sample::COLUMNS,
-            What::Processes => processes::ProcessRow::COLUMNS,
-            What::Sessions => sessions::SessionRow::COLUMNS,
-            What::Totals => totals::TotalRow::COLUMNS,
-            What::UserTotals => totals::UserTotalRow::COLUMNS,
+            What::Samples => &samples::SAMPLES,
+            What::Processes => &processes::PROCESSES,
+            What::Sessions => &sessions::SESSIONS,
+            What::Totals => &totals::TOTALS,
+            What::UserTotals => &totals::USER_TOTALS,
         }
     }
 
@@ -72,7 +72,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) history: &'a History,
     pub(crate) thresholds: Thresholds,
     pub(crate) names: Names,
-    pub(crate) own_since: OwnSince,
+    pub(crate) own_ticks: OwnCoverage,
     pub(crate) edges: Edges,
     /// The whole window of the export.
     pub(crate) window: Period,
@@ -83,50 +83,38 @@ pub(crate) struct Reading<'a> {
 pub(crate) const OWN: &str = "gua";
 pub(crate) const IMPORTED: &str = "imported";
 
-/// Returns the time that an imported row covers.
-pub(crate) fn interval_of(run: LegacyRun) -> i64 {
-    i64::try_from(run.interval.as_micros()).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn micros(time: Micros) -> i64 {
-    signed(time.0)
-}
-
-/// The five columns of time by state, in their order: active, idle-held, held-unknown, truly idle and unobserved.
+/// Time by state, as the tables divide it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StateTimes([Micros; 5]);
+pub(crate) struct StateTimes {
+    pub(crate) active: Micros,
+    pub(crate) idle_held: Micros,
+    pub(crate) held_unknown: Micros,
+    pub(crate) truly_idle: Micros,
+    pub(crate) unobserved: Micros,
+}
 
 impl StateTimes {
     pub(crate) fn add(&mut self, state: State, time: Micros) {
-        let column = match (state, state.roll_up()) {
-            (_, Some(RollUp::Active)) => 0,
-            (_, Some(RollUp::IdleHeld)) => 1,
-            (State::HeldUnknown, None) => 2,
-            (_, Some(RollUp::TrulyIdle)) => 3,
-            (_, None) => 4,
-        };
-        self.0[column] += time;
+        *match (state, state.roll_up()) {
+            (_, Some(RollUp::Active)) => &mut self.active,
+            (_, Some(RollUp::IdleHeld)) => &mut self.idle_held,
+            (State::HeldUnknown, None) => &mut self.held_unknown,
+            (_, Some(RollUp::TrulyIdle)) => &mut self.truly_idle,
+            (_, None) => &mut self.unobserved,
+        } += time;
     }
 
-    pub(crate) fn columns(self) -> [Option<i64>; 5] {
-        self.0.map(|time| Some(micros(time)))
+    pub(crate) fn total(self) -> Micros {
+        self.active + self.idle_held + self.held_unknown + self.truly_idle + self.unobserved
     }
 }
 
-/// Returns the job, pod and container of a process, in the order of their columns.
-pub(crate) fn workload_columns(workload: Option<&Workload>) -> [Option<&str>; 3] {
-    let Some(workload) = workload else {
-        return [None; 3];
-    };
-    [
-        workload.job.as_ref().map(|job| job.as_str()),
-        workload.pod.as_ref().map(|pod| pod.as_str()),
-        workload.container.as_ref().map(|it| it.as_str()),
-    ]
+fn kind_word(kind: ProcessKind) -> &'static str {
+    match kind {
+        ProcessKind::Compute => "compute",
+        ProcessKind::Graphics => "graphics",
+        ProcessKind::Both => "both",
+    }
 }
 
 #[cfg(test)]

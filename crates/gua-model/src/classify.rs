@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::Pid;
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process};
 use crate::state::{CountGraphics, Evidence, State, Thresholds, Verdict};
@@ -31,6 +32,24 @@ pub struct Division {
     /// One part, or two if the driver's buffer contains samples of both.
     pub parts: [Option<Part>; 2],
     pub basis: Basis,
+}
+
+impl Division {
+    /// Returns the division of a tick that is in one state, by one reading.
+    #[must_use]
+    pub fn of_one(verdict: Verdict) -> Self {
+        Self {
+            parts: [
+                Some(Part {
+                    verdict,
+                    samples: 1,
+                    of: 1,
+                }),
+                None,
+            ],
+            basis: Basis::Instant,
+        }
+    }
 }
 
 /// A share of a tick, as a number of samples out of all samples.
@@ -81,17 +100,7 @@ pub fn divide(
     });
     let was_lost = matches!(gpu.util, Err(Missing::Gone));
     let Some((busy, all @ 1..)) = counts.filter(|_| !was_lost) else {
-        return Division {
-            parts: [
-                Some(Part {
-                    verdict: classify(gpu, thresholds, idle_floor),
-                    samples: 1,
-                    of: 1,
-                }),
-                None,
-            ],
-            basis: Basis::Instant,
-        };
+        return Division::of_one(classify(gpu, thresholds, idle_floor));
     };
     let (holding, evidence) = look(gpu, thresholds, idle_floor);
     let part = |decision, samples| {
@@ -151,9 +160,9 @@ fn look(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> (
         CountGraphics::No => gpu.compute_list,
     };
     let live = holders.iter().copied().filter(|process| !is_gone(process));
-    let holding = if passes(live, thresholds) {
+    let holding = if hold(live, thresholds) {
         Holding::Live
-    } else if passes(holders.iter().copied(), thresholds) {
+    } else if hold(holders.iter().copied(), thresholds) {
         Holding::Orphaned
     } else if let Err(why) = lists_needed {
         Holding::NotSeen(why)
@@ -183,14 +192,17 @@ fn look(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatts>) -> (
     (holding, evidence)
 }
 
-/// Reports whether the holders use more than the threshold together, each counted in whole megabytes as the replaced
-/// tool does. A holder whose memory is hidden also passes, since a missing reading is never zero.
-fn passes<'a>(holders: impl Iterator<Item = &'a Process>, thresholds: &Thresholds) -> bool {
+/// Reports whether these processes hold a GPU while it is idle: together they use more than the threshold, each counted
+/// in whole megabytes as the replaced tool does. A holder whose memory is hidden also passes, since a missing reading is
+/// never zero, and so does one that the driver does not name (pid 0).
+pub fn hold<'a>(processes: impl Iterator<Item = &'a Process>, thresholds: &Thresholds) -> bool {
     let mut mb = 0u64;
-    for process in holders {
+    for process in processes {
+        // A view for other users also hides the pid, but keeps an identity.
+        let is_nameless = process.pid == Pid(0) && process.identity.is_err();
         match process.memory {
-            Ok(bytes) => mb = mb.saturating_add(bytes.whole_mb()),
-            Err(_) => return true,
+            Ok(bytes) if !is_nameless => mb = mb.saturating_add(bytes.whole_mb()),
+            _ => return true,
         }
     }
     mb > thresholds.held_mb

@@ -1,8 +1,9 @@
 //! Coverage of each GPU in a window: observed time, unobserved time, and the reason for every gap. For every GPU,
 //! states + gaps = capacity, to the microsecond.
 //!
-//! The capacity of a GPU is the part of the window after the GPU's first sample ever. It excludes the time in which its
-//! MIG instances are counted in its place. An instance has no capacity while its parent was observed without it.
+//! The capacity of a physical GPU is the part of the window after its first sample ever, whatever its partitions. While it
+//! is divided, its MIG instances have the part of their slices. They have none while they are not seen: a removed instance
+//! is not lost, and unobserved time belongs to the physical GPU, because nobody knows its partitions then.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use crate::period::Period;
 use crate::period_set::PeriodSet;
 use crate::span::Span;
 use crate::state::State;
-use crate::total::{CardQuarter, QuarterTotal};
+use crate::total::{GpuQuarter, QuarterTotal};
 use crate::unit::Micros;
 
 /// Coverage of one GPU over one window.
@@ -60,11 +61,11 @@ impl Coverage {
 
 /// A GPU that the history contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KnownCard {
+pub struct KnownGpu {
     /// Time of its first sample ever.
     pub first: Timestamp,
-    /// The GPU that it is a MIG instance of.
-    pub parent: Option<GpuUuid>,
+    /// Whether it is a MIG instance.
+    pub is_instance: bool,
 }
 
 /// Folds spans and totals to coverage. It keeps only sums and gaps.
@@ -79,9 +80,10 @@ pub struct Ledger {
 
 #[derive(Clone, Debug)]
 struct Card {
-    known: KnownCard,
+    known: KnownGpu,
     present: PeriodSet,
-    /// Time within the presence that is not capacity.
+    /// Time covered by its spans and totals, and the part of it that belongs to other slices of the physical GPU.
+    covered: Micros,
     set_aside: Micros,
     seen: Coverage,
 }
@@ -99,10 +101,11 @@ impl Ledger {
     /// Creates a ledger. It counts the GPUs in `known`, even those without any span, and no others. `outages` give the
     /// reasons for gaps; where two overlap, the one that began first applies.
     #[must_use]
-    pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownCard>, outages: &[Outage]) -> Self {
+    pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownGpu>, outages: &[Outage]) -> Self {
         let card = |known| Card {
             known,
             present: PeriodSet::default(),
+            covered: Micros(0),
             set_aside: Micros(0),
             seen: Coverage::default(),
         };
@@ -128,7 +131,10 @@ impl Ledger {
         let Some(part) = part.and_then(|part| part.overlap(period)) else {
             return;
         };
-        self.host.add(part);
+        // The span of a lost GPU may reach over time in which no collector ran.
+        if !span.is_lost() {
+            self.host.add(part);
+        }
         if let Some(card) = self.cards.get_mut(&span.gpu) {
             card.push(span, part);
         }
@@ -137,33 +143,32 @@ impl Ledger {
     /// Adds the totals of the GPUs in one quarter hour, ordered by name. They cover the whole quarter, or the part of
     /// it that lies in the window. If a quarter has several gaps, only their sum is known: they become one gap, with
     /// the reason that explains most of it.
-    pub fn push_quarter(&mut self, cards: &[CardQuarter]) {
-        let host = cards.iter().map(|card| card.total.card.present).max();
+    pub fn push_quarter(&mut self, cards: &[GpuQuarter]) {
+        let host = cards.iter().map(|gpu| seen(&gpu.total)).max();
         // Both are ordered by name and mostly contain the same GPUs.
         let mut own = self.cards.iter_mut().peekable();
-        for CardQuarter { gpu, total } in cards {
+        for GpuQuarter { gpu, total } in cards {
             let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
                 continue;
             };
             let hull = Period::new(first, last);
-            self.host.add(hull);
+            if seen(total) > Micros(0) {
+                self.host.add(hull);
+            }
             while own.next_if(|(name, _)| *name < gpu).is_some() {}
             let Some((_, card)) = own.next_if(|(name, _)| *name == gpu) else {
                 continue;
             };
-            let parent = card.known.parent.as_ref().and_then(|it| find(cards, it));
-            let loose = hull.micros().0.saturating_sub(total.card.present.0);
-            let away = loose.min(parent.map_or(0, |parent| without(hull, total, parent)));
-            card.push_total(hull, total, Micros(away));
-            // The ticks that would show where in the quarter the GPU was missing are not available here.
-            let otherwise = match host > Some(total.card.present) {
-                true => GapReason::CardLost,
-                false => GapReason::CollectorDown,
-            };
-            let missing = Micros(loose - away);
-            if missing > Micros(0) {
+            card.push_total(hull, total);
+            let missing = hull.micros().0.saturating_sub(total.card.present.0);
+            if missing > 0 && !card.known.is_instance {
+                // The ticks that would show where in the quarter the GPU was missing are not available here.
+                let otherwise = match host > Some(total.card.present) {
+                    true => GapReason::GpuLost,
+                    false => GapReason::CollectorDown,
+                };
                 let reason = self.reasons.of_most(hull).unwrap_or(otherwise);
-                card.seen.add_gap(hull, missing, reason);
+                card.seen.add_gap(hull, Micros(missing), reason);
             }
         }
     }
@@ -172,24 +177,20 @@ impl Ledger {
     /// ticks leave. If its ticks are still stored, its spans give a more precise answer than [`Ledger::push_quarter`]
     /// can.
     #[must_use]
-    pub fn is_ragged(&self, cards: &[CardQuarter]) -> bool {
-        cards.iter().any(|CardQuarter { gpu, total }| {
+    pub fn is_ragged(&self, cards: &[GpuQuarter]) -> bool {
+        cards.iter().any(|GpuQuarter { gpu, total }| {
             let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
                 return false;
             };
             let hull = Period::new(first, last).micros();
+            let own = Micros(total.card.present.0.saturating_sub(total.card.set_aside.0));
             let unobserved: Micros = total.unobserved.values().copied().sum();
-            let is_known = self.cards.contains_key(gpu);
-            is_known
-                && (total.card.present + Cadence::JITTER < hull
-                    || (unobserved > Cadence::JITTER && unobserved < hull))
+            self.cards.get(gpu).is_some_and(|card| {
+                let has_holes = total.card.present + Cadence::JITTER < hull;
+                (has_holes && !card.known.is_instance)
+                    || (unobserved > Cadence::JITTER && unobserved < own)
+            })
         })
-    }
-
-    /// Returns the time for which any GPU of the host was sampled.
-    #[must_use]
-    pub fn host_observed(&self) -> Micros {
-        self.host.parts(self.window).map(Period::micros).sum()
     }
 
     /// Returns the coverage of every GPU.
@@ -204,15 +205,19 @@ impl Ledger {
     fn close(&self, card: &Card) -> Coverage {
         let mut coverage = card.seen.clone();
         let counted = Period::new(self.window.from().max(card.known.first), self.window.to());
-        let parent = card.known.parent.as_ref();
-        let nowhere = PeriodSet::default();
-        let parent = parent
-            .and_then(|parent| self.cards.get(parent))
-            .map_or(&nowhere, |parent| &parent.present);
-        let holes: Vec<Period> = card.present.holes(counted).collect();
-        let (away, mut holes) = divide(&holes, parent);
-        let away = total(&away) + card.set_aside;
-        coverage.capacity = Micros(counted.micros().0.saturating_sub(away.0));
+        let (all, mut holes) = match card.known.is_instance {
+            true => (card.covered, Vec::new()),
+            false => (counted.micros(), card.present.holes(counted).collect()),
+        };
+        coverage.capacity = Micros(all.0.saturating_sub(card.set_aside.0));
+        // From the first to the last tick without the GPU it was lost, also while no collector ran in between.
+        let mut absent = PeriodSet::default();
+        for hole in &holes {
+            let ticks: Vec<Period> = self.host.parts(*hole).collect();
+            if let (Some(first), Some(last)) = (ticks.first(), ticks.last()) {
+                absent.add(Period::new(first.from(), last.to()));
+            }
+        }
         for (period, reason) in &self.reasons.outages {
             let mut one = PeriodSet::default();
             one.add(*period);
@@ -220,9 +225,8 @@ impl Ledger {
             coverage.add_gaps(&within, *reason);
             holes = rest;
         }
-        // The host was sampled, but the GPU was not present.
-        let (without_card, unseen) = divide(&holes, &self.host);
-        coverage.add_gaps(&without_card, GapReason::CardLost);
+        let (lost, unseen) = divide(&holes, &absent);
+        coverage.add_gaps(&lost, GapReason::GpuLost);
         coverage.add_gaps(&unseen, GapReason::CollectorDown);
         coverage.in_order()
     }
@@ -231,8 +235,9 @@ impl Ledger {
 impl Card {
     fn push(&mut self, span: &Span, part: Period) {
         self.present.add(part);
-        if !span.counts {
-            self.set_aside += part.micros();
+        self.covered += part.micros();
+        self.set_aside += Micros(part.micros().0 - span.gpu_time_within(part).0);
+        if !span.counts() {
             return;
         }
         for share in span.states_within(part) {
@@ -245,9 +250,10 @@ impl Card {
         }
     }
 
-    fn push_total(&mut self, hull: Period, total: &QuarterTotal, away: Micros) {
+    fn push_total(&mut self, hull: Period, total: &QuarterTotal) {
         self.present.add(hull);
-        self.set_aside += total.card.set_aside + away;
+        self.covered += total.card.present;
+        self.set_aside += total.card.set_aside;
         let mut unexplained = Micros(0);
         for ((state, basis), sum) in &total.states {
             match state {
@@ -264,26 +270,11 @@ impl Card {
     }
 }
 
-fn find<'a>(cards: &'a [CardQuarter], gpu: &GpuUuid) -> Option<&'a QuarterTotal> {
-    let place = cards.binary_search_by(|card| card.gpu.cmp(gpu)).ok()?;
-    cards.get(place).map(|card| &card.total)
-}
-
-/// Returns the time for which the parent was observed without its instance, between the first and the last such
-/// observation.
-fn without(hull: Period, own: &QuarterTotal, parent: &QuarterTotal) -> u64 {
-    let (Some(first), Some(last)) = (parent.card.first, parent.card.last) else {
-        return 0;
-    };
-    let parents = Period::new(first, last);
-    let outside = parents.micros().0.saturating_sub(hull.micros().0);
-    let surplus = parent.card.present.0.saturating_sub(own.card.present.0);
-    surplus.saturating_sub(outside)
-}
-
 impl Reasons {
     fn new(outages: &[Outage]) -> Self {
+        // Time without a collector needs no reason, and a GPU may be lost in it.
         let all = outages.iter();
+        let all = all.filter(|outage| outage.reason != GapReason::CollectorDown);
         let mut outages: Vec<_> = all.map(|outage| (outage.period(), outage.reason)).collect();
         outages.sort();
         let ends = outages.iter().scan(Timestamp::MIN, |latest, (period, _)| {
@@ -372,15 +363,42 @@ impl Coverage {
     }
 }
 
+/// Time of a quarter hour in which ticks found a GPU.
+fn seen(total: &QuarterTotal) -> Micros {
+    let unobserved: Micros = total.unobserved.values().copied().sum();
+    Micros(total.card.present.0.saturating_sub(unobserved.0))
+}
+
+/// Returns the time in which a host was observed, by the totals of its GPUs in a quarter hour or a day: the time of the GPU
+/// that was seen most, or from the first to the last tick if nothing is missing. Unlike the ticks, totals are never
+/// removed.
+#[must_use]
+pub fn host_time(gpus: &[GpuQuarter]) -> Micros {
+    let mut hulls = PeriodSet::default();
+    let mut is_whole = true;
+    for GpuQuarter { total, .. } in gpus {
+        if let (Some(first), Some(last)) = (total.card.first, total.card.last) {
+            let hull = Period::new(first, last);
+            is_whole &= seen(total) == hull.micros();
+            hulls.add(hull);
+        }
+    }
+    let always = Period::new(Timestamp::MIN, Timestamp::MAX);
+    match is_whole {
+        true => hulls.parts(always).map(Period::micros).sum(),
+        false => gpus
+            .iter()
+            .map(|gpu| seen(&gpu.total))
+            .max()
+            .unwrap_or_default(),
+    }
+}
+
 /// Splits the gaps into the parts that lie in the set and the parts that do not.
 fn divide(holes: &[Period], set: &PeriodSet) -> (Vec<Period>, Vec<Period>) {
     let within = holes.iter().flat_map(|hole| set.parts(*hole)).collect();
     let rest = holes.iter().flat_map(|hole| set.holes(*hole)).collect();
     (within, rest)
-}
-
-fn total(periods: &[Period]) -> Micros {
-    periods.iter().map(|period| period.micros()).sum()
 }
 
 #[cfg(test)]

@@ -94,6 +94,7 @@ fn process(pid: u32, who: Option<(u32, &str, &str)>, mb: u64, kind: ProcessKind)
                 start: StartTicks(0),
             },
             login: Ok(Some(user.clone())),
+            claimed_login: None,
             own: Ok(user),
             workload: Workload::default(),
             comm: Ok(name.to_owned()),
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_card_works_rests_and_is_let_go_every_five_ticks() {
+    fn the_first_gpu_works_rests_and_is_let_go_every_five_ticks() {
         let first = |phase: u64| {
             let sample = at_phase(Script::V1_1, phase);
             let gpu = &sample.gpus[0];

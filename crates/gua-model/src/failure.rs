@@ -1,6 +1,7 @@
 //! Why a command cannot do what it was asked to: a message, a hint, and the exit code that scripts rely on.
 
 use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::chain::chain;
@@ -56,6 +57,11 @@ impl Failure {
     pub fn because<E: Error>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
         move |error| Self::failed(format!("{what}: {}", chain(&error)))
+    }
+
+    /// Like [`Failure::because`], for a file: `cannot read `x`: permission denied`.
+    pub fn cannot<E: Error>(what: &str, path: &Path) -> impl FnOnce(E) -> Self {
+        Self::because(format!("cannot {what} `{}`", path.display()))
     }
 
     #[must_use]

@@ -40,7 +40,7 @@ pub enum GapReason {
     /// The driver was missing, refused access, or had the wrong version.
     DriverUnavailable,
     /// The GPU reported that it was lost, or was no longer present.
-    CardLost,
+    GpuLost,
     /// Access to a reading was denied.
     Denied,
     /// A reading failed.
@@ -62,7 +62,7 @@ impl GapReason {
         GapReason::CollectorDown,
         GapReason::DriverHung,
         GapReason::DriverUnavailable,
-        GapReason::CardLost,
+        GapReason::GpuLost,
         GapReason::Denied,
         GapReason::Failed,
         GapReason::DiskFull,
@@ -75,7 +75,7 @@ impl GapReason {
 impl From<Missing> for GapReason {
     fn from(why: Missing) -> Self {
         match why {
-            Missing::Gone => GapReason::CardLost,
+            Missing::Gone => GapReason::GpuLost,
             Missing::Denied => GapReason::Denied,
             Missing::Unsupported | Missing::Failed => GapReason::Failed,
         }
@@ -89,7 +89,7 @@ impl GapReason {
             GapReason::CollectorDown => "collector-down",
             GapReason::DriverHung => "driver-hung",
             GapReason::DriverUnavailable => "driver-unavailable",
-            GapReason::CardLost => "card-lost",
+            GapReason::GpuLost => "gpu-lost",
             GapReason::Denied => "denied",
             GapReason::Failed => "failed",
             GapReason::DiskFull => "disk-full",

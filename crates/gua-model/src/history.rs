@@ -6,12 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use crate::coverage::KnownCard;
+use crate::coverage::KnownGpu;
 use crate::gap::{GapReason, Outage};
 use crate::id::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use crate::owner::{Identity, User, Workload};
 use crate::reading::Missing;
-use crate::sample::{Driver, Gpu, Place, Process, ProcessKind, Sample};
+use crate::sample::{Driver, Gpu, Place, Process, ProcessKind, Sample, Slice};
 use crate::span::Span;
 use crate::spans::{Floors, Spans};
 use crate::state::Thresholds;
@@ -36,9 +36,9 @@ pub(crate) fn percent(value: u32) -> Percent {
     Percent::new(value).unwrap()
 }
 
-/// Parses ticks from `SECOND CARD, CARD; SECOND …`, one every 30 seconds unless the text says otherwise. A GPU is its
+/// Parses ticks from `SECOND GPU, GPU; SECOND …`, one every 30 seconds unless the text says otherwise. A GPU is its
 /// name followed, in any order, by `util=50`, `util=gone`, `buffer=50+0+50` (samples since the previous tick),
-/// `energy=1000`, `power=60`, `list=denied`, `parent=gpu0`, `instances=2`, and its processes as `ada:8000` (compute) or
+/// `energy=1000`, `power=60`, `list=denied`, `parent=gpu0` or `parent=gpu0:3/7`, `instances=2`, and its processes as `ada:8000` (compute) or
 /// `ada/desktop:50` (graphics), with `@7` for another PID and `?` for a hidden process.
 pub(crate) fn ticks(text: &str) -> Vec<Tick> {
     let mut ticks: Vec<Tick> = Vec::new();
@@ -106,12 +106,18 @@ fn gpu(text: &str, boot: BootId, elapsed: Duration) -> Gpu {
     gpu
 }
 
-pub(crate) fn instance_of(parent: &str) -> Place {
+/// Parses `gpu0`, an instance of unknown size, and `gpu0:3/7`.
+pub(crate) fn instance_of(text: &str) -> Place {
+    let (parent, slice) = text.split_once(':').unwrap_or((text, ""));
+    let slice = slice.split_once('/').map(|(slices, of)| Slice {
+        slices: slices.parse().unwrap(),
+        of: of.parse().unwrap(),
+    });
     Place::Instance {
         parent: uuid(parent),
         gpu_instance: Ok(1),
         compute_instance: Ok(0),
-        slice: Err(Missing::Failed),
+        slice: slice.ok_or(Missing::Failed),
     }
 }
 
@@ -172,6 +178,7 @@ fn process(word: &str, boot: BootId) -> Process {
             _ => Ok(Identity {
                 key,
                 login: Ok(Some(user)),
+                claimed_login: None,
                 own: Err(Missing::Denied),
                 workload: Workload::default(),
                 comm: Ok("python".to_owned()),
@@ -188,18 +195,22 @@ pub(crate) fn fold(ticks: &[Tick], thresholds: Thresholds) -> Vec<Span> {
     spans
 }
 
-pub(crate) fn known(ticks: &[Tick]) -> BTreeMap<GpuUuid, KnownCard> {
-    let mut cards: BTreeMap<GpuUuid, KnownCard> = BTreeMap::new();
+pub(crate) fn known(ticks: &[Tick]) -> BTreeMap<GpuUuid, KnownGpu> {
+    let mut gpus: BTreeMap<GpuUuid, KnownGpu> = BTreeMap::new();
     for tick in ticks {
         for gpu in &tick.sample.gpus {
-            let card = cards.entry(gpu.uuid.clone()).or_insert(KnownCard {
-                first: tick.sample.at,
-                parent: gpu.place.parent().cloned(),
-            });
-            card.first = tick.sample.at.min(card.first);
+            let parent = gpu.place.parent();
+            let seen = std::iter::once((&gpu.uuid, parent.is_some()));
+            for (uuid, is_instance) in seen.chain(parent.map(|parent| (parent, false))) {
+                let known = gpus.entry(uuid.clone()).or_insert(KnownGpu {
+                    first: tick.sample.at,
+                    is_instance,
+                });
+                known.first = tick.sample.at.min(known.first);
+            }
         }
     }
-    cards
+    gpus
 }
 
 /// Histories are large, so fewer cases than the default suffice.
@@ -231,10 +242,8 @@ fn any_turn() -> impl Strategy<Value = Turn> {
     ]
 }
 
-const CARDS: [&str; 4] = ["gpu0", "gpu1", "gpu2", "mig2a"];
-
 /// Generates one GPU at one tick; `None` if the driver does not report it.
-fn any_card(name: &'static str) -> impl Strategy<Value = Option<String>> {
+fn any_gpu(name: &'static str) -> impl Strategy<Value = Option<String>> {
     let util = prop_oneof![
         8 => (0u32..=100).prop_map(|util| format!("util={util}")),
         1 => prop::sample::select(vec!["util=gone", "util=denied", "util=unsupported", "util=failed"]).prop_map(str::to_owned),
@@ -271,21 +280,28 @@ fn any_card(name: &'static str) -> impl Strategy<Value = Option<String>> {
     )
 }
 
-fn any_cards() -> impl Strategy<Value = Vec<String>> {
-    let [one, two, parent, instance] = CARDS.map(any_card);
-    (one, two, parent, instance, any::<bool>()).prop_map(|(one, two, parent, instance, mig)| {
-        let divided = mig && parent.is_some();
-        let parent = parent.map(|card| {
-            if divided {
-                format!("{card} instances=1")
-            } else {
-                card
-            }
-        });
-        let instance = instance
-            .filter(|_| divided)
-            .map(|card| format!("{card} parent=gpu2"));
-        [one, two, parent, instance].into_iter().flatten().collect()
+/// Generates all GPUs of a tick: two whole ones, and one that may be divided into up to three MIG instances. Rarely two
+/// instances have one UUID, or the parent is missing.
+fn any_gpus() -> impl Strategy<Value = Vec<String>> {
+    let [one, two, parent] = ["gpu0", "gpu1", "gpu2"].map(any_gpu);
+    let name = prop::sample::select(vec!["mig2a", "mig2b", "mig2c"]);
+    let size = prop::sample::select(vec!["", ":1/7", ":2/7", ":3/7", ":4/7"]);
+    let instance = (name.prop_flat_map(any_gpu), size);
+    let instance =
+        instance.prop_map(|(gpu, size)| gpu.map(|gpu| format!("{gpu} parent=gpu2{size}")));
+    let instances = prop_oneof![
+        1 => Just(Vec::new()),
+        1 => prop::collection::vec(instance, 1..4),
+    ];
+    (one, two, parent, instances).prop_map(|(one, two, parent, instances)| {
+        let instances: Vec<String> = instances.into_iter().flatten().collect();
+        let divided = match instances.len() {
+            0 => String::new(),
+            number => format!(" instances={number}"),
+        };
+        let parent = parent.map(|gpu| gpu + &divided);
+        let whole = [one, two, parent].into_iter().flatten();
+        whole.chain(instances).collect()
     })
 }
 
@@ -295,7 +311,7 @@ pub(crate) fn any_ticks() -> impl Strategy<Value = Vec<Tick>> {
     prop::collection::vec(
         (
             any_turn(),
-            any_cards(),
+            any_gpus(),
             prop::sample::select(vec![5u64, 30, 60]),
         ),
         1..24,

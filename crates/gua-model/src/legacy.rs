@@ -10,7 +10,7 @@ mod coverage;
 mod fold;
 mod own;
 mod sessions;
-mod stats_card;
+mod stats_gpu;
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use crate::state::{CountGraphics, RollUp, Thresholds};
 
 pub use coverage::ImportedCoverage;
 pub use fold::{ImportedFold, ImportedPart};
-pub use own::OwnSince;
+pub use own::OwnCoverage;
 pub use sessions::{ImportedSession, OpenSessions};
-pub use stats_card::{in_order, stats_card, stats_card_number};
+pub use stats_gpu::{in_order, stats_gpu, stats_gpu_number};
 
 /// Returns the thresholds of the tool that wrote the rows: the default ones, with graphics processes included.
 #[must_use]
@@ -41,14 +41,14 @@ pub fn old_rule() -> Thresholds {
 pub struct LegacyMoment<'a> {
     pub at: Timestamp,
     /// One for each GPU and run.
-    pub ticks: &'a [LegacyCardTick<'a>],
+    pub ticks: &'a [LegacyGpuTick<'a>],
     /// Process rows whose run has no row for their GPU at this moment. They count for sessions only.
     pub strays: &'a [(&'a GpuUuid, LegacyProcess<'a>)],
 }
 
 /// All rows that an old file has for one GPU, moment and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LegacyCardTick<'a> {
+pub struct LegacyGpuTick<'a> {
     pub at: Timestamp,
     pub gpu: &'a GpuUuid,
     /// Value of the column, in percent.
@@ -121,7 +121,7 @@ impl LegacyProcess<'_> {
     }
 }
 
-impl LegacyCardTick<'_> {
+impl LegacyGpuTick<'_> {
     /// Returns the class by these thresholds; [`old_rule`] returns the thresholds of the tool that wrote the row.
     #[must_use]
     pub fn class(&self, rule: &Thresholds) -> RollUp {

@@ -33,9 +33,11 @@ pub mod report;
 pub mod run;
 pub mod run_variables;
 pub mod sample;
+pub mod sane;
 pub mod server_url;
 pub mod session;
 pub mod since;
+pub mod slices;
 pub mod span;
 pub mod spans;
 pub mod state;
@@ -53,7 +55,7 @@ pub mod window;
 pub use cadence::Cadence;
 pub use calendar::{CalendarUnit, Slot, slots};
 pub use classify::{Basis, Division, Part, classify, divide};
-pub use coverage::{Coverage, KnownCard, Ledger};
+pub use coverage::{Coverage, KnownGpu, Ledger};
 pub use driver_pids::DriverPids;
 pub use energy::EnergySource;
 pub use floor::{FloorRow, IdleFloor, UtcDay};
@@ -62,22 +64,25 @@ pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
 pub use legacy::{
-    ImportedFold, ImportedPart, ImportedSession, LegacyCardTick, LegacyMoment, LegacyProcess,
-    LegacyRun, LegacyTool, OpenSessions, OwnSince,
+    ImportedFold, ImportedPart, ImportedSession, LegacyGpuTick, LegacyMoment, LegacyProcess,
+    LegacyRun, LegacyTool, OpenSessions, OwnCoverage,
 };
-pub use owner::{Identity, Owner, OwnerSource, User, Workload};
+pub use owner::{
+    ContainerOwners, Identity, Owner, OwnerKey, OwnerPolicy, OwnerRule, OwnerSource, User, Workload,
+};
 pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
 pub use readings::{Gpu, READINGS, ReadingKind};
-pub use sample::{Driver, Place, Problem, Process, ProcessKind, Sample};
+pub use sample::{Driver, Place, Problem, Process, ProcessKind, Sample, Slice};
 pub use session::{Session, SessionKey, Sessions, UtilSource, UtilSum};
+pub use slices::Slices;
 pub use span::{Holder, OwnerPart, Share, SharePart, Span};
 pub use spans::{Floors, Spans};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
 pub use total::{
-    CardDay, CardQuarter, CardTotal, DayTotals, ImportedTicks, OwnerKey, OwnerTotal, QuarterTotal,
-    QuarterUse, StateTotal, Totals,
+    DayTotals, GpuDay, GpuQuarter, GpuTotal, ImportedTicks, OwnerTotal, QuarterTotal, QuarterUse,
+    StateTotal, Totals, weigh_instances,
 };
 pub use unit::{
     Bytes, Celsius, Centipercent, FanSpeed, Megahertz, Micros, Millijoules, Milliwatts, Percent,

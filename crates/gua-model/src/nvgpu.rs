@@ -32,7 +32,7 @@ pub fn gpu_info(sample: &Sample) -> Vec<GpuInfo> {
 /// ```
 /// use gua_model::nvgpu::available_gpus;
 /// # use gua_model::{Bytes, Driver, Gpu, Missing, Sample};
-/// # let card = |index: u32, used: u64| Gpu {
+/// # let gpu = |index: u32, used: u64| Gpu {
 /// #     memory_total: Ok(Bytes::from_mb(1000)),
 /// #     memory_used: Ok(Bytes::from_mb(used)),
 /// #     ..Gpu::without_readings(format!("GPU-{index}").parse().unwrap(), index, Missing::Failed)
@@ -42,7 +42,7 @@ pub fn gpu_info(sample: &Sample) -> Vec<GpuInfo> {
 /// #     since_boot: std::time::Duration::ZERO,
 /// #     boot: Err(Missing::Failed),
 /// #     driver: Driver { version: Err(Missing::Failed), cuda: Err(Missing::Failed) },
-/// #     gpus: vec![card(0, 900), card(1, 200)],
+/// #     gpus: vec![gpu(0, 900), gpu(1, 200)],
 /// #     problems: Vec::new(),
 /// # };
 /// assert_eq!(available_gpus(&sample, 20.0), ["1"]);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_is_free_up_to_the_limit_and_an_unreadable_one_is_not() {
+    fn a_gpu_is_free_up_to_the_limit_and_an_unreadable_one_is_not() {
         let cards = sample(&["200/1000", "201/1000", "?", "0/1000", "i0/1000"]);
         assert_eq!(available_gpus(&cards, 20.0), ["0", "3"]);
         assert_eq!(available_gpus(&cards, 20.1), ["0", "1", "3"]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn every_card_with_a_number_is_told_and_what_is_missing_is_not_zero() {
+    fn every_gpu_with_a_number_is_told_and_what_is_missing_is_not_zero() {
         let info = gpu_info(&sample(&["250/1000", "?", "i0/1000"]));
         assert_eq!(info.len(), 2);
         assert_eq!(info[0].mem_used_percent, Ok(25.0));

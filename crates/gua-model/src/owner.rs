@@ -1,5 +1,12 @@
-//! Owners of processes: the user who is responsible for a process, and the rule by which that user was found.
+//! Owners of processes: who is responsible for a process, and the rule by which that owner was found.
+//!
+//! The facts come from the kernel and from state that only root can write; the decision is made here, once, in
+//! [`Identity::owner`]. A uid inside a container is the choice of its image, so the container or pod itself is the owner
+//! of its processes unless something better is known.
 
+mod policy;
+
+use std::borrow::Cow;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,12 +15,20 @@ use crate::id::{ContainerId, PodUid, ProcessKey, SlurmJob, Uid};
 use crate::reading::Reading;
 use crate::text::sanitize;
 
+pub use self::policy::{OwnerPolicy, OwnerRule, is_match};
+
+/// Name of an owner that is not known.
+pub const UNKNOWN: &str = "unknown";
+
 /// Facts about one live process from the kernel. They include no command line and no environment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub key: ProcessKey,
-    /// User of the login session that the process came from; `Ok(None)` if the kernel has none for it.
+    /// User of the login session that the process came from; `Ok(None)` if it has none that counts.
     pub login: Reading<Option<User>>,
+    /// A login uid that is set and does not count: no state of root confirms it, or the process inherited it from the
+    /// daemon that started it.
+    pub claimed_login: Option<User>,
     /// The user that the process runs as.
     pub own: Reading<User>,
     pub workload: Workload,
@@ -21,8 +36,8 @@ pub struct Identity {
     pub comm: Reading<String>,
 }
 
-/// A user of this host, with a name where the host has one.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A user of this host, with the name that it had at the time.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct User {
     pub uid: Uid,
     pub name: Option<String>,
@@ -32,17 +47,113 @@ pub struct User {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
     pub container: Option<ContainerId>,
+    /// Name of the container, where the files of its runtime can be read.
+    pub container_name: Option<String>,
     pub pod: Option<PodUid>,
+    /// `NAMESPACE/NAME` of the pod, where the files of its node can be read.
+    pub pod_name: Option<String>,
     pub job: Option<SlurmJob>,
     /// User in the cgroup path of that job, pod or container.
     pub user: Option<User>,
+    /// Person or group that the configuration names as the owner.
+    pub assigned: Option<String>,
+    pub containers: ContainerOwners,
 }
 
-/// The user who is responsible for a process.
+/// The setting `owners.containers`: who owns the processes of a container.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum ContainerOwners {
+    /// The container or the pod.
+    #[default]
+    Name,
+    /// The uid that the process runs as. It is also the rule of histories before schema 3.
+    Uid,
+}
+
+impl ContainerOwners {
+    /// Every value, in the order in which they are documented.
+    pub const ALL: [Self; 2] = [Self::Name, Self::Uid];
+
+    /// Returns the word for it in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Name => "name",
+            Self::Uid => "uid",
+        }
+    }
+}
+
+/// Who is responsible for a process, and the rule by which that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Owner {
-    pub user: User,
+    pub who: OwnerKey,
     pub source: OwnerSource,
+}
+
+/// An owner. Hours belong to the name that a user had at the time, so a uid that is given to another user later is
+/// another owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum OwnerKey {
+    Unknown,
+    User(User),
+    /// A person or group that a rule of the configuration names, or a user of imported rows, which have no uid.
+    Name(Box<str>),
+    /// `container:NAME` or `pod:NAMESPACE/NAME`.
+    Workload(Box<str>),
+}
+
+impl OwnerKey {
+    /// Returns the owner with a name; `None` is the unknown owner.
+    #[must_use]
+    pub fn named(name: Option<&str>) -> Self {
+        name.map_or(OwnerKey::Unknown, |name| OwnerKey::Name(name.into()))
+    }
+
+    /// Returns the name of an owner without a uid.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            OwnerKey::Name(name) => Some(name),
+            OwnerKey::Unknown | OwnerKey::User(_) | OwnerKey::Workload(_) => None,
+        }
+    }
+
+    /// Returns the uid of a user of this host.
+    #[must_use]
+    pub fn uid(&self) -> Option<Uid> {
+        match self {
+            OwnerKey::User(user) => Some(user.uid),
+            OwnerKey::Unknown | OwnerKey::Name(_) | OwnerKey::Workload(_) => None,
+        }
+    }
+
+    /// Returns the name in reports. A user without a name is called by the uid, and one who is named like the unknown
+    /// owner by both.
+    #[must_use]
+    pub fn shown(&self) -> Cow<'_, str> {
+        match self {
+            OwnerKey::Unknown => UNKNOWN.into(),
+            OwnerKey::Name(name) | OwnerKey::Workload(name) => Cow::Borrowed(name),
+            OwnerKey::User(User { uid, name }) => match name.as_deref() {
+                Some(UNKNOWN) => format!("{UNKNOWN} (uid {uid})").into(),
+                Some(name) => name.into(),
+                None => format!("uid {uid}").into(),
+            },
+        }
+    }
+
+    /// Reports whether a name that a person wrote means this owner: its name, or its uid.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        match self {
+            OwnerKey::Unknown => false,
+            OwnerKey::Name(own) | OwnerKey::Workload(own) => **own == *name,
+            OwnerKey::User(user) => {
+                user.name.as_deref() == Some(name) || user.uid.to_string() == name
+            }
+        }
+    }
 }
 
 /// Rule by which an owner was found; stored with the owner.
@@ -52,15 +163,26 @@ pub enum OwnerSource {
     Login,
     /// The uid of the process.
     Process,
-    /// A root process in a Slurm job of that user.
+    /// A process in a Slurm job of that user.
     Job,
-    /// A root process in a pod of that user.
+    /// A process in that pod, or in a pod of that user.
     Pod,
-    /// A root process in a container of that user.
+    /// A process in that container, or in a container of that user.
     Container,
+    /// A rule of the configuration.
+    Rule,
 }
 
 impl OwnerSource {
+    pub const ALL: [Self; 6] = [
+        Self::Login,
+        Self::Process,
+        Self::Job,
+        Self::Pod,
+        Self::Container,
+        Self::Rule,
+    ];
+
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,15 +191,53 @@ impl OwnerSource {
             OwnerSource::Job => "job",
             OwnerSource::Pod => "pod",
             OwnerSource::Container => "container",
+            OwnerSource::Rule => "rule",
         }
     }
 }
 
 impl Identity {
-    /// Returns the login user, or else the user that the process runs as. If that is root and a job, pod or container
-    /// names its user, returns that user. `None` only if the process is hidden.
+    /// Returns the owner that the configuration assigns, or else the user of the Slurm job or rootless container, the
+    /// login user, the pod or container, and the user that the process runs as. `None` only if the process is hidden.
     #[must_use]
     pub fn owner(&self) -> Option<Owner> {
+        let workload = &self.workload;
+        if let Some(name) = &workload.assigned {
+            return Some(Owner {
+                who: OwnerKey::Name(name.as_str().into()),
+                source: OwnerSource::Rule,
+            });
+        }
+        let owner = |user: &User, source| Owner {
+            who: OwnerKey::User(user.clone()),
+            source,
+        };
+        let own = self.own.as_ref().ok();
+        if workload.containers == ContainerOwners::Uid {
+            return self.owner_by_uid();
+        }
+        match (workload.source(), &workload.user, own) {
+            (Some(source), Some(user), _) => return Some(owner(user, source)),
+            // With cgroups of version 2, the path of a job does not name its user, as whom Slurm runs it.
+            (Some(OwnerSource::Job), None, Some(own)) => return Some(owner(own, OwnerSource::Job)),
+            _ => {}
+        }
+        let login = self.login.as_ref().ok().and_then(Option::as_ref);
+        if let Some(login) = login {
+            return Some(owner(login, OwnerSource::Login));
+        }
+        if let (Some(source), Some(name)) = (workload.source(), workload.name()) {
+            return Some(Owner {
+                who: OwnerKey::Workload(name.into()),
+                source,
+            });
+        }
+        own.map(|own| owner(own, OwnerSource::Process))
+    }
+
+    /// Returns the login user, or else the user that the process runs as. If that is root and a job, pod or container
+    /// names its user, returns that user.
+    fn owner_by_uid(&self) -> Option<Owner> {
         let login = self.login.as_ref().ok().and_then(Option::as_ref);
         let (user, source) = match (login, &self.own) {
             (Some(user), _) => (user, OwnerSource::Login),
@@ -89,7 +249,7 @@ impl Identity {
             _ => (user, source),
         };
         Some(Owner {
-            user: user.clone(),
+            who: OwnerKey::User(user.clone()),
             source,
         })
     }
@@ -115,11 +275,38 @@ impl User {
     }
 }
 
+impl Owner {
+    /// Returns its name, sanitized for a terminal.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match &self.who {
+            OwnerKey::User(user) => user.shown(),
+            other => sanitize(&other.shown()),
+        }
+    }
+}
+
 /// Number of characters shown of a container or pod ID. The full IDs are long, and other tools also show the first
 /// twelve.
 const SHORT_ID: usize = 12;
 
 impl Workload {
+    /// Returns the pod or container as an owner: `pod:ml/train-0`, `container:web`; by its short ID if it has no known
+    /// name.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        let short = |id: &str| id.chars().take(SHORT_ID).collect::<String>();
+        let pod = || {
+            let id = self.pod.as_ref().map(|id| short(id.as_str()));
+            Some(format!("pod:{}", self.pod_name.clone().or(id)?))
+        };
+        let container = || {
+            let id = self.container.as_ref().map(|id| short(id.as_str()));
+            Some(format!("container:{}", self.container_name.clone().or(id)?))
+        };
+        pod().or_else(container)
+    }
+
     /// Returns the job, or else the pod, or else the container: `job 4711`, `container 3f1c`...
     #[must_use]
     pub fn in_words(&self) -> Option<String> {
@@ -135,11 +322,17 @@ impl Workload {
     fn with_ids_of(&self, letters: usize) -> Option<String> {
         let cut = |id: &str| id.chars().take(letters).collect::<String>();
         let job = self.job.as_ref().map(|job| format!("job {job}"));
-        let pod = || Some(format!("pod {}", cut(self.pod.as_ref()?.as_str())));
+        let named = |name: &Option<String>, id: Option<&str>| match name {
+            Some(name) => Some(name.clone()),
+            None => id.map(cut),
+        };
+        let pod = self.pod.as_ref().map(PodUid::as_str);
+        let pod = || Some(format!("pod {}", named(&self.pod_name, pod)?));
+        let container = self.container.as_ref().map(ContainerId::as_str);
         let container = || {
             Some(format!(
                 "container {}",
-                cut(self.container.as_ref()?.as_str())
+                named(&self.container_name, container)?
             ))
         };
         job.or_else(pod).or_else(container)
@@ -159,149 +352,4 @@ impl Workload {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::{BootId, Pid, StartTicks};
-    use crate::reading::Missing;
-
-    fn user(uid: u32) -> User {
-        User {
-            uid: Uid(uid),
-            name: None,
-        }
-    }
-
-    fn check(
-        login: Reading<Option<u32>>,
-        own: Reading<u32>,
-        workload: Workload,
-        expected: Option<(u32, OwnerSource)>,
-    ) {
-        let identity = Identity {
-            key: ProcessKey {
-                boot: BootId(1),
-                pid: Pid(1),
-                start: StartTicks(1),
-            },
-            login: login.map(|uid| uid.map(user)),
-            own: own.map(user),
-            workload,
-            comm: Ok("python".to_owned()),
-        };
-        let owner = identity
-            .owner()
-            .map(|owner| (owner.user.uid.0, owner.source));
-        assert_eq!(owner, expected, "{identity:?}");
-    }
-
-    #[test]
-    fn the_login_user_goes_before_the_process_user() {
-        let none = Workload::default;
-        check(
-            Ok(Some(1000)),
-            Ok(0),
-            none(),
-            Some((1000, OwnerSource::Login)),
-        );
-        check(Ok(None), Ok(33), none(), Some((33, OwnerSource::Process)));
-        check(
-            Err(Missing::Unsupported),
-            Ok(33),
-            none(),
-            Some((33, OwnerSource::Process)),
-        );
-        check(Ok(None), Ok(0), none(), Some((0, OwnerSource::Process)));
-        check(
-            Ok(Some(1000)),
-            Err(Missing::Denied),
-            none(),
-            Some((1000, OwnerSource::Login)),
-        );
-        check(Ok(None), Err(Missing::Gone), none(), None);
-    }
-
-    #[test]
-    fn roots_process_in_a_job_pod_or_container_belongs_to_the_user_it_names() {
-        let job = Workload {
-            job: "7".parse().ok(),
-            user: Some(user(1007)),
-            ..Workload::default()
-        };
-        let pod = Workload {
-            pod: "p".parse().ok(),
-            user: Some(user(1008)),
-            ..Workload::default()
-        };
-        let container = Workload {
-            container: "c".parse().ok(),
-            user: Some(user(1009)),
-            ..Workload::default()
-        };
-        check(Ok(None), Ok(0), job.clone(), Some((1007, OwnerSource::Job)));
-        check(Ok(Some(0)), Ok(0), pod, Some((1008, OwnerSource::Pod)));
-        check(
-            Ok(None),
-            Ok(0),
-            container,
-            Some((1009, OwnerSource::Container)),
-        );
-        check(
-            Ok(None),
-            Ok(1000),
-            job.clone(),
-            Some((1000, OwnerSource::Process)),
-        );
-        check(Ok(Some(1001)), Ok(0), job, Some((1001, OwnerSource::Login)));
-    }
-
-    #[test]
-    fn a_container_of_nobody_known_stays_with_root() {
-        let container = Workload {
-            container: "c".parse().ok(),
-            ..Workload::default()
-        };
-        check(Ok(None), Ok(0), container, Some((0, OwnerSource::Process)));
-        let slice = Workload {
-            user: Some(user(1000)),
-            ..Workload::default()
-        };
-        check(Ok(None), Ok(0), slice, Some((0, OwnerSource::Process)));
-    }
-
-    #[test]
-    fn a_workload_is_called_by_its_job_then_its_pod_then_its_container() {
-        let id = "0123456789abcdef".repeat(4);
-        let mut workload = Workload::default();
-        assert_eq!(workload.in_short(), None);
-        workload.container = id.parse().ok();
-        assert_eq!(
-            workload.in_short().as_deref(),
-            Some("container 0123456789ab")
-        );
-        assert_eq!(workload.in_words(), Some(format!("container {id}")));
-        workload.job = "4711".parse().ok();
-        assert_eq!(workload.in_short().as_deref(), Some("job 4711"));
-    }
-
-    #[test]
-    fn an_age_is_what_passed_since_the_start_and_none_before_it() {
-        let age = |start, since_boot| {
-            let key = ProcessKey {
-                boot: BootId(1),
-                pid: Pid(7),
-                start: StartTicks(start),
-            };
-            let identity = Identity {
-                key,
-                login: Ok(None),
-                own: Ok(user(1000)),
-                workload: Workload::default(),
-                comm: Ok("python".to_owned()),
-            };
-            identity.age(Duration::from_millis(since_boot), 100)
-        };
-        assert_eq!(age(250, 10_000), Some(Duration::from_millis(7_500)));
-        assert_eq!(age(1_100, 10_000), None);
-        assert_eq!(age(u64::MAX, 10_000), None);
-    }
-}
+mod tests;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use crate::period::Period;
+use crate::period::{Period, micros_between};
+use crate::unit::Micros;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PeriodSet(BTreeMap<Timestamp, Timestamp>);
@@ -25,6 +26,15 @@ impl PeriodSet {
         for hole in holes {
             self.join(hole);
         }
+    }
+
+    /// Adds all of `period`, and the time before it if that is at most `slack` after an earlier one.
+    pub(crate) fn add_near(&mut self, period: Period, slack: Micros) {
+        let before = self.0.range(..=period.from()).next_back();
+        let is_near = |to: &Timestamp| micros_between(*to, period.from()) <= slack;
+        let from = before.map(|(_, to)| *to).filter(is_near);
+        let from = from.unwrap_or(period.from()).min(period.from());
+        self.add(Period::new(from, period.to()));
     }
 
     /// Adds the leading part of `period` that is not in the set yet and returns it; `None` if its first moment is

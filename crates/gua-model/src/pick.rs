@@ -1,7 +1,8 @@
 //! Selects the GPUs that are free to use, orders them, and states the obstacle for each of the others.
 //!
-//! A GPU is free if no process holds it, little of its memory is used, it is not busy, and the history does not show
-//! recent use. A missing reading is an obstacle too: an unobserved GPU is never offered.
+//! A GPU is free if its state is truly-idle, little of its memory is used, and the history does not show recent use. A
+//! missing reading is an obstacle too: an unobserved GPU is never offered. Every command, report and page that says
+//! whether a GPU is free uses [`obstacle`] or [`is_free`].
 
 mod order;
 mod patience;
@@ -12,9 +13,10 @@ use std::fmt;
 use jiff::Timestamp;
 
 pub use self::order::{Direction, Key, Order, OrderError, sort};
-pub use self::patience::{could_be_free, is_awaited, is_vacant};
-use crate::classify::{classify, holders};
+pub use self::patience::{could_be_free, is_awaited};
+use crate::classify::{classify, hold, holders};
 use crate::id::GpuUuid;
+use crate::owner::OwnerKey;
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Place, Process};
 use crate::span::Span;
@@ -24,7 +26,7 @@ use crate::unit::{Bytes, Percent};
 /// Rule by which a GPU is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FreeRule {
-    /// No process holds it, and little memory is used.
+    /// It is truly idle, and little memory is used.
     #[default]
     Unheld,
     /// nvgpu's rule: little memory is used, regardless of its processes.
@@ -42,7 +44,7 @@ pub struct Wish {
     pub max_util: Option<Percent>,
     /// Substrings of model names, case-insensitive; the GPU's name must contain one of them. If empty, any GPU matches.
     pub models: Vec<String>,
-    /// Users whose processes are ignored, by name or uid.
+    /// Owners whose processes are ignored: users by name or uid, and others by name.
     pub as_free: Vec<String>,
     /// A GPU that was in use after this moment is not free yet.
     pub idle_since: Option<Timestamp>,
@@ -104,7 +106,7 @@ impl fmt::Display for Obstacle {
         match self {
             Obstacle::Divided => write!(out, "divided into MIG instances"),
             Obstacle::OtherModel => write!(out, "another model"),
-            Obstacle::Unseen(Missing::Gone) => write!(out, "card lost"),
+            Obstacle::Unseen(Missing::Gone) => write!(out, "GPU lost"),
             Obstacle::Unseen(why) => write!(out, "could not be read ({})", why.as_str()),
             Obstacle::Held => write!(out, "held"),
             Obstacle::Busy(state) => write!(out, "{state}"),
@@ -118,6 +120,16 @@ impl fmt::Display for Obstacle {
             Obstacle::Awaited => write!(out, "kept for those who wait"),
         }
     }
+}
+
+/// Reports whether the GPU is free by the default wish.
+#[must_use]
+pub fn is_free(gpu: &Gpu, thresholds: &Thresholds) -> bool {
+    let wish = Wish {
+        thresholds: *thresholds,
+        ..Wish::default()
+    };
+    obstacle(gpu, &wish, &LastUse::new()).is_none()
 }
 
 /// Returns the first obstacle of a GPU; `None` if it is free.
@@ -154,14 +166,11 @@ pub fn against<'a>(gpu: &'a Gpu, wish: &'a Wish) -> impl Iterator<Item = &'a Pro
 
 fn counts_for_nothing(process: &Process, as_free: &[String]) -> bool {
     let owner = process.identity.as_ref().ok().and_then(|who| who.owner());
-    owner.is_some_and(|owner| is_one_of(&owner.user, as_free))
+    owner.is_some_and(|owner| is_one_of(&owner.who, as_free))
 }
 
-fn is_one_of(user: &crate::owner::User, names: &[String]) -> bool {
-    let uid = user.uid.to_string();
-    names
-        .iter()
-        .any(|name| *name == uid || Some(name) == user.name.as_ref())
+fn is_one_of(owner: &OwnerKey, names: &[String]) -> bool {
+    names.iter().any(|name| owner.is_called(name))
 }
 
 fn is_model(gpu: &Gpu, models: &[String]) -> bool {
@@ -176,15 +185,18 @@ fn is_model(gpu: &Gpu, models: &[String]) -> bool {
 }
 
 fn held_or_busy(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
-    if against(gpu, wish).next().is_some() {
-        return Some(Obstacle::Held);
-    }
     let verdict = classify(gpu, &wish.thresholds, None);
+    let mut others = against(gpu, wish);
     match verdict.state {
         State::TrulyIdle => None,
         State::Unobserved => Some(Obstacle::Unseen(
             verdict.evidence.unobserved.unwrap_or(Missing::Failed),
         )),
+        State::IdleHeld | State::OrphanHeld => {
+            hold(others, &wish.thresholds).then_some(Obstacle::Held)
+        }
+        // Any listed process may be the one that computes, however little memory it has.
+        _ if others.next().is_some() => Some(Obstacle::Held),
         // All holders are ignored, so their utilisation is ignored too.
         _ if holders(gpu, &wish.thresholds).next().is_some() => None,
         state => Some(Obstacle::Busy(state)),
@@ -253,11 +265,11 @@ pub fn free_memory(gpu: &Gpu) -> Reading<Bytes> {
 
 /// Records the spans in which a GPU was not truly idle. A span held only by users in `as_free` counts as idle.
 pub fn note_use(last_use: &mut LastUse, spans: &[Span], as_free: &[String]) {
-    for span in spans.iter().filter(|span| span.counts) {
+    for span in spans.iter().filter(|span| span.counts()) {
         let is_of_no_account = !span.holders.is_empty()
             && span.holders.iter().all(|holder| {
                 let owner = holder.owner.as_ref();
-                owner.is_some_and(|owner| is_one_of(&owner.user, as_free))
+                owner.is_some_and(|owner| is_one_of(&owner.who, as_free))
             });
         let was_used = span.shares.iter().any(|share| {
             share.weight > 0 && !matches!(share.verdict.state, State::TrulyIdle | State::Unobserved)

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan as _};
+use serde::{Deserialize, Serialize};
 
 use crate::calendar::{monday, start_of_day};
 use crate::id::GpuUuid;
@@ -20,7 +21,7 @@ use crate::total::OwnerTotal;
 use crate::unit::Micros;
 
 /// One limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     pub subject: Subject,
     pub sharing: Sharing,
@@ -31,7 +32,7 @@ pub struct Limit {
 }
 
 /// Subject of a limit.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Subject {
     Everyone,
     /// A Unix group of the host.
@@ -40,14 +41,14 @@ pub enum Subject {
 }
 
 /// Whether the limit applies to each person of a subject, or to all of them together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Sharing {
     Each,
     Together,
 }
 
 /// The limited quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Measure {
     Held,
     IdleHeld,
@@ -94,7 +95,7 @@ struct Amount {
 }
 
 /// Period that a limit applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Term {
     /// Calendar periods in the configured zone; a week begins on Monday.
     Day,
@@ -128,7 +129,7 @@ impl Term {
 }
 
 /// Use by people in a term up to now.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Usage {
     pub period: Period,
     pub now: Timestamp,
@@ -139,9 +140,17 @@ pub struct Usage {
     pub people: Vec<PersonRow>,
     /// GPUs that are left out, because their states and gaps do not add up to their capacity.
     pub unbalanced: Vec<GpuUuid>,
+    /// The only person whose use is known, where the others' is hidden from the asker.
+    pub only: Option<String>,
 }
 
 impl Usage {
+    /// Reports whether all use of a person or a group is known.
+    fn knows(&self, who: &Who) -> bool {
+        let is_only = |only: &String| matches!(who, Who::Person(person) if person == only);
+        self.only.as_ref().is_none_or(is_only)
+    }
+
     /// Returns the observed time in which the amounts accumulated.
     fn observed(&self) -> Micros {
         let elapsed = micros_between(self.known_from, self.now);
@@ -176,7 +185,7 @@ impl Usage {
 const EARLIEST: Micros = Micros::from_secs(3600);
 
 /// Reason why there is no forecast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NoForecast {
     /// A part of the use was not measured.
     NotMeasured,
@@ -185,7 +194,7 @@ pub enum NoForecast {
 }
 
 /// Subject of a standing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Who {
     Person(String),
     Group(String),
@@ -193,7 +202,7 @@ pub enum Who {
 }
 
 /// Standing of a person or a group under a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     pub who: Who,
     pub limit: Limit,
@@ -328,7 +337,7 @@ fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> OwnerTotal {
 
 fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &OwnerTotal) -> Standing {
     let Amount { at_least, is_all } = limit.measure.of(sums);
-    let used = is_all.then_some(at_least);
+    let used = (is_all && usage.knows(&who)).then_some(at_least);
     let (observed, remaining) = (usage.observed(), usage.remaining(limit.per));
     let wide = u128::from;
     let is_early = remaining > Micros(0) && observed < usage.enough();

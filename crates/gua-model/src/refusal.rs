@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::id::{GpuUuid, Uid};
-use crate::owner::User;
+use crate::id::GpuUuid;
+use crate::owner::{OwnerKey, User};
 
 /// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,7 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocking {
     pub gpu: GpuUuid,
-    pub holder: Uid,
+    pub holder: OwnerKey,
     /// Whether the GPU was idle-held.
     pub is_idle: bool,
 }
@@ -79,9 +79,9 @@ pub struct Blocking {
 /// Number of times that an idle-held GPU blocked another person's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InTheWay {
-    pub holder: Uid,
+    pub holder: OwnerKey,
     pub gpu: GpuUuid,
-    pub asker: Uid,
+    pub asker: OwnerKey,
     pub times: u64,
     /// Total time waited by these requests.
     pub waited: SignedDuration,
@@ -91,12 +91,13 @@ pub struct InTheWay {
 /// themselves.
 #[must_use]
 pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
-    let mut counted: BTreeMap<(Uid, GpuUuid, Uid), (u64, SignedDuration)> = BTreeMap::new();
+    let mut counted: BTreeMap<(OwnerKey, GpuUuid, OwnerKey), (u64, SignedDuration)> =
+        BTreeMap::new();
     for Refusal { asking, blocked_by } in refusals {
-        let asker = asking.asker.uid;
+        let asker = OwnerKey::User(asking.asker.clone());
         for block in blocked_by {
             if block.is_idle && block.holder != asker {
-                let key = (block.holder, block.gpu.clone(), asker);
+                let key = (block.holder.clone(), block.gpu.clone(), asker.clone());
                 let (times, waited) = counted.entry(key).or_default();
                 *times += 1;
                 *waited = waited.saturating_add(asking.waited);
@@ -120,6 +121,7 @@ pub fn in_the_way(refusals: &[Refusal]) -> Vec<InTheWay> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::Uid;
 
     /// Parses `asker<holder:card[!]...`, with `!` for a GPU in use.
     fn refusal(text: &str) -> Refusal {
@@ -129,7 +131,10 @@ mod tests {
             let (holder, card) = text.split_once(':').unwrap();
             Blocking {
                 gpu: card.trim_end_matches('!').parse().unwrap(),
-                holder: uid(holder),
+                holder: OwnerKey::User(User {
+                    uid: uid(holder),
+                    name: None,
+                }),
                 is_idle: !card.ends_with('!'),
             }
         };
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_cards_of_others_are_in_the_way_and_busy_or_own_ones_are_not() {
+    fn idle_gpus_of_others_are_in_the_way_and_busy_or_own_ones_are_not() {
         let refusals = [
             "a<b:GPU-1 c:GPU-2! a:GPU-3",
             "a<b:GPU-1",
@@ -158,15 +163,15 @@ mod tests {
             "b<b:GPU-1",
         ];
         let rows = in_the_way(&refusals.map(refusal));
-        let name = |uid: Uid| char::from_u32(uid.0).unwrap();
-        let told: Vec<String> = rows
+        let name = |owner: &OwnerKey| char::from_u32(owner.uid().unwrap().0).unwrap();
+        let found: Vec<String> = rows
             .iter()
             .map(|row| {
-                let (holder, asker) = (name(row.holder), name(row.asker));
+                let (holder, asker) = (name(&row.holder), name(&row.asker));
                 let waited = row.waited.as_secs();
                 format!("{holder} {} {asker} {} {waited}", row.gpu, row.times)
             })
             .collect();
-        assert_eq!(told, ["b GPU-1 a 2 120", "b GPU-1 c 1 60"]);
+        assert_eq!(found, ["b GPU-1 a 2 120", "b GPU-1 c 1 60"]);
     }
 }

@@ -1,8 +1,8 @@
-//! The numbers of a report, as every format prints them. Filled by [`fold::ReportFold`] and read by whoever draws.
+//! The numbers of a report, which every format prints. [`fold::ReportFold`] computes them, and gua-render formats them.
 //!
 //! Amounts are whole numbers until they are shown. Time of own ticks is divided among states by what was observed; imported
 //! rows count whole ticks, as the tool that wrote them does. Shares are shares of time; for imported rows alone, of
-//! card-ticks.
+//! GPU-ticks.
 
 mod columns;
 mod cross;
@@ -13,22 +13,26 @@ mod longest;
 mod sessions;
 mod sums;
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use jiff::civil::DateTime;
+use serde::{Deserialize, Serialize};
 
 use crate::calendar::CalendarUnit;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Pid};
 use crate::period::Period;
+use crate::sample::Slice;
 use crate::session::UtilSource;
 use crate::state::{RollUp, State, Thresholds};
 use crate::total::{OwnerTotal, QuarterUse};
 use crate::unit::{Bytes, Micros};
 
 pub use self::columns::{cross_rows, slot_rows};
-pub use self::cross::{CardCross, Column, Cross, CrossRow};
-pub use self::gaps::{gap_rows, unseen};
-pub use self::holds::{Holds, PersonNames, UNKNOWN};
+pub use self::cross::{Column, Cross, CrossRow, GpuCross};
+pub use self::gaps::{fill_gaps, gap_rows, unseen};
+pub use self::holds::{Holds, UNKNOWN};
 #[cfg(test)]
 pub(crate) use self::longest::tests::hold as test_hold;
 pub use self::longest::{CHARTED, CHARTED_OF_EACH, HeldLists, HoldLists, PAST_LISTED};
@@ -37,28 +41,28 @@ pub use self::sums::Sums;
 use self::sums::count;
 pub(crate) use self::sums::{hours, ratio};
 
-/// Everything that a report says.
-#[derive(Clone, Debug)]
+/// Complete content of a report.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
     pub host: Option<Host>,
-    /// What the numbers stand for.
+    /// Time that the numbers cover.
     pub window: Period,
     pub thresholds: Thresholds,
-    /// When the report was made.
+    /// Time at which the report was made.
     pub made: Timestamp,
-    /// The person that the report is about, where it is about one.
+    /// Person that the report is limited to, if any.
     pub person: Option<String>,
-    /// All cards together.
+    /// All GPUs together.
     pub all: Sums,
     /// In order of uuid.
-    pub cards: Vec<CardRow>,
+    pub cards: Vec<ReportedGpu>,
     /// The longest holder first.
     pub people: Vec<PersonRow>,
     pub heat: HeatMap,
     pub unit: CalendarUnit,
     /// In order of time.
     pub slots: Vec<SlotRow>,
-    /// Time crossed with cards and people, in order of the columns; empty unless it was asked for.
+    /// Time crossed with GPUs and people, in order of the columns; empty unless it was asked for.
     pub cross: Vec<CrossRow>,
     pub coverage: Covered,
     /// Holders that were there at the last tick and do not use what they hold, the longest first.
@@ -72,54 +76,77 @@ pub struct Report {
     /// The part of the window in which the history knows anything.
     pub known: Period,
     pub now: Option<Now>,
-    /// Who asked for cards and did not get them at once; `None` where nobody did.
+    /// Requests for GPUs that were refused or had to wait; `None` if there were none.
     pub refused: Option<Refused>,
-    /// The time between ticks, as the newest run was asked for it.
+    /// Interval between ticks that the latest collector run was started with.
     pub tick_interval: Option<std::time::Duration>,
-    /// Whether `Old::ticks` in these numbers stand for another interval than the recorded one.
+    /// Whether imported rows count with another interval than the recorded one.
     pub interval: IntervalUse,
-    /// What a reader has to know to read the numbers right.
+    /// Facts that a reader needs to interpret the numbers.
     pub notes: Vec<Note>,
 }
 
-/// The machine as its last run named it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Host, as the latest collector run named it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     pub name: String,
-    /// `bare`, as old files say; own histories say nothing else.
+    /// `bare`, as in files of gpu-usage-audit; histories of gua have no other value.
     pub environment: String,
     pub driver: Option<String>,
 }
 
-/// Which length an old row stands for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Interval that an imported row counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IntervalUse {
     #[default]
     Recorded,
     Given(std::time::Duration),
 }
 
-/// One card.
-#[derive(Clone, Debug)]
-pub struct CardRow {
+/// One GPU.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ReportedGpu {
     pub gpu: GpuUuid,
     pub index: Option<u32>,
     pub name: Option<String>,
+    /// The GPU that it is a MIG instance of, and its part of that GPU, if known.
+    pub parent: Option<GpuUuid>,
+    pub slice: Option<Slice>,
     pub sums: Sums,
     pub covered: Covered,
     /// When nobody looked at it in the window, also because it was not known yet; in order of time.
     pub unseen: Vec<Period>,
 }
 
+impl ReportedGpu {
+    /// Returns the part of the physical GPU that a MIG instance has, such as `3/7 of GPU 0`.
+    #[must_use]
+    pub fn share(&self) -> Option<String> {
+        let Slice { slices, of } = self.slice?;
+        let parent = match (self.index, &self.parent) {
+            (Some(index), _) => format!("GPU {index}"),
+            (None, Some(parent)) => parent.to_string(),
+            (None, None) => return None,
+        };
+        Some(format!("{slices}/{of} of {parent}"))
+    }
+
+    /// Returns the physical GPU: this one, or the one that it is a MIG instance of.
+    #[must_use]
+    pub fn physical(&self) -> &GpuUuid {
+        self.parent.as_ref().unwrap_or(&self.gpu)
+    }
+}
+
 /// One person.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonRow {
     pub name: String,
     pub sums: OwnerTotal,
 }
 
 /// One hour, day or month of the wall clock, as far as it lies in the window.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SlotRow {
     pub label: DateTime,
     pub period: Period,
@@ -128,13 +155,13 @@ pub struct SlotRow {
 }
 
 /// Active time by weekday (Sunday first) and hour of the wall clock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeatMap {
     pub cells: [[HeatCell; 24]; 7],
 }
 
 /// Time that was observed, and the active part of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeatCell {
     pub active: Micros,
     pub observed: Micros,
@@ -145,14 +172,14 @@ pub struct HeatCell {
 }
 
 /// How much of a window was observed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Covered {
     pub capacity: Micros,
     pub observed: Micros,
     pub gap: Micros,
     /// Of the observed time, how much rests on the driver's buffer.
     pub buffered: Micros,
-    /// Time in which any card of the host was observed.
+    /// Time in which any GPU of the host was observed.
     pub host_observed: Micros,
     /// Time that old ticks claim twice.
     pub overlap: Micros,
@@ -160,13 +187,13 @@ pub struct Covered {
     pub gaps: Vec<GapRow>,
 }
 
-/// Time that nobody observed, of all the cards that it hit together.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Time that nobody observed, of all the GPUs that it hit together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapRow {
     pub reason: GapReason,
     pub period: Period,
     pub cards: usize,
-    /// Card time.
+    /// GPU time.
     pub micros: Micros,
     /// What the collector said about it.
     pub detail: Option<String>,
@@ -174,8 +201,8 @@ pub struct GapRow {
     pub late: bool,
 }
 
-/// One process on one card, for people to act on.
-#[derive(Clone, Debug, PartialEq)]
+/// One process on one GPU, for people to act on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hold {
     pub gpu: GpuUuid,
     pub index: Option<u32>,
@@ -187,41 +214,43 @@ pub struct Hold {
     pub workload: Option<String>,
     /// `None` for a row whose number can be no process.
     pub pid: Option<Pid>,
-    /// Of old rows from the first to the last, as the tool that wrote them tells it: see [`Hold::whole`].
+    /// For imported rows, from the first row to the last, as in the tool that wrote them; see [`Hold::whole`].
     pub period: Period,
-    /// What the last of old rows stands for; none for ticks of our own.
+    /// Interval of the last imported row; zero for ticks that gua recorded.
     pub last_row: Micros,
     /// Mean, in percent, and whose it is.
     pub util: Option<(f64, UtilSource)>,
     pub peak_memory: Option<Bytes>,
     pub samples: u64,
     pub shared: bool,
-    /// Time in which the card's state was seen; `None` for old rows.
+    /// Time in which the GPU's state was seen; `None` for old rows.
     pub observed: Option<Micros>,
     /// The part of it that lies in the report's window.
     pub observed_within: Option<Micros>,
-    /// Of that, with the card active; `None` for old rows.
+    /// Of that, with the GPU active; `None` for old rows.
     pub active: Option<Micros>,
-    /// Of that, with the card idle-held; `None` for old rows.
+    /// Of that, with the GPU idle-held; `None` for old rows.
     pub idle_held: Option<Micros>,
     /// Whether it was there at the last tick.
     pub current: bool,
 }
 
-/// All cards at the last tick of the window.
-#[derive(Clone, Debug, PartialEq)]
+/// All GPUs at the last tick of the window.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Now {
     pub at: Timestamp,
-    pub cards: Vec<CardNow>,
+    pub cards: Vec<GpuStatus>,
 }
 
-/// One card at the last tick.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CardNow {
+/// One GPU at the last tick.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuStatus {
     pub gpu: GpuUuid,
     pub index: Option<u32>,
     pub name: Option<String>,
     pub state: State,
+    /// Whether it was free by the rule of `gua available`; for imported rows, whether it was truly idle.
+    pub is_free: bool,
     /// In percent.
     pub util: Option<i64>,
     pub memory_used: Option<Bytes>,
@@ -232,28 +261,28 @@ pub struct CardNow {
     pub held_since: Option<Timestamp>,
 }
 
-/// Requests for cards that were not granted at once.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Requests for GPUs that were not granted at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub requests: usize,
-    /// Whose idle-held card stood in whose way, the most often first.
+    /// Idle-held GPUs that blocked other people, the most frequent first.
     pub in_the_way: Vec<BlockRow>,
 }
 
-/// One card that one person held without use while another asked for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One GPU that one person held without use while another asked for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockRow {
     pub holder: String,
     pub gpu: GpuUuid,
     pub index: Option<u32>,
     pub asker: String,
     pub times: u64,
-    /// How long the asker waited, all times together.
+    /// Total time that the asker waited.
     pub waited: jiff::SignedDuration,
 }
 
-/// What a reader has to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Fact that a reader needs to interpret the numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Note {
     /// Single ticks at an edge are no longer kept, so the window was widened to quarter hours.
     Widened { asked: Period },
@@ -263,11 +292,11 @@ pub enum Note {
     Overlap { micros: Micros },
     /// Rows of gpu-usage-audit and own ticks are both in the window.
     Mixed,
-    /// Old rows of time in which our own ticks saw the card: they are left out, so that no time counts twice.
+    /// Old rows of time in which our own ticks saw the GPU: they are left out, so that no time counts twice.
     OldLeftOut { ticks: u64 },
     /// Sessions keep the thresholds of the file, whatever is asked for.
     SessionsByFile,
-    /// Rows that only draw stand in the old file; the old tool counted them.
+    /// The imported file has rows of graphics processes, which gpu-usage-audit counted and this report does not.
     GraphicsLeftOut,
     /// GPUs that are left out, because their states and gaps do not add up to their capacity.
     Unbalanced { gpus: Vec<GpuUuid> },
@@ -320,7 +349,7 @@ impl Hold {
         Period::new(self.period.from(), end)
     }
 
-    /// Whether it holds a card and does not use it: its mean utilisation is low, and it has more than a trifle of memory,
+    /// Whether it holds a GPU and does not use it: its mean utilisation is low, and it has more than a trifle of memory,
     /// or an amount that the driver hides.
     #[must_use]
     pub fn is_without_use(&self, thresholds: &Thresholds) -> bool {
@@ -348,7 +377,7 @@ impl Report {
 }
 
 impl Covered {
-    /// Adds one card; what is told of the host as a whole is not a card's to say.
+    /// Adds one GPU. Fields about the whole host are not changed.
     pub fn add(&mut self, card: &Self) {
         self.capacity += card.capacity;
         self.observed += card.observed;
@@ -365,13 +394,20 @@ impl Covered {
 }
 
 impl Report {
-    /// The cards that one class stands for, on average over the time in which the host was observed.
+    /// Number of physical GPUs.
+    #[must_use]
+    pub fn gpus(&self) -> usize {
+        let gpus = self.cards.iter().map(ReportedGpu::physical);
+        gpus.collect::<BTreeSet<_>>().len()
+    }
+
+    /// Mean number of GPUs in one class over the time in which the host was observed.
     #[must_use]
     pub fn equivalent(&self, class: RollUp) -> f64 {
         let no_own = self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0);
         if no_own || self.all.has_imported() {
             // The old tool's rule, for old rows; of time where there are own ticks too.
-            return self.all.share(class).unwrap_or(0.0) * count(self.cards.len());
+            return self.all.share(class).unwrap_or(0.0) * count(self.gpus());
         }
         self.all.hours(class) / self.coverage.host_observed.hours()
     }

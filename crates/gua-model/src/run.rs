@@ -96,7 +96,7 @@ impl WatcherState {
 pub fn peak_memory(own: Option<u64>, used: Option<u64>, total: Option<u64>) -> String {
     let (whose, most) = match own {
         Some(own) => ("memory", Some(own)),
-        None => ("memory of the card", used),
+        None => ("memory of the GPU", used),
     };
     match (most, total) {
         (Some(most), Some(total)) => format!("{whose} up to {} of {}", size(most), size(total)),

@@ -188,6 +188,7 @@ impl fmt::Display for ComputeMode {
 /// One process on one GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
+    /// 0 for processes that the driver lists without a pid: they hold the GPU and have no identity.
     pub pid: Pid,
     pub kind: ProcessKind,
     pub memory: Reading<Bytes>,

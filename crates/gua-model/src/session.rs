@@ -18,7 +18,7 @@ use crate::period::{Period, whole_micros};
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process, ProcessKind, Sample};
 use crate::span::Span;
-use crate::state::{RollUp, Thresholds};
+use crate::state::{RollUp, State, Thresholds};
 use crate::tick::Tick;
 use crate::unit::{Bytes, Centipercent, Micros};
 
@@ -57,7 +57,7 @@ pub struct Session {
     /// SM utilisation of the process, if the driver reports it.
     pub own_util: UtilSum,
     /// Utilisation of the GPU.
-    pub card_util: UtilSum,
+    pub gpu_util: UtilSum,
     /// Maximum memory at any tick; the reason if no tick could read it.
     pub peak_memory: Reading<Bytes>,
     /// Whether another process held the GPU at some of its ticks.
@@ -87,7 +87,7 @@ impl Session {
     #[must_use]
     pub fn util(&self) -> Option<(Centipercent, UtilSource)> {
         let own = self.own_util.mean().map(|mean| (mean, UtilSource::Process));
-        own.or_else(|| self.card_util.mean().map(|mean| (mean, UtilSource::Card)))
+        own.or_else(|| self.gpu_util.mean().map(|mean| (mean, UtilSource::Card)))
     }
 
     #[must_use]
@@ -116,7 +116,7 @@ impl Session {
             active: Micros(0),
             idle_held: Micros(0),
             own_util: UtilSum::default(),
-            card_util: UtilSum::default(),
+            gpu_util: UtilSum::default(),
             peak_memory: process.memory,
             shared: false,
             open: true,
@@ -145,11 +145,14 @@ impl Session {
     fn account(&mut self, span: &Span, own_util: Option<u8>) {
         self.to = self.to.max(span.to);
         let all = span.period();
-        self.observed += span.observed_within(all);
-        for share in span.states_within(all) {
-            match share.verdict.state.roll_up() {
-                Some(RollUp::Active) => self.active += share.micros,
-                Some(RollUp::IdleHeld) => self.idle_held += share.micros,
+        // A session is a length of time, also on a small MIG instance.
+        for (state, length) in span.lengths() {
+            if state != State::Unobserved {
+                self.observed += length;
+            }
+            match state.roll_up() {
+                Some(RollUp::Active) => self.active += length,
+                Some(RollUp::IdleHeld) => self.idle_held += length,
                 Some(RollUp::TrulyIdle) | None => {}
             }
         }
@@ -158,7 +161,7 @@ impl Session {
                 .add(Centipercent(u32::from(percent) * 100), all.micros());
         }
         if let Ok(util) = span.util {
-            self.card_util.add(util, all.micros());
+            self.gpu_util.add(util, all.micros());
         }
     }
 }
@@ -221,11 +224,12 @@ impl Sessions {
     /// Adds spans to the sessions that they belong to. Call it with the spans of the last tick, from
     /// [`crate::Spans::finish`].
     pub fn account(&mut self, closed: &[Span]) {
-        for span in closed.iter().filter(|span| span.counts) {
-            // A driver may list a process twice; it holds the GPU once.
-            let mut seen = BTreeSet::new();
+        // A driver may list a process twice, also on two instances with one UUID; it holds the GPU once.
+        let mut seen = BTreeSet::new();
+        for span in closed {
             for holder in &span.holders {
-                let Some(process) = holder.process.filter(|process| seen.insert(*process)) else {
+                let is_new = |process: &ProcessKey| seen.insert((&span.gpu, *process));
+                let Some(process) = holder.process.filter(is_new) else {
                     continue;
                 };
                 let key = SessionKey {
@@ -276,13 +280,10 @@ fn may_go_on(session: &Session, sample: &Sample, thresholds: &Thresholds) -> boo
     if sample.boot.as_ref().is_ok_and(other_boot) {
         return false;
     }
-    let find = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
-    let Some(gpu) = find(&key.gpu) else {
+    let is_missing = |uuid: &GpuUuid| sample.gpus.iter().all(|gpu| gpu.uuid != *uuid);
+    if is_missing(&key.gpu) {
         // A GPU that is missing may return. An instance that is missing although its parent is present was removed.
-        return session.parent.as_ref().and_then(find).is_none();
-    };
-    if !gpu.place.counts() {
-        return false;
+        return session.parent.as_ref().is_none_or(is_missing);
     }
     let is_it = |process: &Process| match &process.identity {
         Ok(identity) => identity.key == key.process,
@@ -290,12 +291,16 @@ fn may_go_on(session: &Session, sample: &Sample, thresholds: &Thresholds) -> boo
         // A process with that PID exists, but it could not be identified at this tick.
         Err(_) => process.pid == key.process.pid,
     };
-    let list = match session.kind {
-        ProcessKind::Compute => gpu.compute_list,
-        ProcessKind::Graphics => gpu.graphics_list,
-        ProcessKind::Both => gpu.compute_list.and(gpu.graphics_list),
-    };
-    list.is_err() || holders(gpu, thresholds).any(is_it)
+    // Two instances may have one UUID.
+    let mut same = sample.gpus.iter().filter(|gpu| gpu.uuid == key.gpu);
+    same.any(|gpu| {
+        let list = match session.kind {
+            ProcessKind::Compute => gpu.compute_list,
+            ProcessKind::Graphics => gpu.graphics_list,
+            ProcessKind::Both => gpu.compute_list.and(gpu.graphics_list),
+        };
+        gpu.place.counts() && (list.is_err() || holders(gpu, thresholds).any(is_it))
+    })
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::cadence::Cadence;
 use crate::id::GpuUuid;
@@ -16,14 +17,14 @@ use crate::total::{QuarterTotal, Totals};
 use crate::unit::Micros;
 
 /// The start of the run, and whether it is exact or a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Since {
     pub at: Timestamp,
     pub start: Start,
 }
 
 /// What is known about the beginning of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Start {
     /// Another state was observed right before it.
     Seen,
@@ -113,6 +114,7 @@ mod tests {
     use crate::classify::{Basis, classify};
     use crate::reading::Missing;
     use crate::sample::Gpu;
+    use crate::slices::Slices;
     use crate::span::Share;
     use crate::state::{Evidence, State, Thresholds, Verdict};
     use crate::unit::Centipercent;
@@ -144,7 +146,7 @@ mod tests {
             Span {
                 gpu: "GPU-0".parse().unwrap(),
                 parent: None,
-                counts: true,
+                slices: Slices::WHOLE,
                 from: at(from.parse().unwrap()),
                 to: at(to.parse().unwrap()),
                 shares: states.split('/').map(share).collect(),

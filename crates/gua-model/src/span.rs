@@ -1,8 +1,10 @@
-//! What one tick says about one card for how long. Spans of a card never overlap, and a cut changes no sum.
+//! Spans: what one tick observed of one GPU, and the time that it covers. Spans of a GPU never overlap.
 //!
 //! Every amount of a span within a period is `A(end) - A(start)`, where `A` counts whole units from the start of the span
 //! and never falls. So the parts of any partition add up to the whole, to the microsecond and the millijoule, and no
 //! part is negative.
+//!
+//! Amounts are GPU time: a MIG instance has the part of its slices, see [`crate::slices`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,23 +14,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::cadence::Cadence;
 use crate::classify::Basis;
-use crate::id::{GpuUuid, ProcessKey, Uid};
-use crate::owner::Owner;
+use crate::id::{GpuUuid, ProcessKey};
+use crate::owner::{Owner, OwnerKey};
 use crate::period::{Period, micros_between};
-use crate::reading::Reading;
+use crate::reading::{Missing, Reading};
 use crate::sample::ProcessKind;
+use crate::slices::Slices;
 use crate::state::{State, Verdict};
 use crate::unit::{Bytes, Centipercent, Micros, Millijoules, Percent};
 
-/// A stretch of time on one card, from one tick to the next or to the end of its interval.
+/// Observed time of one GPU, from one tick to the next or to the end of its interval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     pub gpu: GpuUuid,
-    /// The card that this gpu is an instance of.
+    /// The GPU that this one is a MIG instance of.
     pub parent: Option<GpuUuid>,
-    /// False while the card's MIG instances stand in its place: then the time is no capacity, and neither its states nor
-    /// its holders are counted.
-    pub counts: bool,
+    /// Part of the physical GPU that the span accounts for.
+    pub slices: Slices,
     pub from: Timestamp,
     pub to: Timestamp,
     /// One state, or the busy one and the low one with their weights.
@@ -36,8 +38,8 @@ pub struct Span {
     pub basis: Basis,
     /// Mean utilisation: of the driver's buffer, or the instant reading, as `basis` says.
     pub util: Reading<Centipercent>,
-    /// Energy that the driver counted in this time; missing where this tick or the next did not tell, where they are not
-    /// consecutive, and where the counter began anew.
+    /// Energy that the driver counted for these slices; missing if this tick or the next has no reading, if they are not
+    /// consecutive, and if the counter was reset.
     pub energy: Reading<Millijoules>,
     pub holders: Vec<Holder>,
 }
@@ -49,10 +51,10 @@ pub struct Share {
     pub weight: u64,
 }
 
-/// A process that held the card during a span.
+/// A process that held the GPU during a span.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Holder {
-    /// `None` where the process could not be seen; such holders cannot be told apart and have no session.
+    /// `None` where the process could not be seen; such holders cannot be distinguished and have no session.
     pub process: Option<ProcessKey>,
     /// `None` is the unknown owner.
     pub owner: Option<Owner>,
@@ -71,14 +73,13 @@ pub struct SharePart<'a> {
     pub energy: Option<Millijoules>,
 }
 
-/// What a period has of one owner's hold on a card.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a period has of one owner's hold on a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnerPart {
-    /// `None` is the unknown owner.
-    pub owner: Option<Uid>,
+    pub owner: OwnerKey,
     /// The observed time in full, once however many processes.
     pub held: Micros,
-    /// The observed time shared equally among the owners on the card.
+    /// The observed time shared equally among the owners on the GPU.
     pub charged: Micros,
     /// The energy of that time, shared equally; `None` where it is missing.
     pub energy: Option<Millijoules>,
@@ -96,11 +97,46 @@ impl Span {
         Cadence::new(Duration::from_micros(self.period().micros().0))
     }
 
-    /// The states within `period`. Their microseconds add up to the part of the span that lies in it.
+    /// The physical GPU: this one, or the one that it is a MIG instance of.
+    #[must_use]
+    pub fn physical(&self) -> &GpuUuid {
+        self.parent.as_ref().unwrap_or(&self.gpu)
+    }
+
+    /// Whether the GPU was lost.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        let mut shares = self.shares.iter();
+        shares.all(|share| share.verdict.unobserved() == Some(Missing::Gone))
+    }
+
+    /// Whether any of the physical GPU is accounted for. Otherwise the time is no capacity, and neither states nor holders
+    /// are counted: other GPUs of the tick, such as MIG instances, have all slices.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.slices.any()
+    }
+
+    /// GPU time within `period`, observed or not.
+    #[must_use]
+    pub fn gpu_time_within(&self, period: Period) -> Micros {
+        Micros(self.ends(period).difference(|time| self.slices.part(time)))
+    }
+
+    /// Lengths of the states over the whole span, however large a part of the physical GPU it accounts for.
+    pub(crate) fn lengths(&self) -> impl Iterator<Item = (State, Micros)> {
+        let length = self.period().micros().0;
+        let share = move |(index, share): (usize, &Share)| {
+            (share.verdict.state, Micros(self.part(index, length)))
+        };
+        self.shares.iter().enumerate().map(share)
+    }
+
+    /// The states within `period`. Their GPU time adds up to the part of the span that lies in it.
     pub fn states_within(&self, period: Period) -> impl Iterator<Item = SharePart<'_>> {
         let ends = self.ends(period);
         self.shares.iter().enumerate().map(move |(index, share)| {
-            let micros = |time: u64| self.part(index, time);
+            let micros = |time: u64| self.part(index, self.slices.part(time));
             let energy = |time: u64| Some(self.part(index, self.energy_until(time)?));
             SharePart {
                 verdict: &share.verdict,
@@ -110,7 +146,7 @@ impl Span {
         })
     }
 
-    /// The owners within `period`, in order of uid, the unknown one first. What they are charged adds up to the observed
+    /// The owners within `period` in their order, the unknown one first. What they are charged adds up to the observed
     /// part of the span that lies in it.
     pub fn owners_within(&self, period: Period) -> impl Iterator<Item = OwnerPart> {
         let ends = self.ends(period);
@@ -122,24 +158,30 @@ impl Span {
             let energy = |time: u64| Some(equal(self.observed(self.energy_until(time)?)));
             OwnerPart {
                 owner,
-                held: Micros(ends.difference(|time| self.observed(time))),
-                charged: Micros(ends.difference(|time| equal(self.observed(time)))),
+                held: Micros(ends.difference(|time| self.observed(self.slices.part(time)))),
+                charged: Micros(
+                    ends.difference(|time| equal(self.observed(self.slices.part(time)))),
+                ),
                 energy: ends.some_difference(energy).map(Millijoules),
             }
         })
     }
 
-    /// The distinct owners on the card; the unknown one counts as one.
+    /// The distinct owners on the GPU; the unknown one counts as one.
     #[must_use]
-    pub fn owners(&self) -> BTreeSet<Option<Uid>> {
-        let uid = |holder: &Holder| holder.owner.as_ref().map(|owner| owner.user.uid);
-        self.holders.iter().map(uid).collect()
+    pub fn owners(&self) -> BTreeSet<OwnerKey> {
+        let key = |holder: &Holder| holder.owner.as_ref().map(|owner| owner.who.clone());
+        let keys = self.holders.iter().map(key);
+        keys.map(|key| key.unwrap_or(OwnerKey::Unknown)).collect()
     }
 
-    /// The time within `period` in which the card's state was seen.
+    /// GPU time within `period` in which the state was observed.
     #[must_use]
     pub fn observed_within(&self, period: Period) -> Micros {
-        Micros(self.ends(period).difference(|time| self.observed(time)))
+        Micros(
+            self.ends(period)
+                .difference(|time| self.observed(self.slices.part(time))),
+        )
     }
 
     /// The energy within `period`; `None` where it is missing.
@@ -210,7 +252,7 @@ fn equal_part(amount: u64, place: u64, number: u64) -> u64 {
 }
 
 /// `amount * part / whole`, rounded down. Nothing has no part.
-fn proportion(amount: u64, part: u64, whole: u64) -> u64 {
+pub(crate) fn proportion(amount: u64, part: u64, whole: u64) -> u64 {
     if whole == 0 {
         return 0;
     }

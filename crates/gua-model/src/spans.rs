@@ -1,7 +1,8 @@
-//! Ticks in, spans out: for how long each tick stands.
+//! Ticks in, spans out: the time that each tick covers.
 //!
-//! A tick stands for its interval, or until the next tick where that comes sooner. The driver's buffer that is read at
-//! the next tick describes the time in between, so a span is closed by the next tick.
+//! A tick covers its interval, or the time until the next tick where that comes sooner. The driver's buffer that is read at
+//! the next tick describes the time in between, so a span is closed by the next tick. A GPU that is lost at both ticks was
+//! lost in between, also where the next tick is late.
 //!
 //! Ticks are pushed in the order of their wall clock, as history keeps them: then every span depends on its tick and the
 //! next one alone, and a fold that begins at any tick gives the same spans from there on. Where the wall clock is set
@@ -13,21 +14,22 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::classify::{Part, divide, holders};
+use crate::classify::{Division, Part, classify, divide, holders};
 use crate::energy;
 use crate::id::GpuUuid;
 use crate::owner::Identity;
 use crate::period::Period;
 use crate::period_set::PeriodSet;
-use crate::reading::Reading;
-use crate::sample::{Gpu, Process};
+use crate::reading::{Missing, Reading};
+use crate::sample::{Gpu, Place, Process};
+use crate::slices::{self, Slices};
 use crate::span::{Holder, Share, Span};
-use crate::state::Thresholds;
+use crate::state::{State, Thresholds, Verdict};
 use crate::tick::Tick;
-use crate::unit::{Centipercent, Milliwatts};
+use crate::unit::{Centipercent, Millijoules, Milliwatts};
 use crate::window::UtilWindow;
 
-/// The power that each card draws when truly idle, where it is known.
+/// The power that each GPU draws when truly idle, where it is known.
 pub type Floors = BTreeMap<GpuUuid, Milliwatts>;
 
 /// The fold from ticks to spans.
@@ -52,7 +54,7 @@ impl Spans {
         }
     }
 
-    /// Takes the next tick; returns the spans of the tick before it, in the driver's order of cards.
+    /// Takes the next tick; returns the spans of the tick before it, in the driver's order of GPUs.
     pub fn push(&mut self, tick: &Tick) -> Vec<Span> {
         self.push_owned(tick.clone()).1
     }
@@ -113,18 +115,66 @@ impl Spans {
             return Vec::new();
         };
         let next = next.map(|next| Next::new(tick, next));
-        let close = |gpu: &Gpu| self.span(gpu, period, next.as_ref());
-        tick.sample.gpus.iter().map(close).collect()
+        let missing = missing_parents(&tick.sample.gpus);
+        let gpus: Vec<&Gpu> = tick.sample.gpus.iter().chain(&missing).collect();
+        let slices = slices::assign(&gpus);
+        let span = |(gpu, slices): (&&Gpu, Slices)| {
+            let closing = Closing {
+                period,
+                next: next.as_ref(),
+                gpus: &gpus,
+            };
+            self.span(gpu, slices, &closing)
+        };
+        let mut spans: Vec<Span> = gpus.iter().zip(slices).map(span).collect();
+        if let Some(next) = next {
+            self.extend_lost(&mut spans, next.tick);
+        }
+        spans
     }
 
-    fn span(&self, gpu: &Gpu, period: Period, next: Option<&Next<'_>>) -> Span {
+    /// Extends the spans of GPUs that are lost at a tick and not found by the next one: they were lost in between too,
+    /// however late that is.
+    fn extend_lost(&mut self, spans: &mut [Span], next: &Tick) {
+        let is_alive = |gpu: &GpuUuid| {
+            let is_it = |seen: &&Gpu| seen.uuid == *gpu && seen.util != Err(Missing::Gone);
+            next.sample.gpus.iter().any(|seen| is_it(&seen))
+        };
+        let mut lost: BTreeMap<GpuUuid, bool> = BTreeMap::new();
+        for span in spans.iter().filter(|span| span.counts()) {
+            let all = lost.entry(span.physical().clone()).or_insert(true);
+            *all = *all && span.is_lost() && !is_alive(&span.gpu);
+        }
+        let is_lost = |span: &Span| lost.get(span.physical()) == Some(&true);
+        let Some(end) = spans.iter().find(|span| is_lost(span)).map(|span| span.to) else {
+            return;
+        };
+        let Some(hole) = self.accounted.claim(Period::new(end, next.sample.at)) else {
+            return;
+        };
+        for span in spans.iter_mut().filter(|span| is_lost(span)) {
+            span.to = hole.to();
+        }
+    }
+
+    fn span(&self, gpu: &Gpu, slices: Slices, closing: &Closing<'_>) -> Span {
+        let Closing { period, next, .. } = *closing;
         let later = next.and_then(|next| next.consecutive(&gpu.uuid));
         let window = later.and_then(|(later, elapsed)| {
             let window = later.window.as_ref().ok()?;
             window.covers(elapsed).then_some(window)
         });
         let floor = self.floors.get(&gpu.uuid).copied();
-        let division = divide(gpu, window, &self.thresholds, floor);
+        let instances = closing.instances(&gpu.uuid);
+        let is_divided = instances > 0 || !gpu.place.counts();
+        let division = match is_divided {
+            true => Division::of_one(unallocated(
+                classify(gpu, &self.thresholds, floor),
+                &gpu.place,
+                instances,
+            )),
+            false => divide(gpu, window, &self.thresholds, floor),
+        };
         let share = |part: Part| Share {
             verdict: part.verdict,
             weight: part.samples,
@@ -132,18 +182,80 @@ impl Spans {
         Span {
             gpu: gpu.uuid.clone(),
             parent: gpu.place.parent().cloned(),
-            counts: gpu.place.counts(),
+            slices,
             from: period.from(),
             to: period.to(),
             shares: division.parts.into_iter().flatten().map(share).collect(),
             basis: division.basis,
             util: mean_util(gpu, window),
-            energy: energy::counted(gpu, later, period),
+            energy: closing.energy(gpu, slices),
             holders: holders(gpu, &self.thresholds)
+                .filter(|_| !is_divided)
                 .map(|process| holder(process, later.map(|(later, _)| later)))
                 .collect(),
         }
     }
+}
+
+/// A tick that is closed: the time that it covers, the tick after it, and its GPUs.
+struct Closing<'a> {
+    period: Period,
+    next: Option<&'a Next<'a>>,
+    gpus: &'a [&'a Gpu],
+}
+
+impl Closing<'_> {
+    /// Number of MIG instances of a GPU in the tick.
+    fn instances(&self, uuid: &GpuUuid) -> u32 {
+        let gpus = self.gpus.iter();
+        let instances = gpus.filter(|gpu| gpu.place.parent() == Some(uuid)).count();
+        u32::try_from(instances).unwrap_or(u32::MAX)
+    }
+
+    /// Energy of some slices: only the physical GPU has a counter.
+    fn energy(&self, gpu: &Gpu, slices: Slices) -> Reading<Millijoules> {
+        let uuid = gpu.place.parent().unwrap_or(&gpu.uuid);
+        let is_physical = |gpu: &&&Gpu| gpu.uuid == *uuid && gpu.place.parent().is_none();
+        let physical = self.gpus.iter().find(is_physical).ok_or(Missing::Failed)?;
+        let later = self.next.and_then(|next| next.consecutive(uuid));
+        let all = energy::counted(physical, later, self.period)?;
+        Ok(Millijoules(slices.part(all.0)))
+    }
+}
+
+/// Parents that a tick names but does not contain. Their readings failed.
+fn missing_parents(gpus: &[Gpu]) -> Vec<Gpu> {
+    let mut missing: Vec<Gpu> = Vec::new();
+    for gpu in gpus {
+        let Some(parent) = gpu.place.parent() else {
+            continue;
+        };
+        if !gpus.iter().chain(&missing).any(|gpu| gpu.uuid == *parent) {
+            missing.push(Gpu::without_readings(
+                parent.clone(),
+                gpu.index,
+                Missing::Failed,
+            ));
+        }
+    }
+    missing
+}
+
+/// Judges the slices that no MIG instance has. Nobody can use them, so they are idle if the GPU responds and all its
+/// instances are known.
+fn unallocated(parent: Verdict, place: &Place, instances: u32) -> Verdict {
+    let mut verdict = parent;
+    if let Place::Parent { instances: all } = place
+        && parent.unobserved() != Some(Missing::Gone)
+    {
+        let is_known = instances >= *all;
+        verdict.state = match is_known {
+            true => State::TrulyIdle,
+            false => State::Unobserved,
+        };
+        verdict.evidence.unobserved = (!is_known).then_some(Missing::Failed);
+    }
+    verdict
 }
 
 /// The tick after the one that is closed.
@@ -170,7 +282,7 @@ impl<'a> Next<'a> {
         }
     }
 
-    /// What the next tick saw of the card, if the two are consecutive.
+    /// What the next tick saw of the GPU, if the two are consecutive.
     fn consecutive(&self, uuid: &GpuUuid) -> Option<(&'a Gpu, Duration)> {
         let is_it = |gpu: &&Gpu| gpu.uuid == *uuid;
         let later = self.tick.sample.gpus.iter().find(is_it)?;

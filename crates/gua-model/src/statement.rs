@@ -8,6 +8,8 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
 pub use self::sessions::{NAMED_SESSIONS, PersonSessions, SessionsByPerson};
+use serde::{Deserialize, Serialize};
+
 use crate::calendar::start_of_day;
 use crate::period::Period;
 use crate::quota::Standing;
@@ -26,7 +28,7 @@ pub fn month_period(month: Date, zone: &TimeZone) -> Period {
 }
 
 /// One month of one host.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Statement {
     /// Its first day.
     pub month: Date,
@@ -37,16 +39,16 @@ pub struct Statement {
     pub host: Option<Host>,
     pub cards: usize,
     pub balance: Balance,
-    /// What all cards drew; `None` where nobody counted.
+    /// What all GPUs drew; `None` where nobody counted.
     pub energy: Option<Millijoules>,
-    /// Time in which somebody held a card that gives no utilisation.
+    /// Time in which a GPU without utilisation readings was held.
     pub unjudged: Micros,
     pub people: Vec<Account>,
     pub notes: Vec<Note>,
 }
 
 /// What one person had.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Account {
     pub name: String,
     pub sums: OwnerTotal,
@@ -60,25 +62,25 @@ pub struct Account {
 }
 
 /// One day of one person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Day {
     pub date: Date,
-    /// What the person had; `None` where nobody looked at any card.
+    /// What the person had; `None` where nobody looked at any GPU.
     pub sums: Option<OwnerTotal>,
 }
 
-/// How the time of all cards is divided: whatever is in it adds up to the capacity, to the microsecond.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the time of all GPUs is divided: whatever is in it adds up to the capacity, to the microsecond.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// What people are charged, those together whom the host can name.
     pub people: Micros,
-    /// Time of owners whom nobody can name, and of cards that were busy without a holder.
+    /// Time of owners whom nobody can name, and of GPUs that were busy without a holder.
     pub unowned: Micros,
-    /// Nobody held the card.
+    /// Nobody held the GPU.
     pub free: Micros,
-    /// Nobody observed the card.
+    /// Nobody observed the GPU.
     pub gap: Micros,
-    /// Time that only rows of old files know, which do not say how a card was shared.
+    /// Time that only rows of old files know, which do not say how a GPU was shared.
     pub old: Micros,
     pub capacity: Micros,
 }
@@ -120,7 +122,7 @@ impl Statement {
             is_over,
             made: report.made,
             host: report.host.clone(),
-            cards: report.cards.len(),
+            cards: report.gpus(),
             balance: Balance::of(report),
             energy: report.all.counted_energy(),
             unjudged: report.all.state(State::HeldUnknown).micros,

@@ -161,6 +161,12 @@ impl From<u32> for Cell {
     }
 }
 
+impl From<usize> for Cell {
+    fn from(count: usize) -> Self {
+        Cell::Count(u64::try_from(count).unwrap_or(u64::MAX))
+    }
+}
+
 impl From<i64> for Cell {
     fn from(number: i64) -> Self {
         Cell::Integer(number)

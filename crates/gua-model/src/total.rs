@@ -4,9 +4,11 @@
 //! Imported rows have the same totals ([`QuarterTotal::imported`] marks them). Their ticks count as a whole, so that a
 //! share can be one of ticks, as in the tool that wrote them.
 //!
-//! Time in which a GPU's MIG instances are counted in its place is set aside: it has no states and no owners here.
+//! All amounts are GPU time: a MIG instance has the part of its slices ([`crate::slices`]), so that the totals of a physical
+//! GPU and its instances add up to one GPU.
 
 mod day;
+mod weigh;
 
 use std::collections::BTreeMap;
 
@@ -16,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::classify::Basis;
 use crate::energy;
 use crate::gap::GapReason;
-use crate::id::{GpuUuid, Uid};
+use crate::id::GpuUuid;
 use crate::legacy::{ImportedPart, ImportedSession};
+use crate::owner::OwnerKey;
 use crate::period::{Period, Quarter};
 use crate::report::{hours, ratio};
 use crate::span::Span;
@@ -25,7 +28,8 @@ use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
 use crate::vec_map::VecMap;
 
-pub use self::day::{CardDay, DayTotals, QuarterUse};
+pub use self::day::{DayTotals, GpuDay, QuarterUse};
+pub use self::weigh::weigh_instances;
 
 /// Totals by quarter hour and GPU, in that order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +40,7 @@ pub struct Totals {
 /// Totals of one GPU in one quarter hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarterTotal {
-    pub card: CardTotal,
+    pub card: GpuTotal,
     pub states: VecMap<(State, Basis), StateTotal>,
     /// Time in the state unobserved, by reason.
     pub unobserved: VecMap<GapReason, Micros>,
@@ -45,58 +49,16 @@ pub struct QuarterTotal {
     pub imported: Option<Box<ImportedPart>>,
 }
 
-/// An owner, as totals identify it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum OwnerKey {
-    Unknown,
-    /// A user of own ticks. Names and sources are stored in a separate table with the uid as its key.
-    User(Uid),
-    /// A user of imported rows, which have no uid.
-    Name(Box<str>),
-}
-
-impl OwnerKey {
-    /// Returns the owner with a name; `None` is the unknown owner.
-    #[must_use]
-    pub fn named(name: Option<&str>) -> Self {
-        name.map_or(OwnerKey::Unknown, |name| OwnerKey::Name(name.into()))
-    }
-
-    /// Returns the name of an owner of imported rows.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        match self {
-            OwnerKey::Name(name) => Some(name),
-            OwnerKey::Unknown | OwnerKey::User(_) => None,
-        }
-    }
-
-    /// Returns the uid of an owner of own ticks.
-    #[must_use]
-    pub fn uid(&self) -> Option<Uid> {
-        match self {
-            OwnerKey::User(uid) => Some(*uid),
-            OwnerKey::Unknown | OwnerKey::Name(_) => None,
-        }
-    }
-}
-
-impl From<Option<Uid>> for OwnerKey {
-    fn from(uid: Option<Uid>) -> Self {
-        uid.map_or(OwnerKey::Unknown, OwnerKey::User)
-    }
-}
-
 /// Totals of one GPU in one quarter hour, with its UUID. The rows of a quarter are ordered by UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CardQuarter {
+pub struct GpuQuarter {
     pub gpu: GpuUuid,
     pub total: QuarterTotal,
 }
 
 /// Sums over all states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CardTotal {
+pub struct GpuTotal {
     /// Ticks that began in this quarter.
     pub ticks: u64,
     /// Start of the first span and end of the last, within the quarter.
@@ -104,14 +66,16 @@ pub struct CardTotal {
     pub last: Option<Timestamp>,
     /// Time covered by ticks with this GPU, including ticks without readings.
     pub present: Micros,
-    /// Part of `present` in which the GPU's MIG instances were counted in its place. It is not capacity.
+    /// Part of `present` that belongs to other slices of the physical GPU: to the instances of a divided GPU, or to the
+    /// rest of the GPU that an instance is a part of. It is no capacity of this GPU.
     pub set_aside: Micros,
     /// Part of the rest in which its state was observed.
     pub observed: Micros,
     /// Utilisation in hundredths of a percent, times microseconds, over `util_known`.
     pub util_sum: u128,
     pub util_known: Micros,
-    /// Energy counted by the driver over `energy_known`, including set-aside time.
+    /// Energy counted by the driver over `energy_known`. In totals of schema 1, that of a divided GPU includes the energy
+    /// of its instances, which have none.
     pub energy: Millijoules,
     pub energy_known: Micros,
     /// Observed time without an owner: with the GPU truly idle (`free`), and with it in any other state (`ownerless`).
@@ -194,17 +158,17 @@ impl Totals {
     }
 
     /// Inserts the GPUs of a quarter that is not yet present.
-    pub fn put(&mut self, quarter: Quarter, cards: &[CardQuarter]) {
+    pub fn put(&mut self, quarter: Quarter, cards: &[GpuQuarter]) {
         let cards = cards.iter();
         let named = cards.map(|card| (card.gpu.clone(), card.total.clone()));
         self.quarters.insert(quarter, named.collect());
     }
 
     /// Returns the GPUs of each quarter, ordered by time and UUID.
-    pub fn by_quarter(self) -> impl Iterator<Item = (Quarter, Vec<CardQuarter>)> {
+    pub fn by_quarter(self) -> impl Iterator<Item = (Quarter, Vec<GpuQuarter>)> {
         self.quarters.into_iter().map(|(quarter, cards)| {
             let cards = cards.into_iter();
-            let named = cards.map(|(gpu, total)| CardQuarter { gpu, total });
+            let named = cards.map(|(gpu, total)| GpuQuarter { gpu, total });
             (quarter, named.collect())
         })
     }
@@ -220,7 +184,7 @@ impl Totals {
 impl QuarterTotal {
     /// Clears the totals and keeps the allocations.
     pub fn clear(&mut self) {
-        self.card = CardTotal::default();
+        self.card = GpuTotal::default();
         self.states.clear();
         self.unobserved.clear();
         self.owners.clear();
@@ -238,7 +202,7 @@ impl QuarterTotal {
     pub fn add(&mut self, span: &Span, piece: Period) {
         let begins = u64::from(piece.contains(span.from));
         self.card.add(span, piece);
-        if !span.counts {
+        if !span.counts() {
             return;
         }
         let mut idle_held = Micros(0);
@@ -263,7 +227,7 @@ impl QuarterTotal {
             }
         }
         for part in span.owners_within(piece) {
-            let total = self.owners.entry(part.owner.into());
+            let total = self.owners.entry(part.owner);
             total.held += part.held;
             total.charged += part.charged;
             total.idle_held += idle_held;
@@ -394,28 +358,26 @@ impl OwnerTotal {
     }
 }
 
-impl CardTotal {
+impl GpuTotal {
     fn add(&mut self, span: &Span, piece: Period) {
         let length = piece.micros();
+        let own = span.gpu_time_within(piece);
         let mut total = Self {
             ticks: u64::from(piece.contains(span.from)),
             first: Some(piece.from()),
             last: Some(piece.to()),
             present: length,
+            set_aside: Micros(length.0 - own.0),
+            observed: span.observed_within(piece),
             ..Self::default()
         };
-        if let Some(energy) = span.energy_within(piece) {
+        if let Some(energy) = span.energy_within(piece).filter(|_| span.counts()) {
             total.energy = energy;
-            total.energy_known = length;
+            total.energy_known = own;
         }
-        if !span.counts {
-            total.set_aside = length;
-        } else {
-            total.observed = span.observed_within(piece);
-            if let Ok(util) = span.util {
-                total.util_sum = u128::from(util.0) * u128::from(length.0);
-                total.util_known = length;
-            }
+        if let Ok(util) = span.util {
+            total.util_sum = u128::from(util.0) * u128::from(own.0);
+            total.util_known = own;
         }
         self.merge(&total);
     }

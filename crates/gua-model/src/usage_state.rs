@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_card_without_a_computing_process_is_idle() {
+    fn a_gpu_without_a_computing_process_is_idle() {
         check("0 90 3g", "idle idle idle");
     }
 

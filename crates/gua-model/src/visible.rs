@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_read_up_to_the_first_entry_that_names_no_card() {
+    fn a_list_is_read_up_to_the_first_entry_that_names_no_gpu() {
         check("0", "GPU-aa");
         check(" 1 , 0", "GPU-aa GPU-bb");
         check("0,-1,1", "GPU-aa");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_divided_card_stands_for_its_instances() {
+    fn a_divided_gpu_stands_for_its_instances() {
         check("2", "MIG-dd");
         check("MIG-dd", "MIG-dd");
     }

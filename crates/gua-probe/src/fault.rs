@@ -13,7 +13,7 @@ pub enum DriverFault {
     )]
     LibraryNotFound { library: String, detail: String },
     #[error(
-        "NVML initialization failed: `{library}` is no usable NVIDIA driver library. Detail: {detail}"
+        "NVML initialization failed: `{library}` is not a usable NVIDIA driver library. Detail: {detail}"
     )]
     NotADriver { library: String, detail: String },
     #[error("NVML initialization failed: {}. Detail: {text} (NVML code {code})", init_reason(*code))]
@@ -31,7 +31,7 @@ pub enum DriverFault {
     ReaderDied { how: String },
     #[error("the reader of the driver could not be started: {detail}")]
     NoReader { detail: String },
-    #[error("the driver is left alone for {} s more after this: {last}", retry_in.as_secs())]
+    #[error("backing off for {} s after this error: {last}", retry_in.as_secs())]
     BackingOff {
         retry_in: Duration,
         last: Box<DriverFault>,
@@ -100,6 +100,14 @@ fn death(how: &str) -> String {
 }
 
 impl DriverFault {
+    /// Returns the code of a failed initialisation.
+    pub(crate) fn init_code(&self) -> Option<u32> {
+        match self {
+            DriverFault::Init { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
     /// Returns what the user can do about it; `None` if there is nothing to do.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
@@ -150,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_of_the_library_is_told_from_other_ends_of_the_reader() {
+    fn a_crash_of_the_library_differs_from_other_ends_of_the_reader() {
         let check = |how: &str, expected: &str| {
             let fault = DriverFault::ReaderDied {
                 how: how.to_owned(),
@@ -158,8 +166,8 @@ mod tests {
             assert_eq!(fault.to_string(), expected);
         };
         check(
-            "killed by signal 6, saying: oh, no",
-            "the driver library crashed (signal 6), saying: oh, no",
+            "killed by signal 6, last output: oh, no",
+            "the driver library crashed (signal 6), last output: oh, no",
         );
         check(
             "killed by signal 11",

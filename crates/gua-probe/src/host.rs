@@ -8,6 +8,7 @@ pub mod collector;
 pub mod device;
 pub mod disk;
 pub mod driver;
+pub mod locks;
 pub mod logind;
 pub mod mount;
 pub mod namespace;

@@ -18,13 +18,13 @@ use crate::probe::{Probe, ProbeOptions};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let library = nvml_sim::driver::install(folder.path(), nvml_sim::driver::Generation::LATEST)?;
-/// # let cards = "[[card]]\nname = \"NVIDIA A100\"\nmemory_used_mib = 1024\nmemory_total_mib = 40960\n";
-/// # nvml_sim::scenario::write_text(&folder.path().join(nvml_sim::BESIDE), cards)?;
+/// # let gpus = "[[card]]\nname = \"NVIDIA A100\"\nmemory_used_mib = 1024\nmemory_total_mib = 40960\n";
+/// # nvml_sim::scenario::write_text(&folder.path().join(nvml_sim::BESIDE), gpus)?;
 /// // `ProbeOptions::default()` takes the driver's library where the system has it.
 /// let options = ProbeOptions { library: Some(library), ..ProbeOptions::default() };
-/// let cards = gpu_info(&options)?;
-/// assert_eq!(cards.len(), 1);
-/// assert_eq!((cards[0].index.as_str(), cards[0].mem_used, cards[0].mem_total), ("0", Ok(1024), Ok(40960)));
+/// let gpus = gpu_info(&options)?;
+/// assert_eq!(gpus.len(), 1);
+/// assert_eq!((gpus[0].index.as_str(), gpus[0].mem_used, gpus[0].mem_total), ("0", Ok(1024), Ok(40960)));
 ///
 /// let nowhere = ProbeOptions { library: Some("/nonexistent/libnvidia-ml.so.1".into()), ..options };
 /// assert!(matches!(gpu_info(&nowhere), Err(DriverFault::LibraryNotFound { .. })));
@@ -44,8 +44,8 @@ pub fn gpu_info(options: &ProbeOptions) -> Result<Vec<GpuInfo>, DriverFault> {
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let library = nvml_sim::driver::install(folder.path(), nvml_sim::driver::Generation::LATEST)?;
-/// # let cards = [30000, 12, 8000].map(|used| format!("[[card]]\nmemory_used_mib = {used}\nmemory_total_mib = 40960\n"));
-/// # nvml_sim::scenario::write_text(&folder.path().join(nvml_sim::BESIDE), &cards.concat())?;
+/// # let gpus = [30000, 12, 8000].map(|used| format!("[[card]]\nmemory_used_mib = {used}\nmemory_total_mib = 40960\n"));
+/// # nvml_sim::scenario::write_text(&folder.path().join(nvml_sim::BESIDE), &gpus.concat())?;
 /// // `ProbeOptions::default()` takes the driver's library where the system has it.
 /// let options = ProbeOptions { library: Some(library), ..ProbeOptions::default() };
 /// let free = available_gpus(&options, 20.0)?;

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_model::{Driver, DriverPids, Gpu, Missing, Process, Reading, Sample};
+use gua_model::{Driver, DriverPids, Gpu, Missing, OwnerPolicy, Process, Reading, Sample};
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Scan};
@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::clock;
 use crate::fault::DriverFault;
 use crate::nvml::Nvml;
-use crate::process::{Passwd, ProcRoot, ProcessTable};
+use crate::process::{Passwd, ProcRoot, ProcessTable, StateRoot};
 
 /// Sources of the probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,6 +26,9 @@ pub struct ProbeOptions {
     pub passwd: Passwd,
     /// Which PID namespace the driver's process IDs belong to.
     pub driver_pids: DriverPids,
+    pub state_root: StateRoot,
+    /// How owners are found.
+    pub owners: OwnerPolicy,
 }
 
 /// Reads the driver in this process. It opens the driver at the first sample, keeps it open, and opens it again after a
@@ -67,7 +70,9 @@ impl Probe {
     #[must_use]
     pub fn new(options: ProbeOptions) -> Self {
         let processes = ProcessTable::new(options.proc_root, options.passwd)
-            .with_driver_pids(options.driver_pids);
+            .with_driver_pids(options.driver_pids)
+            .with_state_root(options.state_root)
+            .with_policy(options.owners);
         Self::with_backend(Box::new(Nvml::new(options.library)), processes)
     }
 
@@ -175,7 +180,6 @@ impl Probe {
             has_lost_gpu |= scan.gpus.get(first).is_some_and(|gpu| !has_answered(gpu));
             self.identify(first, now, &mut scan);
         }
-        self.confirm(&mut scan);
         has_lost_gpu |= self.backend.add_lost(&mut scan);
         if !scan.gpus.is_sorted_by_key(|gpu| gpu.index) {
             scan.gpus.sort_by_key(|gpu| gpu.index);
@@ -192,31 +196,9 @@ impl Probe {
         let Scan { gpus, problems } = scan;
         for gpu in &mut gpus[first..] {
             for process in &mut gpu.processes {
-                process.identity = self.processes.resolve_for_now(process.pid, now);
+                process.identity = self.processes.resolve_at(process.pid, now);
             }
             leave_out_ended(&mut *self.backend, gpu, problems);
-        }
-    }
-
-    /// Checks whether the processes that were known already have lived until now, in one call for all GPUs. Those that
-    /// ended during the scan are identified again.
-    fn confirm(&mut self, scan: &mut Scan) {
-        let ended = self.processes.confirm();
-        if ended.is_empty() {
-            return;
-        }
-        let Scan { gpus, problems } = scan;
-        for gpu in gpus {
-            let mut is_changed = false;
-            for process in &mut gpu.processes {
-                if ended.contains(&process.pid) {
-                    process.identity = self.processes.resolve(process.pid);
-                    is_changed = true;
-                }
-            }
-            if is_changed {
-                leave_out_ended(&mut *self.backend, gpu, problems);
-            }
         }
     }
 }

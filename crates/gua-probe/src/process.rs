@@ -6,6 +6,7 @@
 mod ancestry;
 mod cgroup;
 pub mod command;
+mod containers;
 pub mod cost;
 mod end;
 #[cfg(test)]
@@ -13,11 +14,11 @@ pub(crate) mod fake;
 pub mod family;
 pub mod ignored;
 pub mod lineage;
+mod login;
 mod names;
 #[doc(hidden)]
 pub mod parse;
 mod tree;
-mod watch;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -27,11 +28,12 @@ use std::time::Duration;
 
 use gua_model::DriverPids;
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
-use gua_model::owner::{Identity, User, Workload};
+use gua_model::owner::{Identity, OwnerPolicy, User, Workload};
 use gua_model::reading::{Missing, Reading};
 use serde::{Deserialize, Serialize};
 
 pub use self::ancestry::{Ancestor, ancestry};
+use self::containers::Containers;
 pub use self::end::wait_for_end;
 use self::names::Names;
 pub use self::names::{groups_of, is_group, is_user};
@@ -41,10 +43,6 @@ use crate::clock;
 /// Delay until a process that seems unchanged is read again. It limits how long a change that its mark does not show (a
 /// move to another cgroup) stays unseen.
 const READ_AGAIN: Duration = Duration::from_mins(10);
-
-/// Delay until a living process is checked for another name or owner, which an exec or a setuid changes. With slower
-/// ticks it is checked at every tick.
-const COMPARE_AGAIN: Duration = Duration::from_secs(10);
 
 /// Directory of the kernel's process files. Production passes `/proc`, a test passes a temporary directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,10 +64,23 @@ pub enum Passwd {
     File(PathBuf),
 }
 
+/// Root directory of the files of logind and of container runtimes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateRoot(pub PathBuf);
+
+impl Default for StateRoot {
+    fn default() -> Self {
+        Self(PathBuf::from("/"))
+    }
+}
+
 /// Cache of the processes of the current tick and of the last one.
 pub struct ProcessTable {
     tree: Tree,
     names: Names,
+    state_root: StateRoot,
+    containers: Containers,
+    policy: OwnerPolicy,
     boot: OnceCell<BootId>,
     processes: BTreeMap<Pid, Known>,
     tick: u64,
@@ -80,19 +91,9 @@ struct Known {
     /// Last tick in which it was requested.
     tick: u64,
     read_at: Duration,
-    /// Time at which its name and owner were last compared.
-    compared_at: Duration,
-    /// Whether the answers of this tick assume that the process has not ended, which was not checked yet.
-    is_assumed: bool,
+    /// Whether its login uid counts.
+    login_counts: bool,
     seen: Reading<Seen>,
-}
-
-/// When to check whether a known process has ended.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Liveness {
-    Now,
-    /// Later, by [`ProcessTable::confirm`], for all of them in one call.
-    Later,
 }
 
 impl ProcessTable {
@@ -111,10 +112,30 @@ impl ProcessTable {
         }
     }
 
+    /// Finds owners by this policy.
+    #[must_use]
+    pub fn with_policy(self, policy: OwnerPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Reads the files of logind and of container runtimes below this directory.
+    #[must_use]
+    pub fn with_state_root(self, root: StateRoot) -> Self {
+        Self {
+            containers: Containers::new(root.0.clone()),
+            state_root: root,
+            ..self
+        }
+    }
+
     fn with(tree: Tree, names: Names) -> Self {
+        let state_root = StateRoot::default();
         Self {
             tree,
             names,
+            containers: Containers::new(state_root.0.clone()),
+            state_root,
+            policy: OwnerPolicy::default(),
             boot: OnceCell::new(),
             processes: BTreeMap::new(),
             tick: 0,
@@ -135,88 +156,87 @@ impl ProcessTable {
     ///
     /// Within one tick the answer stays the same.
     pub fn resolve(&mut self, pid: Pid) -> Reading<Identity> {
-        self.resolve_at(pid, clock::monotonic(), Liveness::Now)
+        self.resolve_at(pid, clock::monotonic())
     }
 
-    /// As [`ProcessTable::resolve`], but a known process is assumed to be alive until [`ProcessTable::confirm`] is
-    /// called.
-    pub(crate) fn resolve_for_now(&mut self, pid: Pid, now: Duration) -> Reading<Identity> {
-        self.resolve_at(pid, now, Liveness::Later)
-    }
-
-    /// Returns the processes that were assumed to be alive and have ended: their answers in this tick are wrong, and
-    /// they must be resolved again. All others were alive from before they were requested until now.
-    pub(crate) fn confirm(&mut self) -> Vec<Pid> {
-        let ended = self.tree.ended();
-        let mut pids = Vec::new();
-        for (pid, known) in &mut self.processes {
-            let was_assumed = std::mem::take(&mut known.is_assumed);
-            if was_assumed
-                && let Ok(seen) = &known.seen
-                && seen.may_be_of(&ended)
-            {
-                pids.push(*pid);
-                // As if it was not requested in this tick.
-                known.tick = known.tick.wrapping_sub(1);
-            }
-        }
-        pids
-    }
-
-    fn resolve_at(&mut self, pid: Pid, now: Duration, liveness: Liveness) -> Reading<Identity> {
-        // Zero and negative numbers denote process groups to the kernel, and are never passed to it.
+    pub(crate) fn resolve_at(&mut self, pid: Pid, now: Duration) -> Reading<Identity> {
+        // Zero is a process that the driver does not name. Zero and negative numbers denote process groups to the
+        // kernel, and are never passed to it.
         let number = i32::try_from(pid.0)
             .ok()
             .and_then(rustix::process::Pid::from_raw)
-            .ok_or(Missing::Failed)?;
+            .ok_or(Missing::Denied)?;
         let boot = self.boot()?;
         if self
             .processes
             .get(&pid)
             .is_none_or(|known| known.tick != self.tick)
         {
-            self.look(pid, number, now, liveness);
+            self.look(pid, number, now);
         }
         let known = self.processes.get(&pid).ok_or(Missing::Failed)?;
         let seen = known.seen.as_ref().map_err(|why| *why)?;
-        Ok(identity(
-            ProcessKey {
-                boot,
-                pid,
-                start: StartTicks(seen.mark.start),
+        let key = ProcessKey {
+            boot,
+            pid,
+            start: StartTicks(seen.mark.start),
+        };
+        let mut user = |uid: Uid| User {
+            uid,
+            name: self.names.name(uid, now),
+        };
+        let (login, claimed_login) = match seen.login {
+            Ok(Some(uid)) if !known.login_counts => (Ok(None), Some(user(uid))),
+            login => (login.map(|uid| uid.map(&mut user)), None),
+        };
+        let cgroup = &seen.cgroup;
+        let container = cgroup.container.as_ref();
+        let containers = &mut self.containers;
+        let mut identity = Identity {
+            key,
+            login,
+            claimed_login,
+            own: seen.own.map(&mut user),
+            workload: Workload {
+                // The files of a rootless runtime belong to its user.
+                container_name: container
+                    .filter(|_| cgroup.user.is_none())
+                    .and_then(|id| containers.container(id, now)),
+                pod_name: cgroup
+                    .pod
+                    .as_ref()
+                    .and_then(|uid| containers.pod(uid, container, now)),
+                container: container.cloned(),
+                pod: cgroup.pod.clone(),
+                job: cgroup.job.clone(),
+                user: cgroup.user.map(&mut user),
+                ..Workload::default()
             },
-            seen,
-            &mut self.names,
-            now,
-        ))
+            comm: seen.comm.clone(),
+        };
+        let paths = cgroup.paths.iter().map(String::as_str);
+        self.policy.apply(&mut identity, &paths);
+        Ok(identity)
     }
 
-    fn look(&mut self, pid: Pid, number: rustix::process::Pid, now: Duration, liveness: Liveness) {
+    fn look(&mut self, pid: Pid, number: rustix::process::Pid, now: Duration) {
         if let Some(known) = self.processes.get_mut(&pid)
             && let Ok(seen) = &known.seen
             && now.saturating_sub(known.read_at) < READ_AGAIN
+            && self.tree.is_still(number, seen)
         {
-            let is_fresh = now.saturating_sub(known.compared_at) < COMPARE_AGAIN;
-            let is_assumed = is_fresh && liveness == Liveness::Later && seen.is_watched();
-            let lives_on = || seen.is_watched() && !seen.may_be_of(&self.tree.ended());
-            let is_the_same = if is_assumed || (is_fresh && lives_on()) {
-                known.is_assumed = is_assumed;
-                true
-            } else {
-                known.compared_at = now;
-                self.tree.is_still(number, seen)
-            };
-            if is_the_same {
-                known.tick = self.tick;
-                return;
-            }
+            known.tick = self.tick;
+            return;
         }
+        let seen = self.tree.see(number);
+        let run = self.state_root.0.join("run");
         let known = Known {
             tick: self.tick,
             read_at: now,
-            compared_at: now,
-            is_assumed: false,
-            seen: self.tree.see(number),
+            login_counts: seen
+                .as_ref()
+                .is_ok_and(|seen| login::counts(self.tree.root(), &run, pid.0, seen)),
+            seen,
         };
         self.processes.insert(pid, known);
     }
@@ -248,25 +268,6 @@ impl fmt::Debug for ProcessTable {
         out.debug_struct("ProcessTable")
             .field("processes", &self.processes.len())
             .finish_non_exhaustive()
-    }
-}
-
-fn identity(key: ProcessKey, seen: &Seen, names: &mut Names, now: Duration) -> Identity {
-    let mut user = |uid: Uid| User {
-        uid,
-        name: names.name(uid, now),
-    };
-    Identity {
-        key,
-        login: seen.login.map(|uid| uid.map(&mut user)),
-        own: seen.own.map(&mut user),
-        workload: Workload {
-            container: seen.cgroup.container.clone(),
-            pod: seen.cgroup.pod.clone(),
-            job: seen.cgroup.job.clone(),
-            user: seen.cgroup.user.map(&mut user),
-        },
-        comm: seen.comm.clone(),
     }
 }
 

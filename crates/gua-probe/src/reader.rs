@@ -69,12 +69,12 @@ pub struct Reader {
     stuck: Vec<Stuck>,
     pause: Backoff,
     last_fault: Option<DriverFault>,
-    asked: Option<Asked>,
+    request: Option<Request>,
 }
 
 /// A request that has no answer yet.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct Request {
     until: Duration,
     deadline: Duration,
 }
@@ -84,7 +84,7 @@ struct Asked {
 pub struct Waiting<'a> {
     /// Readable when the answer arrives or the child has died.
     pub answers: BorrowedFd<'a>,
-    /// Readable when the child writes to standard error: call [`Reader::hear`] then.
+    /// Readable when the child writes to standard error: call [`Reader::read_errors`] then.
     pub errors: Option<BorrowedFd<'a>>,
     /// Time on the monotonic clock at which the driver counts as hung.
     pub until: Duration,
@@ -104,7 +104,7 @@ impl Reader {
             stuck: Vec::new(),
             pause,
             last_fault: None,
-            asked: None,
+            request: None,
         }
     }
 
@@ -120,9 +120,9 @@ impl Reader {
     pub fn sample_within(&mut self, longest: Duration) -> Result<Sample, DriverFault> {
         let until = clock::monotonic().saturating_add(longest);
         self.begin()?;
-        if let Some(asked) = &mut self.asked {
-            asked.until = asked.until.min(until);
-            asked.deadline = asked.deadline.min(longest);
+        if let Some(request) = &mut self.request {
+            request.until = request.until.min(until);
+            request.deadline = request.deadline.min(longest);
         }
         self.finish()
     }
@@ -131,7 +131,7 @@ impl Reader {
     /// returns the answer. A request that has no answer yet is not repeated.
     pub fn begin(&mut self) -> Result<(), DriverFault> {
         self.stuck.retain_mut(|child| !child.has_ended());
-        if self.asked.is_some() {
+        if self.request.is_some() {
             return Ok(());
         }
         let mut child = match self.child.take() {
@@ -142,11 +142,11 @@ impl Reader {
             true => self.options.deadline,
             false => self.options.deadline * 3,
         };
-        match child.ask() {
+        match child.request() {
             Ok(()) => {
                 self.child = Some(child);
                 let until = clock::monotonic().saturating_add(deadline);
-                self.asked = Some(Asked { until, deadline });
+                self.request = Some(Request { until, deadline });
                 Ok(())
             }
             Err(fault) => {
@@ -159,29 +159,29 @@ impl Reader {
     /// Returns what a caller with its own event loop can poll; `None` while nothing is requested.
     #[must_use]
     pub fn waiting(&self) -> Option<Waiting<'_>> {
-        let (child, asked) = (self.child.as_ref()?, self.asked.as_ref()?);
+        let (child, request) = (self.child.as_ref()?, self.request.as_ref()?);
         Some(Waiting {
             answers: child.answers(),
             errors: child.errors(),
-            until: asked.until,
+            until: request.until,
         })
     }
 
     /// Reads the child's standard error, so that a full pipe does not block it.
-    pub fn hear(&mut self) {
+    pub fn read_errors(&mut self) {
         if let Some(child) = &mut self.child {
-            child.hear_errors();
+            child.read_errors();
         }
     }
 
     /// Waits for the answer to [`Reader::begin`] until the deadline.
     pub fn finish(&mut self) -> Result<Sample, DriverFault> {
-        let (Some(mut child), Some(asked)) = (self.child.take(), self.asked.take()) else {
+        let (Some(mut child), Some(request)) = (self.child.take(), self.request.take()) else {
             return Err(DriverFault::NoReader {
-                detail: "nothing was asked".to_owned(),
+                detail: "no sample was requested".to_owned(),
             });
         };
-        match child.take(asked.until, asked.deadline) {
+        match child.receive(request.until, request.deadline) {
             Ok(answer) => {
                 self.child = Some(child);
                 self.pause.succeeded();

@@ -155,14 +155,14 @@ fn asked(db: &Path, question: impl Fn(&History) -> Result<Value, ReadError>) -> 
 
 fn facts(history: &History) -> Result<Value, ReadError> {
     let info = history.info()?;
-    let cards = history.cards()?.into_iter().map(|card| {
+    let gpus = history.cards()?.into_iter().map(|gpu| {
         json!({
-            "uuid": card.uuid.as_str(),
-            "index": card.index,
-            "name": card.name,
-            "memory_total_bytes": card.memory_total.map(|total| total.0),
-            "parent_uuid": card.parent.as_ref().map(|parent| parent.as_str()),
-            "first_seen": card.first_seen.to_string(),
+            "uuid": gpu.uuid.as_str(),
+            "index": gpu.index,
+            "name": gpu.name,
+            "memory_total_bytes": gpu.memory_total.map(|total| total.0),
+            "parent_uuid": gpu.parent.as_ref().map(|parent| parent.as_str()),
+            "first_seen": gpu.first_seen.to_string(),
         })
     });
     let runs = history.runs()?.into_iter().map(|run| {
@@ -183,7 +183,7 @@ fn facts(history: &History) -> Result<Value, ReadError> {
             "last_tick": info.last_tick.map(|at| at.to_string()),
             "bytes": info.bytes,
         },
-        "cards": cards.collect::<Vec<_>>(),
+        "gpus": gpus.collect::<Vec<_>>(),
         "collectors": runs.collect::<Vec<_>>(),
     }))
 }

@@ -7,9 +7,9 @@
     reason = "an argument from Python is converted, and so owned"
 )]
 
-mod cards;
 mod driver;
 mod failure;
+mod gpus;
 mod history;
 mod marks;
 mod monitor;
@@ -23,7 +23,7 @@ use pyo3::pymodule;
 #[pymodule]
 mod _gua {
     #[pymodule_export]
-    use crate::cards::{available_gpus, gpu_info, snapshot};
+    use crate::gpus::{available_gpus, gpu_info, snapshot};
     #[pymodule_export]
     use crate::history::{
         Lines, arrow_stream, history_facts, history_outages, history_path, table_columns,
@@ -31,7 +31,7 @@ mod _gua {
     #[pymodule_export]
     use crate::marks::{mark_event, mark_phase, mark_values};
     #[pymodule_export]
-    use crate::monitor::{Monitor, names_cards};
+    use crate::monitor::{Monitor, names_gpus};
     #[pymodule_export]
     use crate::report::report;
     #[pymodule_export]

@@ -114,6 +114,6 @@ impl Drop for Monitor {
 
 /// Whether a list in the form of `CUDA_VISIBLE_DEVICES` consists of numbers and UUIDs only.
 #[pyfunction]
-pub(crate) fn names_cards(list: &str) -> bool {
+pub(crate) fn names_gpus(list: &str) -> bool {
     VisibleDevices::parse_whole(list).is_some()
 }

@@ -6,7 +6,6 @@ use gua_collector::{VERSION, location};
 use gua_model::duration;
 use gua_model::failure::Failure;
 use gua_probe::clock;
-use gua_query::Source as _;
 use gua_render::report::{By, Words, json};
 use gua_settings::{FlagValue, Loaded};
 use jiff::tz::TimeZone;

@@ -88,7 +88,7 @@ def test_a_reader_can_stop_early(history: gua.History) -> None:
 def test_info_gpus_and_collectors_are_listed(history: gua.History) -> None:
     info = history.info()
     assert info["ticks"] > 0 and info["bytes"] > 0
-    gpus = history.cards()
+    gpus = history.gpus()
     assert {gpu["uuid"] for gpu in gpus} == {row["gpu_uuid"] for row in history.samples()}
     assert len(history.report("9d")["gpus"]) == len(gpus)
     assert history.collectors()[0]["interval_seconds"] > 0

@@ -4,18 +4,23 @@ use std::collections::BTreeSet;
 use std::error::Error;
 
 use gua_model::GpuUuid;
+use serde::{Deserialize, Serialize};
 
 use crate::gpu::ListedGpus;
 
 /// Why records could not be read.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum RecordsError {
     /// A writer appeared while the records were read as unchanging. Asking once more succeeds.
     #[error("the history changed while it was read; ask again")]
     Changed,
     /// An error of the store, which the store's crate defines.
-    #[error(transparent)]
-    Read(Box<dyn Error + Send + Sync>),
+    #[error("{0}")]
+    Read(
+        #[source]
+        #[serde(with = "as_text")]
+        Box<dyn Error + Send + Sync>,
+    ),
 }
 
 impl RecordsError {
@@ -25,13 +30,17 @@ impl RecordsError {
 }
 
 /// Why a question has no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 pub enum QueryError {
-    #[error(transparent)]
+    #[error("{0}")]
     Records(#[from] RecordsError),
-    /// The source cannot be opened. The error is that of whoever opened it.
-    #[error(transparent)]
-    Open(Box<dyn Error + Send + Sync>),
+    /// The source cannot be opened; with the error of the code that opened it.
+    #[error("{0}")]
+    Open(
+        #[source]
+        #[serde(with = "as_text")]
+        Box<dyn Error + Send + Sync>,
+    ),
     #[error("no GPU `{asked}`{}", all_of(known))]
     NoSuchGpu { asked: String, known: ListedGpus },
     #[error("several GPUs begin with `{asked}`: {found}")]
@@ -71,6 +80,24 @@ fn some_of(names: &BTreeSet<String>) -> String {
         text.push_str(&format!(" and {more} more"));
     }
     text
+}
+
+/// Serialises an error of another crate as its message with its causes. Its type is lost on the way.
+mod as_text {
+    use std::error::Error;
+
+    use gua_model::chain::chain;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    type Boxed = Box<dyn Error + Send + Sync>;
+
+    pub(super) fn serialize<S: Serializer>(error: &Boxed, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&chain(error.as_ref()))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Boxed, D::Error> {
+        String::deserialize(from).map(Boxed::from)
+    }
 }
 
 /// Text of a user for an error message: escaped and cut.

@@ -43,7 +43,7 @@ impl From<&GpuInfo> for NamedGpu {
 }
 
 /// Names of GPUs for an error message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedGpus(Vec<String>);
 
 impl ListedGpus {

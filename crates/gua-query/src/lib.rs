@@ -1,7 +1,7 @@
 //! Questions about recorded GPU use, and their answers.
 //!
-//! A command builds a question ([`Question`], [`ExplainQuestion`], ...) and asks a [`Source`]. A source that has the records
-//! at hand answers with the functions of this crate, which read through [`Records`]: a history file of one host implements
+//! A command builds a question ([`Question`], [`ExplainQuestion`], ...) and asks a [`Source`]. A source that can read the
+//! records answers with the functions of this crate, which read through [`Records`]: a history file of one host implements
 //! it today, the stores of a board implement it next. The answers are plain types; `gua-render` turns them into text, JSON,
 //! CSV and HTML.
 //!
@@ -11,6 +11,7 @@
 mod error;
 pub mod explain;
 pub mod gpu;
+pub mod protocol;
 mod question;
 pub mod quota;
 pub mod records;
@@ -19,14 +20,17 @@ pub mod runs;
 pub mod since;
 mod source;
 mod statement;
+mod view;
 pub mod words;
 
 pub use error::{QueryError, RecordsError};
+pub use protocol::Remote;
 pub use question::{
-    ExplainQuestion, LastUseQuestion, Question, RunsQuestion, SinceQuestion, StatementQuestion,
-    UsageQuestion, WindowEnd,
+    ExplainQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion, RunsQuestion,
+    SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion, WindowEnd,
 };
 pub use records::{GpuInfo, Records, WatchedRun};
 pub use report::report;
 pub use source::{RecordsSource, Source};
 pub use statement::{MonthAnswer, statement};
+pub use view::{Others, View, Viewer};

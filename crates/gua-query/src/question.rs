@@ -7,7 +7,7 @@ use gua_model::calendar::CalendarUnit;
 use gua_model::report::Cross;
 use gua_model::report::fold::Scope;
 use gua_model::state::ThresholdOverrides;
-use gua_model::{GpuUuid, Period, RollUp, Thresholds};
+use gua_model::{GpuUuid, Period, RollUp, Sample, Thresholds};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -111,6 +111,38 @@ pub struct ExplainQuestion {
     pub gpu: String,
     pub at: Timestamp,
     pub now: Timestamp,
+}
+
+/// Asks for the state of one GPU in a live sample, with what is recorded of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SampleQuestion {
+    /// Index, UUID or the beginning of a UUID.
+    pub gpu: String,
+    pub sample: Sample,
+    pub thresholds: Thresholds,
+}
+
+/// Asks whether any record names a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersonQuestion {
+    pub person: String,
+}
+
+/// Asks for the last ticks of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TicksQuestion {
+    pub window: Period,
+    /// Maximum number of ticks; the last ones count.
+    pub limit: u32,
+}
+
+/// Asks for recorded runs, the latest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RecordedRunsQuestion {
+    /// Runs that began in a window, at most `limit` of them.
+    Window { window: Period, limit: u32 },
+    /// Runs whose id begins with this text.
+    Prefix(String),
 }
 
 /// Asks since when GPUs have been in a roll-up without a break.

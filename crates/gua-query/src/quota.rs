@@ -5,15 +5,21 @@ use gua_model::quota::Usage;
 use gua_model::report::{Report, unbalanced};
 use jiff::Timestamp;
 
-/// What people used in a term up to a moment, by the report of the term.
+/// What people used in a term up to a moment, by the report of the term. `only` is the person whose use is known, where
+/// records hide the others'.
 #[must_use]
-pub fn usage(report: &Report, period: Period, now: Timestamp) -> Usage {
+pub fn usage(report: &Report, period: Period, now: Timestamp, only: Option<String>) -> Usage {
+    let mut people = report.people.clone();
+    if let Some(only) = &only {
+        people.retain(|row| row.name == *only);
+    }
     Usage {
         period,
         now,
         known_from: report.known.from(),
         observed_share: report.coverage.share(),
-        people: report.people.clone(),
+        people,
         unbalanced: unbalanced(&report.notes).to_vec(),
+        only,
     }
 }

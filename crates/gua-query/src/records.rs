@@ -1,12 +1,12 @@
 //! The records that questions are answered from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
 use gua_model::{
-    Bytes, CardDay, CardQuarter, Floors, GpuUuid, LegacyMoment, Outage, Period, Quarter, Session,
-    Span, Thresholds, Tick, Uid, User, UtcDay,
+    Bytes, Floors, GpuDay, GpuQuarter, GpuUuid, KnownGpu, LegacyMoment, Outage, Period, Quarter,
+    Session, Slice, Span, Thresholds, Tick, User, UtcDay,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,13 @@ pub trait Records {
     /// All GPUs ever seen by our own ticks, in the order in which they were first seen.
     fn gpus(&self) -> Result<Vec<GpuInfo>>;
 
-    /// The latest name of each user id. A user id never seen with a name is absent.
-    fn people(&self) -> Result<BTreeMap<Uid, String>>;
+    /// Names of all owners that own ticks ever saw, as reports show them.
+    fn people(&self) -> Result<BTreeSet<String>>;
+
+    /// Name of the only person who appears by name, where these records hide the others.
+    fn only_person(&self) -> Result<Option<String>> {
+        Ok(None)
+    }
 
     /// Name of the host, by the latest collector run.
     fn host(&self) -> Result<Option<String>>;
@@ -114,20 +119,20 @@ pub trait QuarterVisitor {
     /// not to be in order and the visit starts over.
     fn begin(&mut self, window: Period);
 
-    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]);
+    fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]);
 
     /// Offers a UTC day that lies in the window as a whole, where its sums are stored. Returns whether it was taken; its
     /// quarters follow where it was not.
-    fn day(&mut self, _day: UtcDay, _gpus: &[CardDay]) -> bool {
+    fn day(&mut self, _day: UtcDay, _gpus: &[GpuDay]) -> bool {
         false
     }
 }
 
 /// A function that receives each quarter.
-impl<F: FnMut(Quarter, &[CardQuarter])> QuarterVisitor for F {
+impl<F: FnMut(Quarter, &[GpuQuarter])> QuarterVisitor for F {
     fn begin(&mut self, _: Period) {}
 
-    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
+    fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
         self(quarter, gpus);
     }
 }
@@ -142,6 +147,20 @@ pub struct GpuInfo {
     pub memory_total: Option<Bytes>,
     /// The GPU that this one is a MIG instance of.
     pub parent: Option<GpuUuid>,
+    /// Part of its parent's compute slices; `None` if it is not an instance, or the part is unknown.
+    pub slice: Option<Slice>,
+}
+
+impl GpuInfo {
+    /// What the coverage of a GPU needs. Earlier versions did not record the parents of short-lived instances, whose UUIDs
+    /// show what they are.
+    #[must_use]
+    pub fn known(&self) -> KnownGpu {
+        KnownGpu {
+            first: self.first_seen,
+            is_instance: self.parent.is_some() || self.uuid.as_str().starts_with("MIG-"),
+        }
+    }
 }
 
 /// The last tick at or before a moment, the spans of its GPUs, and the tick after it.
@@ -181,6 +200,8 @@ pub struct ImportedFacts {
     pub ended: Option<Timestamp>,
     /// Interval that the newest run recorded.
     pub interval: Option<Duration>,
+    /// Number of ticks whose time cannot be true. They are left out of everything else.
+    pub damaged: u64,
 }
 
 /// The first row of the host table of gpu-usage-audit.

@@ -8,19 +8,20 @@ mod layout;
 mod now;
 mod partial_quarters;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
+use gua_model::coverage::host_time;
 use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::{
-    BlockRow, Covered, Hold, HoldLists, IntervalUse, Note, PersonNames, Refused, Report, UNKNOWN,
-    gap_rows, is_current, observed_within, slot_rows,
+    BlockRow, Covered, Hold, HoldLists, IntervalUse, Note, Refused, Report, UNKNOWN, gap_rows,
+    is_current, observed_within, slot_rows,
 };
 use gua_model::statement::SessionsByPerson;
 use gua_model::text::sanitize;
 use gua_model::{
-    CardDay, CardQuarter, Gap, GpuUuid, KnownCard, Ledger, Micros, Outage, OwnerSource, Period,
-    Quarter, Session, Thresholds, Tick, Uid, UtcDay,
+    Gap, GpuDay, GpuQuarter, GpuUuid, KnownGpu, Ledger, Micros, Outage, OwnerKey, OwnerSource,
+    Period, Quarter, Session, Thresholds, Tick, UtcDay,
 };
 use jiff::Timestamp;
 
@@ -63,7 +64,6 @@ pub(crate) fn report_and_sessions(
 struct Known<'a> {
     question: &'a Question,
     gpus: BTreeMap<GpuUuid, GpuInfo>,
-    people: BTreeMap<Uid, String>,
     /// Thresholds that stored totals and sessions rest on.
     stored: Thresholds,
     /// Thresholds that the report applies.
@@ -89,7 +89,6 @@ impl<'a> Known<'a> {
         let last = records.last_tick_before(window.to())?;
         Ok(Self {
             question,
-            people: records.people()?,
             stored,
             thresholds: question.thresholds.over(stored),
             outages: records.outages(window)?,
@@ -112,10 +111,6 @@ impl<'a> Known<'a> {
     /// Narrows the report to the GPUs that are not listed.
     fn leave_out(&mut self, gpus: &[GpuUuid]) {
         self.scope.left_out.extend(gpus.iter().cloned());
-    }
-
-    fn names(&self) -> PersonNames {
-        PersonNames::new(self.people.clone())
     }
 
     fn index(&self, gpu: &GpuUuid) -> Option<u32> {
@@ -177,6 +172,16 @@ struct Sums {
     notes: Vec<Note>,
 }
 
+impl Sums {
+    /// The gaps of a GPU. Those of a MIG instance include the gaps of its parent, which has the unobserved time.
+    fn gaps_of(&self, gpu: &GpuUuid, known: &Known<'_>) -> Vec<Gap> {
+        let parent = known.gpus.get(gpu).and_then(|gpu| gpu.parent.as_ref());
+        let both = std::iter::once(gpu).chain(parent);
+        let coverage = both.filter_map(|gpu| self.coverage.get(gpu));
+        coverage.flat_map(|(_, gaps)| gaps).copied().collect()
+    }
+}
+
 /// Sessions, in the lists of a report and by person.
 #[derive(Clone, Debug)]
 struct SessionLists {
@@ -201,19 +206,16 @@ impl SessionLists {
 /// Counts the quarter totals of the window, and what was observed of each GPU. Also returns the GPUs whose states and gaps
 /// do not add up to their capacity.
 fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec<GpuUuid>)> {
-    let firsts = known.gpus.iter().map(|(uuid, gpu)| {
-        let known = KnownCard {
-            first: gpu.first_seen,
-            parent: gpu.parent.clone(),
-        };
-        (uuid.clone(), known)
-    });
-    let firsts: BTreeMap<_, _> = firsts.collect();
+    let firsts = known.gpus.iter();
+    let firsts: BTreeMap<_, _> = firsts
+        .map(|(uuid, gpu)| (uuid.clone(), gpu.known()))
+        .collect();
     let window = known.question.window;
     let mut count = Count {
         window,
-        fold: ReportFold::new(known.scope.clone(), known.names()),
+        fold: ReportFold::new(known.scope.clone()),
         ledger: Ledger::new(window, firsts.clone(), &known.outages),
+        host_observed: Micros(0),
         partial: PartialQuarters::new(records.raw_from()?),
         firsts,
         outages: &known.outages,
@@ -221,7 +223,6 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
     let ticks_damaged = records.quarters(window, known.thresholds, &mut count)?;
     let mut ledger = count.ledger;
     count.partial.add(records, known.thresholds, &mut ledger)?;
-    let host_observed = ledger.host_observed();
     let mut coverage = BTreeMap::new();
     let mut unbalanced = Vec::new();
     for (gpu, covered) in ledger.finish() {
@@ -239,7 +240,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
         window: count.window,
         ticks_damaged,
         coverage,
-        host_observed,
+        host_observed: count.host_observed,
         since: known.first_seen(),
         sessions: SessionLists::new(count.window),
         imported_last: None,
@@ -253,8 +254,9 @@ struct Count<'a> {
     window: Period,
     fold: ReportFold,
     ledger: Ledger,
+    host_observed: Micros,
     partial: PartialQuarters,
-    firsts: BTreeMap<GpuUuid, KnownCard>,
+    firsts: BTreeMap<GpuUuid, KnownGpu>,
     outages: &'a [Outage],
 }
 
@@ -262,27 +264,31 @@ impl QuarterVisitor for Count<'_> {
     fn begin(&mut self, window: Period) {
         self.window = window;
         self.ledger = Ledger::new(window, self.firsts.clone(), self.outages);
+        self.host_observed = Micros(0);
     }
 
-    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
+    fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
         if !self.partial.takes(quarter, gpus, &self.ledger) {
             self.ledger.push_quarter(gpus);
         }
+        self.host_observed += host_time(gpus);
         for gpu in gpus {
             self.fold.add(quarter, &gpu.gpu, &gpu.total);
         }
     }
 
-    fn day(&mut self, day: UtcDay, gpus: &[CardDay]) -> bool {
+    fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
         if !self.fold.takes_day(day, gpus) {
             return false;
         }
-        let sums = gpus.iter().map(|gpu| CardQuarter {
+        let sums = gpus.iter().map(|gpu| GpuQuarter {
             gpu: gpu.gpu.clone(),
             total: gpu.total.clone(),
         });
         // Nothing is missing in the day, so that it counts as one long quarter.
-        self.ledger.push_quarter(&sums.collect::<Vec<_>>());
+        let sums: Vec<_> = sums.collect();
+        self.ledger.push_quarter(&sums);
+        self.host_observed += host_time(&sums);
         self.fold.day(day, gpus);
         true
     }
@@ -316,7 +322,7 @@ fn refuse_unknown_person(records: &dyn Records, known: &Known<'_>, sums: &Sums) 
 
 /// Fails where neither ticks nor imported rows name a person.
 pub(crate) fn require_person(records: &dyn Records, person: &str) -> Result<()> {
-    let mut known: BTreeSet<String> = records.people()?.into_values().collect();
+    let mut known = records.people()?;
     if known.contains(person) {
         return Ok(());
     }
@@ -336,22 +342,20 @@ type HeldSince = HashMap<GpuUuid, Timestamp>;
 
 /// Lists the sessions of the window, and the holders of its last tick that have none.
 fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Result<HeldSince> {
-    let mut names = known.names();
     let mut since = HeldSince::new();
     records.sessions(known.question.window, &mut |session| {
         let gpu = &session.key.gpu;
         if !known.wants(gpu) {
             return;
         }
-        let mut hold = hold(session, known, &mut names);
+        let mut hold = hold(session, known);
         if !known
             .question
             .wants_person(hold.owner.as_deref().unwrap_or(UNKNOWN))
         {
             return;
         }
-        let gaps = sums.coverage.get(gpu).map_or(&[][..], |(_, gaps)| gaps);
-        hold.observed_within = observed_within(&hold, sums.window, gaps);
+        hold.observed_within = observed_within(&hold, sums.window, &sums.gaps_of(gpu, known));
         if hold.current {
             let first = since.entry(gpu.clone()).or_insert(session.from);
             *first = session.from.min(*first);
@@ -368,16 +372,17 @@ fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> R
     Ok(since)
 }
 
-fn hold(session: &Session, known: &Known<'_>, names: &mut PersonNames) -> Hold {
+fn hold(session: &Session, known: &Known<'_>) -> Hold {
     let owner = session.owner.as_ref();
     Hold {
         gpu: session.key.gpu.clone(),
         index: known.index(&session.key.gpu),
-        owner: owner.map(|owner| names.of(Some(owner.user.uid)).to_owned()),
+        owner: owner.map(|owner| owner.who.shown().into_owned()),
         by_login: owner.is_some_and(|owner| owner.source == OwnerSource::Login),
         process: session.comm.as_ref().ok().cloned(),
         workload: session.workload.in_words(),
-        pid: Some(session.key.process.pid),
+        // A view hides the processes of other people: no process has the id 0.
+        pid: Some(session.key.process.pid).filter(|pid| pid.0 != 0),
         period: session.period(),
         last_row: Micros(0),
         util: session
@@ -411,10 +416,11 @@ fn lay_out(
             asked: question.window,
         });
     }
-    if sums.ticks_damaged > 0 {
-        sums.notes.push(Note::Damaged {
-            ticks: sums.ticks_damaged,
-        });
+    let imported_damaged = known.imported.as_ref().map_or(0, |facts| facts.damaged);
+    let imported_damaged = u32::try_from(imported_damaged).unwrap_or(u32::MAX);
+    let ticks = sums.ticks_damaged.saturating_add(imported_damaged);
+    if ticks > 0 {
+        sums.notes.push(Note::Damaged { ticks });
     }
     let now = match (&known.last, &known.imported) {
         (Some(last), _) => Some(now::at_tick(last, known, since)),
@@ -427,7 +433,7 @@ fn lay_out(
         None => facts.and_then(|facts| facts.interval),
         interval => interval,
     };
-    let cards = layout::card_rows(known, &sums);
+    let cards = layout::gpu_rows(known, &sums);
     let gaps: Vec<&Gap> = sums.coverage.values().flat_map(|(_, gaps)| gaps).collect();
     let mut coverage = Covered {
         host_observed: sums.host_observed,
@@ -475,7 +481,6 @@ fn lay_out(
 
 /// Requests that were not granted at once; for one person, those they made and those they were in the way of.
 fn refused(records: &dyn Records, known: &Known<'_>) -> Result<Option<Refused>> {
-    let mut names = known.names();
     let mut refusals = records.refusals(known.question.window)?;
     for refusal in &mut refusals {
         refusal.blocked_by.retain(|block| known.wants(&block.gpu));
@@ -483,15 +488,14 @@ fn refused(records: &dyn Records, known: &Known<'_>) -> Result<Option<Refused>> 
     let is_wanted = |user: &str| known.question.wants_person(user);
     refusals.retain(|refusal| {
         let blocks = refusal.blocked_by.iter();
-        let mut people = blocks
-            .map(|block| block.holder)
-            .chain([refusal.asking.asker.uid]);
-        people.any(|uid| is_wanted(names.of(Some(uid))))
+        let mut holders = blocks.map(|block| &block.holder);
+        let asker = OwnerKey::User(refusal.asking.asker.clone());
+        is_wanted(&asker.shown()) || holders.any(|holder| is_wanted(&holder.shown()))
     });
     let mut rows = Vec::new();
     for row in in_the_way(&refusals) {
-        let holder = names.of(Some(row.holder)).to_owned();
-        let asker = names.of(Some(row.asker)).to_owned();
+        let holder = row.holder.shown().into_owned();
+        let asker = row.asker.shown().into_owned();
         if is_wanted(&holder) || is_wanted(&asker) {
             rows.push(BlockRow {
                 holder,

@@ -4,7 +4,7 @@ use gua_model::Period;
 use jiff::Timestamp;
 
 use crate::error::{QueryError, quoted};
-use crate::question::RunsQuestion;
+use crate::question::{RecordedRunsQuestion, RunsQuestion};
 use crate::records::WatchedRun;
 use crate::source::Source;
 
@@ -33,7 +33,10 @@ impl Runs<'_> {
         } = *question;
         let limit_read = if user.is_some() { SEARCHED } else { limit };
         let mut runs = match self.source {
-            Some(source) => source.runs(window, limit_read)?,
+            Some(source) => source.recorded_runs(&RecordedRunsQuestion::Window {
+                window,
+                limit: limit_read,
+            })?,
             None => Vec::new(),
         };
         self.add_pending(&mut runs, |run| {
@@ -60,7 +63,9 @@ impl Runs<'_> {
             return last.ok_or(QueryError::NoRuns);
         }
         let mut runs = match self.source {
-            Some(source) => source.runs_with_prefix(asked)?,
+            Some(source) => {
+                source.recorded_runs(&RecordedRunsQuestion::Prefix(asked.to_owned()))?
+            }
             None => Vec::new(),
         };
         self.add_pending(&mut runs, |run| run.run.starts_with(asked));

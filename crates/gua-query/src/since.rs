@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gua_model::period::{Period, Quarter, micros_between};
 use gua_model::pick::{LastUse, note_use};
 use gua_model::since::{Since, Start, whole_quarters, within};
-use gua_model::{CardQuarter, GpuUuid, RollUp, Span, Spans, Thresholds, Totals};
+use gua_model::{GpuQuarter, GpuUuid, RollUp, Span, Spans, Thresholds, Totals};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::error::RecordsError;
@@ -112,7 +112,7 @@ fn follow(
 /// Totals of a short window, by the stored thresholds.
 pub(crate) fn totals(records: &dyn Records, window: Period) -> Result<Totals> {
     let mut totals = Totals::default();
-    let mut put = |quarter: Quarter, gpus: &[CardQuarter]| totals.put(quarter, gpus);
+    let mut put = |quarter: Quarter, gpus: &[GpuQuarter]| totals.put(quarter, gpus);
     records.quarters(window, records.thresholds()?, &mut put)?;
     Ok(totals)
 }

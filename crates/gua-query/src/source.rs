@@ -1,18 +1,19 @@
 //! Where a command gets its answers from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use gua_model::pick::LastUse;
 use gua_model::quota::Usage;
 use gua_model::report::Report;
 use gua_model::since::Since;
-use gua_model::{GpuUuid, Period, Sample, Thresholds};
+use gua_model::{GpuUuid, Tick};
 
 use crate::error::{QueryError, RecordsError};
 use crate::explain::{Answer, explain, explain_sample};
 use crate::question::{
-    ExplainQuestion, LastUseQuestion, Question, SinceQuestion, StatementQuestion, UsageQuestion,
+    ExplainQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
+    SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion,
 };
 use crate::quota::usage;
 use crate::records::{Records, WatchedRun};
@@ -22,8 +23,8 @@ use crate::statement::{MonthAnswer, statement};
 
 type Result<T> = std::result::Result<T, QueryError>;
 
-/// Answers questions about recorded GPU use. Today that is a history file; the service's socket and a board's API answer the
-/// same questions.
+/// Answers questions about recorded GPU use: a history file ([`RecordsSource`]), or the service of this host through its
+/// socket ([`crate::Remote`]). A board's API can answer the same questions.
 pub trait Source: fmt::Debug {
     fn report(&self, question: &Question) -> Result<Report>;
 
@@ -37,20 +38,20 @@ pub trait Source: fmt::Debug {
     fn explain(&self, question: &ExplainQuestion) -> Result<Answer>;
 
     /// Explains the state of a GPU in a live sample, with what is recorded of it.
-    fn explain_sample(&self, gpu: &str, sample: &Sample, thresholds: Thresholds) -> Result<Answer>;
+    fn explain_sample(&self, question: &SampleQuestion) -> Result<Answer>;
 
     fn since(&self, question: &SinceQuestion) -> Result<BTreeMap<GpuUuid, Since>>;
 
     fn last_use(&self, question: &LastUseQuestion) -> Result<LastUse>;
 
-    /// Watched runs that began in a window, the latest first.
-    fn runs(&self, window: Period, limit: u32) -> Result<Vec<WatchedRun>>;
-
-    /// Watched runs whose id begins with `prefix`, the latest first.
-    fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>>;
+    /// Watched runs, the latest first.
+    fn recorded_runs(&self, question: &RecordedRunsQuestion) -> Result<Vec<WatchedRun>>;
 
     /// Fails with [`QueryError::NoSuchPerson`] where no record names a person.
-    fn require_person(&self, person: &str) -> Result<()>;
+    fn require_person(&self, question: &PersonQuestion) -> Result<()>;
+
+    /// The last ticks of a window, in order of time.
+    fn ticks(&self, question: &TicksQuestion) -> Result<Vec<Tick>>;
 }
 
 /// Opens records for one question.
@@ -91,18 +92,19 @@ impl Source for RecordsSource<'_> {
     fn usage(&self, question: &UsageQuestion) -> Result<Usage> {
         let UsageQuestion { period, now, .. } = *question;
         let of_term = Question::of_window(period, question.zone.clone(), now);
-        Ok(usage(&self.report(&of_term)?, period, now))
+        self.answer(|records| {
+            let report = report(records, &of_term)?;
+            Ok(usage(&report, period, now, records.only_person()?))
+        })
     }
 
     fn explain(&self, question: &ExplainQuestion) -> Result<Answer> {
         self.answer(|records| explain(records, question))
     }
 
-    fn explain_sample(&self, gpu: &str, sample: &Sample, thresholds: Thresholds) -> Result<Answer> {
-        match (self.0)() {
-            Ok(records) => explain_sample(gpu, sample, thresholds, Some(records.as_ref())),
-            Err(_) => explain_sample(gpu, sample, thresholds, None),
-        }
+    fn explain_sample(&self, question: &SampleQuestion) -> Result<Answer> {
+        let records = (self.0)().ok();
+        explain_sample(question, records.as_deref())
     }
 
     fn since(&self, question: &SinceQuestion) -> Result<BTreeMap<GpuUuid, Since>> {
@@ -113,15 +115,30 @@ impl Source for RecordsSource<'_> {
         self.answer(|records| Ok(last_use(records, question)?))
     }
 
-    fn runs(&self, window: Period, limit: u32) -> Result<Vec<WatchedRun>> {
-        self.answer(|records| Ok(records.runs(window, limit)?))
+    fn recorded_runs(&self, question: &RecordedRunsQuestion) -> Result<Vec<WatchedRun>> {
+        self.answer(|records| {
+            Ok(match question {
+                RecordedRunsQuestion::Window { window, limit } => records.runs(*window, *limit)?,
+                RecordedRunsQuestion::Prefix(prefix) => records.runs_with_prefix(prefix)?,
+            })
+        })
     }
 
-    fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>> {
-        self.answer(|records| Ok(records.runs_with_prefix(prefix)?))
+    fn require_person(&self, question: &PersonQuestion) -> Result<()> {
+        self.answer(|records| require_person(records, &question.person))
     }
 
-    fn require_person(&self, person: &str) -> Result<()> {
-        self.answer(|records| require_person(records, person))
+    fn ticks(&self, question: &TicksQuestion) -> Result<Vec<Tick>> {
+        let limit = usize::try_from(question.limit).unwrap_or(usize::MAX);
+        self.answer(|records| {
+            let mut last = VecDeque::new();
+            records.ticks(question.window, &mut |tick| {
+                if last.len() >= limit {
+                    last.pop_front();
+                }
+                last.push_back(tick);
+            })?;
+            Ok(last.into())
+        })
     }
 }

@@ -4,6 +4,7 @@ use gua_model::calendar::CalendarUnit;
 use gua_model::quota::Usage;
 use gua_model::report::{Cross, UNKNOWN};
 use gua_model::statement::{Account, Statement, month_period};
+use serde::{Deserialize, Serialize};
 
 use crate::error::QueryError;
 use crate::question::{Question, StatementQuestion};
@@ -13,7 +14,7 @@ use crate::report::{report_and_sessions, require_person};
 
 /// A statement, and what people used in the month. Limits are judged by the caller, who knows them and who is in which
 /// group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct MonthAnswer {
     pub statement: Statement,
     pub usage: Usage,
@@ -49,7 +50,7 @@ pub fn statement(
         statement.people.push(account);
     }
     Ok(MonthAnswer {
-        usage: usage(&all, period, period.to().min(now)),
+        usage: usage(&all, period, period.to().min(now), records.only_person()?),
         statement,
     })
 }

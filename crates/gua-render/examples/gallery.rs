@@ -70,7 +70,7 @@ fn window(hours: i64) -> Period {
     Period::new(from, from + hours.hours())
 }
 
-/// A card's hours in a slot, busy by day and less so on weekends.
+/// A GPU's hours in a slot, busy by day and less so on weekends.
 fn spent(dice: &mut Dice, slot: &gua_model::Slot, cards: f64) -> StateHours {
     let capacity = slot.period.micros().hours() * cards;
     if dice.roll() < 0.03 {
@@ -163,7 +163,7 @@ fn week(unit: HeatUnit, language: Language) -> HeatMap {
     HeatMap::week(&cells, unit, title, language)
 }
 
-fn cards_by_day(cards: usize, days: i64) -> HeatMap {
+fn gpus_by_day(cards: usize, days: i64) -> HeatMap {
     let mut dice = Dice(11);
     let zone = zone();
     let columns = slots(window(days * 24), &zone, CalendarUnit::Day)
@@ -352,22 +352,22 @@ fn other_cases() -> Vec<Case> {
         (
             "cards-1",
             "One card by day",
-            Box::new(|frame| cards_by_day(1, 30).draw(frame)),
+            Box::new(|frame| gpus_by_day(1, 30).draw(frame)),
         ),
         (
             "cards-12",
             "12 cards by day",
-            Box::new(|frame| cards_by_day(12, 30).draw(frame)),
+            Box::new(|frame| gpus_by_day(12, 30).draw(frame)),
         ),
         (
             "cards-100",
             "100 cards by day",
-            Box::new(|frame| cards_by_day(100, 30).draw(frame)),
+            Box::new(|frame| gpus_by_day(100, 30).draw(frame)),
         ),
         (
             "cards-year",
             "12 cards, a year by day",
-            Box::new(|frame| cards_by_day(12, 365).draw(frame)),
+            Box::new(|frame| gpus_by_day(12, 365).draw(frame)),
         ),
         (
             "people-3",

@@ -111,7 +111,7 @@ macro_rules! documents {
         #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
         $vis struct $Name { $( $(#[$field_doc])* $field_vis $key: $type, )* }
 
-        $crate::document::constructor!(pub(crate) $Name, $from, $( $key = $value, )*);
+        $crate::document::constructor!($vis $Name, $from, $( $key = $value, )*);
     )* };
 }
 
@@ -209,4 +209,39 @@ impl JsonSchema for Rows {
 pub fn pretty(document: &impl Serialize) -> String {
     let text = serde_json::to_string_pretty(document);
     text.expect("documents have string keys and finite numbers") + "\n"
+}
+
+/// A document as indented JSON with sorted keys and a final newline. Control characters that JSON allows in a text are
+/// escaped, so that it is safe on a terminal.
+#[must_use]
+pub fn sorted(document: &impl Serialize) -> String {
+    let value =
+        serde_json::to_value(document).expect("documents have string keys and finite numbers");
+    let mut text = String::new();
+    for letter in format!("{value:#}\n").chars() {
+        match letter {
+            '\u{7f}'..='\u{9f}' => text.push_str(&format!("\\u{:04x}", u32::from(letter))),
+            _ => text.push(letter),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_never_reach_the_terminal() {
+        let hostile = "a\u{1b}b\u{7f}c\u{9b}d";
+        let text = sorted(&serde_json::json!({ "b": hostile, "a": 1 }));
+        assert!(
+            text.chars()
+                .all(|letter| letter == '\n' || !letter.is_control()),
+            "{text:?}"
+        );
+        assert!(text.starts_with("{\n  \"a\": 1,\n"), "{text}");
+        let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(back["b"], hostile);
+    }
 }

@@ -1,5 +1,6 @@
 //! `gua explain` as text: the state first, then the reason, then all observations.
 
+pub mod json;
 pub mod words;
 
 use std::time::Duration;
@@ -10,7 +11,8 @@ use gua_model::since::{Since, Start};
 use gua_model::text::{counted, gigabytes, sanitize, short_age};
 use gua_model::window::EDGES;
 use gua_model::{
-    Basis, GpuUuid, Histogram, Micros, Process, ProcessKind, Reading, Session, State, UtilWindow,
+    Basis, Bytes, CountGraphics, GpuUuid, Histogram, Micros, Percent, Process, ProcessKind,
+    Reading, State, UtilWindow,
 };
 use gua_query::explain::{Answer, Found, GapFound, ImportedRow, QuarterFound, Seen, When};
 use gua_query::gpu::NamedGpu;
@@ -27,21 +29,21 @@ pub fn text(answer: &Answer, zone: &TimeZone) -> String {
         out: String::new(),
         zone,
     };
-    page.heading(&title(&answer.gpu));
+    page.heading(title(&answer.gpu));
     match &answer.found {
         Found::Seen(seen) => page.seen(answer.at, seen),
         Found::Gap(gap) => {
             page.moment(answer.at, "no tick covers this time");
-            page.blank();
-            page.state(State::Unobserved);
+            page.line("");
+            page.heading(words::named(State::Unobserved));
             page.gap(gap);
         }
         Found::Quarter(quarter) => page.quarter(answer.at, quarter),
         Found::ImportedRow(row) => page.imported_row(answer.at, row),
         Found::Before { first } => {
             page.moment(answer.at, "before the first sample of this GPU");
-            page.blank();
-            page.line(&match first {
+            page.line("");
+            page.line(match first {
                 Some(first) => format!("The GPU was first seen at {}.", page.time(*first)),
                 None => "This history has no sample of the GPU by gua.".to_owned(),
             });
@@ -51,21 +53,16 @@ pub fn text(answer: &Answer, zone: &TimeZone) -> String {
         }
         Found::InstanceAbsent => {
             page.moment(answer.at, "this MIG instance did not exist");
-            page.blank();
+            page.line("");
             page.line("Its GPU was sampled without it. Such time is not capacity: it counts neither as idle nor as a gap.");
         }
         Found::NoImportedRow { last } => {
             page.moment(answer.at, "no row of this file covers this time");
-            page.blank();
-            if let Some(last) = last {
-                page.line(&format!(
-                    "The last row of the day before is of {}.",
-                    page.time(*last)
-                ));
+            page.line("");
+            if let Some(last) = last.map(|last| page.time(last)) {
+                page.line(format!("The last row of the day before is of {last}."));
             }
-            page.line(
-                "gpu-usage-audit records no reason for such time, and its report does not count it.",
-            );
+            page.line("gpu-usage-audit records no reason for such time, and its report does not count it.");
         }
     }
     page.out
@@ -77,13 +74,10 @@ fn title(gpu: &NamedGpu) -> String {
         (Some(index), Some(_)) => format!("MIG instance of GPU {index}"),
         (None, _) => "GPU".to_owned(),
     };
-    let name = gpu.name.as_ref().map(|name| sanitize(name));
+    let name = gpu.name.as_deref().map(sanitize);
     let uuid = gpu.uuid.as_ref().map(GpuUuid::to_string);
-    [Some(number), name, uuid]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join("  ")
+    let parts = [Some(number), name, uuid].into_iter().flatten();
+    parts.collect::<Vec<_>>().join("  ")
 }
 
 struct Page<'a> {
@@ -92,26 +86,19 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    fn heading(&mut self, text: &str) {
-        let bold = Style::new().bold();
-        self.out.push_str(&format!("{bold}{text}{bold:#}\n"));
+    fn heading(&mut self, text: impl AsRef<str>) {
+        let (bold, text) = (Style::new().bold(), text.as_ref());
+        self.line(format!("{bold}{text}{bold:#}"));
     }
 
-    fn blank(&mut self) {
+    fn line(&mut self, text: impl AsRef<str>) {
+        self.out.push_str(text.as_ref());
         self.out.push('\n');
     }
 
-    fn line(&mut self, text: &str) {
-        self.out.push_str(text);
-        self.out.push('\n');
-    }
-
-    fn fact(&mut self, label: &str, text: &str) {
-        self.line(&format!("  {label:<LABEL$}{text}"));
-    }
-
-    fn more(&mut self, text: &str) {
-        self.fact("", text);
+    /// An observation with its name, which is empty for a further line about the same.
+    fn fact(&mut self, label: &str, text: impl AsRef<str>) {
+        self.line(format!("  {label:<LABEL$}{}", text.as_ref()));
     }
 
     fn time(&self, at: Timestamp) -> String {
@@ -123,11 +110,7 @@ impl Page<'_> {
     }
 
     fn moment(&mut self, at: Timestamp, what: &str) {
-        self.line(&format!("{}, {what}", self.time(at)));
-    }
-
-    fn state(&mut self, state: State) {
-        self.heading(&words::named(state));
+        self.line(format!("{}, {what}", self.time(at)));
     }
 
     fn seen(&mut self, at: Timestamp, seen: &Seen) {
@@ -144,202 +127,156 @@ impl Page<'_> {
                     true => "until the next tick",
                     false => "for its interval",
                 };
-                self.line(&format!(
-                    "The tick of {} covers this time, {until}: {} of {}.",
-                    self.time(seen.at),
-                    seconds(period.micros()),
-                    seconds_of(*interval),
+                let (tick, covered) = (self.time(seen.at), seconds(period.micros()));
+                let interval = seconds_of(*interval);
+                self.line(format!(
+                    "The tick of {tick} covers this time, {until}: {covered} of {interval}."
                 ));
             }
         }
-        self.blank();
-        if !seen.gpu.place.counts() {
+        self.line("");
+        if seen.gpu.place.counts() {
+            self.verdicts(seen);
+        } else {
             self.heading("no state of its own: its MIG instances are counted in its place");
             for instance in &seen.instances {
-                self.line(&format!("  gua explain {instance}"));
+                self.line(format!("  gua explain {instance}"));
             }
-        } else {
-            self.verdicts(seen);
         }
         if let Some(gap) = &seen.gap {
             self.gap(gap);
         }
-        self.blank();
+        self.line("");
         self.evidence(seen);
     }
 
     fn verdicts(&mut self, seen: &Seen) {
         let all: u64 = seen.shares.iter().map(|share| share.weight).sum();
-        let buffered = matches!(
-            seen.when,
-            When::Tick {
-                basis: Basis::Buffer,
-                ..
-            }
-        );
+        let basis = match seen.when {
+            When::Now => None,
+            When::Tick { basis, .. } => Some(basis),
+        };
         for share in &seen.shares {
             let verdict = &share.verdict;
-            if seen.shares.len() > 1 {
-                let part = percent(share.weight, all);
-                let state = words::named(verdict.state);
-                self.heading(&format!("{part} of it {state}"));
-            } else {
-                self.state(verdict.state);
+            let state = words::named(verdict.state);
+            match seen.shares.len() {
+                1 => self.heading(state),
+                _ => self.heading(format!("{} of it {state}", percent(share.weight, all))),
             }
             if let Some(since) = seen.since {
-                let text = self.since(since, seen.at);
-                self.line(&format!("  {text}"));
+                self.line(format!("  {}", self.since(since, seen.at)));
             }
-            let samples = buffered.then_some((share.weight, all));
+            let samples = (basis == Some(Basis::Buffer)).then_some((share.weight, all));
             for reason in words::reasons(verdict, samples) {
-                self.line(&format!("  {reason}"));
+                self.line(format!("  {reason}"));
             }
-            self.line(&format!("  Rule: {}.", words::rule(verdict.state)));
+            self.line(format!("  Rule: {}.", words::rule(verdict.state)));
         }
-        if let When::Tick {
-            basis: Basis::Instant,
-            ..
-        } = seen.when
-        {
+        if basis == Some(Basis::Instant) {
             self.line("  One reading covers the whole time: the driver's buffer does not.");
         }
     }
 
     fn since(&self, since: Since, now: Timestamp) -> String {
-        let age = now.duration_since(since.at).unsigned_abs();
+        let age = short_age(now.duration_since(since.at).unsigned_abs());
         let bound = match since.start {
             Start::Seen => "",
             Start::AtLatest => " at least: there is no earlier sample",
         };
-        format!("Since {} ({}){bound}.", self.time(since.at), short_age(age))
+        format!("Since {} ({age}){bound}.", self.time(since.at))
     }
 
     fn evidence(&mut self, seen: &Seen) {
         let gpu = &seen.gpu;
         self.heading("Observations");
-        let util = reading(&gpu.util, |util| {
-            format!("{} % in the driver's last sample", util.get())
-        });
-        self.fact("utilisation", &util);
-        match &seen.when {
-            When::Now => match &gpu.window {
-                Ok(window) => self.window(window, seen),
-                Err(why) => self.fact(
-                    "driver's buffer",
-                    &format!("none: {}", words::missing(*why)),
-                ),
-            },
-            When::Tick {
-                window: Some(window),
-                ..
-            } => self.window(window, seen),
-            When::Tick { window: None, .. } => {
+        let util = |util: &Percent| format!("{} % in the driver's last sample", util.get());
+        self.fact("utilisation", reading(&gpu.util, util));
+        match (&seen.when, &gpu.window) {
+            (When::Now, Err(why)) => {
+                self.fact("driver's buffer", format!("none: {}", words::missing(*why)));
+            }
+            (When::Tick { window: None, .. }, _) => {
                 self.fact("driver's buffer", "not used: it does not cover this time");
             }
+            (When::Now, Ok(window)) => self.window(window, seen),
+            (
+                When::Tick {
+                    window: Some(window),
+                    ..
+                },
+                _,
+            ) => self.window(window, seen),
         }
         let total = gpu.memory_total.map_or("?".to_owned(), gigabytes);
-        self.fact(
-            "memory",
-            &reading(&gpu.memory_used, |used| {
-                format!("{} of {total} GB used", gigabytes(*used))
-            }),
-        );
-        self.fact("power", &self.power(seen));
+        let memory = |used: &Bytes| format!("{} of {total} GB used", gigabytes(*used));
+        self.fact("memory", reading(&gpu.memory_used, memory));
+        self.fact("power", power(seen));
         let thresholds = &seen.thresholds;
+        let (util, held) = (thresholds.active_util.get(), thresholds.held_mb);
+        let graphics = match thresholds.count_graphics {
+            CountGraphics::Yes => "graphics-only processes count as holders",
+            CountGraphics::No => "graphics-only processes do not hold a GPU",
+        };
         self.fact(
             "thresholds",
-            &format!(
-                "active from {} % on; held with more than {} MB; {}",
-                thresholds.active_util.get(),
-                thresholds.held_mb,
-                match thresholds.count_graphics {
-                    gua_model::CountGraphics::Yes => "graphics-only processes count as holders",
-                    gua_model::CountGraphics::No => "graphics-only processes do not hold a GPU",
-                }
-            ),
+            format!("active from {util} % on; held with more than {held} MB; {graphics}"),
         );
         self.processes(seen);
-        match seen.problems.as_slice() {
-            [] => self.fact("driver's errors", "none"),
-            [first, rest @ ..] => {
-                self.fact("driver's errors", &sanitize(&first.to_string()));
-                for problem in rest {
-                    self.more(&sanitize(&problem.to_string()));
-                }
-            }
+        if seen.problems.is_empty() {
+            self.fact("driver's errors", "none");
         }
-    }
-
-    fn power(&self, seen: &Seen) -> String {
-        let power = reading(&seen.gpu.power, |power| {
-            format!("{} W", power.whole_watts())
-        });
-        let floor = seen
-            .shares
-            .first()
-            .and_then(|share| share.verdict.evidence.idle_floor);
-        match floor {
-            Some(floor) => format!(
-                "{power}; idle floor {} W, from the seven days before",
-                floor.whole_watts()
-            ),
-            None => format!("{power}; the idle floor is unknown, so `stalled` cannot be detected"),
+        for (place, problem) in seen.problems.iter().enumerate() {
+            let label = if place == 0 { "driver's errors" } else { "" };
+            self.fact(label, sanitize(&problem.to_string()));
         }
     }
 
     fn window(&mut self, window: &UtilWindow, seen: &Seen) {
-        let threshold = seen.thresholds.active_util;
         let Some(mean) = window.mean() else {
-            self.fact("driver's buffer", "no samples");
-            return;
+            return self.fact("driver's buffer", "no samples");
         };
+        let threshold = seen.thresholds.active_util;
         let over = window.histogram.at_or_over(threshold);
-        let over = over.map_or(String::new(), |over| {
-            format!(", {over} at or over {} %", threshold.get())
-        });
-        let most = window.max.map_or(0, gua_model::Percent::get);
+        let over = over.map(|over| format!(", {over} at or over {} %", threshold.get()));
+        let (samples, over) = (
+            counted(window.samples(), "sample"),
+            over.unwrap_or_default(),
+        );
+        let (covered, most) = (
+            window.covered.as_secs_f64(),
+            window.max.map_or(0, Percent::get),
+        );
         self.fact(
             "driver's buffer",
-            &format!(
-                "{} over {:.1} s{over}; mean {mean:.1} %, highest {most} %",
-                counted(window.samples(), "sample"),
-                window.covered.as_secs_f64(),
-            ),
+            format!("{samples} over {covered:.1} s{over}; mean {mean:.1} %, highest {most} %"),
         );
-        self.more(&histogram(&window.histogram));
+        self.fact("", histogram(&window.histogram));
         if window.junk > 0 {
-            let junk = u64::from(window.junk);
-            let were = if junk == 1 { "was" } else { "were" };
-            let junk = counted(junk, "sample");
-            self.more(&format!("{junk} over 100 % {were} left out"));
+            let were = if window.junk == 1 { "was" } else { "were" };
+            let junk = counted(window.junk.into(), "sample");
+            self.fact("", format!("{junk} over 100 % {were} left out"));
         }
     }
 
     fn processes(&mut self, seen: &Seen) {
         let gpu = &seen.gpu;
         if let Err(why) = gpu.compute_list {
-            self.fact(
-                "holders",
-                &format!("the list could not be read: {}", words::missing(why)),
-            );
+            let why = words::missing(why);
+            self.fact("holders", format!("the list could not be read: {why}"));
         }
         let holding: Vec<&Process> = holders(gpu, &seen.thresholds).collect();
-        match holding.as_slice() {
-            [] if gpu.compute_list.is_ok() => self.fact("holders", "none"),
-            [] => {}
-            some => {
-                self.fact("holders", &format!("{}", some.len()));
-                for process in some {
-                    self.process(process, seen);
-                }
-            }
+        match holding.len() {
+            0 if gpu.compute_list.is_ok() => self.fact("holders", "none"),
+            0 => {}
+            count => self.fact("holders", count.to_string()),
+        }
+        for process in &holding {
+            self.process(process, seen);
         }
         let others = gpu.processes.iter();
         let others: Vec<&Process> = others.filter(|it| !holding.contains(it)).collect();
-        match others.len() {
-            0 => {}
-            1 => self.fact("not holders", "graphics only"),
-            _ => self.fact("not holders", "graphics only"),
+        if !others.is_empty() {
+            self.fact("not holders", "graphics only");
         }
         for process in others {
             self.process(process, seen);
@@ -347,11 +284,8 @@ impl Page<'_> {
     }
 
     fn process(&mut self, process: &Process, seen: &Seen) {
-        let name = process
-            .identity
-            .as_ref()
-            .ok()
-            .and_then(|identity| identity.comm.as_ref().ok());
+        let identity = process.identity.as_ref().ok();
+        let name = identity.and_then(|identity| identity.comm.as_ref().ok());
         let name = name.map_or(String::new(), |name| format!(" {}", sanitize(name)));
         let memory = match process.memory {
             Ok(bytes) => format!("{} MB", bytes.whole_mb()),
@@ -362,126 +296,117 @@ impl Page<'_> {
             ProcessKind::Graphics => "draws",
             ProcessKind::Both => "compute and graphics",
         };
-        self.more(&format!("pid {}{name}, {memory}, {kind}", process.pid.0));
-        self.more(&format!("  {}", words::owner(process)));
-        if let Some(session) = session(process, &seen.sessions) {
-            let age = seen.at.duration_since(session.from).unsigned_abs();
-            let text = format!(
-                "  on the GPU since {} ({})",
-                self.time(session.from),
-                short_age(age)
-            );
-            self.more(&text);
+        self.fact("", format!("pid {}{name}, {memory}, {kind}", process.pid.0));
+        self.fact("", format!("  {}", words::owner(process)));
+        let key = identity.map(|identity| identity.key);
+        let mut sessions = seen.sessions.iter().rev();
+        if let Some(session) = sessions.find(|session| Some(session.key.process) == key) {
+            let age = short_age(seen.at.duration_since(session.from).unsigned_abs());
+            let from = self.time(session.from);
+            self.fact("", format!("  on the GPU since {from} ({age})"));
         }
     }
 
     fn gap(&mut self, gap: &GapFound) {
-        self.line(&format!("  {}", words::gap(gap.reason)));
-        let from = match gap.from_is_bound {
-            true => format!("from {} or before", self.time(gap.period.from())),
-            false => format!("from {}", self.time(gap.period.from())),
-        };
+        self.line(format!("  {}", words::gap(gap.reason)));
+        let [from, to] = [gap.period.from(), gap.period.to()].map(|at| self.time(at));
+        let from_bound = if gap.from_is_bound { " or before" } else { "" };
         let to = match (gap.goes_on, gap.to_is_bound) {
             (true, _) => "until now".to_owned(),
-            (false, true) => format!("to {} or later", self.time(gap.period.to())),
-            (false, false) => format!("to {}", self.time(gap.period.to())),
+            (false, true) => format!("to {to} or later"),
+            (false, false) => format!("to {to}"),
         };
-        self.line(&format!(
-            "  It lasted {from} {to}: {}.",
-            seconds(gap.period.micros())
+        let length = seconds(gap.period.micros());
+        self.line(format!(
+            "  It lasted from {from}{from_bound} {to}: {length}."
         ));
         for outage in &gap.outages {
-            self.line(&format!(
-                "  The collector recorded: {} ({} lost)",
-                sanitize(&outage.detail),
-                counted(outage.ticks_lost.into(), "tick")
-            ));
+            let lost = counted(outage.ticks_lost.into(), "tick");
+            let detail = sanitize(&outage.detail);
+            self.line(format!("  The collector recorded: {detail} ({lost} lost)"));
         }
-        self.line(&format!(
-            "  Rule: {} ({}).",
-            words::rule(State::Unobserved),
-            gap.reason
-        ));
+        let (rule, reason) = (words::rule(State::Unobserved), gap.reason);
+        self.line(format!("  Rule: {rule} ({reason})."));
     }
 
     fn quarter(&mut self, at: Timestamp, quarter: &QuarterFound) {
         self.moment(at, "only the total of its quarter hour is known");
-        self.line(&format!(
-            "Ticks are kept from {} on (history.keep_raw); older time is kept as totals.",
-            self.time(quarter.raw_from)
+        let kept = self.time(quarter.raw_from);
+        self.line(format!(
+            "Ticks are kept from {kept} on (history.keep_raw); older time is kept as totals."
         ));
-        self.blank();
-        self.heading(&format!(
-            "From {} to {}",
-            self.time(quarter.period.from()),
-            self.time(quarter.period.to())
-        ));
+        self.line("");
+        let period = quarter.period;
+        let [from, to] = [period.from(), period.to()].map(|at| self.time(at));
+        self.heading(format!("From {from} to {to}"));
         for ((state, basis), sum) in &quarter.total.states {
             let basis = match basis {
                 Basis::Buffer => "from the driver's buffer",
                 Basis::Instant => "from single readings",
                 Basis::Imported => "from imported rows",
             };
-            self.fact(
-                state.as_str(),
-                &match words::counts_as(*state) {
-                    Some(counts_as) => format!("{}, {basis}; {counts_as}", seconds(sum.micros)),
-                    None => format!("{}, {basis}", seconds(sum.micros)),
-                },
-            );
+            let counts_as = words::counts_as(*state).map(|counts_as| format!("; {counts_as}"));
+            let (time, counts_as) = (seconds(sum.micros), counts_as.unwrap_or_default());
+            self.fact(state.as_str(), format!("{time}, {basis}{counts_as}"));
         }
-        for (reason, micros) in &quarter.total.unobserved {
-            self.fact(
-                "not observed",
-                &format!("{}: {}", seconds(*micros), words::gap(*reason)),
-            );
+        for (reason, time) in &quarter.total.unobserved {
+            let (time, reason) = (seconds(*time), words::gap(*reason));
+            self.fact("not observed", format!("{time}: {reason}"));
         }
         for (name, (_, owner)) in quarter.owners.iter().zip(&quarter.total.owners) {
-            let name = name
-                .as_ref()
-                .map_or("unknown".to_owned(), |name| sanitize(name));
-            self.fact("holder", &format!("{name}, {}", seconds(owner.held)));
+            let name = known_name(name.as_deref());
+            self.fact("holder", format!("{name}, {}", seconds(owner.held)));
         }
-        self.fact("ticks", &quarter.total.card.ticks.to_string());
+        self.fact("ticks", quarter.total.card.ticks.to_string());
     }
 
     fn imported_row(&mut self, at: Timestamp, row: &ImportedRow) {
-        let class = row.class;
         self.moment(at, "a row of gpu-usage-audit");
-        self.line(&format!(
-            "The row of {} covers this time: {}, its run's interval.",
-            self.time(row.at),
-            seconds_of(row.interval)
+        let (tick, interval) = (self.time(row.at), seconds_of(row.interval));
+        self.line(format!(
+            "The row of {tick} covers this time: {interval}, its run's interval."
         ));
-        self.blank();
-        self.heading(&format!(
+        self.line("");
+        self.heading(format!(
             "{}: as counted by the tool that wrote it",
-            class.as_str()
+            row.class.as_str()
         ));
-        let memory: u64 = row.processes.iter().filter_map(|(_, mb)| *mb).sum();
-        let side = if row.util >= 10 {
-            "at or over"
-        } else {
-            "below"
-        };
-        self.line(&format!(
-            "  The utilisation was {} %, {side} 10 %.",
-            row.util
-        ));
-        if row.util < 10 {
+        let (util, is_busy) = (row.util, row.util >= 10);
+        let side = if is_busy { "at or over" } else { "below" };
+        self.line(format!("  The utilisation was {util} %, {side} 10 %."));
+        if !is_busy {
+            let memory: u64 = row.processes.iter().filter_map(|(_, mb)| *mb).sum();
             let side = if memory > 100 { "more" } else { "not more" };
-            self.line(&format!(
+            self.line(format!(
                 "  Its processes had {memory} MB together, {side} than 100 MB."
             ));
         }
         self.line("  Rule: every process of a row counts, graphics too, and unknown memory counts as zero.");
         for (name, mb) in &row.processes {
-            let name = name
-                .as_ref()
-                .map_or("unknown".to_owned(), |name| sanitize(name));
             let memory = mb.map_or("memory unknown".to_owned(), |mb| format!("{mb} MB"));
-            self.fact("process", &format!("{name}, {memory}"));
+            self.fact(
+                "process",
+                format!("{}, {memory}", known_name(name.as_deref())),
+            );
         }
+    }
+}
+
+fn known_name(name: Option<&str>) -> String {
+    name.map_or("unknown".to_owned(), sanitize)
+}
+
+fn power(seen: &Seen) -> String {
+    let power = reading(&seen.gpu.power, |power| {
+        format!("{} W", power.whole_watts())
+    });
+    let mut floors = seen
+        .shares
+        .iter()
+        .map(|share| share.verdict.evidence.idle_floor);
+    match floors.next().flatten().map(|floor| floor.whole_watts()) {
+        Some(floor) => format!("{power}; idle floor {floor} W, from the seven days before"),
+        None => format!("{power}; the idle floor is unknown, so `stalled` cannot be detected"),
     }
 }
 
@@ -496,21 +421,12 @@ fn reading<T>(reading: &Reading<T>, show: impl FnOnce(&T) -> String) -> String {
 fn histogram(histogram: &Histogram) -> String {
     let ends = EDGES.iter().skip(1).map(|edge| edge - 1).chain([100]);
     let bars = EDGES.iter().zip(ends).zip(histogram.bins);
-    let shown = bars
-        .filter(|(_, samples)| *samples > 0)
-        .map(|((from, to), samples)| {
-            if *from == to {
-                format!("{from} %: {samples}")
-            } else {
-                format!("{from}-{to} %: {samples}")
-            }
-        });
+    let shown = bars.filter(|(_, samples)| *samples > 0);
+    let shown = shown.map(|((from, to), samples)| match *from == to {
+        true => format!("{from} %: {samples}"),
+        false => format!("{from}-{to} %: {samples}"),
+    });
     format!("by utilisation: {}", shown.collect::<Vec<_>>().join(", "))
-}
-
-fn session<'a>(process: &Process, sessions: &'a [Session]) -> Option<&'a Session> {
-    let key = process.identity.as_ref().ok()?.key;
-    sessions.iter().rfind(|session| session.key.process == key)
 }
 
 fn percent(part: u64, whole: u64) -> String {

@@ -1,6 +1,8 @@
 //! The languages of pages and charts, and sentences with numbers in them.
 
-use crate::markup::Markup;
+use maud::{Markup, html};
+
+use crate::markup::{Escaped, number_of};
 use crate::table::Cell;
 
 /// Language of the text that a page or a chart adds to its numbers.
@@ -29,6 +31,35 @@ impl Label {
     }
 }
 
+/// Declares texts in each language: English, then Korean.
+macro_rules! labels {
+    ($($NAME:ident = $english:literal, $korean:literal;)*) => {
+        $(pub(crate) const $NAME: $crate::language::Label = $crate::language::Label($english, $korean);)*
+    };
+}
+
+/// Declares functions that return a text with values, in the language that is their last argument.
+macro_rules! phrases {
+    ($($(#[$doc:meta])* $name:ident($($value:ident: $type:ty),*) = $english:literal, $korean:literal;)*) => { $(
+        $(#[$doc])*
+        pub(crate) fn $name($($value: $type,)* language: $crate::language::Language) -> String {
+            $crate::language::say!(language, $english, $korean)
+        }
+    )* };
+}
+
+/// Formats a text in a language: English, then Korean.
+macro_rules! say {
+    ($language:expr, $english:literal, $korean:literal $(,)?) => {
+        match $language {
+            $crate::language::Language::English => format!($english),
+            $crate::language::Language::Korean => format!($korean),
+        }
+    };
+}
+
+pub(crate) use {labels, phrases, say};
+
 /// A sentence in each language with numbers in it: `{key}` is replaced by the number with that key, and
 /// `{!key}` by one that a page prints in bold.
 #[derive(Clone, Debug)]
@@ -40,40 +71,42 @@ pub(crate) struct Sentence<const N: usize> {
 impl<const N: usize> Sentence<N> {
     /// The sentence with rounded numbers.
     pub(crate) fn text(&self, language: Language) -> String {
-        let mut text = String::new();
-        self.each(language, |part| match part {
-            Part::Words(words) => text.push_str(words),
-            Part::Number(_, _, cell) => text.push_str(&cell.shown()),
-        });
-        text
+        let text = |part| match part {
+            Part::Words(words) => words.to_owned(),
+            Part::Number(_, _, cell) => cell.shown(),
+        };
+        self.parts(language).into_iter().map(text).collect()
     }
 
-    /// Writes the sentence with an initial capital, a full stop, and the exact value of each number as an attribute.
-    pub(crate) fn write(&self, html: &mut Markup, language: Language) {
-        let mut is_first = true;
-        self.each(language, |part| match part {
-            Part::Words(words) if std::mem::take(&mut is_first) => html.words(&capital(words)),
-            Part::Words(words) => html.words(words),
-            Part::Number(key, true, cell) => {
-                html.element("strong", &[], |html| html.number(key, cell));
+    /// The sentence with an initial capital, a full stop, and the exact value of each number as an attribute.
+    pub(crate) fn html(&self, language: Language) -> Markup {
+        html! {
+            @for (place, part) in self.parts(language).into_iter().enumerate() {
+                @match part {
+                    Part::Words(words) if place == 0 => { (Escaped(capital(words))) }
+                    Part::Words(words) => { (Escaped(words)) }
+                    Part::Number(key, true, cell) => { strong { (number_of(key, cell)) } }
+                    Part::Number(key, false, cell) => { (number_of(key, cell)) }
+                }
             }
-            Part::Number(key, false, cell) => html.number(key, cell),
-        });
-        html.words(".");
+            "."
+        }
     }
 
-    fn each(&self, language: Language, mut take: impl FnMut(Part<'_>)) {
+    fn parts(&self, language: Language) -> Vec<Part<'_>> {
+        let mut parts = Vec::new();
         for piece in self.words.of(language).split('{') {
             let Some((key, rest)) = piece.split_once('}') else {
-                take(Part::Words(piece));
+                parts.push(Part::Words(piece));
                 continue;
             };
             let name = key.trim_start_matches('!');
             let number = self.numbers.iter().find(|(known, _)| *known == name);
             let (_, cell) = number.expect("every key in the words has a number");
-            take(Part::Number(name, key != name, cell));
-            take(Part::Words(rest));
+            parts.push(Part::Number(name, key != name, cell));
+            parts.push(Part::Words(rest));
         }
+        parts
     }
 }
 

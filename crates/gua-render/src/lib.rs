@@ -11,6 +11,7 @@ mod natural;
 pub mod quota;
 pub mod report;
 pub mod runs;
+pub mod sample;
 pub mod schemas;
 pub mod statement;
 pub mod table;

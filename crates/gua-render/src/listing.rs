@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use gua_model::pick::free_memory;
 use gua_model::since::{Since, Start};
-use gua_model::table::{Cell, Column, Table};
+use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::text::sanitize;
 use gua_model::{Gpu, Identity, Missing, Owner, Place, Process, Reading, Sample, State, Workload};
 use jiff::Timestamp;
@@ -29,11 +29,11 @@ pub const CLAIMS: &str = "gua.claims.v1";
 /// nvgpu's status of a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// No process holds the GPU.
+    /// The GPU is free by the rule of `gua available`, claims aside.
     Free,
     /// A process holds the GPU.
     Held,
-    /// A holder has exited or is not visible, the GPU is busy without a holder, or it cannot be read.
+    /// A holder has exited or is not visible, the GPU or its memory is in use without a holder, or it cannot be read.
     Wrong,
 }
 
@@ -79,8 +79,8 @@ rows! {
             Some(Place::Whole) | None => "whole",
         },
         name: Option<String> = gpu.and_then(|gpu| Some(sanitize(gpu.name.as_ref().ok()?))),
-        /// nvgpu's status: `free`, `held`, or `wrong` if a holder is gone or cannot be seen, the GPU is busy without one, or it
-        /// cannot be read.
+        /// `free` by the rule of `gua available`, `held`, or `wrong` if a holder is gone or cannot be seen, the GPU or its memory
+        /// is in use without one, or it cannot be read.
         status: &'static str = condition.status.as_str(),
         /// One of the states in docs/states.md; null where instances take the place of the GPU.
         state: Option<&'static str> = condition.state.map(State::as_str),
@@ -112,9 +112,9 @@ rows! {
     /// A process that holds memory on a GPU.
     struct ListedHolder from (process: &Process, sample: &Sample, ticks_per_second: u64) {
         pid: u32 = process.pid.0,
-        /// The answerable user by name, otherwise by number.
-        owner: Option<String> = owner(process).map(|owner| owner.user.shown()),
-        /// How the owner was found: `login`, `process`, `job`, `pod` or `container`.
+        /// Who is answerable: a user by name or number, `container:NAME`, `pod:NAMESPACE/NAME`, or the owner of a rule.
+        owner: Option<String> = owner(process).map(|owner| owner.shown()),
+        /// How the owner was found: `login`, `process`, `job`, `pod`, `container` or `rule`.
         owner_source: Option<&'static str> = owner(process).map(|owner| owner.source.as_str()),
         /// Short name of the program.
         comm: Option<String> = identity(process)
@@ -220,13 +220,10 @@ impl ListDocument {
     #[must_use]
     pub fn table(&self) -> Table {
         let mut table = Table::new([("at", "at"), ("driver_version", "driver_version")]);
-        table.columns.extend(headers("", ListedGpu::COLUMNS));
-        table
-            .columns
-            .extend(headers("claim_", ListedClaim::COLUMNS));
-        table
-            .columns
-            .extend(headers("holder_", ListedHolder::COLUMNS));
+        let gpu = headers("", ListedGpu::COLUMNS);
+        let claim = headers("claim_", ListedClaim::COLUMNS);
+        let holder = headers("holder_", ListedHolder::COLUMNS);
+        table.columns.extend([gpu, claim, holder].concat());
         for entry in &self.gpus {
             let mut start = vec![self.at.into(), self.driver_version.clone().into()];
             start.extend(cells(ListedGpu::COLUMNS, Some(&entry.gpu)));
@@ -324,14 +321,11 @@ impl AvailableDocument {
     pub fn table(&self) -> Table {
         let first = ["at", "rule", "available"].map(|key| (key, key));
         let mut table = Table::new(first);
-        table.columns.extend(headers("", OfferedGpu::COLUMNS));
-        table.columns.extend(headers("", Refusal::COLUMNS));
-        table
-            .columns
-            .extend(headers("holder_", ListedHolder::COLUMNS));
-        table
-            .columns
-            .extend(headers("claim_", ListedClaim::COLUMNS));
+        let gpu = headers("", OfferedGpu::COLUMNS);
+        let refusal = headers("", Refusal::COLUMNS);
+        let holder = headers("holder_", ListedHolder::COLUMNS);
+        let claim = headers("claim_", ListedClaim::COLUMNS);
+        table.columns.extend([gpu, refusal, holder, claim].concat());
         let mut put = |gpu, refusal: Option<&Refusal>, holder, claim: Vec<Cell>| {
             let mut row = vec![self.at.into(), self.rule.into(), refusal.is_none().into()];
             row.extend(cells(OfferedGpu::COLUMNS, Some(gpu)));
@@ -375,7 +369,7 @@ pub struct ClaimsDocument {
     /// The directory that users share.
     pub directory: String,
     /// Whether the driver answered. Without it, the use of leased GPUs is unknown.
-    pub cards_seen: bool,
+    pub gpus_seen: bool,
     pub claims: Vec<ClaimEntry>,
     /// Waiting requests in order of arrival.
     pub queue: Vec<QueueEntry>,
@@ -388,7 +382,7 @@ pub struct ClaimsDocument {
 pub struct ClaimEntry {
     #[serde(flatten)]
     pub claim: ListedClaim,
-    pub cards: Vec<ClaimedGpu>,
+    pub gpus: Vec<ClaimedGpu>,
 }
 
 /// A leased GPU.
@@ -412,72 +406,47 @@ pub struct QueueEntry {
     pub waited_seconds: u64,
 }
 
-rows! {
-    /// A leased GPU in `gua claim list --csv`.
-    struct LeaseCells from (claim: &ListedClaim, gpu: &ClaimedGpu) {
-        id: String = claim.id.clone(),
-        gpu_index: Option<u32> = gpu.index,
-        gpu_uuid: String = gpu.uuid.clone(),
-        in_use: Option<bool> = gpu.in_use,
-        since: Timestamp = claim.since,
-        until: Option<Timestamp> = claim.until,
-    }
-
-    /// A waiting request in `gua claim list --csv`.
-    struct WaitingCells from (place: u64, waiter: &QueueEntry) {
-        /// Place in the queue, from 1.
-        place: u64 = place,
-        wanted: Option<u64> = u64::try_from(waiter.wanted).ok(),
-        waited_seconds: u64 = waiter.waited_seconds,
-    }
-
-    /// Who has a lease or waits for one.
-    struct ClaimantCells {
-        user: String,
-        uid: u32,
-        pid: u32,
-        comm: Option<String>,
-    }
-}
-
 impl ClaimsDocument {
     /// Returns the document as one table: a line per leased GPU and per waiting request.
     #[must_use]
     pub fn table(&self) -> Table {
-        let mut table = Table::new([("at", "at"), ("row", "row")]);
-        table.columns.extend(headers("", LeaseCells::COLUMNS));
-        table.columns.extend(headers("", WaitingCells::COLUMNS));
-        table.columns.extend(headers("", ClaimantCells::COLUMNS));
-        let mut put = |kind: &str,
-                       lease: Option<&LeaseCells>,
-                       waiting: Option<&WaitingCells>,
-                       claimant: &ClaimantCells| {
-            let mut row = vec![self.at.into(), kind.into()];
-            row.extend(cells(LeaseCells::COLUMNS, lease));
-            row.extend(cells(WaitingCells::COLUMNS, waiting));
-            row.extend(cells(ClaimantCells::COLUMNS, Some(claimant)));
-            table.rows.push(row);
+        let keys = "at row id gpu_index gpu_uuid in_use since until place wanted waited_seconds user uid pid comm";
+        let mut table = Table {
+            columns: keys.split(' ').map(|key| Header::new(key, key)).collect(),
+            rows: Vec::new(),
         };
-        for ClaimEntry { claim, cards } in &self.claims {
-            let claimant = ClaimantCells {
-                user: claim.user.clone(),
-                uid: claim.uid,
-                pid: claim.for_pid,
-                comm: claim.for_comm.clone(),
-            };
-            for gpu in cards {
-                put("claim", Some(&LeaseCells::new(claim, gpu)), None, &claimant);
-            }
+        for ClaimEntry { claim, gpus } in &self.claims {
+            table.rows.extend(gpus.iter().map(|gpu| {
+                vec![
+                    self.at.into(),
+                    "claim".into(),
+                    claim.id.clone().into(),
+                    gpu.index.into(),
+                    gpu.uuid.clone().into(),
+                    gpu.in_use.into(),
+                    claim.since.into(),
+                    claim.until.into(),
+                    Cell::Missing,
+                    Cell::Missing,
+                    Cell::Missing,
+                    claim.user.clone().into(),
+                    claim.uid.into(),
+                    claim.for_pid.into(),
+                    claim.for_comm.clone().into(),
+                ]
+            }));
         }
-        for (place, waiter) in (1..).zip(&self.queue) {
-            let claimant = ClaimantCells {
-                user: waiter.user.clone(),
-                uid: waiter.uid,
-                pid: waiter.pid,
-                comm: waiter.comm.clone(),
-            };
-            let waiting = WaitingCells::new(place, waiter);
-            put("waiting", None, Some(&waiting), &claimant);
+        for (place, waiter) in (1_u64..).zip(&self.queue) {
+            let mut row = vec![self.at.into(), "waiting".into()];
+            row.extend([const { Cell::Missing }; 6]);
+            row.extend([
+                place.into(),
+                waiter.wanted.into(),
+                waiter.waited_seconds.into(),
+            ]);
+            row.extend([waiter.user.clone().into(), waiter.uid.into()]);
+            row.extend([waiter.pid.into(), waiter.comm.clone().into()]);
+            table.rows.push(row);
         }
         table
     }

@@ -1,95 +1,24 @@
-//! SVG and HTML as text: elements, attributes and numbers, escaped. Elements are always closed, so that a page is
-//! well-formed XML.
-
-use std::fmt::Write as _;
+//! Text in HTML and SVG: escaping, numbers with their exact values, and coordinates. Pages are `maud` templates; charts write their
+//! elements themselves, because SVG files are XML.
 
 use gua_model::text::is_harmful;
+use maud::{Markup, Render, html};
 
 use crate::table::Cell;
 
-/// Attributes of an element.
-pub(crate) type Attributes<'a> = &'a [(&'a str, &'a str)];
+/// Text of any origin, escaped. Without it, a template escapes what HTML needs and keeps control characters.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Escaped<T>(pub(crate) T);
 
-/// A document under construction.
-#[derive(Debug, Default)]
-pub(crate) struct Markup {
-    out: String,
+impl<T: AsRef<str>> Render for Escaped<T> {
+    fn render_to(&self, out: &mut String) {
+        escape(out, self.0.as_ref());
+    }
 }
 
-impl Markup {
-    pub(crate) fn finish(self) -> String {
-        self.out
-    }
-
-    /// Writes an element with what `inside` writes.
-    pub(crate) fn element(
-        &mut self,
-        name: &str,
-        attributes: Attributes<'_>,
-        inside: impl FnOnce(&mut Self),
-    ) {
-        self.open(name, attributes);
-        inside(self);
-        self.close(name);
-    }
-
-    /// Opens an element, which `close` ends.
-    pub(crate) fn open(&mut self, name: &str, attributes: Attributes<'_>) {
-        self.tag(name, attributes);
-        self.out.push('>');
-    }
-
-    pub(crate) fn close(&mut self, name: &str) {
-        let _ = write!(self.out, "</{name}>");
-        let is_block = matches!(
-            name,
-            "section" | "tr" | "p" | "header" | "table" | "head" | "li"
-        );
-        if is_block {
-            self.line_break();
-        }
-    }
-
-    /// Writes an empty element.
-    pub(crate) fn leaf(&mut self, name: &str, attributes: Attributes<'_>) {
-        self.tag(name, attributes);
-        self.out.push_str("/>");
-    }
-
-    /// Writes an element with text.
-    pub(crate) fn text(&mut self, name: &str, attributes: Attributes<'_>, text: &str) {
-        self.element(name, attributes, |inside| inside.words(text));
-    }
-
-    /// Writes text beside elements.
-    pub(crate) fn words(&mut self, text: &str) {
-        escape(&mut self.out, text);
-    }
-
-    /// Writes a number for display, with its exact value as an attribute.
-    pub(crate) fn number(&mut self, key: &str, cell: &Cell) {
-        let attributes = [("data-key", key), ("value", &cell.exact())];
-        self.text("data", &attributes, &cell.shown());
-    }
-
-    /// Writes finished markup without escaping, such as a chart in a page or a trusted style sheet.
-    pub(crate) fn raw(&mut self, finished: &str) {
-        self.out.push_str(finished);
-    }
-
-    pub(crate) fn line_break(&mut self) {
-        self.out.push('\n');
-    }
-
-    fn tag(&mut self, name: &str, attributes: Attributes<'_>) {
-        self.out.push('<');
-        self.out.push_str(name);
-        for (key, value) in attributes {
-            let _ = write!(self.out, " {key}=\"");
-            escape(&mut self.out, value);
-            self.out.push('"');
-        }
-    }
+/// A number for display, with its exact value as an attribute.
+pub(crate) fn number_of(key: &str, cell: &Cell) -> Markup {
+    html! { data data-key=(Escaped(key)) value=(Escaped(cell.exact())) { (Escaped(cell.shown())) } }
 }
 
 /// Formats a coordinate with at most two decimals, which is finer than a screen's resolution.
@@ -103,7 +32,7 @@ pub(crate) fn number(value: f64) -> String {
 
 /// Escapes untrusted text for XML. Control characters and characters that XML forbids are replaced; line feeds are
 /// kept.
-fn escape(out: &mut String, text: &str) {
+pub(crate) fn escape(out: &mut String, text: &str) {
     for letter in text.chars() {
         match letter {
             '&' => out.push_str("&amp;"),
@@ -124,14 +53,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_strangers_cannot_leave_its_place() {
-        let mut svg = Markup::default();
-        svg.text(
-            "text",
-            &[("data-name", "\"><script>")],
-            "<b>&'\"\u{1b}[31m\u{202e}\u{ffff}\u{0}",
-        );
-        let xml = svg.finish();
+    fn untrusted_text_cannot_leave_its_place() {
+        let name = "\"><script>";
+        let text = "<b>&'\"\u{1b}[31m\u{202e}\u{ffff}\u{0}";
+        let xml = html! { text data-name=(Escaped(name)) { (Escaped(text)) } }.into_string();
         assert!(!xml.contains("<script") && !xml.contains("<b>"), "{xml}");
         let document = roxmltree::Document::parse(&xml).unwrap();
         let element = document.root_element();

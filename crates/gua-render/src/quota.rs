@@ -188,8 +188,7 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
     ]);
     for standing in standings {
         let limit = &standing.limit;
-        let measure = limit.measure;
-        let of = |number| amount(measure, number);
+        let of = |number| amount(limit.measure, number);
         let words = match (status(standing), standing.reached) {
             ("pace", Some(at)) => {
                 let at = at.to_zoned(zone.clone());
@@ -202,23 +201,24 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
             _ => String::new(),
         };
         let forecast = match standing.forecast {
-            Err(NoForecast::TooEarly) => Cell::Text("too early".to_owned()),
+            Err(NoForecast::TooEarly) => "too early".into(),
             forecast => of(forecast.ok()),
         };
-        let per = match limit.per {
-            Term::Rolling(_) => format!("in {}", term(limit.per)),
-            _ => format!("a {}", term(limit.per)),
+        let within = if matches!(limit.per, Term::Rolling(_)) {
+            "in"
+        } else {
+            "a"
         };
-        let what = format!("{} {} {per}", measure.as_str(), unit(measure));
+        let (measure, unit) = (limit.measure.as_str(), unit(limit.measure));
         table.rows.push(vec![
-            Cell::Text(who(&standing.who)),
-            Cell::Text(what),
+            who(&standing.who).into(),
+            format!("{measure} {unit} {within} {}", term(limit.per)).into(),
             used(standing),
             of(Some(limit.most)),
             of(standing.left()),
             Cell::share(share_of(standing)),
             forecast,
-            Cell::Text(words),
+            words.into(),
         ]);
     }
     table.text(0)

@@ -1,6 +1,14 @@
 //! Output formats of a report: text in sections, the action report in Korean, JSON, CSV and HTML. All of them print the
 //! numbers of one [`Report`] and compute none.
 
+/// Appends a line to a text.
+macro_rules! line {
+    ($out:expr, $($text:tt)*) => {{
+        $out.push_str(&format!($($text)*));
+        $out.push('\n');
+    }};
+}
+
 mod asked;
 mod by;
 mod figures;

@@ -10,10 +10,44 @@ use gua_model::text::{Clockwise, sanitize};
 use gua_query::WatchedRun;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// Format name of the JSON document. Keys may be added under the same version; none changes its meaning.
-const SCHEMA: &str = "gua.runs.v1";
+use crate::document::documents;
+
+/// Format name of [`RunsDocument`].
+pub const SCHEMA: &str = "gua.runs.v1";
+
+documents! {
+    /// What `gua runs list --json` and `gua runs compare --json` print: watched jobs, the last first. `gua runs show --json` prints one
+    /// of them. Keys may be added under the same version; none changes its meaning. Null means unknown, never zero.
+    pub struct RunsDocument from (shown: &[ShownRun<'_>]) {
+        schema: &'static str = SCHEMA,
+        runs: Vec<RunDocument> = shown.iter().map(RunDocument::new).collect(),
+    }
+
+    /// One watched job.
+    pub struct RunDocument from (shown: &ShownRun<'_>) {
+        /// Name of the run.
+        run: String = shown.run.run.clone(),
+        /// Null if the name is not known.
+        user: Option<String> = shown.run.owner.name.clone(),
+        uid: u32 = shown.run.owner.uid.0,
+        /// The program, never its arguments.
+        name: String = shown.run.name.clone(),
+        started: Timestamp = shown.run.started,
+        /// Null while it runs, or if its end was not recorded.
+        ended: Option<Timestamp> = shown.run.ended,
+        /// `running`, `ended`, `lost` (the watching process exited without recording the end) or `unknown` (no end was recorded, and
+        /// the watching process is not visible from here).
+        state: &'static str = shown.state(),
+        /// As a shell reports it: 128 and the number of the signal that killed the job.
+        exit_code: Option<i32> = shown.run.exit_code,
+        /// UUIDs.
+        gpus: Vec<String> = shown.run.gpus.iter().map(ToString::to_string).collect(),
+        /// `summary.json` of the run (gua.summary.v1), as its user wrote it; null before its end.
+        summary: Value = shown.summary.clone(),
+    }
+}
 
 /// A run with its parsed summary.
 #[derive(Debug)]
@@ -25,41 +59,48 @@ pub struct ShownRun<'a> {
     watcher: Option<WatcherState>,
 }
 
-/// Key, title and source of a measure.
-type Measure = (&'static str, &'static str, fn(&ShownRun<'_>) -> Cell);
+/// Source of a measure in the summary. Its name there is the key of the measure.
+#[derive(Clone, Copy)]
+enum Source {
+    /// One of the numbers at the top; missing if the summary lists this name as unmeasured.
+    Top(&'static str),
+    /// A number of the process tree.
+    Tree,
+    Other(fn(&ShownRun<'_>) -> Cell),
+}
 
-/// Measures by which runs are compared.
-const MEASURES: [Measure; 14] = [
-    ("seconds", "seconds", |shown| number(shown.seconds())),
-    ("exit_code", "exit", |shown| shown.exit()),
-    ("gpus", "gpus", |shown| {
-        Cell::Count(shown.run.gpus.len() as u64)
-    }),
-    ("gpu_util_mean_pct", "gpu busy %", |shown| {
-        shown.top("gpu_util_mean_pct", "gpu_util")
-    }),
-    ("gpu_util_max_pct", "gpu busy max %", |shown| {
-        shown.top("gpu_util_max_pct", "gpu_util")
-    }),
-    ("peak_vram_mb", "peak vram MB", |shown| {
-        shown.top("peak_vram_mb", "vram")
-    }),
-    ("mem_util_mean_pct", "mem busy %", |shown| {
-        shown.top("mem_util_mean_pct", "mem_util")
-    }),
-    ("power_watts_mean", "power W", |shown| {
-        shown.top("power_watts_mean", "power")
-    }),
-    ("energy_joules", "energy J", |shown| shown.energy()),
-    ("active_pct", "active %", |shown| shown.active()),
-    ("cpu_seconds", "cpu s", |shown| shown.tree("cpu_seconds")),
-    ("cpu_cores_mean", "cores", |shown| {
-        shown.tree("cpu_cores_mean")
-    }),
-    ("memory_max_mb", "memory MB", |shown| {
-        shown.tree("memory_max_mb")
-    }),
-    ("written_mb", "wrote MB", |shown| shown.tree("written_mb")),
+/// Measures by which runs are compared: key, title and source.
+const MEASURES: [(&str, &str, Source); 14] = [
+    (
+        "seconds",
+        "seconds",
+        Source::Other(|run| number(run.seconds())),
+    ),
+    ("exit_code", "exit", Source::Other(|run| run.exit())),
+    (
+        "gpus",
+        "gpus",
+        Source::Other(|run| run.run.gpus.len().into()),
+    ),
+    ("gpu_util_mean_pct", "gpu busy %", Source::Top("gpu_util")),
+    (
+        "gpu_util_max_pct",
+        "gpu busy max %",
+        Source::Top("gpu_util"),
+    ),
+    ("peak_vram_mb", "peak vram MB", Source::Top("vram")),
+    ("mem_util_mean_pct", "mem busy %", Source::Top("mem_util")),
+    ("power_watts_mean", "power W", Source::Top("power")),
+    (
+        "energy_joules",
+        "energy J",
+        Source::Other(|run| run.energy()),
+    ),
+    ("active_pct", "active %", Source::Other(|run| run.active())),
+    ("cpu_seconds", "cpu s", Source::Tree),
+    ("cpu_cores_mean", "cores", Source::Tree),
+    ("memory_max_mb", "memory MB", Source::Tree),
+    ("written_mb", "wrote MB", Source::Tree),
 ];
 
 impl<'a> ShownRun<'a> {
@@ -112,48 +153,30 @@ impl<'a> ShownRun<'a> {
         number(value.filter(|_| !is_unmeasured))
     }
 
-    fn tree(&self, name: &str) -> Cell {
-        number(self.summary["tree"][name].as_f64())
+    fn measure(&self, key: &str, source: Source) -> Cell {
+        match source {
+            Source::Top(measured) => self.top(key, measured),
+            Source::Tree => number(self.summary["tree"][key].as_f64()),
+            Source::Other(measure) => measure(self),
+        }
     }
 
-    fn gpus(&self) -> &[Value] {
-        self.summary["gpus"].as_array().map_or(&[], Vec::as_slice)
+    fn list(&self, key: &str) -> &[Value] {
+        self.summary[key].as_array().map_or(&[], Vec::as_slice)
     }
 
     /// Energy of all GPUs, if it is known for each of them.
     fn energy(&self) -> Cell {
-        let all: Option<Vec<f64>> = self
-            .gpus()
-            .iter()
-            .map(|gpu| gpu["energy_joules"].as_f64())
-            .collect();
-        number(
-            all.filter(|all| !all.is_empty())
-                .map(|all| all.iter().sum()),
-        )
+        let gpus = self.list("gpus").iter();
+        let all: Option<Vec<f64>> = gpus.map(|gpu| gpu["energy_joules"].as_f64()).collect();
+        let all = all.filter(|all| !all.is_empty());
+        number(all.map(|all| all.iter().sum()))
     }
 
     /// Share of the GPUs' known time in which they were active.
     fn active(&self) -> Cell {
-        let time: RolledUp = self.gpus().iter().map(rolled_up).sum();
+        let time: RolledUp = self.list("gpus").iter().map(rolled_up).sum();
         number(time.active_share().map(|share| 100.0 * share))
-    }
-
-    #[must_use]
-    pub fn json(&self) -> Value {
-        let run = self.run;
-        json!({
-            "run": run.run,
-            "user": run.owner.name,
-            "uid": run.owner.uid.0,
-            "name": run.name,
-            "started": run.started.to_string(),
-            "ended": run.ended.map(|ended| ended.to_string()),
-            "state": self.state(),
-            "exit_code": run.exit_code,
-            "gpus": run.gpus.iter().map(|uuid| uuid.as_str()).collect::<Vec<_>>(),
-            "summary": self.summary,
-        })
     }
 }
 
@@ -188,66 +211,47 @@ pub fn list(runs: &[ShownRun<'_>]) -> Table {
         "active_pct",
         "cpu_cores_mean",
     ];
-    let measures: Vec<_> = MEASURES
+    let measures = MEASURES.into_iter();
+    let measures: Vec<_> = measures.filter(|(key, ..)| shown.contains(key)).collect();
+    let mut table = Table::new(["run", "user", "name", "started"].map(|key| (key, key)));
+    let titles = measures
         .iter()
-        .filter(|(key, _, _)| shown.contains(key))
-        .collect();
-    let mut table = Table::new([
-        ("run", "run"),
-        ("user", "user"),
-        ("name", "name"),
-        ("started", "started"),
-    ]);
-    table.columns.extend(
-        measures
-            .iter()
-            .map(|(key, title, _)| Header::new((*key).to_owned(), (*title).to_owned())),
-    );
-    table
-        .columns
-        .push(Header::new("state".to_owned(), "state".to_owned()));
+        .map(|(key, title, _)| Header::new(*key, *title));
+    table.columns.extend(titles);
+    table.columns.push(Header::new("state", "state"));
     for shown in runs {
-        let mut row = vec![
-            Cell::Text(shown.run.run.clone()),
-            Cell::Text(shown.user()),
-            Cell::Text(shown.run.name.clone()),
-            Cell::Text(local(shown.run.started)),
+        let mut row: Vec<Cell> = vec![
+            shown.run.run.as_str().into(),
+            shown.user().into(),
+            shown.run.name.as_str().into(),
+            local(shown.run.started).into(),
         ];
-        row.extend(measures.iter().map(|(_, _, measure)| measure(shown)));
-        row.push(Cell::Text(shown.state().to_owned()));
+        let cells = measures
+            .iter()
+            .map(|(key, _, source)| shown.measure(key, *source));
+        row.extend(cells);
+        row.push(shown.state().into());
         table.rows.push(row);
     }
     table
-}
-
-#[must_use]
-pub fn list_json(runs: &[ShownRun<'_>]) -> Value {
-    let runs: Vec<Value> = runs.iter().map(ShownRun::json).collect();
-    json!({ "schema": SCHEMA, "runs": runs })
 }
 
 /// Returns a line for each measure, with a column for each run.
 #[must_use]
 pub fn compare(runs: &[ShownRun<'_>]) -> Table {
     let mut table = Table::new([("measure", "")]);
-    table.columns.extend(
-        runs.iter()
-            .map(|shown| Header::new(shown.run.run.clone(), shown.run.run.clone())),
-    );
-    let line = |name: &str, cell: &dyn Fn(&ShownRun<'_>) -> Cell| {
+    let names = runs.iter().map(|shown| &shown.run.run);
+    let columns = names.map(|name| Header::new(name.as_str(), name.as_str()));
+    table.columns.extend(columns);
+    let mut line = |name: &str, cell: &dyn Fn(&ShownRun<'_>) -> Cell| {
         let cells = runs.iter().map(cell);
-        std::iter::once(Cell::Text(name.to_owned()))
-            .chain(cells)
-            .collect()
+        let row = std::iter::once(name.into()).chain(cells).collect();
+        table.rows.push(row);
     };
-    table
-        .rows
-        .push(line("user", &|shown| Cell::Text(shown.user())));
-    table
-        .rows
-        .push(line("name", &|shown| Cell::Text(shown.run.name.clone())));
-    for (_, title, measure) in MEASURES {
-        table.rows.push(line(title, &measure));
+    line("user", &|shown| shown.user().into());
+    line("name", &|shown| shown.run.name.as_str().into());
+    for (key, title, source) in MEASURES {
+        line(title, &|shown| shown.measure(key, source));
     }
     table
 }
@@ -275,59 +279,42 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             }
         ),
     });
-    for gpu in shown.gpus() {
-        let percent = |value: &Value| {
-            value
-                .as_f64()
-                .map_or("-".to_owned(), |value| format!("{value:.0} %"))
+    let text = |value: &Value| value.as_str().map_or_else(|| "-".to_owned(), sanitize);
+    for gpu in shown.list("gpus") {
+        let rounded = |key: &str, unit: &str| match gpu[key].as_f64() {
+            Some(value) => format!("{value:.0}{unit}"),
+            None => "-".to_owned(),
         };
+        let [own, used, total] = ["own_memory_max_mb", "memory_used_max_mb", "memory_total_mb"]
+            .map(|key| gpu[key].as_u64());
+        let (index, name, memory) = (
+            &gpu["index"],
+            text(&gpu["name"]),
+            peak_memory(own, used, total),
+        );
+        let (busy, energy) = (rounded("util_mean_pct", " %"), rounded("energy_joules", ""));
         lines.push(format!(
-            "gpu {} {}: {} busy, {}, {} J",
-            gpu["index"],
-            gpu["name"]
-                .as_str()
-                .map_or_else(|| "-".to_owned(), sanitize),
-            percent(&gpu["util_mean_pct"]),
-            peak_memory(
-                gpu["own_memory_max_mb"].as_u64(),
-                gpu["memory_used_max_mb"].as_u64(),
-                gpu["memory_total_mb"].as_u64(),
-            ),
-            gpu["energy_joules"]
-                .as_f64()
-                .map_or("-".to_owned(), |joules| format!("{joules:.0}")),
+            "gpu {index} {name}: {busy} busy, {memory}, {energy} J"
         ));
         if let Some(states) = gpu["states_seconds"].as_object() {
-            let state = |(name, seconds): (&String, &Value)| {
-                format!(
-                    "{} {:.0} s",
-                    sanitize(name),
-                    seconds.as_f64().unwrap_or(0.0)
-                )
-            };
-            let states: Vec<String> = states.iter().map(state).collect();
-            lines.push(format!("  {}", states.join(", ")));
+            let states = states.iter().map(|(name, seconds)| {
+                let seconds = seconds.as_f64().unwrap_or(0.0);
+                format!("{} {seconds:.0} s", sanitize(name))
+            });
+            lines.push(format!("  {}", states.collect::<Vec<_>>().join(", ")));
         }
     }
-    for (_, title, measure) in MEASURES.iter().skip(3) {
-        lines.push(format!("{title:<15} {}", measure(shown).shown()));
-    }
-    let phases = shown.summary["phases"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
-    for phase in phases {
+    for (key, title, source) in MEASURES.into_iter().skip(3) {
         lines.push(format!(
-            "phase {}: {:.1} s",
-            phase["name"]
-                .as_str()
-                .map_or_else(|| "-".to_owned(), sanitize),
-            phase["seconds"].as_f64().unwrap_or(0.0)
+            "{title:<15} {}",
+            shown.measure(key, source).shown()
         ));
     }
-    let notes = shown.summary["notes"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
-    for note in notes.iter().filter_map(Value::as_str) {
+    for phase in shown.list("phases") {
+        let seconds = phase["seconds"].as_f64().unwrap_or(0.0);
+        lines.push(format!("phase {}: {seconds:.1} s", text(&phase["name"])));
+    }
+    for note in shown.list("notes").iter().filter_map(Value::as_str) {
         lines.push(format!("note: {}", sanitize(note)));
     }
     lines.join("\n") + "\n"
@@ -336,6 +323,7 @@ pub fn one(shown: &ShownRun<'_>) -> String {
 #[cfg(test)]
 mod tests {
     use gua_model::{Uid, User};
+    use serde_json::json;
 
     use super::*;
 
@@ -357,8 +345,12 @@ mod tests {
 
     fn measured(summary: &Value, key: &str) -> String {
         let run = run(summary);
-        let measure = MEASURES.iter().find(|(name, _, _)| *name == key).unwrap();
-        measure.2(&ShownRun::new(&run, |_| WatcherState::Unknown)).shown()
+        let (key, _, source) = MEASURES
+            .into_iter()
+            .find(|(name, ..)| *name == key)
+            .unwrap();
+        let shown = ShownRun::new(&run, |_| WatcherState::Unknown);
+        shown.measure(key, source).shown()
     }
 
     #[test]
@@ -396,7 +388,7 @@ mod tests {
         check(200.into(), "busy, memory up to 200 MB of 2.0 GB,");
         check(
             Value::Null,
-            "busy, memory of the card up to 900 MB of 2.0 GB,",
+            "busy, memory of the GPU up to 900 MB of 2.0 GB,",
         );
     }
 }

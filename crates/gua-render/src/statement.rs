@@ -116,55 +116,42 @@ struct TimePart {
 fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
     let balance = &statement.balance;
     let capacity = balance.capacity.hours();
-    let part = |key, name: &str, time: Micros, why| {
-        let (name, hours) = (name.to_owned(), time.hours());
-        let share = if capacity > 0.0 {
-            hours / capacity
+    let part = |(key, name, time, why): (_, &str, Micros, _)| TimePart {
+        key,
+        name: name.to_owned(),
+        hours: time.hours(),
+        share: if capacity > 0.0 {
+            time.hours() / capacity
         } else {
             0.0
-        };
-        TimePart {
-            key,
-            name,
-            hours,
-            share,
-            why,
-        }
+        },
+        why,
     };
     // A person known only from imported rows has no part: those rows are charged to no one.
     let own = account.filter(|account| account.sums.charged_time().is_some());
-    let mut parts = match own {
-        Some(account) => {
-            let charged = account.sums.charged;
+    let own = own.map(|account| (sanitize(&account.name), account.sums.charged));
+    let to_people = "charged to people";
+    let people = match &own {
+        Some((name, charged)) => {
             let others = Micros(balance.people.0.saturating_sub(charged.0));
             let why = "charged: time on a GPU, shared equally among the people on it";
             vec![
-                part("charged", &sanitize(&account.name), charged, why),
-                part("others", "other people", others, "charged to people"),
+                ("charged", name.as_str(), *charged, why),
+                ("others", "other people", others, to_people),
             ]
         }
-        None => vec![part(
-            "people",
-            "people",
-            balance.people,
-            "charged to people",
-        )],
+        None => vec![("people", "people", balance.people, to_people)],
     };
-    parts.extend([
-        part(
-            "unowned",
-            "unowned",
-            balance.unowned,
-            "busy or held by an unknown owner",
-        ),
-        part("free", "free", balance.free, "no process on the GPU"),
-        part("gap", "gap", balance.gap, "not observed"),
-    ]);
-    if balance.old > Micros(0) {
-        let why = "only in imported rows, charged to nobody";
-        parts.push(part("old", "old rows", balance.old, why));
-    }
-    parts
+    let unowned = "busy or held by an unknown owner";
+    let imported = "only in imported rows, charged to nobody";
+    let rest = [
+        ("unowned", "unowned", balance.unowned, unowned),
+        ("free", "free", balance.free, "no process on the GPU"),
+        ("gap", "gap", balance.gap, "not observed"),
+    ];
+    let imported = (balance.old > Micros(0)).then_some(("old", "old rows", balance.old, imported));
+    let parts = people.into_iter().chain(rest).chain(imported);
+    parts.map(part).collect()
 }
 
 /// Formats `ada 8.00 + other people 40.00 + ... = 1488.00`, so that readers can verify the sum.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use gua_model::total::CardTotal;
+use gua_model::total::GpuTotal;
 use gua_model::{EnergySource, Micros};
 
 use crate::means::{Mean, float};
@@ -25,7 +25,7 @@ pub(crate) struct Measured {
 
 impl Measured {
     /// The counter's energy, unless it lacks a good part of the time and power was known for more of it.
-    pub(crate) fn of(total: &CardTotal, power: &Mean) -> Option<Self> {
+    pub(crate) fn of(total: &GpuTotal, power: &Mean) -> Option<Self> {
         let measured = |joules, time, from| Self {
             joules,
             time,

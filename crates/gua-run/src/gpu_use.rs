@@ -1,7 +1,7 @@
 //! One GPU during a run: the same spans and totals as in a history, and values that only a run needs (peaks, the job's
 //! own share, whether others used the GPU).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use gua_model::period::micros_between;
@@ -44,6 +44,8 @@ pub(crate) struct GpuUse {
     temperature: Option<i32>,
     /// Time in which others used the GPU; a reason once the owner of some process was unknown.
     shared: Reading<Micros>,
+    /// Names of readings that were used, and the first reason for each that was missing.
+    given: BTreeSet<&'static str>,
     missing: BTreeMap<&'static str, Missing>,
 }
 
@@ -122,6 +124,7 @@ impl GpuUse {
             power: Mean::default(),
             temperature: None,
             shared: Ok(Micros(0)),
+            given: BTreeSet::new(),
             missing: BTreeMap::new(),
         }
     }
@@ -137,24 +140,16 @@ impl GpuUse {
     /// Adds the readings of one sample.
     pub(crate) fn sample(&mut self, gpu: &Gpu, at: Timestamp, is_own: impl Fn(&Process) -> bool) {
         self.to = self.to.max(at);
-        self.memory_used = self.memory_used.max(gpu.memory_used.ok());
-        let celsius = gpu.temperature.ok().map(|celsius| celsius.0);
-        self.temperature = self.temperature.max(celsius);
-        self.reach_util(gpu.util.ok().map(|util| util.get()));
+        self.memory_used = self
+            .memory_used
+            .max(self.take("memory_used", gpu.memory_used));
+        let celsius = self.take("temperature", gpu.temperature);
+        self.temperature = self.temperature.max(celsius.map(|celsius| celsius.0));
+        let util = self.take("util", gpu.util);
+        self.reach_util(util.map(|util| util.get()));
         let own_memory = own::memory(gpu, is_own);
-        self.own_memory = self.own_memory.max(own_memory.ok());
-        let readings = [
-            ("util", gpu.util.err()),
-            ("memory_util", gpu.memory_util.err()),
-            ("memory_used", gpu.memory_used.err()),
-            ("own_memory", own_memory.err()),
-            ("power", gpu.power.err()),
-            ("energy", gpu.energy.err()),
-            ("temperature", gpu.temperature.err()),
-        ];
-        for (name, why) in readings {
-            self.lack(name, why);
-        }
+        self.own_memory = self.own_memory.max(self.take("own_memory", own_memory));
+        self.lack("energy", gpu.energy.err());
     }
 
     /// Adds a span: the time that the sample `before` covers. `after` is the next sample, if it has this GPU.
@@ -173,18 +168,18 @@ impl GpuUse {
             let window = after.window.as_ref().ok();
             let window = window.filter(|_| span.basis == Basis::Buffer);
             self.reach_util(window.and_then(|it| it.max).map(|util| util.get()));
-            match own::util(before, after, &is_own) {
-                Ok(Some(util)) => self.own_util.add(util, time),
-                Ok(None) => {}
-                Err(why) => self.lack("own_util", Some(why)),
+            if let Some(util) = own::util(before, after, &is_own).transpose()
+                && let Some(util) = self.take("own_util", util)
+            {
+                self.own_util.add(util, time);
             }
         }
         // The driver averages these two over the time before a reading, so the later one describes the span.
         let later = after.unwrap_or(before);
-        if let Ok(util) = later.memory_util {
+        if let Some(util) = self.take("memory_util", later.memory_util) {
             self.memory_util.add(f64::from(util.get()), time);
         }
-        if let Ok(power) = later.power {
+        if let Some(power) = self.take("power", later.power) {
             self.power.add(float(power.0) / 1000.0, time);
         }
         let is_shared = own::is_shared(before, is_own);
@@ -208,6 +203,20 @@ impl GpuUse {
         let hole = micros_between(self.covered_to, at);
         if self.cadence.is_break(hole) {
             self.missed += hole;
+        }
+    }
+
+    /// Returns a reading, or notes why it is missing.
+    fn take<T>(&mut self, name: &'static str, reading: Reading<T>) -> Option<T> {
+        match reading {
+            Ok(value) => {
+                self.given.insert(name);
+                Some(value)
+            }
+            Err(why) => {
+                self.lack(name, Some(why));
+                None
+            }
         }
     }
 
@@ -243,15 +252,15 @@ impl GpuUse {
 
     pub(crate) fn summary(&self) -> GpuSummary {
         let energy = self.energy();
-        let card = &self.total.card;
+        let total = &self.total.card;
         let util = UtilSum {
-            sum: card.util_sum,
-            known: card.util_known,
+            sum: total.util_sum,
+            known: total.util_known,
         };
         let one = |value: Option<f64>| value.map(|value| rounded(value, 1));
         let gap = micros_between(self.from, self.to)
             .0
-            .saturating_sub(card.present.0);
+            .saturating_sub(total.present.0);
         GpuSummary {
             index: self.index,
             uuid: self.uuid.to_string(),
@@ -269,7 +278,7 @@ impl GpuUse {
             energy_joules: one(energy.map(|energy| energy.joules)),
             energy_from: energy.map(|energy| energy.from.as_str()),
             energy_seconds: energy.map(|energy| seconds(energy.time)),
-            observed_seconds: seconds(card.present),
+            observed_seconds: seconds(total.present),
             gap_seconds: seconds(Micros(gap)),
             shared_seconds: self.shared.ok().map(seconds),
             states_seconds: self
@@ -283,19 +292,14 @@ impl GpuUse {
 
     /// Readings that no sample had.
     fn never_given(&self) -> BTreeMap<&'static str, &'static str> {
-        let given = [
-            ("util", self.util_max.is_some()),
-            ("memory_util", self.memory_util.most().is_some()),
-            ("memory_used", self.memory_used.is_some()),
-            ("own_memory", self.own_memory.is_some()),
-            ("own_util", self.own_util.most().is_some()),
-            ("power", self.power.most().is_some()),
-            ("energy", self.total.card.energy_known > Micros(0)),
-            ("temperature", self.temperature.is_some()),
-        ];
+        let is_given = |name: &&'static str| match *name {
+            "energy" => self.total.card.energy_known > Micros(0),
+            "util" => self.util_max.is_some(),
+            name => self.given.contains(name),
+        };
         let missing = self.missing.iter();
         missing
-            .filter(|(name, _)| !given.contains(&(**name, true)))
+            .filter(|(name, _)| !is_given(name))
             .map(|(name, why)| (*name, why.as_str()))
             .collect()
     }
@@ -312,7 +316,7 @@ mod tests {
     use super::*;
     use crate::watch::tests::{identity, sample_of, watch_all};
 
-    fn card(util: u32, energy: Option<u64>, pids: &[u32]) -> Gpu {
+    fn gpu(util: u32, energy: Option<u64>, pids: &[u32]) -> Gpu {
         let process = |pid: &u32| Process {
             pid: Pid(*pid),
             kind: ProcessKind::Compute,
@@ -346,9 +350,9 @@ mod tests {
     #[test]
     fn time_is_divided_among_states_and_neighbours_are_told_apart() {
         let summary = after(&[
-            card(90, Some(1000), &[2]),
-            card(0, Some(501_000), &[2, 3]),
-            card(0, Some(601_000), &[]),
+            gpu(90, Some(1000), &[2]),
+            gpu(0, Some(501_000), &[2, 3]),
+            gpu(0, Some(601_000), &[]),
         ]);
         assert_eq!(summary.observed_seconds, 20.0);
         assert_eq!(summary.states_seconds[&State::Active], 10.0);
@@ -369,7 +373,7 @@ mod tests {
     fn a_process_at_rest_is_not_left_out_of_the_mean_and_one_that_is_hidden_is() {
         let check = |own: &[Reading<Option<u32>>], expected: Option<f64>| {
             let look = |util: &Reading<Option<u32>>| {
-                let mut look = card(50, None, &[2, 3]);
+                let mut look = gpu(50, None, &[2, 3]);
                 look.processes[0].sm_util = util.map(|util| util.and_then(Percent::new));
                 look
             };
@@ -385,17 +389,17 @@ mod tests {
         check(&[Ok(None), hidden, hidden], None);
         // What it did before it ended nobody knows.
         let ended = after(&[
-            card(50, None, &[2]),
-            card(50, None, &[2]),
-            card(0, None, &[]),
-            card(0, None, &[]),
+            gpu(50, None, &[2]),
+            gpu(50, None, &[2]),
+            gpu(0, None, &[]),
+            gpu(0, None, &[]),
         ]);
         assert_eq!(ended.own_util_mean_pct, Some(10.0));
     }
 
     #[test]
     fn a_process_that_can_be_anybodys_is_neither_the_jobs_nor_anothers() {
-        let mut nameless = card(90, None, &[7]);
+        let mut nameless = gpu(90, None, &[7]);
         nameless.processes[0].identity = Err(Missing::Denied);
         let check = |looks: &[Gpu], shared: Option<f64>, memory: Option<u64>| {
             let summary = after(looks);
@@ -408,7 +412,7 @@ mod tests {
                 [hidden(shared.is_some()), hidden(memory.is_some())]
             );
         };
-        let known = |pids: &[u32]| card(90, None, pids);
+        let known = |pids: &[u32]| gpu(90, None, pids);
         check(&[nameless.clone(), nameless.clone()], None, None);
         check(&[known(&[3]), nameless.clone()], Some(10.0), Some(0));
         check(
@@ -427,7 +431,7 @@ mod tests {
 
     #[test]
     fn energy_is_reckoned_where_the_driver_does_not_count_and_that_is_told() {
-        let summary = after(&[card(90, None, &[2]), card(90, None, &[2])]);
+        let summary = after(&[gpu(90, None, &[2]), gpu(90, None, &[2])]);
         assert_eq!(
             (summary.energy_joules, summary.energy_from),
             (Some(500.0), Some("power"))
@@ -442,7 +446,7 @@ mod tests {
     fn a_counter_that_starts_anew_takes_nothing_away() {
         let looks = [900_000, 1000, 101_000].map(|energy| Gpu {
             power: Err(Missing::Unsupported),
-            ..card(90, Some(energy), &[2])
+            ..gpu(90, Some(energy), &[2])
         });
         let summary = after(&looks);
         assert_eq!(summary.energy_joules, Some(100.0));

@@ -20,8 +20,12 @@ pub struct LineFile {
 impl LineFile {
     /// Opens the file for appending, and creates it if it does not exist.
     pub fn append(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().append(true).create(true).open(path)?;
-        let mut file = Self::of(file);
+        let mut file = Self {
+            file: gua_files::open_own(path, OpenOptions::new().append(true))?,
+            is_torn: false,
+            lost: 0,
+            last_error: None,
+        };
         // A file that cannot be read can still be written.
         file.is_torn = file.ends_within_a_line().unwrap_or(false);
         Ok(file)
@@ -81,15 +85,6 @@ impl LineFile {
         Ok(())
     }
 
-    fn of(file: File) -> Self {
-        Self {
-            file,
-            is_torn: false,
-            lost: 0,
-            last_error: None,
-        }
-    }
-
     /// Writes the line with a newline; returns whether it is in the file.
     pub fn write(&mut self, line: &str) -> bool {
         let mut bytes = Vec::with_capacity(line.len() + 2);
@@ -98,17 +93,14 @@ impl LineFile {
         }
         bytes.extend_from_slice(line.as_bytes());
         bytes.push(b'\n');
-        match self.write_all(&bytes) {
-            Ok(()) => {
-                self.is_torn = false;
-                true
-            }
-            Err(error) => {
-                self.lost += 1;
-                self.last_error = Some(error);
-                false
-            }
+        let written = self.file.write_all(&bytes);
+        self.is_torn = written.is_err() && self.ends_within_a_line().unwrap_or(self.is_torn);
+        let is_written = written.is_ok();
+        if let Err(error) = written {
+            self.lost += 1;
+            self.last_error = Some(error);
         }
+        is_written
     }
 
     /// Number of lines that could not be written.
@@ -130,25 +122,6 @@ impl LineFile {
             Some(number) => io::Error::from_raw_os_error(number),
             None => error.kind().into(),
         })
-    }
-
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let whole = bytes.len();
-        while !bytes.is_empty() {
-            match self.file.write(bytes) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(length) => {
-                    bytes = &bytes[length..];
-                    self.is_torn = !bytes.is_empty();
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    self.is_torn |= bytes.len() < whole;
-                    return Err(error);
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -199,5 +172,23 @@ mod tests {
         assert_eq!(file.lost(), 2);
         let error = file.last_error().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+    }
+
+    /// Only root can create files of another user.
+    #[test]
+    fn a_link_that_another_user_planted_is_not_followed() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let victim = folder.path().join("victim");
+        let link = folder.path().join("hw_metrics.csv");
+        std::fs::write(&victim, "kept").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
+        let refused = LineFile::create(&link).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
     }
 }

@@ -2,10 +2,10 @@
 //! kept in memory too, because a job may run for months.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
+use std::path::Path;
 
+use gua_files::{NewFile, Over};
 use gua_wire::run::json::{Fields, NoJson};
 use gua_wire::run::log::{self, Seconds};
 use jiff::Timestamp;
@@ -114,12 +114,12 @@ impl RunLog {
     /// If it is the file that the log appends to, the log continues there.
     pub fn write(&mut self, path: &Path) -> io::Result<()> {
         let is_own = self.file().is_some_and(|file| file.is_at(path));
-        replace_by(path, |out| {
-            self.for_each(|line| {
-                out.write_all(line.as_bytes())?;
-                out.write_all(b"\n")
-            })
-        })?;
+        let new = NewFile::begin(path, Over::Write)?;
+        let mut out = BufWriter::new(&new.file);
+        self.for_each(|line| writeln!(out, "{line}"))?;
+        out.flush()?;
+        drop(out);
+        new.finish()?;
         match (&mut self.file, &mut self.from) {
             (Some(file), Some(from)) if is_own => {
                 *from = 0;
@@ -157,44 +157,6 @@ impl RunLog {
             self.recent.push_back(line);
         }
     }
-}
-
-/// Path of the temporary file that replaces this one.
-pub(crate) fn beside(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}", std::process::id()));
-    path.with_file_name(name)
-}
-
-/// Replaces a file atomically. Anything but a regular file (a pipe, `/dev/stdout`) is written to directly.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    replace_by(path, |out| out.write_all(content))
-}
-
-fn replace_by(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let is_special = path.metadata().is_ok_and(|facts| !facts.is_file());
-    let is_link = path
-        .symlink_metadata()
-        .is_ok_and(|facts| facts.file_type().is_symlink());
-    if is_special || is_link || path.file_name().is_none() {
-        // The target may be the file that is read.
-        let mut content = Vec::new();
-        fill(&mut content)?;
-        return std::fs::write(path, content);
-    }
-    let beside = beside(path);
-    let written = File::create(&beside)
-        .and_then(|file| {
-            let mut out = io::BufWriter::new(file);
-            fill(&mut out)?;
-            out.flush()
-        })
-        .and_then(|()| std::fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = std::fs::remove_file(&beside);
-    }
-    written
 }
 
 #[cfg(test)]

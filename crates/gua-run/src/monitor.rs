@@ -7,7 +7,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
@@ -16,13 +16,14 @@ use gua_model::{Gpu, Sample, VisibleDevices};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::host::HostRoot;
-use gua_probe::host::processor::processor_time;
+use gua_probe::host::processor::{ProcessorTime, processor_time};
 use gua_probe::keeper::Keeper;
 use gua_probe::probe::{Probe, ProbeOptions};
 use gua_wire::run::{file, metrics};
 use jiff::tz::TimeZone;
 
 use crate::lines::LineFile;
+use crate::record::GpuFiles;
 
 /// Maximum time to wait for a sampler at the end.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -90,16 +91,8 @@ impl GpuSelection {
 #[derive(Debug)]
 pub struct HwMonitor {
     directory: PathBuf,
-    written: Arc<Written>,
     /// Samplers of the GPUs and of the processors, until they are stopped.
     samplers: Option<[Sampler; 2]>,
-}
-
-/// Number of lines so far.
-#[derive(Debug, Default)]
-struct Written {
-    gpu: AtomicU64,
-    cpu: AtomicU64,
 }
 
 /// Result of a stopped monitor. A path is `None` if nothing was sampled.
@@ -114,47 +107,41 @@ pub struct MonitorFiles {
     pub write_error: Option<io::Error>,
 }
 
-/// A sampling thread and the channel that stops it.
-#[derive(Debug)]
-struct Sampler {
-    stop: Sender<()>,
-    ended: Receiver<Ended>,
-}
-
-#[derive(Debug, Default)]
-struct Ended {
-    fault: Option<DriverFault>,
-    write_error: Option<io::Error>,
-}
-
 impl HwMonitor {
     /// Creates the directory and starts sampling. The first line about a GPU is written at once, the first about the
     /// processors after one interval.
     pub fn start(directory: &Path, options: MonitorOptions) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
-        let written = Arc::new(Written::default());
-        let files = (
-            LineFile::create(&directory.join(file::GPU))?,
-            LineFile::create(&directory.join(file::DMON))?,
-        );
+        let files = GpuFiles::open(directory, LineFile::create)?;
         let cpu_path = directory.join(file::CPU);
         // A file of an earlier run would be mistaken for this run's.
         match std::fs::remove_file(&cpu_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let counted = Arc::clone(&written);
-        let (host, interval) = (options.host.clone(), options.interval);
-        let cpu = Sampler::start("gua-cpu", move |stop| {
-            sample_cpu(&cpu_path, &host, interval, &counted.cpu, stop)
+        let (interval, host) = (options.interval, options.host.clone());
+        let cpu = Sampler::start("gua-cpu", interval, move || Processors {
+            path: cpu_path,
+            host,
+            file: None,
+            earlier: None,
+            create_error: None,
         })?;
-        let counted = Arc::clone(&written);
-        let gpu = Sampler::start("gua-gpu", move |stop| {
-            sample_gpu(files, options, &counted.gpu, stop)
+        let gpu = Sampler::start("gua-gpu", interval, move || Gpus {
+            files,
+            source: match options.source {
+                GpuSource::InProcess(options) => {
+                    let mut probe = Probe::new(options);
+                    Box::new(move || probe.sample())
+                }
+                GpuSource::Kept(keeper) => Box::new(move || keeper.sample()),
+            },
+            gpus: options.gpus,
+            zone: options.zone,
+            fault: None,
         })?;
         Ok(Self {
             directory: directory.to_owned(),
-            written,
             samplers: Some([gpu, cpu]),
         })
     }
@@ -163,13 +150,14 @@ impl HwMonitor {
     #[must_use]
     pub fn stop(mut self) -> MonitorFiles {
         let [gpu, cpu] = self.end();
-        let path = |lines: &AtomicU64, name: &str| {
-            (lines.load(Ordering::Acquire) > 0).then(|| self.directory.join(name))
+        let path = |ended: &Ended, name: &str| {
+            let is_written = ended.has_lines;
+            is_written.then(|| self.directory.join(name))
         };
         MonitorFiles {
-            gpu: path(&self.written.gpu, file::GPU),
-            cpu: path(&self.written.cpu, file::CPU),
-            dmon: path(&self.written.gpu, file::DMON),
+            gpu: path(&gpu, file::GPU),
+            cpu: path(&cpu, file::CPU),
+            dmon: path(&gpu, file::DMON),
             fault: gpu.fault,
             write_error: gpu.write_error.or(cpu.write_error),
         }
@@ -186,10 +174,14 @@ impl HwMonitor {
         let until = clock::monotonic() + PATIENCE;
         samplers.map(|sampler| {
             let left = until.saturating_sub(clock::monotonic());
-            sampler.ended.recv_timeout(left).unwrap_or(Ended {
+            let ended = sampler.ended.recv_timeout(left).unwrap_or(Ended {
                 fault: Some(DriverFault::Hung { deadline: PATIENCE }),
-                write_error: None,
-            })
+                ..Ended::default()
+            });
+            Ended {
+                has_lines: sampler.has_lines.load(Ordering::Acquire),
+                ..ended
+            }
         })
     }
 }
@@ -200,134 +192,142 @@ impl Drop for HwMonitor {
     }
 }
 
+/// A sampling thread and the channel that stops it.
+#[derive(Debug)]
+struct Sampler {
+    stop: Sender<()>,
+    ended: Receiver<Ended>,
+    has_lines: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct Ended {
+    has_lines: bool,
+    fault: Option<DriverFault>,
+    write_error: Option<io::Error>,
+}
+
+/// What a thread samples.
+trait Sampled {
+    /// Takes one sample; returns whether it added a line to a file.
+    fn sample(&mut self) -> bool;
+
+    fn end(self) -> Ended;
+}
+
 impl Sampler {
-    fn start(
+    /// Samples at once and then at a fixed distance.
+    fn start<S: Sampled>(
         name: &str,
-        work: impl FnOnce(&Receiver<()>) -> Ended + Send + 'static,
+        interval: Duration,
+        begin: impl FnOnce() -> S + Send + 'static,
     ) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
+        let (stop, stopped) = mpsc::channel::<()>();
         let (done, ended) = mpsc::channel();
-        thread::Builder::new()
-            .name(name.to_owned())
-            .spawn(move || {
-                // The receiver is gone if the monitor has abandoned this thread.
-                let _ = done.send(work(&stopped));
-            })?;
-        Ok(Self { stop, ended })
-    }
-}
-
-/// Times at a fixed distance. A missed one is skipped: there are no bursts.
-struct Pace {
-    next: Duration,
-    interval: Duration,
-}
-
-impl Pace {
-    fn new(interval: Duration) -> Self {
-        Self {
-            next: clock::monotonic() + interval,
-            interval,
-        }
-    }
-
-    /// Waits for the next time; `false` if a stop was requested.
-    fn wait(&mut self, stop: &Receiver<()>) -> bool {
-        let now = clock::monotonic();
-        if self.next < now {
-            self.next = now;
-        }
-        let received = stop.recv_timeout(self.next - now);
-        self.next += self.interval;
-        received == Err(RecvTimeoutError::Timeout)
-    }
-}
-
-fn sample_cpu(
-    path: &Path,
-    host: &HostRoot,
-    interval: Duration,
-    lines: &AtomicU64,
-    stop: &Receiver<()>,
-) -> Ended {
-    let mut ended = Ended::default();
-    let mut file: Option<LineFile> = None;
-    let mut earlier = processor_time(host);
-    let mut pace = Pace::new(interval);
-    while pace.wait(stop) {
-        let now = processor_time(host);
-        let Some(shares) = now
-            .ok()
-            .zip(earlier.ok())
-            .and_then(|(now, earlier)| now.since(&earlier))
-        else {
-            earlier = now.or(earlier);
-            continue;
-        };
-        earlier = now;
-        // The file is created with its first line.
-        if file.is_none() {
-            match LineFile::create(path) {
-                Ok(mut made) => {
-                    made.write(metrics::CPU_HEADER);
-                    file = Some(made);
+        let has_lines = Arc::<AtomicBool>::default();
+        let flag = Arc::clone(&has_lines);
+        let work = move || {
+            let mut sampled = begin();
+            let mut next = clock::monotonic();
+            loop {
+                if sampled.sample() {
+                    flag.store(true, Ordering::Release);
                 }
-                Err(error) => ended.write_error = Some(error),
+                let now = clock::monotonic();
+                next = time_after(next, interval, now);
+                if stopped.recv_timeout(next - now) != Err(RecvTimeoutError::Timeout) {
+                    break;
+                }
+            }
+            // The receiver is gone if the monitor has abandoned this thread.
+            let _ = done.send(sampled.end());
+        };
+        thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        Ok(Self {
+            stop,
+            ended,
+            has_lines,
+        })
+    }
+}
+
+/// Time of the next sample. Times that were missed are skipped: there are no bursts.
+fn time_after(last: Duration, interval: Duration, now: Duration) -> Duration {
+    (last + interval).max(now)
+}
+
+struct Processors {
+    path: PathBuf,
+    host: HostRoot,
+    /// Created with its first line.
+    file: Option<LineFile>,
+    earlier: Option<ProcessorTime>,
+    create_error: Option<io::Error>,
+}
+
+impl Sampled for Processors {
+    fn sample(&mut self) -> bool {
+        let now = processor_time(&self.host).ok();
+        let earlier = self.earlier;
+        self.earlier = now.or(earlier);
+        let Some(shares) = now.zip(earlier).and_then(|(now, then)| now.since(&then)) else {
+            return false;
+        };
+        if self.file.is_none() {
+            match LineFile::create(&self.path) {
+                Ok(mut file) => {
+                    file.write(metrics::CPU_HEADER);
+                    self.file = Some(file);
+                }
+                Err(error) => self.create_error = Some(error),
             }
         }
         let line = metrics::cpu_line(clock::now(), shares.usr_pct, shares.idle_pct);
-        if file.as_mut().is_some_and(|file| file.write(&line)) {
-            lines.fetch_add(1, Ordering::Release);
+        self.file.as_mut().is_some_and(|file| file.write(&line))
+    }
+
+    fn end(self) -> Ended {
+        let of_file = self.file.as_ref().and_then(LineFile::copied_error);
+        Ended {
+            write_error: self.create_error.or(of_file),
+            ..Ended::default()
         }
     }
-    ended.write_error = ended
-        .write_error
-        .or(file.as_ref().and_then(LineFile::copied_error));
-    ended
 }
 
-fn sample_gpu(
-    (mut gpu_file, mut dmon_file): (LineFile, LineFile),
-    options: MonitorOptions,
-    lines: &AtomicU64,
-    stop: &Receiver<()>,
-) -> Ended {
-    let mut sample: Box<dyn FnMut() -> Result<Sample, DriverFault>> = match options.source {
-        GpuSource::InProcess(options) => {
-            let mut probe = Probe::new(options);
-            Box::new(move || probe.sample())
-        }
-        GpuSource::Kept(keeper) => Box::new(move || keeper.sample()),
-    };
-    let mut fault = None;
-    let mut pace = Pace::new(options.interval);
-    let mut has_head = false;
-    loop {
-        let answer = sample();
+struct Gpus {
+    files: GpuFiles,
+    source: Box<dyn FnMut() -> Result<Sample, DriverFault>>,
+    gpus: GpuSelection,
+    zone: TimeZone,
+    fault: Option<DriverFault>,
+}
+
+impl Sampled for Gpus {
+    fn sample(&mut self) -> bool {
+        let answer = (self.source)();
+        let mut is_written = false;
         if let Ok(sample) = &answer {
-            let at = sample.at.to_zoned(options.zone.clone());
-            for gpu in options.gpus.of(sample) {
-                if !has_head {
-                    has_head = dmon_file.write(metrics::DMON_HEADER);
-                }
-                dmon_file.write(&metrics::dmon_line(gpu));
-                if gpu_file.write(&metrics::gpu_line(&at, gpu)) {
-                    lines.fetch_add(1, Ordering::Release);
-                }
+            let at = sample.at.to_zoned(self.zone.clone());
+            for gpu in self.gpus.of(sample) {
+                let lines = (metrics::gpu_line(&at, gpu), metrics::dmon_line(gpu));
+                is_written |= self.files.write(&lines.0, &lines.1);
             }
         }
-        fault = answer.err().map(|new| match (new, fault) {
+        self.fault = answer.err().map(|new| match (new, self.fault.take()) {
             // Keeps the first fault instead of the back-off that follows it.
             (DriverFault::BackingOff { .. }, Some(first)) => first,
             (new, _) => new,
         });
-        if !pace.wait(stop) {
-            break;
-        }
+        is_written
     }
-    Ended {
-        fault,
-        write_error: gpu_file.copied_error().or_else(|| dmon_file.copied_error()),
+
+    fn end(self) -> Ended {
+        Ended {
+            fault: self.fault,
+            write_error: self.files.copied_error(),
+            ..Ended::default()
+        }
     }
 }
 
@@ -337,14 +337,10 @@ mod tests {
 
     #[test]
     fn a_moment_that_was_missed_is_left_out() {
-        let (stop, stopped) = mpsc::channel();
-        let mut pace = Pace {
-            next: Duration::ZERO,
-            interval: Duration::from_secs(3600),
-        };
-        assert!(pace.wait(&stopped));
-        assert!(pace.next > clock::monotonic() + Duration::from_secs(3500));
-        stop.send(()).unwrap();
-        assert!(!pace.wait(&stopped));
+        let second = Duration::from_secs(1);
+        let next = |now: u32| time_after(10 * second, 3 * second, now * second);
+        assert_eq!(next(11), 13 * second);
+        assert_eq!(next(13), 13 * second);
+        assert_eq!(next(60), 60 * second);
     }
 }

@@ -4,24 +4,52 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gua_files::{FileError, NewFile, Over};
 use gua_wire::run::file;
 use gua_wire::run::json::Fields;
 use gua_wire::run::{log, metrics};
 use jiff::Timestamp;
 
 use crate::lines::LineFile;
-use crate::log::{beside, replace};
 use crate::phases::PhaseSummary;
 use crate::run_summary::counted;
 use crate::watch::GpuLines;
 
-/// Error of opening a run's directory.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write to `{}`", path.display())]
-pub struct OutputError {
-    pub path: PathBuf,
-    #[source]
-    pub source: io::Error,
+/// The two metric files of GPUs.
+#[derive(Debug)]
+pub(crate) struct GpuFiles {
+    gpu: LineFile,
+    dmon: LineFile,
+    has_dmon_head: bool,
+}
+
+impl GpuFiles {
+    /// Opens the files of a directory with this function.
+    pub(crate) fn open<E>(
+        directory: &Path,
+        open: impl Fn(&Path) -> Result<LineFile, E>,
+    ) -> Result<Self, E> {
+        Ok(Self {
+            gpu: open(&directory.join(file::GPU))?,
+            dmon: open(&directory.join(file::DMON))?,
+            has_dmon_head: false,
+        })
+    }
+
+    /// Writes the lines of one GPU; returns whether that of `hw_metrics.csv` is in the file.
+    pub(crate) fn write(&mut self, gpu: &str, dmon: &str) -> bool {
+        if !self.has_dmon_head {
+            self.has_dmon_head = self.dmon.write(metrics::DMON_HEADER);
+        }
+        self.dmon.write(dmon);
+        self.gpu.write(gpu)
+    }
+
+    /// A copy of a write error.
+    pub(crate) fn copied_error(&self) -> Option<io::Error> {
+        let error = self.gpu.copied_error();
+        error.or_else(|| self.dmon.copied_error())
+    }
 }
 
 /// The files of one run.
@@ -29,43 +57,34 @@ pub struct OutputError {
 pub struct Record {
     directory: PathBuf,
     log: LineFile,
-    gpu: LineFile,
-    dmon: LineFile,
+    gpus: GpuFiles,
     cpu: LineFile,
-    has_dmon_head: bool,
     /// Why files of an earlier run could not be removed.
     begin_error: Option<io::Error>,
-    summary_error: Option<io::Error>,
 }
 
 impl Record {
     /// Creates the directory and the files, and checks that they can be written. Content of an earlier run stays until the
     /// job starts.
-    pub fn open(directory: &Path) -> Result<Self, OutputError> {
-        let fail = |path: &Path| {
-            let path = path.to_owned();
-            move |source| OutputError { path, source }
-        };
+    pub fn open(directory: &Path) -> Result<Self, FileError> {
+        let fail = |path: &Path| FileError::cannot("write to", path);
         std::fs::create_dir_all(directory).map_err(fail(directory))?;
-        let at = |name: &str| directory.join(name);
         // The summary is written to a new file, which then replaces the old one.
-        can_replace(&at(file::SUMMARY)).map_err(fail(&at(file::SUMMARY)))?;
-        let append = |name: &str| LineFile::append(&at(name)).map_err(fail(&at(name)));
+        let summary = directory.join(file::SUMMARY);
+        NewFile::begin(&summary, Over::Write).map_err(fail(&summary))?;
+        let append = |path: &Path| LineFile::append(path).map_err(fail(path));
         Ok(Self {
             directory: directory.to_owned(),
-            log: append(file::LOG)?,
-            gpu: append(file::GPU)?,
-            dmon: append(file::DMON)?,
-            cpu: append(file::CPU)?,
-            has_dmon_head: false,
+            log: append(&directory.join(file::LOG))?,
+            gpus: GpuFiles::open(directory, append)?,
+            cpu: append(&directory.join(file::CPU))?,
             begin_error: None,
-            summary_error: None,
         })
     }
 
     /// Truncates the files, once the job has started. `run.jsonl` is appended to across runs in one directory.
     pub(crate) fn begin(&mut self) {
-        let metrics = [&mut self.gpu, &mut self.dmon, &mut self.cpu];
+        let metrics = [&mut self.gpus.gpu, &mut self.gpus.dmon, &mut self.cpu];
         let emptied: io::Result<()> = metrics.into_iter().try_for_each(LineFile::empty);
         let removed = match std::fs::remove_file(self.directory.join(file::SUMMARY)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -98,14 +117,8 @@ impl Record {
     }
 
     pub(crate) fn gpus(&mut self, lines: &GpuLines) {
-        for line in &lines.gpu {
-            self.gpu.write(line);
-        }
-        for line in &lines.dmon {
-            if !self.has_dmon_head {
-                self.has_dmon_head = self.dmon.write(metrics::DMON_HEADER);
-            }
-            self.dmon.write(line);
+        for (gpu, dmon) in &lines.metrics {
+            self.gpus.write(gpu, dmon);
         }
     }
 
@@ -113,46 +126,27 @@ impl Record {
         self.cpu.write(line);
     }
 
-    pub(crate) fn summary(&mut self, text: &str) {
+    /// Writes the summary, or returns why that failed, in a sentence.
+    pub(crate) fn summary(&self, text: &str) -> Option<String> {
         let path = self.directory.join(file::SUMMARY);
-        self.summary_error = replace(&path, text.as_bytes()).err();
+        let error = gua_files::replace(&path, text.as_bytes(), 0o666).err()?;
+        Some(format!("cannot write {}: {error}", file::SUMMARY))
     }
 
     /// Write failures so far, in sentences.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
-        let files = [&self.log, &self.gpu, &self.dmon, &self.cpu];
+        let files = [&self.log, &self.gpus.gpu, &self.gpus.dmon, &self.cpu];
         let lost: u64 = files.iter().map(|file| file.lost()).sum();
         let error = files.iter().find_map(|file| file.last_error());
-        let lines = counted(
-            lost,
-            "line could not be written",
-            "lines could not be written",
-        );
+        let lines = counted(lost, "line could", "lines could");
         let lines = lines
             .zip(error)
-            .map(|(lines, error)| format!("{lines}: {error}"));
+            .map(|(lines, error)| format!("{lines} not be written: {error}"));
         let old = self.begin_error.as_ref();
         let old = old.map(|error| format!("cannot remove files of an earlier run: {error}"));
         old.into_iter().chain(lines).collect()
     }
-
-    /// Why the summary was not written, in a sentence.
-    #[must_use]
-    pub fn summary_problem(&self) -> Option<String> {
-        let error = self.summary_error.as_ref()?;
-        Some(format!("cannot write {}: {error}", file::SUMMARY))
-    }
-}
-
-/// Checks that this file can be replaced.
-fn can_replace(path: &Path) -> io::Result<()> {
-    if path.symlink_metadata().is_ok_and(|facts| facts.is_dir()) {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    let beside = beside(path);
-    std::fs::File::create(&beside)?;
-    std::fs::remove_file(&beside)
 }
 
 #[cfg(test)]
@@ -177,18 +171,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).ok();
         let line = || GpuLines {
-            gpu: vec!["card".to_owned()],
+            metrics: vec![("gpu".to_owned(), "dmon".to_owned())],
             ..GpuLines::default()
         };
         let mut record = Record::open(folder.path()).unwrap();
         record.begin();
         record.event(Timestamp::UNIX_EPOCH, "e", &Fields::new());
         record.gpus(&line());
-        record.summary("{}\n");
+        assert_eq!(record.summary("{}\n"), None);
         assert_eq!(record.problems(), [""; 0]);
         drop(record);
         let mut record = Record::open(folder.path()).unwrap();
-        assert_eq!(read("hw_metrics.csv").unwrap(), "card\n");
+        assert_eq!(read("hw_metrics.csv").unwrap(), "gpu\n");
         assert_eq!(read("summary.json").unwrap(), "{}\n");
         record.begin();
         assert_eq!(read("hw_metrics.csv").unwrap(), "");

@@ -1,21 +1,29 @@
-//! Computes ten numbers from the metric files of a run, written by gua or by the original program.
+//! Computes ten numbers from the metric files of a run, written by gua or by the original program: finds the files,
+//! determines their kinds and reads them line by line.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use gua_files::FileError;
+use gua_model::chain::chain;
+use gua_model::failure::Failure;
+use gua_wire::run::kind::RunFile;
 use gua_wire::run::summary::{ResourceSummary, Tally};
+use serde_json::Value;
 
-/// Maximum length of a line in these files; the rest is ignored.
+use crate::run_summary::JAX_PEAK;
+
+/// Maximum length of a line in a metric file; the rest counts as another line.
 const LONGEST_LINE: u64 = 4096;
 
-/// A file exists and cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot read `{}`", path.display())]
-pub struct UnreadableFile {
-    pub path: PathBuf,
-    pub source: io::Error,
-}
+/// Maximum number of bytes read to determine the kind of a file, and maximum length of a relevant log line.
+const LOOKED_AT: u64 = 64 << 10;
+
+/// First event of a run; a log may contain several runs.
+const RUN_STARTED: &str = "run_started";
 
 /// A summary with its qualifications.
 #[derive(Clone, Debug)]
@@ -48,7 +56,7 @@ pub fn build_resource_summary(
     gpu: Option<&Path>,
     cpu: Option<&Path>,
     dmon: Option<&Path>,
-) -> Result<ResourceSummary, UnreadableFile> {
+) -> Result<ResourceSummary, FileError> {
     summarize(gpu, cpu, dmon).map(|summarized| summarized.summary)
 }
 
@@ -57,7 +65,7 @@ pub fn summarize(
     gpu: Option<&Path>,
     cpu: Option<&Path>,
     dmon: Option<&Path>,
-) -> Result<Summarized, UnreadableFile> {
+) -> Result<Summarized, FileError> {
     let mut tally = Tally::default();
     let gpu_lines = lines(gpu, |line| tally.gpu_line(line))?;
     let dmon_lines = lines(dmon, |line| tally.dmon_line(line))?;
@@ -73,31 +81,142 @@ pub fn summarize(
 }
 
 /// Passes the lines of a file to `take` and counts those with readings.
-fn lines(path: Option<&Path>, take: impl FnMut(&str) -> bool) -> Result<u64, UnreadableFile> {
+fn lines(path: Option<&Path>, mut take: impl FnMut(&str) -> bool) -> Result<u64, FileError> {
     let Some(path) = path else { return Ok(0) };
-    match File::open(path).and_then(|file| lines_of(file, take)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-        counted => counted.map_err(|source| UnreadableFile {
-            path: path.to_owned(),
-            source,
-        }),
+    let mut counted = 0;
+    let read = for_each_line(path, LONGEST_LINE, |line| {
+        counted += u64::from(take(line.trim_end()));
+        ControlFlow::<()>::Continue(())
+    });
+    match read {
+        Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(0),
+        read => read.map(|_| counted),
     }
 }
 
-fn lines_of(file: File, mut take: impl FnMut(&str) -> bool) -> io::Result<u64> {
-    let mut reader = BufReader::new(file);
-    let mut line = Vec::new();
-    let mut counted = 0;
-    loop {
-        line.clear();
-        let read = (&mut reader)
-            .take(LONGEST_LINE)
-            .read_until(b'\n', &mut line)?;
-        if read == 0 {
-            return Ok(counted);
+/// Passes the lines of a file to `take`, in parts of at most `longest` bytes, until it breaks.
+fn for_each_line<T>(
+    path: &Path,
+    longest: u64,
+    mut take: impl FnMut(&str) -> ControlFlow<T>,
+) -> Result<Option<T>, FileError> {
+    let mut read = || -> io::Result<Option<T>> {
+        let mut reader = BufReader::new(File::open(path)?);
+        let mut line = Vec::new();
+        while (&mut reader).take(longest).read_until(b'\n', &mut line)? > 0 {
+            if let ControlFlow::Break(found) = take(&String::from_utf8_lossy(&line)) {
+                return Ok(Some(found));
+            }
+            line.clear();
         }
-        counted += u64::from(take(String::from_utf8_lossy(&line).trim_end()));
+        Ok(None)
+    };
+    read().map_err(FileError::cannot("read", path))
+}
+
+/// Summarizes the metric files of a run: a directory, or some of its files.
+pub fn summarize_paths(paths: &[PathBuf]) -> Result<Summarized, Failure> {
+    let files = match paths {
+        [directory] if directory.is_dir() => in_directory(directory)?,
+        paths => by_kind(paths)?,
+    };
+    let path = |file: RunFile| files.get(file.name()).map(PathBuf::as_path);
+    let (gpu, cpu, dmon) = (path(RunFile::Gpu), path(RunFile::Cpu), path(RunFile::Dmon));
+    let mut found = summarize(gpu, cpu, dmon).map_err(|error| unreadable(&error))?;
+    let peak = path(RunFile::Log).map(jax_peak).transpose();
+    if let Some(peak) = peak.map_err(|error| unreadable(&error))?.flatten() {
+        found.summary.jax_peak_bytes_mb = peak;
     }
+    Ok(found)
+}
+
+fn unreadable(error: &FileError) -> Failure {
+    Failure::failed(chain(error))
+}
+
+/// Peak memory of JAX as reported by the job; the last value counts. If a log contains several runs, the last run
+/// counts, because the metric files are those of the last run.
+fn jax_peak(log: &Path) -> Result<Option<f64>, FileError> {
+    let mut peak = None;
+    for_each_line(log, LOOKED_AT, |text| {
+        if (text.contains(JAX_PEAK) || text.contains(RUN_STARTED))
+            && let Ok(entry) = serde_json::from_str::<Value>(text)
+        {
+            if entry["event"] == RUN_STARTED {
+                peak = None;
+            }
+            let reported = entry["data"][JAX_PEAK].as_f64();
+            peak = reported.or_else(|| entry[JAX_PEAK].as_f64()).or(peak);
+        }
+        ControlFlow::<()>::Continue(())
+    })?;
+    Ok(peak)
+}
+
+/// Files of a run by the names that they usually have.
+type Files = BTreeMap<&'static str, PathBuf>;
+
+fn by_kind(paths: &[PathBuf]) -> Result<Files, Failure> {
+    let mut files = Files::new();
+    for path in paths {
+        if path.is_dir() {
+            return Err(Failure::usage("one directory at a time, or files"));
+        }
+        if !path.exists() {
+            return Err(Failure::usage(format!("no file `{}`", path.display())));
+        }
+        if let Some(other) = files.insert(kind(path)?.name(), path.clone()) {
+            let (other, path) = (other.display(), path.display());
+            let problem = format!("`{other}` and `{path}` are files of the same kind");
+            return Err(Failure::usage(problem));
+        }
+    }
+    Ok(files)
+}
+
+fn in_directory(directory: &Path) -> Result<Files, Failure> {
+    let names = RunFile::ALL.map(RunFile::name);
+    let paths = names.map(|name| (name, directory.join(name)));
+    let files: Files = paths
+        .into_iter()
+        .filter(|(_, path)| path.exists())
+        .collect();
+    if files.keys().all(|name| *name == RunFile::Log.name()) {
+        let names = [RunFile::Gpu, RunFile::Cpu, RunFile::Dmon].map(RunFile::name);
+        return Err(Failure::usage(format!(
+            "`{}` has none of the files {}",
+            directory.display(),
+            names.join(", ")
+        )));
+    }
+    Ok(files)
+}
+
+/// Determines the kind of a file by its contents, because file names vary; by its name if the contents are inconclusive.
+/// The first recognized line counts, because messages of nvidia-smi may precede it.
+fn kind(path: &Path) -> Result<RunFile, Failure> {
+    let mut read = 0;
+    let found = for_each_line(path, LOOKED_AT, |line| {
+        read += line.len() as u64;
+        match RunFile::of_line(line) {
+            Some(file) => ControlFlow::Break(Some(file)),
+            None if read >= LOOKED_AT => ControlFlow::Break(None),
+            None => ControlFlow::Continue(()),
+        }
+    });
+    if let Some(file) = found.map_err(|error| unreadable(&error))?.flatten() {
+        return Ok(file);
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    RunFile::of_name(&name).ok_or_else(|| {
+        let path = path.display();
+        let message = match read {
+            0 => format!("`{path}` is empty, and its name is not that of a run file"),
+            _ => format!("`{path}` is not a file of a run"),
+        };
+        let names = RunFile::ALL.map(RunFile::name).join(", ");
+        Failure::usage(message).hint(format!("they are {names}, or files with such lines"))
+    })
 }
 
 #[cfg(test)]

@@ -72,9 +72,9 @@ impl Outcome {
     /// Adds a note, and writes the summary if the run has a directory.
     pub fn conclude(&mut self, note: Option<String>) {
         self.summary.notes.extend(note);
-        if let Some(record) = &mut self.record {
-            record.summary(&self.summary.to_json());
-            self.summary.notes.extend(record.summary_problem());
+        if let Some(record) = &self.record {
+            let problem = record.summary(&self.summary.to_json());
+            self.summary.notes.extend(problem);
         }
     }
 }
@@ -176,15 +176,18 @@ impl Supervisor {
             .with("host", self.options.name.host.as_str())
             .with("pid", self.job.pid().0)
             .with("interval_seconds", self.options.interval.as_secs_f64());
-        if let Some(record) = &mut self.options.record {
-            record.begin();
-        }
+        self.record(Record::begin);
         self.log(self.start.at, "run_started", &data);
     }
 
     fn log(&mut self, at: Timestamp, event: &str, data: &Fields) {
+        self.record(|record| record.event(at, event, data));
+    }
+
+    /// Writes to the files of the run, if it has any.
+    fn record(&mut self, write: impl FnOnce(&mut Record)) {
         if let Some(record) = &mut self.options.record {
-            record.event(at, event, data);
+            write(record);
         }
     }
 
@@ -213,8 +216,8 @@ impl Supervisor {
                 let marks = self.marks.take();
                 self.add_marks(&marks, Moment::now());
             }
-            if woken.words {
-                self.reader.hear();
+            if woken.errors {
+                self.reader.read_errors();
             }
             if self.requested.is_some() && (woken.answer || self.is_overdue()) {
                 self.take_answer();
@@ -280,9 +283,8 @@ impl Supervisor {
         let at = clock::now();
         if let Ok(time) = processor_time(&self.host)
             && let Some(line) = self.watch.processors(at, time)
-            && let Some(record) = &mut self.options.record
         {
-            record.cpu(&line);
+            self.record(|record| record.cpu(&line));
         }
         let lines = match answer {
             Some(Ok(sample)) => self.watch.gpus(&sample, |pid| self.family.has(pid)),
@@ -292,10 +294,10 @@ impl Supervisor {
             }
             None => Default::default(),
         };
-        if let Some(record) = &mut self.options.record {
+        self.record(|record| {
             record.gpus(&lines);
             record.sample(at, &sample_fields(&found, cores, lines.log));
-        }
+        });
     }
 
     fn scan_processes(&mut self) -> FamilyUse {
@@ -323,10 +325,8 @@ impl Supervisor {
     fn add_marks(&mut self, marks: &[Mark], moment: Moment) {
         let at = moment.at;
         for mark in marks {
-            if let Some(ended) = self.watch.mark(mark, at, moment.since_boot)
-                && let Some(record) = &mut self.options.record
-            {
-                record.phase(at, &ended);
+            if let Some(ended) = self.watch.mark(mark, at, moment.since_boot) {
+                self.record(|record| record.phase(at, &ended));
             }
             match mark {
                 Mark::Phase(name) => {
@@ -353,10 +353,8 @@ impl Supervisor {
         self.last_sample(end.monotonic);
         self.watch.end(end.since_boot);
         let how = self.job.end().unwrap_or(End::Code(1));
-        if let Some(phase) = self.watch.end_phase(end.since_boot)
-            && let Some(record) = &mut self.options.record
-        {
-            record.phase(end.at, &phase);
+        if let Some(phase) = self.watch.end_phase(end.since_boot) {
+            self.record(|record| record.phase(end.at, &phase));
         }
         let time = RunTime {
             started: self.start.at,

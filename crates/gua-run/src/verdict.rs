@@ -238,8 +238,8 @@ mod tests {
             with.states_seconds = states.iter().copied().collect();
             with
         };
-        let check = |cards: Vec<GpuSummary>, expected: &str| {
-            let text = text(&summary(cards), None);
+        let check = |gpus: Vec<GpuSummary>, expected: &str| {
+            let text = text(&summary(gpus), None);
             let line = text.lines().find(|line| line.contains("wasted"));
             assert_eq!(line.unwrap_or_default().trim(), expected, "{text}");
         };

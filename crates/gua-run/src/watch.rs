@@ -69,8 +69,8 @@ pub struct Watch {
 /// Lines that a sample of the GPUs adds to the files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuLines {
-    pub gpu: Vec<String>,
-    pub dmon: Vec<String>,
+    /// The lines of each GPU in `hw_metrics.csv` and `hw_dmon.csv`.
+    pub metrics: Vec<(String, String)>,
     /// The GPUs in the line of `run.jsonl`.
     pub log: Vec<Value>,
 }
@@ -155,8 +155,8 @@ impl Watch {
         let mut lines = GpuLines::default();
         for gpu in ours {
             self.tally.gpu(gpu);
-            lines.gpu.push(metrics::gpu_line(&local, gpu));
-            lines.dmon.push(metrics::dmon_line(gpu));
+            let pair = (metrics::gpu_line(&local, gpu), metrics::dmon_line(gpu));
+            lines.metrics.push(pair);
             lines.log.push(log_entry(gpu, own));
         }
         lines

@@ -3,11 +3,11 @@
 //! each other.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use gua_files::{Over, WholeFile};
+use gua_files::{FileError, Over};
 use toml::de::DeTable;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
@@ -27,12 +27,8 @@ pub enum EditError {
     InlineArray { table: &'static str },
     #[error("the file was not changed: {0}")]
     Invalid(Problem),
-    #[error("cannot {what} `{}`", path.display())]
-    Io {
-        what: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
 }
 
 /// Applies `change` to a file and writes it if it is still valid.
@@ -46,10 +42,7 @@ pub fn change(
 ) -> Result<(), EditError> {
     // A link to a file elsewhere stays a link.
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let cannot = |what| {
-        let path = path.clone();
-        move |source| EditError::Io { what, path, source }
-    };
+    let cannot = |what| FileError::cannot(what, path);
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory).map_err(cannot("create the directory of"))?;
     }
@@ -61,23 +54,15 @@ pub fn change(
     let Some(changed) = edit(&text, path, home, change)? else {
         return Ok(());
     };
-    let write = || -> io::Result<()> {
-        let whole = WholeFile::begin(path, Over::Write)?;
-        (&whole.file).write_all(changed.as_bytes())?;
-        whole.finish()
-    };
-    write().map_err(cannot("write"))
+    gua_files::write(path, changed.as_bytes(), Over::Write).map_err(cannot("write"))?;
+    Ok(())
 }
 
 /// Locks a file against other changes. The lock is a file of its own, because each change replaces the file itself.
 fn lock(path: &Path) -> io::Result<fs::File> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let file = fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(path.with_file_name(format!(".{name}.lock")))?;
+    let name = path.with_file_name(format!(".{name}.lock"));
+    let file = gua_files::open_own(&name, fs::OpenOptions::new().write(true).mode(0o600))?;
     file.lock()?;
     Ok(file)
 }

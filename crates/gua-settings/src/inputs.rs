@@ -4,13 +4,10 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{File, FileType};
-use std::io::{self, Read as _};
-use std::os::unix::fs::FileTypeExt as _;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
-use rustix::fs::{Mode, OFlags};
 
 use crate::kind::{self, Home};
 use crate::{ENTRIES, Problem, name};
@@ -28,6 +25,9 @@ const PROXY_VARIABLES: [[&str; 2]; 4] = [
 
 /// Environment variable with the one-time token of `gua enroll`. It is a secret, so [`Inputs`] does not store it.
 pub const TOKEN_VARIABLE: &str = "GUA_ENROLLMENT_TOKEN";
+
+/// Environment variable with the API token of a board. It is a secret, so [`Inputs`] does not store it.
+pub const BOARD_TOKEN_VARIABLE: &str = "GUA_BOARD_TOKEN";
 
 /// Variables in the environment of a job: its GPUs, and how it communicates with the surrounding `gua run`.
 pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
@@ -105,15 +105,12 @@ impl Inputs {
     /// Returns the proxies that the environment configures.
     #[must_use]
     pub fn proxies(&self) -> Proxies {
-        let [http, https, all, none_for] = PROXY_VARIABLES.map(|names| {
-            let set = names.iter().find_map(|name| self.variable(name));
-            set.map(|text| text.to_string_lossy().into_owned())
-        });
+        let mut set = BTreeMap::from_iter(self.proxy_variables());
         Proxies {
-            http,
-            https,
-            all,
-            none_for,
+            http: set.remove("http_proxy"),
+            https: set.remove("https_proxy"),
+            all: set.remove("all_proxy"),
+            none_for: set.remove("no_proxy"),
         }
     }
 
@@ -121,16 +118,13 @@ impl Inputs {
     /// first.
     #[must_use]
     pub fn proxy_variables(&self) -> Vec<(&'static str, String)> {
-        let Proxies {
-            http,
-            https,
-            all,
-            none_for,
-        } = self.proxies();
-        let values = [http, https, all, none_for];
-        let named = PROXY_VARIABLES.iter().zip(values);
+        let value = |names: &[&str; 2]| {
+            let set = names.iter().find_map(|name| self.variable(name));
+            set.map(|text| text.to_string_lossy().into_owned())
+        };
+        let named = PROXY_VARIABLES.iter();
         named
-            .filter_map(|(names, value)| Some((names[0], value?)))
+            .filter_map(|names| Some((names[0], value(names)?)))
             .collect()
     }
 
@@ -165,12 +159,22 @@ impl Inputs {
 
 /// Returns the one-time token from the environment, if it is set.
 #[must_use]
+pub fn enrollment_token() -> Option<String> {
+    secret(TOKEN_VARIABLE)
+}
+
+/// Returns the API token of a board from the environment, if it is set.
+#[must_use]
+pub fn board_token() -> Option<String> {
+    secret(BOARD_TOKEN_VARIABLE)
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "this is the one place that reads the environment"
 )]
-pub fn enrollment_token() -> Option<String> {
-    let token = std::env::var_os(TOKEN_VARIABLE)?;
+fn secret(variable: &str) -> Option<String> {
+    let token = std::env::var_os(variable)?;
     Some(token.to_string_lossy().into_owned()).filter(|token| !token.is_empty())
 }
 
@@ -191,7 +195,7 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
         let settings = ENTRIES.iter().map(|entry| entry.env);
         // Compare names without the prefix: the common part would make all of them similar.
         let all = settings
-            .chain([CONFIG_VARIABLE, TOKEN_VARIABLE])
+            .chain([CONFIG_VARIABLE, TOKEN_VARIABLE, BOARD_TOKEN_VARIABLE])
             .chain(RUN_VARIABLES);
         all.filter_map(|name| name.strip_prefix(PREFIX))
     };
@@ -233,42 +237,18 @@ pub enum Role {
 impl Candidate {
     /// Reads the file. `None` if it is optional and does not exist.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
-        match read(&self.path) {
-            Ok(bytes) if bytes.len() as u64 > MOST_BYTES => Err(Problem::of_file(
+        match gua_files::read_regular(&self.path, MOST_BYTES) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(Problem::of_file(
                 &self.path,
                 "is larger than 1 MiB, the maximum for a configuration file",
             )),
-            Ok(bytes) => Ok(Some(bytes)),
             Err(error) if is_absent(&error) && self.role != Role::Named => Ok(None),
             Err(error) => Err(Problem::of_file(
                 &self.path,
                 format!("cannot be read: {error}"),
             )),
         }
-    }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    // Without NONBLOCK, opening a FIFO blocks until a writer opens it.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let kind = file.metadata()?.file_type();
-    if !kind.is_file() {
-        let message = format!("it is {}, not a file", named(kind));
-        return Err(io::Error::other(message));
-    }
-    let mut bytes = Vec::new();
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn named(kind: FileType) -> &'static str {
-    if kind.is_dir() {
-        "a directory"
-    } else if kind.is_fifo() {
-        "a pipe"
-    } else {
-        "a device"
     }
 }
 

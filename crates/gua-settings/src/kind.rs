@@ -9,7 +9,7 @@ use std::time::Duration;
 use gua_model::duration;
 use gua_model::server_url::{ServerUrl, Unencrypted};
 use gua_model::text::in_message;
-use gua_model::{CountGraphics, DriverPids, Percent};
+use gua_model::{ContainerOwners, CountGraphics, DriverPids, Percent};
 use toml::de::DeValue;
 
 /// An unparsed value.
@@ -108,8 +108,8 @@ kinds! {
     ReadDeadline: Duration, "a duration from 50ms to 1h, such as 10s",
         |raw, _| length(raw, Duration::from_millis(50)..=HOUR), written;
     /// Time between two ticks.
-    TickInterval: Duration, "a duration of 1ms or more, such as 30s",
-        |raw, _| length(raw, Duration::from_millis(1)..=Duration::MAX), written;
+    TickInterval: Duration, "a duration from 1ms to 31d, such as 30s",
+        |raw, _| length(raw, Duration::from_millis(1)..=gua_model::sane::LONGEST_INTERVAL), written;
     /// Maximum age of a raw tick. The minimum is one hour, so that the daemon never loses rows that are open or were just
     /// closed.
     RawAge: Duration, "a duration of 1h or more, such as 90d", |raw, _| length(raw, HOUR..=Duration::MAX), written;
@@ -166,6 +166,15 @@ impl<T: Word> Kind for T {
         let known = T::WORDS.iter().find(|(known, _)| known == value);
         known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
     }
+}
+
+/// Owner of the processes of a container.
+impl Word for ContainerOwners {
+    const WHAT: &'static str = "name or uid";
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (ContainerOwners::Name, "name"),
+        (ContainerOwners::Uid, "uid"),
+    ];
 }
 
 /// PID namespace of the driver's process IDs.
@@ -225,6 +234,23 @@ impl Word for UserNames {
         (UserNames::Plain, "plain"),
         (UserNames::Hash, "hash"),
         (UserNames::Omit, "omit"),
+    ];
+}
+
+/// What users of this host see of other people's use when they ask the service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OthersShown {
+    Names,
+    Pseudonyms,
+    Totals,
+}
+
+impl Word for OthersShown {
+    const WHAT: &'static str = "names, pseudonyms or totals";
+    const WORDS: &'static [(Self, &'static str)] = &[
+        (OthersShown::Names, "names"),
+        (OthersShown::Pseudonyms, "pseudonyms"),
+        (OthersShown::Totals, "totals"),
     ];
 }
 

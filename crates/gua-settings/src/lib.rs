@@ -15,6 +15,7 @@ pub mod file;
 pub mod inputs;
 pub mod kind;
 mod name;
+pub mod owner;
 pub mod problem;
 pub mod quota;
 pub mod table;
@@ -120,6 +121,17 @@ pub enum FileState {
     Faulty,
 }
 
+impl FileState {
+    /// State of a file with these mistakes; `None` if it is absent.
+    fn of(problems: Option<&[Problem]>) -> Self {
+        match problems {
+            None => FileState::Absent,
+            Some([]) => FileState::Fine,
+            Some(_) => FileState::Faulty,
+        }
+    }
+}
+
 impl Loaded {
     /// Loads the settings of this process with these flags.
     #[must_use]
@@ -168,52 +180,35 @@ impl Loaded {
                 Role::System => Layer::Host,
                 Role::Named | Role::User => Layer::User,
             };
-            let found = candidate.read().map(|bytes| {
-                bytes.map(|bytes| {
-                    file::apply_as(layer, &mut settings, &bytes, &candidate.path, &home)
-                })
-            });
-            let (state, mut found) = match found {
-                Ok(None) => (FileState::Absent, Vec::new()),
-                Ok(Some(found)) if found.is_empty() => (FileState::Fine, found),
-                Ok(Some(found)) => (FileState::Faulty, found),
-                Err(problem) => (FileState::Faulty, vec![problem]),
+            let path = candidate.path.clone();
+            let found = match candidate.read() {
+                Ok(None) => None,
+                Ok(Some(bytes)) => Some(file::apply_as(layer, &mut settings, &bytes, &path, &home)),
+                Err(problem) => Some(vec![problem]),
             };
-            problems.append(&mut found);
-            files.insert(
-                0,
-                FileSeen {
-                    path: candidate.path.clone(),
-                    state,
-                },
-            );
+            let state = FileState::of(found.as_deref());
+            problems.extend(found.unwrap_or_default());
+            files.insert(0, FileSeen { path, state });
         }
 
-        for entry in ENTRIES {
-            if let Some(text) = inputs.variable(entry.env) {
-                let source = Source::Environment(entry.env);
-                let set = settings.set(entry.section, entry.key, Raw::Text(text), &home, source);
-                if let Some(Err(message)) = set {
-                    problems.push(Problem::new(Place::Environment(entry.env), message));
-                }
-            }
-        }
-        for FlagValue {
-            flag,
-            section,
-            key,
-            value,
-        } in flags
-        {
-            let set = settings.set(
-                section,
-                key,
-                Raw::Text(value),
-                &home,
-                Source::Flag(flag.clone()),
+        let variables = ENTRIES.iter().filter_map(|entry| {
+            let text = inputs.variable(entry.env)?;
+            let place = Place::Environment(entry.env);
+            let source = Source::Environment(entry.env);
+            Some((entry.section, entry.key, text, source, place))
+        });
+        let flags = flags.iter().map(|given| {
+            let (source, place) = (
+                Source::Flag(given.flag.clone()),
+                Place::Flag(given.flag.clone()),
             );
+            let text = given.value.as_os_str();
+            (given.section, given.key, text, source, place)
+        });
+        for (section, key, text, source, place) in variables.chain(flags) {
+            let set = settings.set(section, key, Raw::Text(text), &home, source);
             if let Some(Err(message)) = set {
-                problems.push(Problem::new(Place::Flag(flag.clone()), message));
+                problems.push(Problem::new(place, message));
             }
         }
         Self {
@@ -242,10 +237,7 @@ pub fn check_file(path: &Path, inputs: &Inputs) -> (Vec<Problem>, FileSeen) {
         ),
         Err(problem) => vec![problem],
     };
-    let state = match problems.is_empty() {
-        true => FileState::Fine,
-        false => FileState::Faulty,
-    };
+    let state = FileState::of(Some(&problems));
     let path = path.to_owned();
     (problems, FileSeen { path, state })
 }

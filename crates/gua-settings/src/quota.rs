@@ -283,8 +283,8 @@ pub fn amount_word(measure: Measure, most: u64) -> String {
     }
 }
 
-/// Parses a value of `[[quota]]`; all of them are strings.
-fn quoted<T>(raw: Raw<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Parsed<T> {
+/// Parses a value of a table; all of them are strings.
+pub(crate) fn quoted<T>(raw: Raw<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Parsed<T> {
     let text = text(raw).ok_or_else(|| "expected a text in quotes".to_owned())?;
     Ok(parse(&text.to_string_lossy())?)
 }

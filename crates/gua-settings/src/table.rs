@@ -4,8 +4,8 @@
 
 use std::ffi::OsStr;
 
-use gua_model::DriverPids;
 use gua_model::quota::Limit;
+use gua_model::{ContainerOwners, DriverPids, OwnerRule};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -13,8 +13,10 @@ use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows}
 use crate::kind::{
     ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, FilePath,
     GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes, MaybeFile,
-    Megabytes, PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval, UserNames,
+    Megabytes, OthersShown, PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval,
+    UserNames,
 };
+use crate::owner::{NamePattern, OwnerName, PathPattern};
 use crate::quota::{AccountName, EnergyAmount, GpuHours, SharingName, TermName};
 use crate::{Setting, Source};
 
@@ -263,10 +265,22 @@ settings! {
         /// Whether a graphics-only process (a desktop) holds its GPU.
         count_graphics: GraphicsSwitch = "false", "GUA_COUNT_GRAPHICS";
     }
+    /// Who is answerable for a process (docs/states.md).
+    owners: OwnerSettings {
+        /// Owner of the processes of a container: "name" (the container or pod itself), or "uid" (the user that a process runs as).
+        containers: ContainerOwners = "name", "GUA_OWNERS_CONTAINERS";
+    }
     /// Location of this host's history.
     history: HistorySettings {
         /// History file. The flag --db overrides it.
         db: FilePath = "~/.gua/gua.db", "GUA_DB";
+        /// Socket through which the service answers questions about a history that you may not read.
+        socket: FilePath = "/run/gua.sock", "GUA_SOCKET";
+    }
+    /// What the service tells about people. Its own configuration counts: /etc/gua/config.toml.
+    privacy: PrivacySettings {
+        /// What users see of other people's use: "names", "pseudonyms" or "totals" (all others together). Own use is always shown in full.
+        others: OthersShown = "names", "GUA_PRIVACY_OTHERS";
     }
     /// Leases on GPUs, made by `gua available --claim`.
     claim: ClaimSettings {
@@ -336,6 +350,21 @@ settings! {
         energy: EnergyAmount;
     }
     example "user = \"ada\"\ncharged = \"100h\"\nper = \"month\"\n"
+
+    [[owner]]
+    /// Rules that assign processes to a person or a group; any number of tables, the first that matches decides. The
+    /// conditions are patterns of the container's name or ID, of the pod (NAMESPACE/NAME), of its namespace and of a
+    /// cgroup path, and the user who would be the owner otherwise; all that are set must match. * matches any
+    /// characters but /, ** for any.
+    owner_rules: OwnerRule, OwnerFields {
+        container: NamePattern;
+        pod: NamePattern;
+        namespace: NamePattern;
+        cgroup: PathPattern;
+        user: AccountName;
+        owner: OwnerName;
+    }
+    example "namespace = \"vision\"\nowner = \"vision-lab\"\n"
 }
 
 fn default_of<K: Kind>(text: &str, home: &Home) -> K::Value {

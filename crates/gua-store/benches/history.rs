@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::{CardQuarter, KnownCard, Ledger, Period, Quarter, Thresholds};
+use gua_model::{GpuQuarter, Ledger, Period, Quarter, Thresholds};
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
 use jiff::{SignedDuration, Timestamp};
@@ -155,7 +155,7 @@ fn read(path: &Path) -> Anything {
         );
         let (quarters, took) = timed(|| {
             let mut count = 0_u64;
-            let mut visit = |_: Quarter, _: &[CardQuarter]| count += 1;
+            let mut visit = |_: Quarter, _: &[GpuQuarter]| count += 1;
             history.visit_totals(window, None, &mut visit)?;
             Ok::<_, gua_store::ReadError>(count)
         })?;
@@ -197,14 +197,10 @@ fn read(path: &Path) -> Anything {
 /// Number of gaps in a window.
 fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadError> {
     let gpus = history.cards()?.into_iter();
-    let known = gpus.map(|gpu| {
-        let (first, parent) = (gpu.first_seen, gpu.parent);
-        (gpu.uuid, KnownCard { first, parent })
-    });
-    let known = known.collect();
+    let known = gpus.map(|gpu| (gpu.uuid.clone(), gpu.known())).collect();
     let outages = history.outages(window)?;
     let mut ledger = Ledger::new(window, known, &outages);
-    let mut visit = |_: Quarter, cards: &[CardQuarter]| ledger.push_quarter(cards);
+    let mut visit = |_: Quarter, cards: &[GpuQuarter]| ledger.push_quarter(cards);
     history.visit_totals(window, None, &mut visit)?;
     let covered = ledger.finish();
     Ok(covered.values().map(|card| card.gaps.len()).sum())
@@ -218,9 +214,8 @@ fn check(path: &Path) -> Anything {
         ..history.thresholds()?
     };
     let month = Period::new(end - SignedDuration::from_hours(720), end);
-    let (_, took) = timed(|| {
-        history.visit_totals(month, Some(other), &mut |_: Quarter, _: &[CardQuarter]| ())
-    })?;
+    let (_, took) =
+        timed(|| history.visit_totals(month, Some(other), &mut |_: Quarter, _: &[GpuQuarter]| ()))?;
     print("30 d, other thresholds", took, "")?;
     let (report, took) = timed(|| history.check(|_| {}))?;
     print("check", took, &format!("clean: {}", report.is_clean()))?;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_files::{NewFile, Over};
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
@@ -37,32 +38,33 @@ impl History {
         target: &Path,
         mut progress: impl FnMut(u32, u32),
     ) -> Result<(), BackupError> {
-        if target.exists() {
-            return Err(BackupError::Exists {
-                path: target.to_owned(),
-            });
-        }
-        let partial = crate::beside(target, ".partial");
         // A single read transaction, so that ticks written meanwhile do not restart the copy.
-        let copied = self.look(|connection| copy(connection, &partial, &mut progress));
-        let written = copied.and_then(|()| {
-            std::fs::hard_link(&partial, target)
-                .or_else(|error| match error.kind() {
-                    std::io::ErrorKind::AlreadyExists => Err(error),
-                    // The file system does not support hard links.
-                    _ => std::fs::rename(&partial, target),
-                })
-                .map_err(|source| BackupError::Write {
-                    path: target.to_owned(),
-                    source,
-                })
-        });
-        for suffix in ["", "-wal", "-shm", "-journal"] {
-            // The file may not exist.
-            let _ = std::fs::remove_file(crate::beside(&partial, suffix));
-        }
-        written
+        self.look(|connection| write(connection, target, &mut progress))
     }
+}
+
+/// Writes a copy of a database to a new file.
+pub(crate) fn write(
+    connection: &Connection,
+    target: &Path,
+    progress: &mut impl FnMut(u32, u32),
+) -> Result<(), BackupError> {
+    let exists = || BackupError::Exists {
+        path: target.to_owned(),
+    };
+    if target.exists() {
+        return Err(exists());
+    }
+    let failed = |source: std::io::Error| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => exists(),
+        _ => BackupError::Write {
+            path: target.to_owned(),
+            source,
+        },
+    };
+    let new = NewFile::begin(target, Over::Refuse).map_err(failed)?;
+    copy(connection, new.part(), progress)?;
+    new.finish().map_err(failed)
 }
 
 fn copy(
@@ -70,8 +72,6 @@ fn copy(
     target: &Path,
     progress: &mut impl FnMut(u32, u32),
 ) -> Result<(), BackupError> {
-    // Remove the remains of an earlier attempt.
-    let _ = std::fs::remove_file(target);
     let mut copy = Connection::open(target)?;
     copy.pragma_update(None, "synchronous", "FULL")?;
     {
@@ -97,13 +97,17 @@ impl Store {
     /// Returns free pages to the file system and rewrites the file, so that no deleted data remains in it.
     pub fn vacuum(&mut self) -> Result<(), WriteError> {
         self.connection.execute_batch("VACUUM")?;
-        self.merge_journal()
+        self.merge_journal()?;
+        self.file.forget_length();
+        Ok(())
     }
 
-    /// Checkpoints the whole write-ahead log into the file and truncates it.
-    pub(crate) fn merge_journal(&mut self) -> Result<(), WriteError> {
-        self.connection
-            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-        Ok(())
+    /// Checkpoints the whole write-ahead log into the file and truncates it. Returns whether no reader prevented that.
+    pub(crate) fn merge_journal(&mut self) -> Result<bool, WriteError> {
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let is_busy: bool = self
+            .connection
+            .query_row(checkpoint, [], |row| row.get(0))?;
+        Ok(!is_busy)
     }
 }

@@ -1,7 +1,7 @@
 //! `gua db check`: verifies that the file is intact, that every tick and every imported row can be read, and that the
 //! totals and the first sights of GPUs match the ticks.
 
-use gua_model::{Quarter, Thresholds, Totals, UtcDay};
+use gua_model::{Quarter, Thresholds, Totals, UtcDay, sane};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -14,6 +14,7 @@ use crate::imported::{self, LegacyError};
 use crate::maintain::{TOTALS_UNTIL, whole_from};
 use crate::rule;
 use crate::sessions;
+use crate::sql::rows;
 use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, Ticks, quarter_start};
 use crate::totals;
@@ -100,22 +101,20 @@ impl History {
 }
 
 fn file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MOST})"))?;
-    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
-    let mut lines = lines.collect::<Result<Vec<_>, _>>()?;
+    let sql = format!("PRAGMA integrity_check({MOST})");
+    let mut lines: Vec<String> = rows(connection, &sql, [], |row| row.get(0))?;
     lines.retain(|line| line != "ok");
     Ok(lines)
 }
 
 fn dangling(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
-    let lines = statement.query_map([], |row| {
-        let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
+    let sql = format!("SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT {MOST}");
+    rows(connection, &sql, [], |row| {
+        let (table, parent): (String, String) = (row.get(0)?, row.get(1)?);
         Ok(format!(
             "a row of {table} names a {parent} that is not there"
         ))
-    })?;
-    lines.take(MOST).collect()
+    })
 }
 
 fn read_ticks(
@@ -136,7 +135,7 @@ fn read_ticks(
                 }
             }
             Err(damage) if report.ticks_damaged.len() < MOST => {
-                report.ticks_damaged.push((history::at(at)?, damage));
+                report.ticks_damaged.push((sane::nearest(at), damage));
             }
             Err(_) => {}
         }
@@ -145,6 +144,12 @@ fn read_ticks(
             progress(report.ticks_read as f64 / all.max(1) as f64);
         }
     }
+    for at in ticks::absurd(connection, MOST)? {
+        report.ticks_read += 1;
+        let damage = (sane::nearest(at), Damage::Value("time"));
+        report.ticks_damaged.push(damage);
+    }
+    report.ticks_damaged.truncate(MOST);
     progress(1.0);
     Ok(())
 }

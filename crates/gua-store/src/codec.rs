@@ -10,6 +10,7 @@ pub(crate) mod frame;
 pub(crate) mod slots;
 pub(crate) mod varint;
 pub(crate) mod window;
+pub(crate) mod wire;
 
 #[cfg(test)]
 pub(crate) mod arbitrary;
@@ -75,8 +76,8 @@ pub fn decode_anything(body: &[u8]) -> Result<usize, Damage> {
             Some(id.to_string())
         }
     }
-    let (frame, _) = bytes::decode_unchecked(body, None)?;
+    let frame = bytes::decode_unchecked(body, None)?;
     let again = bytes::decode_unchecked(body, Some(&frame));
     let tick: Tick = frame.to_tick(&mut Nobody)?;
-    Ok(tick.sample.gpus.len() + again.map_or(0, |(frame, _)| frame.cards.len()))
+    Ok(tick.sample.gpus.len() + again.map_or(0, |frame| frame.gpus.len()))
 }

@@ -82,10 +82,17 @@ pub enum WriteError {
     Locked(#[source] rusqlite::Error),
     #[error("the history is damaged")]
     Damaged(#[source] rusqlite::Error),
-    #[error("the tick at {0} lies outside of the calendar")]
+    #[error("the time of the tick, {0}, or its interval cannot be true")]
     Time(jiff::Timestamp),
     #[error("the history holds what cannot be folded")]
     Inconsistent(#[source] ReadError),
+    #[error("`{}` was moved, deleted or truncated, and its content cannot be kept", path.display())]
+    Moved {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("the history was moved, deleted or truncated, and cannot be continued at its path")]
+    Reopen(#[source] Box<OpenError>),
     #[error("cannot change rows of old histories")]
     Old(#[source] Box<crate::imported::LegacyError>),
     #[error("cannot write to the history")]

@@ -6,19 +6,18 @@
 
 use std::collections::BTreeMap;
 
-use gua_model::GpuUuid;
+use gua_model::{GpuUuid, sane};
 use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::{ReadError, WriteError};
-use crate::history::at;
 use crate::maintain::into_write;
 use crate::names;
 use crate::store::Store;
 use crate::ticks::{self, Ticks};
 use crate::totals;
 
-/// A GPU whose stored first sight is later than its earliest tick.
+/// A GPU whose stored first sight is later than its earliest tick, or cannot be true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LateSight {
     pub gpu: GpuUuid,
@@ -51,11 +50,11 @@ impl FirstSights {
                 continue;
             };
             let stored: i64 = row.get(0)?;
-            if stored > *earliest {
+            if stored > *earliest || sane::time(stored).is_none() {
                 late.push(LateSight {
                     gpu: gpu.clone(),
-                    stored: at(stored)?,
-                    earliest: at(*earliest)?,
+                    stored: sane::nearest(stored),
+                    earliest: sane::nearest(*earliest),
                 });
             }
         }

@@ -1,9 +1,9 @@
 //! Runs stored ticks through the fold of gua-model. Totals, sessions, reports and checks share this walk, so that they
 //! agree. The time of a tick is its key here, in whole microseconds.
 
-use gua_model::{Floors, Span, Spans, Thresholds, Tick, UtcDay};
+use gua_model::{Floors, Span, Spans, Thresholds, Tick, UtcDay, sane};
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::Connection;
 
 use crate::error::ReadError;
 use crate::floors;
@@ -64,7 +64,7 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
             continue;
         };
         let mut tick = stored.tick;
-        tick.sample.at = crate::history::at(at)?;
+        tick.sample.at = sane::nearest(at);
         let today = UtcDay::of(tick.sample.at);
         let (before, closed) = spans.push_owned(tick);
         let tick = spans.open().expect("it was pushed just now");
@@ -90,18 +90,18 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
     Ok(walked)
 }
 
-/// Key of the last tick before a time.
+/// Key of the last tick before a time, of those with a sane time.
 pub(crate) fn tick_before(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT at FROM tick WHERE at < ?1 ORDER BY at DESC LIMIT 1")?
-        .query_row([at], |row| row.get(0))
-        .optional()
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT max(at) FROM tick WHERE at < ?1")?
+        .query_row([at.min(sane::END)], |row| row.get(0))?;
+    Ok(found.filter(|at| *at >= sane::FIRST))
 }
 
-/// Key of the first tick at or after a time.
+/// Key of the first tick at or after a time, of those with a sane time.
 pub(crate) fn tick_from(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT at FROM tick WHERE at >= ?1 ORDER BY at LIMIT 1")?
-        .query_row([at], |row| row.get(0))
-        .optional()
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT min(at) FROM tick WHERE at >= ?1")?
+        .query_row([at.max(sane::FIRST)], |row| row.get(0))?;
+    Ok(found.filter(|at| *at < sane::END))
 }

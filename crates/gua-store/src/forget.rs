@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use gua_model::Uid;
+use gua_model::{OwnerKey, Uid, User};
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::error::WriteError;
 use crate::imported;
 use crate::maintain::{fold_again, into_write};
+use crate::names;
 use crate::refusal;
 use crate::store::Store;
 use crate::totals;
@@ -45,24 +46,29 @@ impl Store {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut forgotten = Forgotten::default();
-        for (uid, persons) in persons(&transaction, user)? {
+        for Group { ids, owners } in groups(&transaction, user)? {
             let (new_uid, name) = free_name(&transaction)?;
-            forgotten.processes += erase_processes(&transaction, &persons)?;
-            watched::erase(&transaction, &persons)?;
-            let (Some(kept), new) = (persons.first(), Uid(new_uid)) else {
+            forgotten.processes += erase_processes(&transaction, &ids)?;
+            watched::erase(&transaction, &ids)?;
+            let Some(kept) = ids.first() else {
                 continue;
             };
-            totals::rename_owner(&transaction, Uid(uid), (new, *kept)).map_err(into_write)?;
-            erase_person(&transaction, &persons, new_uid, &name)?;
+            let anonymous = OwnerKey::User(User {
+                uid: Uid(new_uid),
+                name: Some(name.clone()),
+            });
+            totals::rename_owners(&transaction, &owners, (&anonymous, *kept))
+                .map_err(into_write)?;
+            erase_owner(&transaction, &ids, new_uid, &name)?;
             forgotten.known_as.push((new_uid, name));
         }
+        erase_workload(&transaction, user)?;
         forgotten.old_rows = imported::forget(&transaction, user)
             .map_err(|error| WriteError::Old(Box::new(error)))?;
         let is_known = !forgotten.known_as.is_empty();
         if is_known {
             totals::fill_days(&transaction).map_err(into_write)?;
-            // Totals contain uids only. Fold again, to separate other users with the same uid, and because time that
-            // does not divide evenly among owners is distributed by uid.
+            // Time that does not divide evenly among owners is distributed in their order, which has changed.
             fold_again(&transaction)?;
             refusal::close_the_book(&transaction)?;
         }
@@ -76,25 +82,55 @@ impl Store {
     }
 }
 
-/// Owner rows of a user, by uid: rows with the name, and rows without a name that have the same uid.
-fn persons(connection: &Connection, user: &str) -> rusqlite::Result<BTreeMap<u32, Vec<i64>>> {
-    let find = |query: &str| -> rusqlite::Result<BTreeMap<u32, Vec<i64>>> {
+/// Owner rows that become one anonymous owner.
+#[derive(Default)]
+struct Group {
+    ids: Vec<i64>,
+    owners: Vec<OwnerKey>,
+}
+
+/// Rows of the owner with this name, by uid; also rows without a name that have the same uid, if nobody else had it.
+fn groups(connection: &Connection, user: &str) -> rusqlite::Result<Vec<Group>> {
+    let find = |query: &str, kind: i64, name: &str| -> rusqlite::Result<Vec<Group>> {
         let mut statement = connection.prepare(query)?;
-        let mut rows = statement.query([user])?;
-        let mut found: BTreeMap<u32, Vec<i64>> = BTreeMap::new();
+        let mut rows = statement.query(params![kind, name])?;
+        let mut found: BTreeMap<Option<u32>, Group> = BTreeMap::new();
         while let Some(row) = rows.next()? {
-            found.entry(row.get(0)?).or_default().push(row.get(1)?);
+            let uid: Option<u32> = row.get(2)?;
+            let group = found.entry(uid).or_default();
+            group.ids.push(row.get(0)?);
+            let owner = names::owner_from(row.get(1)?, uid, row.get(3)?);
+            group.owners.extend(owner);
         }
-        Ok(found)
+        Ok(found.into_values().collect())
     };
+    let (kind, name) = names::workload_row(user).unwrap_or((0, user));
     let by_name = find(
-        "SELECT uid, id FROM owner WHERE uid IS NOT NULL AND (name = ?1
-         OR (name IS NULL AND uid IN (SELECT uid FROM owner WHERE name = ?1))) ORDER BY id",
+        "SELECT id, kind, uid, name FROM owner WHERE kind = ?1 AND (name = ?2 OR (name IS NULL
+         AND uid IN (SELECT uid FROM owner WHERE name = ?2)
+         AND uid NOT IN (SELECT uid FROM owner WHERE uid IS NOT NULL AND name <> ?2))) ORDER BY id",
+        kind,
+        name,
     )?;
     if !by_name.is_empty() || user.parse::<u32>().is_err() {
         return Ok(by_name);
     }
-    find("SELECT uid, id FROM owner WHERE uid = CAST(?1 AS INTEGER) ORDER BY id")
+    let by_uid = "SELECT id, kind, uid, name FROM owner WHERE kind = ?1 AND uid = CAST(?2 AS INTEGER) ORDER BY id";
+    find(by_uid, 0, user)
+}
+
+/// Erases the name of a container, a pod or an assigned owner from processes and sessions.
+fn erase_workload(connection: &Connection, owner: &str) -> rusqlite::Result<()> {
+    for table in ["process", "session"] {
+        connection.execute(
+            &format!(
+                "UPDATE {table} SET container_name = iif('container:' || container_name = ?1, ?2, container_name),
+                 pod_name = iif('pod:' || pod_name = ?1, ?2, pod_name), assigned = iif(assigned = ?1, ?2, assigned)"
+            ),
+            params![owner, ERASED],
+        )?;
+    }
+    Ok(())
 }
 
 /// Returns an unused uid near the upper end of the kernel's range, and a numbered name.
@@ -117,24 +153,27 @@ fn erase_processes(connection: &Connection, persons: &[i64]) -> rusqlite::Result
         connection
             .prepare_cached(
                 "UPDATE session SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
-                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2)
+                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2),
+                 container_name = iif(container_name IS NULL, NULL, ?2), pod_name = iif(pod_name IS NULL, NULL, ?2)
                  WHERE ?1 IN (owner, job_user) OR EXISTS (SELECT 1 FROM process WHERE process.start = session.start
                  AND process.pid = session.pid AND process.boot = session.boot
-                 AND ?1 IN (process.login, process.own, process.job_user))",
+                 AND ?1 IN (process.login, process.own, process.job_user, process.claimed_login))",
             )?
             .execute(params![person, ERASED])?;
         erased += connection
             .prepare_cached(
                 "UPDATE process SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
-                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2) WHERE ?1 IN (login, own, job_user)",
+                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2),
+                 container_name = iif(container_name IS NULL, NULL, ?2), pod_name = iif(pod_name IS NULL, NULL, ?2)
+                 WHERE ?1 IN (login, own, job_user, claimed_login)",
             )?
             .execute(params![person, ERASED])?;
     }
     Ok(erased as u64)
 }
 
-/// Merges all owner rows of one uid into one row without a name.
-fn erase_person(
+/// Merges owner rows into one anonymous row.
+fn erase_owner(
     connection: &Connection,
     persons: &[i64],
     uid: u32,
@@ -148,6 +187,7 @@ fn erase_person(
             ("process", "login"),
             ("process", "own"),
             ("process", "job_user"),
+            ("process", "claimed_login"),
             ("session", "owner"),
             ("session", "job_user"),
             ("refusal", "asker"),
@@ -161,7 +201,7 @@ fn erase_person(
         connection.execute("DELETE FROM owner WHERE id = ?1", [other])?;
     }
     connection.execute(
-        "UPDATE owner SET uid = ?2, name = ?3, since = NULL WHERE id = ?1",
+        "UPDATE owner SET kind = 0, uid = ?2, name = ?3, since = NULL WHERE id = ?1",
         params![kept, uid, name],
     )?;
     Ok(())

@@ -1,17 +1,18 @@
 //! The reader of a history. It never writes, and it answers each query in one short read transaction.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::period::Period;
-use gua_model::{BootId, Bytes, GapReason, Outage, Uid};
+use gua_model::{BootId, Bytes, GapReason, Outage, sane};
 use gua_query::GpuInfo;
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::error::{OpenError, ReadError};
-use crate::fold::tick_before;
+use crate::fold::{tick_before, tick_from};
+use crate::names;
 use crate::quiet::{self, Quiet};
 use crate::store::RunId;
 use crate::ticks::{self, StoredTick, Ticks};
@@ -77,8 +78,8 @@ impl History {
                 host: host(connection)?,
                 runs: count(one("SELECT count(*) FROM collector_run")?),
                 ticks: count(one("SELECT count(*) FROM tick")?),
-                first_tick: time(one("SELECT min(at) FROM tick")?)?,
-                last_tick: time(one("SELECT max(at) FROM tick")?)?,
+                first_tick: tick_from(connection, i64::MIN)?.map(sane::nearest),
+                last_tick: tick_before(connection, i64::MAX)?.map(sane::nearest),
                 bytes: bytes_on_disk(&self.path),
             })
         })
@@ -99,12 +100,12 @@ impl History {
             let mut runs = Vec::new();
             while let Some(row) = rows.next()? {
                 let boot: Option<[u8; 16]> = row.get(6)?;
-                let interval: i64 = row.get(3)?;
+                let interval = Duration::from_micros(row.get::<_, i64>(3)?.unsigned_abs());
                 runs.push(RunInfo {
                     id: RunId(row.get(0)?),
-                    started: at(row.get(1)?)?,
-                    ended: time(row.get(2)?)?,
-                    interval: Duration::from_micros(interval.unsigned_abs()),
+                    started: sane::nearest(row.get(1)?),
+                    ended: row.get::<_, Option<i64>>(2)?.and_then(sane::time),
+                    interval: interval.min(sane::LONGEST_INTERVAL),
                     host: row.get(4)?,
                     version: row.get(5)?,
                     boot: boot.map(|bytes| BootId(u128::from_be_bytes(bytes))),
@@ -118,22 +119,32 @@ impl History {
     pub fn cards(&self) -> Result<Vec<GpuInfo>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare(
-                "SELECT uuid, first_seen, number, name, memory_total, parent FROM card ORDER BY first_seen, id",
+                "SELECT uuid, first_seen, number, name, memory_total, parent, compute_slices, parent_slices
+                 FROM card ORDER BY id",
             )?;
             let mut rows = statement.query([])?;
             let mut cards = Vec::new();
             while let Some(row) = rows.next()? {
                 let name_of = |text: String| text.parse().map_err(|_| ReadError::Value("card"));
                 let memory: Option<i64> = row.get(4)?;
+                let (slices, of): (Option<u32>, Option<u32>) = (row.get(6)?, row.get(7)?);
                 cards.push(GpuInfo {
                     uuid: name_of(row.get(0)?)?,
-                    first_seen: at(row.get(1)?)?,
+                    first_seen: match sane::time(row.get(1)?) {
+                        Some(seen) => seen,
+                        // `gua db check` reports it. No tick of the GPU is older than the first tick.
+                        None => {
+                            sane::nearest(tick_from(connection, i64::MIN)?.unwrap_or(sane::END))
+                        }
+                    },
                     index: row.get(2)?,
                     name: row.get(3)?,
                     memory_total: memory.map(|bytes| Bytes(bytes.unsigned_abs())),
                     parent: row.get::<_, Option<String>>(5)?.map(name_of).transpose()?,
+                    slice: slices.zip(of).map(|(slices, of)| gua_model::Slice { slices, of }),
                 });
             }
+            cards.sort_by_key(|card| card.first_seen);
             Ok(cards)
         })
     }
@@ -146,33 +157,28 @@ impl History {
     /// The last readable tick before a time.
     pub fn last_tick_before(&self, moment: Timestamp) -> Result<Option<StoredTick>, ReadError> {
         self.read(|connection| {
-            let mut end = moment.as_microsecond();
-            while let Some(last) = tick_before(connection, end)? {
-                let from = ticks::quarter_start(last);
-                let mut statement = ticks::statement(connection)?;
-                let mut stored = Ticks::new(connection, &mut statement, from, end)?;
-                let mut found = None;
-                while let Some((_, tick)) = stored.step()? {
-                    found = tick.ok().or(found);
-                }
-                if found.is_some() {
-                    return Ok(found);
-                }
-                end = from;
-            }
-            Ok(None)
+            let last = ticks::last_readable(connection, moment.as_microsecond())?;
+            Ok(last.map(|(_, tick)| tick))
         })
     }
 
-    /// Latest known name of each uid. Uids never seen with a name are left out.
-    pub fn people(&self) -> Result<BTreeMap<Uid, String>, ReadError> {
+    /// Number of ticks whose time cannot be true ([`sane`]). Nothing else reads them.
+    pub fn absurd_ticks(&self) -> Result<u32, ReadError> {
         self.read(|connection| {
-            let mut statement = connection
-                .prepare("SELECT uid, name FROM owner WHERE kind = 0 AND name IS NOT NULL AND uid IS NOT NULL ORDER BY id")?;
+            let found = ticks::absurd(connection, usize::MAX)?.len();
+            Ok(u32::try_from(found).unwrap_or(u32::MAX))
+        })
+    }
+
+    /// Names of all owners that were ever seen, as reports show them.
+    pub fn people(&self) -> Result<BTreeSet<String>, ReadError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare("SELECT kind, uid, name FROM owner")?;
             let mut rows = statement.query([])?;
-            let mut people = BTreeMap::new();
+            let mut people = BTreeSet::new();
             while let Some(row) = rows.next()? {
-                people.insert(Uid(row.get(0)?), row.get(1)?);
+                let owner = names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?);
+                people.extend(owner.map(|owner| owner.shown().into_owned()));
             }
             Ok(people)
         })
@@ -185,8 +191,7 @@ impl History {
         window: Period,
         mut each: impl FnMut(Result<StoredTick, ReadError>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let from = window.from().as_microsecond();
-        let to = window.to().as_microsecond();
+        let (from, to) = sane::bounds(window);
         self.look(|connection| {
             let mut statement = ticks::statement(connection).map_err(ReadError::from)?;
             let stored =
@@ -205,13 +210,16 @@ impl History {
                 "SELECT began, ended, reason, detail, ticks_lost FROM outage WHERE ended >= ?1 AND began < ?2
                  ORDER BY began, id",
             )?;
-            let (from, to) = (window.from(), window.to());
-            let mut rows = statement.query(params![from.as_microsecond(), to.as_microsecond()])?;
+            let mut rows = statement.query(sane::bounds(window))?;
             let mut outages = Vec::new();
             while let Some(row) = rows.next()? {
+                let (from, to) = (sane::time(row.get(0)?), sane::time(row.get(1)?));
+                let Some((from, to)) = from.zip(to) else {
+                    continue;
+                };
                 outages.push(Outage {
-                    from: at(row.get(0)?)?,
-                    to: at(row.get(1)?)?,
+                    from,
+                    to,
                     reason: gap_reason(&row.get::<_, String>(2)?)?,
                     detail: row.get(3)?,
                     ticks_lost: row.get(4)?,
@@ -264,25 +272,14 @@ fn count(number: Option<i64>) -> u64 {
     number.unwrap_or(0).unsigned_abs()
 }
 
+/// Reads the time of a row.
 pub(crate) fn at(micros: i64) -> Result<Timestamp, ReadError> {
-    Timestamp::from_microsecond(micros).map_err(|_| ReadError::Value("time"))
+    sane::time(micros).ok_or(ReadError::Value("time"))
 }
 
-/// The period between two keys, clamped to the representable range of times.
+/// The sane part of the period between two keys.
 pub(crate) fn period((from, to): (i64, i64)) -> Period {
-    let end = |micros: i64| {
-        if micros < 0 {
-            Timestamp::MIN
-        } else {
-            Timestamp::MAX
-        }
-    };
-    let nearest = |micros: i64| Timestamp::from_microsecond(micros).unwrap_or_else(|_| end(micros));
-    Period::new(nearest(from), nearest(to))
-}
-
-pub(crate) fn time(micros: Option<i64>) -> Result<Option<Timestamp>, ReadError> {
-    micros.map(at).transpose()
+    Period::new(sane::nearest(from), sane::nearest(to))
 }
 
 pub(crate) fn gap_reason(word: &str) -> Result<GapReason, ReadError> {

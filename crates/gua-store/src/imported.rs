@@ -2,7 +2,7 @@
 //! them.
 //!
 //! `gua-compat` reads and writes the foreign files. This module owns the stored form: blocks of packed rows ([`Block`],
-//! [`CardRow`], [`ProcessRow`]), the small tables beside them, and the record of the source file of each row.
+//! [`GpuRow`], [`ProcessRow`]), the small tables beside them, and the record of the source file of each row.
 //! [`Importer`] is the only writer; [`History::old_moments`](crate::History::old_moments) and
 //! [`History::imported_blocks`](crate::History::imported_blocks) read the rows. The accounting of these rows is in
 //! `gua-model`.
@@ -15,6 +15,7 @@ mod facts;
 mod importer;
 mod known;
 mod moments;
+mod own;
 mod rows;
 mod small;
 mod sources;
@@ -22,15 +23,17 @@ mod stamp;
 mod stored;
 mod totals;
 
-pub use block::Block;
+pub use block::{Block, decode_any_block};
 pub(crate) use check::check;
 pub use covered::Covered;
 pub use error::LegacyError;
 pub use facts::{read_gpus, read_host, read_interval};
-pub use importer::{Imported, Importer, NewSource, OnProgress, Progress, Tally};
+pub use importer::{Imported, Importer, NewSource, OnProgress, Progress};
 pub use known::KnownImport;
 pub use moments::{Intervals, Merged, Moments, OF_GPU_STATS, merge};
-pub use rows::{COMPUTE, CardRow, ImportedRow, ProcessRow, SUMMED, TextId, Texts};
+pub use rows::{
+    COMPUTE, Cell, CellKind, Column, GpuRow, ImportedRow, ProcessRow, Tally, TextId, Texts, summed,
+};
 pub use small::{SmallRow, SmallTable};
 pub use sources::OldSource;
 pub(crate) use sources::forget;

@@ -154,6 +154,24 @@ fn first_page_in_journal(path: &Path) -> Option<Vec<u8>> {
     newest
 }
 
+/// Returns whether the write-ahead log beside a history of gua is one of another database: its pages have another size, or its
+/// first page has another application id. A log without a first page cannot be distinguished.
+pub(crate) fn is_foreign_journal(path: &Path) -> bool {
+    let bytes = |path: &Path, at: usize| -> Option<[u8; 4]> {
+        let mut head = [0; 24];
+        File::open(path).ok()?.read_exact(&mut head).ok()?;
+        head[at..at + 4].try_into().ok()
+    };
+    // The page size is at byte 16 of a database, where 1 means 65,536, and at byte 8 of a log.
+    let of_file = bytes(path, 16).map(|[high, low, ..]| match u16::from_be_bytes([high, low]) {
+        1 => 65_536,
+        size => u32::from(size),
+    });
+    let of_log = bytes(&crate::beside(path, "-wal"), 8).map(u32::from_be_bytes);
+    let first_page = first_page_in_journal(path);
+    of_file != of_log || first_page.is_some_and(|page| marks(&page).1 != APPLICATION_ID)
+}
+
 fn of_version(version: u32) -> FileKind {
     if version > VERSION {
         FileKind::NewerHistory { version }

@@ -6,14 +6,15 @@
 //! closed quarter hours are stored as totals. This crate never reads the clock or the environment.
 
 mod backup;
-mod card_ticks;
 mod check;
 mod codec;
 mod error;
+mod files;
 mod first_sight;
 mod floors;
 mod fold;
 mod forget;
+mod gpu_ticks;
 mod history;
 pub mod imported;
 mod intact;
@@ -23,6 +24,7 @@ mod look_back;
 mod lookup;
 mod maintain;
 mod names;
+mod open_file;
 mod quiet;
 mod records;
 mod refusal;
@@ -31,6 +33,7 @@ pub mod schema;
 mod sessions;
 mod set_aside;
 mod sights;
+mod sql;
 mod stats;
 mod store;
 mod tick_days;
@@ -40,19 +43,21 @@ mod turn;
 mod watched;
 mod window;
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use backup::BackupError;
 pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
 pub use error::{OpenError, ReadError, WriteError, tells_of_damage};
+pub use files::{FilePrint, remove};
 pub use first_sight::LateSight;
 pub use forget::Forgotten;
+pub use gua_files::{beside, directory};
 pub use history::{History, Info, RunInfo};
 pub use kind::{FileKind, what_is_this};
 pub use lock::WriterLock;
 pub use maintain::Upkeep;
+pub use open_file::FileChange;
 pub use refusal::{Kept, NewRefusal};
 pub use set_aside::set_aside;
 pub use sights::{Ends, Sight};
@@ -61,29 +66,11 @@ pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use tick_days::{TickDays, start_of_day};
 pub use ticks::StoredTick;
 pub use totals::decode_any_totals;
-pub use window::WindowTotals;
 
 /// Version of the bundled SQLite.
 #[must_use]
 pub fn sqlite_version() -> &'static str {
     rusqlite::version()
-}
-
-/// Path of a file beside the history: its path with a suffix, as SQLite names its `-wal` and `-shm` files.
-#[must_use]
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
-
-/// Directory that contains a path; `.` for a bare file name.
-#[must_use]
-pub fn directory(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    }
 }
 
 /// URI that opens a file with options of SQLite, such as `immutable=1`: then it takes no locks and reads no journal.

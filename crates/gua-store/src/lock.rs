@@ -4,10 +4,11 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use crate::error::OpenError;
+use crate::open_file::is_same;
 
 /// Exclusive right to write or rename a history, held until this value is dropped.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl WriterLock {
         let (mut file, is_new) = match options.clone().create_new(true).open(&name) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let file = options.create(true).truncate(false).open(&name);
+                let file = gua_files::open_own(&name, &options);
                 (file.map_err(as_open_error)?, false)
             }
             Err(error) => return Err(as_open_error(error)),
@@ -100,11 +101,8 @@ impl Drop for WriterLock {
 
 /// Returns whether an open file is still the one at this path.
 fn is_at(file: &File, name: &Path) -> bool {
-    let same = |one: std::fs::Metadata, other: std::fs::Metadata| {
-        (one.dev(), one.ino()) == (other.dev(), other.ino())
-    };
     match (file.metadata(), std::fs::metadata(name)) {
-        (Ok(one), Ok(other)) => same(one, other),
+        (Ok(one), Ok(other)) => is_same(&one, &other),
         _ => false,
     }
 }

@@ -1,15 +1,16 @@
 //! Queries for one time in the past: the tick that covers it and the spans around it, with the idle floors of that day.
 
-use gua_model::{Floors, Period, Span, Spans, Thresholds, Tick, UtcDay};
+use gua_model::{Floors, Period, Span, Thresholds, Tick, UtcDay, sane};
 use gua_query::records::TickAt;
 use jiff::Timestamp;
 
 use crate::error::ReadError;
 use crate::floors;
-use crate::fold::{Step, tick_before, walk, walk_pairs};
-use crate::history::{self, History};
+use crate::fold::{Step, walk, walk_pairs};
+use crate::history::History;
 use crate::maintain::RAW_FROM;
 use crate::store::meta;
+use crate::ticks;
 
 impl History {
     /// The tick that covers a time. `None` if no readable tick precedes it.
@@ -20,34 +21,23 @@ impl History {
     ) -> Result<Option<TickAt>, ReadError> {
         let after = at.as_microsecond().saturating_add(1);
         self.read(|connection| {
-            let mut end = after;
             // A damaged tick counts as if it had not been taken: the tick before it covers more time, as in every fold.
-            while let Some(key) = tick_before(connection, end)? {
-                let (mut found, mut spans, mut next) = (None, Vec::new(), None);
-                walk(connection, thresholds, (key, after), |step| {
-                    match step {
-                        Step::Tick { tick, at, .. } if at < after => found = Some(tick.clone()),
-                        Step::Tick { tick, closed, .. } => {
-                            spans = closed.to_vec();
-                            next = Some(tick.clone());
-                        }
-                        Step::End { closed } => spans = closed.to_vec(),
+            let Some((key, _)) = ticks::last_readable(connection, after)? else {
+                return Ok(None);
+            };
+            let (mut found, mut spans, mut next) = (None, Vec::new(), None);
+            walk(connection, thresholds, (key, after), |step| {
+                match step {
+                    Step::Tick { tick, at, .. } if at < after => found = Some(tick.clone()),
+                    Step::Tick { tick, closed, .. } => {
+                        spans = closed.to_vec();
+                        next = Some(tick.clone());
                     }
-                    Ok(())
-                })?;
-                if let Some(tick) = found {
-                    if spans.is_empty() {
-                        // The next tick exists but cannot be read, so this tick ends with its interval.
-                        let day = UtcDay::of(tick.sample.at);
-                        let mut fold = Spans::new(thresholds, floors::as_of(connection, day)?);
-                        fold.push(&tick);
-                        spans = fold.finish(Timestamp::MAX);
-                    }
-                    return Ok(Some(TickAt { tick, spans, next }));
+                    Step::End { closed } => spans = closed.to_vec(),
                 }
-                end = key;
-            }
-            Ok(None)
+                Ok(())
+            })?;
+            Ok(found.map(|tick| TickAt { tick, spans, next }))
         })
     }
 
@@ -58,7 +48,7 @@ impl History {
         thresholds: Thresholds,
         mut each: impl FnMut(&Span),
     ) -> Result<(), ReadError> {
-        let bounds = (window.from().as_microsecond(), window.to().as_microsecond());
+        let bounds = sane::bounds(window);
         self.read(|connection| {
             walk(connection, thresholds, bounds, |step| {
                 let (Step::Tick { closed, .. } | Step::End { closed }) = step;
@@ -77,7 +67,7 @@ impl History {
         thresholds: Thresholds,
         mut each: impl FnMut(&Tick, &[Span]) -> Result<(), E>,
     ) -> Result<u32, E> {
-        let bounds = (window.from().as_microsecond(), window.to().as_microsecond());
+        let bounds = sane::bounds(window);
         self.look(|connection| {
             let walked = walk_pairs(connection, thresholds, bounds, |tick, step| {
                 let (Step::Tick { closed, .. } | Step::End { closed }) = step;
@@ -95,6 +85,6 @@ impl History {
     /// Time from which ticks are kept; only totals by quarter hour exist before it. `None` if retention has deleted
     /// none.
     pub fn raw_from(&self) -> Result<Option<Timestamp>, ReadError> {
-        self.read(|connection| meta(connection, RAW_FROM)?.map(history::at).transpose())
+        self.read(|connection| Ok(meta(connection, RAW_FROM)?.map(sane::nearest)))
     }
 }

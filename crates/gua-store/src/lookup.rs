@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    BootId, GpuUuid, Identity, Missing, Pid, ProcessKey, Reading, StartTicks, Uid, User, Workload,
+    BootId, ContainerOwners, GpuUuid, Identity, Missing, Pid, ProcessKey, Reading, StartTicks, Uid,
+    User, Workload,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
@@ -14,10 +15,12 @@ macro_rules! process_query {
     ($condition:literal) => {
         concat!(
             "SELECT process.id, boot, pid, start, login.uid, login.name, login_missing, own.uid, own.name, own_missing,
-             comm, comm_missing, container, pod, job, job_user.uid, job_user.name FROM process
+             comm, comm_missing, container, pod, job, job_user.uid, job_user.name, claimed.uid, claimed.name,
+             container_name, pod_name, assigned, by_name FROM process
              LEFT JOIN owner AS login ON login.id = process.login
              LEFT JOIN owner AS own ON own.id = process.own
-             LEFT JOIN owner AS job_user ON job_user.id = process.job_user WHERE ",
+             LEFT JOIN owner AS job_user ON job_user.id = process.job_user
+             LEFT JOIN owner AS claimed ON claimed.id = process.claimed_login WHERE ",
             $condition
         )
     };
@@ -134,15 +137,28 @@ pub(crate) fn identity_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Identi
     Ok(Some(Identity {
         key,
         login,
+        claimed_login: user(17)?,
         own,
         workload: Workload {
             container: container.and_then(|text| text.parse().ok()),
+            container_name: row.get(19)?,
             pod: pod.and_then(|text| text.parse().ok()),
+            pod_name: row.get(20)?,
             job: job.and_then(|text| text.parse().ok()),
             user: user(15)?,
+            assigned: row.get(21)?,
+            containers: containers(row.get(22)?),
         },
         comm,
     }))
+}
+
+/// Who owns the processes of a container, by the column `by_name`.
+pub(crate) fn containers(by_name: bool) -> ContainerOwners {
+    match by_name {
+        true => ContainerOwners::Name,
+        false => ContainerOwners::Uid,
+    }
 }
 
 /// Code stored beside a value: the reason it is missing, if it is.

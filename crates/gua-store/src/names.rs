@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gua_model::id::ProcessKey;
-use gua_model::{GpuUuid, Identity, Uid, User};
+use gua_model::{ContainerOwners, GpuUuid, Identity, OwnerKey, Uid, User, sane};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::codec;
@@ -31,6 +31,11 @@ struct Remembered {
 }
 
 impl Known {
+    /// Whether a GPU was written since the cache was last cleared.
+    pub(crate) fn has_gpu(&self, uuid: &GpuUuid) -> bool {
+        self.cards.contains_key(uuid)
+    }
+
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
@@ -111,16 +116,72 @@ pub(crate) fn card(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite
     }
 }
 
-/// Moves the first sight of a GPU back to a tick that lies before it. The clock may have been ahead when the GPU was
-/// first seen, and its coverage is counted from its first sight.
+/// Moves the first sight of a GPU to a tick that lies before it, or from a time that cannot be true. The clock may have been
+/// ahead when the GPU was first seen, and its coverage is counted from its first sight.
 pub(crate) fn note_sight(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<()> {
     connection
-        .prepare_cached("UPDATE card SET first_seen = ?2 WHERE uuid = ?1 AND first_seen > ?2")?
-        .execute(params![uuid.as_str(), at])?;
+        .prepare_cached(
+            "UPDATE card SET first_seen = ?2 WHERE uuid = ?1 AND (first_seen > ?2 OR first_seen < ?3)",
+        )?
+        .execute(params![uuid.as_str(), at, sane::FIRST])?;
     Ok(())
 }
 
-/// Id of the user with exactly this name. A new user is inserted, first seen at `at`.
+/// Codes in `owner.kind`.
+const PERSON: i64 = 0;
+const CONTAINER: i64 = 1;
+const POD: i64 = 2;
+
+/// Prefixes of the names of containers and pods as owners, which their rows leave out.
+const WORKLOADS: [(&str, i64); 2] = [("container:", CONTAINER), ("pod:", POD)];
+
+/// Returns the owner of a row of the table `owner`; `None` if it is not a valid one.
+pub(crate) fn owner_from(kind: i64, uid: Option<u32>, name: Option<String>) -> Option<OwnerKey> {
+    if let Some(uid) = uid {
+        let uid = Uid(uid);
+        return Some(OwnerKey::User(User { uid, name }));
+    }
+    let name = name?;
+    let workload = WORKLOADS.iter().find(|(_, known)| *known == kind);
+    Some(match workload {
+        Some((prefix, _)) => OwnerKey::Workload(format!("{prefix}{name}").into()),
+        None => OwnerKey::Name(name.into()),
+    })
+}
+
+/// Kind and name of a container or pod by its name as an owner.
+pub(crate) fn workload_row(shown: &str) -> Option<(i64, &str)> {
+    let of = |(prefix, kind): &(&str, i64)| Some((*kind, shown.strip_prefix(prefix)?));
+    WORKLOADS.iter().find_map(of)
+}
+
+/// Id of an owner; `None` for the unknown one. A new owner is inserted, first seen at `at`.
+pub(crate) fn owner(
+    connection: &Connection,
+    owner: &OwnerKey,
+    at: i64,
+) -> rusqlite::Result<Option<u64>> {
+    let (kind, name) = match owner {
+        OwnerKey::Unknown => return Ok(None),
+        OwnerKey::User(user) => return person(connection, user, at).map(Some),
+        OwnerKey::Name(name) => (PERSON, &**name),
+        OwnerKey::Workload(shown) => workload_row(shown).unwrap_or((CONTAINER, shown)),
+    };
+    let found = connection
+        .prepare_cached("SELECT id FROM owner WHERE kind = ?1 AND uid IS NULL AND name = ?2")?
+        .query_row(params![kind, name], |row| row.get::<_, i64>(0))
+        .optional()?;
+    if let Some(id) = found {
+        return Ok(Some(id.cast_unsigned()));
+    }
+    connection
+        .prepare_cached("INSERT INTO owner (kind, name, since) VALUES (?1, ?2, ?3)")?
+        .execute(params![kind, name, at])?;
+    Ok(Some(connection.last_insert_rowid().cast_unsigned()))
+}
+
+/// Id of the user with exactly this name. A new user is inserted, first seen at `at`. A uid keeps the name that it had:
+/// another name is another owner.
 pub(crate) fn person(connection: &Connection, user: &User, at: i64) -> rusqlite::Result<u64> {
     let found = connection
         .prepare_cached("SELECT id FROM owner WHERE kind = 0 AND uid = ?1 AND name IS ?2")?
@@ -133,21 +194,6 @@ pub(crate) fn person(connection: &Connection, user: &User, at: i64) -> rusqlite:
         .prepare_cached("INSERT INTO owner (kind, uid, name, since) VALUES (0, ?1, ?2, ?3)")?
         .execute(params![user.uid.0, user.name, at])?;
     Ok(connection.last_insert_rowid().cast_unsigned())
-}
-
-/// Id of the owner of a uid at a time: the latest named owner seen by then, or the closest known one.
-pub(crate) fn owner_at(connection: &Connection, uid: Uid, at: i64) -> rusqlite::Result<u64> {
-    let found = connection
-        .prepare_cached(
-            "SELECT id FROM owner WHERE kind = 0 AND uid = ?1
-             ORDER BY since IS NULL OR since <= ?2 DESC, name IS NOT NULL DESC, since DESC, id DESC LIMIT 1",
-        )?
-        .query_row(params![uid.0, at], |row| row.get::<_, i64>(0))
-        .optional()?;
-    match found {
-        Some(id) => Ok(id.cast_unsigned()),
-        None => person(connection, &User { uid, name: None }, at),
-    }
 }
 
 fn find_or_insert(
@@ -185,11 +231,13 @@ fn process(connection: &Connection, identity: &Identity, at: i64) -> rusqlite::R
     let login = person_of(identity.login.as_ref().ok().and_then(Option::as_ref))?;
     let own = person_of(identity.own.as_ref().ok())?;
     let job_user = person_of(identity.workload.user.as_ref())?;
+    let claimed = person_of(identity.claimed_login.as_ref())?;
     let workload = &identity.workload;
     connection
         .prepare_cached(
             "INSERT INTO process (boot, pid, start, login, login_missing, own, own_missing, comm, comm_missing,
-             container, pod, job, job_user) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+             container, pod, job, job_user, claimed_login, container_name, pod_name, assigned, by_name)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
         )?
         .execute(params![
             identity.key.boot.0.to_be_bytes(),
@@ -205,6 +253,11 @@ fn process(connection: &Connection, identity: &Identity, at: i64) -> rusqlite::R
             workload.pod.as_ref().map(|name| name.as_str()),
             workload.job.as_ref().map(|name| name.as_str()),
             job_user,
+            claimed,
+            workload.container_name,
+            workload.pod_name,
+            workload.assigned,
+            workload.containers == ContainerOwners::Name,
         ])?;
     Ok(connection.last_insert_rowid().cast_unsigned())
 }

@@ -3,32 +3,24 @@
 //! that the file has not changed.
 
 use std::ffi::OsStr;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::OpenError;
+use crate::files::FilePrint;
 use crate::kind::{FileKind, what_is_this};
 use crate::schema;
 use crate::store::BUSY;
 
-/// Identity and state of a file without a writer, at the time it was opened.
+/// State of a file without a writer, at the time it was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Quiet {
-    inode: u64,
-    bytes: u64,
-    changed: (i64, i64),
-}
+pub(crate) struct Quiet(FilePrint);
 
 impl Quiet {
     fn of(path: &Path) -> Option<Self> {
-        let facts = std::fs::metadata(path).ok()?;
-        has_no_journal(path).then_some(Self {
-            inode: facts.ino(),
-            bytes: facts.len(),
-            changed: (facts.mtime(), facts.mtime_nsec()),
-        })
+        let print = FilePrint::of(path).filter(|_| has_no_journal(path));
+        print.map(Self)
     }
 
     /// Returns whether no writer has appeared since. A writer has a journal while it is active, and changes the file
@@ -71,6 +63,8 @@ fn connect(path: &Path, address: &OsStr) -> Result<Connection, OpenError> {
         | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(address, flags).map_err(as_open_error)?;
     connection.busy_timeout(BUSY).map_err(as_open_error)?;
+    schema::harden(&connection).map_err(as_open_error)?;
+    refuse_foreign_objects(path, &connection)?;
     match schema::version(&connection).map_err(as_open_error)? {
         found @ 1..=schema::VERSION => {
             schema::adapt(&connection, found).map_err(as_open_error)?;
@@ -81,6 +75,24 @@ fn connect(path: &Path, address: &OsStr) -> Result<Connection, OpenError> {
             found,
             known: schema::VERSION,
         }),
+    }
+}
+
+/// Refuses a file with other tables, views or triggers than gua makes.
+pub(crate) fn refuse_foreign_objects(
+    path: &Path,
+    connection: &Connection,
+) -> Result<(), OpenError> {
+    let object = || match schema::version(connection)? {
+        found @ 1..=schema::VERSION => schema::foreign_object(connection, found),
+        _ => Ok(None),
+    };
+    match object().map_err(|error| OpenError::from_sqlite(path, error))? {
+        Some(name) => Err(OpenError::Damaged {
+            path: path.to_owned(),
+            detail: format!("gua does not make its `{}`", name.escape_debug()),
+        }),
+        None => Ok(()),
     }
 }
 

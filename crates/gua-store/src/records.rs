@@ -1,10 +1,10 @@
 //! The records of a history file for `gua-query`.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
-use gua_model::{Floors, LegacyMoment, Outage, Period, Session, Span, Thresholds, Tick, Uid};
+use gua_model::{Floors, LegacyMoment, Outage, Period, Session, Span, Thresholds, Tick};
 use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
@@ -33,33 +33,39 @@ impl From<LegacyError> for RecordsError {
     }
 }
 
+/// Implements methods by those of the same name.
+macro_rules! as_named {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {$(
+        fn $name(&self, $($argument: $type),*) -> Result<$answer> {
+            Ok(History::$name(self, $($argument),*)?)
+        }
+    )*};
+}
+
 impl Records for History {
+    as_named! {
+        people() -> BTreeSet<String>;
+        host() -> Option<String>;
+        thresholds() -> Thresholds;
+        raw_from() -> Option<Timestamp>;
+        outages(window: Period) -> Vec<Outage>;
+        tick_at(at: Timestamp, thresholds: Thresholds) -> Option<TickAt>;
+        floors(at: Timestamp) -> Floors;
+        refusals(window: Period) -> Vec<Refusal>;
+        imported(
+            window: Period,
+            thresholds: Thresholds,
+            interval: Option<Duration>,
+            visitor: &mut dyn QuarterVisitor
+        ) -> u64;
+    }
+
     fn gpus(&self) -> Result<Vec<GpuInfo>> {
         Ok(self.cards()?)
     }
 
-    fn people(&self) -> Result<BTreeMap<Uid, String>> {
-        Ok(self.people()?)
-    }
-
-    fn host(&self) -> Result<Option<String>> {
-        Ok(self.host()?)
-    }
-
     fn tick_interval(&self) -> Result<Option<Duration>> {
         Ok(self.runs()?.last().map(|run| run.interval))
-    }
-
-    fn thresholds(&self) -> Result<Thresholds> {
-        Ok(self.thresholds()?)
-    }
-
-    fn raw_from(&self) -> Result<Option<Timestamp>> {
-        Ok(self.raw_from()?)
-    }
-
-    fn outages(&self, window: Period) -> Result<Vec<Outage>> {
-        Ok(self.outages(window)?)
     }
 
     fn quarters(
@@ -68,7 +74,9 @@ impl Records for History {
         thresholds: Thresholds,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32> {
-        Ok(self.visit_totals(window, Some(thresholds), visitor)?)
+        let damaged = self.visit_totals(window, Some(thresholds), visitor)?;
+        // The true time of these is unknown, so they may belong to any window.
+        Ok(damaged.saturating_add(self.absurd_ticks()?))
     }
 
     fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<()> {
@@ -97,18 +105,6 @@ impl Records for History {
         Ok(self.last_tick_before(moment)?.map(|stored| stored.tick))
     }
 
-    fn tick_at(&self, at: Timestamp, thresholds: Thresholds) -> Result<Option<TickAt>> {
-        Ok(self.tick_at(at, thresholds)?)
-    }
-
-    fn floors(&self, at: Timestamp) -> Result<Floors> {
-        Ok(self.floors(at)?)
-    }
-
-    fn refusals(&self, window: Period) -> Result<Vec<Refusal>> {
-        Ok(self.refusals(window)?)
-    }
-
     fn runs(&self, window: Period, limit: u32) -> Result<Vec<WatchedRun>> {
         Ok(self.watched_runs(window, limit)?)
     }
@@ -119,16 +115,6 @@ impl Records for History {
 
     fn imported_facts(&self) -> Result<Option<ImportedFacts>> {
         Ok(self.old_facts()?)
-    }
-
-    fn imported(
-        &self,
-        window: Period,
-        thresholds: Thresholds,
-        interval: Option<Duration>,
-        visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u64> {
-        Ok(self.imported(window, thresholds, interval, visitor)?)
     }
 
     fn imported_moments(

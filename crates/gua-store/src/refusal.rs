@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use gua_model::classify::holders;
 use gua_model::refusal::{Asking, Blocking, Refusal, RefusalOutcome};
-use gua_model::{GpuUuid, Period, RollUp, Thresholds, Uid, User, classify};
+use gua_model::{GpuUuid, OwnerKey, Period, RollUp, Thresholds, Uid, User, classify, sane};
 use jiff::SignedDuration;
 use rusqlite::{Connection, TransactionBehavior, params};
 
@@ -70,11 +70,13 @@ impl Store {
         )?;
         let refusal = transaction.last_insert_rowid();
         for (card, holder, is_idle) in seen(&transaction, asked, &new.cards, &thresholds)? {
-            let person = names::person(&transaction, &holder, asked)?.cast_signed();
+            let Some(person) = names::owner(&transaction, &holder, asked)? else {
+                continue;
+            };
             transaction.execute(
                 "INSERT OR IGNORE INTO refusal_card (refusal, card, holder, idle)
                  SELECT ?1, id, ?3, ?4 FROM card WHERE uuid = ?2",
-                params![refusal, card.as_str(), person, is_idle],
+                params![refusal, card.as_str(), person.cast_signed(), is_idle],
             )?;
         }
         transaction.commit()?;
@@ -106,7 +108,7 @@ fn seen(
     asked: i64,
     cards: &[GpuUuid],
     thresholds: &Thresholds,
-) -> rusqlite::Result<Vec<(GpuUuid, User, bool)>> {
+) -> rusqlite::Result<Vec<(GpuUuid, OwnerKey, bool)>> {
     let mut statement = ticks::statement(connection)?;
     let from = asked.saturating_sub(OLDEST_TICK);
     let mut stored = Ticks::new(connection, &mut statement, from, asked.saturating_add(1))?;
@@ -132,9 +134,9 @@ fn seen(
                 .ok()
                 .and_then(|identity| identity.owner());
             if let Some(owner) = owner
-                && known.insert(owner.user.uid)
+                && known.insert(owner.who.clone())
             {
-                found.push((gpu.uuid.clone(), owner.user, is_idle));
+                found.push((gpu.uuid.clone(), owner.who, is_idle));
             }
         }
     }
@@ -150,11 +152,10 @@ impl History {
                  JOIN owner AS person ON person.id = asker WHERE at >= ?1 AND at < ?2 ORDER BY at, refusal.id",
             )?;
             let mut blocking = connection.prepare(
-                "SELECT uuid, uid, idle FROM refusal_card JOIN card ON card.id = card JOIN owner AS person ON person.id = holder
-                 WHERE refusal = ?1 ORDER BY uuid, uid",
+                "SELECT uuid, idle, kind, uid, owner.name FROM refusal_card JOIN card ON card.id = card
+                 JOIN owner ON owner.id = holder WHERE refusal = ?1 ORDER BY uuid, uid, owner.name",
             )?;
-            let (from, to) = (window.from(), window.to());
-            let mut rows = statement.query(params![from.as_microsecond(), to.as_microsecond()])?;
+            let mut rows = statement.query(sane::bounds(window))?;
             let mut refusals = Vec::new();
             while let Some(row) = rows.next()? {
                 let outcome: String = row.get(6)?;
@@ -173,10 +174,11 @@ impl History {
                 let mut blocked_by = Vec::new();
                 while let Some(card) = cards.next()? {
                     let uuid: String = card.get(0)?;
+                    let holder = names::owner_from(card.get(2)?, card.get(3)?, card.get(4)?);
                     blocked_by.push(Blocking {
                         gpu: uuid.parse().map_err(|_| ReadError::Value("uuid"))?,
-                        holder: Uid(card.get(1)?),
-                        is_idle: card.get(2)?,
+                        holder: holder.ok_or(ReadError::Value("owner"))?,
+                        is_idle: card.get(1)?,
                     });
                 }
                 refusals.push(Refusal { asking, blocked_by });

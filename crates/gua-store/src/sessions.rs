@@ -7,15 +7,16 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    BootId, Bytes, GpuUuid, Micros, Missing, Owner, OwnerSource, Pid, ProcessKey, ProcessKind,
-    Reading, Session, SessionKey, Sessions, StartTicks, Thresholds, Uid, User, UtilSum, Workload,
+    BootId, Bytes, ContainerOwners, GpuUuid, Micros, Missing, Owner, OwnerKey, OwnerSource, Pid,
+    ProcessKey, ProcessKind, Reading, Session, SessionKey, Sessions, StartTicks, Thresholds, User,
+    UtilSum, Workload, sane,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
 
 use crate::error::ReadError;
 use crate::fold::{Step, tick_from, walk};
 use crate::history::at;
-use crate::lookup::{reason, to_reason};
+use crate::lookup::{containers, reason, to_reason};
 use crate::names;
 use crate::store::{meta, set_meta};
 
@@ -29,13 +30,13 @@ pub(crate) struct Stored {
 const COLUMNS: &str =
     "SELECT id, card, parent, boot, pid, start, owner, job_user, owner_source, comm, comm_missing,
     container, pod, job, kind, began, ended, ticks, observed, active, idle_held, own_sum, own_known, card_sum, card_known,
-    peak, peak_missing, shared, open FROM session";
+    peak, peak_missing, shared, open, container_name, pod_name, assigned, by_name FROM session";
 
 /// Ids of the GPUs and users of sessions, each looked up once.
 #[derive(Debug, Default)]
 struct Names {
     cards: HashMap<i64, GpuUuid>,
-    persons: HashMap<i64, User>,
+    owners: HashMap<i64, OwnerKey>,
 }
 
 impl Names {
@@ -53,22 +54,19 @@ impl Names {
         Ok(card)
     }
 
-    fn person(&mut self, connection: &Connection, id: i64) -> Result<User, ReadError> {
-        if let Some(person) = self.persons.get(&id) {
-            return Ok(person.clone());
+    fn owner(&mut self, connection: &Connection, id: i64) -> Result<OwnerKey, ReadError> {
+        if let Some(owner) = self.owners.get(&id) {
+            return Ok(owner.clone());
         }
         let found = connection
-            .prepare_cached("SELECT uid, name FROM owner WHERE id = ?1")?
+            .prepare_cached("SELECT kind, uid, name FROM owner WHERE id = ?1")?
             .query_row([id], |row| {
-                Ok(User {
-                    uid: Uid(row.get(0)?),
-                    name: row.get(1)?,
-                })
+                Ok(names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?))
             })
             .optional()?;
-        let person = found.ok_or(ReadError::Value("person"))?;
-        self.persons.insert(id, person.clone());
-        Ok(person)
+        let owner = found.flatten().ok_or(ReadError::Value("owner"))?;
+        self.owners.insert(id, owner.clone());
+        Ok(owner)
     }
 }
 
@@ -130,7 +128,10 @@ fn each(
     names: &mut Names,
     mut give: impl FnMut(Stored),
 ) -> Result<(), ReadError> {
-    let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE {which}"))?;
+    // A session with a time that cannot be true is damage.
+    let sane = format!("began >= {} AND ended < {}", sane::FIRST, sane::END);
+    let mut statement =
+        connection.prepare_cached(&format!("{COLUMNS} WHERE {which} AND {sane}"))?;
     let mut rows = statement.query(params_from_iter(values))?;
     while let Some(row) = rows.next()? {
         give(from_row(row, connection, names)?);
@@ -275,6 +276,9 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> rusqlite::Resu
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
         let (began, ended, observed): (i64, i64, i64) = (row.get(1)?, row.get(2)?, row.get(3)?);
+        if sane::time(began).is_none() || sane::time(ended).is_none() {
+            found.push(format!("session {id} has a time that cannot be true"));
+        }
         if observed > ended.saturating_sub(began) {
             found.push(format!(
                 "session {id} was observed for longer than it lasted"
@@ -346,8 +350,11 @@ fn save(
     session: &Session,
     part: Part,
 ) -> rusqlite::Result<()> {
-    let person = |user: &User| {
-        names::person(connection, user, session.from.as_microsecond()).map(u64::cast_signed)
+    let first_seen = session.from.as_microsecond();
+    let person = |user: &User| names::person(connection, user, first_seen).map(u64::cast_signed);
+    let owner = match &session.owner {
+        Some(owner) => names::owner(connection, &owner.who, first_seen)?,
+        None => None,
     };
     let card = |uuid: &GpuUuid| names::card(connection, uuid, 0).map(u64::cast_signed);
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
@@ -357,7 +364,7 @@ fn save(
     connection
         .prepare_cached(
             "INSERT OR REPLACE INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30)",
+             ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
         )?
         .execute(params![
             row,
@@ -366,11 +373,7 @@ fn save(
             key.process.boot.0.to_be_bytes(),
             key.process.pid.0,
             key.process.start.0.cast_signed(),
-            session
-                .owner
-                .as_ref()
-                .map(|owner| person(&owner.user))
-                .transpose()?,
+            owner.map(u64::cast_signed),
             session.owner.as_ref().map(|owner| owner.source.as_str()),
             session.comm.as_ref().ok(),
             reason(&session.comm),
@@ -387,13 +390,17 @@ fn save(
             number(session.idle_held.0),
             wide(session.own_util.sum),
             number(session.own_util.known.0),
-            wide(session.card_util.sum),
-            number(session.card_util.known.0),
+            wide(session.gpu_util.sum),
+            number(session.gpu_util.known.0),
             session.peak_memory.ok().map(|bytes| bytes.0.cast_signed()),
             reason(&session.peak_memory),
             session.shared,
             session.open,
             part as i64,
+            workload.container_name,
+            workload.pod_name,
+            workload.assigned,
+            workload.containers == ContainerOwners::Name,
         ])?;
     Ok(())
 }
@@ -412,18 +419,18 @@ fn from_row(
             known: Micros(sum(column + 1)?),
         })
     };
-    let mut person = |column: usize| -> Result<Option<User>, ReadError> {
+    let mut owner = |column: usize| -> Result<Option<OwnerKey>, ReadError> {
         let id = id(column)?;
-        id.map(|id| names.person(connection, id)).transpose()
+        id.map(|id| names.owner(connection, id)).transpose()
     };
-    let (owner, job_user) = (person(6)?, person(7)?);
+    let (owner, job_user) = (owner(6)?, owner(7)?);
     let word = row
         .get_ref(8)?
         .as_str_or_null()
         .map_err(rusqlite::Error::from)?;
     let owner = match (owner, word) {
-        (Some(user), Some(word)) => Some(Owner {
-            user,
+        (Some(who), Some(word)) => Some(Owner {
+            who,
             source: source(word)?,
         }),
         _ => None,
@@ -445,9 +452,16 @@ fn from_row(
         comm: reading(row.get(10)?, name(9)?)?,
         workload: Workload {
             container: name(11)?.and_then(|text| text.parse().ok()),
+            container_name: name(29)?,
             pod: name(12)?.and_then(|text| text.parse().ok()),
+            pod_name: name(30)?,
             job: name(13)?.and_then(|text| text.parse().ok()),
-            user: job_user,
+            user: match job_user {
+                Some(OwnerKey::User(user)) => Some(user),
+                _ => None,
+            },
+            assigned: name(31)?,
+            containers: containers(row.get(32)?),
         },
         kind: to_kind(row.get(14)?)?,
         from: at(row.get(15)?)?,
@@ -457,7 +471,7 @@ fn from_row(
         active: Micros(sum(19)?),
         idle_held: Micros(sum(20)?),
         own_util: util(21)?,
-        card_util: util(23)?,
+        gpu_util: util(23)?,
         peak_memory: reading(row.get(26)?, row.get::<_, Option<i64>>(25)?)?
             .map(|bytes| Bytes(bytes.cast_unsigned())),
         shared: row.get(27)?,
@@ -479,14 +493,9 @@ fn reading<T>(code: i64, value: Option<T>) -> Result<Reading<T>, ReadError> {
 }
 
 fn source(word: &str) -> Result<OwnerSource, ReadError> {
-    const ALL: [OwnerSource; 5] = [
-        OwnerSource::Login,
-        OwnerSource::Process,
-        OwnerSource::Job,
-        OwnerSource::Pod,
-        OwnerSource::Container,
-    ];
-    let known = ALL.into_iter().find(|source| source.as_str() == word);
+    let known = OwnerSource::ALL
+        .into_iter()
+        .find(|source| source.as_str() == word);
     known.ok_or(ReadError::Value("source of an owner"))
 }
 

@@ -10,26 +10,27 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 /// The time is in UTC. If the name is taken, a number is appended.
 pub fn set_aside(path: &Path, now: Timestamp) -> io::Result<PathBuf> {
     let stamp = now.strftime(".damaged-%Y%m%d-%H%M%S").to_string();
+    let target = rename_to_free_name(path, &stamp)?;
+    for companion in ["-wal", "-shm", "-journal"] {
+        let from = crate::beside(path, companion);
+        if from.exists() {
+            rename_without_overwriting(&from, &crate::beside(&target, companion))?;
+        }
+    }
+    Ok(target)
+}
+
+/// Appends a suffix to the name of a file, with a number if that name is taken, and returns the new name.
+pub(crate) fn rename_to_free_name(path: &Path, suffix: &str) -> io::Result<PathBuf> {
     let mut number = 1u32;
     loop {
-        let suffix = if number == 1 {
-            stamp.clone()
-        } else {
-            format!("{stamp}-{number}")
+        let target = match number {
+            1 => crate::beside(path, suffix),
+            _ => crate::beside(path, &format!("{suffix}-{number}")),
         };
-        let target = crate::beside(path, &suffix);
         match rename_without_overwriting(path, &target) {
-            Ok(()) => {
-                for companion in ["-wal", "-shm", "-journal"] {
-                    let from = crate::beside(path, companion);
-                    if from.exists() {
-                        rename_without_overwriting(&from, &crate::beside(&target, companion))?;
-                    }
-                }
-                return Ok(target);
-            }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
-            Err(error) => return Err(error),
+            other => return other.map(|()| target),
         }
     }
 }

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ends_of_each_card_are_found_without_reading_all_ticks() {
+    fn the_ends_of_each_gpu_are_found_without_reading_all_ticks() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("gua.db");
         let first: Timestamp = "2026-11-14T00:00:00Z".parse().unwrap();
@@ -210,17 +210,17 @@ mod tests {
             .unwrap()
             .sights(|gpu| gpu.util.is_ok())
             .unwrap();
-        let told = |sights: &[Sight]| {
+        let minutes = |sights: &[Sight]| {
             let minute = |at: Timestamp| (at.as_second() - first.as_second()) / 60;
-            let mut told: Vec<(u32, i64)> = sights
+            let mut found: Vec<(u32, i64)> = sights
                 .iter()
                 .map(|sight| (sight.gpu.index, minute(sight.at)))
                 .collect();
-            told.sort_unstable();
-            told
+            found.sort_unstable();
+            found
         };
-        assert_eq!(told(&ends.firsts), [(0, 0), (1, 1500)]);
-        assert_eq!(told(&ends.lasts), [(0, TICKS - 1), (1, 1539)]);
+        assert_eq!(minutes(&ends.firsts), [(0, 0), (1, 1500)]);
+        assert_eq!(minutes(&ends.lasts), [(0, TICKS - 1), (1, 1539)]);
         // Two quarter hours per GPU, and the quarters without totals.
         assert!(ends.ticks < 200, "{} of {TICKS} ticks", ends.ticks);
     }

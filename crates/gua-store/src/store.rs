@@ -6,16 +6,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::period::Quarter;
-use gua_model::{BootId, Gpu, Outage, Place, Thresholds, Tick};
+use gua_model::{BootId, Gpu, Outage, Place, Thresholds, Tick, sane};
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
 
 use crate::codec::{self, Frame, Link};
 use crate::error::{OpenError, WriteError};
+use crate::files::remove_database;
+use crate::fold::tick_before;
 use crate::intact::refuse_damage;
 use crate::kind::{FileKind, what_is_this};
 use crate::lock::{WriterLock, network_filesystem};
 use crate::names::{self, Interner, Known};
+use crate::open_file::{OpenFile, journal_of, rescue_journal};
+use crate::quiet::refuse_foreign_objects;
 use crate::rule;
 use crate::schema;
 use crate::turn::Turn;
@@ -72,8 +76,20 @@ pub struct Store {
     chain: Option<Chain>,
     /// Time of the latest tick. A later tick has an unused key and changes nothing that has been folded.
     newest: Option<i64>,
-    /// Last field, so that the database is closed before the lock is released.
+    /// Journal that was set aside because it did not belong to the file.
+    pub(crate) stranded: Option<PathBuf>,
+    /// Device and inode of the journal.
+    pub(crate) journal: Option<(u64, u64)>,
+    /// Last fields, so that the database is closed before the locks are released.
+    pub(crate) file: OpenFile,
     _lock: WriterLock,
+}
+
+/// A database that was opened for writing.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    pub(crate) file: OpenFile,
+    pub(crate) stranded: Option<PathBuf>,
 }
 
 /// The last tick written, which the next one is encoded relative to.
@@ -96,21 +112,18 @@ impl Store {
             return Err(OpenError::NetworkFilesystem { path, filesystem });
         }
         let lock = WriterLock::take(&path)?;
-        let mut made = Made {
-            lock: lock.is_new,
-            file: false,
-        };
-        let opened = Self::open_locked(&path, mode, options, &mut made);
-        let connection = match opened {
-            Ok(connection) => connection,
-            Err(error) => {
-                // The lock is still held, so no other writer has used these files.
-                made.take_away(&path);
-                return Err(error);
+        let opened = Self::open_file(&path, mode, options);
+        let opened = opened.inspect_err(|_| {
+            // The lock is still held, so no other writer has used it.
+            if lock.is_new {
+                let _ = std::fs::remove_file(crate::beside(&path, "-lock"));
             }
-        };
+        })?;
         Ok(Self {
-            connection,
+            journal: journal_of(&path),
+            connection: opened.connection,
+            file: opened.file,
+            stranded: opened.stranded,
             path,
             options: options.clone(),
             known: Known::default(),
@@ -120,23 +133,55 @@ impl Store {
         })
     }
 
-    fn open_locked(
+    /// Opens or creates the file while the lock is held. If that fails, a created file is removed: an empty history would
+    /// make the next call fail.
+    pub(crate) fn open_file(
         path: &Path,
         mode: OpenMode,
         options: &WriterOptions,
-        made: &mut Made,
-    ) -> Result<Connection, OpenError> {
+    ) -> Result<Opened, OpenError> {
         // Another writer may have used the file between the check and the lock.
         refuse_others(path, mode)?;
-        create_file(path, options.file_mode, made)?;
-        let connection = connect(path, options)?;
-        set_meta(&connection, CLEAN, 0).map_err(|error| OpenError::from_sqlite(path, error))?;
-        Ok(connection)
+        let stranded = rescue_journal(path).map_err(|source| OpenError::Directory {
+            path: crate::directory(path).to_owned(),
+            source,
+        })?;
+        let is_new = !path.exists();
+        let open = || {
+            if is_new {
+                create_file(path, options.file_mode)?;
+            }
+            let file = OpenFile::lock(path)?;
+            let connection = connect(path, options)?;
+            set_meta(&connection, CLEAN, 0).map_err(|error| OpenError::from_sqlite(path, error))?;
+            Ok(Opened {
+                connection,
+                file,
+                stranded,
+            })
+        };
+        open().inspect_err(|_| {
+            if is_new {
+                // The original error is more useful than one about a leftover file.
+                let _ = remove_database(path);
+            }
+        })
+    }
+
+    /// Journal beside the history that did not belong to it and was renamed to this when it was opened.
+    #[must_use]
+    pub fn stranded_journal(&self) -> Option<&Path> {
+        self.stranded.as_deref()
     }
 
     /// Changes the retention time of ticks; `None` keeps all ticks.
     pub fn keep_raw_for(&mut self, time: Option<Duration>) {
         self.options.keep_raw = time;
+    }
+
+    /// Changes the time for which a write waits for a lock that another process holds.
+    pub fn wait_for_lock(&self, time: Duration) -> Result<(), WriteError> {
+        Ok(self.connection.busy_timeout(time)?)
     }
 
     /// Thresholds that the totals of this file use.
@@ -189,6 +234,9 @@ impl Store {
     }
 
     fn try_record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
+        if !sane::is_time(tick.sample.at) || !sane::is_interval(tick.interval) {
+            return Err(WriteError::Time(tick.sample.at));
+        }
         let wanted = tick.sample.at.as_microsecond();
         let mut turn = Turn::new(&self.connection);
         let comes_last = self.newest.is_some_and(|newest| newest < wanted);
@@ -201,6 +249,8 @@ impl Store {
             known: &mut self.known,
             at,
         };
+        let is_new = |gpu: &&Gpu| !interner.known.has_gpu(&gpu.uuid);
+        let new: Vec<&Gpu> = tick.sample.gpus.iter().filter(is_new).collect();
         let frame = Frame::new(tick, &mut interner)?;
         let chain = self.chain.as_ref().filter(|chain| chain.run == run);
         let went_back = chain.is_some_and(|chain| at <= chain.at);
@@ -210,11 +260,13 @@ impl Store {
             .map(|chain| &chain.link);
         let is_key = before.is_none();
         let (body, link) = codec::encode(frame, before, jumps);
-        if is_key {
-            let connection = turn.begun()?;
-            for gpu in &tick.sample.gpus {
-                update_card(connection, gpu)?;
-            }
+        // A MIG instance may be gone before the next key tick.
+        let changed = match is_key {
+            true => tick.sample.gpus.iter().collect(),
+            false => new,
+        };
+        for gpu in changed {
+            update_gpu(turn.begun()?, gpu, at)?;
         }
         self.connection
             .prepare_cached("INSERT INTO tick (at, run, body) VALUES (?1, ?2, ?3)")?
@@ -227,7 +279,7 @@ impl Store {
         }
         let newest = match comes_last {
             true => Some(at),
-            false => latest(&self.connection)?,
+            false => tick_before(&self.connection, i64::MAX)?,
         };
         turn.commit()?;
         self.newest = newest;
@@ -267,29 +319,6 @@ impl Store {
         set_meta(&self.connection, CLEAN, 1)?;
         let Self { connection, .. } = self;
         connection.close().map_err(|(_, error)| error.into())
-    }
-}
-
-/// Files created by a call of [`Store::open`]. If the call fails, they are removed: an empty history would make the
-/// next call fail.
-#[derive(Debug)]
-struct Made {
-    lock: bool,
-    file: bool,
-}
-
-impl Made {
-    fn take_away(&self, path: &Path) {
-        let beside_file: &[&str] = if self.file {
-            &["", "-wal", "-shm", "-journal"]
-        } else {
-            &[]
-        };
-        let lock: &[&str] = if self.lock { &["-lock"] } else { &[] };
-        for suffix in beside_file.iter().chain(lock) {
-            // The file may not exist, and the original error is more useful than one about a leftover file.
-            let _ = std::fs::remove_file(crate::beside(path, suffix));
-        }
     }
 }
 
@@ -363,10 +392,7 @@ fn refuse_others(path: &Path, mode: OpenMode) -> Result<(), OpenError> {
 }
 
 /// Creates the file with its permissions, which SQLite copies to its companion files.
-fn create_file(path: &Path, mode: Option<u32>, made: &mut Made) -> Result<(), OpenError> {
-    if path.exists() {
-        return Ok(());
-    }
+fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
     let as_open_error = |source| OpenError::Directory {
         path: crate::directory(path).to_owned(),
         source,
@@ -377,7 +403,6 @@ fn create_file(path: &Path, mode: Option<u32>, made: &mut Made) -> Result<(), Op
         options.mode(mode);
     }
     let file = options.open(path).map_err(as_open_error)?;
-    made.file = true;
     let Some(mode) = mode else {
         return Ok(());
     };
@@ -391,7 +416,9 @@ fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(as_open_error)?;
     connection.busy_timeout(BUSY).map_err(as_open_error)?;
+    schema::harden(&connection).map_err(as_open_error)?;
     refuse_content(path, &connection)?;
+    refuse_foreign_objects(path, &connection)?;
     refuse_damage(path, &connection)?;
     prepare(&mut connection, options).map_err(as_open_error)?;
     Ok(connection)
@@ -464,18 +491,16 @@ fn free_key(connection: &Connection, wanted: i64) -> rusqlite::Result<Option<i64
     Ok(Some(at))
 }
 
-fn latest(connection: &Connection) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT max(at) FROM tick")?
-        .query_row([], |row| row.get(0))
-}
-
 /// Updates the stored properties of a GPU, for readers that do not read ticks. Writes only if something changed.
-fn update_card(connection: &Connection, gpu: &Gpu) -> rusqlite::Result<()> {
+fn update_gpu(connection: &Connection, gpu: &Gpu, at: i64) -> rusqlite::Result<()> {
     let (parent, slice) = match &gpu.place {
         Place::Instance { parent, slice, .. } => (Some(parent.as_str()), slice.ok()),
         Place::Whole | Place::Parent { .. } => (None, None),
     };
+    if let Some(parent) = gpu.place.parent() {
+        // It has the time that no instance has, also while the driver does not list it.
+        names::card(connection, parent, at)?;
+    }
     let memory = gpu
         .memory_total
         .ok()

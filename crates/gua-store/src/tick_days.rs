@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use gua_model::sane;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use rusqlite::Connection;
 
 use crate::error::ReadError;
-use crate::history::{self, History};
-use crate::imported::{CardRow, ImportedRow as _, ProcessRow};
+use crate::history::History;
+use crate::imported::{GpuRow, ImportedRow as _, ProcessRow};
 use crate::maintain::RAW_FROM;
 use crate::store::{meta, quarter};
 use crate::ticks::MICROS_PER_QUARTER;
@@ -34,7 +35,7 @@ impl History {
                 ..TickDays::default()
             };
             if let Some(raw_from) = meta(connection, RAW_FROM)? {
-                days.raw_from = Some(history::at(raw_from)?);
+                days.raw_from = Some(sane::nearest(raw_from));
                 days.cut = cut(connection, raw_from, (from, to))?;
                 days.whole.retain(|day| !days.cut.contains(day));
             }
@@ -54,7 +55,7 @@ fn with_rows(
     let sources = sources.query_map([], |row| row.get::<_, i64>(0))?;
     for source in sources {
         let source = source?;
-        for table in [CardRow::BLOCKS, ProcessRow::BLOCKS] {
+        for table in [GpuRow::BLOCKS, ProcessRow::BLOCKS] {
             let sql =
                 format!("SELECT min(at_us) FROM {table} WHERE source = {source} AND at_us >= ?1");
             hop(connection, &sql, window, &mut days)?;
@@ -87,11 +88,11 @@ fn hop(
     days: &mut BTreeSet<Date>,
 ) -> Result<(), rusqlite::Error> {
     let mut query = connection.prepare(sql)?;
-    let mut begin = start_of_day(from);
+    let mut begin = start_of_day(from).max(sane::FIRST);
     loop {
         let first: Option<i64> = query.query_row([begin], |row| row.get(0))?;
         let day = first
-            .and_then(|at| Timestamp::from_microsecond(at).ok())
+            .and_then(sane::time)
             .map(|at| TimeZone::UTC.to_datetime(at).date());
         let Some(day) = day.filter(|day| *day < to) else {
             return Ok(());

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use gua_model::Tick;
-use jiff::Timestamp;
+use gua_model::{Tick, sane};
 use rusqlite::{Connection, Rows, Statement, params};
 
 use crate::codec::{self, Damage, Link};
 use crate::error::ReadError;
+use crate::fold::tick_before;
 use crate::lookup::Catalogue;
 use crate::store::{RunId, quarter};
 
@@ -40,15 +40,16 @@ pub(crate) struct Ticks<'a> {
 }
 
 impl<'a> Ticks<'a> {
-    /// Reads `[from, to)`. Ticks before `from` in its quarter hour are decoded but not returned.
+    /// Reads the sane times of `[from, to)`. Ticks before `from` in its quarter hour are decoded but not returned.
     pub(crate) fn new(
         connection: &'a Connection,
         statement: &'a mut Statement<'_>,
         from: i64,
         to: i64,
     ) -> rusqlite::Result<Self> {
+        let start = quarter_start(from.max(sane::FIRST));
         Ok(Self {
-            rows: statement.query(params![quarter_start(from), to])?,
+            rows: statement.query(params![start, to.min(sane::END)])?,
             from,
             chains: Chains::default(),
             catalogue: Catalogue::new(connection),
@@ -85,10 +86,39 @@ impl Iterator for Ticks<'_> {
 }
 
 fn damaged(at: i64, source: Damage) -> ReadError {
-    match Timestamp::from_microsecond(at) {
-        Ok(at) => ReadError::Tick { at, source },
-        Err(_) => ReadError::Value("time"),
+    let at = sane::nearest(at);
+    ReadError::Tick { at, source }
+}
+
+/// Times of the ticks whose time cannot be true, at most `most` of them. No fold reads them.
+pub(crate) fn absurd(connection: &Connection, most: usize) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = connection.prepare_cached(
+        "SELECT at FROM tick WHERE at < ?1 UNION ALL SELECT at FROM tick WHERE at >= ?2 LIMIT ?3",
+    )?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let times = statement.query_map([sane::FIRST, sane::END, most], |row| row.get(0))?;
+    times.collect()
+}
+
+/// The last readable tick before a time, with its key.
+pub(crate) fn last_readable(
+    connection: &Connection,
+    mut end: i64,
+) -> Result<Option<(i64, StoredTick)>, ReadError> {
+    while let Some(last) = tick_before(connection, end)? {
+        let from = quarter_start(last);
+        let mut statement = statement(connection)?;
+        let mut stored = Ticks::new(connection, &mut statement, from, end)?;
+        let mut found = None;
+        while let Some((at, tick)) = stored.step()? {
+            found = tick.ok().map(|tick| (at, tick)).or(found);
+        }
+        if found.is_some() {
+            return Ok(found);
+        }
+        end = from;
     }
+    Ok(None)
 }
 
 /// Last tick of each chain in one quarter hour. There are several chains only if the clock was set back or a collector

@@ -6,25 +6,24 @@
 pub(crate) mod days;
 mod packed;
 
-use std::collections::hash_map::Entry;
-
-use gua_model::{CardDay, CardQuarter, OwnerKey, Quarter, QuarterTotal, Totals, Uid, UtcDay};
+use gua_model::{
+    GpuDay, GpuQuarter, GpuUuid, OwnerKey, Quarter, QuarterTotal, Totals, UtcDay, sane,
+};
 use gua_query::records::QuarterVisitor;
 use rusqlite::{Connection, OptionalExtension as _, params};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use self::packed::{Names, OwnerIds};
 use crate::codec::Damage;
 use crate::error::ReadError;
 use crate::first_sight::FirstSights;
 use crate::history::History;
-use crate::maintain::TOTALS_UNTIL;
+use crate::maintain::{TOTALS_UNTIL, fold_again};
 use crate::names;
 use crate::store::{meta, quarter, set_meta};
 use crate::ticks::MICROS_PER_QUARTER;
 
 pub use packed::decode_any_totals;
+pub(crate) use packed::pack_imported;
 
 /// Key of the last change number in use.
 const REVISION: &str = "revision";
@@ -62,19 +61,18 @@ fn start_of(quarter: Quarter) -> i64 {
     quarter.0.saturating_mul(MICROS_PER_QUARTER)
 }
 
-/// Ids of the owners in the totals, as of a time.
+/// Ids of the owners in the totals; new ones were first seen at `at`.
 fn owner_ids<'a>(
     connection: &Connection,
     totals: impl Iterator<Item = &'a QuarterTotal>,
     at: i64,
 ) -> rusqlite::Result<OwnerIds> {
     let mut ids = OwnerIds::new();
-    for uid in totals
-        .flat_map(|total| total.owners.keys())
-        .filter_map(OwnerKey::uid)
-    {
-        if let Entry::Vacant(entry) = ids.entry(uid) {
-            entry.insert(names::owner_at(connection, uid, at)?);
+    for owner in totals.flat_map(|total| total.owners.keys()) {
+        if !ids.contains_key(owner)
+            && let Some(id) = names::owner(connection, owner, at)?
+        {
+            ids.insert(owner.clone(), id);
         }
     }
     Ok(ids)
@@ -101,7 +99,11 @@ pub(crate) fn convert(connection: &Connection) -> rusqlite::Result<()> {
                 .execute(params![number, body, revision])?;
         }
         set_meta(connection, REVISION, revision)?;
-        fill_days(connection)
+        if !reader.has_instances() {
+            return fill_days(connection);
+        }
+        // Ticks have the slices of MIG instances, which these totals lack.
+        Ok(fold_again(connection)?)
     };
     convert().map_err(|error| match error {
         ReadError::Sqlite(error) => error,
@@ -182,24 +184,14 @@ impl Source {
     }
 }
 
-/// Packs the GPUs of a quarter or a day of imported rows. Their bodies can be computed again from the rows, so that the form
-/// may change with the schema.
-pub(crate) fn pack_imported<T: Serialize>(gpus: &[T]) -> Vec<u8> {
-    postcard::to_stdvec(gpus).expect("totals are plain data, which always serializes")
-}
-
-fn unpack_imported<T: DeserializeOwned>(body: &[u8]) -> Result<Vec<T>, Damage> {
-    postcard::from_bytes(body).map_err(|_| Damage::Value("total of imported rows"))
-}
-
 /// Stored sums of a day of imported rows; `None` if there are none, or they cannot be read.
 pub(crate) fn imported_day(
     connection: &Connection,
     day: UtcDay,
-) -> rusqlite::Result<Option<Vec<CardDay>>> {
+) -> rusqlite::Result<Option<Vec<GpuDay>>> {
     days::read_with(connection, Source::Imported, day, |body| {
-        let gpus: Vec<CardDay> = unpack_imported(body)?;
-        let is_whole = |gpu: &CardDay| gpu.quarters.len() == UtcDay::QUARTERS;
+        let gpus: Vec<GpuDay> = packed::unpack_imported(day, body)?;
+        let is_whole = |gpu: &GpuDay| gpu.quarters.len() == UtcDay::QUARTERS;
         match gpus.iter().all(is_whole) {
             true => Ok(gpus),
             false => Err(Damage::Value("day of imported rows")),
@@ -223,6 +215,7 @@ pub(crate) fn each_day(
     (from, to): (i64, i64),
     visitor: &mut dyn QuarterVisitor,
 ) -> Result<(), ReadError> {
+    let (from, to) = sane_quarters((from, to));
     let (first_day, end_day) = (from.saturating_add(95).div_euclid(96), to.div_euclid(96));
     let quarters = |visitor: &mut dyn QuarterVisitor, ends: (i64, i64)| {
         each(connection, source, ends, |quarter, gpus| {
@@ -264,7 +257,7 @@ pub(crate) fn each(
     connection: &Connection,
     source: Source,
     ends: (i64, i64),
-    mut give: impl FnMut(Quarter, &[CardQuarter]),
+    mut give: impl FnMut(Quarter, &[GpuQuarter]),
 ) -> Result<(), ReadError> {
     walk(connection, source, ends, |quarter, read| {
         give(quarter, read.map_err(|damage| damaged(quarter, damage))?);
@@ -298,6 +291,13 @@ pub(crate) fn survey(
             Ok(())
         },
     )?;
+    let (first, end) = sane_quarters((i64::MIN, i64::MAX));
+    let mut absurd = connection.prepare(
+        "SELECT quarter FROM quarter_total WHERE quarter < ?1 OR quarter >= ?2 LIMIT ?3",
+    )?;
+    let left = i64::try_from(most - found.len()).unwrap_or(i64::MAX);
+    let absurd = absurd.query_map([first, end, left], |row| row.get(0).map(Quarter))?;
+    found.extend(absurd.collect::<Result<Vec<_>, _>>()?);
     Ok(found)
 }
 
@@ -313,12 +313,19 @@ pub(crate) fn readable(connection: &Connection, ends: (i64, i64)) -> Result<Tota
     Ok(totals)
 }
 
+/// The part of a range of quarters whose times are sane.
+fn sane_quarters((from, to): (i64, i64)) -> (i64, i64) {
+    let (first, end) = (quarter(sane::FIRST), quarter(sane::END));
+    (from.clamp(first, end), to.clamp(first, end))
+}
+
 fn walk(
     connection: &Connection,
     source: Source,
     (from, to): (i64, i64),
-    mut each: impl FnMut(Quarter, Result<&[CardQuarter], Damage>) -> Result<(), ReadError>,
+    mut each: impl FnMut(Quarter, Result<&[GpuQuarter], Damage>) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
+    let (from, to) = sane_quarters((from, to));
     if from >= to {
         return Ok(());
     }
@@ -334,7 +341,7 @@ fn walk(
         match source {
             Source::Own => each(quarter, reader.read(quarter, body))?,
             Source::Imported => {
-                let read = unpack_imported(body);
+                let read = packed::unpack_imported(quarter, body);
                 each(quarter, read.as_deref().map_err(Damage::clone))?;
             }
         }
@@ -342,11 +349,11 @@ fn walk(
     Ok(())
 }
 
-/// Moves the time of one uid to another uid in every quarter. Owner `id` is about to get the new uid.
-pub(crate) fn rename_owner(
+/// Moves the time of some owners to another one in every quarter. The row of owner `id` is about to become that one.
+pub(crate) fn rename_owners(
     connection: &Connection,
-    from: Uid,
-    (to, id): (Uid, i64),
+    from: &[OwnerKey],
+    (to, id): (&OwnerKey, i64),
 ) -> Result<(), ReadError> {
     let mut reader = packed::Reader::new(names_of(connection)?);
     let mut after = i64::MIN;
@@ -356,8 +363,9 @@ pub(crate) fn rename_owner(
         reader
             .read(quarter, &body)
             .map_err(|damage| damaged(quarter, damage))?;
-        let has_it = |total: &QuarterTotal| total.owners.get(&OwnerKey::User(from)).is_some();
-        if !reader.totals().any(|(_, total)| has_it(total)) {
+        let has_them =
+            |total: &QuarterTotal| from.iter().any(|owner| total.owners.get(owner).is_some());
+        if !reader.totals().any(|(_, total)| has_them(total)) {
             continue;
         }
         let mut changed: Vec<(u64, QuarterTotal)> = reader
@@ -365,14 +373,18 @@ pub(crate) fn rename_owner(
             .map(|(card, total)| (card, total.clone()))
             .collect();
         for (_, total) in &mut changed {
-            if let Some(sums) = total.owners.remove(&OwnerKey::User(from)) {
-                total.owners.entry(OwnerKey::User(to)).merge(&sums);
+            for owner in from {
+                if let Some(sums) = total.owners.remove(owner) {
+                    total.owners.entry(to.clone()).merge(&sums);
+                }
             }
         }
+        let mut owners = OwnerIds::from([(to.clone(), id.cast_unsigned())]);
         let others = changed.iter().flat_map(|(_, total)| total.owners.keys());
-        let mut owners = OwnerIds::from([(to, id.cast_unsigned())]);
-        for uid in others.filter_map(OwnerKey::uid).filter(|uid| *uid != to) {
-            owners.insert(uid, names::owner_at(connection, uid, start_of(quarter))?);
+        for owner in others.filter(|owner| *owner != to) {
+            if let Some(id) = names::owner(connection, owner, start_of(quarter))? {
+                owners.insert(owner.clone(), id);
+            }
         }
         let numbered: Vec<_> = changed.iter().map(|(card, total)| (*card, total)).collect();
         let revision = meta(connection, REVISION)?.unwrap_or(0) + 1;
@@ -399,20 +411,31 @@ fn damaged(quarter: Quarter, source: Damage) -> ReadError {
 /// The GPUs and owners of the file.
 fn names_of(connection: &Connection) -> Result<Names, ReadError> {
     let mut names = Names::default();
-    let mut statement = connection.prepare_cached("SELECT id, uuid FROM card")?;
+    let mut statement = connection.prepare_cached("SELECT id, uuid, parent FROM card")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let uuid: String = row.get(1)?;
-        let uuid = uuid.parse().map_err(|_| ReadError::Value("card"))?;
+        let uuid = |text: String| -> Result<GpuUuid, ReadError> {
+            text.parse().map_err(|_| ReadError::Value("card"))
+        };
+        let gpu = uuid(row.get(1)?)?;
+        if let Some(parent) = row.get(2)? {
+            names.parents.insert(gpu.clone(), uuid(parent)?);
+        }
         let id = row.get::<_, i64>(0)?.cast_unsigned();
-        names.cards.insert(id, uuid);
+        names.cards.insert(id, gpu);
     }
-    let mut statement =
-        connection.prepare_cached("SELECT id, uid FROM owner WHERE uid IS NOT NULL")?;
+    // Of one uid, the last row with a name is the latest owner.
+    let mut statement = connection
+        .prepare_cached("SELECT id, kind, uid, name FROM owner ORDER BY name IS NOT NULL, id")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let id = row.get::<_, i64>(0)?.cast_unsigned();
-        names.owners.insert(id, Uid(row.get(1)?));
+        let owner = names::owner_from(row.get(1)?, row.get(2)?, row.get(3)?);
+        let owner = owner.ok_or(ReadError::Value("owner"))?;
+        if let Some(uid) = owner.uid() {
+            names.users.insert(uid, owner.clone());
+        }
+        names.owners.insert(id, owner);
     }
     Ok(names)
 }

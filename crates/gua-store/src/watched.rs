@@ -1,7 +1,7 @@
 //! Watched jobs (`gua run`), as reported by the programs of their users. The reported values are stored unverified; the
 //! user is known to the collector from the owner of the reporting file.
 
-use gua_model::{GpuUuid, Period, Uid, User};
+use gua_model::{GpuUuid, Period, Uid, User, sane};
 use gua_query::WatchedRun;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
@@ -10,6 +10,7 @@ use crate::error::{ReadError, WriteError};
 use crate::history::{History, at};
 use crate::names;
 use crate::refusal::Kept;
+use crate::sql::rows;
 use crate::store::{Store, meta, set_meta};
 
 /// Maximum number of runs stored per user and day, so that a loop of short jobs cannot fill the disk.
@@ -93,21 +94,16 @@ const COLUMNS: &str =
     "SELECT run, uid, person.name, watched_run.name, started, ended, exit_code, cards, summary
                        FROM watched_run JOIN owner AS person ON person.id = watched_run.owner";
 
+const LATEST_FIRST: &str = "ORDER BY started DESC, watched_run.id DESC";
+
 impl History {
     /// Runs that began in a window, the latest first; at most `most`.
     pub fn watched_runs(&self, window: Period, most: u32) -> Result<Vec<WatchedRun>, ReadError> {
         self.read(|connection| {
-            let mut statement = connection.prepare(&format!(
-                "{COLUMNS} WHERE started >= ?1 AND started < ?2 ORDER BY started DESC, watched_run.id DESC LIMIT ?3"
-            ))?;
-            let (from, to) = (window.from(), window.to());
-            let mut rows =
-                statement.query(params![from.as_microsecond(), to.as_microsecond(), most])?;
-            let mut runs = Vec::new();
-            while let Some(row) = rows.next()? {
-                runs.push(from_row(row)?);
-            }
-            Ok(runs)
+            let sql =
+                format!("{COLUMNS} WHERE started >= ?1 AND started < ?2 {LATEST_FIRST} LIMIT ?3");
+            let (from, to) = sane::bounds(window);
+            rows(connection, &sql, (from, to, most), from_row)
         })
     }
 
@@ -115,22 +111,17 @@ impl History {
     pub fn watched_runs_called(&self, begin: &str) -> Result<Vec<WatchedRun>, ReadError> {
         const MOST: u32 = 16;
         self.read(|connection| {
-            let mut statement = connection.prepare(&format!(
-                "{COLUMNS} WHERE substr(run, 1, length(?1)) = ?1 ORDER BY started DESC, watched_run.id DESC LIMIT {MOST}"
-            ))?;
-            let mut rows = statement.query([begin])?;
-            let mut runs = Vec::new();
-            while let Some(row) = rows.next()? {
-                runs.push(from_row(row)?);
-            }
-            Ok(runs)
+            let sql = format!(
+                "{COLUMNS} WHERE substr(run, 1, length(?1)) = ?1 AND started >= ?2 AND started < ?3
+                 {LATEST_FIRST} LIMIT {MOST}"
+            );
+            rows(connection, &sql, (begin, sane::FIRST, sane::END), from_row)
         })
     }
 }
 
 fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
     let cards: String = row.get(7)?;
-    let ended: Option<i64> = row.get(5)?;
     Ok(WatchedRun {
         run: row.get(0)?,
         owner: User {
@@ -139,7 +130,7 @@ fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
         },
         name: row.get(3)?,
         started: at(row.get(4)?)?,
-        ended: ended.map(at).transpose()?,
+        ended: row.get::<_, Option<i64>>(5)?.and_then(sane::time),
         exit_code: row.get(6)?,
         gpus: cards
             .split_ascii_whitespace()

@@ -1,6 +1,6 @@
 //! Exact totals of a window: whole quarter hours from the stored totals, its edges from the ticks.
 
-use gua_model::{CardQuarter, Period, Quarter, Session, Thresholds, Totals};
+use gua_model::{Period, Quarter, Session, Thresholds, Totals, sane};
 use gua_query::records::QuarterVisitor;
 use rusqlite::Connection;
 
@@ -14,58 +14,10 @@ use crate::store::{meta, quarter};
 use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
 use crate::totals::{self, Source};
 
-/// The totals of a window.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WindowTotals {
-    pub totals: Totals,
-    /// The requested window, or a longer one: an edge whose ticks have been deleted moves out to its quarter hour.
-    pub window: Period,
-    /// Number of unreadable ticks. Their time is not included in the totals.
-    pub ticks_damaged: u32,
-}
-
 impl History {
     /// Thresholds that the totals of this file use.
     pub fn thresholds(&self) -> Result<Thresholds, ReadError> {
         self.read(|connection| Ok(rule::load(connection)?))
-    }
-
-    /// Totals of a window with the file's own thresholds.
-    pub fn totals(&self, window: Period) -> Result<WindowTotals, ReadError> {
-        self.collect(window, None)
-    }
-
-    /// Totals of a window with any thresholds, from ticks alone. Fails if the ticks have been deleted.
-    pub fn totals_by(
-        &self,
-        thresholds: Thresholds,
-        window: Period,
-    ) -> Result<WindowTotals, ReadError> {
-        self.collect(window, Some(thresholds))
-    }
-
-    fn collect(
-        &self,
-        window: Period,
-        thresholds: Option<Thresholds>,
-    ) -> Result<WindowTotals, ReadError> {
-        struct Collect(Totals, Period);
-        impl QuarterVisitor for Collect {
-            fn begin(&mut self, window: Period) {
-                self.1 = window;
-            }
-
-            fn quarter(&mut self, quarter: Quarter, cards: &[CardQuarter]) {
-                self.0.put(quarter, cards);
-            }
-        }
-        let mut collect = Collect(Totals::default(), window);
-        let ticks_damaged = self.visit_totals(window, thresholds, &mut collect)?;
-        Ok(WindowTotals {
-            totals: collect.0,
-            window: collect.1,
-            ticks_damaged,
-        })
     }
 
     /// Visits the totals of a window, quarter hour by quarter hour in order of time, with only one in memory. Each quarter
@@ -116,7 +68,13 @@ impl History {
         self.read(|connection| {
             let thresholds = rule::load(connection)?;
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
-            let open = sessions::base(connection, thresholds, until, bounds(window), &mut give)?;
+            let open = sessions::base(
+                connection,
+                thresholds,
+                until,
+                sane::bounds(window),
+                &mut give,
+            )?;
             let mut growing = Growing::new(thresholds, open);
             walk(connection, thresholds, (until, i64::MAX), |step| {
                 match step {
@@ -151,13 +109,16 @@ impl Plan {
     ) -> Result<Self, ReadError> {
         let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
         let raw_from = meta(connection, RAW_FROM)?.unwrap_or(i64::MIN);
-        let (mut from, mut to) = bounds(window);
+        let (mut from, mut to) = sane::bounds(window);
+        let mut answered = window;
         // An edge whose ticks have been deleted moves out to its quarter hour.
-        if from < raw_from {
+        if from < raw_from && from != quarter_start(from) {
             from = quarter_start(from);
+            answered = Period::new(sane::nearest(from), answered.to());
         }
         if to < raw_from && to != quarter_start(to) {
             to = quarter_start(to).saturating_add(MICROS_PER_QUARTER);
+            answered = Period::new(answered.from(), sane::nearest(to));
         }
         let first_whole = match quarter_start(from) {
             start if start == from => from,
@@ -167,7 +128,7 @@ impl Plan {
         let has_whole = first_whole < end_whole;
         Ok(Self {
             thresholds,
-            window: history::period((from, to)),
+            window: answered,
             first: if has_whole {
                 (from, first_whole)
             } else {
@@ -188,15 +149,16 @@ impl Plan {
         window: Period,
     ) -> Result<Self, ReadError> {
         let raw_from = meta(connection, RAW_FROM)?.unwrap_or(i64::MIN);
-        if window.from().as_microsecond() < raw_from {
+        let bounds = sane::bounds(window);
+        if bounds.0 < raw_from {
             return Err(ReadError::RawGone {
-                until: history::at(raw_from)?,
+                until: sane::nearest(raw_from),
             });
         }
         Ok(Self {
             thresholds,
             window,
-            first: bounds(window),
+            first: bounds,
             whole: NOTHING,
             last: NOTHING,
         })
@@ -242,8 +204,4 @@ impl Plan {
         give_all(open);
         Ok(walked.damaged)
     }
-}
-
-fn bounds(window: Period) -> (i64, i64) {
-    (window.from().as_microsecond(), window.to().as_microsecond())
 }

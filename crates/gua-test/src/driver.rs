@@ -6,6 +6,17 @@ use nvml_sim::driver::{self, Generation};
 use nvml_sim::scenario;
 use tempfile::TempDir;
 
+/// Installs the simulated driver into `directory`, or a copy of the library that `GUA_NVML_LIBRARY` names in its place, so
+/// that the same tests can run on another driver library. Returns its path.
+fn install(directory: &Path, generation: Generation) -> PathBuf {
+    let Some(other) = crate::variable("GUA_NVML_LIBRARY") else {
+        return driver::install(directory, generation).unwrap();
+    };
+    let library = directory.join("libnvidia-ml.so.1");
+    std::fs::copy(other, &library).unwrap();
+    library
+}
+
 /// A simulated driver in a temporary directory of its own.
 #[derive(Debug)]
 pub struct SimulatedDriver {
@@ -23,7 +34,7 @@ impl SimulatedDriver {
     #[must_use]
     pub fn of(generation: Generation, scenario: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let library = driver::install(directory.path(), generation).unwrap();
+        let library = install(directory.path(), generation);
         let driver = Self { directory, library };
         driver.play(scenario);
         driver

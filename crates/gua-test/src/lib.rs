@@ -15,6 +15,7 @@
 
 #[cfg(feature = "board")]
 pub mod board;
+pub mod browser;
 pub mod clock;
 mod driver;
 mod host;

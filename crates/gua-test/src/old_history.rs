@@ -11,7 +11,7 @@ pub struct Shape {
     pub cards: u64,
     pub ticks: u64,
     pub interval_seconds: i64,
-    /// Spread evenly over all card rows.
+    /// Spread evenly over all GPU rows.
     pub process_rows: u64,
 }
 
@@ -25,7 +25,7 @@ pub const MONTH: Shape = Shape {
 
 impl Shape {
     #[must_use]
-    pub fn card_rows(&self) -> u64 {
+    pub fn gpu_rows(&self) -> u64 {
         self.cards * self.ticks
     }
 }
@@ -76,7 +76,7 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
         )?;
     }
     {
-        let mut card_row =
+        let mut gpu_row =
             change.prepare("INSERT INTO gpu_sample VALUES (?1, ?2, ?3, 1, ?4, ?5, ?6, ?7)")?;
         let mut process_row =
             change.prepare("INSERT INTO proc_sample VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7)")?;
@@ -85,7 +85,7 @@ pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite:
             let at = text(tick);
             for (card, uuid) in (0..shape.cards).zip(&uuids) {
                 let cell = Cell::new(shape, card, tick);
-                card_row.execute((
+                gpu_row.execute((
                     &at,
                     uuid,
                     cell.util,
@@ -139,7 +139,7 @@ struct Cell {
 impl Cell {
     fn new(shape: &Shape, card: u64, tick: u64) -> Self {
         let row = tick * shape.cards + card;
-        let upto = |rows: u64| rows * shape.process_rows / shape.card_rows();
+        let upto = |rows: u64| rows * shape.process_rows / shape.gpu_rows();
         let episode = tick / 240 * 31 + card * 17;
         let noise = mixed(row);
         let busy = mixed(episode) % 3;

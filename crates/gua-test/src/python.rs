@@ -92,6 +92,41 @@ pub fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
     environment
 }
 
+/// Fetches axe-core, which finds what makes a page inaccessible, with npm.
+const FETCH_AXE: &str = r#"
+import hashlib, io, pathlib, subprocess, sys, tarfile, tempfile
+with tempfile.TemporaryDirectory() as home:
+    npm = ["npm", "pack", "--silent", "--cache", home, "--pack-destination", home, "axe-core@4.14.0"]
+    subprocess.run(npm, check=True, stdout=subprocess.DEVNULL, timeout=120)
+    archive = next(pathlib.Path(home).glob("*.tgz")).read_bytes()
+assert hashlib.sha512(archive).hexdigest() == "f564d9c448ec67b6f5dd31fc24f99b576cfc0876e5f34ff6866dd73c41b826035d40b2bcd480515e64b11df3003a44aa41e4714ffd1dc0d0f3d863a6df3ce971", "unexpected content"
+sys.stdout.buffer.write(tarfile.open(fileobj=io.BytesIO(archive)).extractfile("package/axe.min.js").read())
+"#;
+
+/// The script of axe-core. Fetches it at first use.
+#[must_use]
+pub fn axe_core() -> String {
+    let path = directory().join("axe-core-4.14.0.min.js");
+    if let Ok(script) = std::fs::read_to_string(&path) {
+        return script;
+    }
+    let output = Command::new(system())
+        .args(["-c", FETCH_AXE])
+        .output()
+        .unwrap();
+    let reason = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "cannot fetch axe-core with npm\n{reason}"
+    );
+    std::fs::create_dir_all(directory()).unwrap();
+    // Tests run side by side: each writes a file of its own and renames it.
+    let part = path.with_extension(std::process::id().to_string());
+    std::fs::write(&part, &output.stdout).unwrap();
+    std::fs::rename(&part, &path).unwrap();
+    String::from_utf8(output.stdout).unwrap()
+}
+
 /// The directory of all environments: `GUA_TEST_TOOLS`, by default beside the build.
 fn directory() -> PathBuf {
     variable("GUA_TEST_TOOLS").map_or_else(|| target_directory().join("test-tools"), PathBuf::from)

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::{
-    BlockRow, CardNow, CardRow, Covered, Cross, GapRow, Hold, Host, IntervalUse, Note, Now,
-    PersonNames, Refused, Report, SlotRow,
+    BlockRow, Covered, Cross, GapRow, GpuStatus, Hold, Host, IntervalUse, Note, Now, Refused,
+    Report, ReportedGpu, SlotRow, Sums,
 };
 use gua_model::{
     Basis, Bytes, CalendarUnit, GapReason, GpuUuid, Micros, Millijoules, OwnerKey, Period, Pid,
-    QuarterTotal, RollUp, State, Thresholds, Uid, UtilSource, slots,
+    QuarterTotal, RollUp, State, Thresholds, Uid, User, UtilSource, slots,
 };
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -73,7 +73,7 @@ fn uuid(card: u32) -> GpuUuid {
         .unwrap()
 }
 
-/// One quarter hour of one card.
+/// One quarter hour of one GPU.
 fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal {
     let mut total = QuarterTotal::default();
     let by_day = (9..19).contains(&hour) && !weekend;
@@ -111,7 +111,10 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
     total.card.util_known = Micros(QUARTER);
     total.card.util_sum = u128::from(active) * 8000;
     if held > 0 {
-        let sums = total.owners.entry(OwnerKey::User(Uid(owner)));
+        let sums = total.owners.entry(OwnerKey::User(User {
+            uid: Uid(owner),
+            name: Some(person(owner)),
+        }));
         sums.held = Micros(held);
         sums.charged = Micros(held);
         sums.idle_held = Micros(idle_held);
@@ -146,10 +149,7 @@ pub fn crossed(shape: Shape, zone: &TimeZone, cross: Cross) -> Report {
         unit,
         cross: Some(cross),
     };
-    let names: BTreeMap<Uid, String> = (0..shape.people)
-        .map(|number| (Uid(number), person(number)))
-        .collect();
-    let mut fold = ReportFold::new(scope, PersonNames::new(names));
+    let mut fold = ReportFold::new(scope);
     let gap = Period::new(
         end() - SignedDuration::from_hours(20),
         end() - SignedDuration::from_hours(14),
@@ -209,18 +209,17 @@ fn finished(
         });
     }
     let numbers: BTreeMap<GpuUuid, u32> = (0..shape.cards).map(|card| (uuid(card), card)).collect();
-    let cards: Vec<CardRow> = fold
-        .cards
-        .iter()
-        .map(|(gpu, sums)| CardRow {
-            gpu: gpu.clone(),
-            index: numbers.get(gpu).copied(),
-            name: Some("NVIDIA RTX A6000".to_owned()),
-            sums: sums.clone(),
-            covered: covered(1),
-            unseen: vec![gap],
-        })
-        .collect();
+    let reported = |(gpu, sums): (&GpuUuid, &Sums)| ReportedGpu {
+        gpu: gpu.clone(),
+        index: numbers.get(gpu).copied(),
+        name: Some("NVIDIA RTX A6000".to_owned()),
+        parent: None,
+        slice: None,
+        sums: sums.clone(),
+        covered: covered(1),
+        unseen: vec![gap],
+    };
+    let cards: Vec<ReportedGpu> = fold.cards.iter().map(reported).collect();
     let people = fold.people.rows();
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
     let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
@@ -330,14 +329,14 @@ fn sessions(shape: Shape) -> Vec<Hold> {
         }
     }
     holds.sort_by_key(|hold| (std::cmp::Reverse(hold.period.micros()), hold.gpu.clone()));
-    // The longest, and those of each card.
-    let mut of_cards = vec![0; usize::try_from(shape.cards).unwrap()];
+    // The longest, and those of each GPU.
+    let mut of_gpus = vec![0; usize::try_from(shape.cards).unwrap()];
     let mut place = 0;
     holds.retain(|hold| {
-        let of_card = &mut of_cards[usize::try_from(hold.index.unwrap()).unwrap()];
-        *of_card += 1;
+        let of_gpu = &mut of_gpus[usize::try_from(hold.index.unwrap()).unwrap()];
+        *of_gpu += 1;
         place += 1;
-        place <= 400 || *of_card <= 8
+        place <= 400 || *of_gpu <= 8
     });
     holds
 }
@@ -353,11 +352,12 @@ fn now(shape: Shape) -> Now {
             State::HeldUnknown,
         ][usize::try_from(dice.roll(5)).unwrap()];
         let held = state != State::TrulyIdle;
-        CardNow {
+        GpuStatus {
             gpu: uuid(card),
             index: Some(card),
             name: Some("NVIDIA RTX A6000".to_owned()),
             state,
+            is_free: !held,
             util: (state != State::HeldUnknown).then_some(
                 if state.roll_up() == Some(RollUp::Active) {
                     87

@@ -34,6 +34,7 @@ pub fn process(pid: u32, user: User, mb: u64) -> Process {
                 start: StartTicks(u64::from(pid)),
             },
             login: Ok(Some(user.clone())),
+            claimed_login: None,
             own: Ok(user),
             workload: Workload::default(),
             comm: Ok("python".to_owned()),

@@ -43,3 +43,18 @@ pub fn check(name: &str, json: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{name}: {said}\n{json}");
 }
+
+/// Compares a schema with `docs/schema/NAME.json`; with `GUA_WRITE_SCHEMAS=1` it writes the file first.
+#[track_caller]
+pub fn assert_published(name: &str, schema: &str) {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema");
+    let path = format!("{directory}/{name}.json");
+    if crate::variable("GUA_WRITE_SCHEMAS").is_some() {
+        std::fs::write(&path, schema).unwrap();
+    }
+    let published = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        published == schema,
+        "docs/schema/{name}.json is out of date: run this test with GUA_WRITE_SCHEMAS=1"
+    );
+}

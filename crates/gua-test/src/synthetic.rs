@@ -160,6 +160,7 @@ impl SyntheticHost {
                     start: StartTicks(self.since_boot.as_secs() * 100),
                 },
                 login: Ok(Some(user.clone())),
+                claimed_login: None,
                 own: Ok(user),
                 workload: Workload::default(),
                 comm: Ok("python3".to_owned()),

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::since::Since;
-use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, State, Thresholds, Uid, classify};
+use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, Thresholds, Uid, classify};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -274,18 +274,12 @@ impl App {
         let before = self.timeline.first_at();
         match self.timeline.put_before(recorded) {
             0 => self.notify("no older samples in the recorded history"),
-            _ => {
-                // Performs the step back for which they were requested.
-                let last = before.and_then(|before| {
-                    let index = self.timeline.index_at(before)?;
-                    self.timeline
-                        .get(index.checked_sub(1)?)
-                        .map(|moment| moment.sample.at)
-                });
-                if self.frozen.is_some() && self.frozen == before {
-                    self.frozen = last;
-                }
+            // Performs the step back for which they were requested.
+            count if self.frozen.is_some() && self.frozen == before => {
+                let last = self.timeline.get(count - 1);
+                self.frozen = last.map(|moment| moment.sample.at);
             }
+            _ => {}
         }
     }
 
@@ -358,21 +352,11 @@ impl App {
     /// Counts the GPUs by roll-up; those without one are `other`.
     pub(crate) fn counts(&self, sample: &Sample) -> [(&'static str, usize); 4] {
         let gpus = sample.gpus.iter().filter(|gpu| gpu.place.counts());
-        let mut counts = [
-            ("active", 0),
-            ("idle-held", 0),
-            ("truly-idle", 0),
-            ("other", 0),
-        ];
+        let names = RollUp::ALL.map(RollUp::as_str);
+        let mut counts = [(names[0], 0), (names[1], 0), (names[2], 0), ("other", 0)];
         for gpu in gpus {
-            let state: State = classify(gpu, &self.setup.thresholds, None).state;
-            let place = match state.roll_up() {
-                Some(RollUp::Active) => 0,
-                Some(RollUp::IdleHeld) => 1,
-                Some(RollUp::TrulyIdle) => 2,
-                None => 3,
-            };
-            counts[place].1 += 1;
+            let state = classify(gpu, &self.setup.thresholds, None).state;
+            counts[state.roll_up().map_or(3, RollUp::place)].1 += 1;
         }
         counts
     }

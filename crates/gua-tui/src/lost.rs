@@ -53,9 +53,9 @@ mod tests {
     use gua_model::{Missing, State, Thresholds, classify};
 
     use super::*;
-    use crate::app::fixture::{card, sample_of};
+    use crate::app::fixture::{gpu, sample_of};
 
-    fn without_card(index: u32, gpus: Vec<Gpu>) -> Sample {
+    fn without_gpu(index: u32, gpus: Vec<Gpu>) -> Sample {
         Sample {
             problems: vec![Problem {
                 gpu: None,
@@ -70,10 +70,10 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_card_keeps_its_place_and_the_name_that_it_had() {
-        let all = || vec![card(0, "GPU-a", Ok(50), &[]), card(2, "GPU-c", Ok(50), &[])];
+    fn a_lost_gpu_keeps_its_place_and_the_name_that_it_had() {
+        let all = || vec![gpu(0, "GPU-a", Ok(50), &[]), gpu(2, "GPU-c", Ok(50), &[])];
         let check = |before: Option<&Sample>, expected: Option<&str>| {
-            let mut sample = without_card(1, all());
+            let mut sample = without_gpu(1, all());
             add_unidentified(&mut sample, before);
             let lost = &sample.gpus[1];
             assert_eq!((sample.gpus.len(), lost.index), (3, 1));
@@ -83,9 +83,9 @@ mod tests {
             assert_eq!(sample.problems.len(), 1);
         };
         check(None, None);
-        let before = sample_of(9, vec![card(1, "GPU-b", Ok(50), &[])]);
+        let before = sample_of(9, vec![gpu(1, "GPU-b", Ok(50), &[])]);
         check(Some(&before), Some("NVIDIA RTX A6000"));
-        let moved = sample_of(9, vec![card(1, "GPU-c", Ok(50), &[])]);
+        let moved = sample_of(9, vec![gpu(1, "GPU-c", Ok(50), &[])]);
         check(Some(&moved), None);
     }
 }

@@ -4,9 +4,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use gua_model::text::sanitize;
 use gua_model::{
-    Bytes, Gpu, Identity, Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading,
-    RollUp, Sample, Thresholds, User, classify,
+    Bytes, Gpu, Identity, Missing, OwnerKey, Percent, Pid, Place, Process, ProcessKey, ProcessKind,
+    Reading, RollUp, Sample, Thresholds, User, classify,
 };
 
 /// One process on one GPU.
@@ -19,7 +20,7 @@ pub(crate) struct ProcessRow {
     pub(crate) key: Option<ProcessKey>,
     /// User that it runs as, and its owner.
     pub(crate) own: Option<User>,
-    pub(crate) owner: Option<User>,
+    pub(crate) owner: Option<OwnerKey>,
     pub(crate) kind: ProcessKind,
     pub(crate) memory: Reading<Bytes>,
     pub(crate) sm: Reading<Option<Percent>>,
@@ -70,53 +71,42 @@ pub(crate) fn label(gpu: &Gpu) -> String {
 
 pub(crate) fn processes(sample: &Sample, ticks_per_second: u64) -> Vec<ProcessRow> {
     let gpus = sample.gpus.iter().enumerate();
-    gpus.flat_map(|(place, gpu)| {
-        gpu.processes
-            .iter()
-            .map(move |process| (place, gpu, process))
-    })
-    .map(|(place, gpu, process)| row(sample, place, gpu, process, ticks_per_second))
-    .collect()
+    let rows = gpus.flat_map(|(place, gpu)| {
+        let processes = gpu.processes.iter();
+        processes.map(move |process| row(sample, place, gpu, process, ticks_per_second))
+    });
+    rows.collect()
 }
 
 fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) -> ProcessRow {
-    let identity = process.identity.as_ref();
-    let name = match identity {
+    let name = match &process.identity {
         Ok(Identity { comm: Ok(comm), .. }) => comm.clone(),
         Ok(_) => "?".to_owned(),
         Err(Missing::Gone) => "(gone)".to_owned(),
         Err(_) => "(not visible)".to_owned(),
     };
-    let key = identity.ok().map(|identity| identity.key);
-    let age = identity
-        .ok()
-        .and_then(|identity| identity.age(sample.since_boot, ticks));
+    let identity = process.identity.as_ref().ok();
+    let workload = identity.and_then(|identity| identity.workload.in_short());
     ProcessRow {
         gpu: label(gpu),
         place,
         pid: process.pid,
-        key,
-        own: identity.ok().and_then(|identity| identity.own.clone().ok()),
-        owner: identity
-            .ok()
-            .and_then(Identity::owner)
-            .map(|owner| owner.user),
+        key: identity.map(|identity| identity.key),
+        own: identity.and_then(|identity| identity.own.clone().ok()),
+        owner: identity.and_then(|identity| Some(identity.owner()?.who)),
         kind: process.kind,
         memory: process.memory,
         sm: process.sm_util,
-        age,
+        age: identity.and_then(|identity| identity.age(sample.since_boot, ticks)),
         name,
-        workload: identity
-            .ok()
-            .and_then(|identity| identity.workload.in_short())
-            .unwrap_or_default(),
+        workload: workload.unwrap_or_default(),
         branch: String::new(),
         is_ancestor: false,
     }
 }
 
-pub(crate) fn user_name(user: Option<&User>) -> String {
-    user.map_or_else(|| "?".to_owned(), User::shown)
+pub(crate) fn user_name(owner: Option<&OwnerKey>) -> String {
+    owner.map_or_else(|| "?".to_owned(), |owner| sanitize(&owner.shown()))
 }
 
 /// Reports whether a line contains the text, ignoring case.
@@ -140,7 +130,7 @@ pub(crate) fn sort(rows: &mut [ProcessRow], column: &str, descending: bool) {
             (one, other) => one.is_none().cmp(&other.is_none()),
         }
     }
-    let name = |row: &ProcessRow| row.owner.as_ref().map(User::shown);
+    let name = |row: &ProcessRow| row.owner.as_ref().map(|owner| owner.shown().into_owned());
     let sm = |row: &ProcessRow| row.sm.ok().flatten();
     rows.sort_by(|one, other| {
         let wished = match column {
@@ -165,24 +155,17 @@ pub(crate) fn users(sample: &Sample, rows: &[ProcessRow], thresholds: &Threshold
         let state = gpu.map(|gpu| classify(gpu, thresholds, None).state);
         state.is_some_and(|state| state.roll_up() == Some(RollUp::IdleHeld))
     };
-    let names: BTreeSet<String> = rows
-        .iter()
-        .map(|row| user_name(row.owner.as_ref()))
-        .collect();
+    let name = |row: &ProcessRow| user_name(row.owner.as_ref());
+    let names: BTreeSet<String> = rows.iter().map(name).collect();
     let mut users: Vec<UserRow> = names
         .into_iter()
         .map(|user| {
-            let own = || {
-                rows.iter()
-                    .filter(|row| user_name(row.owner.as_ref()) == user)
-            };
+            let own = || rows.iter().filter(|row| name(row) == user);
             let gpus: BTreeSet<(usize, &str)> =
                 own().map(|row| (row.place, row.gpu.as_str())).collect();
             let idle_held = gpus.iter().filter(|(place, _)| is_idle_held(*place));
-            let sm: Vec<u32> = own()
-                .filter_map(|row| row.sm.ok().flatten())
-                .map(|sm| sm.get().into())
-                .collect();
+            let sm = own().filter_map(|row| row.sm.ok().flatten());
+            let sm: Vec<u32> = sm.map(|sm| sm.get().into()).collect();
             let memory: Vec<Bytes> = own().filter_map(|row| row.memory.ok()).collect();
             UserRow {
                 processes: own().map(|row| row.pid).collect::<BTreeSet<_>>().len(),

@@ -98,13 +98,13 @@ impl Streaks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::fixture::{card, sample_of};
+    use crate::app::fixture::{gpu, sample_of};
 
     /// Takes what `GPU-a` did at a second (`10 idle`, `40 busy`); expects the second and whether it is exact.
     fn fold(script: &[(i64, u32)], interval: u64) -> Streaks {
         let mut streaks = Streaks::new(Thresholds::default());
         for (second, util) in script {
-            let gpu = card(0, "GPU-a", Ok(*util), &[(7, "ada", 2000)]);
+            let gpu = gpu(0, "GPU-a", Ok(*util), &[(7, "ada", 2000)]);
             streaks.see(
                 &sample_of(*second, vec![gpu]),
                 Duration::from_secs(interval),
@@ -145,12 +145,12 @@ mod tests {
             at: Timestamp::from_second(second).unwrap(),
             start: Start::Seen,
         };
-        let card = "GPU-a".parse().unwrap();
+        let gpu = "GPU-a".parse().unwrap();
         let mut live = fold(&[(1070, 0), (1071, 0)], 1);
-        live.lengthen(&card, recorded(1030));
+        live.lengthen(&gpu, recorded(1030));
         check(&live, 1030, true);
         let mut changed = fold(&[(1070, 90), (1071, 0)], 1);
-        changed.lengthen(&card, recorded(1030));
+        changed.lengthen(&gpu, recorded(1030));
         check(&changed, 1071, true);
     }
 }

@@ -66,15 +66,10 @@ impl Timeline {
 
     /// Reports whether no more recorded moments fit.
     pub(crate) fn is_full(&self) -> bool {
-        let recorded = self
-            .moments
-            .iter()
-            .filter(|moment| moment.source == Source::Recorded);
-        let room = self
-            .moments
-            .front()
-            .map_or(usize::MAX, |first| room(&first.sample));
-        recorded.count() >= room
+        let recorded = self.moments.iter();
+        let recorded = recorded.filter(|moment| moment.source == Source::Recorded);
+        let first = self.moments.front();
+        recorded.count() >= first.map_or(usize::MAX, |first| room(&first.sample))
     }
 
     /// Drops the recorded moments, which can be read again.
@@ -100,9 +95,8 @@ impl Timeline {
 
     /// Returns the last moment at or before a time, or the first one.
     pub(crate) fn index_at(&self, at: Timestamp) -> Option<usize> {
-        let after = self
-            .moments
-            .partition_point(|moment| moment.sample.at <= at);
+        let moments = &self.moments;
+        let after = moments.partition_point(|moment| moment.sample.at <= at);
         (!self.moments.is_empty()).then(|| after.saturating_sub(1))
     }
 
@@ -113,9 +107,8 @@ impl Timeline {
         let Some(last) = self.moments.get(index) else {
             return columns;
         };
-        let step = i128::try_from(last.interval.as_micros())
-            .unwrap_or(1)
-            .max(1);
+        let length = |moment: &Moment| i128::try_from(moment.interval.as_micros()).unwrap_or(1);
+        let step = length(last).max(1);
         let end = micros(last.sample.at);
         let mut place = index;
         for (back, column) in (0i128..).zip(columns.iter_mut().rev()) {
@@ -126,20 +119,15 @@ impl Timeline {
             {
                 place = older;
             }
-            let reach = self.moments.get(place).map_or(step, |moment| {
-                step.max(i128::try_from(moment.interval.as_micros()).unwrap_or(step))
-            });
+            let reach = self.moments.get(place).map_or(0, length).max(step);
             *column = (self.distance(place, time) < reach).then_some(place);
         }
         columns
     }
 
     fn distance(&self, index: usize, time: i128) -> i128 {
-        let at = self
-            .moments
-            .get(index)
-            .map(|moment| micros(moment.sample.at));
-        at.map_or(i128::MAX, |at| (at - time).abs())
+        let moment = self.moments.get(index);
+        moment.map_or(i128::MAX, |moment| (micros(moment.sample.at) - time).abs())
     }
 }
 

@@ -134,10 +134,7 @@ impl TreeBuilder<'_> {
     }
 
     fn ancestor(&self, pid: Pid, branch: String) -> ProcessRow {
-        let name = self
-            .lineage
-            .get(&pid)
-            .map_or_else(|| "?".to_owned(), |ancestor| ancestor.name.clone());
+        let name = self.lineage.get(&pid).map(|ancestor| ancestor.name.clone());
         ProcessRow {
             gpu: String::new(),
             place: usize::MAX,
@@ -149,7 +146,7 @@ impl TreeBuilder<'_> {
             memory: Err(Missing::Unsupported),
             sm: Err(Missing::Unsupported),
             age: None,
-            name,
+            name: name.unwrap_or_else(|| "?".to_owned()),
             workload: String::new(),
             branch,
             is_ancestor: true,
@@ -160,7 +157,7 @@ impl TreeBuilder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::fixture::{card, sample_of};
+    use crate::app::fixture::{gpu, sample_of};
     use crate::rows::processes;
 
     /// Takes `child:parent` pairs and the pids on a GPU; expects one line per row: branch and pid.
@@ -178,7 +175,7 @@ mod tests {
             })
             .collect();
         let list: Vec<(u32, &str, u64)> = holders.iter().map(|pid| (*pid, "ada", 100)).collect();
-        let sample = sample_of(1000, vec![card(0, "GPU-a", Ok(50), &list)]);
+        let sample = sample_of(1000, vec![gpu(0, "GPU-a", Ok(50), &list)]);
         let rows = arrange(processes(&sample, 100), &lineage);
         let shown: Vec<String> = rows
             .iter()

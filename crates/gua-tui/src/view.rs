@@ -11,7 +11,7 @@ use gua_model::Sample;
 use gua_model::text::short_age;
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
@@ -64,35 +64,27 @@ pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
 
 /// Splits an area into its first lines and the rest.
 fn cut(area: Rect, height: u16) -> [Rect; 2] {
-    let height = height.min(area.height);
-    let upper = Rect { height, ..area };
-    let lower = Rect {
-        y: area.y + height,
-        height: area.height - height,
-        ..area
-    };
-    [upper, lower]
+    Layout::vertical([Constraint::Length(height), Constraint::Fill(1)]).areas(area)
 }
 
 fn header<'a>(app: &App, styles: Styles, now: Timestamp, room: usize) -> Line<'a> {
-    let mut spans = vec![Span::styled("gua top", styles.bold())];
     let moment = app.shown();
     let at = match (app.frozen, moment) {
         (Some(_), Some(moment)) => moment.sample.at,
         _ => now,
     };
-    spans.push(Span::raw(" "));
-    let clock = at.to_zoned(app.setup.zone.clone());
-    let is_today = now.to_zoned(app.setup.zone.clone()).date() == clock.date();
-    let clock = match is_today {
-        true => clock.strftime("%H:%M:%S %Z").to_string(),
-        false => clock.strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
+    let [clock, today] = [at, now].map(|at| at.to_zoned(app.setup.zone.clone()));
+    let form = match clock.date() == today.date() {
+        true => " %H:%M:%S %Z ",
+        false => " %Y-%m-%d %H:%M:%S %Z ",
     };
     let (mode, style) = mode(app, moment, now);
-    spans.push(Span::raw(clock));
-    spans.push(Span::raw(" "));
-    spans.push(Span::styled(mode, styles.mode(style)));
-    spans.push(Span::raw("  "));
+    let mut spans = vec![
+        Span::styled("gua top", styles.bold()),
+        Span::raw(clock.strftime(form).to_string()),
+        Span::styled(mode, styles.mode(style)),
+        Span::raw("  "),
+    ];
     if let Some(moment) = moment {
         let left = |spans: &[Span<'_>]| {
             let used: usize = spans.iter().map(|span| width(&span.content)).sum();
@@ -112,16 +104,15 @@ fn header<'a>(app: &App, styles: Styles, now: Timestamp, room: usize) -> Line<'a
 }
 
 fn about(host: &str, sample: &Sample) -> String {
-    let driver = sample
-        .driver
-        .version
-        .as_deref()
-        .map_or_else(|_| String::new(), |version| format!(" · driver {version}"));
-    let cuda = sample.driver.cuda.map_or_else(
-        |_| String::new(),
-        |(major, minor)| format!(" · CUDA {major}.{minor}"),
-    );
-    format!("{host}{driver}{cuda}")
+    let driver = sample.driver.version.as_deref();
+    let driver = driver.map(|version| format!(" · driver {version}"));
+    let cuda = sample.driver.cuda;
+    let cuda = cuda.map(|(major, minor)| format!(" · CUDA {major}.{minor}"));
+    format!(
+        "{host}{}{}",
+        driver.unwrap_or_default(),
+        cuda.unwrap_or_default()
+    )
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -152,27 +143,20 @@ fn driver_problem(app: &App, now: Timestamp) -> Option<String> {
             .to_string()
     };
     let cadence = gua_model::Cadence::new(app.setup.interval);
-    let waited = |since: Timestamp| now.duration_since(since);
+    let (Driver::Opening(since) | Driver::Answered(since) | Driver::Faulty { since, .. }) =
+        &app.driver;
+    let silent = now.duration_since(*since);
+    let (clock, age) = (clock(*since), short_age(silent.unsigned_abs()));
     match &app.driver {
-        Driver::Opening(since) if app.timeline.last_index().is_none() => Some(format!(
-            "waiting for the driver's first response for {}",
-            short_age(waited(*since).unsigned_abs())
-        )),
-        Driver::Opening(since) | Driver::Answered(since) => {
-            let silent = waited(*since);
-            let is_silent = silent.is_positive() && cadence.is_missed(silent.unsigned_abs());
-            is_silent.then(|| {
-                format!(
-                    "driver has not responded since {} ({})",
-                    clock(*since),
-                    short_age(silent.unsigned_abs())
-                )
-            })
+        Driver::Opening(_) if app.timeline.last_index().is_none() => {
+            Some(format!("waiting for the driver's first response for {age}"))
         }
-        Driver::Faulty { since, fault } => Some(format!(
-            "driver has not responded since {} ({}): {fault}",
-            clock(*since),
-            short_age(waited(*since).unsigned_abs())
+        Driver::Opening(_) | Driver::Answered(_) => {
+            let is_silent = silent.is_positive() && cadence.is_missed(silent.unsigned_abs());
+            is_silent.then(|| format!("driver has not responded since {clock} ({age})"))
+        }
+        Driver::Faulty { fault, .. } => Some(format!(
+            "driver has not responded since {clock} ({age}): {fault}"
         )),
     }
 }

@@ -11,21 +11,27 @@ mod from_snapshot;
 use gua_model::pick::Obstacle;
 use gua_model::{GpuUuid, Missing, Reading, State};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::snapshot::ProcessType;
 
 pub use build::{GpuClaim, LiveInputs};
 
+/// Response header with which a board announces the formats that it accepts in addition to the frozen contract.
+pub const ACCEPTS_HEADER: &str = "gua-accepts";
+/// Name of this format in [`ACCEPTS_HEADER`].
+pub const FORMAT: &str = "gua.live.v1";
+
 /// Value of `schemaVersion`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LiveVersion {
     #[serde(rename = "gua.live.v1")]
     V1,
 }
 
 /// Live state of a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LiveReport {
     pub schema_version: LiveVersion,
@@ -40,7 +46,7 @@ pub struct LiveReport {
 }
 
 /// The sending host. A board trusts only the token for its identity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LiveHost {
     pub hostname: String,
@@ -49,9 +55,10 @@ pub struct LiveHost {
 }
 
 /// One GPU or MIG instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LiveGpu {
+    #[schemars(with = "String")]
     pub uuid: GpuUuid,
     pub index: u32,
     pub name: Option<String>,
@@ -71,6 +78,56 @@ pub struct LiveGpu {
     pub processes: Vec<LiveProcess>,
 }
 
+/// Live states of the hosts of a board, as its API returns them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LiveDocument {
+    /// Revision to ask for later changes with.
+    pub revision: u64,
+    pub hosts: Vec<HostState>,
+}
+
+/// Live state of a host of a board.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HostState {
+    pub id: String,
+    pub display_name: String,
+    /// When the host was last heard of, by the board's clock.
+    pub received_at: Timestamp,
+    /// Whether the report is too old to be relied on.
+    pub is_stale: bool,
+    #[serde(flatten)]
+    pub report: LiveReport,
+}
+
+impl HostState {
+    /// GPUs that count as capacity.
+    pub fn gpus(&self) -> impl Iterator<Item = &LiveGpu> {
+        self.report.gpus.iter().filter(|gpu| gpu.counts())
+    }
+}
+
+impl LiveReport {
+    /// Returns the report of a host whose driver could not be read.
+    #[must_use]
+    pub fn failed(host: LiveHost, observed_at: Timestamp, problem: &str) -> Self {
+        Self {
+            schema_version: LiveVersion::V1,
+            observed_at,
+            host,
+            gpus: Vec::new(),
+            waiting: 0,
+            problems: vec![problem.to_owned()],
+        }
+    }
+
+    /// Serializes the body of a push.
+    #[must_use]
+    pub fn body(&self) -> String {
+        serde_json::to_string(self).expect("strings, numbers and lists are always JSON")
+    }
+}
+
 impl LiveGpu {
     /// Whether the GPU can be taken now.
     #[must_use]
@@ -86,9 +143,10 @@ impl LiveGpu {
 }
 
 /// Place of a MIG instance.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LiveInstance {
+    #[schemars(with = "String")]
     pub parent: GpuUuid,
     /// Compute slices of the instance and of the whole GPU, where the driver reports them.
     pub slices: Option<u32>,
@@ -96,7 +154,7 @@ pub struct LiveInstance {
 }
 
 /// One process on a GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LiveProcess {
     pub pid: u32,
@@ -109,7 +167,7 @@ pub struct LiveProcess {
 }
 
 /// A value, or the reason why it is missing. In JSON it is the value itself or `{"missing": "denied"}`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum LiveValue<T> {
     Known(T),
@@ -138,7 +196,7 @@ impl<T> From<LiveValue<T>> for Reading<T> {
 }
 
 /// Why a GPU is not free, without the numbers behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ObstacleWord {
     /// Its MIG instances are counted in its place.
@@ -178,7 +236,7 @@ impl From<Obstacle> for ObstacleWord {
 }
 
 /// A fault of a GPU that an administrator should know.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthWord {
     /// The driver lost the GPU.
@@ -192,7 +250,7 @@ pub enum HealthWord {
 }
 
 /// Serialized form of [`State`].
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "State", rename_all = "kebab-case")]
 enum StateWord {
     Active,
@@ -206,7 +264,7 @@ enum StateWord {
 }
 
 /// Serialized form of [`Missing`].
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(remote = "Missing", rename_all = "lowercase")]
 enum MissingWord {
     Unsupported,

@@ -6,6 +6,8 @@ pub use gua_model::server_url::{Insecure, Scheme, ServerUrl, Unencrypted, UrlErr
 pub const CLAIM: &str = "/agent/v1/enrollments/claim";
 /// Path to which snapshots are posted.
 pub const OBSERVATIONS: &str = "/agent/v1/observations";
+/// Path to which live reports are posted.
+pub const LIVE: &str = "/agent/v1/live";
 /// Path of the stream.
 pub const STREAM: &str = "/agent/v1/stream";
 /// Path of the archive's files.

@@ -6,6 +6,7 @@ pub mod build;
 use gua_model::usage_state::UsageState;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use build::{
@@ -118,7 +119,7 @@ pub struct SnapshotProcess {
 }
 
 /// Type of a process on its GPU. A process in both of the driver's lists counts as compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProcessType {
     Compute,

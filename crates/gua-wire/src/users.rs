@@ -31,7 +31,7 @@ impl UserPolicy {
     pub fn apply<'name>(&self, name: &'name str) -> Option<Cow<'name, str>> {
         match self {
             UserPolicy::Plain => Some(Cow::Borrowed(name)),
-            UserPolicy::Hash(salt) => Some(Cow::Owned(salt.hide(name))),
+            UserPolicy::Hash(salt) => Some(Cow::Owned(salt.pseudonym(name))),
             UserPolicy::Omit => None,
         }
     }
@@ -59,7 +59,9 @@ impl Salt {
         Ok(Self(bytes.to_vec()))
     }
 
-    fn hide(&self, name: &str) -> String {
+    /// Returns the pseudonym of a name.
+    #[must_use]
+    pub fn pseudonym(&self, name: &str) -> String {
         let mut code =
             Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
         code.update(name.as_bytes());

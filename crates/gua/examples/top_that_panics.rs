@@ -1,10 +1,10 @@
-//! `gua top` with made-up cards and a thread that panics at its third look: what a person sees when gua itself is broken.
+//! `gua top` with made-up GPUs and a thread that panics at its third look: what a person sees when gua itself is broken.
 //! The tests run it in a terminal.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use gua::cli::TopArgs;
+use gua::cli::{HistoryArgs, TopArgs};
 use gua::commands::top;
 use gua::context::Context;
 use gua::failure;
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         once: false,
         readonly: true,
         fake: true,
-        db: None,
+        history: HistoryArgs { db: None },
     };
     let mut looks = 0;
     let samples = move || {
@@ -30,6 +30,9 @@ fn main() -> ExitCode {
         Ok(context) => context,
         Err(failed) => return failure::report("gua top", &failed.into()),
     };
-    top::watch(&args, &context, Box::new(samples))
-        .unwrap_or_else(|error| failure::report("gua top", &error))
+    let done = top::watch(&args, &context, Box::new(samples));
+    done.map_or_else(
+        |error| failure::report("gua top", &error),
+        |()| ExitCode::SUCCESS,
+    )
 }

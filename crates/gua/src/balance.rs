@@ -6,7 +6,7 @@ use gua_model::GpuUuid;
 use gua_model::text::sanitize;
 
 use crate::cli::StrictArgs;
-use crate::failure::Exit;
+use crate::failure::{Exit, success_or};
 use crate::output;
 
 /// Prints a warning that names the GPUs, if there are any.
@@ -25,8 +25,5 @@ pub(crate) fn warn<'a>(prefix: &str, gpus: impl IntoIterator<Item = &'a GpuUuid>
 #[must_use]
 pub(crate) fn exit_code(prefix: &str, gpus: &[GpuUuid], args: &StrictArgs) -> ExitCode {
     warn(prefix, gpus);
-    match args.strict && !gpus.is_empty() {
-        true => Exit::Failed.into(),
-        false => ExitCode::SUCCESS,
-    }
+    success_or(Exit::Failed, !args.strict || gpus.is_empty())
 }

@@ -15,6 +15,7 @@ mod report;
 
 use std::ffi::OsString;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, ColorChoice, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 use gua_settings::{ENTRIES, FlagValue};
@@ -30,34 +31,14 @@ pub use self::plot::*;
 pub use self::report::*;
 
 /// Groups of commands in `gua --help`. A test checks that every visible command is in exactly one group.
-pub const GROUPS: &[(&str, &[&str])] = &[
-    ("Look", &["list", "available", "top", "explain"]),
-    (
-        "Collect",
-        &["doctor", "daemon", "start", "status", "stop", "service"],
-    ),
-    ("Jobs", &["run", "runs", "phase", "summarize", "claim"]),
-    (
-        "Report",
-        &["report", "plot", "statement", "export", "import"],
-    ),
-    ("Account", &["quota", "csv"]),
-    (
-        "Many hosts",
-        &["enroll", "unenroll", "sync-once", "sync-archive", "board"],
-    ),
-    (
-        "Keep",
-        &[
-            "db",
-            "config",
-            "demo",
-            "bench",
-            "completions",
-            "version",
-            "help",
-        ],
-    ),
+pub const GROUPS: &[(&str, &str)] = &[
+    ("Look", "list available top explain"),
+    ("Collect", "doctor daemon start status stop service"),
+    ("Jobs", "run runs phase summarize claim"),
+    ("Report", "report plot statement export import"),
+    ("Account", "quota csv"),
+    ("Many hosts", "enroll unenroll sync-once sync-archive board"),
+    ("Keep", "db config demo bench completions version help"),
 ];
 
 #[derive(Debug, Parser)]
@@ -112,10 +93,8 @@ pub enum Command {
                       gua service status             show whether it is installed and running\n  \
                       gua service uninstall          stop and remove it; the history is kept"
     )]
-    Service {
-        #[command(subcommand)]
-        command: ServiceCommand,
-    },
+    #[command(subcommand)]
+    Service(ServiceCommand),
 
     /// List and release leases on GPUs.
     #[command(
@@ -125,10 +104,8 @@ pub enum Command {
                       gua claim release 1c9d03fe    release the GPUs of one claim\n  \
                       gua claim release --all-mine  release all of your claims"
     )]
-    Claim {
-        #[command(subcommand)]
-        command: ClaimCommand,
-    },
+    #[command(subcommand)]
+    Claim(ClaimCommand),
 
     Run(RunArgs),
 
@@ -140,10 +117,8 @@ pub enum Command {
                       gua runs show last           show what the most recent run used\n  \
                       gua runs compare A B         show two runs side by side"
     )]
-    Runs {
-        #[command(subcommand)]
-        command: RunsCommand,
-    },
+    #[command(subcommand)]
+    Runs(RunsCommand),
 
     Phase(PhaseArgs),
 
@@ -170,10 +145,8 @@ pub enum Command {
                       gua quota show                 show used, remaining and forecast amounts\n  \
                       gua quota check || echo over   for cron: exit with 1 if anyone is over a limit"
     )]
-    Quota {
-        #[command(subcommand)]
-        command: QuotaCommand,
-    },
+    #[command(subcommand)]
+    Quota(QuotaCommand),
 
     /// Write daily CSV files in the format of gpu_stats.
     #[command(
@@ -184,10 +157,8 @@ pub enum Command {
                       gua csv install                 write one every 5 minutes, without root or a daemon\n  \
                       gua csv uninstall               stop the timer; the files are kept"
     )]
-    Csv {
-        #[command(subcommand)]
-        command: CsvCommand,
-    },
+    #[command(subcommand)]
+    Csv(CsvCommand),
 
     Enroll(EnrollArgs),
 
@@ -202,10 +173,8 @@ pub enum Command {
                       gua board serve                          serve on http://127.0.0.1:8080\n  \
                       gua board enroll-token --name lab-a100   print a token for `gua enroll`\n  \
                       gua board backup /backup/board.db        copy the data while it serves")]
-    Board {
-        #[command(subcommand)]
-        command: BoardCommand,
-    },
+    #[command(subcommand)]
+    Board(BoardCommand),
 
     /// Check, copy and maintain the history file.
     #[command(after_help = "Examples:\n  \
@@ -213,10 +182,8 @@ pub enum Command {
                       gua db stats                    show how much space each table uses\n  \
                       gua db backup copy.db           copy the file, even while a collector is writing\n  \
                       gua db forget ada               erase a user's identity")]
-    Db {
-        #[command(subcommand)]
-        command: DbCommand,
-    },
+    #[command(subcommand)]
+    Db(DbCommand),
 
     /// Show, check and explain the configuration.
     #[command(
@@ -228,10 +195,8 @@ pub enum Command {
                       mkdir -p ~/.gua && gua config default > ~/.gua/config.toml\n                    \
                       start from the commented defaults"
     )]
-    Config {
-        #[command(subcommand)]
-        command: ConfigCommand,
-    },
+    #[command(subcommand)]
+    Config(ConfigCommand),
 
     Demo(DemoArgs),
 
@@ -250,6 +215,19 @@ pub enum Command {
     /// Print or write the manual pages.
     #[command(hide = true)]
     Man(ManArgs),
+}
+
+/// Parses a value of a library's type by its name.
+fn one_of<T: Copy + Send + Sync>(
+    values: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let names = values.iter().map(|value| name(*value));
+    PossibleValuesParser::new(names).map(move |text| {
+        let mut values = values.iter().copied();
+        let found = values.find(|value| name(*value) == text);
+        found.expect("the parser accepts these names only")
+    })
 }
 
 /// Maximum width of help in columns, whatever the width of the terminal.
@@ -327,7 +305,7 @@ pub fn tree() -> clap::Command {
 
 /// List of the commands by group. clap formats the lines, so that they wrap at the terminal's width like other help.
 fn listing(tree: &clap::Command) -> String {
-    let names = || GROUPS.iter().flat_map(|(_, names)| names.iter().copied());
+    let names = || GROUPS.iter().flat_map(|(_, names)| names.split(' '));
     let mut plain = clap::Command::new("gua")
         .help_template("{subcommands}")
         .styles(tree.get_styles().clone())
@@ -351,7 +329,7 @@ fn listing(tree: &clap::Command) -> String {
     let mut listing = String::new();
     for (group, names) in GROUPS {
         listing.push_str(&format!("{header}{group}:{header:#}\n"));
-        for _ in *names {
+        for _ in names.split(' ') {
             // The first line of a command is indented by two columns, continuation lines by more.
             let mut first = true;
             while let Some(line) = lines.next_if(|line| first || line.starts_with("   ")) {
@@ -390,7 +368,7 @@ mod tests {
             .collect();
         let mut grouped: Vec<&str> = GROUPS
             .iter()
-            .flat_map(|(_, names)| names.iter().copied())
+            .flat_map(|(_, names)| names.split(' '))
             .collect();
         visible.sort_unstable();
         grouped.sort_unstable();

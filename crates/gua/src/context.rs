@@ -1,20 +1,22 @@
 //! What every command needs: the settings of this process, loaded once, and access to the driver and to recorded data.
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use gua_collector::{location, reader};
 use gua_model::Sample;
 use gua_model::failure::Failure;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::reader::Reader;
-use gua_query::{QueryError, RecordsSource};
+use gua_query::{QueryError, Source};
 use gua_settings::{FlagValue, Loaded, Settings};
 
-use crate::{failure, output};
+use crate::output;
 
 pub use gua_collector::VERSION;
 
@@ -66,22 +68,31 @@ impl Context {
 
     /// Source of queries for the history to read.
     #[must_use]
-    pub fn source(&self) -> RecordsSource<'static> {
+    pub fn source(&self) -> Box<dyn Source> {
         location::source(&self.loaded)
     }
 
     /// Runs a query on the history.
     pub fn ask<T>(
         &self,
-        question: impl FnOnce(&RecordsSource<'static>) -> Result<T, QueryError>,
+        question: impl FnOnce(&dyn Source) -> Result<T, QueryError>,
     ) -> anyhow::Result<T> {
-        question(&self.source()).map_err(failure::of_query)
+        Ok(question(self.source().as_ref())?)
     }
 
     /// Creates a reader, which starts its child process at the first request.
     #[must_use]
     pub fn reader(&self) -> Reader {
         Reader::new(reader::options(self.settings()))
+    }
+
+    /// Creates a directory for temporary files that only this user can open.
+    pub fn temporary_directory(&self, prefix: &str) -> anyhow::Result<PathBuf> {
+        let unique = format!("{prefix}-{:x}", clock::now().as_nanosecond());
+        let path = self.loaded.inputs.temporary().join(unique);
+        let created = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        created.with_context(|| format!("cannot create directory {}", path.display()))?;
+        Ok(path)
     }
 
     /// Takes one sample.

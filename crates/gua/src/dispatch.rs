@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anstream::ColorChoice;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use gua_collector::daemon::background;
+use gua_collector::socket;
 use gua_probe::process::ignored;
 use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
 use gua_settings::FlagValue;
@@ -29,6 +30,11 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         .is_some_and(|first| first == READER_ARGUMENT)
     {
         return serve_stdio();
+    }
+    match arguments.get(1).and_then(|first| first.to_str()) {
+        Some(socket::ANSWERS_ARGUMENT) => return socket::serve_stdin(&arguments[2..]),
+        Some(socket::ANSWER_ARGUMENT) => return socket::answer_stdin(&arguments[2..]),
+        _ => {}
     }
     if let Some(rest) = background::own_arguments(arguments) {
         return daemon::serve(rest);
@@ -75,44 +81,42 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         },
         Command::Completions(args) => output::raw(&completions::script(args.shell))?,
         Command::Man(args) => man::run(args)?,
-        Command::Summarize(args) => return summarize::run(args),
+        Command::Summarize(args) => summarize::run(args)?,
         // Mistakes in the configuration are handled by the command, or do not concern it.
-        Command::Service { command } => service::run(command, &Context::load_unchecked(flags))?,
-        Command::Config { command } => {
+        Command::Service(command) => service::run(command, &Context::load_unchecked(flags))?,
+        Command::Config(command) => {
             return config::run(command, &Context::load_unchecked(flags));
         }
         Command::Doctor(args) => return doctor::run(args, &Context::load_unchecked(flags)),
-        Command::Phase(args) => return phase::run(args, &Context::load_unchecked(flags)),
-        Command::Status(_) => return status::run(&Context::load_with_valid_flags(flags)?),
+        Command::Phase(args) => phase::run(args, &Context::load_unchecked(flags))?,
+        Command::Status(_) => status::run(&Context::load_with_valid_flags(flags)?)?,
         Command::Stop(_) => return stop::run(&Context::load_with_valid_flags(flags)?),
-        Command::Unenroll(_) => return unenroll::run(&Context::load_with_valid_flags(flags)?),
-        Command::List(args) => return list::run(args, &load()?),
+        Command::Unenroll(_) => unenroll::run(&Context::load_with_valid_flags(flags)?)?,
+        Command::List(args) => list::run(args, &load()?)?,
         Command::Available(args) => return available::run(args, &load()?),
         Command::Explain(args) => return explain::run(args, &load()?),
-        Command::Top(args) => return top::run(args, &load()?),
-        Command::Daemon(args) if args.foreground => {
-            return daemon::foreground(&args.collect, load()?);
-        }
+        Command::Top(args) => top::run(args, &load()?)?,
+        Command::Daemon(args) if args.foreground => daemon::foreground(&args.collect, load()?)?,
         Command::Daemon(DaemonArgs { collect, .. }) | Command::Start(StartArgs { collect, .. }) => {
             return daemon::start(collect, &load()?);
         }
-        Command::Claim { command } => return claim::run(command, &load()?),
+        Command::Claim(command) => return claim::run(command, &load()?),
         Command::Run(args) => return run::run(args, &load()?),
-        Command::Runs { command } => return runs::run(command, &load()?),
+        Command::Runs(command) => return runs::run(command, &load()?),
         Command::Report(args) => return report::run(args, &load()?),
         Command::Plot(args) => return plot::run(args, &load()?),
-        Command::Demo(args) => return demo::run(args, &load()?),
-        Command::Bench(args) => return bench::run(args, &load()?),
+        Command::Demo(args) => demo::run(args, &load()?)?,
+        Command::Bench(args) => bench::run(args, &load()?)?,
         Command::Statement(args) => return statement::run(args, &load()?),
-        Command::Export(args) => return export::run(args, &load()?),
-        Command::Import(args) => return import::run(args, &load()?),
-        Command::Quota { command } => return quota::run(command, &load()?),
-        Command::Csv { command } => return csv::run(command, &load()?),
-        Command::Enroll(args) => return enroll::run(args, &load()?),
-        Command::SyncOnce(args) => return sync_once::run(args, &load()?),
-        Command::SyncArchive(_) => return sync_archive::run(&load()?),
-        Command::Board { command } => return board::run(command, &load()?),
-        Command::Db { command } => return db::run(command, &load()?),
+        Command::Export(args) => export::run(args, &load()?)?,
+        Command::Import(args) => import::run(args, &load()?)?,
+        Command::Quota(command) => return quota::run(command, &load()?),
+        Command::Csv(command) => csv::run(command, &load()?)?,
+        Command::Enroll(args) => enroll::run(args, &load()?)?,
+        Command::SyncOnce(args) => sync_once::run(args, &load()?)?,
+        Command::SyncArchive(_) => sync_archive::run(&load()?)?,
+        Command::Board(command) => return board::run(command, &load()?),
+        Command::Db(command) => return db::run(command, &load()?),
     }
     Ok(ExitCode::SUCCESS)
 }

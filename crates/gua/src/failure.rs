@@ -4,13 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use gua_collector::board::endpoint::ConnectError;
-use gua_collector::daemon::DaemonError;
-use gua_collector::location::{self, OpenFailure};
-use gua_compat::LegacyError;
+use gua_collector::location;
 use gua_model::chain::chain;
 use gua_probe::fault::DriverFault;
-use gua_query::{QueryError, RecordsError};
-use gua_store::{FileKind, OpenError, ReadError, WriteError};
+use gua_store::{FileKind, OpenError, WriteError};
 
 use crate::output;
 
@@ -21,97 +18,53 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
     if error.is::<output::Closed>() {
         return ExitCode::SUCCESS;
     }
-    let mut text = format!("{command}: {}\n", chain(error.as_ref()));
-    if let Some(hint) = hint(error) {
-        text.push_str(&format!("hint: {hint}\n"));
-    }
-    output::eprint(&text);
-    error
-        .downcast_ref::<Failure>()
-        .map_or(Exit::Failed, |failure| failure.exit)
-        .into()
-}
-
-/// Converts the error of a query: a user's mistake is a usage error, an error of the store is shown unchanged.
-#[must_use]
-pub fn of_query(error: QueryError) -> anyhow::Error {
-    if let Some(failure) = location::usage_error(&error) {
-        return failure.into();
-    }
-    match error {
-        QueryError::Open(source) | QueryError::Records(RecordsError::Read(source)) => {
-            of_store(source)
-        }
-        other => other.into(),
-    }
-}
-
-/// Converts an error of the store back to its own type, so that its hint is found.
-fn of_store(error: Box<dyn std::error::Error + Send + Sync>) -> anyhow::Error {
-    let error = match error.downcast::<OpenError>() {
-        Ok(error) => return (*error).into(),
-        Err(error) => error,
+    // A user's mistake has its own message and exit code. Other errors of libraries are printed unchanged.
+    let mistake = error.downcast_ref().and_then(location::usage_error);
+    let failure = error.chain().find_map(|cause| cause.downcast_ref());
+    let (message, failure) = match &mistake {
+        Some(mistake) => (mistake.message.clone(), Some(mistake)),
+        None => (chain(error.as_ref()), failure),
     };
-    let error = match error.downcast::<ReadError>() {
-        Ok(error) => return (*error).into(),
-        Err(error) => error,
+    let hint = match failure {
+        Some(failure) => failure.hint.clone(),
+        None => error.chain().find_map(hint),
     };
-    match error.downcast::<LegacyError>() {
-        Ok(error) => (*error).into(),
-        Err(error) => anyhow::Error::from_boxed(error),
-    }
+    let hint = hint.map_or_else(String::new, |hint| format!("hint: {hint}\n"));
+    output::eprint(&format!("{command}: {message}\n{hint}"));
+    failure.map_or(Exit::Failed, |failure| failure.exit).into()
 }
 
-/// Converts the error of a history that cannot be opened.
+/// Success, or another code.
 #[must_use]
-pub fn of_open(error: OpenFailure) -> anyhow::Error {
-    match error {
-        OpenFailure::Usage(failure) => failure.into(),
-        OpenFailure::Open(error) => error.into(),
+pub fn success_or(otherwise: Exit, succeeded: bool) -> ExitCode {
+    match succeeded {
+        true => ExitCode::SUCCESS,
+        false => otherwise.into(),
     }
 }
 
-/// Converts the error of a collector to the error behind it, so that its hint is found.
-#[must_use]
-pub fn of_daemon(error: DaemonError) -> anyhow::Error {
-    match error {
-        DaemonError::Failure(error) => error.into(),
-        DaemonError::Driver(error) => error.into(),
-        DaemonError::Reported(error) => error.into(),
-        DaemonError::Open(error) => error.into(),
-        DaemonError::Read(error) => error.into(),
-        DaemonError::Legacy(error) => error.into(),
-        DaemonError::PidFile(error) => error.into(),
-        error @ DaemonError::Write { .. } => error.into(),
+/// Hint for an error of a library.
+fn hint(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(error) = cause.downcast_ref::<ConnectError>() {
+        return error.hint().map(str::to_owned);
     }
-}
-
-fn hint(error: &anyhow::Error) -> Option<String> {
-    if let Some(failure) = error.downcast_ref::<Failure>() {
-        return failure.hint.clone();
+    if let Some(WriteError::Damaged(_)) = cause.downcast_ref() {
+        return Some(set_aside_hint(None));
     }
-    error.chain().find_map(|cause| {
-        if let Some(error) = cause.downcast_ref::<ConnectError>() {
-            return error.hint().map(str::to_owned);
-        }
-        if let Some(WriteError::Damaged(_)) = cause.downcast_ref() {
-            return Some(set_aside_hint(None));
-        }
-        match cause.downcast_ref() {
-            // SQLite does not recognize a history with a damaged first page as a database.
-            Some(
-                OpenError::Damaged { path, .. }
-                | OpenError::NotOurs {
-                    path,
-                    kind: FileKind::NotSqlite,
-                },
-            ) => Some(set_aside_hint(Some(path))),
-            _ => cause
-                .downcast_ref::<DriverFault>()?
-                .hint()
-                .map(str::to_owned),
-        }
-    })
+    match cause.downcast_ref() {
+        // SQLite does not recognize a history with a damaged first page as a database.
+        Some(
+            OpenError::Damaged { path, .. }
+            | OpenError::NotOurs {
+                path,
+                kind: FileKind::NotSqlite,
+            },
+        ) => Some(set_aside_hint(Some(path))),
+        _ => cause
+            .downcast_ref::<DriverFault>()?
+            .hint()
+            .map(str::to_owned),
+    }
 }
 
 /// Hint for a damaged history.

@@ -82,7 +82,7 @@ fn audit(arguments: &[OsString]) -> ExitCode {
                 "Collect in the foreground: ticks on stdout, messages on stderr.",
             ),
             rest,
-            |args, flags| daemon::foreground(&args, Context::load(flags)?),
+            |args, flags| succeed(daemon::foreground(&args, Context::load(flags)?)),
         ),
         "report" => run_as(
             audit_command::<ReportArgs>(
@@ -98,7 +98,7 @@ fn audit(arguments: &[OsString]) -> ExitCode {
                 "`demo` under the name of the tool that it replaces",
             ),
             rest,
-            |args, flags| demo::run(&args, &Context::load(flags)?),
+            |args, flags| succeed(demo::run(&args, &Context::load(flags)?)),
         ),
         unknown => {
             output::eprint(&format!(
@@ -108,6 +108,10 @@ fn audit(arguments: &[OsString]) -> ExitCode {
             Exit::Usage.into()
         }
     }
+}
+
+fn succeed(done: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 fn printed(command: &str, printed: anyhow::Result<()>) -> ExitCode {

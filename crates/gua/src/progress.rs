@@ -22,6 +22,14 @@ pub(crate) struct Bar {
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Bar {
+    /// Runs work with a progress line, which is erased at the end.
+    pub(crate) fn during<T>(what: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
+        let mut bar = Self::new(what);
+        let done = work(&mut bar);
+        bar.clear();
+        done
+    }
+
     pub(crate) fn new(what: &'static str) -> Self {
         Self {
             what,

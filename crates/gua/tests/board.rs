@@ -2,6 +2,7 @@
 //! and misbehaves on request.
 
 mod archive;
+mod browser;
 mod connection;
 mod daemon;
 mod enroll;

@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use gua_test::{Ended, TestHost};
 use serde_json::Value;
 
-use crate::without_driver;
-
 const TWO_GPUS: &str = "[clock]\nat = 100\n[[card]]\nutil = 50\n[[card]]\n";
 
 /// A host with an empty home directory and an empty PATH.
@@ -106,23 +104,4 @@ fn commands(report: &Value) -> Vec<String> {
         .values()
         .map(|command| command.as_str().unwrap().to_owned())
         .collect()
-}
-
-/// Those of the two commands that the program has, or else the one that it always has.
-fn expected_commands(collect: &str, report: &str) -> Vec<String> {
-    let help = without_driver().fine("help");
-    let knows = |command: &str| {
-        let name = command.split(' ').nth(1).unwrap();
-        help.lines()
-            .any(|line| line.split_whitespace().next() == Some(name))
-    };
-    let mut known: Vec<String> = [collect, report]
-        .into_iter()
-        .filter(|command| knows(command))
-        .map(str::to_owned)
-        .collect();
-    if known.is_empty() {
-        known.push("gua doctor --sample".to_owned());
-    }
-    known
 }

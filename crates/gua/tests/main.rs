@@ -18,6 +18,7 @@ mod report_formats;
 mod report_originals;
 mod run;
 mod service;
+mod socket;
 mod top;
 
 use gua_test::TestHost;

@@ -195,7 +195,10 @@ fn a_crashing_driver_ends_the_child_and_nothing_else() {
         panic!("{fault:?}")
     };
     assert!(how.starts_with("killed by signal 6"), "{how}");
-    assert!(how.contains("saying: "), "its last output is kept: {how}");
+    assert!(
+        how.contains("last output: "),
+        "its last output is kept: {how}"
+    );
     host.play("[[card]]\n");
     until(&mut reader, Result::is_ok).unwrap();
 }
@@ -280,7 +283,7 @@ fn a_child_that_is_not_a_reader_is_reported() {
     let host = SimulatedDriver::new("[[card]]\n");
     for (program, expected) in [
         ("/bin/true", "ended unexpectedly"),
-        ("/bin/cat", "nonsense"),
+        ("/bin/cat", "invalid answer"),
         ("/nonexistent/gua", "could not be started"),
     ] {
         let options = ReaderOptions {
@@ -333,7 +336,7 @@ fn output_of_a_refusing_library_is_passed_on() {
     );
     let sentence = fault.to_string();
     assert!(
-        sentence.contains("saying: ") && sentence.contains("nvml-sim.toml"),
+        sentence.contains("last output: ") && sentence.contains("nvml-sim.toml"),
         "{sentence}"
     );
 }

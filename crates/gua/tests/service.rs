@@ -239,33 +239,32 @@ fn a_unit_that_pushes_has_the_settings_of_the_installing_user() {
 }
 
 #[test]
-fn the_timer_leaves_access_to_the_history_to_the_collector() {
+fn the_history_is_private_and_the_socket_keeps_who_may_ask() {
     let image = tempfile::tempdir().unwrap();
     let read = |name| fs::read_to_string(image.path().join("etc/systemd/system").join(name));
     let group = ["install", "--system", "--readable-by", "group:root"];
-    done(&gua(image.path(), &group));
+    let output = done(&gua(image.path(), &group));
+    assert!(output.contains("may ask: group:root"), "{output}");
     done(&gua(image.path(), &["install", "--system", "--sync-once"]));
-    let lines = "Group=root\nUMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
-    let timer = read("gua-sync.service").unwrap();
-    assert!(timer.contains(lines), "{timer}");
+    let lines = "Group=gua\nUMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
+    for name in ["gua.service", "gua-sync.service"] {
+        let unit = read(name).unwrap();
+        assert!(unit.contains(lines), "{unit}");
+    }
+    let user = fs::read_to_string(image.path().join("etc/sysusers.d/gua.conf")).unwrap();
+    assert!(user.contains("\nu gua - "), "{user}");
     // The same when the collector is installed again for another reason.
     done(&gua(
         image.path(),
         &["install", "--system", "--interval", "10s"],
     ));
-    assert!(read("gua.service").unwrap().contains(lines));
-    let other = [
-        "install",
-        "--system",
-        "--sync-once",
-        "--readable-by",
-        "root",
-    ];
-    let output = done(&gua(image.path(), &other));
+    let socket = read("gua.socket").unwrap();
     assert!(
-        output.contains("gua.service still has --readable-by group:root"),
-        "{output}"
+        socket.contains("SocketMode=0660\nSocketGroup=root\n"),
+        "{socket}"
     );
+    let other = ["install", "--sync-once", "--readable-by", "root"];
+    assert_eq!(gua(image.path(), &other).status.code(), Some(2));
 }
 
 #[test]

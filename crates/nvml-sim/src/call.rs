@@ -120,12 +120,12 @@ impl Seen {
 
     /// Returns the GPU itself; an instance has no such reading.
     pub(crate) fn sensor(&self) -> Result<&Card, Code> {
-        self.whole_card(Code::NOT_SUPPORTED)
+        self.whole_gpu(Code::NOT_SUPPORTED)
     }
 
     /// Returns the GPU itself; for an instance the argument is invalid.
     pub(crate) fn hardware(&self) -> Result<&Card, Code> {
-        self.whole_card(Code::INVALID_ARGUMENT)
+        self.whole_gpu(Code::INVALID_ARGUMENT)
     }
 
     /// Returns a reading of the GPU itself at the time of the call.
@@ -144,7 +144,7 @@ impl Seen {
         self.read(pick)
     }
 
-    fn whole_card(&self, otherwise: Code) -> Result<&Card, Code> {
+    fn whole_gpu(&self, otherwise: Code) -> Result<&Card, Code> {
         match self.unit.instance {
             None => Ok(self.card()),
             Some(_) => Err(otherwise),
@@ -212,7 +212,7 @@ pub(crate) fn card(
     let resolve = |state: &mut State, now: &Now| state.resolve(&now.world, device).map(Some);
     let run = |(Now { world, time }, unit): Entered| {
         let unit = unit?.ok_or(Code::INVALID_ARGUMENT)?;
-        check_card(&world, unit, time)?;
+        check_gpu(&world, unit, time)?;
         body(&Seen { world, time, unit })
     };
     answer(enter(function, arguments, resolve).and_then(|entered| entered.map_or(Ok(()), run)))
@@ -226,7 +226,7 @@ pub(crate) fn finder(
     let resolve = |_: &mut State, now: &Now| find(now).map(Some);
     let run = |(now, unit): Entered| {
         let unit = unit?.ok_or(Code::NOT_FOUND)?;
-        check_card(&now.world, unit, now.time)?;
+        check_gpu(&now.world, unit, now.time)?;
         device.set(state::lock().handle(&now.world, unit))
     };
     answer(enter(function, &[&device], resolve).and_then(|entered| entered.map_or(Ok(()), run)))
@@ -268,7 +268,7 @@ fn begin(
     Ok((now, unit))
 }
 
-fn check_card(world: &World, unit: Unit, time: f64) -> Result<(), Code> {
+fn check_gpu(world: &World, unit: Unit, time: f64) -> Result<(), Code> {
     let card = &world.cards[unit.card];
     if card.is_lost(time) || card.is_absent(time) {
         Err(Code::GPU_IS_LOST)

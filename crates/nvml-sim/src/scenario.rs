@@ -45,58 +45,82 @@ pub struct Scenario {
     pub faults: Vec<Fault>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Driver {
-    /// Default: the version of the installed generation.
-    pub version: Option<String>,
-    pub nvml_version: Option<String>,
-    /// As the driver counts it: 12040 is 12.4.
-    pub cuda_version: Option<i32>,
-    /// A client that initialised under another number holds a stale library.
-    pub epoch: u64,
-    /// Return code of a stale library.
-    pub stale_code: Code,
-    /// Return code of `nvmlInit`.
-    pub init_code: Code,
-    /// Duration of each real initialisation.
-    pub init_delay_ms: u64,
-}
+/// Declares tables of the file, with the default of each key.
+macro_rules! tables {
+    ($(
+        $(#[$doc:meta])*
+        pub struct $Name:ident { $( $(#[$key_doc:meta])* $key:ident: $type:ty = $default:expr, )* }
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct $Name { $( $(#[$key_doc])* pub $key: $type, )* }
 
-impl Default for Driver {
-    fn default() -> Self {
-        Driver {
-            version: None,
-            nvml_version: None,
-            cuda_version: None,
-            epoch: 0,
-            stale_code: Code::UNKNOWN,
-            init_code: Code::SUCCESS,
-            init_delay_ms: 0,
+        impl Default for $Name {
+            fn default() -> Self {
+                Self { $( $key: $default, )* }
+            }
         }
+    )* };
+}
+use tables;
+
+tables! {
+    pub struct Driver {
+        /// Default: the version of the installed generation.
+        version: Option<String> = None,
+        nvml_version: Option<String> = None,
+        /// As the driver counts it: 12040 is 12.4.
+        cuda_version: Option<i32> = None,
+        /// A client that initialised under another number holds a stale library.
+        epoch: u64 = 0,
+        /// Return code of a stale library.
+        stale_code: Code = Code::UNKNOWN,
+        /// Return code of `nvmlInit`.
+        init_code: Code = Code::SUCCESS,
+        /// Duration of each real initialisation.
+        init_delay_ms: u64 = 0,
     }
-}
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Clock {
-    /// Second 0 of every time line. Default: the scenario file's modification time, which is the same for all clients.
-    pub origin_unix_ms: Option<u64>,
-    /// Scenario seconds per real second.
-    pub scale: f64,
-    /// Time stops at this second.
-    pub at: Option<f64>,
-    pub stamps: Stamps,
-}
+    pub struct Clock {
+        /// Second 0 of every time line. Default: the scenario file's modification time, which is the same for all clients.
+        origin_unix_ms: Option<u64> = None,
+        /// Scenario seconds per real second.
+        scale: f64 = 1.0,
+        /// Time stops at this second.
+        at: Option<f64> = None,
+        stamps: Stamps = Stamps::Wall,
+    }
 
-impl Default for Clock {
-    fn default() -> Self {
-        Clock {
-            origin_unix_ms: None,
-            scale: 1.0,
-            at: None,
-            stamps: Stamps::Wall,
-        }
+    /// The driver's sample buffers. A GPU can override them.
+    pub struct Buffers {
+        /// Number of samples of one kind that a GPU keeps.
+        samples: u32 = 120,
+        period_ms: f64 = 167.0,
+        /// Number of periods of per-process samples that a GPU keeps.
+        process_samples: u32 = 100,
+        /// Interval in samples at which a utilisation sample is junk; 0 is never.
+        junk_every: u32 = 0,
+        junk: u32 = 255,
+    }
+
+    /// A fault in some functions, on some GPUs, for some time.
+    pub struct Fault {
+        /// Name of a function; `*` matches any characters.
+        function: String = "*".to_owned(),
+        /// Default: every GPU, and functions without one.
+        card: Option<Selector> = None,
+        /// Return code of the function.
+        code: Option<Code> = None,
+        from: Option<f64> = None,
+        until: Option<f64> = None,
+        /// Number of matching calls of a process that succeed first.
+        after_calls: u64 = 0,
+        delay_ms: u64 = 0,
+        hang: bool = false,
+        crash: bool = false,
+        /// Outputs are filled with 0xA5 bytes and the function returns SUCCESS.
+        garbage: bool = false,
     }
 }
 
@@ -111,32 +135,6 @@ pub enum Stamps {
     Scenario,
 }
 
-/// The driver's sample buffers. A GPU can override them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Buffers {
-    /// Number of samples of one kind that a GPU keeps.
-    pub samples: u32,
-    pub period_ms: f64,
-    /// Number of periods of per-process samples that a GPU keeps.
-    pub process_samples: u32,
-    /// Interval in samples at which a utilisation sample is junk; 0 is never.
-    pub junk_every: u32,
-    pub junk: u32,
-}
-
-impl Default for Buffers {
-    fn default() -> Self {
-        Buffers {
-            samples: 120,
-            period_ms: 167.0,
-            process_samples: 100,
-            junk_every: 0,
-            junk: 255,
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NullSizeQuery {
@@ -147,44 +145,6 @@ pub enum NullSizeQuery {
     Wrong,
     /// The process is aborted.
     Crash,
-}
-
-/// A fault in some functions, on some GPUs, for some time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Fault {
-    /// Name of a function; `*` matches any characters.
-    pub function: String,
-    /// Default: every GPU, and functions without one.
-    pub card: Option<Selector>,
-    /// Return code of the function.
-    pub code: Option<Code>,
-    pub from: Option<f64>,
-    pub until: Option<f64>,
-    /// Number of matching calls of a process that succeed first.
-    pub after_calls: u64,
-    pub delay_ms: u64,
-    pub hang: bool,
-    pub crash: bool,
-    /// Outputs are filled with 0xA5 bytes and the function returns SUCCESS.
-    pub garbage: bool,
-}
-
-impl Default for Fault {
-    fn default() -> Self {
-        Fault {
-            function: "*".to_owned(),
-            card: None,
-            code: None,
-            from: None,
-            until: None,
-            after_calls: 0,
-            delay_ms: 0,
-            hang: false,
-            crash: false,
-            garbage: false,
-        }
-    }
 }
 
 impl Fault {
@@ -210,7 +170,7 @@ impl Scenario {
     }
 
     pub fn to_toml(&self) -> Result<String, ScenarioError> {
-        toml::to_string(self).map_err(|error| ScenarioError::Syntax {
+        toml::to_string(self).map_err(|error| ScenarioError {
             line: None,
             message: error.to_string(),
         })
@@ -236,12 +196,14 @@ impl Scenario {
         require(has_effect, effects)?;
         let mut seen = std::collections::BTreeSet::new();
         for (index, card) in self.cards.iter().enumerate() {
-            card.check()
-                .map_err(|error| error.within(&format!("card {index}")))?;
+            card.check().map_err(|error| ScenarioError {
+                message: format!("card {index}: {}", error.message),
+                ..error
+            })?;
             let instances = card.instances.iter().map(|instance| &instance.uuid);
             for uuid in instances.chain([&card.uuid]) {
                 let is_new = uuid.is_empty() || seen.insert(uuid);
-                require(is_new, &format!("uuid `{uuid}` stands there twice"))?;
+                require(is_new, &format!("uuid `{uuid}` occurs twice"))?;
             }
         }
         Ok(())
@@ -279,40 +241,18 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
 
 /// Reason why a text is not a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ScenarioError {
-    /// Not TOML, or an unknown key or type.
-    Syntax {
-        line: Option<usize>,
-        message: String,
-    },
-    /// Well formed, but cannot be simulated.
-    Meaning(String),
-}
-
-impl ScenarioError {
-    fn within(self, place: &str) -> ScenarioError {
-        match self {
-            ScenarioError::Meaning(message) => {
-                ScenarioError::Meaning(format!("{place}: {message}"))
-            }
-            syntax @ ScenarioError::Syntax { .. } => syntax,
-        }
-    }
+pub struct ScenarioError {
+    /// Line of a text that is not TOML, or has an unknown key or type. `None` if the text cannot be simulated.
+    pub line: Option<usize>,
+    pub message: String,
 }
 
 impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ScenarioError::Syntax {
-                line: Some(line),
-                message,
-            } => write!(f, "line {line}: {message}"),
-            ScenarioError::Syntax {
-                line: None,
-                message,
-            }
-            | ScenarioError::Meaning(message) => f.write_str(message),
+        if let Some(line) = self.line {
+            write!(f, "line {line}: ")?;
         }
+        f.write_str(&self.message)
     }
 }
 
@@ -322,7 +262,10 @@ fn require(holds: bool, message: &str) -> Result<(), ScenarioError> {
     if holds {
         Ok(())
     } else {
-        Err(ScenarioError::Meaning(message.to_owned()))
+        Err(ScenarioError {
+            line: None,
+            message: message.to_owned(),
+        })
     }
 }
 
@@ -334,5 +277,5 @@ fn syntax(error: &toml::de::Error, text: &str) -> ScenarioError {
     // One line: it is printed on the standard error of a program that is unaware of scenarios.
     let message = error.message().split_whitespace();
     let message = message.collect::<Vec<_>>().join(" ");
-    ScenarioError::Syntax { line, message }
+    ScenarioError { line, message }
 }

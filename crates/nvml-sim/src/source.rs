@@ -40,7 +40,7 @@ impl Identity {
 /// Returns the file that the environment names, or the one beside the library.
 #[expect(
     clippy::disallowed_methods,
-    reason = "which scenario is played is said in the environment"
+    reason = "the environment names the scenario"
 )]
 pub(crate) fn scenario_path() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {

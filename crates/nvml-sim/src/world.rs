@@ -116,7 +116,7 @@ impl World {
             .filter(move |(_, card)| !card.is_absent(time))
     }
 
-    pub(crate) fn find_card(&self, time: f64, is_it: impl Fn(&Card) -> bool) -> Result<Unit, Code> {
+    pub(crate) fn find_gpu(&self, time: f64, is_it: impl Fn(&Card) -> bool) -> Result<Unit, Code> {
         self.present(time)
             .find(|(_, card)| is_it(card))
             .map(|(card, _)| Unit::card(card))

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use gua_board_store::ledger::{Form, Observation};
 use gua_wire::LiveReport;
+use gua_wire::live::{ACCEPTS_HEADER, FORMAT};
 use gua_wire::snapshot::Snapshot;
 use serde::Serialize;
 
@@ -22,15 +23,11 @@ use crate::request::{parse, read_body};
 /// Maximum size of a snapshot or live report: hundreds of GPUs with many processes each.
 const MOST_BYTES: usize = 4 << 20;
 
-/// Formats that the board accepts in addition to the frozen contract. An agent of gua reads this; others ignore it.
-const ACCEPTS: [&str; 1] = ["gua.live.v1"];
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Accepted {
     status: &'static str,
     gpu_slots_seen: usize,
-    accepts: [&'static str; 1],
 }
 
 /// Receives a snapshot.
@@ -56,7 +53,7 @@ pub(crate) async fn live(
     let bytes = receive(&app, &agent, body).await?;
     let report: LiveReport = parse(&bytes)?;
     check_live(&report)?;
-    let body = serde_json::to_vec(&report).expect("strings, numbers and lists are always JSON");
+    let body = report.body().into_bytes();
     record(&app, agent, Form::Live, report, body).await
 }
 
@@ -87,8 +84,8 @@ async fn record(
     let accepted = Accepted {
         status: "accepted",
         gpu_slots_seen: report.gpus.len(),
-        accepts: ACCEPTS,
     };
     app.live.apply(&agent.host.id, form, report, received_at);
-    Ok((StatusCode::ACCEPTED, Json(accepted)).into_response())
+    let announced = [(ACCEPTS_HEADER, FORMAT)];
+    Ok((StatusCode::ACCEPTED, announced, Json(accepted)).into_response())
 }

@@ -10,12 +10,16 @@ use axum::http::StatusCode;
 use gua_board_store::registry::{EnrolmentKey, Host, NewEnrolmentKey};
 use gua_board_store::{EnrolmentKeyId, HostId, Kind, Secret};
 use gua_wire::LiveReport;
-use gua_wire::live::LiveGpu;
+use gua_wire::live::{HostState, LiveDocument, LiveGpu};
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::visibility::{hide_names, visible};
-use super::{Input, List, WithSecret, checked_name, query as checked_query};
+use super::{
+    Input, LONGEST_NAME, List, NAME_PATTERN, WithSecret, checked_name, query as checked_query,
+    whole,
+};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::{Availability, Demand, Group, Row};
@@ -28,7 +32,7 @@ const MOST_KEY_HOURS: u32 = 24 * 366;
 const MOST_USES: u32 = 100_000;
 
 /// A host with the freshness of its state.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HostDocument {
     #[serde(flatten)]
@@ -42,7 +46,7 @@ pub(crate) struct HostDocument {
 }
 
 /// A host with its GPUs.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HostDetail {
     pub(crate) host: HostDocument,
@@ -54,44 +58,31 @@ pub(crate) struct HostDetail {
     pub(crate) gpus: Vec<Row>,
 }
 
-/// Live states of hosts, and the revision to ask for changes with.
-#[derive(Serialize)]
-pub(crate) struct LiveDocument {
-    revision: u64,
-    hosts: Vec<HostStateDocument>,
-}
-
-/// Live state of a host.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct HostStateDocument {
-    id: HostId,
-    display_name: String,
-    received_at: Timestamp,
-    is_stale: bool,
-    #[serde(flatten)]
-    report: LiveReport,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Since {
     since: Option<u64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Rename {
+    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
     display_name: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AddKey {
     /// Display name of the host; by default the host's own name.
+    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
     name: Option<String>,
     /// Number of hosts that can enrol; by default one.
+    #[serde(default, deserialize_with = "whole")]
+    #[schemars(range(min = 1, max = MOST_USES))]
     uses: Option<u32>,
+    #[serde(default, deserialize_with = "whole")]
+    #[schemars(range(min = 1, max = MOST_KEY_HOURS))]
     expires_in_hours: Option<u32>,
 }
 
@@ -174,9 +165,9 @@ pub(crate) async fn live(
     let now = app.now();
     let (revision, changed) = app.live.changes_since(since);
     let document = |(id, live): (HostId, HostLive)| {
-        Some(HostStateDocument {
+        Some(HostState {
             display_name: names.get(&id)?.clone(),
-            id,
+            id: id.0,
             received_at: live.received_at,
             is_stale: live.is_stale(now),
             report: visible(LiveReport::clone(&live.report), caller.role),

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use gua_board_store::registry::{AuditEntry, LinkPurpose, Member, NewLink, Role};
 use gua_board_store::{AccountId, Kind, Secret, StoreError};
 use jiff::SignedDuration;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Input, List, query as checked_query};
@@ -22,18 +23,18 @@ const INVITATION_TIME: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// Number of audit entries in one answer.
 const PAGE: u32 = 100;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RoleBody {
     role: Role,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Invitation {
     pub(crate) url: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Before {
     pub(crate) before: Option<i64>,

@@ -10,6 +10,7 @@ use gua_board_store::password::PasswordHash;
 use gua_board_store::registry::{Account, Action, Change, Event, Membership, NewSession};
 use gua_board_store::{Kind, Secret, SecretHash};
 use jiff::SignedDuration;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Input, checked_name};
@@ -21,14 +22,14 @@ use crate::request::ClientAddress;
 /// Lifetime of a session.
 const SESSION_TIME: SignedDuration = SignedDuration::from_hours(24 * 14);
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Credentials {
     name: String,
     password: String,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Join {
     link: String,
@@ -37,7 +38,7 @@ pub(crate) struct Join {
 }
 
 /// The account that calls, and what it may do.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub(crate) struct Me {
     pub(crate) name: String,
     pub(crate) memberships: Vec<Membership>,
@@ -103,7 +104,6 @@ pub(crate) async fn join(
     Extension(address): Extension<ClientAddress>,
     Input(join): Input<Join>,
 ) -> Result<Response, Problem> {
-    let name = checked_name(&join.name)?;
     if app.address_log_ins.take(address.0).is_err() {
         return Err(Problem::TooManyRequests { retry_after: 10 });
     }
@@ -116,6 +116,7 @@ pub(crate) async fn join(
     if link.is_none() {
         return Err(Problem::NotFound("link"));
     }
+    let name = checked_name(&join.name)?;
     let permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
     let password = tokio::task::spawn_blocking(move || PasswordHash::of(&join.password));
     let password = password.await.map_err(|_| Problem::Stopping)??;
@@ -129,7 +130,7 @@ pub(crate) async fn join(
 }
 
 /// Starts a new session. Its id is new, whatever cookie the browser sent: a session cannot be fixed in advance.
-async fn start_session(
+pub(crate) async fn start_session(
     app: &Arc<App>,
     change: &Change,
     account: Account,

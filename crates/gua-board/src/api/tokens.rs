@@ -8,20 +8,23 @@ use axum::http::StatusCode;
 use gua_board_store::registry::{ApiToken, NewApiToken, Role, Scope};
 use gua_board_store::{ApiTokenId, Kind, Secret, StoreError};
 use jiff::SignedDuration;
+use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Input, List, WithSecret};
+use super::{Input, List, WithSecret, whole};
 use crate::access::{MemberCaller, Via};
 use crate::app::App;
 use crate::error::Problem;
 
 const MOST_DAYS: u32 = 366 * 10;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AddToken {
     scope: Scope,
     /// Never by default.
+    #[serde(default, deserialize_with = "whole")]
+    #[schemars(range(min = 1, max = MOST_DAYS))]
     expires_in_days: Option<u32>,
 }
 

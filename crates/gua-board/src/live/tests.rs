@@ -109,3 +109,9 @@ fn a_state_lasts_since_its_change_and_starts_anew_after_a_gap() {
     assert_eq!(since(90, busy), (60, true));
     assert_eq!(since(1000, busy), (1000, false));
 }
+
+#[test]
+fn nothing_changes_after_the_last_possible_revision() {
+    let (_, hosts) = LiveState::default().changes_since(u64::MAX);
+    assert!(hosts.is_empty());
+}

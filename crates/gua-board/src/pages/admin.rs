@@ -129,7 +129,7 @@ fn host_table(page: &Page<'_>, hosts: &[HostDocument], now: Timestamp) -> Markup
     let view = page.view;
     html! {
         @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th scope="col" { (view.t(text::HOST)) }
                     th scope="col" { (view.t(text::LAST_REPORT)) }
@@ -180,7 +180,7 @@ fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
     let view = page.view;
     html! {
         @if keys.is_empty() { p.say { (view.t(text::NO_KEYS)) } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th scope="col" { (view.t(text::KEY)) }
                     th scope="col" { (view.t(text::DISPLAY_NAME)) }
@@ -262,7 +262,7 @@ async fn members_page(view: &View, app: Board, caller: Caller, url: Option<&str>
     };
     let main = html! {
         (once(view, text::LINK_READY, url))
-        section { div.scroll { table {
+        section { div.scroll tabindex="0" { table {
             thead { tr {
                 th scope="col" { (view.t(text::NAME)) }
                 th scope="col" { (view.t(text::ROLE)) }
@@ -397,7 +397,7 @@ fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
     let view = page.view;
     html! {
         @if tokens.is_empty() { p.say { (view.t(text::NO_TOKENS)) } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th scope="col" { (view.t(text::TOKEN)) }
                     th scope="col" { (view.t(text::ACCOUNT)) }
@@ -448,7 +448,7 @@ pub(crate) async fn audit(
     };
     let main = html! { section {
         @if entries.is_empty() { p.say { (view.t(text::NO_ENTRIES)) } } @else {
-            div.scroll { table.dense {
+            div.scroll tabindex="0" { table.dense {
                 thead { tr {
                     th scope="col" { (view.t(text::TIME)) }
                     th scope="col" { (view.t(text::ACTOR)) }

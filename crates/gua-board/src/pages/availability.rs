@@ -10,6 +10,7 @@ use gua_model::text::sanitize;
 use maud::{Markup, html};
 
 use super::gpu::Table;
+use super::guide::guide;
 use super::layout::{Frame, Tab, View, encode, workspace_path};
 use super::text;
 use crate::access::MemberCaller;
@@ -70,6 +71,7 @@ pub(crate) async fn availability(
 ) -> Result<Response, Problem> {
     let filter = api::query(query)?;
     let now = app.now();
+    let is_demo = app.is_demo && filter.is_empty();
     let demand = Ok(Query(filter.demand()));
     let found = api::availability(State(app), Extension(caller.clone()), demand).await?;
     let found = found.0;
@@ -88,6 +90,7 @@ pub(crate) async fn availability(
     };
     let main = html! {
         div data-part="summary" { h1.summary { (summary(&view, &found)) } (counts(&view, &found)) }
+        @if is_demo { (guide(&view, &caller, &found.rows)) }
         (form(&view, &filter, &found))
         div data-part="gpus" {
             @for group in Group::ALL { (section(&table, group, &found)) }

@@ -18,7 +18,7 @@ use crate::app::App;
 use crate::server::until_stopping;
 
 /// Minimum time between two events.
-const PAUSE: Duration = Duration::from_secs(2);
+const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum time without an event. Proxies close a connection that looks dead.
 const HEARTBEAT: Duration = Duration::from_secs(25);
 /// Lifetime of a stream. The browser opens the next one by itself, and its access is checked again.

@@ -135,7 +135,7 @@ pub(super) fn host_path(caller: &MemberCaller, row: &Row) -> String {
     )
 }
 
-fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
+pub(super) fn gpu_path(caller: &MemberCaller, row: &Row) -> String {
     format!(
         "{}/gpus/{}",
         host_path(caller, row),

@@ -118,7 +118,7 @@ fn processes(table: &Table<'_>, rows: &[&Row]) -> Markup {
     };
     html! {
         @if all.is_empty() { p.say { (view.t(text::NO_PROCESSES)) } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th scope="col" { (view.t(text::GPU)) }
                     th scope="col" { (view.t(text::HOLDER)) }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::{Extension, Path, Query, State};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use gua_board_store::SecretHash;
 use gua_model::text::sanitize;
 use maud::html;
 
@@ -99,6 +100,19 @@ pub(crate) async fn log_out(
 ) -> Result<Response, Problem> {
     let answer = api::log_out(state, headers).await?;
     Ok(see_other("/login", answer))
+}
+
+/// Enters a demonstration with the link that its command printed.
+pub(crate) async fn enter_demo(
+    State(app): State<Arc<App>>,
+    address: Extension<ClientAddress>,
+    Path(link): Path<String>,
+) -> Result<Response, Problem> {
+    let guest = app.take_guest(&SecretHash::of(&link));
+    let account = guest.ok_or(Problem::NotFound("link"))?;
+    let change = app.change(&account.name, address.0.0);
+    let answer = api::start_session(&app, &change, account, StatusCode::OK).await?;
+    Ok(see_other("/", answer))
 }
 
 pub(crate) async fn join_form(view: View) -> Response {

@@ -106,6 +106,18 @@ texts! {
     NEXT: "Next", "다음";
     LIVE: "Live", "실시간";
 
+    GUIDE: "A demonstration", "데모";
+    GUIDE_LEAD: "These 12 servers with 96 GPUs are simulated and change every second. Nothing is kept when the command ends. Look at:",
+        "GPU 96개를 가진 서버 12대는 모의 서버이며 매초 바뀝니다. 명령을 끝내면 아무것도 남지 않습니다. 다음을 살펴보세요.";
+    GUIDE_HOST: "a server", "서버 한 대";
+    GUIDE_HOST_LEAD: "its GPUs, processes and the freshness of its reports", "GPU와 프로세스, 보고의 최신 상태";
+    GUIDE_GPU: "a GPU", "GPU 하나";
+    GUIDE_GPU_LEAD: "why it has its state, with the readings behind it", "상태의 근거와 측정값";
+    GUIDE_FILTER: "a search", "검색";
+    GUIDE_FILTER_LEAD: "two free GPUs with 48 GB on one server", "한 서버에서 48 GB 이상인 빈 GPU 두 개";
+    GUIDE_SERVERS_LEAD: "add your own server with one command", "명령 하나로 서버 추가";
+    GUIDE_MEMBERS_LEAD: "roles and invitations; viewers see no names", "역할과 초대, 열람자에게는 이름이 보이지 않음";
+
     LAST_REPORT: "Last report", "마지막 보고";
     AGO: "{0} ago", "{0} 전";
     NEVER: "never", "없음";

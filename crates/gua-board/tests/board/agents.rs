@@ -50,8 +50,9 @@ async fn a_host_enrols_once_and_pushes_idempotently() {
         assert_eq!(answer.status, 202, "{}", answer.body);
         assert_eq!(
             answer.body,
-            json!({"status": "accepted", "gpuSlotsSeen": 1, "accepts": ["gua.live.v1"]})
+            json!({"status": "accepted", "gpuSlotsSeen": 1})
         );
+        assert_eq!(answer.headers["gua-accepts"], "gua.live.v1");
     }
     assert_eq!(stored(&board, &host), 1);
     let live = board.app.live.host(&HostId(host)).unwrap();

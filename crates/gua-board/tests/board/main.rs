@@ -55,6 +55,7 @@ impl Board {
             clock: Arc::new(clock),
             public_url: "https://board.example.com".to_owned(),
             trusted_proxies: Vec::new(),
+            guest: None,
         });
         Self {
             app: app.unwrap(),

@@ -87,8 +87,14 @@ pub enum ArchiveError {
     Listing(#[source] CallError),
     #[error("cannot upload {} of {}", .0.table.name(), .0.extent)]
     Upload(Object, #[source] CallError),
-    #[error(transparent)]
-    Refused(Box<RefusedFiles>),
+    /// All other files were uploaded; `done` is their summary.
+    #[error("the board rejected {count} file(s), first {} of {} ({done})", .first.table.name(), .first.extent)]
+    Rejected {
+        count: usize,
+        first: Object,
+        done: String,
+        source: CallError,
+    },
     #[error("the board did not delete files older than {0} days")]
     Prune(u32, #[source] CallError),
     #[error("cannot read the rows for the archive")]
@@ -101,40 +107,8 @@ pub enum ArchiveError {
     Stopped,
 }
 
-/// Files that the board rejected; all others were uploaded.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the board rejected {count} file(s), first {} of {} ({done})",
-    .first.table.name(), .first.extent
-)]
-pub struct RefusedFiles {
-    count: usize,
-    first: Object,
-    /// Summary of the rest of the upload.
-    done: String,
-    source: CallError,
-}
-
-/// The first rejection, and the number of them.
-type Refused = Option<Box<RefusedFiles>>;
-
-/// Collects the rejection of one file; any other error is returned. `true` if the file was uploaded.
-fn collect(refused: &mut Refused, sent: Result<(), ArchiveError>) -> Result<bool, ArchiveError> {
-    match sent {
-        Ok(()) => Ok(true),
-        Err(ArchiveError::Upload(first, source)) if is_about_the_file(&source) => {
-            let files = RefusedFiles {
-                count: 0,
-                first,
-                done: String::new(),
-                source,
-            };
-            refused.get_or_insert(Box::new(files)).count += 1;
-            Ok(false)
-        }
-        Err(error) => Err(error),
-    }
-}
+/// Files that the board rejected, each with its error.
+type Rejected = Vec<(Object, CallError)>;
 
 /// Whether the error concerns this file alone: too large, wrong type or invalid content.
 fn is_about_the_file(error: &CallError) -> bool {
@@ -168,21 +142,24 @@ impl Archive<'_> {
             ..Archived::default()
         };
         let plan = plan(days.whole);
-        let mut refused = None;
-        self.send_days(&plan, &mut archived, &mut refused, on_progress)?;
+        let mut rejected = Rejected::new();
+        self.send_days(&plan, &mut archived, &mut rejected, on_progress)?;
         let tables = self.history.lists(&mut |_| on_progress(1.0))?;
         for object in Plan::WHOLE {
-            collect(&mut refused, self.send(&tables, object))?;
+            self.send(&tables, object, &mut rejected)?;
         }
         client
             .prune_archives(self.retention_days, config)
             .map_err(|error| ArchiveError::Prune(self.retention_days, error))?;
-        match refused {
+        let count = rejected.len();
+        match rejected.into_iter().next() {
             None => Ok(archived),
-            Some(mut refused) => {
-                refused.done = archived.summary(self.retention_days);
-                Err(ArchiveError::Refused(refused))
-            }
+            Some((first, source)) => Err(ArchiveError::Rejected {
+                count,
+                first,
+                done: archived.summary(self.retention_days),
+                source,
+            }),
         }
     }
 
@@ -190,7 +167,7 @@ impl Archive<'_> {
         &self,
         plan: &Plan,
         archived: &mut Archived,
-        refused: &mut Refused,
+        rejected: &mut Rejected,
         on_progress: OnProgress<'_>,
     ) -> Result<(), ArchiveError> {
         let files = plan.missing.len() + Plan::WHOLE.len();
@@ -215,21 +192,30 @@ impl Archive<'_> {
                 if on_progress(share).is_break() {
                     return Err(ArchiveError::Stopped);
                 }
-                if collect(refused, self.send(&tables, object))? {
-                    archived.uploaded += 1;
-                }
+                archived.uploaded += usize::from(self.send(&tables, object, rejected)?);
                 done += 1;
             }
         }
         Ok(())
     }
 
-    fn send(&self, tables: &OldTables<'_>, object: Object) -> Result<(), ArchiveError> {
+    /// Uploads one file; returns whether the board accepted it.
+    fn send(
+        &self,
+        tables: &OldTables<'_>,
+        object: Object,
+        rejected: &mut Rejected,
+    ) -> Result<bool, ArchiveError> {
         let Enrolled { config, client } = self.enrolled;
         let file = compressed_table(tables, object.table, self.users)?;
-        client
-            .put_archive(object, &file, config)
-            .map_err(|error| ArchiveError::Upload(object, error))
+        match client.put_archive(object, &file, config) {
+            Ok(()) => Ok(true),
+            Err(error) if is_about_the_file(&error) => {
+                rejected.push((object, error));
+                Ok(false)
+            }
+            Err(error) => Err(ArchiveError::Upload(object, error)),
+        }
     }
 }
 

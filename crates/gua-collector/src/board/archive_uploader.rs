@@ -4,19 +4,17 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_day};
 use super::enrolment::Enrolment;
-use super::jitter::random;
 use super::link_state::{LinkFiles, Peer};
+use super::retry::Retry;
+use super::worker::Worker;
 use crate::clocks::Clocks;
-use crate::failure_log::FailureLog;
 use gua_compat::gpu_usage_audit::OldForm;
 use gua_model::chain::chain;
-use gua_probe::backoff::Backoff;
 use gua_store::History;
 use gua_wire::users::UserPolicy;
 use tracing::{info, warn};
@@ -42,23 +40,19 @@ pub(super) struct ArchiveUploader {
     options: ArchiveOptions,
     /// Disconnected when the daemon ends.
     end: Receiver<()>,
-    delay: Backoff,
-    failures: FailureLog,
+    retry: Retry,
 }
 
 impl ArchiveUploader {
-    /// Starts the thread. It ends when the returned sender is dropped; an upload in progress ends with the process.
+    /// Starts the thread. An upload in progress ends with the process.
     pub(super) fn start(
         enrolment: Enrolment,
         history: PathBuf,
         options: ArchiveOptions,
-    ) -> io::Result<Sender<()>> {
-        let (alive, end) = channel();
-        let uploader = Self::new(enrolment, history, options, end);
-        thread::Builder::new()
-            .name("gua-archive".to_owned())
-            .spawn(move || uploader.run())?;
-        Ok(alive)
+    ) -> io::Result<Worker> {
+        Worker::start("gua-archive", move |end| {
+            Self::new(enrolment, history, options, end).run();
+        })
     }
 
     fn new(
@@ -72,8 +66,7 @@ impl ArchiveUploader {
             history,
             options,
             end,
-            delay: Backoff::new(FIRST_DELAY, MAX_DELAY),
-            failures: FailureLog::default(),
+            retry: Retry::new(FIRST_DELAY, MAX_DELAY),
         }
     }
 
@@ -90,11 +83,11 @@ impl ArchiveUploader {
 
     /// Uploads if that is due; returns the time until the next step.
     fn step(&mut self, clocks: impl Fn() -> Clocks) -> Duration {
-        if let Some(rest) = self.delay.remaining(clocks().monotonic) {
+        if let Some(rest) = self.retry.remaining(clocks().monotonic) {
             return rest;
         }
         self.upload_if_due(&clocks);
-        let rest = self.delay.remaining(clocks().monotonic);
+        let rest = self.retry.remaining(clocks().monotonic);
         rest.unwrap_or(CHECK_PERIOD)
     }
 
@@ -144,8 +137,7 @@ impl ArchiveUploader {
     }
 
     fn succeeded(&mut self, archived: Archived) {
-        self.delay.succeeded();
-        if let Some(failures) = self.failures.end() {
+        if let Some(failures) = self.retry.succeeded() {
             info!(failures, "archive uploads work again");
         }
         let summary = archived.summary(self.options.retention_days);
@@ -158,9 +150,7 @@ impl ArchiveUploader {
     }
 
     fn failed(&mut self, error: &ArchiveError, now: Duration) {
-        self.delay.failed_with_jitter(now, random());
-        let error = gua_model::text::sanitize(&chain(error));
-        if self.failures.is_new(&error) {
+        if let Some(error) = self.retry.failed(now, &chain(error)) {
             warn!(error, "archive upload failed");
         }
     }

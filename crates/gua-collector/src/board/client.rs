@@ -4,13 +4,15 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use gua_wire::archive::{Listing, Object, prune_path};
+use gua_wire::live::{ACCEPTS_HEADER, FORMAT};
 use gua_wire::refusal::{is_success, sentence};
-use gua_wire::server_url::{ARCHIVES, CLAIM, OBSERVATIONS};
+use gua_wire::server_url::{ARCHIVES, CLAIM, LIVE, OBSERVATIONS};
 use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Snapshot, Token};
+use serde::de::DeserializeOwned;
 use ureq::AsSendBody;
-use ureq::http::Request;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use ureq::http::request::Builder;
+use ureq::http::{HeaderMap, Request};
 
 use super::connection::{Limits, TimeoutError};
 use super::endpoint::{ConnectError, Endpoint};
@@ -21,10 +23,10 @@ const REFUSAL_BYTES: u64 = 64 * 1024;
 /// Maximum size of the archive listing: enough for decades.
 const LISTING_BYTES: u64 = 4 * 1024 * 1024;
 
-const JSON: &str = "application/json";
+/// Maximum size of a document of the API: enough for 100,000 GPUs with their processes.
+const DOCUMENT_BYTES: u64 = 512 * 1024 * 1024;
 
-/// Why a request can always be built.
-const VALID: &str = "the URL and the token consist of printable ASCII characters";
+const JSON: &str = "application/json";
 
 /// Client of one board.
 #[derive(Clone, Debug)]
@@ -82,24 +84,42 @@ impl Client {
     pub fn claim(&self, claim: &ClaimRequest, secret: &Token) -> Result<ClaimAnswer, CallError> {
         // The token is in the body.
         let request = self.request("POST", CLAIM).header(CONTENT_TYPE, JSON);
-        let request = request.body(claim.body()).expect(VALID);
-        let answer = self.call(request, secret, Limits::CALL, REFUSAL_BYTES)?;
+        let answer = self.call(request, claim.body(), secret, Limits::CALL, REFUSAL_BYTES)?;
         ClaimAnswer::read(&answer).map_err(|error| CallError::Garbage(error.into()))
     }
 
-    /// Pushes the state of the host.
+    /// Pushes the state of the host, and then its live report if the board announces that it accepts one.
     ///
     /// # Errors
     /// If the board did not accept it.
-    pub fn push(&self, snapshot: &Snapshot, config: &CloudConfig) -> Result<(), CallError> {
-        self.push_body(&snapshot.body(), config)
+    pub fn push(
+        &self,
+        snapshot: &Snapshot,
+        config: &CloudConfig,
+        live: impl FnOnce() -> Option<String>,
+    ) -> Result<(), CallError> {
+        self.push_body(&snapshot.body(), config, live)
     }
 
-    /// Pushes an encoded snapshot.
-    pub fn push_body(&self, body: &str, config: &CloudConfig) -> Result<(), CallError> {
-        let request = self.authorized("POST", OBSERVATIONS, config);
-        let request = request.header(CONTENT_TYPE, JSON).body(body).expect(VALID);
-        self.call(request, &config.agent_token, Limits::CALL, 0)?;
+    /// Pushes an encoded snapshot as [`Client::push`] does.
+    pub fn push_body(
+        &self,
+        body: &str,
+        config: &CloudConfig,
+        live: impl FnOnce() -> Option<String>,
+    ) -> Result<(), CallError> {
+        let post = |path: &str, body: &str| {
+            let request = self.authorized("POST", path, config);
+            let request = request.header(CONTENT_TYPE, JSON);
+            self.answer(request, body, &config.agent_token, Limits::CALL, 0)
+        };
+        let (headers, _) = post(OBSERVATIONS, body)?;
+        let announced = headers.get_all(ACCEPTS_HEADER).iter();
+        if { announced }.any(|format| format == FORMAT)
+            && let Some(live) = live()
+        {
+            post(LIVE, &live)?;
+        }
         Ok(())
     }
 
@@ -108,10 +128,27 @@ impl Client {
     /// # Errors
     /// If the request fails.
     pub fn archives(&self, config: &CloudConfig) -> Result<Listing, CallError> {
-        let request = self.authorized("GET", ARCHIVES, config).body(());
-        let token = &config.agent_token;
-        let answer = self.call(request.expect(VALID), token, Limits::CALL, LISTING_BYTES)?;
+        let request = self.authorized("GET", ARCHIVES, config);
+        let answer = self.call(
+            request,
+            (),
+            &config.agent_token,
+            Limits::CALL,
+            LISTING_BYTES,
+        )?;
         Listing::read(&answer).map_err(|error| CallError::Garbage(error.into()))
+    }
+
+    /// Reads a document of the board's API with a token of a person.
+    ///
+    /// # Errors
+    /// If the request fails, or the answer is not such a document.
+    pub fn read<T: DeserializeOwned>(&self, path: &str, token: &Token) -> Result<T, CallError> {
+        let request = self
+            .request("GET", path)
+            .header(AUTHORIZATION, token.bearer());
+        let answer = self.call(request, (), token, Limits::UPLOAD, DOCUMENT_BYTES)?;
+        serde_json::from_slice(&answer).map_err(|error| CallError::Garbage(error.into()))
     }
 
     /// Sends a request without effect, to check that the board responds and knows this host.
@@ -119,9 +156,9 @@ impl Client {
     /// # Errors
     /// If the request fails.
     pub fn check(&self, config: &CloudConfig, limits: Limits) -> Result<(), CallError> {
-        let request = self.authorized("GET", ARCHIVES, config).body(());
-        self.call(request.expect(VALID), &config.agent_token, limits, 0)?;
-        Ok(())
+        let request = self.authorized("GET", ARCHIVES, config);
+        self.call(request, (), &config.agent_token, limits, 0)
+            .map(drop)
     }
 
     /// Uploads a file of the archive; it replaces an existing one.
@@ -135,14 +172,9 @@ impl Client {
         config: &CloudConfig,
     ) -> Result<(), CallError> {
         let request = self.authorized("POST", &object.path(), config);
-        let request = request.header(CONTENT_TYPE, "application/gzip").body(file);
-        self.call(
-            request.expect(VALID),
-            &config.agent_token,
-            Limits::UPLOAD,
-            0,
-        )?;
-        Ok(())
+        let request = request.header(CONTENT_TYPE, "application/gzip");
+        self.call(request, file, &config.agent_token, Limits::UPLOAD, 0)
+            .map(drop)
     }
 
     /// Deletes archive files that are older than the retention.
@@ -155,9 +187,8 @@ impl Client {
         config: &CloudConfig,
     ) -> Result<(), CallError> {
         let request = self.authorized("DELETE", &prune_path(retention_days), config);
-        let request = request.body(()).expect(VALID);
-        self.call(request, &config.agent_token, Limits::CALL, 0)?;
-        Ok(())
+        self.call(request, (), &config.agent_token, Limits::CALL, 0)
+            .map(drop)
     }
 
     fn request(&self, method: &str, path: &str) -> Builder {
@@ -170,16 +201,33 @@ impl Client {
         request.header(AUTHORIZATION, config.agent_token.bearer())
     }
 
-    /// Makes one request and returns the body of a successful response, which has at most `max_body` bytes; 0 ignores
-    /// the body. The secret is removed from the board's messages.
+    /// Makes one request and returns the body of a successful response.
     fn call(
         &self,
-        request: Request<impl AsSendBody>,
+        request: Builder,
+        body: impl AsSendBody,
         secret: &Token,
         limits: Limits,
         max_body: u64,
     ) -> Result<Vec<u8>, CallError> {
+        let (_, body) = self.answer(request, body, secret, limits, max_body)?;
+        Ok(body)
+    }
+
+    /// Makes one request and returns the headers and the body of a successful response, which has at most `max_body`
+    /// bytes; 0 ignores the body. The secret is removed from the board's messages.
+    fn answer(
+        &self,
+        request: Builder,
+        body: impl AsSendBody,
+        secret: &Token,
+        limits: Limits,
+        max_body: u64,
+    ) -> Result<(HeaderMap, Vec<u8>), CallError> {
         let agent = self.endpoint.agent();
+        let request = request
+            .body(body)
+            .expect("the URL and the token consist of printable ASCII characters");
         let request = agent
             .configure_request(request)
             .timeout_resolve(Some(limits.connect))
@@ -209,7 +257,8 @@ impl Client {
                 return Err(CallError::TooLong(max_body));
             }
         }
-        Ok(bytes)
+        let (parts, _) = response.into_parts();
+        Ok((parts.headers, bytes))
     }
 }
 

@@ -1,15 +1,12 @@
 //! `cloud.json`, the enrolment of this host. It is only readable by its owner from its first byte on, and replaced
 //! atomically.
 
-use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use gua_files::{FileError, NewFile};
 use gua_wire::CloudConfig;
 use gua_wire::cloud::CloudError;
-use tempfile::NamedTempFile;
-
-use super::state_file;
 
 /// Maximum size that is read.
 const MAX_BYTES: u64 = 1 << 20;
@@ -23,18 +20,15 @@ pub struct CloudFile(PathBuf);
 pub enum LoadError {
     #[error("no enrolment at `{}`", .0.display())]
     Missing(PathBuf),
-    #[error("cannot read `{}`", path.display())]
-    Unreadable { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Unreadable(FileError),
     #[error("`{}` is not a valid enrolment", path.display())]
     Invalid { path: PathBuf, source: CloudError },
 }
 
 /// A temporary file beside the enrolment, ready to be filled and renamed.
 #[derive(Debug)]
-pub struct PreparedFile {
-    temporary: NamedTempFile,
-    path: PathBuf,
-}
+pub struct PreparedFile(NewFile);
 
 impl CloudFile {
     #[must_use]
@@ -58,19 +52,13 @@ impl CloudFile {
     /// # Errors
     /// If the file is missing, unreadable or invalid.
     pub fn load(&self) -> Result<CloudConfig, LoadError> {
-        let path = || self.0.clone();
-        let mut bytes = Vec::new();
-        File::open(&self.0)
-            .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut bytes))
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => LoadError::Missing(path()),
-                _ => LoadError::Unreadable {
-                    path: path(),
-                    source,
-                },
-            })?;
+        let bytes = gua_files::read_regular(&self.0, MAX_BYTES);
+        let bytes = bytes.map_err(|source| match source.kind() {
+            io::ErrorKind::NotFound => LoadError::Missing(self.0.clone()),
+            _ => LoadError::Unreadable(FileError::cannot("read", &self.0)(source)),
+        })?;
         CloudConfig::read(&bytes).map_err(|source| LoadError::Invalid {
-            path: path(),
+            path: self.0.clone(),
             source,
         })
     }
@@ -80,17 +68,10 @@ impl CloudFile {
     /// # Errors
     /// If the directory is not writable.
     pub fn prepare(&self) -> io::Result<PreparedFile> {
-        if self.0.file_name().is_none() {
-            let why = "the path has no file name";
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
         if let Some(directory) = self.0.parent() {
             std::fs::create_dir_all(directory)?;
         }
-        Ok(PreparedFile {
-            temporary: state_file::prepare(&self.0, 0o600)?,
-            path: self.0.clone(),
-        })
+        Ok(PreparedFile(NewFile::begin_private(&self.0)?))
     }
 
     /// Removes the enrolment; returns whether it existed.
@@ -111,18 +92,9 @@ impl PreparedFile {
     ///
     /// # Errors
     /// If it cannot be written. The previous enrolment is then unchanged.
-    pub fn save(mut self, config: &CloudConfig) -> io::Result<()> {
-        self.temporary.write_all(config.write().as_bytes())?;
-        self.temporary.as_file().sync_all()?;
-        let saved = self.temporary.persist(&self.path);
-        saved.map_err(|error| error.error)?;
-        // Syncs the rename, if the file system supports that.
-        if let Some(directory) = self.path.parent()
-            && let Ok(directory) = File::open(directory)
-        {
-            let _ = directory.sync_all();
-        }
-        Ok(())
+    pub fn save(self, config: &CloudConfig) -> io::Result<()> {
+        (&self.0.file).write_all(config.write().as_bytes())?;
+        self.0.finish()
     }
 }
 
@@ -148,7 +120,7 @@ mod tests {
         assert!(matches!(file.load(), Err(LoadError::Missing(_))));
         let prepared = file.prepare().unwrap();
         let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode(prepared.temporary.path()), 0o600);
+        assert_eq!(mode(prepared.0.part()), 0o600);
         assert!(!file.exists());
         prepared.save(&config()).unwrap();
         assert_eq!(mode(file.path()), 0o600);

@@ -55,28 +55,20 @@ pub enum EndpointError {
     Proxy(#[from] ProxyError),
 }
 
-/// Why a connection failed.
+/// Why a connection failed: the step and its error.
 #[derive(Debug, thiserror::Error)]
-pub enum ConnectError {
-    #[error("cannot resolve `{host}`")]
-    Name { host: String, source: io::Error },
-    #[error("cannot connect to `{place}`")]
-    Connect { place: String, source: io::Error },
-    #[error("the connection through proxy {proxy} failed")]
-    Proxy { proxy: String, source: io::Error },
-    #[error("TLS handshake with `{host}` failed")]
-    Tls { host: String, source: io::Error },
+#[error("{step}")]
+pub struct ConnectError {
+    step: String,
+    source: io::Error,
 }
 
 impl ConnectError {
     /// What the user can do about it, if known.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
-        let ConnectError::Tls { source, .. } = self else {
-            return None;
-        };
         let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        let cause = source.get_ref()?.downcast_ref::<rustls::Error>()?;
+        let cause = self.source.get_ref()?.downcast_ref::<rustls::Error>()?;
         (*cause == unknown).then_some(
             "if the board's certificate was issued by a private CA, pass the CA certificate with --ca-file",
         )
@@ -178,29 +170,23 @@ fn run(details: &ConnectionDetails<'_>) -> Result<Box<dyn Transport>, Error> {
 
 /// The steps of a connection: a tunnel if there is a proxy, else a socket; then TLS if the board has it.
 fn steps() -> impl Connector {
-    let tunnel = Step(ConnectProxyConnector::default(), |details, source| {
+    let tunnel = Step(ConnectProxyConnector::default(), |details| {
         let proxy = details.config.proxy();
-        ConnectError::Proxy {
-            proxy: proxy.map_or_else(String::new, |it| format!("{}:{}", it.host(), it.port())),
-            source,
-        }
+        let proxy = proxy.map_or_else(String::new, |it| format!("{}:{}", it.host(), it.port()));
+        format!("the connection through proxy {proxy} failed")
     });
-    let socket = Step(TcpConnector, |details, source| ConnectError::Connect {
-        place: place(details.uri),
-        source,
+    let socket = Step(TcpConnector, |details| {
+        format!("cannot connect to `{}`", place(details.uri))
     });
-    let tls = Step(RustlsConnector::default(), |details, source| {
-        ConnectError::Tls {
-            host: host(details.uri),
-            source,
-        }
+    let tls = Step(RustlsConnector::default(), |details| {
+        format!("TLS handshake with `{}` failed", host(details.uri))
     });
     ().chain(tunnel).chain(socket).chain(tls)
 }
 
-/// A step of a connection, and its error.
+/// A step of a connection, and what its failure is called.
 #[derive(Debug)]
-struct Step<C>(C, fn(&ConnectionDetails<'_>, io::Error) -> ConnectError);
+struct Step<C>(C, fn(&ConnectionDetails<'_>) -> String);
 
 impl<In: Transport, C: Connector<In>> Connector<In> for Step<C> {
     type Out = C::Out;
@@ -211,7 +197,7 @@ impl<In: Transport, C: Connector<In>> Connector<In> for Step<C> {
         chained: Option<In>,
     ) -> Result<Option<C::Out>, Error> {
         let connected = self.0.connect(details, chained);
-        connected.map_err(|error| named(error, details.config, |source| (self.1)(details, source)))
+        connected.map_err(|error| named(error, details.config, || (self.1)(details)))
     }
 }
 
@@ -227,24 +213,20 @@ impl Resolver for NamingResolver {
         timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, Error> {
         let resolved = self.0.resolve(uri, config, timeout);
-        resolved.map_err(|error| {
-            named(error, config, |source| ConnectError::Name {
-                host: host(uri),
-                source,
-            })
-        })
+        resolved.map_err(|error| named(error, config, || format!("cannot resolve `{}`", host(uri))))
     }
 }
 
 /// Wraps the error of a step, unless that has happened: the tunnel consists of steps, too.
-fn named(error: Error, config: &Config, name: impl FnOnce(io::Error) -> ConnectError) -> Error {
+fn named(error: Error, config: &Config, step: impl FnOnce() -> String) -> Error {
     let source = match error {
         Error::Other(_) => return error,
         Error::Timeout(reason) => Limits::of(config).exceeded(reason).into(),
         Error::ConnectProxyFailed(reason) => io::Error::other(reason),
         error => error.into_io(),
     };
-    Error::Other(Box::new(name(source)))
+    let step = step();
+    Error::Other(Box::new(ConnectError { step, source }))
 }
 
 fn host(uri: &Uri) -> String {

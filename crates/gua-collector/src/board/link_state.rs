@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gua_files::beside;
 use gua_model::chain::chain;
 use gua_model::id::{Pid, ProcessKey};
 use gua_model::text::sanitize;
@@ -10,11 +11,12 @@ use gua_probe::process::lineage::{Life, Lineage};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_wire::CloudConfig;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::archive::ArchiveState;
 use super::client::CallError;
-use super::{spool, state_file};
+use super::spool;
 
 /// A board and this host's id there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +36,16 @@ impl Peer {
             host_id: config.agent_token.hide_in(&config.host_id),
         }
     }
+}
+
+/// State for `gua status`, in a small JSON file that everyone may read.
+pub(super) trait State: Serialize + DeserializeOwned {
+    /// Suffix of the file, which lies beside the enrolment or the history.
+    const SUFFIX: &str;
+
+    fn peer(&self) -> &Peer;
+
+    fn last_change(&self) -> Option<Timestamp>;
 }
 
 /// State of the link.
@@ -94,6 +106,14 @@ impl LinkState {
         self.last_error = Some(LinkError { at, what });
         self.failures += 1;
     }
+}
+
+impl State for LinkState {
+    const SUFFIX: &str = "-link";
+
+    fn peer(&self) -> &Peer {
+        &self.peer
+    }
 
     fn last_change(&self) -> Option<Timestamp> {
         self.last_push
@@ -126,6 +146,18 @@ fn boot() -> Option<gua_model::id::BootId> {
         .ok()
 }
 
+/// Reads a JSON file; `None` if it is missing or invalid.
+pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let bytes = std::fs::read(path).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Writes a JSON file that everyone may read, as far as the umask permits.
+pub(super) fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let text = serde_json::to_string(value).expect("strings and numbers can be serialized");
+    gua_files::replace(path, (text + "\n").as_bytes(), 0o666)
+}
+
 /// Paths of the files that belong to a link. They are beside the enrolment, so that they do not depend on the history; a
 /// service that cannot write there has them beside its history.
 #[derive(Clone, Debug)]
@@ -143,18 +175,13 @@ impl LinkFiles {
         }
     }
 
-    fn files(&self) -> [PathBuf; 2] {
-        [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-link"))
+    fn paths(&self, suffix: &str) -> [PathBuf; 2] {
+        [&self.enrolment, &self.history].map(|file| beside(file, suffix))
     }
 
     /// Directories for the spool.
     pub(super) fn spools(&self) -> [PathBuf; 2] {
-        [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-spool"))
-    }
-
-    /// Files for the state of the archive.
-    pub(super) fn archives(&self) -> [PathBuf; 2] {
-        [&self.enrolment, &self.history].map(|file| state_file::beside(file, "-archive"))
+        self.paths("-spool")
     }
 
     /// Canonical path of the history, which does not depend on the working directory.
@@ -163,21 +190,40 @@ impl LinkFiles {
         history.unwrap_or_else(|_| self.history.clone())
     }
 
+    /// Reads the latest state that `is_it` accepts.
+    pub(super) fn latest<S: State>(&self, is_it: impl Fn(&S) -> bool) -> Option<S> {
+        let states = self.paths(S::SUFFIX).into_iter();
+        let states = states.filter_map(|file| read_json(&file).filter(&is_it));
+        states.max_by_key(State::last_change)
+    }
+
+    /// Writes a state to the first location that is writable.
+    pub(super) fn store<S: State>(&self, state: &S) -> io::Result<()> {
+        let [own, of_history] = self.paths(S::SUFFIX);
+        write_json(&own, state).or_else(|_| write_json(&of_history, state))
+    }
+
+    /// Removes a state. The file beside a history may be that of another enrolment; it is only removed if it belongs to
+    /// `peer`.
+    fn forget<S: State>(&self, peer: Option<&Peer>) {
+        let [own, of_history] = self.paths(S::SUFFIX);
+        let _ = std::fs::remove_file(own);
+        if peer.is_some() && read_json(&of_history).as_ref().map(S::peer) == peer {
+            let _ = std::fs::remove_file(of_history);
+        }
+    }
+
     /// Reads the latest state of the link to a peer.
     #[must_use]
     pub fn read(&self, peer: &Peer) -> Option<LinkState> {
-        let states = self.files().into_iter().filter_map(|file| {
-            let state: LinkState = state_file::read(&file)?;
-            (state.peer == *peer).then_some(state)
-        });
-        states.max_by_key(LinkState::last_change)
+        self.latest(|state: &LinkState| state.peer == *peer)
     }
 
     /// Reads the state that a service wrote beside its history, for users without an enrolment.
     #[must_use]
     pub fn read_service(&self) -> Option<LinkState> {
-        let [_, file] = self.files();
-        state_file::read(&file)
+        let [_, file] = self.paths(LinkState::SUFFIX);
+        read_json(&file)
     }
 
     /// Writes the state.
@@ -185,18 +231,17 @@ impl LinkFiles {
     /// # Errors
     /// If neither location is writable.
     pub fn write(&self, state: &LinkState) -> io::Result<()> {
-        state_file::write_one(&self.files(), state)
+        self.store(state)
     }
 
     /// Records the result of a push. A write error is ignored: it only loses the record.
     pub fn record(&self, config: &CloudConfig, at: Timestamp, pushed: &Result<(), CallError>) {
         let fresh = LinkState::new(config);
-        let mut state = match self.read(&fresh.peer) {
-            Some(known) => LinkState {
-                display_name: fresh.display_name,
-                ..known
-            },
-            None => fresh,
+        let known = self.read(&fresh.peer).unwrap_or_default();
+        let mut state = LinkState {
+            peer: fresh.peer,
+            display_name: fresh.display_name,
+            ..known
         };
         match pushed {
             Ok(()) => state.succeeded(at),
@@ -218,10 +263,8 @@ impl LinkFiles {
     /// Removes the state and the spool of a link; returns the number of spooled pushes. Files beside the history may belong
     /// to another enrolment; they are only removed if they belong to `peer`.
     pub fn remove(&self, peer: Option<&Peer>) -> usize {
-        state_file::remove(&self.files(), peer, |state: LinkState| state.peer);
-        state_file::remove(&self.archives(), peer, |state: ArchiveState| {
-            state.task.peer
-        });
+        self.forget::<LinkState>(peer);
+        self.forget::<ArchiveState>(peer);
         let [own, of_history] = self.spools();
         let of_peer = peer.map_or(0, |peer| spool::remove(&of_history, Some(peer)));
         spool::remove(&own, None) + of_peer
@@ -284,14 +327,14 @@ mod tests {
         files.write(&new).unwrap();
         assert_eq!(files.read(&peer("h")), Some(new));
         assert_eq!(files.read_service(), Some(old));
-        std::fs::write(&files.files()[0], "garbage").unwrap();
+        std::fs::write(&files.paths(LinkState::SUFFIX)[0], "garbage").unwrap();
         assert!(files.read(&peer("h")).is_some());
         assert_eq!(files.remove(Some(&peer("another"))), 0);
-        assert!(files.files().map(|file| file.exists()) == [false, true]);
+        assert!(files.paths(LinkState::SUFFIX).map(|file| file.exists()) == [false, true]);
         assert_eq!(files.remove(None), 0);
-        assert!(files.files().map(|file| file.exists()) == [false, true]);
+        assert!(files.paths(LinkState::SUFFIX).map(|file| file.exists()) == [false, true]);
         assert_eq!(files.remove(Some(&peer("h"))), 0);
-        assert!(files.files().map(|file| file.exists()) == [false, false]);
+        assert!(files.paths(LinkState::SUFFIX).map(|file| file.exists()) == [false, false]);
     }
 
     #[test]

@@ -1,16 +1,20 @@
 //! A tick on its way to the board, and its encoded form.
 
+use std::sync::Arc;
+
 use gua_model::Sample;
 use gua_wire::snapshot::{About, ErrorCode, Form, LeftOut, Observed, UsageStates};
 use gua_wire::users::UserPolicy;
 use gua_wire::{CloudConfig, Snapshot};
 use jiff::Timestamp;
 
+use crate::VERSION;
+
 /// The result of a tick.
 #[derive(Debug)]
 pub(super) enum Push {
     Sample {
-        sample: Box<Sample>,
+        sample: Arc<Sample>,
         usage: UsageStates,
     },
     /// The driver could not be read.
@@ -21,7 +25,6 @@ pub(super) enum Push {
 #[derive(Clone, Debug)]
 pub struct AgentIdentity {
     pub hostname: String,
-    pub agent_version: String,
     pub users: UserPolicy,
     pub form: Form,
 }
@@ -31,6 +34,8 @@ pub struct AgentIdentity {
 pub(super) struct EncodedPush {
     pub(super) at: Timestamp,
     pub(super) body: String,
+    /// Sample for the live report; `None` if the driver could not be read.
+    pub(super) sample: Option<Arc<Sample>>,
 }
 
 impl Push {
@@ -42,7 +47,7 @@ impl Push {
     ) -> (EncodedPush, Vec<LeftOut>) {
         let about = About {
             hostname: &identity.hostname,
-            agent_version: &identity.agent_version,
+            agent_version: VERSION,
             host_id: Some(&config.host_id),
             display_name: Some(&config.display_name),
         };
@@ -69,7 +74,11 @@ impl Push {
                 }
             }
         };
+        let sample = match self {
+            Push::Sample { sample, .. } => Some(Arc::clone(sample)),
+            Push::DriverFailed { .. } => None,
+        };
         let body = snapshot.body();
-        (EncodedPush { at, body }, left_out)
+        (EncodedPush { at, body, sample }, left_out)
     }
 }

@@ -4,23 +4,22 @@
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
 use gua_model::chain::chain;
 use gua_model::text::sanitize;
-use gua_probe::backoff::Backoff;
 use gua_probe::clock;
 use gua_wire::snapshot::LeftOut;
 use tracing::{info, warn};
 
 use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
-use super::jitter::random;
 use super::link_state::{LinkFiles, LinkState, Peer, StreamState};
+use super::live::LiveReporter;
 use super::push::{AgentIdentity, EncodedPush, Push};
+use super::retry::Retry;
 use super::spool::{Recipient, Spool};
 use crate::failure_log::FailureLog;
 
@@ -38,7 +37,7 @@ pub(super) enum Event {
     /// The push in flight has ended.
     Sent(Result<(), CallError>),
     /// The stream has connected or disconnected.
-    StreamChanged,
+    StreamConnected(bool),
     /// The daemon ends.
     Close,
 }
@@ -53,12 +52,13 @@ pub(super) type Events = SyncSender<Event>;
 pub(super) struct Link {
     pub(super) enrolment: Enrolment,
     pub(super) identity: AgentIdentity,
+    pub(super) live: Arc<LiveReporter>,
     pub(super) spool: Option<Spool>,
     /// Why the configured spool could not be opened.
     pub(super) spool_error: Option<String>,
     pub(super) files: LinkFiles,
     /// Whether the stream is connected; `None` without a stream.
-    pub(super) is_streaming: Option<Arc<AtomicBool>>,
+    pub(super) is_streaming: Option<bool>,
 }
 
 pub(super) struct Pusher {
@@ -67,19 +67,29 @@ pub(super) struct Pusher {
     /// For the results of pushes.
     sent: Events,
     state: LinkState,
-    /// When the state file was last written; `None` forces the next write.
-    state_written: Option<Duration>,
-    /// Whether the state has changed since it was written.
-    is_state_changed: bool,
-    delay: Backoff,
+    /// Earliest time at which only the time of the last push is written again.
+    next_write: Duration,
+    /// When the changed state is written; `None` if it has not changed.
+    write_at: Option<Duration>,
+    retry: Retry,
     unsent: Option<EncodedPush>,
     in_flight: Option<InFlight>,
-    failures: FailureLog,
     spool_failures: FailureLog,
     /// Why the spool does not work at the moment.
     spool_error: Option<String>,
     /// GPUs that were logged as left out of the pushes.
     left_out: Vec<LeftOut>,
+}
+
+/// Builds the live report that goes with a push, if there is one.
+type Live = Box<dyn FnOnce() -> Option<String> + Send>;
+
+/// When a changed state is written.
+#[derive(Clone, Copy)]
+enum Write {
+    Now,
+    /// After [`STATE_PERIOD`] since the last write.
+    InTime,
 }
 
 /// The push that is being sent.
@@ -99,12 +109,11 @@ impl Pusher {
             events,
             sent,
             state: LinkState::default(),
-            state_written: None,
-            is_state_changed: false,
-            delay: Backoff::new(FIRST_DELAY, MAX_DELAY),
+            next_write: Duration::ZERO,
+            write_at: None,
+            retry: Retry::new(FIRST_DELAY, MAX_DELAY),
             unsent: None,
             in_flight: None,
-            failures: FailureLog::default(),
             spool_failures: FailureLog::default(),
             spool_error: None,
             left_out: Vec::new(),
@@ -125,15 +134,18 @@ impl Pusher {
                 Some(Event::Tick(push)) => self.receive(&push),
                 Some(Event::Sent(result)) => self.handle_result(result),
                 // Does not wait for the next push, which may be an hour away.
-                Some(Event::StreamChanged) => self.write_state(),
+                Some(Event::StreamConnected(is_connected)) => {
+                    self.link.is_streaming = Some(is_connected);
+                    self.write_soon(Write::Now);
+                }
                 None => {}
                 Some(Event::Close) => break,
             }
             if self.may_send() && !self.send_latest() {
                 self.send_spooled();
             }
-            if self.is_state_changed {
-                self.write_state_if_due();
+            if self.write_at.is_some_and(|at| at <= clock::monotonic()) {
+                self.write_state();
             }
         }
         self.finish();
@@ -170,7 +182,7 @@ impl Pusher {
     }
 
     fn may_send(&self) -> bool {
-        self.in_flight.is_none() && self.delay.remaining(clock::monotonic()).is_none()
+        self.in_flight.is_none() && self.retry.remaining(clock::monotonic()).is_none()
     }
 
     /// Maximum time to wait for the next push: until there is other work, or without limit. A result ends the wait.
@@ -178,8 +190,8 @@ impl Pusher {
         let is_spooled = self.link.spool.as_ref().is_some_and(|one| !one.is_empty());
         let has_work = self.in_flight.is_none() && (self.unsent.is_some() || is_spooled);
         let now = clock::monotonic();
-        let until_work = has_work.then(|| self.delay.remaining(now).unwrap_or_default());
-        let until_written = self.is_state_changed.then(|| self.state_due_in(now));
+        let until_work = has_work.then(|| self.retry.remaining(now).unwrap_or_default());
+        let until_written = self.write_at.map(|at| at.saturating_sub(now));
         until_work.into_iter().chain(until_written).min()
     }
 
@@ -216,14 +228,12 @@ impl Pusher {
             if self.state.peer != Peer::default() {
                 self.unsent = None;
                 self.in_flight = self.in_flight.take().map(|_| InFlight::Abandoned);
-                self.delay.succeeded();
-                self.failures = FailureLog::default();
+                self.retry.succeeded();
             }
             // A restarted daemon continues with the state of its predecessor.
             self.state = self.link.files.read(&fresh.peer).unwrap_or_default();
             self.state.peer = fresh.peer;
-            self.state_written = None;
-            self.is_state_changed = true;
+            self.write_soon(Write::Now);
         }
         self.state.display_name = fresh.display_name;
         let recipient = Recipient::new(&enrolled.config, &self.link.identity.users);
@@ -245,7 +255,7 @@ impl Pusher {
         let error = sanitize(error);
         if self.spool_failures.is_new(&error) {
             warn!(error, "cannot spool missed pushes; they are dropped");
-            self.is_state_changed = true;
+            self.write_soon(Write::InTime);
         }
         self.spool_error = Some(error);
     }
@@ -267,7 +277,14 @@ impl Pusher {
         }
         self.send(|pusher| {
             let push = pusher.unsent.take()?;
-            Some((push.body.clone(), InFlight::Latest(push)))
+            let reporter = Arc::clone(&pusher.link.live);
+            let (at, sample) = (push.at, push.sample.clone());
+            let live = move || Some(reporter.body(at, sample.as_deref()));
+            Some((
+                push.body.clone(),
+                Box::new(live) as _,
+                InFlight::Latest(push),
+            ))
         });
         true
     }
@@ -280,20 +297,21 @@ impl Pusher {
         }
         self.send(|pusher| {
             let (name, body) = pusher.link.spool.as_mut()?.oldest()?;
-            Some((body, InFlight::Spooled(name)))
+            // A live report states the present, so there is none for the past.
+            Some((body, Box::new(|| None) as _, InFlight::Spooled(name)))
         });
     }
 
     /// Sends the push that `take` returns, if this host is enrolled: a change of peer can drop the push.
-    fn send(&mut self, take: impl FnOnce(&mut Self) -> Option<(String, InFlight)>) {
+    fn send(&mut self, take: impl FnOnce(&mut Self) -> Option<(String, Live, InFlight)>) {
         let Some(enrolled) = self.enrolled() else {
-            return self.delay.failed_with_jitter(clock::monotonic(), random());
+            return self.retry.back_off(clock::monotonic());
         };
-        let Some((body, what)) = take(self) else {
+        let Some((body, live, what)) = take(self) else {
             return;
         };
         self.in_flight = Some(what);
-        let push = move || enrolled.client.push_body(&body, &enrolled.config);
+        let push = move || enrolled.client.push_body(&body, &enrolled.config, live);
         if let Err(error) = in_background(push, self.sent.clone()) {
             self.handle_result(Err(CallError::Broken(error)));
         }
@@ -335,7 +353,7 @@ impl Pusher {
         match result {
             Ok(()) => self.succeeded(),
             Err(error) => {
-                self.delay.failed_with_jitter(clock::monotonic(), random());
+                self.retry.back_off(clock::monotonic());
                 if let Some(error) = self.record_failure(&chain(&error)) {
                     warn!(error, "board push failed");
                 }
@@ -362,16 +380,16 @@ impl Pusher {
     }
 
     fn succeeded(&mut self) {
-        self.delay.succeeded();
-        if self.state.last_push.is_none() {
-            self.state_written = None;
-        }
+        let failures = self.retry.succeeded();
+        let is_first = self.state.last_push.is_none();
         self.state.succeeded(clock::now());
-        if let Some(failures) = self.failures.end() {
+        if let Some(failures) = failures {
             info!(failures, "board accepts pushes again");
-            self.state_written = None;
         }
-        self.write_state_if_due();
+        self.write_soon(match failures.is_some() || is_first {
+            true => Write::Now,
+            false => Write::InTime,
+        });
     }
 
     /// Handles an unusable enrolment. If it was removed, nothing is kept for later either.
@@ -390,10 +408,10 @@ impl Pusher {
         let LinkState { peer, .. } = std::mem::take(&mut self.state);
         let peer = (peer != Peer::default()).then_some(&peer);
         self.link.files.remove(peer);
-        self.is_state_changed = false;
-        if self.failures.is_new(&why) {
+        self.write_at = None;
+        if let Some(error) = self.retry.count(&why) {
             warn!(
-                error = why,
+                error,
                 dropped, "host is no longer enrolled; nothing is pushed"
             );
         }
@@ -401,37 +419,30 @@ impl Pusher {
 
     /// Updates the state for `gua status`. Returns the error if it is new and should be logged.
     fn record_failure(&mut self, error: &str) -> Option<String> {
-        let error = sanitize(error);
-        self.state.failed(clock::now(), error.clone());
-        let is_new = self.failures.is_new(&error);
-        if is_new {
-            self.state_written = None;
-        }
-        self.write_state_if_due();
-        is_new.then_some(error)
+        self.state.failed(clock::now(), sanitize(error));
+        let new = self.retry.count(error);
+        self.write_soon(match new {
+            Some(_) => Write::Now,
+            None => Write::InTime,
+        });
+        new
     }
 
-    fn write_state_if_due(&mut self) {
-        self.is_state_changed = true;
-        if self.state_due_in(clock::monotonic()).is_zero() {
-            self.write_state();
-        }
-    }
-
-    fn state_due_in(&self, now: Duration) -> Duration {
-        let due = |written: Duration| written.saturating_add(STATE_PERIOD).saturating_sub(now);
-        self.state_written.map(due).unwrap_or_default()
+    fn write_soon(&mut self, when: Write) {
+        self.write_at = Some(match when {
+            Write::Now => Duration::ZERO,
+            Write::InTime => self.write_at.unwrap_or(self.next_write),
+        });
     }
 
     /// Writes the state file, except for a host that is not enrolled. A write error is ignored: the log has the same.
     fn write_state(&mut self) {
-        self.is_state_changed = false;
+        self.write_at = None;
         if self.state.peer == Peer::default() || !self.is_peer_unchanged() {
             return;
         }
-        self.state_written = Some(clock::monotonic());
-        let stream = self.link.is_streaming.as_ref();
-        let stream = stream.map(|stream| stream.load(Ordering::Relaxed));
+        self.next_write = clock::monotonic() + STATE_PERIOD;
+        let stream = self.link.is_streaming;
         self.state.stream = stream.and_then(StreamState::of_this_process);
         let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
         self.state.dropped += dropped.unwrap_or_default();

@@ -1,9 +1,10 @@
-//! The secret salt of user pseudonyms: a private file that is created at first use.
+//! The secret salts of user pseudonyms: private files that are created at first use. One is for the names that are sent to a
+//! board, another for the names that other users of this host see.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gua_model::failure::Failure;
 use gua_wire::users::Salt;
@@ -15,37 +16,50 @@ const NEW_BYTES: usize = 32;
 const MAX_BYTES: u64 = 4096;
 
 /// Loads the salt; trailing whitespace is ignored. Creates it if it does not exist.
-pub(super) fn load(path: &Path) -> Result<Salt, Failure> {
-    let what = || format!("cannot read salt `{}`", path.display());
+pub(crate) fn load(path: &Path) -> Result<Salt, Failure> {
     let bytes = match read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             make_directory_of(path)?;
-            let created = create(path).and_then(|()| read(path));
-            created.map_err(Failure::because(format!(
-                "cannot create salt `{}`",
-                path.display()
-            )))?
+            let created = create(path, 0o600).and_then(|()| read(path));
+            created.map_err(Failure::cannot("create salt", path))?
         }
-        read => read.map_err(Failure::because(what()))?,
+        read => read.map_err(Failure::cannot("read salt", path))?,
     };
-    Salt::new(bytes.trim_ascii_end()).map_err(Failure::because(what()))
+    Salt::new(bytes.trim_ascii_end()).map_err(Failure::cannot("read salt", path))
+}
+
+/// Loads a salt that another process creates.
+pub(crate) fn existing(path: &Path) -> Result<Salt, Failure> {
+    let bytes = read(path).map_err(Failure::cannot("read salt", path))?;
+    Salt::new(bytes.trim_ascii_end()).map_err(Failure::cannot("read salt", path))
+}
+
+/// Creates a salt that the group of its directory can read, unless there is one.
+pub(crate) fn create_for_group(path: &Path) -> io::Result<()> {
+    match path.exists() {
+        true => Ok(()),
+        false => create(path, 0o640),
+    }
+}
+
+/// Path of the salt for the pseudonyms that the service shows: beside its history.
+pub(crate) fn of_history(db: &Path) -> PathBuf {
+    db.with_file_name("pseudonyms.salt")
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    gua_files::read_regular(path, MAX_BYTES)
 }
 
 /// Creates the file with random hexadecimal digits, which are easy to copy. Succeeds if another process creates it first.
-fn create(path: &Path) -> io::Result<()> {
+fn create(path: &Path, mode: u32) -> io::Result<()> {
     let mut random = [0; NEW_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
     let digits: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
     let created = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .mode(0o600)
+        .mode(mode)
         .open(path);
     match created {
         Ok(mut file) => file.write_all(format!("{digits}\n").as_bytes()),

@@ -17,7 +17,8 @@ use jiff::Timestamp;
 
 use super::cloud_file::LoadError;
 use super::{
-    CloudFile, ConnectOptions, EndpointError, Enrolled, Enrolment, EnrolmentError, LinkFiles, salt,
+    CloudFile, ConnectOptions, EndpointError, Enrolled, Enrolment, EnrolmentError, LinkFiles,
+    LiveReporter, live, salt,
 };
 use crate::VERSION;
 
@@ -35,7 +36,7 @@ fn remedy(error: &LoadError) -> &'static str {
         LoadError::Missing(_) => {
             "enrol this host with `gua enroll --server-url URL --enrollment-token -`, or pass the file with --config"
         }
-        LoadError::Unreadable { .. } => {
+        LoadError::Unreadable(_) => {
             "run this as the user who enrolled the host, or pass another file with --config"
         }
         LoadError::Invalid { .. } => {
@@ -92,11 +93,12 @@ pub fn heartbeat(
     enrolled: &Enrolled,
     files: &LinkFiles,
     (at, code): (Timestamp, ErrorCode),
+    live: impl FnOnce() -> Option<String>,
 ) -> Result<String, String> {
     let hostname = host::name();
     let heartbeat = Snapshot::error_heartbeat(about(enrolled, &hostname), at, code);
     let Enrolled { config, client } = enrolled;
-    let pushed = client.push(&heartbeat, config);
+    let pushed = client.push(&heartbeat, config, live);
     files.record(config, clock::now(), &pushed);
     match pushed {
         Ok(()) => Ok(format!("pushed an error heartbeat to {}", named(enrolled))),
@@ -119,8 +121,10 @@ pub struct ReportedFault {
 /// Pushes an error heartbeat for a driver that could not be read; returns the error for the user.
 #[must_use]
 pub fn report_fault(enrolled: &Enrolled, files: &LinkFiles, fault: DriverFault) -> ReportedFault {
-    let what = (clock::now(), ErrorCode::NvmlInitFailed);
-    let context = match heartbeat(enrolled, files, what) {
+    let at = clock::now();
+    let what = (at, ErrorCode::NvmlInitFailed);
+    let live = || Some(live::failed(&host::name(), at));
+    let context = match heartbeat(enrolled, files, what, live) {
         Ok(pushed) => format!("{pushed}, because the driver could not be read"),
         Err(problem) => format!("{problem}, and the driver could not be read"),
     };
@@ -132,6 +136,16 @@ pub fn report_fault(enrolled: &Enrolled, files: &LinkFiles, fault: DriverFault) 
 pub fn named(enrolled: &Enrolled) -> String {
     let name = sanitize(&enrolled.config.shown_name());
     format!("{name} ({})", enrolled.config.server_url)
+}
+
+/// Builds live reports by the settings, with the history at a path.
+pub fn live_reporter(settings: &Settings, history: &Path) -> Result<LiveReporter, Failure> {
+    Ok(LiveReporter {
+        settings: settings.clone(),
+        history: history.to_owned(),
+        hostname: host::name(),
+        users: users(settings)?,
+    })
 }
 
 /// The configured format of pushes.

@@ -1,10 +1,9 @@
 //! The board as a sink: each tick is handed to a thread. Nothing here waits for a server.
 
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, sync_channel};
-use std::thread;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use gua_model::chain::chain;
@@ -17,10 +16,12 @@ use jiff::Timestamp;
 use super::archive_uploader::{ArchiveOptions, ArchiveUploader};
 use super::enrolment::Enrolment;
 use super::link_state::LinkFiles;
+use super::live::LiveReporter;
 use super::push::{AgentIdentity, Push};
 use super::pusher::{Event, Events, FINAL_WAIT, Link, MAX_EVENTS, Pusher};
 use super::spool::Spool;
-use super::stream::Streamer;
+use super::stream;
+use super::worker::Worker;
 use crate::sink::{Sink, SinkError};
 
 /// Maximum time the daemon waits for the disk at its end, after the wait for a push in flight.
@@ -31,6 +32,7 @@ const DISK_WAIT: Duration = Duration::from_secs(1);
 pub struct BoardOptions {
     pub enrolment: Enrolment,
     pub identity: AgentIdentity,
+    pub live: LiveReporter,
     /// Maximum size of the spool; `None` disables it.
     pub spool_bytes: Option<u64>,
     pub history: PathBuf,
@@ -41,14 +43,13 @@ pub struct BoardOptions {
 }
 
 /// Hands ticks to the thread that pushes them.
+#[derive(Debug)]
 pub struct BoardSink {
     events: Events,
     tracker: UsageTracker,
-    /// Disconnected when the thread has ended.
-    ended: Receiver<()>,
-    stream: Option<Streamer>,
-    /// Dropping it ends the archive thread.
-    archive: Option<Sender<()>>,
+    pusher: Worker,
+    stream: Option<Worker>,
+    archive: Option<Worker>,
 }
 
 impl BoardSink {
@@ -67,43 +68,34 @@ impl BoardSink {
             Err(error) => (None, Some(chain(&error))),
         };
         let (events, queue) = sync_channel(MAX_EVENTS);
-        let stream = options
-            .stream
-            .map(|reader| {
-                let events = events.clone();
-                // If the queue is full, the pusher is about to look at the stream anyway.
-                let changed = move || _ = events.try_send(Event::StreamChanged);
-                Streamer::start(options.enrolment.clone(), reader, changed)
-            })
-            .transpose()?;
-        let archive = options
-            .archive
-            .map(|archive| {
-                ArchiveUploader::start(options.enrolment.clone(), options.history.clone(), archive)
-            })
-            .transpose()?;
+        let is_streaming = options.stream.as_ref().map(|_| false);
+        let stream = options.stream.map(|reader| {
+            let events = events.clone();
+            let changed = move |is_connected| {
+                // The queue is only full while the disk hangs.
+                let _ = events.try_send(Event::StreamConnected(is_connected));
+            };
+            stream::start(options.enrolment.clone(), reader, changed)
+        });
+        let archive = options.archive.map(|archive| {
+            ArchiveUploader::start(options.enrolment.clone(), options.history.clone(), archive)
+        });
         let link = Link {
             enrolment: options.enrolment,
             identity: options.identity,
+            live: Arc::new(options.live),
             spool,
             spool_error,
             files,
-            is_streaming: stream.as_ref().map(Streamer::is_connected),
+            is_streaming,
         };
         let pusher = Pusher::new(link, queue, events.clone());
-        let (alive, ended) = sync_channel(0);
-        thread::Builder::new()
-            .name("gua-board".to_owned())
-            .spawn(move || {
-                pusher.run();
-                drop(alive);
-            })?;
         Ok(Self {
             events,
             tracker: UsageTracker::default(),
-            ended,
-            stream,
-            archive,
+            pusher: Worker::start("gua-board", move |_| pusher.run())?,
+            stream: stream.transpose()?,
+            archive: archive.transpose()?,
         })
     }
 
@@ -126,7 +118,7 @@ impl Sink for BoardSink {
     fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
         let usage = usage_states(&mut self.tracker, &tick.sample);
         self.put(Event::Tick(Push::Sample {
-            sample: Box::new(tick.sample.clone()),
+            sample: Arc::new(tick.sample.clone()),
             usage,
         }));
         Ok(())
@@ -145,15 +137,8 @@ impl Sink for BoardSink {
         self.put(Event::Close);
         drop(self.archive);
         if let Some(stream) = self.stream {
-            stream.stop();
+            stream.stop(stream::CLOSE_WAIT);
         }
-        // Returns an error in both cases: when the thread has ended, and after the timeout.
-        let _ = self.ended.recv_timeout(FINAL_WAIT + DISK_WAIT);
-    }
-}
-
-impl fmt::Debug for BoardSink {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("BoardSink")
+        self.pusher.stop(FINAL_WAIT + DISK_WAIT);
     }
 }

@@ -8,13 +8,13 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use gua_files::FileError;
 use gua_wire::CloudConfig;
 use gua_wire::users::UserPolicy;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::link_state::Peer;
-use super::state_file;
+use super::link_state::{Peer, read_json, write_json};
 
 /// The board and host of spooled pushes, and the policy for user names in them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,30 +54,19 @@ pub(super) struct Spool {
     dropped: u64,
 }
 
-/// Why the spool cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use spool `{}`", directory.display())]
-pub(super) struct SpoolError {
-    directory: PathBuf,
-    source: io::Error,
-}
-
 const EXTENSION: &str = ".json";
 const RECIPIENT: &str = "recipient";
 
 impl Spool {
     /// Opens the first writable directory, with the pushes of earlier processes.
-    pub(super) fn open(directories: &[PathBuf; 2], max_bytes: u64) -> Result<Self, SpoolError> {
+    pub(super) fn open(directories: &[PathBuf; 2], max_bytes: u64) -> Result<Self, FileError> {
         let open = |directory: &PathBuf| {
             let opened = lock(directory).and_then(|lock| Self::read(directory, lock, max_bytes));
-            opened.map_err(|source| SpoolError {
-                directory: directory.clone(),
-                source,
-            })
+            opened.map_err(FileError::cannot("use spool", directory))
         };
         let [first, second] = directories;
         match open(first) {
-            Err(error) if error.is_not_writable() => open(second),
+            Err(error) if is_not_writable(&error) => open(second),
             opened => opened,
         }
     }
@@ -90,7 +79,7 @@ impl Spool {
                 continue;
             };
             // An incomplete file of a process that died.
-            if name.ends_with(".tmp") {
+            if name.ends_with(".part") {
                 let _ = fs::remove_file(entry.path());
             } else if is_push(&name) {
                 pushes.insert(name, entry.metadata()?.len());
@@ -102,7 +91,7 @@ impl Spool {
             max_bytes,
             bytes: pushes.values().sum(),
             pushes,
-            recipient: state_file::read(&directory.join(RECIPIENT)),
+            recipient: read_json(&directory.join(RECIPIENT)),
             number: 0,
             dropped: 0,
         };
@@ -117,25 +106,22 @@ impl Spool {
         }
         let dropped = self.clear();
         self.recipient = None;
-        self.write_recipient(to).or_else(|error| {
-            self.lock_again(error)?;
-            self.write_recipient(to)
-        })?;
+        self.write(|directory| write_recipient(directory, to))?;
         self.recipient = Some(to.clone());
         Ok(dropped)
     }
 
-    fn write_recipient(&self, to: &Recipient) -> io::Result<()> {
-        state_file::write(&self.directory.join(RECIPIENT), to)
-    }
-
-    /// Creates and locks the directory again if it was removed; other errors are returned.
-    fn lock_again(&mut self, error: io::Error) -> io::Result<()> {
-        if error.kind() != io::ErrorKind::NotFound {
-            return Err(error);
+    /// Writes to the directory. If it was removed, it is created and locked again first.
+    fn write(&mut self, write: impl Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        match write(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            written => return written,
         }
         self.lock = lock(&self.directory)?;
-        Ok(())
+        if let Some(recipient) = &self.recipient {
+            write_recipient(&self.directory, recipient)?;
+        }
+        write(&self.directory)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -149,9 +135,9 @@ impl Spool {
 
     /// Adds a push. One that is larger than the whole spool is dropped.
     pub(super) fn add(&mut self, at: Timestamp, body: &str) -> io::Result<()> {
-        let Some(to) = self.recipient.clone() else {
+        if self.recipient.is_none() {
             return Err(io::Error::other("the recipient could not be stored"));
-        };
+        }
         let bytes = body.len() as u64;
         if bytes > self.max_bytes {
             self.dropped += 1;
@@ -162,18 +148,10 @@ impl Spool {
         // Twenty digits sort like numbers; times before 1970 do not occur.
         let micros = u64::try_from(at.as_microsecond()).unwrap_or_default();
         let name = format!("{micros:020}-{:010}{EXTENSION}", self.number);
-        self.write(&name, body).or_else(|error| {
-            self.lock_again(error)?;
-            self.write_recipient(&to)?;
-            self.write(&name, body)
-        })?;
+        self.write(|directory| gua_files::replace(&directory.join(&name), body.as_bytes(), 0o600))?;
         self.bytes += bytes;
         self.pushes.insert(name, bytes);
         Ok(())
-    }
-
-    fn write(&self, name: &str, body: &str) -> io::Result<()> {
-        state_file::replace(&self.directory.join(name), 0o600, body.as_bytes())
     }
 
     /// Name and body of the oldest push. Unreadable ones are removed.
@@ -211,13 +189,15 @@ impl Spool {
     }
 }
 
-impl SpoolError {
-    fn is_not_writable(&self) -> bool {
-        matches!(
-            self.source.kind(),
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-        )
-    }
+fn is_not_writable(error: &FileError) -> bool {
+    matches!(
+        error.source.kind(),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+fn write_recipient(directory: &Path, to: &Recipient) -> io::Result<()> {
+    write_json(&directory.join(RECIPIENT), to)
 }
 
 /// Creates the directory and locks it.
@@ -250,7 +230,7 @@ fn pushes(directory: &Path) -> Vec<PathBuf> {
 }
 
 fn belongs_to(directory: &Path, peer: &Peer) -> bool {
-    let recipient: Option<Recipient> = state_file::read(&directory.join(RECIPIENT));
+    let recipient: Option<Recipient> = read_json(&directory.join(RECIPIENT));
     recipient.is_some_and(|recipient| recipient.peer == *peer)
 }
 
@@ -324,7 +304,7 @@ mod tests {
         spool.add(at(5), "a body that is too long").unwrap();
         assert_eq!((spool.pushes.len(), spool.take_dropped()), (2, 1));
         assert_eq!(spool.take_dropped(), 0);
-        fs::write(place.join("00-half.json.tmp"), "x").unwrap();
+        fs::write(place.join(".00-half.json.x.part"), "x").unwrap();
         drop(spool);
 
         let mut spool = open(&place, 10);

@@ -3,13 +3,10 @@
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::thread;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
 use gua_model::chain::chain;
-use gua_probe::backoff::Backoff;
 use gua_probe::clock;
 use gua_probe::reader::{Reader, ReaderOptions};
 use gua_wire::refusal::sentence;
@@ -25,8 +22,8 @@ use tungstenite::{HandshakeError, Message, WebSocket};
 
 use super::connection::{Connection, is_timeout};
 use super::enrolment::{Enrolled, Enrolment};
-use super::jitter::random;
-use crate::failure_log::FailureLog;
+use super::retry::Retry;
+use super::worker::Worker;
 
 /// Time between two frames.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -37,7 +34,7 @@ const MAX_DELAY: Duration = Duration::from_secs(30);
 /// Time after which a new connection counts as stable.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 /// Maximum time for the closing handshake when the daemon ends.
-const CLOSE_WAIT: Duration = Duration::from_secs(1);
+pub(super) const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// Maximum size of a message from the board.
 const MAX_MESSAGE: usize = 64 * 1024;
 /// Maximum wait for a message, after which a stop is noticed.
@@ -49,58 +46,23 @@ const MAX_MESSAGES: usize = 256;
 /// Maximum number of bytes between two frames, also if they never form a message.
 const MAX_BYTES: u64 = 4 * MAX_MESSAGE as u64;
 
-/// Handle of the stream's thread.
-pub(super) struct Streamer {
-    /// Dropping it stops the thread.
-    alive: Sender<()>,
-    /// Disconnected when the thread has ended.
-    ended: Receiver<()>,
-    is_connected: Arc<AtomicBool>,
-}
-
-impl Streamer {
-    /// Starts the thread, which calls `changed` whenever it connects or disconnects.
-    pub(super) fn start(
-        enrolment: Enrolment,
-        reader: ReaderOptions,
-        changed: impl Fn() + Send + 'static,
-    ) -> io::Result<Self> {
-        let (alive, end) = channel();
-        let (working, ended) = channel();
-        let is_connected = Arc::new(AtomicBool::new(false));
-        let connected = Arc::clone(&is_connected);
-        thread::Builder::new()
-            .name("gua-stream".to_owned())
-            .spawn(move || {
-                let stream = Stream {
-                    enrolment,
-                    reader: Reader::new(reader),
-                    end,
-                    delay: Backoff::new(FIRST_DELAY, MAX_DELAY),
-                    failures: FailureLog::default(),
-                    was_logged: false,
-                    is_connected: connected,
-                    changed: Box::new(changed),
-                };
-                stream.run();
-                drop(working);
-            })?;
-        Ok(Self {
-            alive,
-            ended,
-            is_connected,
-        })
-    }
-
-    pub(super) fn is_connected(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.is_connected)
-    }
-
-    /// Stops the thread and closes the connection, if that is quick.
-    pub(super) fn stop(self) {
-        drop(self.alive);
-        let _ = self.ended.recv_timeout(CLOSE_WAIT);
-    }
+/// Starts the thread of the stream, which calls `changed` whenever it connects or disconnects.
+pub(super) fn start(
+    enrolment: Enrolment,
+    reader: ReaderOptions,
+    changed: impl Fn(bool) + Send + 'static,
+) -> io::Result<Worker> {
+    Worker::start("gua-stream", move |end| {
+        let stream = Stream {
+            enrolment,
+            reader: Reader::new(reader),
+            end,
+            retry: Retry::new(FIRST_DELAY, MAX_DELAY),
+            was_logged: false,
+            changed: Box::new(changed),
+        };
+        stream.run();
+    })
 }
 
 struct Stream {
@@ -108,12 +70,11 @@ struct Stream {
     reader: Reader,
     /// Disconnected when the daemon stops.
     end: Receiver<()>,
-    delay: Backoff,
-    failures: FailureLog,
+    retry: Retry,
     /// Whether the first connection was logged.
     was_logged: bool,
-    is_connected: Arc<AtomicBool>,
-    changed: Box<dyn Fn() + Send>,
+    /// Called with whether the stream is connected.
+    changed: Box<dyn Fn(bool) + Send>,
 }
 
 /// Why a connection ended.
@@ -133,7 +94,7 @@ impl Stream {
                 Ok((mut socket, enrolled)) => {
                     self.connected();
                     let end = self.feed(&mut socket, &enrolled);
-                    self.set_connected(false);
+                    (self.changed)(false);
                     match end {
                         End::Stopped => return close(&mut socket),
                         // The next attempt uses the new enrolment.
@@ -143,7 +104,7 @@ impl Stream {
                 }
                 Err(why) => self.lost(&why),
             }
-            let rest = self.delay.remaining(clock::monotonic());
+            let rest = self.retry.remaining(clock::monotonic());
             let ended = self.end.recv_timeout(rest.unwrap_or_default());
             if ended == Err(RecvTimeoutError::Disconnected) {
                 return;
@@ -162,23 +123,16 @@ impl Stream {
     }
 
     fn connected(&mut self) {
-        self.delay.succeeded();
-        self.set_connected(true);
+        self.retry.attempt_succeeded();
+        (self.changed)(true);
         if !std::mem::replace(&mut self.was_logged, true) {
-            self.failures = FailureLog::default();
+            self.retry.succeeded();
             info!("stream connected");
         }
     }
 
-    fn set_connected(&self, is_connected: bool) {
-        self.is_connected.store(is_connected, Ordering::Relaxed);
-        (self.changed)();
-    }
-
     fn lost(&mut self, why: &str) {
-        self.delay.failed_with_jitter(clock::monotonic(), random());
-        let error = gua_model::text::sanitize(why);
-        if self.failures.is_new(&error) {
+        if let Some(error) = self.retry.failed(clock::monotonic(), why) {
             warn!(error, "stream lost");
         }
     }
@@ -192,8 +146,8 @@ impl Stream {
         loop {
             let now = clock::monotonic();
             // A connection that drops again and again is logged once, and its recovery only when it is stable.
-            if !self.failures.is_empty() && now.saturating_sub(began) > STABLE_AFTER {
-                let failures = self.failures.end().unwrap_or_default();
+            if self.retry.has_failed() && now.saturating_sub(began) > STABLE_AFTER {
+                let failures = self.retry.succeeded();
                 info!(failures, "stream connected again");
             }
             if now >= due {

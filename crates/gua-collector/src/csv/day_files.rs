@@ -3,11 +3,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_compat::gpu_stats::{Form, Minute};
-use rustix::fs::OFlags;
+use gua_files::FileError;
 use thiserror::Error;
 
 /// Upper bound on the length of a line.
@@ -35,28 +34,10 @@ pub enum Appended {
 /// Why rows could not be written. The file is unchanged.
 #[derive(Debug, Error)]
 pub enum CsvError {
-    #[error("cannot create directory `{}`", path.display())]
-    Directory { path: PathBuf, source: io::Error },
-    #[error("cannot write `{}`", path.display())]
-    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    File(#[from] FileError),
     #[error("`{}` is not changed: {why}", path.display())]
     NotOurs { path: PathBuf, why: &'static str },
-}
-
-impl CsvError {
-    #[must_use]
-    pub fn is_disk_full(&self) -> bool {
-        let full = |error: &io::Error| {
-            matches!(
-                error.kind(),
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-            )
-        };
-        match self {
-            CsvError::Directory { source, .. } | CsvError::Write { source, .. } => full(source),
-            CsvError::NotOurs { .. } => false,
-        }
-    }
 }
 
 impl DayFiles {
@@ -80,25 +61,21 @@ impl DayFiles {
 
     /// Appends whole lines to the file of their day and syncs them to disk.
     pub fn append(&self, minute: Minute, lines: &str) -> Result<Appended, CsvError> {
-        fs::create_dir_all(&self.directory).map_err(|source| CsvError::Directory {
-            path: self.directory.clone(),
-            source,
-        })?;
+        fs::create_dir_all(&self.directory)
+            .map_err(FileError::cannot("create directory", &self.directory))?;
         let path = self.directory.join(self.form.file_name(minute.day));
-        let failed = |source| CsvError::Write {
-            path: path.clone(),
-            source,
-        };
-        let mut file = open(&path).map_err(failed)?;
-        let facts = file.metadata().map_err(failed)?;
+        let failed = FileError::cannot("write", &path);
+        let options = OpenOptions::new().read(true).append(true).clone();
+        let mut file = gua_files::open_own(&path, &options).map_err(&failed)?;
+        let facts = file.metadata().map_err(&failed)?;
         if !facts.is_file() {
             let path = path.clone();
             let why = "it is not a regular file";
             return Err(CsvError::NotOurs { path, why });
         }
         // Another sampler may write the same file; the second one then finds the header.
-        file.lock().map_err(failed)?;
-        let end = End::of(&mut file, self.form.header()).map_err(failed)?;
+        file.lock().map_err(&failed)?;
+        let end = End::of(&mut file, self.form.header()).map_err(&failed)?;
         let keep = match end {
             End::Begun { last, .. } if is_of(last, minute) => {
                 return Ok(Appended::Already { path });
@@ -110,7 +87,7 @@ impl DayFiles {
             End::Empty => 0,
             End::Begun { keep, .. } => keep,
         };
-        let torn = set_aside(&mut file, &path, keep).map_err(failed)?;
+        let torn = set_aside(&mut file, &path, keep).map_err(&failed)?;
         let text = match keep {
             0 => format!("{}\n{lines}", self.form.header()),
             _ => lines.to_owned(),
@@ -121,7 +98,7 @@ impl DayFiles {
         if let Err(source) = written {
             // Removes the incomplete line; if that fails too, the next append moves it aside.
             let _ = file.set_len(keep);
-            return Err(failed(source));
+            return Err(failed(source).into());
         }
         if keep == 0 {
             // Syncs the directory entry of the new file.
@@ -129,16 +106,6 @@ impl DayFiles {
         }
         Ok(Appended::Written { path, torn })
     }
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        // Opening a FIFO must not block.
-        .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
-        .open(path)
 }
 
 fn is_of(last: Option<i64>, minute: Minute) -> bool {
@@ -204,10 +171,8 @@ fn set_aside(file: &mut File, path: &Path, keep: u64) -> io::Result<Option<PathB
     file.seek(SeekFrom::Start(keep))?;
     (&*file).take(length - keep).read_to_end(&mut half)?;
     half.push(b'\n');
-    let mut name = path.as_os_str().to_owned();
-    name.push(".torn");
-    let beside = PathBuf::from(name);
-    let mut aside = OpenOptions::new().append(true).create(true).open(&beside)?;
+    let beside = gua_files::beside(path, ".torn");
+    let mut aside = gua_files::open_own(&beside, OpenOptions::new().append(true))?;
     aside.write_all(&half)?;
     aside.sync_data()?;
     file.set_len(keep)?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use gua_compat::gpu_stats::HEADER;
+use gua_files::FileError;
 use gua_model::{Driver, Gpu, Missing, Percent, Sample};
 
 use super::*;
@@ -239,9 +240,7 @@ fn a_device_in_the_place_of_a_file_is_left_alone_and_a_full_disk_is_told_as_one(
         .unwrap_err();
     // It is a device: not ours to write.
     assert!(matches!(error, CsvError::NotOurs { .. }), "{error}");
-    let full = CsvError::Write {
-        path,
-        source: io::ErrorKind::StorageFull.into(),
-    };
+    let full = FileError::cannot("write", &path)(io::ErrorKind::StorageFull.into());
+    let full = CsvError::from(full);
     assert_eq!(SinkError::from(full).reason, GapReason::DiskFull);
 }

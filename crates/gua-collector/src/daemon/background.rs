@@ -84,15 +84,13 @@ pub enum Stage {
 /// Waits until the first tick is stored, the start has failed or the time is over.
 pub fn wait(child: &mut Child, limit: Duration) -> Start {
     let mut pipe = child.stdout.take().expect("standard output was piped");
-    let (messages, end) = read_messages(&mut pipe, limit);
+    let (messages, is_closed) = read_messages(&mut pipe, limit);
     let has_sent = |message: &str| messages.lines().any(|line| line == message);
     if has_sent(READY) {
         return Start::Ready;
     }
-    if let PipeEnd::Closed = end
-        // The pipe was closed before the daemon was ready, so it has ended or is about to end.
-        && let Ok(status) = child.wait()
-    {
+    // A daemon that closes the pipe before it is ready has ended or is about to end.
+    if is_closed && let Ok(status) = child.wait() {
         return Start::Ended(status);
     }
     Start::Slow(match has_sent(ANSWERED) {
@@ -101,36 +99,25 @@ pub fn wait(child: &mut Child, limit: Duration) -> Start {
     })
 }
 
-/// Why reading the pipe ended.
-enum PipeEnd {
-    Ready,
-    Closed,
-    TimedOut,
-}
-
-/// Reads the pipe until the daemon is ready, the pipe is closed or the time is over.
-fn read_messages(pipe: &mut ChildStdout, limit: Duration) -> (String, PipeEnd) {
+/// Reads the pipe until the daemon is ready, the pipe is closed or the time is over. Returns whether it is closed.
+fn read_messages(pipe: &mut ChildStdout, limit: Duration) -> (String, bool) {
     let until = clock::monotonic().saturating_add(limit);
     let mut messages = String::new();
-    loop {
+    while !messages.ends_with(&format!("{READY}\n")) {
         let left = until.saturating_sub(clock::monotonic());
         let mut input = [PollFd::new(&*pipe, PollFlags::IN)];
         match poll(&mut input, Timespec::try_from(left).ok().as_ref()) {
-            Ok(0) => return (messages, PipeEnd::TimedOut),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(_) => return (messages, PipeEnd::TimedOut),
+            Ok(1..) | Err(rustix::io::Errno::INTR) => {}
+            Ok(0) | Err(_) => return (messages, false),
         }
         let mut buffer = [0; 64];
         match pipe.read(&mut buffer) {
-            Ok(0) => return (messages, PipeEnd::Closed),
-            Ok(length) => messages.push_str(&String::from_utf8_lossy(&buffer[..length])),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return (messages, PipeEnd::Closed),
-        }
-        if messages.ends_with(&format!("{READY}\n")) {
-            return (messages, PipeEnd::Ready);
+            Ok(0) | Err(_) => return (messages, true),
+            Ok(length) => messages.push_str(&String::from_utf8_lossy(&buffer[..length])),
         }
     }
+    (messages, false)
 }
 
 /// The arguments after the mark if this process is a daemon started by [`spawn`].

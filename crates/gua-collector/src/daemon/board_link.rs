@@ -1,21 +1,15 @@
 //! The link of a daemon to its board: configured before the driver is read, started when the history is open.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use gua_model::failure::Failure;
 use gua_probe::fault::DriverFault;
 use gua_probe::host;
-use gua_probe::reader::ReaderOptions;
 use gua_settings::Loaded;
-use gua_wire::snapshot::Form;
-use gua_wire::users::UserPolicy;
 
-use crate::VERSION;
 use crate::board::setup::{self, ReportedFault};
-use crate::board::{
-    AgentIdentity, ArchiveOptions, BoardOptions, BoardSink, Enrolled, Enrolment, LinkFiles,
-};
+use crate::board::{AgentIdentity, ArchiveOptions, BoardOptions, BoardSink, Enrolled, LinkFiles};
+use crate::reader::daemon_options;
 
 /// What a daemon sends to a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,14 +51,9 @@ impl Cloud {
 
 /// A configured link that is not started yet.
 pub(super) struct Link {
-    enrolment: Enrolment,
     enrolled: Arc<Enrolled>,
     files: LinkFiles,
-    users: UserPolicy,
-    form: Form,
-    spool_mb: u64,
-    /// Retention of the archive; `None` without an archive.
-    archive_days: Option<u32>,
+    options: BoardOptions,
 }
 
 impl Link {
@@ -73,15 +62,31 @@ impl Link {
         if cloud == Cloud::Off {
             return Ok(None);
         }
+        let settings = &loaded.settings;
+        let history = &settings.history.db.value;
+        let enrolled = setup::enrolled(loaded)?;
+        let users = setup::users(settings)?;
+        let archive = (cloud == Cloud::TicksAndArchive).then(|| ArchiveOptions {
+            users: users.clone(),
+            retention_days: settings.cloud.archive_days.value,
+        });
+        let spool_mb = settings.cloud.spool_mb.value;
         Ok(Some(Self {
-            enrolled: setup::enrolled(loaded)?,
-            enrolment: setup::enrolment(loaded),
-            files: setup::link_files(loaded, &loaded.settings.history.db.value),
-            users: setup::users(&loaded.settings)?,
-            form: setup::push_form(&loaded.settings),
-            spool_mb: loaded.settings.cloud.spool_mb.value,
-            archive_days: (cloud == Cloud::TicksAndArchive)
-                .then_some(loaded.settings.cloud.archive_days.value),
+            enrolled,
+            files: setup::link_files(loaded, history),
+            options: BoardOptions {
+                enrolment: setup::enrolment(loaded),
+                identity: AgentIdentity {
+                    hostname: host::name(),
+                    users,
+                    form: setup::push_form(settings),
+                },
+                live: setup::live_reporter(settings, history)?,
+                spool_bytes: (spool_mb > 0).then_some(spool_mb * 1024 * 1024),
+                history: history.clone(),
+                stream: Some(daemon_options(settings)),
+                archive,
+            },
         }))
     }
 
@@ -96,24 +101,8 @@ impl Link {
     }
 
     /// Starts the threads of the link.
-    pub(super) fn start(self, history: &Path, reader: ReaderOptions) -> Result<BoardSink, Failure> {
-        let archive = self.archive_days.map(|retention_days| ArchiveOptions {
-            users: self.users.clone(),
-            retention_days,
-        });
-        let options = BoardOptions {
-            enrolment: self.enrolment,
-            identity: AgentIdentity {
-                hostname: host::name(),
-                agent_version: VERSION.to_owned(),
-                users: self.users,
-                form: self.form,
-            },
-            spool_bytes: (self.spool_mb > 0).then_some(self.spool_mb * 1024 * 1024),
-            history: history.to_owned(),
-            stream: Some(reader),
-            archive,
-        };
-        BoardSink::start(options).map_err(Failure::because("cannot start the link to the board"))
+    pub(super) fn start(self) -> Result<BoardSink, Failure> {
+        let what = "cannot start the link to the board";
+        BoardSink::start(self.options).map_err(Failure::because(what))
     }
 }

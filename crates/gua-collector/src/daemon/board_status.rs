@@ -6,8 +6,9 @@ use gua_model::chain::chain;
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 
-use super::with_age;
+use super::{add_line, with_age};
 use crate::board::cloud_file::LoadError;
+use crate::board::link_state::{LinkError, StreamState};
 use crate::board::{ArchiveState, CloudFile, LinkFiles, LinkState};
 
 /// The lines about the board; empty for a host without one.
@@ -35,47 +36,39 @@ pub fn summary(history: &Path, enrolment: &Path, now: Timestamp) -> String {
 
 fn page(link: &LinkState, spooled: Option<usize>, now: Timestamp) -> String {
     // Other users may be able to write this file.
-    let mut text = format!(
-        "  board: {} ({})\n",
-        sanitize(&link.display_name),
-        sanitize(&link.peer.board)
-    );
+    let (name, board) = (sanitize(&link.display_name), sanitize(&link.peer.board));
+    let mut text = String::new();
+    add_line(&mut text, "board", format_args!("{name} ({board})"));
     let pushed = link.last_push.map(|at| with_age(at, now));
-    text.push_str(&format!(
-        "  last push: {}\n",
-        pushed.as_deref().unwrap_or("none yet")
-    ));
+    add_line(
+        &mut text,
+        "last push",
+        pushed.as_deref().unwrap_or("none yet"),
+    );
     if link.failures > 0 {
-        text.push_str(&format!("  failed attempts since: {}\n", link.failures));
+        add_line(&mut text, "failed attempts since", link.failures);
     }
-    if let Some(error) = &link.last_error {
-        let at = with_age(error.at, now);
-        text.push_str(&format!("  last error: {at}: {}\n", sanitize(&error.what)));
-    }
+    add_error(&mut text, "last error", link.last_error.as_ref(), now);
     if spooled != Some(0) || link.dropped > 0 {
-        let spooled = spooled.map(|number| number.to_string());
-        text.push_str(&format!(
-            "  spooled pushes: {}",
-            spooled
-                .as_deref()
-                .unwrap_or("unknown (the spool belongs to another user)")
-        ));
+        let mut pushes = match spooled {
+            Some(number) => number.to_string(),
+            None => "unknown (the spool belongs to another user)".to_owned(),
+        };
         if link.dropped > 0 {
-            text.push_str(&format!(" ({} dropped: spool full)", link.dropped));
+            pushes.push_str(&format!(" ({} dropped: spool full)", link.dropped));
         }
-        text.push('\n');
+        add_line(&mut text, "spooled pushes", pushes);
     }
     if let Some(why) = &link.spool_error {
-        text.push_str(&format!("  spool error: {}\n", sanitize(why)));
+        add_line(&mut text, "spool error", sanitize(why));
     }
     // A dead daemon could not record the end of its stream.
-    let stream = link.stream.filter(|stream| stream.is_current());
-    if let Some(stream) = stream {
-        let word = match stream.is_connected {
+    if let Some(stream) = link.stream.filter(StreamState::is_current) {
+        let state = match stream.is_connected {
             true => "connected",
             false => "not connected",
         };
-        text.push_str(&format!("  stream: {word}\n"));
+        add_line(&mut text, "stream", state);
     }
     text
 }
@@ -85,28 +78,31 @@ fn archive(link: &LinkState, files: &LinkFiles, now: Timestamp) -> String {
     let Some(archive) = ArchiveState::read(files).filter(is_of) else {
         return String::new();
     };
-    let completed = archive.completed.map(|at| with_age(at, now));
-    let mut text = format!(
-        "  archive: {}\n",
-        completed.map_or("not complete yet".to_owned(), |at| format!(
-            "complete as of {at}"
-        ))
-    );
-    if let Some(error) = &archive.last_error {
-        let at = with_age(error.at, now);
-        text.push_str(&format!(
-            "  archive failed: {at}: {}\n",
-            sanitize(&error.what)
-        ));
+    let mut text = String::new();
+    match archive.completed.map(|at| with_age(at, now)) {
+        Some(at) => add_line(&mut text, "archive", format_args!("complete as of {at}")),
+        None => add_line(&mut text, "archive", "not complete yet"),
     }
+    add_error(
+        &mut text,
+        "archive failed",
+        archive.last_error.as_ref(),
+        now,
+    );
     text
+}
+
+fn add_error(text: &mut String, label: &str, error: Option<&LinkError>, now: Timestamp) {
+    if let Some(LinkError { at, what }) = error {
+        let (at, what) = (with_age(*at, now), sanitize(what));
+        add_line(text, label, format_args!("{at}: {what}"));
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::board::Peer;
-    use crate::board::link_state::{LinkError, StreamState};
 
     const ENROLLED: &str = r#"{"serverUrl":"https://b","hostId":"h","displayName":"lab","agentToken":"secret","tokenPrefix":"s"}"#;
     const NONE_YET: &str = "  board: lab (https://b)\n  last push: none yet\n";

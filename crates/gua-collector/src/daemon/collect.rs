@@ -4,27 +4,30 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gua_model::Sample;
 use gua_model::duration::Clockwise;
 use gua_model::failure::Failure;
 use gua_probe::host;
 use gua_probe::reader::Reader;
-use gua_settings::{FlagValue, Loaded, Settings};
+use gua_settings::kind::OthersShown;
+use gua_settings::{FlagValue, Loaded, Settings, Source};
 use jiff::tz::TimeZone;
 use tracing::{info, warn};
 
 use super::board_link::{Cloud, Link};
 use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes};
 use super::{Append, DaemonError, HistoryFile, options};
+use crate::board::salt;
 use crate::csv::{CsvOptions, CsvSink, DayFiles, configured_form};
 use crate::events::Events;
+use crate::location::OF_THE_HOST;
 use crate::log_file::LogFile;
 use crate::outage_file::OutageFile;
 use crate::pid_file::PidFile;
 use crate::reader::daemon_options;
-use crate::{Collector, HostRuntime, Options, log, make_directory_of};
+use crate::{Collector, HostRuntime, Options, log, make_directory_of, socket};
 
 /// Arguments of one collector.
 #[derive(Debug)]
@@ -68,9 +71,8 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         Mode::Background { starter } => {
             let pid_file = PidFile::at(&settings.collect.pid_file.value).lock(std::process::id())?;
             let path = &settings.collect.log_file.value;
-            let log = LogFile::open(path, log_bytes(settings)).map_err(Failure::because(
-                format!("cannot write the log `{}`", path.display()),
-            ))?;
+            let log = LogFile::open(path, log_bytes(settings))
+                .map_err(Failure::cannot("write the log", path))?;
             (Some(log), Some(starter), Some(pid_file))
         }
     };
@@ -93,7 +95,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         let _ = writeln!(starter, "{ANSWERED}");
     }
     let options = options(settings);
-    let observer = DaemonObserver {
+    let mut observer = DaemonObserver {
         print: job.print,
         inputs: inputs.clone(),
         flags: job.flags,
@@ -108,6 +110,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
             .then(|| OutageFile::create(&settings.collect.pid_file.value).ok())
             .flatten(),
         fixed: fixed(settings),
+        answers: None,
     };
     match import_old(&place, &options, &runtime, &observer) {
         Err(error) if runtime.stop_requested() => {
@@ -121,6 +124,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         .open(job.append, &sample, &options)?
         .with_events(events);
     log_start(&sample, settings);
+    observer.answers = answers(&place, settings);
     if let Some(link) = &link {
         let board = link.named();
         let line = format!("cloud sync enabled -> {board}");
@@ -135,8 +139,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         collector = collector.with_sink(Box::new(csv));
     }
     if let Some(link) = link {
-        let board = link.start(place.path(), daemon_options(settings))?;
-        collector = collector.with_sink(Box::new(board));
+        collector = collector.with_sink(Box::new(link.start()?));
     }
     let summary = collector.run();
     if summary.lost > 0 {
@@ -145,6 +148,30 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     // The PID file is removed last: while it exists, the daemon may still be running.
     drop(pid_file);
     Ok(())
+}
+
+/// Prepares the history of the host for questions of other users, and starts the reader of the socket where systemd does
+/// not. A failure costs answers but no ticks.
+fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
+    let path = &settings.history.socket;
+    let is_hosts = place.path() == Path::new(OF_THE_HOST) || path.source != Source::Default;
+    if !is_hosts || !rustix::process::geteuid().is_root() {
+        return None;
+    }
+    let salt = salt::of_history(place.path());
+    if settings.privacy.others.value == OthersShown::Pseudonyms
+        && let Err(error) = salt::create_for_group(&salt)
+    {
+        warn!(%error, salt = %salt.display(), "cannot create the salt of the pseudonyms");
+    }
+    match socket::Reader::start(&path.value, place.path()) {
+        Ok(reader) => reader,
+        Err(error) => {
+            let socket = path.value.display();
+            warn!(%error, %socket, "cannot open the socket; questions of other users are not answered");
+            None
+        }
+    }
 }
 
 /// The sink of the daily CSV, if configured. A failure loses rows but no ticks.

@@ -1,5 +1,7 @@
 //! The history file of a collector: whether it may be written, how it is opened, and its summary for `gua status`.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,8 +14,9 @@ use gua_probe::clock;
 use gua_probe::host::{self, HostRoot};
 use gua_store::{FileKind, History, NewRun, OpenMode, Store, WriterOptions, what_is_this};
 use jiff::Timestamp;
+use tracing::warn;
 
-use super::{Append, DaemonError, with_age};
+use super::{Append, DaemonError, add_line, with_age};
 use crate::history::HistorySink;
 use crate::python_collector::python_writer;
 use crate::{Options, VERSION};
@@ -139,6 +142,7 @@ impl HistoryFile {
         sample: &Sample,
         options: &Options,
     ) -> Result<HistorySink, DaemonError> {
+        let interval = options.interval;
         let mode = match (self.choice, append) {
             (Choice::Default, _) | (_, Append::Yes) => OpenMode::CreateOrAppend,
             (Choice::Custom, Append::No) => OpenMode::Create,
@@ -151,10 +155,17 @@ impl HistoryFile {
             .hint("stop it first, for example with `gua stop`")
             .into());
         }
-        let store = Store::open(&self.path, mode, &writer(options))?;
+        let mut options = writer(options);
+        if self.is_private() {
+            options.file_mode = Some(PRIVATE);
+        }
+        let store = Store::open(&self.path, mode, &options)?;
+        if self.is_private() {
+            self.close_to_others();
+        }
         let run = NewRun {
             started: clock::now(),
-            interval: options.interval,
+            interval,
             host: host::name(),
             version: VERSION.to_owned(),
             boot: sample.boot.ok(),
@@ -165,11 +176,40 @@ impl HistoryFile {
         })
     }
 
+    /// Whether only root and the file's group may open the file: the history of the host. A user who can open it can hold
+    /// SQLite's locks and so stop the recording. Everyone else asks through the socket.
+    fn is_private(&self) -> bool {
+        self.choice == Choice::Custom && rustix::process::geteuid().is_root()
+    }
+
+    /// Takes the permissions of others away from a file that an earlier version made.
+    fn close_to_others(&self) {
+        for suffix in ["", "-wal", "-shm"] {
+            let mut name = self.path.as_os_str().to_owned();
+            name.push(suffix);
+            let Ok(facts) = fs::metadata(&name) else {
+                continue;
+            };
+            let mode = facts.permissions().mode();
+            if mode & OTHERS != 0
+                && let Err(error) =
+                    fs::set_permissions(&name, Permissions::from_mode(mode & !OTHERS))
+            {
+                warn!(%error, "other users can still open the history, and so stop the recording");
+            }
+        }
+    }
+
     /// Total number of GPU samples in the file.
-    pub(super) fn card_ticks(&self) -> Result<u64, DaemonError> {
-        Ok(History::open(&self.path)?.card_ticks()?)
+    pub(super) fn gpu_ticks(&self) -> Result<u64, DaemonError> {
+        Ok(History::open(&self.path)?.gpu_ticks()?)
     }
 }
+
+/// Mode of the host's history: its owner writes, and its group reads.
+const PRIVATE: u32 = 0o640;
+/// Permissions of everyone else.
+const OTHERS: u32 = 0o007;
 
 fn writer(options: &Options) -> WriterOptions {
     WriterOptions {
@@ -182,43 +222,46 @@ fn writer(options: &Options) -> WriterOptions {
 /// What a running daemon has written so far, for `gua status`, or why the history cannot be read.
 #[must_use]
 pub fn summary(db: &Path, outage: Option<(Timestamp, String)>) -> String {
-    let mut text = format!("  history: {}\n", db.display());
-    match details(db, outage) {
-        Ok(lines) => text.push_str(&lines),
-        Err(error) => text.push_str(&format!("  cannot read the history: {}\n", chain(&error))),
+    let mut text = String::new();
+    add_line(&mut text, "history", db.display());
+    if let Err(error) = add_details(&mut text, db, outage) {
+        add_line(&mut text, "cannot read the history", chain(&error));
     }
     text
 }
 
-fn details(db: &Path, outage: Option<(Timestamp, String)>) -> Result<String, DaemonError> {
+fn add_details(
+    text: &mut String,
+    db: &Path,
+    outage: Option<(Timestamp, String)>,
+) -> Result<(), DaemonError> {
     let history = History::open(db)?;
     let runs = history.runs()?;
-    let mut text = String::new();
     let Some(run) = runs.last() else {
-        return Ok(text);
+        return Ok(());
     };
-    text.push_str(&format!(
-        "  interval: {}\n",
-        duration::written(run.interval)
-    ));
     let now = clock::now();
     let last = history.info()?.last_tick;
-    if let Some(last) = last {
-        text.push_str(&format!("  last tick: {}\n", with_age(last, now)));
-    }
     let outages = history.outages(Period::new(run.started, now))?;
+    add_line(text, "interval", duration::written(run.interval));
+    if let Some(last) = last {
+        add_line(text, "last tick", with_age(last, now));
+    }
     let lost: u64 = outages.iter().map(|gap| u64::from(gap.ticks_lost)).sum();
-    text.push_str(&format!("  ticks lost: {lost}\n"));
+    add_line(text, "ticks lost", lost);
     if let Some((since, what)) = outage {
         let so_far = lost_since(since, run.interval, now);
-        text.push_str(&format!(
-            "  losing ticks since: {}, {so_far} so far\n  reason: {what}\n",
-            with_age(since, now)
-        ));
+        let since = with_age(since, now);
+        add_line(
+            text,
+            "losing ticks since",
+            format_args!("{since}, {so_far} so far"),
+        );
+        add_line(text, "reason", what);
     } else if let Some(ticks) = overdue(run.started, last, run.interval, now) {
-        text.push_str(&format!("  overdue: {ticks} ticks (see the log)\n"));
+        add_line(text, "overdue", format_args!("{ticks} ticks (see the log)"));
     }
-    Ok(text)
+    Ok(())
 }
 
 /// Number of lost ticks: the one at `since` and one per interval after it.

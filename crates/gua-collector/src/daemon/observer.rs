@@ -1,6 +1,5 @@
 //! The daemon's side of the loop: prints tick lines, notifies systemd and the starting command, and reloads settings.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -15,6 +14,7 @@ use tracing::{info, warn};
 use super::{HistoryFile, options};
 use crate::log_file::LogFile;
 use crate::outage_file::OutageFile;
+use crate::socket::Reader;
 use crate::tick_line::tick_line;
 use crate::{Observer, OpenOutage, Options};
 
@@ -41,7 +41,9 @@ pub(super) struct DaemonObserver {
     /// `None` in the foreground.
     pub(super) outage: Option<OutageFile>,
     /// Settings that only take effect after a restart, with their values at the start.
-    pub(super) fixed: Vec<(&'static str, String)>,
+    pub(super) fixed: Vec<(String, String)>,
+    /// Reader of the service's socket, if this daemon has to run it.
+    pub(super) answers: Option<Reader>,
 }
 
 impl DaemonObserver {
@@ -65,6 +67,12 @@ impl Observer for DaemonObserver {
         (self.print)(&line);
         if let Some(log) = &self.log {
             log.rotate_if_full();
+        }
+        if let Some(answers) = &mut self.answers
+            && let Err(error) = answers.keep()
+        {
+            warn!(%error, "cannot start the reader of the socket; questions are not answered");
+            self.answers = None;
         }
     }
 
@@ -103,12 +111,9 @@ impl Observer for DaemonObserver {
         }
         let settings = loaded.checked().map_err(|failure| failure.to_string())?;
         let options = options(settings);
-        let changed: Vec<&str> = fixed(settings)
-            .iter()
-            .zip(&self.fixed)
-            .filter(|(new, old)| new != old)
-            .map(|((key, _), _)| *key)
-            .collect();
+        let fixed = fixed(settings).into_iter().zip(&self.fixed);
+        let changed = fixed.filter(|(new, old)| new != *old);
+        let changed: Vec<String> = changed.map(|((key, _), _)| key).collect();
         if !changed.is_empty() {
             let settings = changed.join(", ");
             warn!(settings, "changed settings apply after a restart");
@@ -131,7 +136,7 @@ impl Observer for DaemonObserver {
         let line = format!("shutdown signal received, stopping ({ticks} ticks)");
         info!(ticks, line, "shutdown signal received");
         // Counted before the writer closes the file, because closing truncates the WAL that readers use.
-        match self.history.card_ticks() {
+        match self.history.gpu_ticks() {
             Ok(rows) => {
                 let typed = self.typed_db.display();
                 (self.print)(&format!("\n{typed}: {rows} total gpu_sample rows\n"));
@@ -146,35 +151,26 @@ impl Observer for DaemonObserver {
     }
 }
 
+/// Settings that a running daemon reads again, or does not use.
+const RELOADED: [&str; 9] = [
+    "states.active_util",
+    "states.held_mb",
+    "states.count_graphics",
+    "claim.longest",
+    "collect.interval",
+    "collect.keep_raw",
+    "collect.log_mb",
+    "cloud.url",
+    "privacy.others",
+];
+
 /// Settings that only take effect after a restart, with their values.
-pub(super) fn fixed(settings: &Settings) -> Vec<(&'static str, String)> {
-    let (collect, driver, csv) = (&settings.collect, &settings.driver, &settings.csv);
-    let cloud = &settings.cloud;
-    let link: [&dyn fmt::Debug; 7] = [
-        &cloud.config.value,
-        &cloud.users.value,
-        &cloud.salt_file.value,
-        &cloud.ca_file.value,
-        &cloud.allow_http.value,
-        &cloud.spool_mb.value,
-        &cloud.form.value,
-    ];
-    let values: [(_, &dyn fmt::Debug); 11] = [
-        ("history.db", &settings.history.db.value),
-        ("collect.pid_file", &collect.pid_file.value),
-        ("collect.log_file", &collect.log_file.value),
-        ("driver.library", &driver.library.value),
-        ("driver.deadline", &driver.deadline.value),
-        ("driver.pids", &driver.pids.value),
-        ("collect.log_format", &collect.log_format.value),
-        ("cloud", &link),
-        ("csv.dir", &csv.dir.value),
-        ("csv.every", &csv.every.value),
-        ("csv.format", &csv.format.value),
-    ];
-    values
-        .map(|(key, value)| (key, format!("{value:?}")))
-        .into()
+pub(super) fn fixed(settings: &Settings) -> Vec<(String, String)> {
+    let shown = settings.shown().into_iter();
+    let named = shown.map(|one| (format!("{}.{}", one.entry.section, one.entry.key), one.toml));
+    named
+        .filter(|(key, _)| !RELOADED.contains(&key.as_str()))
+        .collect()
 }
 
 /// Maximum size of the log file.

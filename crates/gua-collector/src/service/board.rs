@@ -108,12 +108,8 @@ impl BoardFacts {
             secrets.push(&loaded.settings.cloud.salt_file.value);
         }
         for path in secrets {
-            let owner = std::fs::metadata(path)
-                .map_err(Failure::because(format!(
-                    "cannot examine `{}`",
-                    path.display()
-                )))?
-                .uid();
+            let facts = std::fs::metadata(path).map_err(Failure::cannot("examine", path))?;
+            let owner = facts.uid();
             if owner != runs_as {
                 let whose = match place.scope {
                     Scope::System => {
@@ -127,6 +123,12 @@ impl BoardFacts {
             }
         }
         Ok(())
+    }
+
+    /// Flag with the path of the enrolment, for the host's services, which have no home directory.
+    pub(super) fn config_flag(&self) -> [String; 2] {
+        let enrolment = self.enrolment.to_string_lossy().into_owned();
+        ["--config".to_owned(), enrolment]
     }
 
     /// `Environment=` lines of the unit.

@@ -10,45 +10,60 @@ use super::board::BoardFacts;
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
-use super::units::{self, begins_with, foreign_unit, removed, write_unit};
-use super::{Install, Output, different_readers, readers, sync, this_program};
+use super::units::{self, Messages, Units, begins_with, foreign_unit, removed};
+use super::{Install, Output, readers, sync, system_user, this_program};
 
 /// Unit name of the service, followed by the unit name that gpu-usage-audit used.
 pub const NAME: &str = "gua.service";
 pub const ALIAS: &str = "gpu-usage-audit.service";
+/// Socket through which users ask, and the service that answers there.
+pub(super) const SOCKET: &str = "gua.socket";
+pub(super) const READER: &str = "gua-reader.service";
 
 /// Installs, enables and starts the service.
 pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Output, Failure> {
     let facts = facts(install, place, loaded)?;
-    let text = unit::text(&facts);
+    let mut texts = Vec::new();
+    if place.scope == Scope::System {
+        texts.extend(unit::answering(&facts));
+    }
+    texts.push((NAME, unit::text(&facts)));
+    let units = Units {
+        place,
+        command: "gua service",
+        first_line: unit::FIRST_LINE,
+        texts,
+    };
     if install.print {
+        let text = units.printed();
         let board = facts.cloud.map(|pushing| pushing.board.notes());
         let notes = board.unwrap_or_default();
         return Ok(Output { text, notes });
     }
     reject_foreign_units(place, install.force)?;
-    write_unit(&place.unit(NAME), &text)?;
+    if place.scope == Scope::System {
+        system_user::create(place)?;
+    }
+    units.write(true)?;
     let systemctl = Systemctl { place };
-    systemctl.run(&["enable", NAME])?;
-    let mut text = format!("gua service: installed {}\n", place.unit(NAME).display());
-    text.push_str(&notes(&facts, place));
-    if place.is_image() {
-        text.push_str(&format!(
-            "  {}\n  the image needs the program at {}\n",
-            place.begins(),
-            facts.program.display()
-        ));
-        return Ok(text.into());
+    if place.scope == Scope::System && systemctl.is_running() {
+        // A socket in use does not take new options. The collector's unit starts it again. It may not be loaded yet.
+        let _ = systemctl.run(&["stop", SOCKET, READER]);
     }
-    let idle = format!("systemd is not running here: {}", place.begins());
-    text.push_str(&systemctl.activate(NAME, install.no_start, &idle)?);
-    if place.scope == Scope::User {
-        text.push_str(
-            "  it ends with your last session; to keep it running: loginctl enable-linger\n",
-        );
-    }
-    text.push_str(&format!("  look: {}\n", systemctl.shown(&["status", NAME])));
-    Ok(text.into())
+    let after = match place.scope {
+        Scope::System => "",
+        Scope::User => {
+            "  it ends with your last session; to keep it running: loginctl enable-linger\n"
+        }
+    };
+    let messages = Messages {
+        notes: notes(&facts, place),
+        image_needs: Some(format!("the program at {}", facts.program.display())),
+        idle: format!("systemd is not running here: {}", place.begins()),
+        after: after.to_owned(),
+        look: ["status", NAME],
+    };
+    units.enable(install, &messages)
 }
 
 fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts, Failure> {
@@ -79,7 +94,10 @@ fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts,
 
 /// Notes about the collector's unit for the user.
 fn notes(facts: &UnitFacts, place: &Place) -> String {
-    let mut notes = different_readers(&facts.readers, place, sync::SERVICE);
+    let mut notes = String::new();
+    if place.scope == Scope::System {
+        notes.push_str(&format!("  may ask: {}\n", facts.readers));
+    }
     if let Some(Pushing { board, .. }) = &facts.cloud {
         notes.push_str(&board.notes());
         if place.unit(sync::TIMER).exists() {
@@ -93,16 +111,11 @@ fn notes(facts: &UnitFacts, place: &Place) -> String {
 
 /// Rejects units with these names that gua did not write.
 fn reject_foreign_units(place: &Place, force: bool) -> Result<(), Failure> {
-    for name in [NAME, ALIAS] {
+    for name in [NAME, ALIAS, SOCKET, READER] {
         let path = place.unit(name);
         let is_ours = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-            Err(error) => {
-                return Err(Failure::because(format!(
-                    "cannot examine `{}`",
-                    path.display()
-                ))(error));
-            }
+            Err(error) => return Err(Failure::cannot("examine", &path)(error)),
             Ok(_) => points_to_ours(&path) || begins_with(&path, unit::FIRST_LINE)?,
         };
         if is_ours {
@@ -129,7 +142,12 @@ fn points_to_ours(path: &Path) -> bool {
 /// Stops the service and removes its unit.
 pub fn uninstall(place: &Place) -> Result<String, Failure> {
     let kept = format!("the history at {}", place.history());
-    removed(place, "gua service", &[NAME], unit::FIRST_LINE, &kept)
+    let names = [NAME, SOCKET, READER];
+    let text = removed(place, "gua service", &names, unit::FIRST_LINE, &kept)?;
+    if place.scope == Scope::System {
+        system_user::forget(place)?;
+    }
+    Ok(text)
 }
 
 /// Shows whether the service is installed and running.

@@ -11,8 +11,8 @@ use gua_settings::{Settings, Source};
 
 use super::place::Place;
 use super::systemctl::Systemctl;
-use super::unit::{when, word};
-use super::units::{Units, removed};
+use super::unit::{self, SAMPLE_SERVICE};
+use super::units::{Messages, Units, removed};
 use super::{Install, Output, this_program};
 use crate::csv::configured_directory;
 
@@ -51,6 +51,7 @@ pub fn install(install: &Install, place: &Place, settings: &Settings) -> Result<
     };
     let units = Units {
         place,
+        command: "gua csv",
         first_line: FIRST_LINE,
         texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
     };
@@ -58,30 +59,33 @@ pub fn install(install: &Install, place: &Place, settings: &Settings) -> Result<
         return Ok(units.printed().into());
     }
     units.write(install.force)?;
-    let systemctl = Systemctl { place };
-    systemctl.run(&["enable", TIMER])?;
-    let mut text = format!("gua csv: installed {}\n", place.unit(TIMER).display());
-    text.push_str(&systemctl.activate(TIMER, false, place.begins())?);
+    let mut after = String::new();
     if !place.is_image() && !lingers() {
-        text.push_str(
+        after.push_str(
             "  lingering is disabled: the timer stops while you are logged out; to keep it running: loginctl enable-linger\n",
         );
     }
     if place.unit(OLD_TIMER).exists() {
-        let disable = systemctl.shown(&["disable", "--now", OLD_TIMER]);
-        text.push_str(&format!("  the timer of gpu_stats is installed too and writes the same files; to remove it: {disable}\n"));
+        let disable = Systemctl { place }.shown(&["disable", "--now", OLD_TIMER]);
+        after.push_str(&format!("  the timer of gpu_stats is installed too and writes the same files; to remove it: {disable}\n"));
     }
-    let look = systemctl.shown(&["list-timers", TIMER]);
-    text.push_str(&format!("  look: {look}\n"));
-    Ok(text.into())
+    let messages = Messages {
+        notes: String::new(),
+        image_needs: None,
+        idle: place.begins().to_owned(),
+        after,
+        look: ["list-timers", TIMER],
+    };
+    units.enable(install, &messages)
 }
 
 /// Stops the timer and removes its units.
 pub fn uninstall(place: &Place) -> Result<String, Failure> {
+    let names = [TIMER, SERVICE];
     removed(
         place,
         "gua csv",
-        &[TIMER, SERVICE],
+        &names,
         FIRST_LINE,
         "the files of all days",
     )
@@ -96,50 +100,32 @@ fn lingers() -> bool {
 }
 
 fn service(facts: &Facts) -> String {
-    let mut words = vec![
-        word(&facts.program.to_string_lossy()),
-        "csv".to_owned(),
-        "sample".to_owned(),
-    ];
+    let mut words = ["csv", "sample"].map(String::from).to_vec();
     if let Some(directory) = &facts.directory {
-        words.extend(["--dir".to_owned(), word(&directory.to_string_lossy())]);
+        let directory = directory.to_string_lossy().into_owned();
+        words.extend(["--dir".to_owned(), directory]);
     }
-    match facts.form {
-        Some(CsvFormat::Full) => words.push("--csv-format=full".to_owned()),
-        Some(CsvFormat::Classic) => words.push("--csv-format=classic".to_owned()),
-        None => {}
-    }
-    let exec = words.join(" ");
-    format!(
-        "{FIRST_LINE}\n\
-         [Unit]\n\
-         Description=gua, one sample for the daily CSV of the GPUs\n\
-         \n\
-         [Service]\n\
-         Type=oneshot\n\
-         ExecStart={exec}\n\
-         # Only errors are written to the journal.\n\
-         StandardOutput=null\n\
-         TimeoutStartSec=120\n\
-         Nice=5\n\
-         NoNewPrivileges=yes\n"
-    )
+    words.extend(facts.form.map(|form| match form {
+        CsvFormat::Full => "--csv-format=full".to_owned(),
+        CsvFormat::Classic => "--csv-format=classic".to_owned(),
+    }));
+    let values = [
+        ("first_line", FIRST_LINE),
+        (
+            "description",
+            "gua, one sample for the daily CSV of the GPUs",
+        ),
+        ("network", ""),
+        ("exec", &unit::exec(&facts.program, &words)),
+        ("limit", "120"),
+        ("rest", "NoNewPrivileges=yes\n"),
+    ];
+    unit::filled(SAMPLE_SERVICE, &values)
 }
 
 fn timer(facts: &Facts) -> String {
-    let when = when(facts.every);
-    format!(
-        "{FIRST_LINE}\n\
-         [Unit]\n\
-         Description=gua, samples for the daily CSV of the GPUs\n\
-         \n\
-         [Timer]\n\
-         {when}\
-         AccuracySec=1s\n\
-         \n\
-         [Install]\n\
-         WantedBy=timers.target\n"
-    )
+    let description = "gua, samples for the daily CSV of the GPUs";
+    unit::timer(FIRST_LINE, description, facts.every, None)
 }
 
 #[cfg(test)]
@@ -186,7 +172,7 @@ mod tests {
     #[test]
     fn a_period_that_divides_the_hour_or_the_day_goes_by_the_clock() {
         let check = |minutes: u64, expected: &str| {
-            assert_eq!(when(Duration::from_secs(minutes * 60)), expected);
+            assert_eq!(unit::when(Duration::from_secs(minutes * 60)), expected);
         };
         check(5, "OnCalendar=*:0/5\n");
         check(1, "OnCalendar=*:0/1\n");

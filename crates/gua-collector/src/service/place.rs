@@ -89,10 +89,15 @@ impl Place {
     }
 
     pub(super) fn unit(&self, name: &str) -> PathBuf {
-        let below = self.directory.strip_prefix("/").unwrap_or(&self.directory);
+        self.file(self.directory.join(name))
+    }
+
+    /// Path of a file of the system, which may be an image.
+    pub(super) fn file(&self, path: impl Into<PathBuf>) -> PathBuf {
+        let path = path.into();
         match &self.root {
-            Some(root) => root.join(below).join(name),
-            None => self.directory.join(name),
+            Some(root) => root.join(path.strip_prefix("/").unwrap_or(&path)),
+            None => path,
         }
     }
 }

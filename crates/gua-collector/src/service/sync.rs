@@ -9,9 +9,9 @@ use gua_settings::Loaded;
 use super::board::{BoardFacts, network};
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
-use super::unit::{self, HARDENING, Readers, when, word};
-use super::units::{Units, removed};
-use super::{Install, Output, collector, different_readers, readers, this_program};
+use super::unit::{self, HARDENING, SAMPLE_SERVICE};
+use super::units::{Messages, Units, removed};
+use super::{Install, Output, system_user, this_program};
 
 pub(super) const SERVICE: &str = "gua-sync.service";
 pub(super) const TIMER: &str = "gua-sync.timer";
@@ -22,7 +22,6 @@ const USUAL: Duration = Duration::from_secs(300);
 struct Facts {
     program: PathBuf,
     scope: Scope,
-    readers: Readers,
     board: BoardFacts,
     every: Duration,
     archive: bool,
@@ -38,13 +37,13 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     let facts = Facts {
         program: this_program()?,
         scope: place.scope,
-        readers: readers(install, place)?,
         board: BoardFacts::of(loaded, place)?,
         every,
         archive: install.archive,
     };
     let units = Units {
         place,
+        command: "gua service",
         first_line: unit::FIRST_LINE,
         texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
     };
@@ -54,29 +53,26 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         return Ok(Output { text, notes });
     }
     facts.board.admit(loaded, place)?;
+    if place.scope == Scope::System {
+        system_user::create(place)?;
+    }
     units.write(install.force)?;
-    let systemctl = Systemctl { place };
-    systemctl.run(&["enable", TIMER])?;
-    let mut text = format!("gua service: installed {}\n", place.unit(TIMER).display());
-    text.push_str(&different_readers(&facts.readers, place, collector::NAME));
-    text.push_str(&facts.board.notes());
-    if place.is_image() {
-        text.push_str(&format!(
-            "  {}\n  the image needs the program at {} and an enrolment\n",
-            place.begins(),
-            facts.program.display()
-        ));
-        return Ok(text.into());
-    }
-    text.push_str(&systemctl.activate(TIMER, install.no_start, place.begins())?);
-    if place.scope == Scope::User {
-        text.push_str(
-            "  it stops while you are logged out; to keep it running: loginctl enable-linger\n",
-        );
-    }
-    let look = systemctl.shown(&["list-timers", TIMER]);
-    text.push_str(&format!("  look: {look}\n"));
-    Ok(text.into())
+    let notes = facts.board.notes();
+    let program = facts.program.display();
+    let after = match place.scope {
+        Scope::System => "",
+        Scope::User => {
+            "  it stops while you are logged out; to keep it running: loginctl enable-linger\n"
+        }
+    };
+    let messages = Messages {
+        notes,
+        image_needs: Some(format!("the program at {program} and an enrolment")),
+        idle: place.begins().to_owned(),
+        after: after.to_owned(),
+        look: ["list-timers", TIMER],
+    };
+    units.enable(install, &messages)
 }
 
 /// Stops the timer and removes its units.
@@ -108,70 +104,36 @@ pub(super) fn status(place: &Place) -> String {
 }
 
 fn service(facts: &Facts) -> String {
-    let mut words = vec![
-        word(&facts.program.to_string_lossy()),
-        "sync-once".to_owned(),
-    ];
+    let mut words = vec!["sync-once".to_owned()];
+    let mut rest = facts.board.environment();
     if facts.scope == Scope::System {
-        words.extend(["--db".to_owned(), unit::database(Scope::System).to_owned()]);
-        // The host's service has no home directory for the default path.
-        let enrolment = word(&facts.board.enrolment.to_string_lossy());
-        words.extend(["--config".to_owned(), enrolment]);
+        words.extend(["--db", unit::database(Scope::System)].map(String::from));
+        words.extend(facts.board.config_flag());
+        let mut files: Vec<&Path> = vec![&facts.program];
+        files.extend(facts.board.files.iter().map(PathBuf::as_path));
+        rest.push_str(&unit::system_lines(&files));
     }
-    if facts.archive {
-        words.push("--archive".to_owned());
-    }
-    let scope_lines = match facts.scope {
-        Scope::System => {
-            let mut files: Vec<&Path> = vec![&facts.program];
-            files.extend(facts.board.files.iter().map(PathBuf::as_path));
-            unit::system_lines(&facts.readers, &files)
-        }
-        Scope::User => String::new(),
-    };
-    format!(
-        "{first}\n\
-         [Unit]\n\
-         Description=gua, one GPU sample for the local history and the board\n\
-         {network}\
-         \n\
-         [Service]\n\
-         Type=oneshot\n\
-         ExecStart={exec}\n\
-         # Only errors are written to the journal.\n\
-         StandardOutput=null\n\
-         TimeoutStartSec={limit}\n\
-         Nice=5\n\
-         {environment}\
-         {scope_lines}\
-         {HARDENING}",
-        first = unit::FIRST_LINE,
-        network = network(facts.scope),
-        environment = facts.board.environment(),
-        exec = words.join(" "),
+    words.extend(facts.archive.then(|| "--archive".to_owned()));
+    let values = [
+        ("first_line", unit::FIRST_LINE),
+        (
+            "description",
+            "gua, one GPU sample for the local history and the board",
+        ),
+        ("network", network(facts.scope)),
+        ("exec", &unit::exec(&facts.program, &words)),
         // The first upload to an archive may send many files.
-        limit = if facts.archive { "1h" } else { "2min" },
-    )
+        ("limit", if facts.archive { "1h" } else { "2min" }),
+        ("rest", &(rest + HARDENING)),
+    ];
+    unit::filled(SAMPLE_SERVICE, &values)
 }
 
 fn timer(facts: &Facts) -> String {
     // Spreads the pushes of the hosts of a site.
-    let spread = (facts.every / 10).min(Duration::from_secs(30)).as_secs();
-    format!(
-        "{first}\n\
-         [Unit]\n\
-         Description=gua, periodic GPU samples for the board\n\
-         \n\
-         [Timer]\n\
-         {when}\
-         AccuracySec=1s\n\
-         RandomizedDelaySec={spread}s\n\
-         \n\
-         [Install]\n\
-         WantedBy=timers.target\n",
-        first = unit::FIRST_LINE,
-        when = when(facts.every),
-    )
+    let spread = (facts.every / 10).min(Duration::from_secs(30));
+    let description = "gua, periodic GPU samples for the board";
+    unit::timer(unit::FIRST_LINE, description, facts.every, Some(spread))
 }
 
 #[cfg(test)]
@@ -187,7 +149,6 @@ mod tests {
                     // Any existing program: systemd checks that it is executable.
                     program: "/bin/true".into(),
                     scope,
-                    readers: Readers::Everyone,
                     board: board(),
                     every: Duration::from_secs(minutes * 60),
                     archive,

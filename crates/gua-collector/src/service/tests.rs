@@ -7,7 +7,7 @@ use std::process::Command;
 use super::board::BoardFacts;
 use super::collector::{ALIAS, NAME};
 use super::place::Scope;
-use super::unit::{Pushing, Readers, UnitFacts, text};
+use super::unit::{Pushing, Readers, UnitFacts, answering, text};
 
 /// Requires that `systemd-analyze verify` prints nothing, as it does for valid units.
 #[track_caller]
@@ -40,7 +40,11 @@ pub(super) fn verify(units: &[(&str, String)], scope: Scope) {
 
 #[track_caller]
 fn check(facts: &UnitFacts) {
-    verify(&[(NAME, text(facts))], facts.scope);
+    let mut units = vec![(NAME, text(facts))];
+    if facts.scope == Scope::System {
+        units.extend(answering(facts));
+    }
+    verify(&units, facts.scope);
 }
 
 fn facts(scope: Scope, readers: Readers) -> UnitFacts {
@@ -95,16 +99,34 @@ fn systemd_finds_nothing_wrong_with_any_unit() {
 }
 
 #[test]
-fn the_hosts_history_is_readable_by_whom_it_should_be() {
-    let unit = |readers| text(&facts(Scope::System, readers));
-    assert!(
-        unit(Readers::Everyone)
-            .contains("UMask=0022\nStateDirectory=gua\nStateDirectoryMode=0755\n")
-    );
-    assert!(
-        unit(Readers::Root).contains("UMask=0077\nStateDirectory=gua\nStateDirectoryMode=0700\n")
-    );
-    assert!(unit(Readers::Group("gpu".to_owned())).contains("Group=gpu\nUMask=0027\n"));
+fn only_the_service_opens_the_hosts_history_and_the_chosen_users_ask() {
+    let private = "Group=gua\nUMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
+    for (readers, access) in [
+        (
+            Readers::Everyone,
+            "SocketMode=0666\nService=gua-reader.service\n",
+        ),
+        (
+            Readers::Group("gpu".to_owned()),
+            "SocketMode=0660\nSocketGroup=gpu\n",
+        ),
+        (Readers::Root, "SocketMode=0600\n"),
+    ] {
+        let facts = facts(Scope::System, readers);
+        assert!(text(&facts).contains(private));
+        let [(_, socket), (_, reader)] = answering(&facts);
+        assert!(socket.contains(access), "{socket}");
+        for line in [
+            "ExecStart=/bin/true __answers /var/lib/gua/gua.db\n",
+            "StandardInput=socket\n",
+            "User=gua\nGroup=gua\n",
+            "CapabilityBoundingSet=\n",
+        ] {
+            assert!(reader.contains(line), "{line}{reader}");
+        }
+        // Either would make every asker look like one user.
+        assert!(!reader.contains("PrivateUsers=") && !socket.contains("Accept="));
+    }
 }
 
 #[test]
@@ -162,10 +184,18 @@ fn who_may_read_is_found_again_in_a_unit() {
         Readers::Group("gpu".to_owned()),
         Readers::Root,
     ] {
-        let unit = text(&facts(Scope::System, readers.clone()));
-        assert_eq!(Readers::of_unit(&unit), Some(readers.clone()));
+        let [(_, socket), _] = answering(&facts(Scope::System, readers.clone()));
+        assert_eq!(Readers::of_unit(&socket), Some(readers.clone()));
         assert_eq!(readers.to_string().parse(), Ok(readers));
     }
+    // Units of earlier versions, whose readers opened the file.
+    let of_old = |text: &str| Readers::of_unit(text);
+    assert_eq!(of_old("UMask=0022\n"), Some(Readers::Everyone));
+    assert_eq!(
+        of_old("Group=gpu\nUMask=0027\n"),
+        Some(Readers::Group("gpu".to_owned()))
+    );
+    assert_eq!(of_old("UMask=0077\n"), Some(Readers::Root));
     let unit = text(&facts(Scope::User, Readers::Root));
     assert_eq!(Readers::of_unit(&unit), None);
 }

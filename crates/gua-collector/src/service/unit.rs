@@ -1,4 +1,4 @@
-//! Text of the collector's unit. This module writes no files.
+//! Texts of units, from templates. This module writes no files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,9 @@ use std::time::Duration;
 use gua_model::duration;
 
 use super::board::{BoardFacts, network};
-use super::collector::ALIAS;
+use super::collector::{ALIAS, READER, SOCKET};
 use super::place::Scope;
+use crate::socket::ANSWERS_ARGUMENT;
 
 /// First line of the units, which identifies units written by gua.
 pub(super) const FIRST_LINE: &str = "# Written by `gua service install`. Changes here are lost when it runs again; use `systemctl edit`.";
@@ -34,7 +35,7 @@ pub(super) struct Pushing {
     pub(super) archive: bool,
 }
 
-/// Users who may read the host's history.
+/// Users who may ask about the host's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Readers {
     Everyone,
@@ -65,13 +66,23 @@ impl FromStr for Readers {
 }
 
 impl Readers {
-    /// Parses the readers of an installed system unit, so that a second unit uses the same.
+    /// Options of the socket that let these users ask. Root always may.
+    fn access(&self) -> String {
+        match self {
+            Self::Everyone => "SocketMode=0666".to_owned(),
+            Self::Group(group) => format!("SocketMode=0660\nSocketGroup={group}"),
+            Self::Root => "SocketMode=0600".to_owned(),
+        }
+    }
+
+    /// Parses the readers of an installed socket, or of a service of an earlier version, whose file they read.
     pub(super) fn of_unit(text: &str) -> Option<Self> {
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
-        match (value("UMask=")?, value("Group=")) {
-            (EVERYONE, None) => Some(Self::Everyone),
-            (GROUP, Some(group)) => Some(Self::Group(group.to_owned())),
-            (ROOT, None) => Some(Self::Root),
+        let group = value("SocketGroup=").or(value("Group="));
+        match (value("SocketMode=").or(value("UMask="))?, group) {
+            ("0666" | "0022", None) => Some(Self::Everyone),
+            ("0660" | "0027", Some(group)) => Some(Self::Group(group.to_owned())),
+            ("0600" | "0077", None) => Some(Self::Root),
             _ => None,
         }
     }
@@ -88,10 +99,8 @@ impl fmt::Display for Readers {
     }
 }
 
-/// Values of `UMask=` for each kind of readers.
-const EVERYONE: &str = "0022";
-const GROUP: &str = "0027";
-const ROOT: &str = "0077";
+/// System user and group that read the host's history.
+const USER: &str = "gua";
 
 /// Path of the history of a scope for display.
 pub(super) fn database(scope: Scope) -> &'static str {
@@ -103,107 +112,140 @@ pub(super) fn database(scope: Scope) -> &'static str {
 
 /// Complete unit file.
 pub(super) fn text(facts: &UnitFacts) -> String {
-    let mut words = vec![
-        word(&facts.program.to_string_lossy()),
-        "daemon".to_owned(),
-        "--foreground".to_owned(),
-        "--append".to_owned(),
-    ];
+    let mut words = ["daemon", "--foreground", "--append"]
+        .map(String::from)
+        .to_vec();
     if facts.scope == Scope::System {
-        words.extend(["--db".to_owned(), database(Scope::System).to_owned()]);
+        words.extend(["--db", database(Scope::System)].map(String::from));
     }
     if let Some(interval) = facts.interval {
         words.extend(["--interval".to_owned(), duration::written(interval)]);
     }
     let mut files: Vec<&Path> = vec![&facts.program];
     files.extend(facts.settings.as_deref());
-    let (mut wants, mut environment) = ("", String::new());
+    let (mut wants, mut rest) = (String::new(), String::new());
     if let Some(Pushing { board, archive }) = &facts.cloud {
         words.push("--cloud".to_owned());
         words.extend(archive.then(|| "--archive".to_owned()));
         if facts.scope == Scope::System {
-            let enrolment = word(&board.enrolment.to_string_lossy());
-            words.extend(["--config".to_owned(), enrolment]);
+            words.extend(board.config_flag());
         }
         files.extend(board.files.iter().map(PathBuf::as_path));
-        wants = network(facts.scope);
-        environment = board.environment();
+        wants.push_str(network(facts.scope));
+        rest = board.environment();
     }
-    let (wanted_by, scope_lines) = match facts.scope {
-        Scope::System => ("multi-user.target", system_lines(&facts.readers, &files)),
-        Scope::User => ("default.target", String::new()),
+    let wanted_by = match facts.scope {
+        Scope::System => "multi-user.target",
+        Scope::User => "default.target",
     };
-    format!(
-        "{FIRST_LINE}\n\
-         [Unit]\n\
-         Description=gua, who holds which GPU, since when, and whether it was used\n\
-         After=nvidia-persistenced.service\n\
-         {wants}\
-         \n\
-         [Service]\n\
-         Type=notify\n\
-         NotifyAccess=main\n\
-         ExecStart={exec}\n\
-         ExecReload=/bin/kill -HUP $MAINPID\n\
-         Restart=on-failure\n\
-         RestartSec=10\n\
-         WatchdogSec=120\n\
-         TimeoutStopSec=15\n\
-         Nice=5\n\
-         {environment}\
-         {scope_lines}\
-         {HARDENING}\
-         \n\
-         [Install]\n\
-         WantedBy={wanted_by}\n\
-         Alias={ALIAS}\n",
-        exec = words.join(" "),
-    )
+    if facts.scope == Scope::System {
+        wants.push_str(&format!("Wants={SOCKET}\nAfter={SOCKET}\n"));
+        rest.push_str(&system_lines(&files));
+    }
+    let values = [
+        ("first_line", FIRST_LINE),
+        ("network", &wants),
+        ("exec", &exec(&facts.program, &words)),
+        ("rest", &(rest + HARDENING)),
+        ("wanted_by", wanted_by),
+        ("alias", ALIAS),
+    ];
+    filled(include_str!("templates/gua.service"), &values)
+}
+
+/// Replaces `{name}` in a template. The values are not searched for names.
+pub(super) fn filled(template: &str, values: &[(&str, &str)]) -> String {
+    let mut parts = template.split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, after) = part.split_once('}').expect("a template has whole names");
+        let value = values.iter().find(|(known, _)| *known == name);
+        text.push_str(value.expect("every name of a template has a value").1);
+        text.push_str(after);
+    }
+    text.trim_end().to_owned() + "\n"
+}
+
+/// A service that takes one sample and ends.
+pub(super) const SAMPLE_SERVICE: &str = include_str!("templates/sample.service");
+
+/// A timer. `spread` is the maximum random delay.
+pub(super) fn timer(
+    first_line: &str,
+    description: &str,
+    every: Duration,
+    spread: Option<Duration>,
+) -> String {
+    let spread = spread.map(|spread| format!("RandomizedDelaySec={}s\n", spread.as_secs()));
+    let values = [
+        ("first_line", first_line),
+        ("description", description),
+        ("when", &when(every)),
+        ("spread", &spread.unwrap_or_default()),
+    ];
+    filled(include_str!("templates/sample.timer"), &values)
+}
+
+/// A command line of systemd.
+pub(super) fn exec(program: &Path, words: &[String]) -> String {
+    let program = program.to_string_lossy();
+    let words = words.iter().map(|text| word(text));
+    let words: Vec<String> = [word(&program)].into_iter().chain(words).collect();
+    words.join(" ")
 }
 
 /// Hardening options of every unit that reads GPUs.
-pub(super) const HARDENING: &str = "# Requires the driver's devices, /proc, and its own directory.\n\
-     NoNewPrivileges=yes\n\
-     LockPersonality=yes\n\
-     RestrictRealtime=yes\n\
-     RestrictSUIDSGID=yes\n\
-     RestrictNamespaces=yes\n\
-     RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
-     SystemCallArchitectures=native\n\
-     SystemCallFilter=@system-service\n";
+pub(super) const HARDENING: &str = include_str!("templates/hardening.conf");
 
 /// Lines of the host's units, which run as root with almost no capabilities: they must see every process, even with
 /// hidepid.
-pub(super) fn system_lines(readers: &Readers, files: &[&Path]) -> String {
-    let (group, mask, mode) = match readers {
-        Readers::Everyone => (None, EVERYONE, "0755"),
-        Readers::Group(name) => (Some(name), GROUP, "0750"),
-        Readers::Root => (None, ROOT, "0700"),
-    };
-    let group = group
-        .map(|name| format!("Group={name}\n"))
-        .unwrap_or_default();
-    let home = if files.iter().any(|file| is_below_a_home(file)) {
-        "read-only"
-    } else {
-        "yes"
-    };
-    format!(
-        "{group}\
-         UMask={mask}\n\
-         StateDirectory=gua\n\
-         StateDirectoryMode={mode}\n\
-         CapabilityBoundingSet=CAP_SYS_PTRACE\n\
-         ProtectSystem=strict\n\
-         ProtectHome={home}\n\
-         PrivateTmp=yes\n\
-         ProtectHostname=yes\n\
-         ProtectKernelLogs=yes\n\
-         ProtectKernelModules=yes\n\
-         ProtectKernelTunables=yes\n\
-         ProtectControlGroups=yes\n\
-         # Not PrivateDevices and not ProtectClock: both hide the driver's devices.\n"
-    )
+pub(super) fn system_lines(files: &[&Path]) -> String {
+    let values = [("user", USER), ("home", home(files))];
+    filled(include_str!("templates/system.conf"), &values)
+}
+
+/// Value of `ProtectHome=` with which these files can be read.
+fn home(files: &[&Path]) -> &'static str {
+    match files.iter().any(|file| is_below_a_home(file)) {
+        true => "read-only",
+        false => "yes",
+    }
+}
+
+/// The socket of the host's service, and the service that answers there.
+pub(super) fn answering(facts: &UnitFacts) -> [(&'static str, String); 2] {
+    let socket = [
+        ("first_line", FIRST_LINE),
+        ("socket", "/run/gua.sock"),
+        ("access", &facts.readers.access()),
+        ("reader", READER),
+    ];
+    let words = [ANSWERS_ARGUMENT, database(Scope::System)].map(String::from);
+    let mut files: Vec<&Path> = vec![&facts.program];
+    files.extend(facts.settings.as_deref());
+    let reader = [
+        ("first_line", FIRST_LINE),
+        ("socket", SOCKET),
+        ("exec", &exec(&facts.program, &words)),
+        ("user", USER),
+        ("home", home(&files)),
+    ];
+    [
+        (
+            SOCKET,
+            filled(include_str!("templates/gua.socket"), &socket),
+        ),
+        (
+            READER,
+            filled(include_str!("templates/gua-reader.service"), &reader),
+        ),
+    ]
+}
+
+/// Declaration of the system user for systemd-sysusers(8).
+pub(super) fn system_user() -> String {
+    let values = [("first_line", FIRST_LINE), ("user", USER)];
+    filled(include_str!("templates/sysusers.conf"), &values)
 }
 
 fn is_below_a_home(program: &Path) -> bool {
@@ -227,7 +269,7 @@ pub(super) fn when(every: Duration) -> String {
 }
 
 /// Quotes a word of a command line for systemd (systemd.service(5), "Command lines").
-pub(super) fn word(text: &str) -> String {
+fn word(text: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@,=".contains(letter);
     if !text.is_empty() && text.chars().all(plain) {
         return text.to_owned();

@@ -9,12 +9,29 @@ use gua_model::failure::Failure;
 
 use super::place::Place;
 use super::systemctl::Systemctl;
+use super::{Install, Output};
 
-/// Units with their names and texts, and the first line that identifies units written by gua.
+/// Units that are written by one command.
 pub(super) struct Units<'a> {
     pub(super) place: &'a Place,
+    /// The command, for messages.
+    pub(super) command: &'static str,
+    /// First line, which identifies units written by gua.
     pub(super) first_line: &'static str,
+    /// Names and texts. The last unit is enabled and started.
     pub(super) texts: Vec<(&'static str, String)>,
+}
+
+/// Texts for the user about installed units.
+pub(super) struct Messages<'a> {
+    pub(super) notes: String,
+    /// What an image needs in addition; `None` shows the same as on the running system.
+    pub(super) image_needs: Option<String>,
+    /// When the unit starts if systemd is not running.
+    pub(super) idle: String,
+    pub(super) after: String,
+    /// Arguments of systemctl that show the unit.
+    pub(super) look: [&'a str; 2],
 }
 
 impl Units<'_> {
@@ -41,9 +58,34 @@ impl Units<'_> {
         }
         Ok(())
     }
+
+    /// Enables and starts the last of the written units.
+    pub(super) fn enable(
+        &self,
+        install: &Install,
+        messages: &Messages<'_>,
+    ) -> Result<Output, Failure> {
+        let place = self.place;
+        let (unit, _) = self.texts.last().expect("there is at least one unit");
+        let systemctl = Systemctl { place };
+        systemctl.run(&["enable", unit])?;
+        let path = place.unit(unit);
+        let mut text = format!("{}: installed {}\n", self.command, path.display());
+        text.push_str(&messages.notes);
+        if let (true, Some(needs)) = (place.is_image(), &messages.image_needs) {
+            let begins = place.begins();
+            text.push_str(&format!("  {begins}\n  the image needs {needs}\n"));
+            return Ok(text.into());
+        }
+        text.push_str(&systemctl.activate(unit, install.no_start, &messages.idle)?);
+        text.push_str(&messages.after);
+        let look = systemctl.shown(&messages.look);
+        text.push_str(&format!("  look: {look}\n"));
+        Ok(text.into())
+    }
 }
 
-/// Stops and disables the first unit, then removes all units. Returns a line about what was `kept`.
+/// Stops all units and disables the first, then removes them. Returns a line about what was `kept`.
 pub(super) fn removed(
     place: &Place,
     command: &str,
@@ -65,7 +107,14 @@ pub(super) fn removed(
     }
     let systemctl = Systemctl { place };
     if systemctl.is_running() {
-        systemctl.run(&["stop", names[0]])?;
+        let installed = names.iter().filter(|name| place.unit(name).exists());
+        systemctl.run(
+            &["stop"]
+                .iter()
+                .chain(installed)
+                .copied()
+                .collect::<Vec<_>>(),
+        )?;
     }
     systemctl.run(&["disable", names[0]])?;
     for path in &there {
@@ -78,14 +127,12 @@ pub(super) fn removed(
 }
 
 pub(super) fn remove_file(path: &Path) -> Result<(), Failure> {
-    let what = format!("cannot remove `{}`", path.display());
-    fs::remove_file(path).map_err(Failure::because(what))
+    fs::remove_file(path).map_err(Failure::cannot("remove", path))
 }
 
 /// Whether a unit starts with the line that identifies units written by gua.
 pub(super) fn begins_with(path: &Path, first_line: &str) -> Result<bool, Failure> {
-    let what = format!("cannot read `{}`", path.display());
-    let text = fs::read_to_string(path).map_err(Failure::because(what))?;
+    let text = fs::read_to_string(path).map_err(Failure::cannot("read", path))?;
     Ok(text.starts_with(first_line))
 }
 
@@ -97,16 +144,10 @@ pub(super) fn foreign_unit(path: &Path, rest: &str) -> Failure {
 /// Writes a unit.
 pub(super) fn write_unit(path: &Path, text: &str) -> Result<(), Failure> {
     let directory = path.parent().expect("a unit lies in a directory");
-    fs::create_dir_all(directory).map_err(Failure::because(format!(
-        "cannot create `{}`",
-        directory.display()
-    )))?;
+    fs::create_dir_all(directory).map_err(Failure::cannot("create", directory))?;
     // A link is replaced and not followed: a masked unit is a link to /dev/null.
     if path.is_symlink() {
         remove_file(path)?;
     }
-    gua_files::write(path, text.as_bytes(), Over::Write).map_err(Failure::because(format!(
-        "cannot write `{}`",
-        path.display()
-    )))
+    gua_files::write(path, text.as_bytes(), Over::Write).map_err(Failure::cannot("write", path))
 }

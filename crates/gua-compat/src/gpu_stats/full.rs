@@ -4,7 +4,7 @@
 use gua_model::text::csv_text;
 use gua_model::{Gpu, Process, ProcessKind, Reading, Sample, Thresholds, classify};
 
-use super::{field, name_of};
+use super::{field, name_of, owner_name};
 
 /// First line of every file.
 pub const HEADER: &str = "timestamp,gpu,uuid,name,state,usage,memory_used_mb,memory_total_mb,power_w,temperature_c,\
@@ -13,9 +13,9 @@ pid,user,owner,owner_from,process,type,process_memory_mb";
 pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> String {
     let mut text = String::new();
     for gpu in sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
-        let of_card = card(sample, gpu, thresholds);
+        let of_gpu = card(sample, gpu, thresholds);
         let mut line = |of_process: [String; 7]| {
-            let fields: Vec<String> = of_card
+            let fields: Vec<String> = of_gpu
                 .iter()
                 .chain(&of_process)
                 .map(|text| field(text))
@@ -63,7 +63,7 @@ fn of_process(process: &Process) -> [String; 7] {
         own.map(|user| text(&name_of(user))).unwrap_or_default(),
         owner
             .as_ref()
-            .map(|owner| text(&name_of(&owner.user)))
+            .map(|owner| text(&owner_name(&owner.who)))
             .unwrap_or_default(),
         owner
             .map(|owner| owner.source.as_str().to_owned())

@@ -8,10 +8,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_model::legacy::stats_card;
+use gua_model::legacy::stats_gpu;
 use gua_store::Store;
 use gua_store::imported::{
-    CardRow, Imported, ImportedRow as _, KnownImport, LegacyError, OF_GPU_STATS, OnProgress,
+    GpuRow, Imported, ImportedRow as _, KnownImport, LegacyError, OF_GPU_STATS, OnProgress,
     old_text,
 };
 use jiff::Timestamp;
@@ -220,7 +220,7 @@ impl KnownDay {
 
 fn differs(row: i64) -> LegacyError {
     LegacyError::Differs {
-        table: CardRow::TABLE,
+        table: GpuRow::TABLE,
         row,
     }
 }
@@ -246,7 +246,7 @@ fn lay_out(
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
         )?;
         for (number, row) in rows {
-            let (at, gpu) = (old_text(row.at), stats_card(row.gpu));
+            let (at, gpu) = (old_text(row.at), stats_gpu(row.gpu));
             card.execute((number, &at, &gpu, row.usage, run, row.gpu))?;
             process.execute((
                 number,

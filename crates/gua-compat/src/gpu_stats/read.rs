@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use gua_model::sane;
 use thiserror::Error;
 
 use super::{HEADER, Holder, NOBODY, Row};
@@ -93,8 +94,7 @@ fn row(line: &str) -> Result<Row, RowError> {
     };
     let bad = |column, text: &str| RowError::Value(column, text.to_owned());
     let timestamp: i64 = number(at).ok_or_else(|| bad("timestamp", at))?;
-    // Within the range of valid times, and no earlier than GPU computing.
-    if !(1_000_000_000..100_000_000_000).contains(&timestamp) {
+    if sane::time(timestamp.saturating_mul(1_000_000)).is_none() {
         return Err(bad("timestamp", at));
     }
     if [user, pid, gpu].iter().all(|text| *text == NOBODY) {

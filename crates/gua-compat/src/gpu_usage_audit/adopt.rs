@@ -243,10 +243,7 @@ fn rename(from: &Path, to: &Path) -> Result<(), LegacyError> {
 }
 
 fn remove(path: &Path) -> Result<(), LegacyError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file("remove", path)(error)),
-        _ => Ok(()),
-    }
+    gua_store::remove(path).map_err(file("remove", path))
 }
 
 fn sync(path: &Path) -> Result<(), LegacyError> {

@@ -4,17 +4,17 @@
 //! utilisation reading is skipped, since the column is mandatory and no value is made up.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use gua_files::{NewFile, Over};
+use gua_store::History;
 use gua_store::imported::{
-    COMPUTE, CardRow, ImportedRow, LegacyError, OnProgress, Order, ProcessRow, Progress,
-    SmallTable, TextId, Texts,
+    COMPUTE, Cell, GpuRow, ImportedRow, LegacyError, OnProgress, Order, ProcessRow, Progress,
+    SmallTable, Texts,
 };
-use gua_store::{History, beside};
-use rusqlite::types::Value;
-use rusqlite::{Connection, Transaction};
+use rusqlite::types::{Null, Value};
+use rusqlite::{Connection, Statement, Transaction};
 
 use part::{Numbering, Part, Source};
 
@@ -24,11 +24,11 @@ pub(super) mod part;
 /// Result of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exported {
-    pub card_rows: u64,
+    pub gpu_rows: u64,
     pub process_rows: u64,
     pub runs: u64,
     /// Number of skipped readings of gua's own ticks, which had no utilisation.
-    pub cards_without_util: u64,
+    pub gpus_without_util: u64,
     /// Number of gua's own ticks that could not be read.
     pub damaged_ticks: u64,
 }
@@ -77,64 +77,20 @@ pub fn export(
             path: output.into(),
         });
     }
-    let partial = beside(output, EXPORTING);
-    let exported = match remove(&partial).and_then(|()| write(history, &partial, on_progress)) {
-        Ok(exported) => exported,
-        Err(error) => {
-            // The original error is more useful than an error of the cleanup.
-            let _ = remove(&partial);
-            return Err(error);
-        }
+    let write_error = |source: io::Error| match source.kind() {
+        io::ErrorKind::AlreadyExists => LegacyError::Exists {
+            path: output.into(),
+        },
+        _ => LegacyError::File {
+            what: "write",
+            path: output.into(),
+            source,
+        },
     };
-    // A hard link fails if a file has been created there meanwhile; a rename would overwrite it.
-    let placed = fs::hard_link(&partial, output);
-    let placed = match placed {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let _ = remove(&partial);
-            return Err(LegacyError::Exists {
-                path: output.into(),
-            });
-        }
-        Err(_) => fs::rename(&partial, output),
-        Ok(()) => fs::remove_file(&partial),
-    };
-    placed.map_err(|source| LegacyError::File {
-        what: "write",
-        path: output.into(),
-        source,
-    })?;
+    let new = NewFile::begin(output, Over::Refuse).map_err(write_error)?;
+    let exported = write(history, new.part(), on_progress)?;
+    new.finish().map_err(write_error)?;
     Ok(exported)
-}
-
-/// Suffix of an incomplete export.
-const EXPORTING: &str = ".exporting";
-
-/// Files of an incomplete export to `output`, which an interrupted export would leave behind.
-#[must_use]
-pub fn unfinished_export(output: &Path) -> Vec<PathBuf> {
-    files_of(&beside(output, EXPORTING))
-}
-
-/// An SQLite database and its companion files.
-fn files_of(path: &Path) -> Vec<PathBuf> {
-    let suffixes = ["", "-wal", "-shm", "-journal"];
-    suffixes.iter().map(|suffix| beside(path, suffix)).collect()
-}
-
-fn remove(partial: &Path) -> Result<(), LegacyError> {
-    for path in files_of(partial) {
-        match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(LegacyError::File {
-                    what: "write",
-                    path,
-                    source,
-                });
-            }
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 fn write(
@@ -142,15 +98,6 @@ fn write(
     partial: &Path,
     on_progress: OnProgress<'_>,
 ) -> Result<Exported, LegacyError> {
-    let made = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(partial);
-    made.map_err(|source| LegacyError::File {
-        what: "write",
-        path: partial.into(),
-        source,
-    })?;
     let mut output = Connection::open(partial)?;
     prepare(&output)?;
     let exported = {
@@ -172,12 +119,6 @@ fn write(
     // gpu-usage-audit opens its files in this mode and refuses others.
     output.pragma_update(None, "journal_mode", "WAL")?;
     output.close().map_err(|(_, error)| error)?;
-    let synced = fs::File::open(partial).and_then(|file| file.sync_all());
-    synced.map_err(|source| LegacyError::File {
-        what: "write",
-        path: partial.into(),
-        source,
-    })?;
     Ok(exported)
 }
 
@@ -214,7 +155,7 @@ fn rows(history: &History) -> Result<u64, LegacyError> {
     let imported = history.old_sources()?;
     let imported = imported
         .iter()
-        .map(|source| source.card_rows + source.process_rows);
+        .map(|source| source.gpu_rows + source.process_rows);
     Ok(imported.sum::<u64>() + own::count(history)?)
 }
 
@@ -226,14 +167,8 @@ struct Export<'a> {
     on_progress: OnProgress<'a>,
     progress: Progress,
     exported: Exported,
-    hosts: BTreeMap<String, Seen>,
-    devices: BTreeMap<String, Seen>,
-}
-
-/// A row of host or gpu_device that later ticks may still change.
-#[derive(Clone, Debug)]
-struct Seen {
-    row: i64,
+    /// Rows of hosts and GPUs by table and name, which later sources and ticks may extend.
+    known: BTreeMap<(&'static str, String), i64>,
 }
 
 impl<'a> Export<'a> {
@@ -254,8 +189,7 @@ impl<'a> Export<'a> {
                 rows_total: 0,
             },
             exported: Exported::default(),
-            hosts: BTreeMap::new(),
-            devices: BTreeMap::new(),
+            known: BTreeMap::new(),
         }
     }
 
@@ -273,7 +207,7 @@ impl<'a> Export<'a> {
                 }
             }
             if self.part.has_rows() {
-                self.rows::<CardRow>(source, &texts, numbers)?;
+                self.rows::<GpuRow>(source, &texts, numbers)?;
                 self.rows::<ProcessRow>(source, &texts, numbers)?;
             }
         }
@@ -292,75 +226,90 @@ impl<'a> Export<'a> {
         table: SmallTable,
         numbers: Numbers,
     ) -> Result<(), LegacyError> {
-        let columns = table.columns();
-        let places = (2..2 + columns.len())
-            .map(|place| format!("?{place}"))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let sql = format!(
-            "INSERT INTO {} (rowid, {}) VALUES (?1, {places})",
-            table.name(),
-            columns.join(", ")
-        );
-        let mut insert = self.change.prepare(&sql)?;
-        let is_run = table == SmallTable::Run;
         for row in self.history.imported_small(table, source.id)? {
-            if is_run {
-                self.exported.runs += 1;
-            } else if numbers == Numbers::New && self.extend(table, &row.cells)? {
-                continue;
+            match (table, numbers) {
+                (SmallTable::Run, _) => {
+                    self.exported.runs += 1;
+                    self.insert(table, Some(row.number + source.run_offset), &row.cells)?;
+                }
+                (_, Numbers::Kept) => self.insert(table, Some(row.number), &row.cells)?,
+                (_, Numbers::New) => self.insert_or_extend(table, &row.cells, &[])?,
             }
-            let rowid = match (is_run, numbers) {
-                (true, _) => Some(row.number + source.run_offset),
-                (false, Numbers::Kept) => Some(row.number),
-                (false, Numbers::New) => None,
-            };
-            let cells = std::iter::once(rowid.into()).chain(row.cells.iter().cloned());
-            insert.execute(rusqlite::params_from_iter::<Vec<Value>>(cells.collect()))?;
-            self.note(table, &row.cells, self.change.last_insert_rowid());
         }
         Ok(())
     }
 
-    fn note(&mut self, table: SmallTable, values: &[Value], row: i64) {
-        if let Some(Value::Text(name)) = values.first() {
-            let seen = if table == SmallTable::Host {
-                &mut self.hosts
-            } else {
-                &mut self.devices
-            };
-            seen.entry(name.clone()).or_insert(Seen { row });
-        }
-    }
-
-    /// Extends the time range of a host or GPU that already has a row; returns whether it has one.
-    fn extend(&self, table: SmallTable, values: &[Value]) -> Result<bool, LegacyError> {
-        let [Value::Text(name), .., first, last] = values else {
-            return Ok(false);
-        };
-        let seen = if table == SmallTable::Host {
-            &self.hosts
-        } else {
-            &self.devices
-        };
-        let Some(seen) = seen.get(name) else {
-            return Ok(false);
-        };
+    fn insert(
+        &mut self,
+        table: SmallTable,
+        rowid: Option<i64>,
+        cells: &[Value],
+    ) -> Result<(), LegacyError> {
+        let columns = table.columns();
         let sql = format!(
-            "UPDATE {} SET first_seen = min(first_seen, ?2), last_seen = max(last_seen, ?3) WHERE rowid = ?1",
-            table.name()
+            "INSERT INTO {} (rowid, {}) VALUES (?{})",
+            table.name(),
+            columns.join(", "),
+            ", ?".repeat(columns.len())
         );
-        self.change.execute(&sql, (seen.row, first, last))?;
-        Ok(true)
+        let rowid = Value::from(rowid);
+        let values = std::iter::once(&rowid).chain(cells);
+        let mut insert = self.change.prepare_cached(&sql)?;
+        insert.execute(rusqlite::params_from_iter(values))?;
+        if let Some(Value::Text(name)) = cells.first() {
+            let row = self.change.last_insert_rowid();
+            let known = self.known.entry((table.name(), name.clone()));
+            known.or_insert(row);
+        }
+        Ok(())
     }
 
-    fn rows<R: Written>(
+    /// Writes a host or GPU. If it has a row already, its time range is extended and the `renewed` columns are replaced,
+    /// as gpu-usage-audit does.
+    fn insert_or_extend(
+        &mut self,
+        table: SmallTable,
+        cells: &[Value],
+        renewed: &[&str],
+    ) -> Result<(), LegacyError> {
+        let known = match cells.first() {
+            Some(Value::Text(name)) => self.known.get(&(table.name(), name.clone())),
+            _ => None,
+        };
+        let Some(row) = known else {
+            return self.insert(table, None, cells);
+        };
+        let sets = (1..)
+            .zip(table.columns())
+            .filter_map(|(place, column)| match *column {
+                "first_seen" => Some(format!("first_seen = min(first_seen, ?{place})")),
+                "last_seen" => Some(format!("last_seen = max(last_seen, ?{place})")),
+                _ if renewed.contains(column) => {
+                    Some(format!("{column} = ifnull(?{place}, {column})"))
+                }
+                _ => None,
+            });
+        let sets: Vec<String> = sets.collect();
+        let sql = format!(
+            "UPDATE {} SET {} WHERE rowid = ?{}",
+            table.name(),
+            sets.join(", "),
+            cells.len() + 1
+        );
+        let row = Value::from(*row);
+        let values = cells.iter().chain([&row]);
+        let mut update = self.change.prepare_cached(&sql)?;
+        update.execute(rusqlite::params_from_iter(values))?;
+        Ok(())
+    }
+
+    fn rows<R: ImportedRow>(
         &mut self,
         source: &Source,
         texts: &Texts,
         numbers: Numbers,
     ) -> Result<(), LegacyError> {
-        let mut insert = self.change.prepare(R::INSERT)?;
+        let mut insert = self.change.prepare(&insert_sql::<R>())?;
         let window = self.part.window();
         let history = self.history;
         history.imported_blocks::<R>(source.id, window, Order::Rows, |block| {
@@ -368,11 +317,11 @@ impl<'a> Export<'a> {
             let run = block.run.map(|run| run + source.run_offset);
             for (offset, row) in (0_i64..).zip(&block.rows) {
                 let number = (numbers == Numbers::Kept).then_some(block.first_row + offset);
-                row.write(&mut insert, number, &at, run, texts)?;
+                write_row(&mut insert, (number, &at, run), row, texts)?;
             }
             let rows = block.rows.len() as u64;
             match R::TABLE {
-                CardRow::TABLE => self.exported.card_rows += rows,
+                GpuRow::TABLE => self.exported.gpu_rows += rows,
                 _ => self.exported.process_rows += rows,
             }
             self.advance(rows)
@@ -401,86 +350,33 @@ enum Numbers {
     New,
 }
 
-/// Rows that can be written back.
-trait Written: ImportedRow {
-    const INSERT: &'static str;
-
-    fn write(
-        &self,
-        insert: &mut rusqlite::Statement<'_>,
-        number: Option<i64>,
-        at: &str,
-        run: Option<i64>,
-        texts: &Texts,
-    ) -> Result<(), rusqlite::Error>;
+/// SQL that inserts a row: its number, time and run, then its cells.
+fn insert_sql<R: ImportedRow>() -> String {
+    let names: Vec<&str> = R::COLUMNS.iter().map(|column| column.name).collect();
+    let places = (4..).zip(&names).map(|(place, name)| match *name {
+        "process_type" => format!("ifnull(?{place}, '{COMPUTE}')"),
+        _ => format!("?{place}"),
+    });
+    let places: Vec<String> = places.collect();
+    let (table, names, places) = (R::TABLE, names.join(", "), places.join(", "));
+    format!("INSERT INTO {table} (rowid, ts, run_id, {names}) VALUES (?1, ?2, ?3, {places})")
 }
 
-fn text(texts: &Texts, id: Option<TextId>) -> Option<&str> {
-    id.and_then(|id| texts.get(id))
-}
-
-impl Written for CardRow {
-    const INSERT: &'static str = "INSERT INTO gpu_sample (rowid, ts, gpu_uuid, util_pct, run_id, usage_state, gpu_index, \
-        memory_used_mb, temperature_c, power_w) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-
-    fn write(
-        &self,
-        insert: &mut rusqlite::Statement<'_>,
-        number: Option<i64>,
-        at: &str,
-        run: Option<i64>,
-        texts: &Texts,
-    ) -> Result<(), rusqlite::Error> {
-        let gpu = text(texts, Some(self.gpu));
-        let state = text(texts, self.usage_state);
-        let cells = (
-            number,
-            at,
-            gpu,
-            self.util_pct,
-            run,
-            state,
-            self.gpu_index,
-            self.memory_used_mb,
-            self.temperature_c,
-            self.power_w,
-        );
-        insert.execute(cells).map(drop)
+fn write_row<R: ImportedRow>(
+    insert: &mut Statement<'_>,
+    (number, at, run): (Option<i64>, &str, Option<i64>),
+    row: &R,
+    texts: &Texts,
+) -> Result<(), rusqlite::Error> {
+    insert.raw_bind_parameter(1, number)?;
+    insert.raw_bind_parameter(2, at)?;
+    insert.raw_bind_parameter(3, run)?;
+    for (place, cell) in (4..).zip(row.cells()) {
+        match cell {
+            Cell::Number(number) => insert.raw_bind_parameter(place, number)?,
+            Cell::Text(id) => insert.raw_bind_parameter(place, texts.get(id))?,
+            Cell::Missing => insert.raw_bind_parameter(place, Null)?,
+        }
     }
-}
-
-impl Written for ProcessRow {
-    const INSERT: &'static str = "INSERT INTO proc_sample (rowid, ts, gpu_uuid, pid, mem_used_mb, loginuid_user, owner_user, \
-        run_id, gpu_index, process_name, process_type) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
-
-    fn write(
-        &self,
-        insert: &mut rusqlite::Statement<'_>,
-        number: Option<i64>,
-        at: &str,
-        run: Option<i64>,
-        texts: &Texts,
-    ) -> Result<(), rusqlite::Error> {
-        let gpu = text(texts, Some(self.gpu));
-        let (login, owner) = (
-            text(texts, self.loginuid_user),
-            text(texts, self.owner_user),
-        );
-        let kind = text(texts, self.process_type).unwrap_or(COMPUTE);
-        let name = text(texts, self.process_name);
-        let cells = (
-            number,
-            at,
-            gpu,
-            self.pid,
-            self.mem_used_mb,
-            login,
-            owner,
-            run,
-            self.gpu_index,
-            name,
-            kind,
-        );
-        insert.execute(cells).map(drop)
-    }
+    insert.raw_execute().map(drop)
 }

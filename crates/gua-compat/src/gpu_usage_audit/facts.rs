@@ -1,8 +1,8 @@
 //! Metadata of a file of gpu-usage-audit: the host, the models of its GPUs, and the time range.
 
+use gua_model::sane;
 use gua_query::records::ImportedFacts;
 use gua_store::imported::{LegacyError, read_gpus, read_host, read_interval};
-use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
 
 use super::open::OldFile;
@@ -33,14 +33,15 @@ impl OldFile {
             )
             .map_err(read)?;
         }
-        for card in self.seen_cards().map_err(read)? {
+        for card in self.seen_gpus().map_err(read)? {
             if let Ok(uuid) = card.parse() {
                 facts.gpus.entry(uuid).or_default().index = self.index(&card).map_err(read)?;
             }
             let (first, last) = self.ends(&card)?;
-            let time = |micros: Option<i64>| Timestamp::from_microsecond(micros?).ok();
-            facts.began = facts.began.into_iter().chain(time(first)).min();
-            facts.ended = facts.ended.max(time(last));
+            let (first, last) = (first.and_then(sane::time), last.and_then(sane::time));
+            facts.began = facts.began.into_iter().chain(first).min();
+            facts.ended = facts.ended.max(last);
+            facts.damaged += self.damaged(&card).map_err(read)?;
         }
         Ok(facts)
     }

@@ -1,16 +1,16 @@
 //! Folds the rows of a file of gpu-usage-audit in place.
 
-use gua_model::Period;
 use gua_model::legacy::LegacyMoment;
+use gua_model::{Period, sane};
 use gua_store::imported::{
-    CardRow, ImportedRow as _, Intervals, LegacyError, Merged, ProcessRow, Stamp, Texts, merge,
+    GpuRow, ImportedRow as _, Intervals, LegacyError, Merged, ProcessRow, Stamp, Texts, merge,
     old_text,
 };
+use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
 
-use super::cursor::{Cursor, Wanted};
 use super::open::OldFile;
-use super::scan::Choice;
+use super::rows::{Choice, Extent, Scan};
 
 impl OldFile {
     /// Folds every moment of a window in order of time. If the file's rows turn out not to be in that order, the fold
@@ -22,45 +22,36 @@ impl OldFile {
         mut step: impl FnMut(&mut A, &LegacyMoment<'_>),
     ) -> Result<A, LegacyError> {
         let intervals = self.intervals()?;
-        let mut orders =
-            vec![self.narrow(window)?.unwrap_or_else(by_row), sorted(window)].into_iter();
-        loop {
-            let Some(rows) = orders.next() else {
-                let why = "some are not written as gpu-usage-audit writes them; `gua import` can take them".to_owned();
-                return Err(LegacyError::Disorder {
-                    path: self.path.clone(),
-                    why,
-                });
-            };
-            let wanted = Wanted {
-                rows,
-                window: ends(window),
-            };
+        let first = self.narrow(window)?;
+        let first = first.unwrap_or_else(|| Choice::by_row(Some(ends(window))));
+        for choice in [first, sorted(window)] {
             let read = |source| self.failed(source);
-            let kilobytes = if wanted.rows.parameters.is_empty() {
-                SCAN_CACHE
-            } else {
-                SORT_CACHE
+            let kilobytes = match choice.parameters.is_empty() {
+                true => SCAN_CACHE,
+                false => SORT_CACHE,
             };
             self.connection
                 .pragma_update(None, "cache_size", -kilobytes)
                 .map_err(read)?;
             let mut sum = start();
             let mut texts = Texts::default();
-            let mut cards = self.select_counted::<CardRow>(&wanted)?;
-            let mut processes = self.select_counted::<ProcessRow>(&wanted)?;
-            let cards = Cursor::<CardRow>::new(self, &mut cards, &wanted, &mut texts)?;
-            let processes = Cursor::<ProcessRow>::new(self, &mut processes, &wanted, &mut texts)?;
-            match merge(cards, processes, &mut texts, &intervals, &mut |moment| {
+            let mut gpus = self.select::<GpuRow>(&choice, Extent::Counted)?;
+            let mut processes = self.select::<ProcessRow>(&choice, Extent::Counted)?;
+            let gpus = Scan::<GpuRow>::new(self, &mut gpus, &choice, &mut texts)?;
+            let processes = Scan::<ProcessRow>::new(self, &mut processes, &choice, &mut texts)?;
+            let merged = merge(gpus, processes, &mut texts, &intervals, &mut |moment| {
                 step(&mut sum, moment);
-            })? {
-                Merged::Whole => {
-                    self.confirm()?;
-                    return Ok(sum);
-                }
-                Merged::Disordered => {}
+            });
+            if merged? == Merged::Whole {
+                self.confirm()?;
+                return Ok(sum);
             }
         }
+        Err(LegacyError::Disorder {
+            path: self.path.clone(),
+            why: "some are not written as gpu-usage-audit writes them; `gua import` can take them"
+                .to_owned(),
+        })
     }
 
     /// Recorded interval of every run.
@@ -95,7 +86,7 @@ impl OldFile {
         if indexes != 2 {
             return Ok(None);
         }
-        let mut cards = self.cards(CardRow::TABLE).map_err(read)?;
+        let mut cards = self.cards(GpuRow::TABLE).map_err(read)?;
         let mut ends: Option<(i64, i64)> = None;
         for card in &cards {
             let (Some(first), Some(last)) = self.ends(card)? else {
@@ -109,7 +100,7 @@ impl OldFile {
         };
         let from = window.from().as_microsecond().clamp(first, last);
         let to = window.to().as_microsecond().clamp(first, last);
-        if cards.len() > MOST_CARDS || (to - from).saturating_mul(NARROW) > last - first {
+        if cards.len() > MOST_GPUS || (to - from).saturating_mul(NARROW) > last - first {
             return Ok(None);
         }
         cards.extend(self.cards(ProcessRow::TABLE).map_err(read)?);
@@ -129,12 +120,13 @@ impl OldFile {
     /// Times of the first and the last row of a GPU, which the index has; `None` for a time that gpu-usage-audit does not
     /// write.
     pub(super) fn ends(&self, card: &str) -> Result<(Option<i64>, Option<i64>), LegacyError> {
+        let (first, end) = sane_texts();
         let texts: (Option<String>, Option<String>) = self
             .connection
             .query_row(
-                "SELECT (SELECT min(ts) FROM gpu_sample WHERE gpu_uuid = ?1), \
-                 (SELECT max(ts) FROM gpu_sample WHERE gpu_uuid = ?1)",
-                [card],
+                "SELECT (SELECT min(ts) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts >= ?2), \
+                 (SELECT max(ts) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts < ?3)",
+                [card, &first, &end],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .map_err(|source| self.failed(source))?;
@@ -142,9 +134,21 @@ impl OldFile {
         Ok((micros(texts.0), micros(texts.1)))
     }
 
+    /// Number of rows of a GPU whose time cannot be true.
+    pub(super) fn damaged(&self, card: &str) -> Result<u64, rusqlite::Error> {
+        let (first, end) = sane_texts();
+        let count: i64 = self.connection.query_row(
+            "SELECT (SELECT count(*) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts < ?2) + \
+             (SELECT count(*) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts >= ?3)",
+            [card, &first, &end],
+            |row| row.get(0),
+        )?;
+        Ok(count.unsigned_abs())
+    }
+
     /// Every GPU that has rows.
-    pub(super) fn seen_cards(&self) -> Result<Vec<String>, rusqlite::Error> {
-        self.cards(CardRow::TABLE)
+    pub(super) fn seen_gpus(&self) -> Result<Vec<String>, rusqlite::Error> {
+        self.cards(GpuRow::TABLE)
     }
 
     /// Every GPU of a table, found by skipping from one to the next in the index.
@@ -172,16 +176,7 @@ const SORT_CACHE: i64 = 8_000;
 /// Maximum number of GPUs. More cannot belong to one host.
 const MOST: usize = 4096;
 /// Maximum number of GPUs for the index; with more, the file is scanned.
-const MOST_CARDS: usize = 500;
-
-/// Selects all rows in the order of writing, which is the order of time unless the clock was set back or two collectors
-/// wrote. A filter on the time in SQLite would take longer than reading all rows.
-fn by_row() -> Choice {
-    Choice {
-        clause: "ORDER BY rowid".to_owned(),
-        parameters: Vec::new(),
-    }
-}
+const MOST_GPUS: usize = 500;
 
 /// Selects the rows of a window, sorted by time. The unary plus prevents SQLite from trying to convert every text to a
 /// number, as the declared column type would require.
@@ -189,10 +184,17 @@ fn sorted(window: Period) -> Choice {
     let (from, to) = ends(window);
     Choice {
         clause: "WHERE +ts >= ?1 AND +ts < ?2 ORDER BY +ts, rowid".to_owned(),
-        parameters: vec![from, to],
+        parameters: vec![from.clone(), to.clone()],
+        window: Some((from, to)),
     }
 }
 
 fn ends(window: Period) -> (String, String) {
-    (old_text(window.from()), old_text(window.to()))
+    let (from, to) = sane::bounds(window);
+    (old_text(sane::nearest(from)), old_text(sane::nearest(to)))
+}
+
+/// First sane time and the end of the sane times, as gpu-usage-audit writes them.
+fn sane_texts() -> (String, String) {
+    ends(Period::new(Timestamp::MIN, Timestamp::MAX))
 }

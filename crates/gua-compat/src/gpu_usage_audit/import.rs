@@ -4,16 +4,14 @@ use std::path::Path;
 
 use gua_store::Store;
 use gua_store::imported::{
-    CardRow, Imported, ImportedRow as _, Importer, LegacyError, NewSource, OnProgress, ProcessRow,
-    Progress, SmallRow, SmallTable,
+    Column, GpuRow, Imported, ImportedRow, Importer, LegacyError, NewSource, OnProgress,
+    ProcessRow, Progress, SmallRow, SmallTable, Tally, summed,
 };
 use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
 
 use super::open::OldFile;
-use super::rows::OldRow;
-use super::scan::{Choice, Scan};
-use super::verify;
+use super::rows::{Choice, Extent, Scan};
 
 /// Imports a file, or its new rows, and verifies that all of them are stored. If a writer changed the file meanwhile,
 /// it is opened again and the import continues.
@@ -55,24 +53,34 @@ pub(crate) fn import_open(
         importer,
         progress: Progress {
             rows_done: 0,
-            rows_total: old.count(CardRow::TABLE)? + old.count(ProcessRow::TABLE)?,
+            rows_total: old.count(GpuRow::TABLE)? + old.count(ProcessRow::TABLE)?,
         },
         on_progress,
     };
-    let (card_rows, new_card_rows) = work.copy::<CardRow>()?;
-    let (process_rows, new_process_rows) = work.copy::<ProcessRow>()?;
+    let gpus = work.copy::<GpuRow>()?;
+    let processes = work.copy::<ProcessRow>()?;
     let mut tables = Vec::new();
     for table in SmallTable::ALL {
         tables.push((table, small_rows(old, table)?));
     }
     let new_runs = work.importer.finish(&tables, &|| old.confirm())?;
-    verify::verify(old, &work.importer)?;
+    verify::<GpuRow>(&work, &gpus)?;
+    verify::<ProcessRow>(&work, &processes)?;
+    for table in SmallTable::ALL {
+        let there = match old.has_small(table) {
+            true => old.count(table.name())?,
+            false => 0,
+        };
+        same_count(table.name(), there, work.importer.count(table)?)?;
+    }
+    old.confirm()?;
     Ok(Imported {
-        card_rows,
-        new_card_rows,
-        process_rows,
-        new_process_rows,
+        gpu_rows: gpus.rows,
+        new_gpu_rows: gpus.new_rows,
+        process_rows: processes.rows,
+        new_process_rows: processes.new_rows,
         new_runs,
+        skipped_rows: gpus.skipped.rows + processes.skipped.rows,
     })
 }
 
@@ -80,19 +88,17 @@ pub(crate) fn import_open(
 fn refuse_newer(old: &OldFile) -> Result<(), LegacyError> {
     let unknown = old.columns().0.iter().find(|(table, column)| {
         let column = column.as_str();
-        let known: &[&str] = match table.as_str() {
-            CardRow::TABLE => CardRow::COLUMNS,
-            ProcessRow::TABLE => ProcessRow::COLUMNS,
-            "host" => SmallTable::Host.columns(),
-            "daemon_run" => SmallTable::Run.columns(),
-            _ => SmallTable::Device.columns(),
+        let is_one = |columns: &[Column]| {
+            let mut names = columns.iter().map(|known| known.name);
+            ["ts", "run_id"].contains(&column) || names.any(|name| name == column)
         };
-        let leading = match table.as_str() {
-            CardRow::TABLE | ProcessRow::TABLE => ["ts", "run_id"].contains(&column),
-            "daemon_run" => column == "id",
-            _ => false,
-        };
-        !leading && !known.contains(&column)
+        !match table.as_str() {
+            GpuRow::TABLE => is_one(GpuRow::COLUMNS),
+            ProcessRow::TABLE => is_one(ProcessRow::COLUMNS),
+            "host" => SmallTable::Host.columns().contains(&column),
+            "daemon_run" => column == "id" || SmallTable::Run.columns().contains(&column),
+            _ => SmallTable::Device.columns().contains(&column),
+        }
     });
     match unknown {
         Some((table, column)) => Err(LegacyError::Newer {
@@ -146,26 +152,62 @@ struct Work<'a> {
     on_progress: OnProgress<'a>,
 }
 
+/// Rows of a copied table.
+struct Copied {
+    rows: u64,
+    new_rows: u64,
+    read: Tally,
+    skipped: Tally,
+}
+
+/// Fails unless all rows of the file were read, and the stored ones and those that were skipped have the same sums.
+fn verify<R: ImportedRow>(work: &Work<'_>, copied: &Copied) -> Result<(), LegacyError> {
+    let here = work.importer.tally::<R>()?.with(&copied.skipped);
+    same_count(R::TABLE, work.old.count(R::TABLE)?, here.rows)?;
+    let mut sums = copied.read.sums.iter().zip(&here.sums).zip(summed::<R>());
+    match sums.find(|((there, here), _)| there != here) {
+        None => Ok(()),
+        Some(((there, here), column)) => {
+            let (table, column, there, here) = (R::TABLE, column.name, there.1, here.1);
+            let what = format!("{table}.{column} adds up to {there} there and {here} here");
+            Err(LegacyError::Unverified(what))
+        }
+    }
+}
+
+fn same_count(table: &str, there: u64, here: u64) -> Result<(), LegacyError> {
+    match there == here {
+        true => Ok(()),
+        false => {
+            let what = format!("{table} has {there} rows there and {here} here");
+            Err(LegacyError::Unverified(what))
+        }
+    }
+}
+
 impl Work<'_> {
-    /// Copies one table and returns its number of rows and the number of new rows.
-    fn copy<R: OldRow>(&mut self) -> Result<(u64, u64), LegacyError> {
-        let choice = Choice {
-            clause: "ORDER BY rowid".to_owned(),
-            parameters: Vec::new(),
-        };
-        let mut statement = self.old.select::<R>(&choice)?;
-        let mut scan = Scan::<R>::new(self.old, &mut statement, &choice)?;
-        let (mut seen, mut new) = (0, 0);
+    /// Copies one table.
+    fn copy<R: ImportedRow>(&mut self) -> Result<Copied, LegacyError> {
+        let choice = Choice::by_row(None);
+        let mut statement = self.old.select::<R>(&choice, Extent::All)?;
+        let texts = self.importer.texts();
+        let mut scan = Scan::<R>::new(self.old, &mut statement, &choice, texts)?;
+        let (mut rows, mut new_rows) = (0, 0);
         loop {
             let chunk = self.importer.chunk(&mut scan, &|| self.old.confirm())?;
-            seen += chunk.rows;
-            new += chunk.new_rows;
+            rows += chunk.rows;
+            new_rows += chunk.new_rows;
             self.progress.rows_done += chunk.rows;
             if (self.on_progress)(self.progress).is_break() {
                 return Err(LegacyError::Stopped);
             }
             if chunk.is_last {
-                return Ok((seen, new));
+                return Ok(Copied {
+                    rows,
+                    new_rows,
+                    read: scan.read,
+                    skipped: scan.skipped,
+                });
             }
         }
     }
@@ -184,14 +226,7 @@ fn small_rows(old: &OldFile, table: SmallTable) -> Result<Vec<SmallRow>, LegacyE
     );
     let read = || -> Result<Vec<SmallRow>, rusqlite::Error> {
         let mut query = old.connection.prepare(&sql)?;
-        let rows = query.query_map([], |row| {
-            let cells = (1..=columns.len()).map(|place| row.get(place));
-            Ok(SmallRow {
-                number: row.get(0)?,
-                cells: cells.collect::<Result<_, _>>()?,
-            })
-        })?;
-        rows.collect()
+        query.query_map([], |row| table.row(row))?.collect()
     };
     read().map_err(|source| old.failed(source))
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 pub use gua_store::TickDays as Days;
-use gua_store::imported::{CardRow, ImportedRow as _, LegacyError, OnProgress, ProcessRow};
+use gua_store::imported::{GpuRow, ImportedRow as _, LegacyError, OnProgress, ProcessRow};
 use gua_store::{History, start_of_day};
 use gua_wire::archive::Value;
 use jiff::civil::Date;
@@ -220,7 +220,7 @@ fn cell(value: ValueRef<'_>) -> Result<Option<Value<'_>>, &'static str> {
 
 fn written_days(file: &OldFile, from: Date, to: Date) -> Result<BTreeSet<Date>, rusqlite::Error> {
     let mut days = BTreeSet::new();
-    for table in [CardRow::TABLE, ProcessRow::TABLE] {
+    for table in [GpuRow::TABLE, ProcessRow::TABLE] {
         let sql = format!(
             "SELECT DISTINCT substr(ts, 1, 10) AS day FROM {table} WHERE day >= ?1 AND day < ?2"
         );

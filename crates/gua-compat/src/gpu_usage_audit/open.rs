@@ -2,17 +2,16 @@
 //! it.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, Metadata};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_store::imported::{CardRow, ImportedRow as _, LegacyError, ProcessRow};
-use gua_store::{FileKind, beside, what_is_this};
+use gua_store::imported::LegacyError;
+use gua_store::{FileKind, FilePrint, beside, what_is_this};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::rows::OldRow as _;
+use super::rows::REQUIRED;
 
 /// A history of gpu-usage-audit, opened read-only.
 #[derive(Debug)]
@@ -21,7 +20,7 @@ pub struct OldFile {
     pub(crate) connection: Connection,
     columns: Columns,
     /// State of the file if it was opened as one without a writer.
-    still: Option<Print>,
+    still: Option<FilePrint>,
     /// Whether it had a write-ahead log at that time.
     logged: bool,
     /// Fact that identifies the file, if its rows do not.
@@ -136,7 +135,7 @@ impl OldFile {
             Some(print) => {
                 let log = log_of(&self.path).exists() != self.logged
                     || beside(&self.path, "-shm").exists();
-                log || Print::of(&self.path).as_ref() != Some(print)
+                log || FilePrint::of(&self.path).as_ref() != Some(print)
             }
         };
         match changed {
@@ -155,31 +154,14 @@ impl OldFile {
     }
 }
 
-/// File metadata that shows whether the file was written to.
-#[derive(Debug, PartialEq, Eq)]
-struct Print(u64, u64, u64, i64, i64);
-
-impl Print {
-    fn of(path: &Path) -> Option<Self> {
-        let facts: Metadata = fs::metadata(path).ok()?;
-        Some(Self(
-            facts.dev(),
-            facts.ino(),
-            facts.len(),
-            facts.mtime(),
-            facts.mtime_nsec(),
-        ))
-    }
-}
-
 /// Connects to the file. A write-ahead log beside it means that it has a writer or that a writer was killed; without a
 /// log the file is complete.
-fn connect(path: &Path) -> Result<(Connection, Option<Print>), LegacyError> {
+fn connect(path: &Path) -> Result<(Connection, Option<FilePrint>), LegacyError> {
     let read = |source| LegacyError::Read {
         path: path.into(),
         source,
     };
-    let print = Print::of(path);
+    let print = FilePrint::of(path);
     let log = log_of(path).exists();
     if !log && !beside(path, "-journal").exists() {
         let connection = open_with(path, "mode=ro&immutable=1").map_err(read)?;
@@ -207,6 +189,7 @@ fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> 
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(gua_store::file_uri(&absolute, options), flags)?;
     connection.busy_timeout(Duration::from_secs(5))?;
+    gua_store::schema::harden(&connection)?;
     // The last connection to close checkpoints and removes the log. That is left to gpu-usage-audit.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if options == INDEX_IN_MEMORY {
@@ -247,13 +230,7 @@ fn columns(connection: &Connection) -> Result<Columns, rusqlite::Error> {
 /// Describes a missing table or column that a history must have; `None` if it has all. The other three tables came with
 /// later releases, or may be missing in a copy of the samples.
 fn missing(columns: &Columns) -> Option<String> {
-    let cards = CardRow::REQUIRED
-        .iter()
-        .map(|column| (CardRow::TABLE, column));
-    let processes = ProcessRow::REQUIRED
-        .iter()
-        .map(|column| (ProcessRow::TABLE, column));
-    let mut needed = cards.chain(processes);
+    let mut needed = REQUIRED.into_iter();
     needed
         .find(|(table, column)| !columns.has(table, column))
         .map(|(table, column)| format!("it has no column {column} in a table {table}"))

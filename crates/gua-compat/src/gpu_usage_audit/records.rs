@@ -1,13 +1,13 @@
 //! The records of a file of gpu-usage-audit for `gua-query`, read in place.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
 use gua_model::{
-    CardQuarter, Floors, ImportedFold, LegacyMoment, Outage, OwnSince, Period, Quarter, Session,
-    Span, Thresholds, Tick, Uid,
+    Floors, GpuQuarter, ImportedFold, LegacyMoment, Outage, OwnCoverage, Period, Quarter, Session,
+    Span, Thresholds, Tick,
 };
 use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
@@ -23,8 +23,8 @@ impl Records for OldFile {
         Ok(Vec::new())
     }
 
-    fn people(&self) -> Result<BTreeMap<Uid, String>> {
-        Ok(BTreeMap::new())
+    fn people(&self) -> Result<BTreeSet<String>> {
+        Ok(BTreeSet::new())
     }
 
     fn host(&self) -> Result<Option<String>> {
@@ -109,14 +109,14 @@ impl Records for OldFile {
         interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u64> {
-        let own_since = OwnSince::default();
+        let own = OwnCoverage::default();
         let visitor = RefCell::new(visitor);
         let mut give =
-            |quarter: Quarter, gpus: &[CardQuarter]| visitor.borrow_mut().quarter(quarter, gpus);
+            |quarter: Quarter, gpus: &[GpuQuarter]| visitor.borrow_mut().quarter(quarter, gpus);
         // The fold starts over if rows turn out not to be in order.
         let start = || {
             visitor.borrow_mut().begin(window);
-            ImportedFold::new(thresholds, interval, &own_since)
+            ImportedFold::new(thresholds, interval, &own)
         };
         let fold = self.fold(window, start, |fold, moment| fold.push(moment, &mut give))?;
         Ok(fold.finish(&mut give))

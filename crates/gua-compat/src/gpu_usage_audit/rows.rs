@@ -1,205 +1,316 @@
-//! Reads rows of the two large tables from a file of gpu-usage-audit of any supported release.
+//! Reads rows of the two large tables from a file of gpu-usage-audit of any supported release: as blocks, in the order of
+//! the file, or grouped by time for a fold.
+//!
+//! A history has millions of rows that are almost the same as the ones before them, and this module exploits that for
+//! speed. A row whose time cannot be true is left out and counted.
 
-use gua_store::imported::{COMPUTE, CardRow, ImportedRow, ProcessRow, TextId, Texts};
-use rusqlite::Row;
+use gua_model::sane;
+use gua_store::imported::{
+    Block, Blocks, COMPUTE, Cell, CellKind, Column, ImportedRow, LegacyError, Moments, Stamp,
+    Tally, TextId, Texts,
+};
 use rusqlite::types::ValueRef;
+use rusqlite::{Rows, Statement};
 
-/// A row that can be read from a file of gpu-usage-audit.
-pub(crate) trait OldRow: ImportedRow {
-    /// Columns in the order in which `read` takes them, after rowid, ts and run_id.
-    const COLUMNS: &'static [&'static str];
-    /// Columns that affect the accounting: the first of `COLUMNS`.
-    const COUNTED: &'static [&'static str];
-    /// Columns that every release has.
-    const REQUIRED: &'static [&'static str];
+use super::open::OldFile;
 
-    /// Reads the columns of `COLUMNS`, or those of `COUNTED` where the rest is not read.
-    fn read(cells: &mut impl CellReader, extent: Extent) -> Result<Self, BadCell>;
-}
+/// Columns that every release has, by table.
+pub(crate) const REQUIRED: [(&str, &str); 8] = [
+    ("gpu_sample", "ts"),
+    ("gpu_sample", "gpu_uuid"),
+    ("gpu_sample", "util_pct"),
+    ("proc_sample", "ts"),
+    ("proc_sample", "gpu_uuid"),
+    ("proc_sample", "pid"),
+    ("proc_sample", "mem_used_mb"),
+    ("proc_sample", "loginuid_user"),
+];
 
-/// Which columns of a row are read.
+/// Columns that do not affect the accounting.
+const UNCOUNTED: [&str; 3] = ["usage_state", "temperature_c", "power_w"];
+
+/// Which cells of a row are read; the others are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     All,
     Counted,
 }
 
-/// Cells of one row, read in order.
-pub(crate) trait CellReader {
-    fn optional_number(&mut self) -> Result<Option<i64>, BadCell>;
-    fn optional_text(&mut self) -> Result<Option<TextId>, BadCell>;
-    /// Name of the column that was read last.
-    fn column(&self) -> &'static str;
-    fn texts(&self) -> &Texts;
+/// Selection and order of the rows of an old table.
+#[derive(Clone, Debug)]
+pub(crate) struct Choice {
+    /// SQL after `FROM table`; its parameters are texts.
+    pub(crate) clause: String,
+    pub(crate) parameters: Vec<String>,
+    /// Start (inclusive) and end (exclusive), as gpu-usage-audit writes times. Times are compared as text, as it does; other
+    /// values are in no window.
+    pub(crate) window: Option<(String, String)>,
+}
 
-    fn number(&mut self) -> Result<i64, BadCell> {
-        let number = self.optional_number()?;
-        number.ok_or_else(|| self.absent())
-    }
-
-    fn text(&mut self) -> Result<TextId, BadCell> {
-        let text = self.optional_text()?;
-        text.ok_or_else(|| self.absent())
-    }
-
-    fn absent(&self) -> BadCell {
-        BadCell {
-            column: self.column(),
-            found: "nothing",
+impl Choice {
+    /// All rows in the order of writing, which is the order of time unless the clock was set back or two collectors wrote.
+    /// A filter on the time in SQLite would take longer than reading all rows.
+    pub(crate) fn by_row(window: Option<(String, String)>) -> Self {
+        Self {
+            clause: "ORDER BY rowid".to_owned(),
+            parameters: Vec::new(),
+            window,
         }
     }
 }
 
-/// A cell with a value that no release writes.
-#[derive(Debug)]
-pub(crate) struct BadCell {
-    pub(crate) column: &'static str,
-    pub(crate) found: &'static str,
-}
+/// Maximum number of rows of a block in memory.
+const LONGEST: usize = 4096;
+/// Number of cells before those of the columns: rowid, ts, run_id.
+const LEADING: usize = 3;
 
-/// All cells of one row.
-pub(crate) struct Cells<'row, 'texts> {
-    pub(crate) row: &'row Row<'row>,
-    pub(crate) next: usize,
-    pub(crate) texts: &'texts mut Texts,
-    pub(crate) columns: &'static [&'static str],
-}
-
-/// Number of cells before the cells of `OldRow::COLUMNS`: rowid, ts, run_id.
-pub(crate) const LEADING: usize = 3;
-
-impl<'row> Cells<'row, '_> {
-    fn value(&mut self) -> (ValueRef<'row>, &'static str) {
-        let at = self.next;
-        self.next += 1;
-        let value = self
-            .row
-            .get_ref(at)
-            .expect("the query has a column for each cell");
-        (value, self.columns[at - LEADING])
-    }
-}
-
-impl CellReader for Cells<'_, '_> {
-    fn optional_number(&mut self) -> Result<Option<i64>, BadCell> {
-        match self.value() {
-            (ValueRef::Null, _) => Ok(None),
-            (ValueRef::Integer(number), _) => Ok(Some(number)),
-            (other, column) => Err(BadCell::new(column, other)),
-        }
-    }
-
-    fn optional_text(&mut self) -> Result<Option<TextId>, BadCell> {
-        let (value, column) = self.value();
-        match value {
-            ValueRef::Null => Ok(None),
-            ValueRef::Text(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => Ok(Some(self.texts.id(text))),
-                Err(_) => Err(BadCell {
-                    column,
-                    found: "text that is not UTF-8",
-                }),
-            },
-            other => Err(BadCell::new(column, other)),
-        }
-    }
-
-    fn column(&self) -> &'static str {
-        self.columns[self.next - 1 - LEADING]
-    }
-
-    fn texts(&self) -> &Texts {
-        self.texts
-    }
-}
-
-impl BadCell {
-    pub(crate) fn new(column: &'static str, value: ValueRef<'_>) -> Self {
-        let found = match value {
-            ValueRef::Null => "nothing",
-            ValueRef::Integer(_) => "a number",
-            ValueRef::Real(_) => "a fraction",
-            ValueRef::Text(_) => "text",
-            ValueRef::Blob(_) => "bytes",
+impl OldFile {
+    /// Prepares a query for the chosen rows. Columns missing in this file are read as NULL.
+    pub(crate) fn select<R: ImportedRow>(
+        &self,
+        choice: &Choice,
+        extent: Extent,
+    ) -> Result<Statement<'_>, LegacyError> {
+        let cell = |column: &str| match column {
+            _ if !self.columns().has(R::TABLE, column) => "NULL".to_owned(),
+            _ if extent == Extent::Counted && UNCOUNTED.contains(&column) => "NULL".to_owned(),
+            "process_type" => format!("nullif(process_type, '{COMPUTE}')"),
+            column => column.to_owned(),
         };
-        Self { column, found }
+        let cells: Vec<_> = R::COLUMNS.iter().map(|column| cell(column.name)).collect();
+        let (run, cells) = (cell("run_id"), cells.join(", "));
+        let (table, clause) = (R::TABLE, &choice.clause);
+        let sql = format!("SELECT rowid, ts, {run}, {cells} FROM {table} {clause}");
+        let statement = self.connection.prepare(&sql);
+        statement.map_err(|source| self.failed(source))
     }
 }
 
-impl std::fmt::Display for BadCell {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            out,
-            "column {} holds {}, which gpu-usage-audit does not write",
-            self.column, self.found
-        )
+/// Iterates over the rows of an old file.
+pub(crate) struct Scan<'statement, R> {
+    file: &'statement OldFile,
+    rows: Rows<'statement>,
+    window: Option<(String, String)>,
+    recalls: Vec<Recall>,
+    /// The last row that was read: the first of the next block or moment.
+    ahead: Option<Read<R>>,
+    /// Time of that row, and its original text.
+    at_us: i64,
+    stamp: Vec<u8>,
+    /// All rows that were read, and those of them whose time cannot be true.
+    pub(crate) read: Tally,
+    pub(crate) skipped: Tally,
+}
+
+struct Read<R> {
+    number: i64,
+    run: Option<i64>,
+    cells: R,
+    /// Whether the row before it has another time.
+    is_new: bool,
+}
+
+impl<'statement, R: ImportedRow> Scan<'statement, R> {
+    pub(crate) fn new(
+        file: &'statement OldFile,
+        statement: &'statement mut Statement<'_>,
+        choice: &Choice,
+        texts: &mut Texts,
+    ) -> Result<Self, LegacyError> {
+        let rows = statement
+            .query(rusqlite::params_from_iter(&choice.parameters))
+            .map_err(|source| file.failed(source))?;
+        let mut scan = Self {
+            file,
+            rows,
+            window: choice.window.clone(),
+            recalls: vec![Recall::default(); R::COLUMNS.len()],
+            ahead: None,
+            at_us: 0,
+            stamp: Vec::new(),
+            read: Tally::none::<R>(),
+            skipped: Tally::none::<R>(),
+        };
+        scan.ahead = scan.next_row(texts)?;
+        Ok(scan)
+    }
+
+    /// Reads the next row of the window.
+    fn next_row(&mut self, texts: &mut Texts) -> Result<Option<Read<R>>, LegacyError> {
+        loop {
+            let row = self.rows.next();
+            let Some(row) = row.map_err(|source| self.file.failed(source))? else {
+                return Ok(None);
+            };
+            let cell = |place: usize| {
+                let cell = row.get_ref(place);
+                cell.expect("the query has a column for each cell")
+            };
+            let number = cell(0).as_i64().unwrap_or(0);
+            let wrong = |what: String| LegacyError::Row {
+                table: R::TABLE,
+                row: number,
+                what,
+            };
+            let stamp = match (cell(1), &self.window) {
+                (ValueRef::Text(stamp), _) => stamp,
+                (_, Some(_)) => continue,
+                (other, None) => return Err(wrong(bad_cell("ts", kind(other)))),
+            };
+            let is_new = stamp != self.stamp;
+            let window = self.window.as_ref().filter(|_| is_new);
+            if window.is_some_and(|(from, to)| stamp < from.as_bytes() || stamp >= to.as_bytes()) {
+                continue;
+            }
+            let run = match cell(2) {
+                ValueRef::Integer(run) => Some(run),
+                ValueRef::Null => None,
+                other => return Err(wrong(bad_cell("run_id", kind(other)))),
+            };
+            if is_new {
+                let text = std::str::from_utf8(stamp);
+                let text = text.map_err(|_| wrong("its time is not UTF-8".to_owned()))?;
+                self.at_us = Stamp::micros(text)
+                    .ok_or_else(|| wrong(format!("`{}` is not a time", text.escape_debug())))?;
+                self.stamp.clear();
+                self.stamp.extend_from_slice(stamp);
+            }
+            let (mut places, mut bad) = ((LEADING..).zip(&mut self.recalls), None);
+            let cells = R::from_cells(|column| {
+                let (place, recall) = places.next()?;
+                let read = read_cell(column, cell(place), recall, texts);
+                read.inspect_err(|found| bad = Some(bad_cell(column.name, found)))
+                    .ok()
+            });
+            let Some(cells) = cells else {
+                return Err(wrong(bad.unwrap_or_default()));
+            };
+            if self.window.is_none() {
+                self.read.add(&cells);
+            }
+            if sane::time(self.at_us).is_none() {
+                self.skipped.add(&cells);
+                continue;
+            }
+            return Ok(Some(Read {
+                number,
+                run,
+                cells,
+                is_new,
+            }));
+        }
     }
 }
 
-impl OldRow for CardRow {
-    const COLUMNS: &'static [&'static str] = &[
-        "gpu_uuid",
-        "util_pct",
-        "gpu_index",
-        "memory_used_mb",
-        "usage_state",
-        "temperature_c",
-        "power_w",
-    ];
-    const COUNTED: &'static [&'static str] =
-        &["gpu_uuid", "util_pct", "gpu_index", "memory_used_mb"];
-    const REQUIRED: &'static [&'static str] = &["ts", "gpu_uuid", "util_pct"];
-
-    fn read(cells: &mut impl CellReader, extent: Extent) -> Result<Self, BadCell> {
-        let is_all = extent == Extent::All;
-        Ok(Self {
-            gpu: cells.text()?,
-            util_pct: cells.number()?,
-            gpu_index: cells.optional_number()?,
-            memory_used_mb: cells.optional_number()?,
-            usage_state: if is_all { cells.optional_text()? } else { None },
-            temperature_c: if is_all {
-                cells.optional_number()?
-            } else {
-                None
-            },
-            power_w: if is_all {
-                cells.optional_number()?
-            } else {
-                None
-            },
-        })
+impl<R: ImportedRow> Blocks<R> for Scan<'_, R> {
+    fn next(&mut self, texts: &mut Texts) -> Result<Option<Block<R>>, LegacyError> {
+        let Some(first) = self.ahead.take() else {
+            return Ok(None);
+        };
+        let mut block = Block {
+            first_row: first.number,
+            stamp: Stamp::of(self.at_us, &String::from_utf8_lossy(&self.stamp)),
+            run: first.run,
+            rows: vec![first.cells],
+        };
+        let mut expected = first.number;
+        loop {
+            expected = expected.wrapping_add(1);
+            self.ahead = self.next_row(texts)?;
+            let follows = self.ahead.take_if(|next| {
+                let is_next = !next.is_new && next.number == expected && next.run == block.run;
+                is_next && block.rows.len() < LONGEST
+            });
+            match follows {
+                Some(next) => block.rows.push(next.cells),
+                None => return Ok(Some(block)),
+            }
+        }
     }
 }
 
-impl OldRow for ProcessRow {
-    const COLUMNS: &'static [&'static str] = &[
-        "gpu_uuid",
-        "pid",
-        "mem_used_mb",
-        "loginuid_user",
-        "owner_user",
-        "gpu_index",
-        "process_name",
-        "process_type",
-    ];
-    const COUNTED: &'static [&'static str] = Self::COLUMNS;
-    const REQUIRED: &'static [&'static str] =
-        &["ts", "gpu_uuid", "pid", "mem_used_mb", "loginuid_user"];
+impl<R: ImportedRow> Moments<R> for Scan<'_, R> {
+    fn peek(&self) -> Option<i64> {
+        self.ahead.as_ref().map(|_| self.at_us)
+    }
 
-    fn read(cells: &mut impl CellReader, _: Extent) -> Result<Self, BadCell> {
-        Ok(Self {
-            gpu: cells.text()?,
-            pid: cells.number()?,
-            mem_used_mb: cells.optional_number()?,
-            loginuid_user: cells.optional_text()?,
-            owner_user: cells.optional_text()?,
-            gpu_index: cells.optional_number()?,
-            process_name: cells.optional_text()?,
-            process_type: {
-                let word = cells.optional_text()?;
-                word.filter(|word| cells.texts().get(*word) != Some(COMPUTE))
-            },
-        })
+    fn take(
+        &mut self,
+        texts: &mut Texts,
+        rows: &mut Vec<(Option<i64>, R)>,
+    ) -> Result<(), LegacyError> {
+        let mut next = self.ahead.take();
+        while let Some(read) = next {
+            rows.push((read.run, read.cells));
+            next = self.next_row(texts)?;
+            self.ahead = next.take_if(|next| next.is_new);
+        }
+        Ok(())
+    }
+}
+
+fn read_cell(
+    column: &Column,
+    value: ValueRef<'_>,
+    recall: &mut Recall,
+    texts: &mut Texts,
+) -> Result<Cell, &'static str> {
+    match (column.kind, value) {
+        (_, ValueRef::Null) if !column.is_required() => Ok(Cell::Missing),
+        (CellKind::Number, ValueRef::Integer(number)) => Ok(Cell::Number(number)),
+        (CellKind::Text, ValueRef::Text(bytes)) => {
+            let id = recall.id(bytes, texts).ok_or("text that is not UTF-8")?;
+            Ok(Cell::Text(id))
+        }
+        (_, other) => Err(kind(other)),
+    }
+}
+
+fn bad_cell(column: &str, found: &str) -> String {
+    format!("column {column} holds {found}, which gpu-usage-audit does not write")
+}
+
+fn kind(value: ValueRef<'_>) -> &'static str {
+    match value {
+        ValueRef::Null => "nothing",
+        ValueRef::Integer(_) => "a number",
+        ValueRef::Real(_) => "a fraction",
+        ValueRef::Text(_) => "text",
+        ValueRef::Blob(_) => "bytes",
+    }
+}
+
+/// Recent values of a column. The next value is usually the same, or the one that followed it last time.
+#[derive(Clone, Debug, Default)]
+struct Recall {
+    last: Option<TextId>,
+    /// By text id: the different text that followed it last.
+    follower: Vec<Option<TextId>>,
+}
+
+impl Recall {
+    fn id(&mut self, bytes: &[u8], texts: &mut Texts) -> Option<TextId> {
+        let is_it = |id: &TextId| texts.get(*id).is_some_and(|text| text.as_bytes() == bytes);
+        let Some(last) = self.last else {
+            let id = texts.id(std::str::from_utf8(bytes).ok()?);
+            self.last = Some(id);
+            return Some(id);
+        };
+        if is_it(&last) {
+            return Some(last);
+        }
+        let place = last.0 as usize;
+        let likely = self.follower.get(place).copied().flatten();
+        if let Some(likely) = likely.filter(is_it) {
+            self.last = Some(likely);
+            return Some(likely);
+        }
+        let id = texts.id(std::str::from_utf8(bytes).ok()?);
+        if self.follower.len() <= place {
+            self.follower.resize(place + 1, None);
+        }
+        self.follower[place] = Some(id);
+        self.last = Some(id);
+        Some(id)
     }
 }

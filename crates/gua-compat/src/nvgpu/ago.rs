@@ -70,7 +70,10 @@ mod tests {
     #[test]
     fn months_are_those_of_the_calendar() {
         let check = |then: &str, now: &str, expected| {
-            let at = |text: &str| format!("{text}[UTC]").parse::<jiff::Zoned>().unwrap();
+            let at = |text: &str| {
+                let time: jiff::civil::DateTime = text.parse().unwrap();
+                time.to_zoned(jiff::tz::TimeZone::UTC).unwrap()
+            };
             assert_eq!(months_between(&at(then), &at(now)), expected, "{then}");
         };
         check("2026-03-01T00:00", "2026-03-15T00:00", 0);

@@ -45,15 +45,15 @@ fn imported_rows_of_every_release_pass_the_check_and_are_counted() {
         let report = history.check(|_| {}).unwrap();
         assert!(report.is_clean(), "{version}: {report:?}");
         let source = &history.old_sources().unwrap()[0];
-        let rows = source.card_rows + source.process_rows;
+        let rows = source.gpu_rows + source.process_rows;
         assert_eq!(report.old_rows_read, rows, "{version}");
         let stats = history.stats().unwrap().imported;
         assert_eq!(
-            (stats.files, stats.card_rows, stats.process_rows),
-            (1, source.card_rows, source.process_rows)
+            (stats.files, stats.gpu_rows, stats.process_rows),
+            (1, source.gpu_rows, source.process_rows)
         );
         assert!(stats.bytes >= 4096 * 6, "{stats:?}");
-        assert_eq!(history.card_ticks().unwrap(), source.card_rows);
+        assert_eq!(history.gpu_ticks().unwrap(), source.gpu_rows);
     }
 }
 

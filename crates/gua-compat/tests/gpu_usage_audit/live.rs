@@ -109,8 +109,8 @@ fn follow(host: &Host, rows: u64) {
         times += 1;
         match import(&host.old, &host.ours) {
             Ok(imported) => {
-                assert!(imported.card_rows >= seen);
-                seen = imported.card_rows;
+                assert!(imported.gpu_rows >= seen);
+                seen = imported.gpu_rows;
             }
             Err(error) => assert_eq!(seen, 0, "{error:?}"),
         }
@@ -157,7 +157,7 @@ fn the_wal_of_a_killed_collector_is_read_and_nothing_is_left_beside_the_file() {
     let log = std::fs::read(folder.join("old.db-wal")).unwrap();
     assert!(!log.is_empty());
     let imported = import(&host.old, &host.ours).unwrap();
-    assert!(imported.card_rows >= 30);
+    assert!(imported.gpu_rows >= 30);
     assert_eq!(names(folder), ["old.db", "old.db-wal"]);
     assert_eq!(std::fs::read(folder.join("old.db-wal")).unwrap(), log);
     assert_eq!(

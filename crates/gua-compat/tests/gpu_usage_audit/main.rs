@@ -9,4 +9,5 @@ mod places;
 mod releases;
 mod round_trip;
 mod rows;
+mod seam;
 mod stats;

@@ -16,7 +16,7 @@ use crate::rows::{
 use gua_test::old_history::{self, Shape};
 
 /// An empty history in the schema of 1.0.3, filled by `sql`.
-fn old_with(directory: &Path, sql: &str) -> PathBuf {
+pub(crate) fn old_with(directory: &Path, sql: &str) -> PathBuf {
     let path = directory.join("old.db");
     let connection = Connection::open(&path).unwrap();
     let tables = "PRAGMA journal_mode = WAL;
@@ -45,6 +45,81 @@ fn check(sql: &str) -> [u64; 3] {
     let imported = totals_imported(&ours, always());
     assert_eq!(totals_in_place(&old, always()), imported, "{sql}");
     classes(&imported)
+}
+
+#[test]
+fn a_file_whose_table_is_a_view_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("old.db");
+    let connection = Connection::open(&path).unwrap();
+    connection
+        .execute_batch(
+            "CREATE VIEW gpu_sample AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+             SELECT '2026-05-11T00:00:00+00:00' AS ts, 'GPU-' || i AS gpu_uuid, 0 AS util_pct FROM n;
+             CREATE TABLE proc_sample (ts, gpu_uuid, pid, mem_used_mb, loginuid_user);",
+        )
+        .unwrap();
+    drop(connection);
+    assert!(OldFile::open(&path).and_then(|file| file.facts()).is_err());
+}
+
+#[test]
+fn rows_with_absurd_times_or_intervals_are_left_out_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = old_with(
+        directory.path(),
+        "INSERT INTO daemon_run VALUES (1, '2026-05-11T00:00:00+00:00', 30), (2, '2026-05-11T00:00:00+00:00', 1e18);
+         INSERT INTO gpu_sample VALUES ('0001-01-01T00:00:00+00:00', 'GPU-0', 80, 1), ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, 1),
+             ('9998-12-31T00:00:00+00:00', 'GPU-0', 80, 1), ('2026-05-11T00:00:00+00:00', 'GPU-1', 80, 2),
+             ('2100-01-01T00:00:00+00:00', 'GPU-0', 80, 1);
+         INSERT INTO proc_sample VALUES ('9998-12-31T00:00:00+00:00', 'GPU-0', 7, 200, 'ada', NULL);",
+    );
+    let ours = directory.path().join("ours.db");
+    assert_eq!(import(&old, &ours).unwrap().skipped_rows, 4);
+    let imported = totals_imported(&ours, always());
+    assert_eq!(totals_in_place(&old, always()), imported);
+    assert_eq!(classes(&imported), [2, 0, 0]);
+    let facts = OldFile::open(&old).unwrap().facts().unwrap();
+    assert_eq!(facts.damaged, 3);
+    let hour = |facts: &gua_query::records::ImportedFacts| (facts.began, facts.ended);
+    let first: Timestamp = "2026-05-11T00:00:00Z".parse().unwrap();
+    assert_eq!(hour(&facts), (Some(first), Some(first)));
+}
+
+#[test]
+fn imported_rows_with_absurd_times_are_left_out_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = old_with(
+        directory.path(),
+        "INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, NULL);",
+    );
+    let ours = directory.path().join("ours.db");
+    import(&old, &ours).unwrap();
+    let healthy = totals_imported(&ours, always());
+    let connection = Connection::open(&ours).unwrap();
+    for absurd in [i64::MIN, -1, 4_102_444_800_000_000, i64::MAX] {
+        connection
+            .execute(
+                "INSERT INTO old_card_block SELECT source, ?1, first_row, run, NULL, rows, cells FROM old_card_block
+                 WHERE at_us BETWEEN 1 AND 2000000000000000",
+                [absurd],
+            )
+            .unwrap();
+    }
+    drop(connection);
+    assert_eq!(totals_imported(&ours, always()), healthy);
+    let history = gua_store::History::open(&ours).unwrap();
+    assert_eq!(history.old_facts().unwrap().unwrap().damaged, 4);
+    let found = history.check(|_| {}).unwrap().old_rows_wrong;
+    assert!(
+        found
+            .iter()
+            .any(|line| line.contains("no time that can be")),
+        "{found:?}"
+    );
+    drop(history);
+    // The writer of old files left them out too.
+    export(&ours, "exported.db");
 }
 
 #[test]
@@ -245,10 +320,10 @@ fn a_generated_month_has_the_declared_rows() {
     old_history::write(&old, &SMALL, end()).unwrap();
     let imported = import(&old, &directory.path().join("ours.db")).unwrap();
     assert_eq!(
-        (imported.new_card_rows, imported.new_process_rows),
+        (imported.new_gpu_rows, imported.new_process_rows),
         (1_200, 1_700)
     );
-    assert_eq!(old_history::MONTH.card_rows(), 1_036_800);
+    assert_eq!(old_history::MONTH.gpu_rows(), 1_036_800);
     assert!(OldFile::open(&old).is_ok());
 }
 

@@ -38,6 +38,7 @@ fn process(pid: u32, kind: ProcessKind, memory: Option<u64>) -> Process {
         identity: Ok(Identity {
             key,
             login: Ok((pid == 7).then(|| user(1000, "ada"))),
+            claimed_login: None,
             own: Ok(user(33, "www-data")),
             workload: Workload::default(),
             comm: Ok("python".to_owned()),
@@ -72,7 +73,7 @@ pub(crate) fn write_ticks(
     (ticks, every): (u32, Duration),
     options: &WriterOptions,
 ) {
-    let mut store = Store::open(path, OpenMode::Create, options).unwrap();
+    let mut store = Store::open(path, OpenMode::CreateOrAppend, options).unwrap();
     let run = NewRun {
         started: first,
         interval: every,

@@ -81,14 +81,10 @@ fn importing_again_adds_only_new_rows() {
         );
         tape.demo(version, &old, 5);
         let first = import(&old, &ours).unwrap();
-        assert_eq!(
-            (first.card_rows, first.new_card_rows),
-            (15, 15),
-            "{version}"
-        );
+        assert_eq!((first.gpu_rows, first.new_gpu_rows), (15, 15), "{version}");
         let again = import(&old, &ours).unwrap();
         assert_eq!(
-            (again.card_rows, again.new_card_rows, again.new_process_rows),
+            (again.gpu_rows, again.new_gpu_rows, again.new_process_rows),
             (15, 0, 0),
             "{version}"
         );
@@ -96,11 +92,7 @@ fn importing_again_adds_only_new_rows() {
         let copy = directory.path().join("a copy.db");
         std::fs::copy(&old, &copy).unwrap();
         let grown = import(&copy, &ours).unwrap();
-        assert_eq!(
-            (grown.card_rows, grown.new_card_rows),
-            (27, 12),
-            "{version}"
-        );
+        assert_eq!((grown.gpu_rows, grown.new_gpu_rows), (27, 12), "{version}");
         assert_eq!(grown.new_runs, u64::from(version != "1.0.2"), "{version}");
         assert_eq!(
             totals_imported(&ours, always()),
@@ -123,11 +115,7 @@ fn a_file_that_newer_releases_migrated_and_continued_is_the_same_source() {
     for (version, rows) in [("1.0.3", 18), ("1.1.0", 24), ("1.8.0", 30), ("1.0.2", 36)] {
         tape.demo(version, &old, 2);
         let grown = import(&old, &ours).unwrap();
-        assert_eq!(
-            (grown.card_rows, grown.new_card_rows),
-            (rows, 6),
-            "{version}"
-        );
+        assert_eq!((grown.gpu_rows, grown.new_gpu_rows), (rows, 6), "{version}");
         assert_eq!(
             totals_imported(&ours, always()),
             totals_in_place(&old, always()),

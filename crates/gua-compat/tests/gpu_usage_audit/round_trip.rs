@@ -134,7 +134,7 @@ fn two_sources_share_no_run_and_every_row_is_kept() {
     for version in ["1.1.0", "1.8.0", "1.0.2"] {
         let old = directory.path().join(format!("{version}.db"));
         tape.demo(version, &old, 3);
-        rows += import(&old, &ours).unwrap().card_rows;
+        rows += import(&old, &ours).unwrap().gpu_rows;
     }
     let exported = Connection::open(export(&ours, "exported.db")).unwrap();
     let one = |sql: &str| {

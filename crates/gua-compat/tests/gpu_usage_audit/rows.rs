@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use gua_compat::gpu_usage_audit::{Imported, LegacyError, OldFile};
 use gua_model::legacy::old_rule;
 use gua_model::report::Sums;
-use gua_model::{CardQuarter, Period, Quarter, RollUp};
+use gua_model::{GpuQuarter, Period, Quarter, RollUp};
 use gua_query::Records;
 use gua_store::{History, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
@@ -149,11 +149,11 @@ pub(crate) fn always() -> Period {
 }
 
 /// Totals of imported rows by quarter hour, counted as the tool that wrote them counts.
-pub(crate) type Counted = Vec<(Quarter, Vec<CardQuarter>)>;
+pub(crate) type Counted = Vec<(Quarter, Vec<GpuQuarter>)>;
 
 fn counted(records: &dyn Records, window: Period) -> Counted {
     let mut counted = Counted::new();
-    let mut put = |quarter: Quarter, gpus: &[CardQuarter]| counted.push((quarter, gpus.to_vec()));
+    let mut put = |quarter: Quarter, gpus: &[GpuQuarter]| counted.push((quarter, gpus.to_vec()));
     records
         .imported(window, old_rule(), None, &mut put)
         .unwrap();

@@ -85,17 +85,17 @@ fn a_row_counts_where_the_history_has_observed_nothing() {
         let outside: Vec<i64> = (-60..0).chain(1800..1860).step_by(5).collect();
         let imported = import(&path, &day(-60, 1860), Again::Continue).unwrap();
         assert_eq!(imported.left_out, 360, "{keep_raw:?}");
-        assert_eq!(imported.imported.new_card_rows, 24);
+        assert_eq!(imported.imported.new_gpu_rows, 24);
         assert_eq!(minutes(&path), outside);
         // The same day again, then grown, then replaced.
         let imported = import(&path, &day(-60, 1870), Again::Continue).unwrap();
         assert_eq!(
-            (imported.left_out, imported.imported.new_card_rows),
+            (imported.left_out, imported.imported.new_gpu_rows),
             (360, 2)
         );
         let imported = import(&path, &day(-60, 1860), Again::Replace).unwrap();
         assert_eq!(
-            (imported.left_out, imported.imported.new_card_rows),
+            (imported.left_out, imported.imported.new_gpu_rows),
             (360, 24)
         );
         assert_eq!(minutes(&path), outside);

@@ -1,34 +1,56 @@
 //! One row for each process on each GPU at each tick. Command lines and environments are not recorded.
 
 use gua_model::{
-    Bytes, Gpu, LegacyMoment, LegacyProcess, Period, Process, ProcessKind, Span, Tick,
+    Bytes, Gpu, GpuUuid, Identity, LegacyMoment, LegacyProcess, Owner, Period, Process, Span, Tick,
 };
+use jiff::Timestamp;
 
-use super::{IMPORTED, OWN, Reading, signed, workload_columns};
+use super::{IMPORTED, OWN, Reading, kind_word};
+use crate::batch::Value::Missing;
 use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::names::Names;
 
+struct OwnProcess<'a> {
+    tick: &'a Tick,
+    gpu: &'a Gpu,
+    process: &'a Process,
+    identity: Option<&'a Identity>,
+    owner: Option<Owner>,
+    names: &'a Names,
+}
+
+struct ImportedProcess<'a> {
+    at: Timestamp,
+    gpu: &'a GpuUuid,
+    index: Option<i64>,
+    process: &'a LegacyProcess<'a>,
+    names: &'a Names,
+}
+
 columns! {
-    /// One process on one GPU at one tick.
-    ProcessRow {
-        at: Time = about::TICK_AT,
-        host: Text = about::HOST,
-        source: Text = about::SOURCE,
-        gpu_uuid: Text = about::GPU,
-        gpu_index: Int = about::INDEX_THEN,
-        pid: Int = about::PID,
-        started_ticks: Int = "Start time in the kernel's ticks since boot; identifies the process together with the PID.",
-        user: Text = about::USER_OF_PROCESS,
-        uid: Int = about::UID,
-        user_source: Text = about::USER_SOURCE,
-        process: Text = about::PROCESS,
-        kind: Text = about::KIND,
-        memory_bytes: Int = "Memory that it holds; absent if the driver hides it.",
-        sm_util_percent: Int = "Its own utilisation since the previous tick, if the driver reports it.",
-        job: Text = about::JOB,
-        pod: Text = about::POD,
-        container: Text = about::CONTAINER,
+    PROCESSES: own: OwnProcess<'_>, old: ImportedProcess<'_> {
+        at: Time = about::TICK_AT; own.tick.sample.at; old.at,
+        host: Text = about::HOST; own.names.host(); old.names.host(),
+        source: Text = about::SOURCE; OWN; IMPORTED,
+        gpu_uuid: Text = about::GPU; own.gpu.uuid.as_str(); old.gpu.as_str(),
+        gpu_index: Int = about::INDEX_THEN; own.gpu.index; old.index.or(old.process.index),
+        pid: Int = about::PID; own.process.pid.0; old.process.pid,
+        started_ticks: Int = "Start time in the kernel's ticks since boot; identifies the process together with the PID.";
+            own.identity.map(|identity| identity.key.start.0); Missing,
+        user: Text = about::USER_OF_PROCESS;
+            own.owner.as_ref().map(|owner| owner.who.shown()); old.process.identity.or(old.process.owner),
+        uid: Int = about::UID; own.owner.as_ref().and_then(|owner| Some(owner.who.uid()?.0)); Missing,
+        user_source: Text = about::USER_SOURCE; own.owner.as_ref().map(|owner| owner.source.as_str()); Missing,
+        process: Text = about::PROCESS; own.identity.and_then(|identity| identity.comm.as_deref().ok()); old.process.name,
+        kind: Text = about::KIND; kind_word(own.process.kind); kind_word(old.process.kind),
+        memory_bytes: Int = "Memory that it holds; absent if the driver hides it.";
+            own.process.memory.ok(); old.process.memory_mb.map(Bytes::from_mb),
+        sm_util_percent: Int = "Its own utilisation since the previous tick, if the driver reports it.";
+            own.process.sm_util.ok().flatten().map(|util| util.get()); Missing,
+        job: Text = about::JOB; own.identity.and_then(|identity| Some(identity.workload.job.as_ref()?.as_str())); Missing,
+        pod: Text = about::POD; own.identity.and_then(|identity| Some(identity.workload.pod.as_ref()?.as_str())); Missing,
+        container: Text = about::CONTAINER; own.identity.and_then(|identity| Some(identity.workload.container.as_ref()?.as_str())); Missing,
     }
 }
 
@@ -41,90 +63,46 @@ pub(crate) fn rows(
         history,
         thresholds,
         names,
-        own_since,
+        own_ticks,
         sink,
         ..
     } = reading;
     history.old_moments(old, &mut |moment: &LegacyMoment<'_>| {
-        own_since.rest(moment, |rest| {
+        own_ticks.rest(moment, |rest| {
             let counted = rest.ticks.iter().flat_map(|tick| {
                 let row = |process| (tick.gpu, tick.index, process);
                 tick.processes.iter().map(row)
             });
-            let strays = rest
-                .strays
-                .iter()
-                .map(|(gpu, process)| (*gpu, process.index, process));
+            let strays = rest.strays.iter();
+            let strays = strays.map(|(gpu, process)| (*gpu, process.index, process));
             for (gpu, index, process) in counted.chain(strays) {
-                sink.push(&ProcessRow {
-                    at: Some(rest.at),
-                    host: names.host(),
-                    gpu_uuid: Some(gpu.as_str()),
-                    gpu_index: index.or(process.index),
-                    ..of_old(process)
+                sink.push(&ImportedProcess {
+                    at: rest.at,
+                    gpu,
+                    index,
+                    process,
+                    names,
                 });
             }
         });
     })?;
-    let damaged = history.each_tick(part, *thresholds, |tick: &Tick, _: &[Span]| {
+    history.each_tick(part, *thresholds, |tick: &Tick, _: &[Span]| {
         if !part.contains(tick.sample.at) {
             return Ok(());
         }
         for gpu in &tick.sample.gpus {
             for process in &gpu.processes {
-                if let Some(owner) = process.identity.as_ref().ok().and_then(|it| it.owner()) {
-                    names.look_up(Some(owner.user.uid));
-                }
-                sink.push(&of_own(tick, gpu, process, names));
+                let identity = process.identity.as_ref().ok();
+                sink.push(&OwnProcess {
+                    tick,
+                    gpu,
+                    process,
+                    identity,
+                    owner: identity.and_then(Identity::owner),
+                    names,
+                });
             }
         }
-        sink.go_on()
-    });
-    sink.settle(damaged)
-}
-
-pub(crate) fn kind_word(kind: ProcessKind) -> &'static str {
-    match kind {
-        ProcessKind::Compute => "compute",
-        ProcessKind::Graphics => "graphics",
-        ProcessKind::Both => "both",
-    }
-}
-
-fn of_own<'a>(tick: &Tick, gpu: &'a Gpu, process: &'a Process, names: &'a Names) -> ProcessRow<'a> {
-    let identity = process.identity.as_ref().ok();
-    let owner = identity.and_then(|identity| identity.owner());
-    let [job, pod, container] = workload_columns(identity.map(|identity| &identity.workload));
-    ProcessRow {
-        at: Some(tick.sample.at),
-        host: names.host(),
-        source: Some(OWN),
-        gpu_uuid: Some(gpu.uuid.as_str()),
-        gpu_index: Some(gpu.index.into()),
-        pid: Some(process.pid.0.into()),
-        started_ticks: identity.map(|identity| signed(identity.key.start.0)),
-        user: names.person(owner.as_ref().map(|owner| owner.user.uid)),
-        uid: owner.as_ref().map(|owner| owner.user.uid.0.into()),
-        user_source: owner.as_ref().map(|owner| owner.source.as_str()),
-        process: identity.and_then(|identity| identity.comm.as_deref().ok()),
-        kind: Some(kind_word(process.kind)),
-        memory_bytes: process.memory.ok().map(|memory| signed(memory.0)),
-        sm_util_percent: process.sm_util.ok().flatten().map(|util| util.get().into()),
-        job,
-        pod,
-        container,
-        ..ProcessRow::default()
-    }
-}
-
-fn of_old<'a>(process: &LegacyProcess<'a>) -> ProcessRow<'a> {
-    ProcessRow {
-        source: Some(IMPORTED),
-        pid: Some(process.pid),
-        user: process.identity.or(process.owner),
-        process: process.name,
-        kind: Some(kind_word(process.kind)),
-        memory_bytes: process.memory_mb.map(|mb| signed(Bytes::from_mb(mb).0)),
-        ..ProcessRow::default()
-    }
+        sink.check()
+    })
 }

@@ -1,49 +1,69 @@
 //! One row for each session: a process that held a GPU, with its start and end.
 
 use gua_model::{
-    Bytes, CardQuarter, GpuUuid, ImportedSession, OpenSessions, Period, Quarter, Session,
-    UtilSource,
+    Bytes, GpuQuarter, GpuUuid, ImportedSession, OpenSessions, Period, Quarter, Session, UtilSource,
 };
 use jiff::Timestamp;
 
-use super::processes::kind_word;
-use super::{IMPORTED, OWN, Reading, micros, signed, workload_columns};
+use super::{IMPORTED, OWN, Reading, kind_word};
+use crate::batch::Value::Missing;
 use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::names::Names;
 use crate::run::Edges;
 
+struct OwnSession<'a> {
+    gpu: &'a GpuUuid,
+    session: &'a Session,
+    names: &'a Names,
+}
+
+struct OldSession<'a> {
+    gpu: &'a GpuUuid,
+    session: &'a ImportedSession,
+    names: &'a Names,
+}
+
 columns! {
-    /// One process holding one GPU.
-    SessionRow {
-        began_at: Time = "Time of its first tick.",
-        ended_at: Time = "End of its last tick; the latest so far if it is open.",
-        host: Text = about::HOST,
-        source: Text = about::SOURCE,
-        gpu_uuid: Text = about::GPU,
-        gpu_index: Int = about::INDEX_LAST,
-        gpu_name: Text = about::GPU_NAME,
-        mig_parent_uuid: Text = about::MIG_PARENT,
-        pid: Int = about::PID,
-        started_ticks: Int = "Start time in the kernel's ticks since boot.",
-        user: Text = about::USER_OF_PROCESS,
-        uid: Int = about::UID,
-        user_source: Text = about::USER_SOURCE,
-        process: Text = about::PROCESS,
-        kind: Text = about::KIND,
-        job: Text = about::JOB,
-        pod: Text = about::POD,
-        container: Text = about::CONTAINER,
-        ticks: Int = "Number of its ticks.",
-        observed_us: Int = "Time in which the GPU's state was observed.",
-        active_us: Int = "Of that, with the GPU active.",
-        idle_held_us: Int = "Of that, with the GPU idle-held.",
-        unobserved_us: Int = "Unobserved time between start and end.",
-        util_mean_percent: Float = "Mean utilisation.",
-        util_of: Text = "Source of that value: `process` (its own) or `gpu`.",
-        peak_memory_bytes: Int = "Maximum memory at any tick.",
-        is_shared: Bool = "Whether another process held the GPU at some of its ticks.",
-        is_open: Bool = "Whether it may still be open.",
+    SESSIONS: own: OwnSession<'_>, old: OldSession<'_> {
+        began_at: Time = "Time of its first tick."; own.session.from; old.session.from,
+        ended_at: Time = "End of its last tick; the latest so far if it is open."; own.session.to; old.session.end(None),
+        host: Text = about::HOST; own.names.host(); old.names.host(),
+        source: Text = about::SOURCE; OWN; IMPORTED,
+        gpu_uuid: Text = about::GPU; own.gpu.as_str(); old.gpu.as_str(),
+        gpu_index: Int = about::INDEX_LAST; own.names.gpu_index(own.gpu); old.session.index,
+        gpu_name: Text = about::GPU_NAME; own.names.gpu_name(own.gpu); old.names.gpu_name(old.gpu),
+        mig_parent_uuid: Text = about::MIG_PARENT; own.session.parent.as_ref().map(|parent| parent.as_str()); Missing,
+        pid: Int = about::PID; own.session.key.process.pid.0; old.session.pid,
+        started_ticks: Int = "Start time in the kernel's ticks since boot."; own.session.key.process.start.0; Missing,
+        user: Text = about::USER_OF_PROCESS;
+            own.session.owner.as_ref().map(|owner| owner.who.shown()); old.session.owner.as_deref(),
+        uid: Int = about::UID; own.session.owner.as_ref().and_then(|owner| Some(owner.who.uid()?.0)); Missing,
+        user_source: Text = about::USER_SOURCE; own.session.owner.as_ref().map(|owner| owner.source.as_str()); Missing,
+        process: Text = about::PROCESS; own.session.comm.as_deref().ok(); old.session.name.as_deref(),
+        kind: Text = about::KIND; kind_word(own.session.kind); Missing,
+        job: Text = about::JOB; own.session.workload.job.as_ref().map(|job| job.as_str()); Missing,
+        pod: Text = about::POD; own.session.workload.pod.as_ref().map(|pod| pod.as_str()); Missing,
+        container: Text = about::CONTAINER; own.session.workload.container.as_ref().map(|container| container.as_str()); Missing,
+        ticks: Int = "Number of its ticks."; own.session.ticks; old.session.samples,
+        observed_us: Int = "Time in which the GPU's state was observed."; own.session.observed; Missing,
+        active_us: Int = "Of that, with the GPU active."; own.session.active; Missing,
+        idle_held_us: Int = "Of that, with the GPU idle-held."; own.session.idle_held; Missing,
+        unobserved_us: Int = "Unobserved time between start and end."; own.session.unobserved(); Missing,
+        util_mean_percent: Float = "Mean utilisation.";
+            own.session.util().map(|(util, _)| f64::from(util.0) / 100.0); old.session.util(),
+        util_of: Text = "Source of that value: `process` (its own) or `gpu`.";
+            own.session.util().map(|(_, source)| util_of(source)); old.session.util().map(|_| "gpu"),
+        peak_memory_bytes: Int = "Maximum memory at any tick."; own.session.peak_memory.ok(); old.session.peak_mb.map(Bytes::from_mb),
+        is_shared: Bool = "Whether another process held the GPU at some of its ticks."; own.session.shared; old.session.shared,
+        is_open: Bool = "Whether it may still be open."; own.session.open; false,
+    }
+}
+
+fn util_of(source: UtilSource) -> &'static str {
+    match source {
+        UtilSource::Process => "process",
+        UtilSource::Card => "gpu",
     }
 }
 
@@ -61,7 +81,7 @@ impl OldSessions {
         let mut keep = |gpu: &GpuUuid, session: &ImportedSession| {
             waiting.push((gpu.clone(), session.clone()));
         };
-        let mut join = |quarter: Quarter, gpus: &[CardQuarter]| {
+        let mut join = |quarter: Quarter, gpus: &[GpuQuarter]| {
             open.push_quarter(quarter.period().from(), gpus, &mut keep);
         };
         let thresholds = reading.thresholds;
@@ -88,7 +108,7 @@ pub(crate) fn rows(
     reading: &mut Reading<'_>,
     old: &mut OldSessions,
     (part, is_first, is_last): (Period, bool, bool),
-) -> Result<u32, ExportError> {
+) -> Result<(), ExportError> {
     let Reading {
         history,
         names,
@@ -98,11 +118,10 @@ pub(crate) fn rows(
     } = reading;
     let to = if is_last { Timestamp::MAX } else { part.to() };
     old.until(to, |gpu, session| {
-        sink.push(&SessionRow {
-            host: names.host(),
-            gpu_uuid: Some(gpu.as_str()),
-            gpu_name: names.gpu_name(gpu),
-            ..of_old(session)
+        sink.push(&OldSession {
+            gpu,
+            session,
+            names,
         });
     });
     let mut mine = Vec::new();
@@ -114,68 +133,11 @@ pub(crate) fn rows(
     })?;
     mine.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
     for session in &mine {
-        names.look_up(session.owner.as_ref().map(|owner| owner.user.uid));
-        sink.push(&of_own(session, names));
+        sink.push(&OwnSession {
+            gpu: &session.key.gpu,
+            session,
+            names,
+        });
     }
-    sink.settle(Ok(0))
-}
-
-fn of_own<'a>(session: &'a Session, names: &'a Names) -> SessionRow<'a> {
-    let gpu = &session.key.gpu;
-    let owner = session.owner.as_ref();
-    let util = session.util();
-    let [job, pod, container] = workload_columns(Some(&session.workload));
-    SessionRow {
-        began_at: Some(session.from),
-        ended_at: Some(session.to),
-        host: names.host(),
-        source: Some(OWN),
-        gpu_uuid: Some(gpu.as_str()),
-        gpu_index: names.gpu_index(gpu),
-        gpu_name: names.gpu_name(gpu),
-        mig_parent_uuid: session.parent.as_ref().map(|parent| parent.as_str()),
-        pid: Some(session.key.process.pid.0.into()),
-        started_ticks: Some(signed(session.key.process.start.0)),
-        user: names.person(owner.map(|owner| owner.user.uid)),
-        uid: owner.map(|owner| owner.user.uid.0.into()),
-        user_source: owner.map(|owner| owner.source.as_str()),
-        process: session.comm.as_deref().ok(),
-        kind: Some(kind_word(session.kind)),
-        job,
-        pod,
-        container,
-        ticks: Some(signed(session.ticks)),
-        observed_us: Some(micros(session.observed)),
-        active_us: Some(micros(session.active)),
-        idle_held_us: Some(micros(session.idle_held)),
-        unobserved_us: Some(micros(session.unobserved())),
-        util_mean_percent: util.map(|(util, _)| f64::from(util.0) / 100.0),
-        util_of: util.map(|(_, source)| match source {
-            UtilSource::Process => "process",
-            UtilSource::Card => "gpu",
-        }),
-        peak_memory_bytes: session.peak_memory.ok().map(|memory| signed(memory.0)),
-        is_shared: Some(session.shared),
-        is_open: Some(session.open),
-        ..SessionRow::default()
-    }
-}
-
-fn of_old(session: &ImportedSession) -> SessionRow<'_> {
-    SessionRow {
-        began_at: Some(session.from),
-        ended_at: Some(session.end(None)),
-        source: Some(IMPORTED),
-        gpu_index: session.index,
-        pid: Some(session.pid),
-        user: session.owner.as_deref(),
-        process: session.name.as_deref(),
-        ticks: Some(signed(session.samples)),
-        util_mean_percent: session.util(),
-        util_of: session.util().map(|_| "gpu"),
-        peak_memory_bytes: session.peak_mb.map(|mb| signed(Bytes::from_mb(mb).0)),
-        is_shared: Some(session.shared),
-        is_open: Some(false),
-        ..SessionRow::default()
-    }
+    sink.check()
 }

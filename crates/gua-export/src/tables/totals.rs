@@ -1,65 +1,122 @@
 //! Quarter hours: one row for each GPU, or for each user on each GPU. They are never deleted, and add up to any report.
 
 use gua_model::{
-    Basis, CardQuarter, GpuUuid, Micros, OwnerKey, OwnerTotal, Period, Quarter, QuarterTotal,
-    State, StateTotal,
+    Basis, GpuQuarter, GpuUuid, Micros, OwnerKey, OwnerTotal, Period, Quarter, State, StateTotal,
 };
 use gua_query::records::QuarterVisitor;
-use gua_store::ReadError;
 
-use super::{IMPORTED, OWN, Reading, StateTimes, What, micros, signed};
+use super::{IMPORTED, OWN, Reading, StateTimes, What};
 use crate::column::{about, columns};
 use crate::error::ExportError;
 use crate::names::Names;
 use crate::run::Sink;
 
-columns! {
-    /// One GPU in one quarter hour.
-    TotalRow {
-        quarter_at: Time = about::QUARTER_AT,
-        host: Text = about::HOST,
-        source: Text = about::SOURCE,
-        gpu_uuid: Text = about::GPU,
-        gpu_index: Int = about::INDEX_LAST,
-        gpu_name: Text = about::GPU_NAME,
-        mig_parent_uuid: Text = about::MIG_PARENT,
-        ticks: Int = "Ticks that began in it.",
-        active_us: Int = "Time active; also stalled and ghost.",
-        idle_held_us: Int = "Time idle-held; also orphan-held.",
-        held_unknown_us: Int = "Time held without a utilisation reading.",
-        truly_idle_us: Int = "Time truly idle.",
-        unobserved_us: Int = "Time not observed although ticks were taken. Time that no tick covers is in no row.",
-        stalled_us: Int = "Of the active time, stalled.",
-        ghost_us: Int = "Of the active time, without any process.",
-        orphan_held_us: Int = "Of the idle-held time, held by processes that have exited.",
-        buffered_us: Int = "Part of the observed time that is based on the driver's samples.",
-        set_aside_us: Int = "Time in which its MIG instances were counted instead; it is in no state.",
-        util_mean_percent: Float = "Mean utilisation.",
-        util_known_us: Int = "Time that the mean covers.",
-        energy_millijoules: Int = "Energy by the driver's counter.",
-        energy_known_us: Int = "Time for which it is known.",
-    }
+/// One GPU in one quarter hour.
+struct GpuTotal<'a> {
+    names: &'a Names,
+    quarter: Quarter,
+    gpu: &'a GpuQuarter,
+    times: StateTimes,
+    is_own: bool,
+    energy: StateTotal,
 }
 
 columns! {
-    /// One user on one GPU in one quarter hour.
-    UserTotalRow {
-        quarter_at: Time = about::QUARTER_AT,
-        host: Text = about::HOST,
-        source: Text = about::SOURCE,
-        gpu_uuid: Text = about::GPU,
-        gpu_index: Int = about::INDEX_LAST,
-        user: Text = "Owner; absent if unknown.",
-        uid: Int = about::UID,
-        ticks: Int = "Ticks that began in it and saw the person on the GPU.",
-        held_us: Int = "Time in full, however many others were on the GPU.",
-        charged_us: Int = "The same time shared equally among the people on the GPU; absent for imported rows.",
-        idle_held_us: Int = "Of the held time, with the GPU idle-held.",
-        energy_millijoules: Int = "Energy, shared equally.",
-        energy_known_us: Int = "Held time for which it is known.",
+    TOTALS: row: GpuTotal<'_> {
+        quarter_at: Time = about::QUARTER_AT; row.quarter.period().from(),
+        host: Text = about::HOST; row.names.host(),
+        source: Text = about::SOURCE; source(row.is_own),
+        gpu_uuid: Text = about::GPU; row.gpu.gpu.as_str(),
+        gpu_index: Int = about::INDEX_LAST; row.names.gpu_index(&row.gpu.gpu),
+        gpu_name: Text = about::GPU_NAME; row.names.gpu_name(&row.gpu.gpu),
+        mig_parent_uuid: Text = about::MIG_PARENT; row.own(row.names.gpu_parent(&row.gpu.gpu)).flatten(),
+        ticks: Int = "Ticks that began in it."; row.ticks(),
+        active_us: Int = "Time active; also stalled and ghost."; row.times.active,
+        idle_held_us: Int = "Time idle-held; also orphan-held."; row.times.idle_held,
+        held_unknown_us: Int = "Time held without a utilisation reading."; row.times.held_unknown,
+        truly_idle_us: Int = "Time truly idle."; row.times.truly_idle,
+        unobserved_us: Int = "Time not observed although ticks were taken. Time that no tick covers is in no row."; row.times.unobserved,
+        stalled_us: Int = "Of the active time, stalled."; row.own(row.time(|state, _| state == State::Stalled)),
+        ghost_us: Int = "Of the active time, without any process."; row.own(row.time(|state, _| state == State::Ghost)),
+        orphan_held_us: Int = "Of the idle-held time, held by processes that have exited.";
+            row.own(row.time(|state, _| state == State::OrphanHeld)),
+        buffered_us: Int = "Part of the observed time that is based on the driver's samples.";
+            row.own(row.time(|state, basis| basis == Basis::Buffer && state != State::Unobserved)),
+        set_aside_us: Int = "Time of its ticks that belongs to other MIG slices of the same GPU; it is in no state."; row.own(row.gpu.total.card.set_aside),
+        util_mean_percent: Float = "Mean utilisation."; row.own(row.util()).flatten(),
+        util_known_us: Int = "Time that the mean covers."; row.own(row.gpu.total.card.util_known),
+        energy_millijoules: Int = "Energy by the driver's counter; of a MIG instance, the part of its slices."; row.own(row.energy.counted_energy()).flatten(),
+        energy_known_us: Int = "Time for which it is known."; row.own(row.energy.energy_known),
     }
 }
 
+impl GpuTotal<'_> {
+    /// Returns a value that imported rows do not have.
+    fn own<T>(&self, value: T) -> Option<T> {
+        self.is_own.then_some(value)
+    }
+
+    /// A GPU whose MIG instances were counted in its place for the whole quarter has no row.
+    fn ticks(&self) -> u64 {
+        if self.gpu.total.states.is_empty() {
+            0
+        } else {
+            self.gpu.total.card.ticks
+        }
+    }
+
+    fn time(&self, is_it: impl Fn(State, Basis) -> bool) -> Micros {
+        let states = self.gpu.total.states.iter();
+        let wanted = states.filter(|((state, basis), _)| is_it(*state, *basis));
+        wanted.map(|(_, total)| total.micros).sum()
+    }
+
+    /// Mean utilisation in percent. The sum is in hundredths of a percent times microseconds.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the last step before a number is written"
+    )]
+    fn util(&self) -> Option<f64> {
+        let sums = &self.gpu.total.card;
+        let known = sums.util_known;
+        (known > Micros(0)).then(|| sums.util_sum as f64 / (known.0 as f64 * 100.0))
+    }
+}
+
+/// One user on one GPU in one quarter hour.
+struct UserTotal<'a> {
+    names: &'a Names,
+    quarter: Quarter,
+    gpu: &'a GpuUuid,
+    owner: &'a OwnerKey,
+    total: &'a OwnerTotal,
+    is_own: bool,
+}
+
+columns! {
+    USER_TOTALS: row: UserTotal<'_> {
+        quarter_at: Time = about::QUARTER_AT; row.quarter.period().from(),
+        host: Text = about::HOST; row.names.host(),
+        source: Text = about::SOURCE; source(row.is_own),
+        gpu_uuid: Text = about::GPU; row.gpu.as_str(),
+        gpu_index: Int = about::INDEX_LAST; row.names.gpu_index(row.gpu),
+        user: Text = "Owner; absent if unknown."; (*row.owner != OwnerKey::Unknown).then(|| row.owner.shown()),
+        uid: Int = about::UID; row.owner.uid().map(|uid| uid.0),
+        ticks: Int = "Ticks that began in it and saw the person on the GPU."; row.total.ticks,
+        held_us: Int = "Time in full, however many others were on the GPU."; row.total.held,
+        charged_us: Int = "The same time shared equally among the people on the GPU; absent for imported rows.";
+            row.is_own.then_some(row.total.charged),
+        idle_held_us: Int = "Of the held time, with the GPU idle-held."; row.total.idle_held,
+        energy_millijoules: Int = "Energy, shared equally."; row.total.counted_energy().filter(|_| row.is_own),
+        energy_known_us: Int = "Held time for which it is known."; row.is_own.then_some(row.total.energy_known),
+    }
+}
+
+fn source(is_own: bool) -> &'static str {
+    if is_own { OWN } else { IMPORTED }
+}
+
+/// Writes the rows of a part of the window. Returns the number of damaged ticks and the window of own totals.
 pub(crate) fn rows(
     reading: &mut Reading<'_>,
     what: What,
@@ -67,21 +124,21 @@ pub(crate) fn rows(
 ) -> Result<(u32, Period), ExportError> {
     let (history, thresholds) = (reading.history, reading.thresholds);
     let mut writer = Writer {
-        names: &mut reading.names,
+        names: &reading.names,
         sink: &mut reading.sink,
         what,
         window: part,
     };
     history.imported(old, thresholds, None, &mut writer)?;
-    let damaged = history.visit_totals(part, None, &mut writer);
+    let damaged = history.visit_totals(part, None, &mut writer)?;
     let window = writer.window;
-    let damaged = damaged.map_err(ReadError::into);
-    Ok((reading.sink.settle(damaged)?, window))
+    reading.sink.check()?;
+    Ok((damaged, window))
 }
 
 /// Writes the rows of each quarter.
 struct Writer<'a> {
-    names: &'a mut Names,
+    names: &'a Names,
     sink: &'a mut Sink,
     what: What,
     /// The window of own totals.
@@ -93,121 +150,41 @@ impl QuarterVisitor for Writer<'_> {
         self.window = window;
     }
 
-    fn quarter(&mut self, quarter: Quarter, cards: &[CardQuarter]) {
-        for card in cards {
-            if self.what != What::UserTotals {
-                // Process rows without a row of their GPU count for sessions only.
-                if card.total.card.ticks > 0 || card.total.imported.is_none() {
-                    self.sink.push(&of_gpu(quarter, card, self.names));
+    fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+        let names = self.names;
+        for gpu in gpus {
+            let total = &gpu.total;
+            if self.what == What::UserTotals {
+                for (owner, total) in &total.owners {
+                    self.sink.push(&UserTotal {
+                        names,
+                        quarter,
+                        gpu: &gpu.gpu,
+                        owner,
+                        total,
+                        is_own: total.imported.ticks == 0,
+                    });
                 }
                 continue;
             }
-            for (owner, total) in &card.total.owners {
-                self.names.look_up(owner.uid());
-                self.sink
-                    .push(&of_person(quarter, &card.gpu, (owner, total), self.names));
+            let is_own = total.imported.is_none();
+            // Process rows without a row of their GPU count for sessions only.
+            if !is_own && total.card.ticks == 0 {
+                continue;
             }
+            let (mut times, mut energy) = (StateTimes::default(), StateTotal::default());
+            for ((state, _), total) in &total.states {
+                times.add(*state, total.micros);
+                energy.merge(total);
+            }
+            self.sink.push(&GpuTotal {
+                names,
+                quarter,
+                gpu,
+                times,
+                is_own,
+                energy,
+            });
         }
-    }
-}
-
-fn source(is_imported: bool) -> Option<&'static str> {
-    Some(if is_imported { IMPORTED } else { OWN })
-}
-
-fn of_gpu<'a>(quarter: Quarter, card: &'a CardQuarter, names: &'a Names) -> TotalRow<'a> {
-    let QuarterTotal {
-        card: sums,
-        states,
-        imported,
-        ..
-    } = &card.total;
-    let mut times = StateTimes::default();
-    let mut buffered = Micros(0);
-    let mut energy = StateTotal::default();
-    for ((state, basis), total) in states {
-        times.add(*state, total.micros);
-        energy.merge(total);
-        if *basis == Basis::Buffer && *state != State::Unobserved {
-            buffered += total.micros;
-        }
-    }
-    let [active, idle_held, held_unknown, truly_idle, unobserved] = times.columns();
-    let row = TotalRow {
-        quarter_at: Some(quarter.period().from()),
-        host: names.host(),
-        source: source(imported.is_some()),
-        gpu_uuid: Some(card.gpu.as_str()),
-        gpu_index: names.gpu_index(&card.gpu),
-        gpu_name: names.gpu_name(&card.gpu),
-        // A GPU whose MIG instances were counted in its place for the whole quarter has no row.
-        ticks: Some(if states.is_empty() {
-            0
-        } else {
-            signed(sums.ticks)
-        }),
-        active_us: active,
-        idle_held_us: idle_held,
-        held_unknown_us: held_unknown,
-        truly_idle_us: truly_idle,
-        unobserved_us: unobserved,
-        ..TotalRow::default()
-    };
-    if imported.is_some() {
-        return row;
-    }
-    let state = |wanted: State| {
-        let of_state = states.iter().filter(|((state, _), _)| *state == wanted);
-        Some(micros(of_state.map(|(_, total)| total.micros).sum()))
-    };
-    TotalRow {
-        mig_parent_uuid: names.gpu_parent(&card.gpu),
-        stalled_us: state(State::Stalled),
-        ghost_us: state(State::Ghost),
-        orphan_held_us: state(State::OrphanHeld),
-        buffered_us: Some(micros(buffered)),
-        set_aside_us: Some(micros(sums.set_aside)),
-        util_mean_percent: mean(sums.util_sum, sums.util_known),
-        util_known_us: Some(micros(sums.util_known)),
-        energy_millijoules: energy.counted_energy().map(|energy| signed(energy.0)),
-        energy_known_us: Some(micros(energy.energy_known)),
-        ..row
-    }
-}
-
-/// Returns hundredths of a percent times microseconds, over microseconds, as percent.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the last step before a number is written"
-)]
-fn mean(sum: u128, known: Micros) -> Option<f64> {
-    (known > Micros(0)).then(|| sum as f64 / (known.0 as f64 * 100.0))
-}
-
-fn of_person<'a>(
-    quarter: Quarter,
-    gpu: &'a GpuUuid,
-    (owner, total): (&'a OwnerKey, &OwnerTotal),
-    names: &'a Names,
-) -> UserTotalRow<'a> {
-    let is_own = total.imported.ticks == 0;
-    UserTotalRow {
-        quarter_at: Some(quarter.period().from()),
-        host: names.host(),
-        source: source(!is_own),
-        gpu_uuid: Some(gpu.as_str()),
-        gpu_index: names.gpu_index(gpu),
-        user: owner.name().or_else(|| names.person(owner.uid())),
-        uid: owner.uid().map(|uid| uid.0.into()),
-        ticks: Some(signed(total.ticks)),
-        held_us: Some(micros(total.held)),
-        charged_us: is_own.then(|| micros(total.charged)),
-        idle_held_us: Some(micros(total.idle_held)),
-        energy_millijoules: total
-            .counted_energy()
-            .filter(|_| is_own)
-            .map(|energy| signed(energy.0)),
-        energy_known_us: is_own.then(|| micros(total.energy_known)),
-        ..UserTotalRow::default()
     }
 }

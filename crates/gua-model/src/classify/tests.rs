@@ -73,6 +73,7 @@ fn process(kind: &str, memory: &str, identity: Option<&str>) -> Process {
             start: StartTicks(1),
         },
         login: Ok(None),
+        claimed_login: None,
         own: Ok(User {
             uid: Uid(1000),
             name: None,
@@ -113,7 +114,7 @@ fn check_with(thresholds: Thresholds, seen: &str, state: State) {
 }
 
 #[test]
-fn a_card_is_active_from_ten_percent_on() {
+fn a_gpu_is_active_from_ten_percent_on() {
     check("util 10 | compute 0", State::Active);
     check("util 10 | compute 8000", State::Active);
     check("util 100 | compute hidden", State::Active);
@@ -121,7 +122,7 @@ fn a_card_is_active_from_ten_percent_on() {
 }
 
 #[test]
-fn a_card_is_held_from_101_mb_on() {
+fn a_gpu_is_held_from_101_mb_on() {
     check("util 9 | compute 101", State::IdleHeld);
     check("util 9 | compute 100", State::TrulyIdle);
     check("util 0 | compute 60 | compute 41", State::IdleHeld);
@@ -142,13 +143,13 @@ fn megabytes_are_rounded_down_for_each_process_as_the_replaced_tool_does() {
 }
 
 #[test]
-fn a_process_whose_memory_the_driver_hides_still_holds_its_card() {
+fn a_process_whose_memory_the_driver_hides_still_holds_its_gpu() {
     check("util 0 | compute hidden", State::IdleHeld);
     check("util 0 | compute 5 | compute hidden", State::IdleHeld);
 }
 
 #[test]
-fn a_desktop_does_not_hold_a_card_unless_graphics_count() {
+fn a_desktop_does_not_hold_a_gpu_unless_graphics_count() {
     let graphics = Thresholds {
         count_graphics: CountGraphics::Yes,
         ..Thresholds::default()
@@ -165,7 +166,7 @@ fn a_desktop_does_not_hold_a_card_unless_graphics_count() {
 }
 
 #[test]
-fn without_utilisation_a_held_card_is_its_own_share_and_a_free_one_is_free() {
+fn without_utilisation_a_held_gpu_is_its_own_share_and_a_free_one_is_free() {
     check("util unsupported | compute 8000", State::HeldUnknown);
     check("util failed | compute hidden", State::HeldUnknown);
     check("util unsupported | compute 8000 gone", State::HeldUnknown);
@@ -213,7 +214,7 @@ fn memory_of_processes_that_are_gone_is_orphaned() {
 }
 
 #[test]
-fn a_busy_card_without_any_process_is_a_ghost_if_both_lists_were_read() {
+fn a_busy_gpu_without_any_process_is_a_ghost_if_both_lists_were_read() {
     check("util 100", State::Ghost);
     check("util 100 | graphics 5", State::Active);
     check("util 100 | list denied", State::Active);
@@ -222,7 +223,7 @@ fn a_busy_card_without_any_process_is_a_ghost_if_both_lists_were_read() {
 }
 
 #[test]
-fn a_busy_card_at_its_idle_floor_is_stalled_and_without_a_floor_it_is_not() {
+fn a_busy_gpu_at_its_idle_floor_is_stalled_and_without_a_floor_it_is_not() {
     check(
         "util 100 | compute 8000 | power 70 | floor 70",
         State::Stalled,
@@ -362,7 +363,7 @@ fn without_samples_or_with_a_threshold_between_the_edges_the_instant_reading_sta
 }
 
 #[test]
-fn a_card_that_was_lost_at_a_tick_is_not_divided_by_what_the_next_one_read() {
+fn a_gpu_that_was_lost_at_a_tick_is_not_divided_by_what_the_next_one_read() {
     check_division(
         "util gone",
         &[90, 0],
@@ -439,7 +440,7 @@ proptest! {
     }
 
     #[test]
-    fn truly_idle_is_said_only_of_a_card_whose_processes_were_seen(gpu in any_gpu(), thresholds in any_thresholds()) {
+    fn truly_idle_is_said_only_of_a_gpu_whose_processes_were_seen(gpu in any_gpu(), thresholds in any_thresholds()) {
         let verdict = classify(&gpu, &thresholds, None);
         if verdict.state == State::TrulyIdle {
             prop_assert!(gpu.compute_list.is_ok());
@@ -458,7 +459,7 @@ proptest! {
     }
 
     #[test]
-    fn more_memory_never_frees_a_card(gpu in any_gpu(), extra in any_process(), thresholds in any_thresholds()) {
+    fn more_memory_never_frees_a_gpu(gpu in any_gpu(), extra in any_process(), thresholds in any_thresholds()) {
         let before = classify(&gpu, &thresholds, None).state;
         let mut fuller = gpu;
         fuller.processes.push(extra);

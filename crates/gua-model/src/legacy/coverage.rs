@@ -43,8 +43,11 @@ impl ImportedCoverage {
         }
     }
 
-    /// Adds later ticks.
+    /// Adds later ticks, or ticks of another file that lie between these.
     pub fn merge(&mut self, later: &Self) {
+        if later.first < self.last {
+            return self.interleave(later);
+        }
         let slack = self.interval.min(later.first_interval) / 2;
         if later.first > self.end.saturating_add(slack) {
             self.gaps.push((self.end, later.first));
@@ -61,6 +64,34 @@ impl ImportedCoverage {
         self.interval = later.interval;
     }
 
+    /// Adds the ticks of another file, some of which lie before the last tick. Time that neither covers is a gap.
+    fn interleave(&mut self, other: &Self) {
+        let (from, to) = (self.first.min(other.first), self.end.max(other.end));
+        let covered = self.covered() + other.covered();
+        self.gaps = both(&self.uncovered(from, to), &other.uncovered(from, to));
+        if other.first < self.first {
+            self.first_interval = other.first_interval;
+        }
+        if other.last > self.last {
+            (self.last, self.interval) = (other.last, other.interval);
+        }
+        (self.first, self.end) = (from, to);
+        self.overlap += other.overlap + covered.saturating_sub(self.covered());
+    }
+
+    /// Covered time in microseconds, each counted once.
+    fn covered(&self) -> u64 {
+        let gaps = self.gaps.iter().map(|(from, to)| to.abs_diff(*from));
+        self.end.abs_diff(self.first).saturating_sub(gaps.sum())
+    }
+
+    /// Periods between two times that no tick covers, in order.
+    fn uncovered(&self, from: i64, to: i64) -> Vec<(i64, i64)> {
+        let around = [(from, self.first), (self.end, to)];
+        let all = around[..1].iter().chain(&self.gaps).chain(&around[1..]);
+        all.filter(|(from, to)| from < to).copied().collect()
+    }
+
     /// Returns the time of the first tick.
     #[must_use]
     pub fn first(&self) -> Timestamp {
@@ -71,6 +102,18 @@ impl ImportedCoverage {
     #[must_use]
     pub fn last(&self) -> Timestamp {
         Timestamp::from_microsecond(self.last).unwrap_or_default()
+    }
+
+    /// Returns the covered time, in order.
+    #[must_use]
+    pub fn periods(&self) -> Vec<Period> {
+        let at = |micros| Timestamp::from_microsecond(micros).unwrap_or_default();
+        let begins = std::iter::once(self.first).chain(self.gaps.iter().map(|(_, to)| *to));
+        let ends = self.gaps.iter().map(|(from, _)| *from).chain([self.end]);
+        let periods = begins
+            .zip(ends)
+            .map(|(from, to)| Period::new(at(from), at(to)));
+        periods.collect()
     }
 
     /// Returns the coverage of the GPU from `from`, since when it is known, to `to`, with its gaps.
@@ -86,6 +129,13 @@ impl ImportedCoverage {
         if to.as_microsecond() > self.end {
             gaps.extend(gap(self.end, to.as_microsecond()));
         }
+        // Later rows may be in gaps of own ticks.
+        gaps.retain_mut(|gap| {
+            let part = gap.period.overlap(Period::new(from, to));
+            gap.period = part.unwrap_or(gap.period);
+            gap.micros = gap.period.micros();
+            part.is_some()
+        });
         gaps.sort_by_key(|gap| gap.period);
         let capacity = micros_between(from, to);
         let lost: Micros = gaps.iter().map(|gap| gap.micros).sum();
@@ -100,6 +150,16 @@ impl ImportedCoverage {
     }
 }
 
+/// Periods that are in both of two ordered lists.
+fn both(one: &[(i64, i64)], other: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    let pairs = one.iter().flat_map(|one| {
+        let after = other.partition_point(|(_, to)| *to <= one.0);
+        let touching = other[after..].iter().take_while(|(from, _)| *from < one.1);
+        touching.map(|other| (one.0.max(other.0), one.1.min(other.1)))
+    });
+    pairs.collect()
+}
+
 fn gap(from: i64, to: i64) -> Option<Gap> {
     let at = |micros| Timestamp::from_microsecond(micros).ok();
     let period = Period::new(at(from)?, at(to)?);
@@ -108,4 +168,49 @@ fn gap(from: i64, to: i64) -> Option<Gap> {
         micros: period.micros(),
         reason: GapReason::CollectorDown,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Coverage of ticks at these seconds, each of which covers a minute.
+    fn ticks(seconds: &[i64]) -> ImportedCoverage {
+        let tick = |second: &i64| {
+            let at = Timestamp::from_second(*second).unwrap();
+            ImportedCoverage::of_tick(at, Micros::from_secs(60))
+        };
+        let mut ticks = seconds.iter().map(tick);
+        let first = ticks.next().unwrap();
+        ticks.fold(first, |mut all, tick| {
+            all.merge(&tick);
+            all
+        })
+    }
+
+    #[test]
+    fn ticks_of_another_file_fill_the_gaps_between_these() {
+        let check = |one: &[i64], other: &[i64], gaps: &[(i64, i64)], overlap: u64| {
+            let mut all = ticks(one);
+            all.merge(&ticks(other));
+            let gaps: Vec<_> = gaps
+                .iter()
+                .map(|(a, b)| (a * 1_000_000, b * 1_000_000))
+                .collect();
+            assert_eq!(
+                (all.gaps, all.overlap),
+                (gaps, overlap * 1_000_000),
+                "{one:?} {other:?}"
+            );
+        };
+        // Two collectors that took turns.
+        check(&[0, 120, 240], &[60, 180], &[], 0);
+        check(&[0, 120, 240], &[60, 180, 300], &[], 0);
+        // A gap that neither of them covers.
+        check(&[0, 300], &[60], &[(120, 300)], 0);
+        check(&[0, 300], &[60, 420], &[(120, 300), (360, 420)], 0);
+        // Both at the same time.
+        check(&[0, 60, 120], &[0, 60, 120], &[], 180);
+        check(&[0, 60, 120], &[30], &[], 60);
+    }
 }

@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::coverage::ImportedCoverage;
 use super::sessions::{ImportedSession, RowSessions};
-use super::{LegacyCardTick, LegacyMoment, OwnSince, is_active};
+use super::{LegacyGpuTick, LegacyMoment, OwnCoverage, is_active};
 use crate::classify::Basis;
 use crate::id::GpuUuid;
+use crate::owner::OwnerKey;
 use crate::period::Quarter;
 use crate::state::Thresholds;
-use crate::total::{CardQuarter, OwnerKey, QuarterTotal};
+use crate::total::{GpuQuarter, QuarterTotal};
 use crate::unit::Micros;
 
 /// What imported rows say of one GPU beyond its states and owners.
@@ -32,7 +33,7 @@ pub struct ImportedPart {
 }
 
 impl ImportedPart {
-    fn add(&mut self, tick: &LegacyCardTick<'_>, rule: &Thresholds, interval: Micros) {
+    fn add(&mut self, tick: &LegacyGpuTick<'_>, rule: &Thresholds, interval: Micros) {
         for util in std::iter::once(&tick.util).chain(tick.more_rows) {
             self.rows += 1;
             self.row_time += interval;
@@ -77,7 +78,7 @@ impl ImportedPart {
 
 impl QuarterTotal {
     /// Adds an imported tick that covers `interval`.
-    fn add_imported(&mut self, tick: &LegacyCardTick<'_>, rule: &Thresholds, interval: Micros) {
+    fn add_imported(&mut self, tick: &LegacyGpuTick<'_>, rule: &Thresholds, interval: Micros) {
         let state = (tick.class(rule).into(), Basis::Imported);
         let state = self.states.entry(state);
         state.micros += interval;
@@ -107,10 +108,10 @@ pub struct ImportedFold<'a> {
     rule: Thresholds,
     /// Time that each tick covers, instead of the recorded interval.
     interval: Option<Duration>,
-    own_since: &'a OwnSince,
+    own: &'a OwnCoverage,
     quarter: Option<Quarter>,
     /// In order of first appearance.
-    open: Vec<CardQuarter>,
+    open: Vec<GpuQuarter>,
     /// Probable position of the next tick's GPU: GPUs come in the same order at every moment.
     next: usize,
     sessions: RowSessions,
@@ -120,11 +121,11 @@ pub struct ImportedFold<'a> {
 impl<'a> ImportedFold<'a> {
     /// Creates a fold that skips the rows of GPUs that this program observed itself at that time.
     #[must_use]
-    pub fn new(rule: Thresholds, interval: Option<Duration>, own_since: &'a OwnSince) -> Self {
+    pub fn new(rule: Thresholds, interval: Option<Duration>, own: &'a OwnCoverage) -> Self {
         Self {
             rule,
             interval,
-            own_since,
+            own,
             quarter: None,
             open: Vec::new(),
             next: 0,
@@ -138,27 +139,29 @@ impl<'a> ImportedFold<'a> {
     pub fn push(
         &mut self,
         moment: &LegacyMoment<'_>,
-        give: &mut impl FnMut(Quarter, &[CardQuarter]),
+        give: &mut impl FnMut(Quarter, &[GpuQuarter]),
     ) {
-        let own_since = self.own_since;
-        let skipped = own_since.rest(moment, |rest| self.count(rest, give));
+        let own = self.own;
+        let skipped = own.rest(moment, |rest| self.count(rest, give));
         self.left_out += u64::try_from(skipped).unwrap_or(u64::MAX);
     }
 
     /// Emits the last quarter hour. Returns the number of ticks that were skipped.
-    pub fn finish(mut self, give: &mut impl FnMut(Quarter, &[CardQuarter])) -> u64 {
+    pub fn finish(mut self, give: &mut impl FnMut(Quarter, &[GpuQuarter])) -> u64 {
         self.give(give);
         self.left_out
     }
 
-    fn count(&mut self, moment: &LegacyMoment<'_>, give: &mut impl FnMut(Quarter, &[CardQuarter])) {
+    fn count(&mut self, moment: &LegacyMoment<'_>, give: &mut impl FnMut(Quarter, &[GpuQuarter])) {
         let quarter = Quarter::of(moment.at);
         if self.quarter != Some(quarter) {
             self.give(give);
             self.quarter = Some(quarter);
         }
         for tick in moment.ticks {
-            let interval = self.interval.unwrap_or(tick.run.interval).as_micros();
+            let given = self.interval;
+            let given = given.map(|given| self.own.clip(tick.gpu, moment.at, given));
+            let interval = given.unwrap_or(tick.run.interval).as_micros();
             let interval = Micros(u64::try_from(interval).unwrap_or(u64::MAX));
             let rule = self.rule;
             self.total(tick.gpu).add_imported(tick, &rule, interval);
@@ -172,7 +175,7 @@ impl<'a> ImportedFold<'a> {
         self.total(gpu).imported_part().sessions.push(session);
     }
 
-    fn give(&mut self, give: &mut impl FnMut(Quarter, &[CardQuarter])) {
+    fn give(&mut self, give: &mut impl FnMut(Quarter, &[GpuQuarter])) {
         let Some(quarter) = self.quarter else {
             return;
         };
@@ -188,13 +191,13 @@ impl<'a> ImportedFold<'a> {
     }
 
     fn total(&mut self, gpu: &GpuUuid) -> &mut QuarterTotal {
-        let is_it = |card: &CardQuarter| card.gpu == *gpu;
+        let is_it = |card: &GpuQuarter| card.gpu == *gpu;
         let place = match self.open.get(self.next).is_some_and(is_it) {
             true => Some(self.next),
             false => self.open.iter().position(is_it),
         };
         let place = place.unwrap_or_else(|| {
-            self.open.push(CardQuarter {
+            self.open.push(GpuQuarter {
                 gpu: gpu.clone(),
                 total: QuarterTotal::default(),
             });

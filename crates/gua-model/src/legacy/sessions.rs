@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
 use crate::id::GpuUuid;
 use crate::sample::ProcessKind;
-use crate::total::CardQuarter;
+use crate::total::GpuQuarter;
 
 /// Maximum gap between two rows of a session.
 const LONGEST_GAP: Duration = Duration::from_secs(180);
@@ -141,7 +141,7 @@ impl OpenSessions {
     pub fn push_quarter(
         &mut self,
         begin: Timestamp,
-        gpus: &[CardQuarter],
+        gpus: &[GpuQuarter],
         give: &mut impl FnMut(&GpuUuid, &ImportedSession),
     ) {
         let pieces = gpus

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::period::Quarter;
 use crate::report::Sums;
-use crate::total::{CardQuarter, QuarterTotal};
+use crate::total::{GpuQuarter, QuarterTotal};
 
 /// Leaks test data, so that it has a static lifetime.
 pub(super) fn kept<T>(values: Vec<T>) -> &'static [T] {
@@ -17,7 +17,7 @@ fn tick(
     gpu: &str,
     util: i64,
     processes: &[(Option<&'static str>, Option<u64>)],
-) -> LegacyCardTick<'static> {
+) -> LegacyGpuTick<'static> {
     let processes = processes.iter().map(|(identity, memory_mb)| LegacyProcess {
         pid: 1,
         index: None,
@@ -28,7 +28,7 @@ fn tick(
         kind: ProcessKind::Graphics,
         tool: LegacyTool::GpuUsageAudit,
     });
-    LegacyCardTick {
+    LegacyGpuTick {
         at: Timestamp::from_second(second).unwrap(),
         gpu: &kept(vec![gpu.parse().unwrap()])[0],
         util,
@@ -42,18 +42,18 @@ fn tick(
 
 /// Folds ticks of any order, each as a moment, into one total of each GPU and quarter.
 fn quarters(
-    ticks: &[LegacyCardTick<'_>],
+    ticks: &[LegacyGpuTick<'_>],
     interval: Option<Duration>,
 ) -> BTreeMap<(Quarter, GpuUuid), QuarterTotal> {
     let mut found = BTreeMap::new();
-    let mut give = |quarter: Quarter, cards: &[CardQuarter]| {
+    let mut give = |quarter: Quarter, cards: &[GpuQuarter]| {
         for card in cards {
             let key = (quarter, card.gpu.clone());
             assert_eq!(found.insert(key, card.total.clone()), None);
         }
     };
-    let own_since = OwnSince::default();
-    let mut fold = ImportedFold::new(old_rule(), interval, &own_since);
+    let own = OwnCoverage::default();
+    let mut fold = ImportedFold::new(old_rule(), interval, &own);
     for moment in ticks.chunk_by(|one, other| one.at == other.at) {
         let moment = LegacyMoment {
             at: moment[0].at,
@@ -66,7 +66,7 @@ fn quarters(
     found
 }
 
-fn sum_by(ticks: &[LegacyCardTick<'_>], interval: Option<Duration>) -> Sums {
+fn sum_by(ticks: &[LegacyGpuTick<'_>], interval: Option<Duration>) -> Sums {
     let mut sums = Sums::default();
     for total in quarters(ticks, interval).values() {
         sums.add(total);
@@ -74,7 +74,7 @@ fn sum_by(ticks: &[LegacyCardTick<'_>], interval: Option<Duration>) -> Sums {
     sums
 }
 
-fn sum(ticks: &[LegacyCardTick<'_>]) -> Sums {
+fn sum(ticks: &[LegacyGpuTick<'_>]) -> Sums {
     sum_by(ticks, None)
 }
 
@@ -125,7 +125,7 @@ fn runs_keep_their_own_interval() {
 }
 
 #[test]
-fn an_identity_counts_once_a_card_tick_and_is_idle_held_by_its_own_memory() {
+fn an_identity_counts_once_a_gpu_tick_and_is_idle_held_by_its_own_memory() {
     let totals = quarters(
         &[
             tick(
@@ -153,7 +153,7 @@ fn an_identity_counts_once_a_card_tick_and_is_idle_held_by_its_own_memory() {
 }
 
 #[test]
-fn duplicate_rows_are_one_card_tick_and_several_rows() {
+fn duplicate_rows_are_one_gpu_tick_and_several_rows() {
     let mut twice = tick(0, "GPU-0", 50, &[]);
     twice.more_rows = &[3];
     let totals = quarters(&[twice], None);
@@ -185,7 +185,7 @@ fn totals_are_the_same_however_they_are_batched() {
 }
 
 #[test]
-fn a_quarter_at_a_time_has_every_card_that_it_saw() {
+fn a_quarter_at_a_time_has_every_gpu_that_it_saw() {
     let mut ticks = Vec::new();
     for place in 0..300i64 {
         let user = if place % 7 == 0 { "ada" } else { "bob" };
@@ -207,7 +207,7 @@ fn a_quarter_at_a_time_has_every_card_that_it_saw() {
 }
 
 #[test]
-fn whom_gpu_stats_names_holds_the_card_although_no_memory_is_known() {
+fn whom_gpu_stats_names_holds_the_gpu_although_no_memory_is_known() {
     let row = LegacyProcess {
         pid: 7,
         index: Some(0),
@@ -219,7 +219,7 @@ fn whom_gpu_stats_names_holds_the_card_although_no_memory_is_known() {
         tool: LegacyTool::GpuStats,
     };
     let check = |util, class| {
-        let tick = LegacyCardTick {
+        let tick = LegacyGpuTick {
             util,
             processes: kept(vec![row]),
             ..tick(0, "gpu_stats-0", util, &[])

@@ -2,24 +2,13 @@
 
 use jiff::SignedDuration;
 
-use super::{LastUse, Obstacle, Wish, is_model, obstacle};
+use super::{LastUse, Obstacle, Wish, is_free, is_model, obstacle};
 use crate::reading::Missing;
 use crate::sample::Gpu;
-use crate::state::Thresholds;
 
 /// Maximum remaining idle time for which a GPU is kept. A GPU that is idle, but not yet for as long as a wish requires,
 /// is kept for the wish if at most this much is missing.
 const SOON: SignedDuration = SignedDuration::from_mins(2);
-
-/// Reports whether the GPU is free by the default wish.
-#[must_use]
-pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
-    let wish = Wish {
-        thresholds: *thresholds,
-        ..Wish::default()
-    };
-    obstacle(gpu, &wish, &LastUse::new()).is_none()
-}
 
 /// Reports whether the GPU could become free for this wish. Its model and memory size do not change; processes, use and
 /// claims do.
@@ -44,6 +33,6 @@ pub fn is_awaited(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> bool {
         Some(Obstacle::UsedAt(at)) => wish
             .idle_since
             .is_some_and(|since| at.duration_since(since) <= SOON),
-        Some(_) => could_be_free(gpu, wish) && !is_vacant(gpu, &wish.thresholds),
+        Some(_) => could_be_free(gpu, wish) && !is_free(gpu, &wish.thresholds),
     }
 }

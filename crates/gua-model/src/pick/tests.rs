@@ -1,7 +1,7 @@
 use super::*;
 use crate::classify::Basis;
 use crate::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
-use crate::owner::{Identity, Owner, OwnerSource, User, Workload};
+use crate::owner::{Identity, Owner, OwnerKey, OwnerSource, User, Workload};
 use crate::sample::ProcessKind;
 use crate::span::{Holder, Share};
 use crate::unit::{Celsius, Centipercent, Milliwatts};
@@ -21,12 +21,13 @@ fn process(owner: &str, memory: &str, kind: ProcessKind) -> Process {
             start: StartTicks(1),
         },
         login: Ok(Some(user(owner))),
+        claimed_login: None,
         own: Ok(user(owner)),
         workload: Workload::default(),
         comm: Ok("python3".to_owned()),
     };
     Process {
-        pid: Pid(7),
+        pid: Pid(if owner == "unnamed" { 0 } else { 7 }),
         kind,
         memory: memory
             .parse()
@@ -35,7 +36,7 @@ fn process(owner: &str, memory: &str, kind: ProcessKind) -> Process {
         sm_util: Err(Missing::Unsupported),
         identity: match owner {
             "gone" => Err(Missing::Gone),
-            "?" => Err(Missing::Denied),
+            "?" | "unnamed" => Err(Missing::Denied),
             _ => Ok(identity),
         },
     }
@@ -98,16 +99,47 @@ fn used(mb: u64) -> Option<Obstacle> {
 }
 
 #[test]
-fn a_card_is_free_when_nobody_holds_it_and_little_memory_is_used() {
+fn a_gpu_is_free_when_nobody_holds_it_and_little_memory_is_used() {
     let wish = Wish::default();
     check(&wish, "", None);
     check(&wish, "used 2000", None);
     check(&wish, "used 2001", used(2001));
-    check(&wish, "used 50 | ada 50", Some(Obstacle::Held));
+    check(&wish, "used 101 | ada 101", Some(Obstacle::Held));
     check(&wish, "used 50 | ada unknown", Some(Obstacle::Held));
-    check(&wish, "gone 50", Some(Obstacle::Held));
+    check(&wish, "gone 101", Some(Obstacle::Held));
+    check(&wish, "unnamed 1", Some(Obstacle::Held));
     check(&wish, "draws ada 310 | used 310", None);
     check(&wish, "parent", Some(Obstacle::Divided));
+}
+
+/// A view of the records for another user replaces the pid by 0; the state stays the same.
+#[test]
+fn a_process_whose_pid_is_masked_is_judged_by_its_memory() {
+    let mut gpu = card("used 50 | ada 50");
+    gpu.processes[0].pid = Pid(0);
+    assert!(is_free(&gpu, &Thresholds::default()));
+}
+
+/// The state decides, so that a GPU is free if and only if reports count it as truly idle.
+#[test]
+fn a_small_process_on_an_idle_gpu_is_classified_once() {
+    for (text, state) in [
+        ("used 50 | ada 50", State::TrulyIdle),
+        ("used 100 | ada 50 | bob 50", State::TrulyIdle),
+        ("used 101 | ada 50 | bob 51", State::IdleHeld),
+        ("used 50 | ada 50 | util 10", State::Active),
+        ("gone 50", State::TrulyIdle),
+        ("gone 101", State::OrphanHeld),
+        ("unnamed 1", State::IdleHeld),
+        ("ada unknown", State::IdleHeld),
+        ("ada 50 | util-missing", State::HeldUnknown),
+    ] {
+        let gpu = card(text);
+        let thresholds = Thresholds::default();
+        assert_eq!(classify(&gpu, &thresholds, None).state, state, "{text}");
+        let is_idle = state == State::TrulyIdle;
+        assert_eq!(is_free(&gpu, &thresholds), is_idle, "{text}");
+    }
 }
 
 #[test]
@@ -166,7 +198,7 @@ fn a_waiter_awaits_what_it_would_take_once_it_is_free() {
 }
 
 #[test]
-fn a_card_that_will_have_been_idle_long_enough_soon_is_awaited() {
+fn a_gpu_that_will_have_been_idle_long_enough_soon_is_awaited() {
     let now = Timestamp::UNIX_EPOCH + jiff::SignedDuration::from_hours(5);
     for (free_for, used_ago, expected) in [
         (60, 50, true),
@@ -186,7 +218,7 @@ fn a_card_that_will_have_been_idle_long_enough_soon_is_awaited() {
 }
 
 #[test]
-fn whatever_could_not_be_read_speaks_against_a_card() {
+fn whatever_could_not_be_read_speaks_against_a_gpu() {
     let wish = Wish::default();
     check(&wish, "lost", Some(Obstacle::Unseen(Missing::Gone)));
     check(
@@ -209,7 +241,7 @@ fn whatever_could_not_be_read_speaks_against_a_card() {
 }
 
 #[test]
-fn a_card_at_work_without_a_process_is_not_free() {
+fn a_gpu_at_work_without_a_process_is_not_free() {
     check(
         &Wish::default(),
         "util 95",
@@ -225,7 +257,7 @@ fn nvgpu_looks_at_memory_alone_in_whole_megabytes() {
     };
     check(&wish, "util 99 | ada 2000 | used 2000", None);
     check(&wish, "used 2001", used(2001));
-    check(&wish, "unified | ada 70", Some(Obstacle::Held));
+    check(&wish, "unified | ada 101", Some(Obstacle::Held));
     check(
         &wish,
         "memory-missing",
@@ -265,19 +297,29 @@ fn wishes_narrow_the_choice() {
 
     let mine = wish(|wish| wish.as_free = vec!["ada".to_owned()]);
     check(&mine, "ada 9000 | used 9000 | util 99", None);
-    check(&mine, "ada 4000 | bob 10 | used 4010", Some(Obstacle::Held));
+    check(
+        &mine,
+        "ada 4000 | bob 101 | used 4101",
+        Some(Obstacle::Held),
+    );
+    check(&mine, "ada 4000 | bob 100 | used 4100", None);
+    check(
+        &mine,
+        "ada 4000 | bob 1 | used 4001 | util 10",
+        Some(Obstacle::Held),
+    );
     check(&mine, "ada 4000 | used 7000", used(3000));
     let by_uid = wish(|wish| wish.as_free = vec!["1003".to_owned()]);
     check(&by_uid, "ada 9000 | used 9000", None);
 }
 
 #[test]
-fn history_keeps_a_card_that_was_just_in_use() {
+fn history_keeps_a_gpu_that_was_just_in_use() {
     let at = |second| Timestamp::from_second(second).unwrap();
     let span = |state, owner: Option<&str>| Span {
         gpu: "GPU-0".parse().unwrap(),
         parent: None,
-        counts: true,
+        slices: crate::Slices::WHOLE,
         from: at(0),
         to: at(30),
         shares: vec![Share {
@@ -294,7 +336,7 @@ fn history_keeps_a_card_that_was_just_in_use() {
             .map(|name| Holder {
                 process: None,
                 owner: Some(Owner {
-                    user: user(name),
+                    who: OwnerKey::User(user(name)),
                     source: OwnerSource::Login,
                 }),
                 kind: ProcessKind::Compute,
@@ -326,7 +368,7 @@ fn history_keeps_a_card_that_was_just_in_use() {
 }
 
 #[test]
-fn cards_are_ordered_by_one_or_several_readings_and_the_missing_stand_last() {
+fn gpus_are_ordered_by_one_or_several_readings_and_the_missing_stand_last() {
     let mut cards: Vec<Gpu> = (0..4).map(|_| card("")).collect();
     for (index, gpu) in (0..).zip(&mut cards) {
         gpu.index = index;

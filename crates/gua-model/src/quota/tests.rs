@@ -76,6 +76,7 @@ fn usage(people: &str, observed_share: Option<f64>) -> Usage {
         observed_share,
         people: people.split(',').map(row).collect(),
         unbalanced: Vec::new(),
+        only: None,
     }
 }
 
@@ -327,4 +328,25 @@ proptest! {
             prop_assert_eq!(term.period(period.from(), &zone), period);
         }
     }
+}
+
+#[test]
+fn a_limit_on_people_whose_use_is_hidden_is_not_judged() {
+    let usage = Usage {
+        only: Some("ada".to_owned()),
+        ..usage("ada 6/0/6", Some(1.0))
+    };
+    let limits = [
+        "ada held 10",
+        "bob held 10",
+        "@students held 10",
+        "* held 10 together",
+    ];
+    let limits = limits.map(limit);
+    let members = |_: &str| BTreeSet::from(["ada".to_owned(), "bob".to_owned()]);
+    let found = standings(&limits, |_| &usage, members);
+    let used: Vec<Option<u64>> = found.iter().map(|one| one.used).collect();
+    assert_eq!(used, [Some(6 * HOUR), None, None, None]);
+    let at_least: Vec<u64> = found.iter().map(|one| one.at_least / HOUR).collect();
+    assert_eq!(at_least, [6, 0, 6, 6]);
 }

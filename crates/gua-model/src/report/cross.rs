@@ -1,4 +1,4 @@
-//! Time crossed with cards and people: what each card did and each person had in every column of time, be that an hour of
+//! Time crossed with GPUs and people: what each GPU did and each person had in every column of time, be that an hour of
 //! the day, an hour of the week, or a slot of the calendar.
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,7 +47,7 @@ impl Cross {
 }
 
 /// One column of time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Column {
     /// By its place in the day or the week.
     Hour(usize),
@@ -56,19 +56,19 @@ pub enum Column {
 }
 
 /// What one column of time has.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CrossRow {
     pub sums: Sums,
     pub gap: Micros,
     /// In the order of [`super::Report::cards`].
-    pub cards: Vec<CardCross>,
+    pub cards: Vec<GpuCross>,
     /// In the order of [`super::Report::people`].
     pub people: Vec<OwnerTotal>,
 }
 
-/// What one column of time has of one card.
-#[derive(Clone, Debug, Default)]
-pub struct CardCross {
+/// What one column of time has of one GPU.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct GpuCross {
     pub sums: Sums,
     pub gap: Micros,
 }
@@ -87,7 +87,7 @@ struct CrossSums {
 }
 
 impl CrossFold {
-    /// Adds to a column: to its sums and to those of a card alike, and to the people in it.
+    /// Adds to a column: to its sums and to those of a GPU alike, and to the people in it.
     pub(super) fn add(
         &mut self,
         column: Column,
@@ -104,7 +104,7 @@ impl CrossFold {
         people(&mut here.people);
     }
 
-    /// The columns in order, with cards and people in the order of the report; gaps are not known here.
+    /// The columns in order, with GPUs and people in the order of the report; gaps are not known here.
     pub(super) fn rows(
         &self,
         columns: &[Column],
@@ -114,7 +114,7 @@ impl CrossFold {
         let nothing = CrossSums::default();
         let row = |column: &Column| {
             let here = self.columns.get(column).unwrap_or(&nothing);
-            let card = |gpu: &GpuUuid| CardCross {
+            let card = |gpu: &GpuUuid| GpuCross {
                 sums: here.cards.get(gpu).cloned().unwrap_or_default(),
                 gap: Micros(0),
             };

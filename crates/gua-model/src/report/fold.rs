@@ -6,12 +6,12 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::cross::CrossFold;
-use super::{Column, Cross, CrossRow, HeatMap, Holds, PersonNames, Sums};
+use super::{Column, Cross, CrossRow, HeatMap, Holds, Sums};
 use crate::calendar::{CalendarUnit, label_at};
 use crate::floor::UtcDay;
 use crate::id::GpuUuid;
 use crate::period::Quarter;
-use crate::total::{CardDay, QuarterTotal, QuarterUse};
+use crate::total::{GpuDay, QuarterTotal, QuarterUse};
 
 /// Which GPUs and people a fold counts, and how it groups time.
 #[derive(Clone, Debug)]
@@ -41,7 +41,6 @@ impl Scope {
 #[derive(Clone, Debug)]
 pub struct ReportFold {
     scope: Scope,
-    names: PersonNames,
     pub all: Sums,
     pub cards: BTreeMap<GpuUuid, Sums>,
     pub people: Holds,
@@ -63,10 +62,9 @@ struct Place {
 
 impl ReportFold {
     #[must_use]
-    pub fn new(scope: Scope, names: PersonNames) -> Self {
+    pub fn new(scope: Scope) -> Self {
         Self {
             scope,
-            names,
             all: Sums::default(),
             cards: BTreeMap::new(),
             people: Holds::default(),
@@ -77,7 +75,7 @@ impl ReportFold {
         }
     }
 
-    /// Adds the totals of one card in one quarter hour, or in the part of it that lies in the window.
+    /// Adds the totals of one GPU in one quarter hour, or in the part of it that lies in the window.
     pub fn add(&mut self, quarter: Quarter, gpu: &GpuUuid, total: &QuarterTotal) {
         if !self.wants(gpu) {
             return;
@@ -91,9 +89,9 @@ impl ReportFold {
                 None
             }
             Some(person) => {
-                // What the cards did is not one person's: only what the person had of them is told.
+                // The states of a GPU do not belong to one person, so only the person's own hours are counted.
                 let mut owners = total.owners.clone();
-                owners.retain(|owner, _| self.names.of_key(owner) == person.as_str());
+                owners.retain(|owner, _| owner.shown() == person.as_str());
                 // Of all that was observed, also where the person had nothing.
                 cell.add_observed(&seen);
                 for sums in owners.values() {
@@ -112,8 +110,7 @@ impl ReportFold {
         let total = narrowed.as_ref().unwrap_or(total);
         self.add_sums(place.slot, gpu, total);
         if let Some(column) = place.column {
-            let names = &mut self.names;
-            let people = |people: &mut Holds| people.add(total, names);
+            let people = |people: &mut Holds| people.add(total);
             self.crossed
                 .add(column, gpu, |sums| sums.add(total), people);
         }
@@ -123,27 +120,27 @@ impl ReportFold {
         self.all.add(total);
         entry(&mut self.cards, gpu).add(total);
         self.slots.entry(slot).or_default().add(total);
-        self.people.add(total, &mut self.names);
+        self.people.add(total);
     }
 
     /// Whether the sums of a day say all that this report takes from its quarters. They do not where the day lies in two
     /// rows of the report (a UTC day in two local ones), nor for one person or a table of columns, and not where a GPU was
     /// missing for a part of the day.
     #[must_use]
-    pub fn takes_day(&mut self, day: UtcDay, cards: &[CardDay]) -> bool {
+    pub fn takes_day(&mut self, day: UtcDay, cards: &[GpuDay]) -> bool {
         if self.scope.person.is_some() || self.scope.cross.is_some() {
             return false;
         }
         let first = day.first_quarter();
         let last = Quarter(first.0.saturating_add(95));
-        self.place_of(first).slot == self.place_of(last).slot && cards.iter().all(CardDay::is_plain)
+        self.place_of(first).slot == self.place_of(last).slot && cards.iter().all(GpuDay::is_plain)
     }
 
     /// Adds a day that [`ReportFold::takes_day`] accepts, in place of its quarters.
-    pub fn day(&mut self, day: UtcDay, cards: &[CardDay]) {
+    pub fn day(&mut self, day: UtcDay, cards: &[GpuDay]) {
         let slot = self.place_of(day.first_quarter()).slot;
-        let wanted: Vec<&CardDay> = cards.iter().filter(|card| self.wants(&card.gpu)).collect();
-        for CardDay { gpu, total, .. } in wanted.iter().copied() {
+        let wanted: Vec<&GpuDay> = cards.iter().filter(|card| self.wants(&card.gpu)).collect();
+        for GpuDay { gpu, total, .. } in wanted.iter().copied() {
             self.add_sums(slot, gpu, total);
         }
         for (number, quarter) in day.quarters().enumerate() {
@@ -155,7 +152,7 @@ impl ReportFold {
         }
     }
 
-    /// Time crossed with cards and people in the order of the report; empty unless it was asked for. `slots` are those of
+    /// Time crossed with GPUs and people in the order of the report; empty unless it was asked for. `slots` are those of
     /// the window. Gaps are the caller's to lay.
     #[must_use]
     pub fn crossed(
@@ -174,7 +171,7 @@ impl ReportFold {
         &self.scope
     }
 
-    /// Whether a card was asked for.
+    /// Whether a GPU was asked for.
     #[must_use]
     pub fn wants(&self, gpu: &GpuUuid) -> bool {
         self.scope.wants(gpu)
@@ -200,7 +197,7 @@ impl ReportFold {
     }
 }
 
-/// Looked up before it is inserted, so that a known card costs no copy of its name.
+/// Looked up before it is inserted, so that a known GPU costs no copy of its name.
 fn entry<'a>(cards: &'a mut BTreeMap<GpuUuid, Sums>, gpu: &GpuUuid) -> &'a mut Sums {
     if !cards.contains_key(gpu) {
         cards.insert(gpu.clone(), Sums::default());

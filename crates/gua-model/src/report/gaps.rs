@@ -1,4 +1,4 @@
-//! Gaps of single cards, told once for all the cards that they hit.
+//! Rows of the gap table: equal gaps of several GPUs are joined into one row.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,10 @@ use super::GapRow;
 use crate::cadence::Cadence;
 use crate::gap::{Gap, GapReason, Outage};
 use crate::period::{Period, micros_between};
+use crate::period_set::PeriodSet;
 use crate::unit::Micros;
 
-/// One row for each stretch and reason, the largest first. Outages lend their words.
+/// Returns one row per period and reason, the largest first, with the detail of a matching outage.
 #[must_use]
 pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage]) -> Vec<GapRow> {
     let mut joined: BTreeMap<(Period, GapReason), (usize, Micros)> = BTreeMap::new();
@@ -21,14 +22,14 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
     }
     let (joined, late) = without_late_ticks(over_late_ticks(joined));
     let detail = |period: Period, reason: GapReason| {
-        let told = |outage: &&Outage| {
+        let matches = |outage: &&Outage| {
             outage.reason == reason
                 && !outage.detail.is_empty()
                 && outage.period().overlap(period).is_some()
         };
         outages
             .iter()
-            .find(told)
+            .find(matches)
             .map(|outage| outage.detail.clone())
     };
     let row =
@@ -46,7 +47,7 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
     rows
 }
 
-/// When nobody looked at a card that is known `since` then: before that, and where most of a gap's period is missing. What
+/// When nobody looked at a GPU that is known `since` then: before that, and where most of a gap's period is missing. What
 /// late ticks leave is none of it.
 #[must_use]
 pub fn unseen(window: Period, since: Timestamp, gaps: &[Gap]) -> Vec<Period> {
@@ -71,7 +72,29 @@ pub fn unseen(window: Period, since: Timestamp, gaps: &[Gap]) -> Vec<Period> {
     joined
 }
 
-/// Joins gaps of one reason that only a late tick divides: a card that is lost is lost in between too.
+/// Removes covered time from gaps, and returns how much that is. A gap that is less than its period stays: its place is
+/// unknown.
+pub fn fill_gaps(gaps: &mut Vec<Gap>, covered: &[Period]) -> Micros {
+    let mut set = PeriodSet::default();
+    covered.iter().for_each(|period| set.add(*period));
+    let mut filled = Micros(0);
+    let rest = gaps.iter().flat_map(|gap| match gap.is_whole() {
+        false => vec![*gap],
+        true => {
+            filled += set.parts(gap.period).map(Period::micros).sum::<Micros>();
+            let holes = set.holes(gap.period).map(|period| Gap {
+                period,
+                micros: period.micros(),
+                reason: gap.reason,
+            });
+            holes.collect()
+        }
+    });
+    *gaps = rest.collect();
+    filled
+}
+
+/// Joins gaps of one reason that only a late tick divides: a GPU that is lost is lost in between too.
 fn over_late_ticks(joined: Joined) -> Joined {
     let mut rows = Joined::new();
     let mut open: BTreeMap<GapReason, (Period, usize, Micros)> = BTreeMap::new();
@@ -158,16 +181,16 @@ mod tests {
     }
 
     #[test]
-    fn a_late_tick_does_not_divide_a_lost_card() {
-        use GapReason::{CardLost, CollectorDown};
+    fn a_late_tick_does_not_divide_a_lost_gpu() {
+        use GapReason::{CollectorDown, GpuLost};
         check(
             &[
-                (70_000, 70_990, CardLost),
+                (70_000, 70_990, GpuLost),
                 (70_990, 71_080, CollectorDown),
-                (71_080, 80_000, CardLost),
+                (71_080, 80_000, GpuLost),
             ],
             &[
-                (70_000, 80_000, CardLost, false),
+                (70_000, 80_000, GpuLost, false),
                 (70_990, 71_080, CollectorDown, true),
             ],
         );
@@ -175,24 +198,24 @@ mod tests {
 
     #[test]
     fn holes_of_late_ticks_are_one_row_and_a_short_loss_is_none_of_them() {
-        use GapReason::{CardLost, CollectorDown};
+        use GapReason::{CollectorDown, GpuLost};
         check(
             &[
                 (0, 5, CollectorDown),
                 (1000, 1005, CollectorDown),
-                (2000, 2500, CardLost),
+                (2000, 2500, GpuLost),
                 (9000, 20_000, CollectorDown),
             ],
             &[
                 (9000, 20_000, CollectorDown, false),
-                (2000, 2500, CardLost, false),
+                (2000, 2500, GpuLost, false),
                 (0, 1005, CollectorDown, true),
             ],
         );
     }
 
     #[test]
-    fn a_card_is_unseen_before_its_first_sight_and_where_most_of_a_stretch_is_missing() {
+    fn a_gpu_is_unseen_before_its_first_sight_and_where_most_of_a_stretch_is_missing() {
         let at = |secs| Timestamp::from_second(secs).unwrap();
         let period = |from, to| Period::new(at(from), at(to));
         let gap = |from, to, secs| Gap {

@@ -1,47 +1,11 @@
 //! People by the name that a report shows.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use super::PersonRow;
-use crate::id::Uid;
-use crate::total::{OwnerKey, OwnerTotal, QuarterTotal};
+use crate::total::{OwnerTotal, QuarterTotal};
 
-/// What an owner whom nobody can name is called.
-pub const UNKNOWN: &str = "unknown";
-
-/// The names of users, by uid.
-#[derive(Clone, Debug, Default)]
-pub struct PersonNames {
-    names: HashMap<Uid, String>,
-}
-
-impl PersonNames {
-    #[must_use]
-    pub fn new(known: BTreeMap<Uid, String>) -> Self {
-        Self {
-            names: known.into_iter().collect(),
-        }
-    }
-
-    /// A user without a name is called by the number.
-    pub fn of(&mut self, owner: Option<Uid>) -> &str {
-        match owner {
-            None => UNKNOWN,
-            Some(uid) => self
-                .names
-                .entry(uid)
-                .or_insert_with(|| format!("uid {}", uid.0)),
-        }
-    }
-
-    /// The name of an owner of totals.
-    pub fn of_key<'a>(&'a mut self, owner: &'a OwnerKey) -> &'a str {
-        match owner {
-            OwnerKey::Name(name) => name,
-            OwnerKey::Unknown | OwnerKey::User(_) => self.of(owner.uid()),
-        }
-    }
-}
+pub use crate::owner::UNKNOWN;
 
 /// What each person had.
 #[derive(Clone, Debug, Default)]
@@ -61,9 +25,9 @@ impl Holds {
     }
 
     /// Adds what each owner of a total had.
-    pub(super) fn add(&mut self, total: &QuarterTotal, names: &mut PersonNames) {
+    pub(super) fn add(&mut self, total: &QuarterTotal) {
         for (owner, sums) in &total.owners {
-            self.of(names.of_key(owner)).merge(sums);
+            self.of(&owner.shown()).merge(sums);
         }
     }
 

@@ -1,13 +1,15 @@
 //! Amounts of a report, and what they come to: hours, shares, means. Whole numbers until they are shown.
 
+use serde::{Deserialize, Serialize};
+
 use crate::classify::Basis;
 use crate::energy;
 use crate::state::{RollUp, State};
-use crate::total::{CardTotal, OwnerTotal, QuarterTotal, StateTotal};
+use crate::total::{GpuTotal, OwnerTotal, QuarterTotal, StateTotal};
 use crate::unit::{Micros, Millijoules};
 
-/// What was seen of some cards over some time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What was seen of some GPUs over some time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sums {
     /// By [`State`], in its order.
     states: [StateTotal; State::ALL.len()],
@@ -18,12 +20,12 @@ pub struct Sums {
     pub util_known: Micros,
     pub energy: Millijoules,
     pub energy_known: Micros,
-    /// Observed time that nobody held: with the card truly idle, and with it in any other state.
+    /// Observed time that nobody held: with the GPU truly idle, and with it in any other state.
     pub free: Micros,
     pub ownerless: Micros,
-    /// Time in which MIG instances stood in a card's place, and what the card drew in it: no instance counts energy.
-    pub set_aside: Micros,
-    pub set_aside_energy: Millijoules,
+    /// Energy of divided GPUs that is in no state. Only totals of schema 1 have it: later ones divide the energy among the
+    /// MIG instances.
+    pub undivided_energy: Millijoules,
     /// Time that rests on imported rows, which is part of the time in the states.
     pub imported: Micros,
     /// Readings: ticks, and further imported rows of the same tick.
@@ -33,7 +35,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Adds what one quarter hour has of one card.
+    /// Adds what one quarter hour has of one GPU.
     pub fn add(&mut self, total: &QuarterTotal) {
         for ((state, basis), sums) in &total.states {
             self.states[state.place()].merge(sums);
@@ -45,17 +47,16 @@ impl Sums {
                 Basis::Buffer | Basis::Instant => {}
             }
         }
-        let CardTotal {
+        let GpuTotal {
             ticks,
             util_sum,
             util_known,
             energy,
-            set_aside,
             free,
             ownerless,
             ..
         } = total.card;
-        // A card whose MIG instances stood in its place all the time is counted by them.
+        // A GPU whose MIG instances stood in its place all the time is counted by them.
         if !total.states.is_empty() {
             self.ticks += ticks;
             self.rows += total.imported.as_ref().map_or(ticks, |part| part.rows);
@@ -63,8 +64,7 @@ impl Sums {
         self.util_sum += util_sum;
         self.util_known += util_known;
         let of_states: Millijoules = total.states.values().map(|sums| sums.energy).sum();
-        self.set_aside_energy += Millijoules(energy.0.saturating_sub(of_states.0));
-        self.set_aside += set_aside;
+        self.undivided_energy += Millijoules(energy.0.saturating_sub(of_states.0));
         self.free += free;
         self.ownerless += ownerless;
         for owner in total.owners.values() {
@@ -84,31 +84,31 @@ impl Sums {
         Micros(self.all_micros().0.saturating_sub(self.imported.0))
     }
 
-    /// Whether anybody looked, with whatever tool.
+    /// Whether any time was observed, by own ticks or imported rows.
     #[must_use]
     pub fn was_seen(&self) -> bool {
         self.all_micros() > Micros(0)
     }
 
-    /// Whether any of it rests on imported rows.
+    /// Whether imported rows contribute to it.
     #[must_use]
     pub fn has_imported(&self) -> bool {
         self.states.iter().any(|state| state.ticks > 0)
     }
 
-    /// Card-ticks of whatever source.
+    /// GPU-ticks, own and imported.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.ticks
     }
 
-    /// Hours of one class, of whatever source.
+    /// Hours of one class, own and imported.
     #[must_use]
     pub fn hours(&self, class: RollUp) -> f64 {
         hours(self.of_class(class).micros)
     }
 
-    /// Hours in which somebody held a card and nobody can tell whether it was used.
+    /// Hours in which a GPU was held and its utilisation could not be read.
     #[must_use]
     pub fn unknown_hours(&self) -> f64 {
         self.state(State::HeldUnknown).micros.hours()
@@ -126,7 +126,7 @@ impl Sums {
         ratio(class.micros.0.into(), self.all_micros().0.into())
     }
 
-    /// The share of the time in which a holder was there and no utilisation was to be had.
+    /// Share of the time in which a GPU was held and its utilisation could not be read.
     #[must_use]
     pub fn unknown_share(&self) -> Option<f64> {
         let unknown = self.state(State::HeldUnknown).micros;
@@ -139,7 +139,7 @@ impl Sums {
         ratio(self.util_sum, u128::from(self.util_known.0) * 100)
     }
 
-    /// What the cards drew; `None` where nobody counted.
+    /// What the GPUs drew; `None` where nobody counted.
     #[must_use]
     pub fn counted_energy(&self) -> Option<Millijoules> {
         energy::known(self.energy, self.energy_known)

@@ -24,13 +24,10 @@ fn fold(ticks: &[Tick], thresholds: Thresholds) -> Vec<Session> {
 fn show(session: &Session) -> String {
     let seconds = |micros: Micros| micros.0 / Micros::PER_SECOND;
     let since = |moment| seconds(micros_between(at(0.0), moment));
-    let owner = session
-        .owner
-        .as_ref()
-        .and_then(|owner| owner.user.name.as_deref());
+    let owner = session.owner.as_ref().map(|owner| owner.who.shown());
     format!(
         "{}@{} {}-{}{} {} {} {}{}",
-        owner.unwrap_or("unknown"),
+        owner.as_deref().unwrap_or("unknown"),
         session.key.gpu,
         since(session.from),
         since(session.to),
@@ -124,7 +121,7 @@ fn a_boot_ends_all_sessions_before_it() {
 }
 
 #[test]
-fn a_mig_instance_that_is_taken_away_ends_its_sessions_and_a_lost_card_does_not() {
+fn a_mig_instance_that_is_taken_away_ends_its_sessions_and_a_lost_gpu_does_not() {
     check(
         "0 gpu0 instances=1 ada:900, mig0 parent=gpu0 ada:900; 30 gpu0",
         &["ada@mig0 0-30 30 0 30"],
@@ -136,7 +133,7 @@ fn a_mig_instance_that_is_taken_away_ends_its_sessions_and_a_lost_card_does_not(
 }
 
 #[test]
-fn a_card_with_another_process_is_shared() {
+fn a_gpu_with_another_process_is_shared() {
     check(
         "0 gpu0 ada:900; 30 gpu0 ada:900 bob:900; 60 gpu0 bob:900; 90 gpu0",
         &[
@@ -157,7 +154,7 @@ fn a_desktop_has_no_session_unless_graphics_count() {
 }
 
 #[test]
-fn the_mean_is_the_process_own_where_the_driver_tells_it_and_the_cards_otherwise() {
+fn the_mean_is_the_process_own_where_the_driver_tells_it_and_the_gpus_otherwise() {
     let mean = |history: &str| fold(&ticks(history), Thresholds::default())[0].util();
     assert_eq!(
         mean("0 gpu0 util=80 ada:900%0; 30 gpu0 util=80 ada:900%20; 60 gpu0 ada:900%40; 90 gpu0"),

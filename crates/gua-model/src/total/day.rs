@@ -1,7 +1,7 @@
 //! Sums by UTC day, made of the quarters of a completed day. Long windows read them instead of quarters.
 //!
 //! A day can replace its quarters only if no result depends on the position of its time within the day:
-//! [`CardDay::is_plain`]. The time of each quarter is kept for the heat map, whose hours are in the reader's time zone.
+//! [`GpuDay::is_plain`]. The time of each quarter is kept for the heat map, whose hours are in the reader's time zone.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::floor::UtcDay;
 use crate::id::GpuUuid;
 use crate::period::{Period, Quarter};
 use crate::state::{RollUp, State};
-use crate::total::{CardQuarter, QuarterTotal};
+use crate::total::{GpuQuarter, QuarterTotal};
 use crate::unit::Micros;
 
 /// One GPU over one day.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CardDay {
+pub struct GpuDay {
     pub gpu: GpuUuid,
     pub total: QuarterTotal,
     /// The quarters of the day, in order.
@@ -81,7 +81,7 @@ impl QuarterUse {
     }
 }
 
-impl CardDay {
+impl GpuDay {
     #[must_use]
     pub fn new(gpu: GpuUuid) -> Self {
         Self {
@@ -92,8 +92,8 @@ impl CardDay {
     }
 
     /// Reports whether the sums of the day are equivalent to those of its quarters: no time is missing between the
-    /// first and the last tick, all of it was observed, and no MIG instance replaced the GPU. Totals of imported rows
-    /// keep the place of every gap, so they always are.
+    /// first and the last tick, and all of it was observed. Totals of imported rows keep the place of every gap, so they
+    /// always are.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         if self.total.imported.is_some() {
@@ -104,7 +104,7 @@ impl CardDay {
             return false;
         };
         let hull = Period::new(first, last).micros();
-        card.present == hull && self.total.unobserved.is_empty() && card.set_aside == Micros(0)
+        card.present == hull && self.total.unobserved.is_empty()
     }
 }
 
@@ -112,17 +112,17 @@ impl CardDay {
 #[derive(Clone, Debug, Default)]
 pub struct DayTotals {
     /// Ordered by name.
-    pub cards: Vec<CardDay>,
+    pub cards: Vec<GpuDay>,
 }
 
 impl DayTotals {
     /// Adds a quarter of the day, with its GPUs in the order of their names.
-    pub fn add(&mut self, place: usize, cards: &[CardQuarter]) {
-        for CardQuarter { gpu, total } in cards {
+    pub fn add(&mut self, place: usize, cards: &[GpuQuarter]) {
+        for GpuQuarter { gpu, total } in cards {
             let at = match self.cards.binary_search_by(|card| card.gpu.cmp(gpu)) {
                 Ok(at) => at,
                 Err(at) => {
-                    self.cards.insert(at, CardDay::new(gpu.clone()));
+                    self.cards.insert(at, GpuDay::new(gpu.clone()));
                     at
                 }
             };

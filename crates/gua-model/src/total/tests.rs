@@ -6,6 +6,8 @@ use super::*;
 use crate::calendar::{CalendarUnit, slots};
 use crate::coverage::Ledger;
 use crate::history::{any_kept_ticks, any_thresholds, at, fold, known, ticks, uuid};
+use crate::id::Uid;
+use crate::owner::User;
 use crate::report::Sums;
 use crate::spans::{Floors, Spans};
 use crate::state::Thresholds;
@@ -18,15 +20,18 @@ fn sum(spans: &[Span]) -> Totals {
     totals
 }
 
-fn uid(name: &str) -> Uid {
-    Uid(1000 + name.bytes().map(u32::from).sum::<u32>())
+fn owner(name: &str) -> OwnerKey {
+    OwnerKey::User(User {
+        uid: Uid(1000 + name.bytes().map(u32::from).sum::<u32>()),
+        name: Some(name.to_owned()),
+    })
 }
 
 /// `name held charged idle-held ticks`, in seconds.
 #[track_caller]
 fn check_owners(history: &str, expected: &[(Option<&str>, [u64; 4])]) {
     let totals = sum(&fold(&ticks(history), Thresholds::default()));
-    let mut found: BTreeMap<Option<Uid>, [u64; 4]> = BTreeMap::new();
+    let mut found: BTreeMap<OwnerKey, [u64; 4]> = BTreeMap::new();
     for (_, _, total) in totals.iter() {
         for (owner, sums) in &total.owners {
             let seconds = |micros: Micros| micros.0 / Micros::PER_SECOND;
@@ -36,14 +41,14 @@ fn check_owners(history: &str, expected: &[(Option<&str>, [u64; 4])]) {
                 seconds(sums.idle_held),
                 sums.ticks,
             ];
-            for (mine, theirs) in found.entry(owner.uid()).or_default().iter_mut().zip(more) {
+            for (mine, theirs) in found.entry(owner.clone()).or_default().iter_mut().zip(more) {
                 *mine += theirs;
             }
         }
     }
-    let expected: BTreeMap<Option<Uid>, [u64; 4]> = expected
+    let expected: BTreeMap<OwnerKey, [u64; 4]> = expected
         .iter()
-        .map(|(name, sums)| (name.map(uid), *sums))
+        .map(|(name, sums)| (name.map_or(OwnerKey::Unknown, owner), *sums))
         .collect();
     assert_eq!(found, expected, "{history}");
 }
@@ -60,7 +65,7 @@ fn hours_are_held_in_full_and_charged_in_equal_parts() {
 }
 
 #[test]
-fn two_processes_of_one_owner_hold_a_card_once_and_two_cards_twice() {
+fn two_processes_of_one_owner_hold_a_gpu_once_and_two_gpus_twice() {
     check_owners(
         "0 gpu0 ada:900 ada@7:900",
         &[(Some("ada"), [30, 30, 30, 1])],
@@ -80,7 +85,7 @@ fn everybody_who_cannot_be_seen_is_one_owner() {
 }
 
 #[test]
-fn nobody_is_charged_for_a_desktop_a_free_card_or_time_that_nobody_saw() {
+fn nobody_is_charged_for_a_desktop_a_free_gpu_or_time_that_nobody_saw() {
     check_owners("0 gpu0 ada/desktop:900; 30 gpu0; 300 gpu0", &[]);
     check_owners("0 gpu0 util=gone ada:900", &[(Some("ada"), [0, 0, 0, 1])]);
 }
@@ -92,12 +97,46 @@ fn holders_of_a_parent_are_counted_on_its_instances_alone() {
         &[(Some("ada"), [30, 30, 30, 1])],
     );
     let totals = sum(&fold(
-        &ticks("0 gpu0 instances=1 ada:900"),
+        &ticks("0 gpu0 instances=1 ada:900, mig0 parent=gpu0"),
         Thresholds::default(),
     ));
     let (_, _, parent) = totals.iter().next().unwrap();
     assert_eq!(parent.card.set_aside, Micros::from_secs(30));
     assert_eq!((parent.card.observed, parent.states.len()), (Micros(0), 0));
+}
+
+#[test]
+fn an_instance_holds_charges_and_draws_the_part_of_its_slices() {
+    let history = "0 gpu0 instances=2 energy=0, mig0 parent=gpu0:3/7 ada:900 bob:900, mig1 parent=gpu0:2/7 eve:900; \
+                   30 gpu0 instances=2 energy=21000, mig0 parent=gpu0:3/7, mig1 parent=gpu0:2/7; 31 gpu0";
+    check_owners(
+        history,
+        &[
+            (Some("ada"), [12, 6, 12, 1]),
+            (Some("bob"), [12, 6, 12, 1]),
+            (Some("eve"), [8, 8, 8, 1]),
+        ],
+    );
+    let mut energy = BTreeMap::<String, (u64, u64)>::new();
+    for (_, gpu, total) in sum(&fold(&ticks(history), Thresholds::default())).iter() {
+        let sums = energy.entry(gpu.as_str().to_owned()).or_default();
+        sums.0 += total.card.energy.0;
+        sums.1 += total
+            .owners
+            .values()
+            .map(|owner| owner.energy.0)
+            .sum::<u64>();
+    }
+    // Two slices have no instance: their energy is the parent's.
+    let expected = [
+        ("gpu0", (6000, 0)),
+        ("mig0", (9000, 9000)),
+        ("mig1", (6000, 6000)),
+    ];
+    assert_eq!(
+        energy,
+        expected.map(|(gpu, sums)| (gpu.to_owned(), sums)).into()
+    );
 }
 
 #[test]
@@ -108,10 +147,7 @@ fn energy_follows_time_between_states_and_owners() {
     let state = |state| total.states[&(state, Basis::Buffer)].energy;
     assert_eq!(state(State::Active), Millijoules(1000));
     assert_eq!(state(State::IdleHeld), Millijoules(2000));
-    assert_eq!(
-        total.owners[&OwnerKey::User(uid("ada"))].energy,
-        Millijoules(1500)
-    );
+    assert_eq!(total.owners[&owner("ada")].energy, Millijoules(1500));
     assert_eq!(total.card.energy, Millijoules(3000));
     assert_eq!(total.card.energy_known, Micros::from_secs(30));
 }
@@ -187,7 +223,7 @@ proptest! {
     }
 
     #[test]
-    fn owners_add_up_to_the_cards_held_time_and_states_to_its_presence(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
+    fn owners_add_up_to_the_gpus_held_time_and_states_to_its_presence(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
         for (_, _, total) in sum(&fold(&ticks, thresholds)).iter() {
             let states: Micros = total.states.values().map(|state| state.micros).sum();
             prop_assert_eq!(states + total.card.set_aside, total.card.present);
@@ -208,9 +244,9 @@ proptest! {
     fn energy_is_known_for_the_time_in_which_it_was_counted(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
         let spans = fold(&ticks, thresholds);
         let mut held = BTreeMap::<OwnerKey, (Micros, Micros)>::new();
-        for span in spans.iter().filter(|span| span.counts) {
+        for span in spans.iter().filter(|span| span.counts()) {
             for part in span.owners_within(span.period()) {
-                let times = held.entry(part.owner.into()).or_default();
+                let times = held.entry(part.owner).or_default();
                 times.0 += part.held;
                 times.1 += if span.energy.is_ok() { part.held } else { Micros(0) };
             }
@@ -230,8 +266,8 @@ proptest! {
             prop_assert_eq!(sums.counted_energy().is_some(), known > Micros(0) || whole == Micros(0));
             prop_assert_eq!(sums.counted_energy().unwrap_or_default(), sums.energy);
         }
-        let known = spans.iter().filter(|span| span.counts && span.energy.is_ok());
-        prop_assert_eq!(all.energy_known, known.map(|span| span.period().micros()).sum::<Micros>());
+        let known = spans.iter().filter(|span| span.counts() && span.energy.is_ok());
+        prop_assert_eq!(all.energy_known, known.map(|span| span.gpu_time_within(span.period())).sum::<Micros>());
     }
 
     #[test]
@@ -272,7 +308,7 @@ proptest! {
 }
 
 #[test]
-fn cards_come_in_order_of_time_and_then_of_uuid() {
+fn gpus_come_in_order_of_time_and_then_of_uuid() {
     let totals = sum(&fold(&ticks("885 gpu1, gpu0"), Thresholds::default()));
     let order: Vec<_> = totals.iter().map(|(_, gpu, _)| gpu.clone()).collect();
     assert_eq!(order, ["gpu0", "gpu1", "gpu0", "gpu1"].map(uuid));

@@ -1,11 +1,14 @@
-//! A check: a stable ID, a verdict, a summary, and advice.
+//! A check: a stable ID, a verdict, a summary, details for programs, and advice.
 
 use gua_model::Bytes;
 use gua_model::text::gigabytes;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
 /// A verdict. Scripts compare these words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Status {
     Ok,
     Warning,
@@ -24,77 +27,11 @@ impl Status {
             Status::Skipped => "skipped",
         }
     }
-}
 
-/// Section of the page that contains a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Group {
-    Host,
-    Gpu,
-    Setup,
-    Database,
-}
-
-impl Group {
-    #[must_use]
-    pub fn title(self) -> &'static str {
-        match self {
-            Group::Host => "Host",
-            Group::Gpu => "Host GPU",
-            Group::Setup => "Setup",
-            Group::Database => "Database",
-        }
-    }
-}
-
-/// Kind of a check. The ID never changes; the name is for display.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Kind {
-    pub id: &'static str,
-    pub name: &'static str,
-    pub group: Group,
-}
-
-impl Kind {
-    #[must_use]
-    pub const fn new(group: Group, id: &'static str, name: &'static str) -> Self {
-        Self { id, name, group }
-    }
-
-    pub(super) fn ok(self, summary: impl Into<String>, details: Value) -> Check {
-        self.check(Status::Ok, summary, details)
-    }
-
-    pub(super) fn warning(self, summary: impl Into<String>, details: Value) -> Check {
-        self.check(Status::Warning, summary, details)
-    }
-
-    pub(super) fn error(self, summary: impl Into<String>, details: Value) -> Check {
-        self.check(Status::Error, summary, details)
-    }
-
-    pub(super) fn skipped(self, summary: impl Into<String>, details: Value) -> Check {
-        self.check(Status::Skipped, summary, details)
-    }
-
-    /// A warning with this advice; without any advice the check is passed.
-    pub(super) fn warning_if_advised(
-        self,
-        summary: impl Into<String>,
-        details: Value,
-        advice: Vec<String>,
-    ) -> Check {
-        let check = match advice.is_empty() {
-            true => self.ok(summary, details),
-            false => self.warning(summary, details),
-        };
-        advice.into_iter().fold(check, Check::advise)
-    }
-
-    pub(super) fn check(self, status: Status, summary: impl Into<String>, details: Value) -> Check {
-        Check {
-            kind: self,
-            status,
+    /// Returns a finding with this verdict and without advice. `details` is a JSON object with stable keys.
+    pub(super) fn finding(self, summary: impl Into<String>, details: Value) -> Finding {
+        Finding {
+            status: self,
             summary: summary.into(),
             details,
             advice: Vec::new(),
@@ -102,60 +39,78 @@ impl Kind {
     }
 }
 
-/// Result of one check.
-#[derive(Clone, Debug, PartialEq)]
+/// A check and its result.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Check {
-    pub kind: Kind,
+    /// It never changes.
+    pub id: &'static str,
+    /// The name on the page.
+    pub name: &'static str,
+    /// Section of the page that contains the check.
+    #[serde(skip)]
+    pub section: &'static str,
+    #[serde(flatten)]
+    pub finding: Finding,
+}
+
+/// Result of one check.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Finding {
     pub status: Status,
     pub summary: String,
-    /// JSON object with stable keys.
+    /// Facts behind the verdict. The keys depend on the check, and never change their meaning.
+    #[schemars(with = "serde_json::Map<String, Value>")]
     pub details: Value,
+    #[serde(skip)]
     pub advice: Vec<Advice>,
 }
 
 /// Advice: only the action, since the summary contains the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
-    pub deed: String,
-    pub weight: Weight,
+    pub action: String,
+    /// Whether collecting is impossible until this is done; otherwise it works with restrictions.
+    pub is_blocker: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weight {
-    /// Collecting is impossible until this is fixed.
-    Blocker,
-    /// Collecting works, but with restrictions.
-    Other,
-}
+impl Finding {
+    /// Returns a warning with this advice; without any advice the check is passed.
+    pub(super) fn advised(
+        summary: impl Into<String>,
+        details: Value,
+        advice: impl IntoIterator<Item = String>,
+    ) -> Self {
+        let mut finding = Status::Ok.finding(summary, details);
+        for action in advice {
+            finding.status = Status::Warning;
+            finding = finding.advise(action);
+        }
+        finding
+    }
 
-impl Check {
     /// Adds an action without which nothing can be collected.
-    #[must_use]
-    pub fn blocked_until(self, deed: impl Into<String>) -> Self {
-        self.with(deed.into(), Weight::Blocker)
+    pub(super) fn blocked_until(self, action: impl Into<String>) -> Self {
+        self.with(action.into(), true)
     }
 
     /// Adds a recommended action.
-    #[must_use]
-    pub fn advise(self, deed: impl Into<String>) -> Self {
-        self.with(deed.into(), Weight::Other)
+    pub(super) fn advise(self, action: impl Into<String>) -> Self {
+        self.with(action.into(), false)
+    }
+
+    fn with(mut self, action: String, is_blocker: bool) -> Self {
+        self.advice.push(Advice { action, is_blocker });
+        self
     }
 
     /// Reports whether nothing can be collected until its advice is followed.
     pub(super) fn is_blocking(&self) -> bool {
-        let mut advice = self.advice.iter();
-        advice.any(|advice| advice.weight == Weight::Blocker)
-    }
-
-    fn with(mut self, deed: String, weight: Weight) -> Self {
-        self.advice.push(Advice { deed, weight });
-        self
+        self.advice.iter().any(|advice| advice.is_blocker)
     }
 }
 
-/// Formats `1 card`, `2 cards`.
-#[must_use]
-pub fn count(number: usize, one: &str, many: &str) -> String {
+/// Formats `1 GPU`, `2 GPUs`.
+pub(super) fn count(number: usize, one: &str, many: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         _ => format!("{number} {many}"),
@@ -163,8 +118,7 @@ pub fn count(number: usize, one: &str, many: &str) -> String {
 }
 
 /// Formats a size in a suitable unit, with one decimal from a gigabyte on.
-#[must_use]
-pub fn size(bytes: Bytes) -> String {
+pub(super) fn size(bytes: Bytes) -> String {
     match bytes.whole_mb() {
         mb @ 0..1024 => format!("{mb} MB"),
         _ => format!("{} GB", gigabytes(bytes)),
@@ -172,8 +126,7 @@ pub fn size(bytes: Bytes) -> String {
 }
 
 /// Truncates a text to one line of at most `limit` characters; a truncated text ends with an ellipsis.
-#[must_use]
-pub fn shorten(text: &str, limit: usize) -> String {
+pub(super) fn shorten(text: &str, limit: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= limit {
         return line;

@@ -4,29 +4,29 @@ use crate::host::logind::RemoveIpc;
 use gua_model::text::sanitize;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind};
+use super::check::{Finding, Status};
 use super::facts::Facts;
-
-const CLAIMS: Kind = Kind::new(Group::Setup, "claims", "claims directory");
 
 const MAKE_ONE: &str = "Make /run/gua for claims: `d /run/gua 1777 root root` in /etc/tmpfiles.d/gua.conf, then `systemd-tmpfiles --create`";
 
 const ENDS: &str = "a user's claims when their last session ends";
 
-pub(super) fn claims(facts: &Facts) -> Check {
-    let place = match &facts.claims.place {
+pub(super) fn claims(facts: &Facts) -> Finding {
+    let place = match &facts.known.claims {
         Ok(place) => place,
         Err(why) => {
             let details = json!({ "directory": null, "remove_ipc": null });
-            let why = sanitize(why);
-            let summary = format!("leases on cards (gua available --claim) cannot be had: {why}");
-            return CLAIMS
-                .warning(summary, details)
+            let summary = format!(
+                "GPUs cannot be leased (gua available --claim): {}",
+                sanitize(why)
+            );
+            return Status::Warning
+                .finding(summary, details)
                 .advise(format!("{MAKE_ONE}."));
         }
     };
     let shown = sanitize(&place.to_string_lossy());
-    let (removes, why) = match &facts.claims.remove_ipc {
+    let (removes, why) = match &facts.remove_ipc {
         RemoveIpc::NoLogind => (Some(false), String::new()),
         RemoveIpc::Set { is_on, file } => {
             let file = sanitize(&file.to_string_lossy());
@@ -46,24 +46,24 @@ pub(super) fn claims(facts: &Facts) -> Check {
     };
     let details = json!({ "directory": shown, "remove_ipc": removes });
     if !place.starts_with("/dev/shm") || removes == Some(false) {
-        return CLAIMS.ok(shown, details);
+        return Status::Ok.finding(shown, details);
     }
-    let summary = format!("{shown}: logind {why}");
-    CLAIMS.warning(summary, details).advise(format!(
-        "{MAKE_ONE}; or set RemoveIPC=no in logind.conf and restart systemd-logind."
-    ))
+    Status::Warning
+        .finding(format!("{shown}: logind {why}"), details)
+        .advise(format!(
+            "{MAKE_ONE}; or set RemoveIPC=no in logind.conf and restart systemd-logind."
+        ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::check::Status;
     use crate::doctor::fixture::{assert_check, healthy};
 
     fn check(place: Result<&str, &str>, remove_ipc: RemoveIpc, status: Status, summary: &str) {
         let mut facts = healthy();
-        facts.claims.place = place.map(Into::into).map_err(str::to_owned);
-        facts.claims.remove_ipc = remove_ipc;
+        facts.known.claims = place.map(Into::into).map_err(str::to_owned);
+        facts.remove_ipc = remove_ipc;
         let found = claims(&facts);
         let advice: &[&str] = match (status, place) {
             (Status::Ok, _) => &[],
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_in_shared_memory_are_warned_of_where_logind_removes_them() {
+    fn claims_in_shared_memory_get_a_warning_where_logind_removes_them() {
         let built_in = |shown| RemoveIpc::BuiltIn { shown };
         check(Ok("/run/lock"), set(true), Status::Ok, "/run/lock");
         check(Ok("/dev/shm"), set(false), Status::Ok, "/dev/shm");
@@ -120,12 +120,12 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_a_place_for_claims_is_told() {
+    fn a_host_without_a_claim_directory_gets_a_warning() {
         check(
             Err("none of /run/gua can be written by every user"),
             RemoveIpc::NoLogind,
             Status::Warning,
-            "leases on cards (gua available --claim) cannot be had: none of /run/gua can be written by every user",
+            "GPUs cannot be leased (gua available --claim): none of /run/gua can be written by every user",
         );
     }
 }

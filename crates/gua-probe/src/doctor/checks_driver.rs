@@ -9,22 +9,18 @@ use serde_json::json;
 
 use gua_model::text::sanitize;
 
-use super::check::{Check, Group, Kind, Status, count, shorten};
-use super::facts::{Facts, NamedLibrary, Presence};
+use super::check::{Finding, Status, count, shorten};
+use super::facts::{Facts, NamedLibrary};
 use super::smi::End;
-
-const DEVICES: Kind = Kind::new(Group::Gpu, "nvidia_devices", "/dev/nvidia*");
-const SMI: Kind = Kind::new(Group::Gpu, "nvidia_smi", "nvidia-smi");
-const NVML: Kind = Kind::new(Group::Gpu, "nvml", "NVML");
-const MATCH: Kind = Kind::new(Group::Gpu, "driver_match", "driver versions");
 
 /// Maximum length of an external error text in a summary.
 const SHORT: usize = 160;
 
 const REBOOT: &str = "Reboot, or reload the NVIDIA kernel module.";
-const NO_CARDS: &str = "Check the cards: `lspci | grep -i nvidia`, `dmesg | grep -i nvrm`.";
+const NO_GPUS: &str =
+    "Check that the GPUs are detected: `lspci | grep -i nvidia`, `dmesg | grep -i nvrm`.";
 
-pub(super) fn nvidia_devices(facts: &Facts) -> Check {
+pub(super) fn nvidia_devices(facts: &Facts) -> Finding {
     let devices = &facts.devices;
     let details = json!({
         "paths": devices.paths(),
@@ -33,7 +29,7 @@ pub(super) fn nvidia_devices(facts: &Facts) -> Check {
     });
     if !devices.gpus.is_empty() {
         let summary = count(devices.gpus.len(), "GPU device file", "GPU device files");
-        return DEVICES.ok(summary, details);
+        return Status::Ok.finding(summary, details);
     }
     let (status, what) = match devices.controls.len() {
         0 => (Status::Error, "no device files".to_owned()),
@@ -43,47 +39,47 @@ pub(super) fn nvidia_devices(facts: &Facts) -> Check {
         }
     };
     // WSL has no device files, although the driver works.
-    let seen = facts.driver.as_ref().map_or(0, cards);
+    let seen = facts.driver.as_ref().map_or(0, gpu_count);
     if seen > 0 {
         let summary = format!("{what}, yet NVML sees {}", count(seen, "GPU", "GPUs"));
-        return DEVICES
-            .warning(summary, details)
+        return Status::Warning
+            .finding(summary, details)
             .advise("Nothing to do under WSL; in a container, pass the host's /dev/nvidia* in.");
     }
-    DEVICES
-        .check(status, what, details)
-        .blocked_until(device_deed(facts))
+    status
+        .finding(what, details)
+        .blocked_until(device_action(facts))
 }
 
 /// Returns the advice for missing device files. If the cause is the same as for NVML reporting no GPU, the advice is
 /// that of NVML's check, so that the page shows it once.
-fn device_deed(facts: &Facts) -> String {
-    if facts.module.is_some() {
-        return "Create the device files: `nvidia-modprobe -c 0 -u`, or `nvidia-smi` once as root."
-            .to_owned();
-    }
-    match &facts.driver {
-        Ok(_) => NO_CARDS.to_owned(),
-        Err(
-            fault @ (DriverFault::LibraryNotFound { .. }
-            | DriverFault::NotADriver { .. }
-            | DriverFault::Init {
-                code: DRIVER_NOT_LOADED | LIBRARY_NOT_FOUND,
-                ..
-            }),
-        ) => deed(fault, facts),
+fn device_action(facts: &Facts) -> String {
+    let action = match &facts.driver {
+        _ if facts.module.is_some() => {
+            "Create the device files: `nvidia-modprobe -c 0 -u`, or `nvidia-smi` once as root."
+        }
+        Ok(_) => NO_GPUS,
+        Err(fault)
+            if is_library(fault)
+                || matches!(
+                    fault.init_code(),
+                    Some(DRIVER_NOT_LOADED | LIBRARY_NOT_FOUND)
+                ) =>
+        {
+            return driver_action(fault, facts);
+        }
         Err(_) => {
             "Load the NVIDIA kernel driver (`modprobe nvidia`); in a container, start it with access to the GPUs."
-                .to_owned()
         }
-    }
+    };
+    action.to_owned()
 }
 
-pub(super) fn nvidia_smi(facts: &Facts) -> Check {
+pub(super) fn nvidia_smi(facts: &Facts) -> Finding {
     let Some(run) = &facts.smi else {
-        return SMI
-            .warning("not found on PATH", json!({ "found": false }))
-            .advise("Put nvidia-smi on PATH for a second opinion; gua does without it.");
+        return Status::Warning
+            .finding("not found on PATH", json!({ "found": false }))
+            .advise("Put nvidia-smi on PATH to cross-check the driver; gua does not need it.");
     };
     // Instances are indented below their GPU.
     let lines = |word: &str| -> Vec<&str> {
@@ -101,66 +97,70 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Check {
         "gpu_lines": gpus,
         "mig_lines": instances,
     });
-    let warning = |summary: &str| SMI.warning(summary, details.clone());
-    match &run.end {
+    let (summary, action) = match &run.end {
         End::NotStarted(error) => {
             let path = sanitize(&run.path.to_string_lossy());
-            let error = shorten(&sanitize(error), SHORT);
-            warning(&format!("cannot be started: {error}"))
-                .advise(format!("Check {path}; gua does without it."))
+            let error = sanitize(&shorten(error, SHORT));
+            (
+                format!("cannot be started: {error}"),
+                format!("Check {path}; gua does not need it."),
+            )
         }
-        End::TimedOut(limit) => warning(&format!("timed out after {} s", limit.as_secs_f64()))
-            .advise("See `dmesg | grep -i xid` for a card or driver in trouble."),
-        End::Code(0) if gpus.is_empty() => warning("no GPUs").advise(NO_CARDS),
+        End::TimedOut(limit) => (
+            format!("timed out after {} s", limit.as_secs_f64()),
+            "See `dmesg | grep -i xid` for errors of a GPU or the driver.".to_owned(),
+        ),
+        End::Code(0) if gpus.is_empty() => ("no GPUs".to_owned(), NO_GPUS.to_owned()),
         End::Code(0) => {
             let mut summary = count(gpus.len(), "GPU", "GPUs");
             if !instances.is_empty() {
                 let instances = count(instances.len(), "MIG instance", "MIG instances");
                 summary.push_str(&format!(", {instances}"));
             }
-            SMI.ok(summary, details)
+            return Status::Ok.finding(summary, details);
         }
         End::Code(code) => {
-            let outputs = [&run.stderr, &run.stdout].into_iter();
-            let words = |text: &String| text.split_whitespace().collect::<Vec<_>>().join(" ");
-            let said = outputs.map(words).find(|said| !said.is_empty());
-            let summary = match said {
-                None => format!("failed with exit code {code}"),
-                Some(said) => format!("failed: {}", shorten(&sanitize(&said), SHORT)),
-            };
-            warning(&summary).advise("Run `nvidia-smi -L` to see its full message.")
+            let outputs = [&run.stderr, &run.stdout].map(|text| sanitize(&shorten(text, SHORT)));
+            let message = outputs.into_iter().find(|message| !message.is_empty());
+            (
+                message.map_or_else(
+                    || format!("failed with exit code {code}"),
+                    |message| format!("failed: {message}"),
+                ),
+                "Run `nvidia-smi -L` to see its full message.".to_owned(),
+            )
         }
-    }
+    };
+    Status::Warning.finding(summary, details).advise(action)
 }
 
-pub(super) fn nvml(facts: &Facts) -> Check {
+pub(super) fn nvml(facts: &Facts) -> Finding {
     let sample = match &facts.driver {
         Ok(sample) => sample,
         Err(fault) => return without_sample(fault, facts),
     };
-    let cards = cards(sample);
+    let gpus = gpu_count(sample);
+    let version = &sample.driver.version;
     let details = json!({
         "loadable": true,
         "initialized": true,
-        "device_count": cards,
-        "driver_version": sample.driver.version.as_ref().ok(),
+        "device_count": gpus,
+        "driver_version": version.as_ref().ok(),
         "error": null,
     });
-    if cards == 0 {
-        return NVML
-            .error("initialized, GPU count=0", details)
-            .blocked_until(NO_CARDS);
+    if gpus == 0 {
+        return Status::Error
+            .finding("initialized, GPU count=0", details)
+            .blocked_until(NO_GPUS);
     }
-    let version = sample
-        .driver
-        .version
+    let version = version
         .as_ref()
         .map_or_else(|why| format!("unknown ({why})"), |text| sanitize(text));
-    let summary = format!("initialized, GPU count={cards}, driver {version}");
-    NVML.ok(summary, details)
+    let summary = format!("initialized, GPU count={gpus}, driver {version}");
+    Status::Ok.finding(summary, details)
 }
 
-fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
+fn without_sample(fault: &DriverFault, facts: &Facts) -> Finding {
     let (loadable, initialized) = reached(fault);
     let error = sanitize(&fault.to_string());
     let details = json!({
@@ -174,15 +174,24 @@ fn without_sample(fault: &DriverFault, facts: &Facts) -> Check {
         .strip_prefix("NVML initialization failed: ")
         .unwrap_or(&error);
     let summary = match (loadable, initialized) {
-        (Some(false), _) => match absent(fault, facts.library.as_ref()) {
-            Some(library) => format!("not loadable: {}", sanitize(&library.fate())),
+        (Some(false), _) => match absent(fault, facts.known.library.as_ref()) {
+            Some(library) => format!("not loadable: {}", sanitize(&library.problem())),
             None => format!("not loadable: {short}"),
         },
         (Some(true), Some(false)) => format!("loadable but init failed: {short}"),
         _ => short.to_owned(),
     };
-    NVML.error(summary, details)
-        .blocked_until(deed(fault, facts))
+    Status::Error
+        .finding(summary, details)
+        .blocked_until(driver_action(fault, facts))
+}
+
+impl NamedLibrary {
+    /// Describes the problem if the library does not exist.
+    #[must_use]
+    pub fn problem(&self) -> String {
+        format!("`{}` (from {}) does not exist", self.path, self.source)
+    }
 }
 
 /// Returns the configured library if the fault is that it does not exist.
@@ -193,50 +202,50 @@ pub fn absent<'a>(
 ) -> Option<&'a NamedLibrary> {
     match fault {
         DriverFault::LibraryNotFound { .. } => {
-            library.filter(|library| library.presence == Presence::Absent)
+            library.filter(|library| library.exists == Some(false))
         }
         DriverFault::BackingOff { last, .. } => absent(last, library),
         _ => None,
     }
 }
 
-fn deed(fault: &DriverFault, facts: &Facts) -> String {
-    if let (DriverFault::LibraryNotFound { .. } | DriverFault::NotADriver { .. }, Some(library)) =
-        (fault, &facts.library)
-    {
-        return ended(library.correction());
+/// Reports whether the fault is that of the library's file.
+fn is_library(fault: &DriverFault) -> bool {
+    reached(fault).0 == Some(false)
+}
+
+fn driver_action(fault: &DriverFault, facts: &Facts) -> String {
+    if let DriverFault::BackingOff { last, .. } = fault {
+        return driver_action(last, facts);
+    }
+    if let Some(library) = facts.known.library.as_ref().filter(|_| is_library(fault)) {
+        return format!("Correct {} or unset it.", library.source);
     }
     let has_kernel_side = facts.module.is_some() || !facts.devices.gpus.is_empty();
-    match fault {
-        DriverFault::LibraryNotFound { .. }
-        | DriverFault::Init {
-            code: LIBRARY_NOT_FOUND,
-            ..
-        } => match has_kernel_side {
-            true => {
-                "Install the library of the loaded NVIDIA driver, or name it with GUA_NVML_LIBRARY."
+    let action = match (fault, fault.init_code()) {
+        (DriverFault::LibraryNotFound { .. }, _) | (_, Some(LIBRARY_NOT_FOUND)) => {
+            match has_kernel_side {
+                true => {
+                    "Install the library of the loaded NVIDIA driver, or name it with GUA_NVML_LIBRARY."
+                }
+                false => {
+                    "Install the NVIDIA driver; in a container, start it with access to the GPUs."
+                }
             }
-            false => "Install the NVIDIA driver; in a container, start it with access to the GPUs.",
         }
-        .to_owned(),
-        DriverFault::NotADriver { .. } => {
-            "Reinstall the NVIDIA driver, or name its library with GUA_NVML_LIBRARY.".to_owned()
+        (DriverFault::NotADriver { .. }, _) => {
+            "Reinstall the NVIDIA driver, or name its library with GUA_NVML_LIBRARY."
         }
-        DriverFault::Init {
-            code: DRIVER_NOT_LOADED,
-            ..
-        } => "Load the NVIDIA kernel driver (`modprobe nvidia`), and see `dmesg` if that fails."
-            .to_owned(),
-        DriverFault::Init {
-            code: LIB_RM_VERSION_MISMATCH,
-            ..
-        } => REBOOT.to_owned(),
-        DriverFault::BackingOff { last, .. } => deed(last, facts),
-        other => ended(other.hint().map_or_else(
-            || "Run `gua doctor` again, and report this if it stays".to_owned(),
-            capitalised,
-        )),
-    }
+        (_, Some(DRIVER_NOT_LOADED)) => {
+            "Load the NVIDIA kernel driver (`modprobe nvidia`), and see `dmesg` if that fails."
+        }
+        (_, Some(LIB_RM_VERSION_MISMATCH)) => REBOOT,
+        _ => match fault.hint() {
+            Some(hint) => return sentence(hint),
+            None => "Run `gua doctor` again, and report this if it persists.",
+        },
+    };
+    action.to_owned()
 }
 
 /// Returns whether the library was loaded, and whether it was initialised. `None` is unknown.
@@ -254,59 +263,57 @@ fn reached(fault: &DriverFault) -> (Option<bool>, Option<bool>) {
     }
 }
 
-pub(super) fn driver_match(facts: &Facts) -> Check {
+pub(super) fn driver_match(facts: &Facts) -> Finding {
     let module = facts.module.as_ref().map(|module| module.version.as_str());
     let sample = facts.driver.as_ref().ok();
     let library = sample.and_then(|sample| sample.driver.version.as_deref().ok());
-    let mismatched = matches!(
-        facts.driver,
-        Err(DriverFault::Init {
-            code: LIB_RM_VERSION_MISMATCH,
-            ..
-        })
-    );
+    let fault = facts.driver.as_ref().err();
+    let is_rejected = fault.and_then(DriverFault::init_code) == Some(LIB_RM_VERSION_MISMATCH);
+    let compared = module
+        .zip(library)
+        .map(|(module, library)| module != library);
+    let mismatch = is_rejected.then_some(true).or(compared);
     let details = json!({
         "kernel_module": module,
-        "kernel_module_flavour": facts.module.as_ref().map(|module| module.flavour.as_str()),
+        "kernel_module_flavour": facts.module.as_ref().map(|module| module.flavour),
         "nvml_driver": library,
-        "mismatch": match (module, library) {
-            _ if mismatched => Some(true),
-            (Some(module), Some(library)) => Some(module != library),
-            _ => None,
-        },
+        "mismatch": mismatch,
     });
     let shown = library.map(sanitize).unwrap_or_default();
-    match (module, library) {
-        _ if mismatched => {
-            let loaded = module.map(|version| format!(" ({version})"));
-            let loaded = loaded.unwrap_or_default();
+    let (status, summary) = match (module, library) {
+        _ if is_rejected => {
+            let loaded = module.map_or_else(String::new, |version| format!(" ({version})"));
             let summary =
-                format!("the library is not of the version of the loaded kernel module{loaded}");
-            MATCH.error(summary, details).advise(REBOOT)
+                format!("the library and the loaded kernel module{loaded} have different versions");
+            (Status::Error, summary)
         }
-        (Some(module), Some(library)) if module == library => {
-            let summary = format!("kernel module and library are both {library}");
-            MATCH.ok(summary, details)
-        }
-        (Some(module), Some(_)) => {
-            let summary = format!("kernel module {module}, library {shown}");
-            MATCH.warning(summary, details).advise(REBOOT)
-        }
-        (None, Some(_)) => {
-            let summary = format!("library {shown}, the kernel module does not say its version");
-            MATCH.ok(summary, details)
-        }
-        (Some(module), None) => {
-            let summary = format!("kernel module {module}, the library does not say its version");
-            MATCH.skipped(summary, details)
-        }
-        (None, None) => MATCH.skipped("no version is known", details),
+        (Some(module), Some(_)) if mismatch == Some(true) => (
+            Status::Warning,
+            format!("kernel module {module}, library {shown}"),
+        ),
+        (Some(_), Some(_)) => (
+            Status::Ok,
+            format!("kernel module and library are both {shown}"),
+        ),
+        (None, Some(_)) => (
+            Status::Ok,
+            format!("library {shown}, the version of the kernel module is unknown"),
+        ),
+        (Some(module), None) => (
+            Status::Skipped,
+            format!("kernel module {module}, the version of the library is unknown"),
+        ),
+        (None, None) => (Status::Skipped, "no version is known".to_owned()),
+    };
+    let finding = status.finding(summary, details);
+    match mismatch {
+        Some(true) => finding.advise(REBOOT),
+        _ => finding,
     }
 }
 
 /// Returns the number of GPUs that the driver counts, including those whose UUID could not be read.
-#[must_use]
-pub(super) fn cards(sample: &Sample) -> usize {
+pub(super) fn gpu_count(sample: &Sample) -> usize {
     let gpus = sample.gpus.iter();
     let read = gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }));
     let problems = sample.problems.iter();
@@ -316,19 +323,11 @@ pub(super) fn cards(sample: &Sample) -> usize {
     indexes.flatten().collect::<BTreeSet<u32>>().len()
 }
 
-fn capitalised(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters.next().map_or_else(String::new, |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
-}
-
-fn ended(sentence: String) -> String {
-    if sentence.ends_with(['.', '!', '?']) {
-        sentence
-    } else {
-        sentence + "."
-    }
+/// Turns a hint into a sentence.
+fn sentence(hint: &str) -> String {
+    let mut letters = hint.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters).chain(['.']).collect()
 }
 
 #[cfg(test)]

@@ -1,30 +1,22 @@
 //! Checks of the host: kernel, clock, visibility of processes, other collectors, and the configuration of gua.
 
-use crate::host::collector::{Collector, Running};
+use crate::host::collector::{GPU_USAGE_AUDIT, GUA, Running};
 use crate::host::mount::HideLevel;
 use crate::host::namespace::{PidLookup, PidNamespace, pid_lookup};
-use crate::host::privilege::Sees;
-use crate::host::time::Synchronised;
+use crate::host::privilege::Privilege;
 use serde_json::json;
 
 use gua_model::DriverPids;
 use gua_model::text::sanitize;
 
-use super::check::{Check, Group, Kind};
+use super::check::{Finding, Status};
 use super::facts::Facts;
-
-const OS: Kind = Kind::new(Group::Host, "os", "OS/kernel");
-const CLOCK: Kind = Kind::new(Group::Host, "clock", "clock");
-const CONTAINER: Kind = Kind::new(Group::Host, "container", "container");
-const HIDEPID: Kind = Kind::new(Group::Host, "hidepid", "/proc hidepid");
-const COLLECTORS: Kind = Kind::new(Group::Setup, "collectors", "other collectors");
-const CONFIG: Kind = Kind::new(Group::Setup, "config", "configuration");
 
 /// 2026-01-01 and 2100-01-01 UTC: a clock that was set correctly lies in between.
 const EARLIEST: i64 = 1_767_225_600;
 const LATEST: i64 = 4_102_444_800;
 
-pub(super) fn os(facts: &Facts) -> Check {
+pub(super) fn os(facts: &Facts) -> Finding {
     let kernel = &facts.kernel;
     let details = json!({
         "system": kernel.system,
@@ -32,14 +24,15 @@ pub(super) fn os(facts: &Facts) -> Check {
         "platform": format!("{}-{}-{}", kernel.system, kernel.release, kernel.machine),
     });
     let summary = format!("{} {}, {}", kernel.system, kernel.release, kernel.machine);
-    if kernel.system == "Linux" {
-        return OS.ok(summary, details);
+    match kernel.system.as_str() {
+        "Linux" => Status::Ok.finding(summary, details),
+        _ => Status::Error
+            .finding(summary, details)
+            .blocked_until("Run gua on Linux."),
     }
-    OS.error(summary, details)
-        .blocked_until("Run gua on Linux.")
 }
 
-pub(super) fn clock(facts: &Facts) -> Check {
+pub(super) fn clock(facts: &Facts) -> Finding {
     let now = facts.now.timestamp();
     let booted = facts.time_keeping.booted;
     let synchronised = facts.time_keeping.synchronised;
@@ -52,37 +45,33 @@ pub(super) fn clock(facts: &Facts) -> Check {
         "now": facts.now.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
         "time_zone": zone,
         "booted_at": booted.map(|booted| booted.to_string()),
-        "synchronized": match synchronised {
-            Synchronised::Yes => Some(true),
-            Synchronised::NotYet => Some(false),
-            Synchronised::Unknown => None,
-        },
+        "synchronized": synchronised,
     });
     let shown = facts.now.strftime("%Y-%m-%d %H:%M:%S %:z");
     let wrong = match booted {
-        _ if !(EARLIEST..LATEST).contains(&now.as_second()) => Some("which cannot be"),
-        Some(booted) if now < booted => Some("which is before this machine was started"),
+        _ if !(EARLIEST..LATEST).contains(&now.as_second()) => Some("is not a plausible time"),
+        Some(booted) if now < booted => Some("is before this host booted"),
         _ => None,
     };
     if let Some(wrong) = wrong {
-        return CLOCK
-            .error(format!("it says {shown}, {wrong}"), details)
+        return Status::Error
+            .finding(format!("{shown} {wrong}"), details)
             .advise("Set the clock (`timedatectl set-ntp true`).");
     }
     let place = format!("{shown} ({zone})");
     match synchronised {
-        Synchronised::Yes => CLOCK.ok(format!("{place}, synchronised"), details),
-        Synchronised::Unknown => CLOCK.ok(format!("{place}, synchronisation unknown"), details),
-        Synchronised::NotYet => CLOCK
-            .warning(format!("{place}, not synchronised yet"), details)
+        Some(true) => Status::Ok.finding(format!("{place}, synchronised"), details),
+        None => Status::Ok.finding(format!("{place}, synchronisation unknown"), details),
+        Some(false) => Status::Warning
+            .finding(format!("{place}, not synchronised yet"), details)
             .advise("Check the time servers (`timedatectl timesync-status`)."),
     }
 }
 
 /// Checks whether the driver's process IDs can be looked up here, and by which rule; advises how to change it.
-pub(super) fn container(facts: &Facts) -> Check {
+pub(super) fn container(facts: &Facts) -> Finding {
     let around = &facts.surroundings;
-    let setting = &facts.driver_pids;
+    let setting = &facts.known.driver_pids;
     let lookup = pid_lookup(setting.value, around.pid_namespace);
     let is_looked_up = match lookup {
         PidLookup::Same => true,
@@ -91,14 +80,14 @@ pub(super) fn container(facts: &Facts) -> Check {
         PidLookup::Unknown => around.engines.is_empty(),
     };
     let details = json!({
-        "pid_namespace": around.pid_namespace.as_str(),
+        "pid_namespace": around.pid_namespace,
         "engines": around.engines,
         "driver_pids": setting.value.as_str(),
         "pids_looked_up": is_looked_up,
     });
     let place = match (around.engines.as_slice(), around.pid_namespace) {
         ([], PidNamespace::Host) => "none".to_owned(),
-        ([], PidNamespace::Own) => "a pid namespace of its own".to_owned(),
+        ([], PidNamespace::Own) => "own PID namespace".to_owned(),
         ([], PidNamespace::Unknown) => "none known".to_owned(),
         (engines, _) => format!("in {}", engines.join(", ")),
     };
@@ -110,101 +99,98 @@ pub(super) fn container(facts: &Facts) -> Check {
         _ => String::new(),
     };
     if !is_looked_up {
-        let summary = format!("{place}: the host's processes cannot be seen{rule}");
-        return CONTAINER.warning(summary, details).advise(
+        let summary = format!("{place}: the host's processes are not visible{rule}");
+        return Status::Warning.finding(summary, details).advise(
             "Run gua on the host, or in a container started with `--pid=host`, to see the owners. If the driver reports the \
-             pids of this namespace, set `driver.pids = \"here\"` (GUA_DRIVER_PIDS=here).",
+             PIDs of this namespace, set `driver.pids = \"here\"` (GUA_DRIVER_PIDS=here).",
         );
     }
     let summary = match (setting.value, around.pid_namespace) {
         (DriverPids::Here, PidNamespace::Own | PidNamespace::Unknown) => {
-            format!("{place}; the driver's pids are looked up here{rule}")
+            format!("{place}; the driver's PIDs are looked up here{rule}")
         }
         _ if around.engines.is_empty() => place,
-        _ => format!("{place}, and the host's processes can be seen"),
+        _ => format!("{place}, and the host's processes are visible"),
     };
-    CONTAINER.ok(summary, details)
+    Status::Ok.finding(summary, details)
 }
 
-pub(super) fn hidepid(facts: &Facts) -> Check {
-    let privilege = &facts.privilege;
-    let sees_everyone = privilege.sees == Sees::Everyone;
-    let Some(hiding) = facts.hiding else {
-        let details = json!({ "hidepid": null, "gid": null, "cap_sys_ptrace": sees_everyone });
-        return HIDEPID.skipped("the mount options of /proc are not known", details);
+pub(super) fn hidepid(facts: &Facts) -> Finding {
+    let Privilege {
+        groups,
+        sees_everyone,
+    } = &facts.privilege;
+    let level = facts.hiding.map(|hiding| hiding.level);
+    let gid = facts.hiding.and_then(|hiding| hiding.gid);
+    let word = level.map(HideLevel::as_str);
+    let details = json!({ "hidepid": word, "gid": gid, "cap_sys_ptrace": sees_everyone });
+    let (Some(level), Some(word)) = (level, word) else {
+        return Status::Skipped.finding("the mount options of /proc are not known", details);
     };
-    let word = hiding.level.as_str();
-    let details = json!({ "hidepid": word, "gid": hiding.gid, "cap_sys_ptrace": sees_everyone });
     // The level `ptraceable` makes no exception for the group (proc(5)).
-    let exempt = hiding.gid.filter(|_| hiding.level != HideLevel::Ptraceable);
+    let exempt = gid.filter(|_| level != HideLevel::Ptraceable);
     let summary = match exempt {
-        _ if hiding.level == HideLevel::Off => "off, every process can be seen".to_owned(),
-        _ if sees_everyone => format!("{word}, and this user may see every process"),
-        Some(gid) if privilege.groups.contains(&gid) => {
+        _ if level == HideLevel::Off => "off, every process is visible".to_owned(),
+        _ if *sees_everyone => format!("{word}, and this user may see every process"),
+        Some(gid) if groups.contains(&gid) => {
             format!("{word}, and group {gid} may see every process")
         }
         _ => {
             let group = exempt.map(|gid| format!(", or as a member of group {gid}"));
             let group = group.unwrap_or_default();
             let summary = format!("{word}, so other users' processes are hidden");
-            return HIDEPID
-                .warning(summary, details)
+            return Status::Warning
+                .finding(summary, details)
                 .advise(format!("Run gua as root or with CAP_SYS_PTRACE{group}."));
         }
     };
-    HIDEPID.ok(summary, details)
+    Status::Ok.finding(summary, details)
 }
 
-pub(super) fn collectors(facts: &Facts) -> Check {
+pub(super) fn collectors(facts: &Facts) -> Finding {
     let Some(running) = &facts.collectors else {
-        let summary = "looking through the processes took too long";
-        return COLLECTORS.skipped(summary, json!({ "running": null }));
+        let summary = "the search through the processes timed out";
+        return Status::Skipped.finding(summary, json!({ "running": null }));
     };
-    let row = |one: &Running| json!({ "name": one.collector.as_str(), "pid": one.pid.0 });
+    let row = |one: &Running| json!({ "name": one.name, "pid": one.pid.0 });
     let details = json!({ "running": running.iter().map(row).collect::<Vec<_>>() });
-    let named = |one: &Running| format!("{} (pid {})", one.collector.as_str(), one.pid);
+    let named = |one: &Running| format!("{} (pid {})", one.name, one.pid);
     let summary = match running.is_empty() {
         true => "none".to_owned(),
         false => running.iter().map(named).collect::<Vec<_>>().join(", "),
     };
     let pids = |which| -> Vec<String> {
-        let found = running.iter().filter(|one| one.collector == which);
+        let found = running.iter().filter(|one| one.name == which);
         found.map(|one| one.pid.to_string()).collect()
     };
-    let mut advice = Vec::new();
-    let python = pids(Collector::GpuUsageAudit);
-    if !python.is_empty() {
-        advice.push(format!(
+    let python = pids(GPU_USAGE_AUDIT);
+    let stop = (!python.is_empty()).then(|| {
+        format!(
             "Stop the Python collector (pid {}) before gua collects, so that its history can be taken over.",
             python.join(", ")
-        ));
-    }
-    if pids(Collector::Gua).len() > 1 {
-        let one = "Keep one gua collector, unless users collect for themselves.";
-        advice.push(one.to_owned());
-    }
-    COLLECTORS.warning_if_advised(summary, details, advice)
+        )
+    });
+    let keep_one = (pids(GUA).len() > 1)
+        .then(|| "Keep one gua collector, unless users collect for themselves.".to_owned());
+    Finding::advised(summary, details, stop.into_iter().chain(keep_one))
 }
 
-pub(super) fn config(facts: &Facts) -> Check {
-    let problems: Vec<String> = facts
-        .configuration
-        .iter()
-        .map(|one| sanitize(one))
-        .collect();
+pub(super) fn config(facts: &Facts) -> Finding {
+    let problems = facts.known.configuration.iter().map(|one| sanitize(one));
+    let problems: Vec<String> = problems.collect();
     let details = json!({ "problems": problems });
     let Some(first) = problems.first() else {
-        return CONFIG.ok("no problems", details);
+        return Status::Ok.finding("no problems", details);
     };
     let summary = match problems.len() - 1 {
         0 => first.clone(),
         more => format!("{first}, and {more} more: gua config check"),
     };
-    let files = facts.unreadable_files.iter();
+    let files = facts.known.unreadable_files.iter();
     let unreadable: Vec<String> = files
         .map(|path| sanitize(&path.to_string_lossy()))
         .collect();
-    let deed = match (unreadable.join(" and "), problems.len() > unreadable.len()) {
+    let action = match (unreadable.join(" and "), problems.len() > unreadable.len()) {
         (files, false) => format!("Make {files} readable."),
         (files, true) if files.is_empty() => {
             "Correct the configuration; `gua config check` lists every mistake.".to_owned()
@@ -213,7 +199,7 @@ pub(super) fn config(facts: &Facts) -> Check {
             format!("Make {files} readable, and correct what `gua config check` lists.")
         }
     };
-    CONFIG.error(summary, details).advise(deed)
+    Status::Error.finding(summary, details).advise(action)
 }
 
 #[cfg(test)]

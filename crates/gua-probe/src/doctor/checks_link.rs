@@ -3,17 +3,14 @@
 use gua_model::text::sanitize;
 use serde_json::json;
 
-use super::check::{Check, Group, Kind};
+use super::check::{Finding, Status};
 use super::facts::{Answer, Enrolled, Facts, Fault, Link};
 
-const LINK: Kind = Kind::new(Group::Setup, "board_link", "board");
-
-pub(super) fn link(facts: &Facts) -> Check {
+pub(super) fn board_link(facts: &Facts) -> Finding {
     let details = |answer: Option<&str>| json!({ "board": null, "answer": answer, "secret_is_private": null, "is_encrypted": null });
-    match &facts.link {
+    match &facts.known.link {
         Link::NotEnrolled => {
-            let summary = "this host is enrolled at none, and reports to nobody";
-            LINK.ok(summary, details(None))
+            Status::Ok.finding("not enrolled; nothing is sent to a board", details(None))
         }
         Link::Unusable { path, why, fault } => {
             let path = sanitize(&path.to_string_lossy());
@@ -23,51 +20,51 @@ pub(super) fn link(facts: &Facts) -> Check {
                     "Run gua as the user who enrolled this host, or let this one read `{path}`."
                 ),
                 Fault::Contents => format!(
-                    "Enrol this host again (`gua enroll --force`), or forget the board (`gua unenroll`): `{path}`."
+                    "Enrol this host again (`gua enroll --force`), or remove the enrolment (`gua unenroll`): `{path}`."
                 ),
-                Fault::Endpoint => "Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment."
+                Fault::Endpoint => "Check `cloud.ca_file` and `cloud.allow_http` (`gua config show`), and the proxies of the environment."
                     .to_owned(),
             };
-            LINK.warning(summary, details(Some("unusable")))
-                .advise(advice)
+            let details = details(Some("unusable"));
+            Status::Warning.finding(summary, details).advise(advice)
         }
-        Link::Enrolled(enrolled) => judged(enrolled),
+        Link::Enrolled(enrolled) => enrolment(enrolled),
     }
 }
 
-fn judged(enrolled: &Enrolled) -> Check {
+fn enrolment(enrolled: &Enrolled) -> Finding {
     let named = sanitize(&enrolled.named);
     let is_private = enrolled.mode.map(|mode| mode & 0o077 == 0);
-    let (word, said, deed) = match &enrolled.answer {
-        Answer::Accepted => ("accepted", "it answers and accepts this host's token", None),
-        Answer::Unasked => (
+    let (word, result, action) = match &enrolled.answer {
+        Answer::Accepted => ("accepted", "it accepts this host's token", None),
+        Answer::Unverified => (
             "reached",
-            "it answers; only a push can tell whether it accepts this host's token",
+            "it responds; only a push shows whether it accepts this host's token",
             None,
         ),
         Answer::Denied => (
             "denied",
-            "it does not accept this host's token",
+            "it rejects this host's token",
             Some("Enrol this host again: `gua enroll --force` with a new token."),
         ),
         Answer::None(why) => (
             "none",
             why.as_str(),
             Some(
-                "Look whether the board runs and whether this host reaches it; proxies come from the environment, certificate authorities from --ca-file (cloud.ca_file).",
+                "Check that the board is running and reachable from this host; proxies come from the environment, CA certificates from --ca-file (cloud.ca_file).",
             ),
         ),
     };
-    let mut sentences = vec![format!("{named}: {}", sanitize(said))];
-    let mut advice: Vec<String> = deed.map(str::to_owned).into_iter().collect();
+    let mut sentences = vec![format!("{named}: {}", sanitize(result))];
+    let mut advice = Vec::from_iter(action.map(str::to_owned));
     if is_private == Some(false) {
-        sentences.push("others can read its secret".to_owned());
+        sentences.push("other users can read its secret".to_owned());
         let path = sanitize(&enrolled.path.to_string_lossy());
-        advice.push(format!("Keep the secret to its owner: `chmod 600 {path}`."));
+        advice.push(format!("Make the secret private: `chmod 600 {path}`."));
     }
     if enrolled.is_exposed {
         sentences.push("the secret crosses the network unencrypted".to_owned());
-        advice.push("Reach the board by https.".to_owned());
+        advice.push("Use https for the board.".to_owned());
     }
     let details = json!({
         "board": named,
@@ -75,13 +72,12 @@ fn judged(enrolled: &Enrolled) -> Check {
         "secret_is_private": is_private,
         "is_encrypted": !enrolled.is_exposed,
     });
-    LINK.warning_if_advised(sentences.join("; "), details, advice)
+    Finding::advised(sentences.join("; "), details, advice)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::check::Status;
     use crate::doctor::fixture::{assert_check, healthy};
 
     fn check(
@@ -93,26 +89,26 @@ mod tests {
         advice: &[&str],
     ) {
         let mut facts = healthy();
-        facts.link = Link::Enrolled(Enrolled {
+        facts.known.link = Link::Enrolled(Enrolled {
             path: "/home/ada/.gua/cloud.json".into(),
             named: "lab 1 (https://b)".to_owned(),
             mode: Some(mode),
             is_exposed,
             answer,
         });
-        assert_check(&link(&facts), status, summary, advice);
+        assert_check(&board_link(&facts), status, summary, advice);
     }
 
     #[test]
-    fn a_board_that_answers_is_fine_while_the_secret_is_kept() {
-        let fine = "lab 1 (https://b): it answers and accepts this host's token";
+    fn a_board_that_responds_passes_if_the_secret_is_private() {
+        let fine = "lab 1 (https://b): it accepts this host's token";
         check(0o100_600, false, Answer::Accepted, Status::Ok, fine, &[]);
         check(
             0o100_600,
             false,
-            Answer::Unasked,
+            Answer::Unverified,
             Status::Ok,
-            "lab 1 (https://b): it answers; only a push can tell whether it accepts this host's token",
+            "lab 1 (https://b): it responds; only a push shows whether it accepts this host's token",
             &[],
         );
         check(
@@ -121,26 +117,26 @@ mod tests {
             Answer::Accepted,
             Status::Warning,
             &format!(
-                "{fine}; others can read its secret; the secret crosses the network unencrypted"
+                "{fine}; other users can read its secret; the secret crosses the network unencrypted"
             ),
             &[
-                "advice: Keep the secret to its owner: `chmod 600 /home/ada/.gua/cloud.json`.",
-                "advice: Reach the board by https.",
+                "advice: Make the secret private: `chmod 600 /home/ada/.gua/cloud.json`.",
+                "advice: Use https for the board.",
             ],
         );
     }
 
     #[test]
-    fn what_helps_an_enrolment_depends_on_what_is_wrong_with_it() {
+    fn the_advice_depends_on_the_fault_of_the_enrolment() {
         let check = |fault: Fault, advice: &str| {
             let mut facts = healthy();
-            facts.link = Link::Unusable {
+            facts.known.link = Link::Unusable {
                 path: "/c.json".into(),
                 why: "why".to_owned(),
                 fault,
             };
             let summary = "the enrolment cannot be used: why";
-            assert_check(&link(&facts), Status::Warning, summary, &[advice]);
+            assert_check(&board_link(&facts), Status::Warning, summary, &[advice]);
         };
         check(
             Fault::Unreadable,
@@ -148,22 +144,22 @@ mod tests {
         );
         check(
             Fault::Contents,
-            "advice: Enrol this host again (`gua enroll --force`), or forget the board (`gua unenroll`): `/c.json`.",
+            "advice: Enrol this host again (`gua enroll --force`), or remove the enrolment (`gua unenroll`): `/c.json`.",
         );
         check(
             Fault::Endpoint,
-            "advice: Look at `cloud.ca_file` and `cloud.allow_http` (`gua config show`) and at the proxies of the environment.",
+            "advice: Check `cloud.ca_file` and `cloud.allow_http` (`gua config show`), and the proxies of the environment.",
         );
     }
 
     #[test]
-    fn a_board_that_is_away_or_strange_is_told() {
+    fn a_board_that_rejects_or_does_not_respond_is_reported() {
         check(
             0o100_600,
             false,
             Answer::Denied,
             Status::Warning,
-            "lab 1 (https://b): it does not accept this host's token",
+            "lab 1 (https://b): it rejects this host's token",
             &["advice: Enrol this host again: `gua enroll --force` with a new token."],
         );
         check(
@@ -173,7 +169,7 @@ mod tests {
             Status::Warning,
             &format!("lab 1 (https://b): {}", sanitize("refused\u{1b}")),
             &[
-                "advice: Look whether the board runs and whether this host reaches it; proxies come from the environment, certificate authorities from --ca-file (cloud.ca_file).",
+                "advice: Check that the board is running and reachable from this host; proxies come from the environment, CA certificates from --ca-file (cloud.ca_file).",
             ],
         );
     }

@@ -3,157 +3,151 @@
 use std::path::Path;
 
 use crate::host::disk::{Entry, Mounted, Parent, Room};
+use crate::host::mount::Mount;
 use gua_model::Bytes;
+use gua_model::text::sanitize;
 use serde_json::json;
 
-use gua_model::text::sanitize;
-
-use super::check::{Check, Group, Kind, Status, size};
-use super::facts::{Choice, Facts, Reach};
-
-const DEFAULT_DB: Kind = Kind::new(Group::Database, "default_db", "default DB path");
-const DISK_SPACE: Kind = Kind::new(Group::Database, "disk_space", "disk space");
+use super::check::{Finding, Status, size};
+use super::facts::{Choice, Facts};
 
 const TOO_LITTLE: Bytes = Bytes::from_mb(50);
 const LITTLE: Bytes = Bytes::from_mb(1024);
 /// Minimum number of free inodes: SQLite creates a few files next to the history.
 const FEW_INODES: u64 = 100;
 
-pub(super) fn default_db(facts: &Facts) -> Check {
-    let history = &facts.history;
-    let path = history.path.to_string_lossy();
-    let is_default = history.choice == Choice::Default;
-    let Some(spot) = &history.spot else {
-        let late = "the file system did not answer in time";
-        let details = json!({
-            "path": path, "is_default": is_default, "exists": null, "is_file": null, "parent_exists": null,
-            "parent_writable": null, "size_bytes": null, "error": late,
-        });
-        return DEFAULT_DB
-            .warning(late, details)
-            .advise("Give a path on a local disk with `--db PATH`.");
-    };
+pub(super) fn default_db(facts: &Facts) -> Finding {
+    let (path, choice) = (&facts.known.db, facts.known.choice);
+    let late = "the file system did not respond in time";
+    let spot = facts.spot.as_ref();
     let details = json!({
-        "path": path,
-        "is_default": is_default,
-        "exists": !matches!(spot.entry, Entry::Absent),
-        "is_file": matches!(spot.entry, Entry::File { .. }),
-        "parent_exists": spot.parent != Parent::Missing,
-        "parent_writable": spot.parent == Parent::Writable,
-        "size_bytes": match spot.entry { Entry::File { size } => Some(size.0), _ => None },
-        "error": match &spot.entry { Entry::Unreadable(error) => Some(error), _ => None },
+        "path": path.to_string_lossy(),
+        "is_default": choice == Choice::Default,
+        "exists": spot.map(|spot| spot.entry != Entry::Absent),
+        "is_file": spot.map(|spot| matches!(spot.entry, Entry::File { .. })),
+        "parent_exists": spot.map(|spot| spot.parent != Parent::Missing),
+        "parent_writable": spot.map(|spot| spot.parent == Parent::Writable),
+        "size_bytes": match spot.map(|spot| &spot.entry) { Some(Entry::File { size }) => Some(size.0), _ => None },
+        "error": match spot.map(|spot| &spot.entry) {
+            None => Some(late),
+            Some(Entry::Unreadable(error)) => Some(error.as_str()),
+            Some(_) => None,
+        },
     });
-    let check = |status, summary: &str| DEFAULT_DB.check(status, summary, details.clone());
-    let elsewhere = match history.choice {
-        Choice::Default => "Give another path with `--db PATH`, or set HOME.",
-        Choice::Custom => "Give another path with `--db PATH`.",
+    let Some(spot) = spot else {
+        return Status::Warning
+            .finding(late, details)
+            .advise("Pass a path on a local disk with `--db PATH`.");
     };
-    let unusable = |summary: &str| check(Status::Error, summary).advise(elsewhere);
-    if let Some(found) = &history.file_system
+    let finding = |status: Status, summary: &str| status.finding(summary, details.clone());
+    let elsewhere = match choice {
+        Choice::Default => "Pass another path with `--db PATH`, or set HOME.",
+        Choice::Custom => "Pass another path with `--db PATH`.",
+    };
+    let unusable = |summary: &str| finding(Status::Error, summary).advise(elsewhere);
+    if let Some(mount) = facts.mount.as_ref().filter(|mount| mount.is_virtual())
         && spot.entry == Entry::Absent
-        && found.reach == Reach::Kernel
     {
-        return unusable(&format!("on {}, where no file can be created", found.name));
+        return unusable(&format!("on {}, where no file can be created", mount.kind));
     }
     let room = spot.room.as_ref();
     let is_read_only = room.is_some_and(|room| room.mounted == Mounted::ReadOnly);
-    match (&spot.entry, history.choice, spot.parent) {
+    match (&spot.entry, choice, spot.parent) {
         (Entry::Unreadable(error), ..) => {
-            unusable(&format!("cannot be looked at: {}", sanitize(error)))
+            unusable(&format!("cannot be examined: {}", sanitize(error)))
         }
-        (Entry::NoFile, ..) => check(Status::Error, "exists and is not a regular file")
-            .blocked_until("Give another path with `--db PATH`."),
-        (Entry::File { .. }, Choice::Custom, _) => check(
+        (Entry::NoFile, ..) => finding(Status::Error, "exists and is not a regular file")
+            .blocked_until("Pass another path with `--db PATH`."),
+        (Entry::File { .. }, Choice::Custom, _) => finding(
             Status::Warning,
             "exists, a new history would be refused here",
         )
-        .advise("Give a path that does not exist yet to begin a new history."),
+        .advise("Pass a path that does not exist yet to begin a new history."),
         _ if is_read_only => unusable("on a file system that is mounted read-only"),
         (Entry::File { .. }, Choice::Default, _) => {
-            check(Status::Ok, "exists and will be appended to")
+            finding(Status::Ok, "exists and will be appended to")
         }
         (Entry::Absent, Choice::Default, Parent::Missing) => {
-            match room.and_then(|room| in_the_way(&history.path, room)) {
+            match room.and_then(|room| in_the_way(path, room)) {
                 Some(summary) => unusable(&summary),
-                None => check(Status::Ok, "absent, its directory will be created"),
+                None => finding(Status::Ok, "absent, its directory will be created"),
             }
         }
         (Entry::Absent, Choice::Custom, Parent::Missing) => {
-            check(Status::Error, "its directory does not exist")
-                .blocked_until("Create its directory, or give another path with `--db PATH`.")
+            finding(Status::Error, "its directory does not exist")
+                .blocked_until("Create its directory, or pass another path with `--db PATH`.")
         }
         (Entry::Absent, _, Parent::ReadOnly) => {
             unusable("absent, and its directory is not writable")
         }
-        (Entry::Absent, _, Parent::Writable) => check(Status::Ok, "absent and ready to be created"),
+        (Entry::Absent, _, Parent::Writable) => {
+            finding(Status::Ok, "absent and ready to be created")
+        }
     }
 }
 
 /// Returns why the directory of the default path cannot be created below the nearest existing one.
 fn in_the_way(path: &Path, room: &Room) -> Option<String> {
     let home = path.parent().and_then(Path::parent)?;
-    let shown = |path: &Path| sanitize(&path.to_string_lossy());
+    let shown = sanitize(&home.to_string_lossy());
     if home != room.directory && room.directory != Path::new(".") {
-        return Some(format!("the home directory {} does not exist", shown(home)));
+        return Some(format!("the home directory {shown} does not exist"));
     }
     (room.directory_access != Parent::Writable)
-        .then(|| format!("the home directory {} is not writable", shown(home)))
+        .then(|| format!("the home directory {shown} is not writable"))
 }
 
-pub(super) fn disk_space(facts: &Facts) -> Check {
-    let history = &facts.history;
-    let file_system = history.file_system.as_ref();
-    let reach = file_system.map(|found| found.reach);
-    let room = history.spot.as_ref().and_then(|spot| spot.room.as_ref());
+pub(super) fn disk_space(facts: &Facts) -> Finding {
+    let mount = facts.mount.as_ref();
+    let room = facts.spot.as_ref().and_then(|spot| spot.room.as_ref());
     let details = json!({
         "directory": room.map(|room| room.directory.to_string_lossy()),
         "free_bytes": room.map(|room| room.free.0),
         "total_bytes": room.map(|room| room.total.0),
         "free_inodes": room.and_then(|room| room.free_inodes),
-        "file_system": file_system.map(|found| found.name.as_str()),
-        "is_network": reach.map(|reach| reach == Reach::Network),
+        "file_system": mount.map(|mount| mount.kind.as_str()),
+        "is_network": mount.map(Mount::is_network),
         "is_read_only": room.map(|room| room.mounted == Mounted::ReadOnly),
     });
     let (mut status, mut summary, advice) = match room {
-        Some(room) if reach != Some(Reach::Kernel) => judge(room),
+        Some(room) if !mount.is_some_and(Mount::is_virtual) => judge(room),
         _ => (Status::Skipped, "not known".to_owned(), None),
     };
     let mut advice = Vec::from_iter(advice);
-    if let Some(found) = file_system.filter(|found| found.reach == Reach::Network) {
+    if let Some(mount) = mount.filter(|mount| mount.is_network()) {
         summary.push_str(&format!(
             ", on a network ({}), where SQLite's write-ahead log does not work",
-            found.name
+            mount.kind
         ));
-        if matches!(status, Status::Ok | Status::Skipped) {
+        if status != Status::Error {
             status = Status::Warning;
         }
         advice.push("Keep the history on a local disk (`--db PATH`).".to_owned());
     }
-    let check = DISK_SPACE.check(status, summary, details);
-    advice.into_iter().fold(check, Check::advise)
+    let finding = status.finding(summary, details);
+    advice.into_iter().fold(finding, Finding::advise)
 }
 
 fn judge(room: &Room) -> (Status, String, Option<String>) {
     let place = sanitize(&room.directory.to_string_lossy());
     let free = format!("{} free", size(room.free));
     let make_room = Some(format!("Make room at {place}."));
-    let or_elsewhere = || format!("Make room at {place}, or choose another disk (`--db PATH`).");
-    if room.free < TOO_LITTLE {
-        return (Status::Error, free, Some(or_elsewhere()));
+    let or_elsewhere = Some(format!(
+        "Make room at {place}, or choose another disk (`--db PATH`)."
+    ));
+    match room.free_inodes {
+        _ if room.free < TOO_LITTLE => (Status::Error, free, or_elsewhere),
+        Some(0) => (Status::Error, "no inodes left".to_owned(), or_elsewhere),
+        _ if room.free < LITTLE => {
+            let summary = format!("{free}, and a history grows with its GPUs and years");
+            (Status::Warning, summary, make_room)
+        }
+        Some(inodes @ ..FEW_INODES) => {
+            let summary = format!("{free}, only {inodes} inodes left");
+            (Status::Warning, summary, make_room)
+        }
+        _ => (Status::Ok, free, None),
     }
-    if room.free_inodes == Some(0) {
-        let summary = "no inodes left".to_owned();
-        return (Status::Error, summary, Some(or_elsewhere()));
-    }
-    if room.free < LITTLE {
-        let summary = format!("{free}, and a history grows with its cards and years");
-        return (Status::Warning, summary, make_room);
-    }
-    if let Some(inodes @ ..FEW_INODES) = room.free_inodes {
-        let summary = format!("{free}, only {inodes} inodes left");
-        return (Status::Warning, summary, make_room);
-    }
-    (Status::Ok, free, None)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! All facts that doctor collects, as data. The checks use nothing else.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::fault::DriverFault;
@@ -9,11 +10,11 @@ use crate::host::device::Devices;
 use crate::host::disk::Spot;
 use crate::host::driver::KernelModule;
 use crate::host::logind::RemoveIpc;
-use crate::host::mount::Hiding;
+use crate::host::mount::{Hiding, Mount};
 use crate::host::namespace::Surroundings;
 use crate::host::privilege::Privilege;
 use crate::host::time::TimeKeeping;
-use gua_model::{DriverPids, Sample, Thresholds};
+use gua_model::{DriverPids, Sample};
 use jiff::Zoned;
 
 use super::smi::Run;
@@ -26,32 +27,43 @@ pub struct Facts {
     pub kernel: Kernel,
     pub time_keeping: TimeKeeping,
     pub surroundings: Surroundings,
-    /// The setting `driver.pids`, with its source.
-    pub driver_pids: PidSetting,
     pub hiding: Option<Hiding>,
     pub privilege: Privilege,
     pub devices: Devices,
     /// The run of `nvidia-smi`; `None` if it was not found.
     pub smi: Option<Run>,
     pub module: Option<KernelModule>,
-    /// The driver's library, if a setting names one.
-    pub library: Option<NamedLibrary>,
     pub driver: Result<Sample, DriverFault>,
-    /// Thresholds that decide a GPU's state.
-    pub thresholds: Thresholds,
-    /// Clock ticks per second in the kernel's start times of processes.
-    pub ticks_per_second: u64,
     /// `None` if the search for collectors timed out.
     pub collectors: Option<Vec<Running>>,
+    /// Whether logind removes a user's files from the claim directory.
+    pub remove_ipc: RemoveIpc,
+    /// What exists at the path of the history; `None` if the file system did not respond in time.
+    pub spot: Option<Spot>,
+    /// The file system of that path, from the mount table.
+    pub mount: Option<Mount>,
+    pub known: Known,
+}
+
+/// Facts that come from outside this crate.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// Value of PATH, where `nvidia-smi` is looked up.
+    pub search_path: Option<OsString>,
     /// Problems of the configuration, one sentence each.
     pub configuration: Vec<String>,
     /// Configuration files that this user may not read.
     pub unreadable_files: Vec<PathBuf>,
-    pub claims: Claims,
+    /// The claim directory, or why there is none.
+    pub claims: Result<PathBuf, String>,
     pub link: Link,
-    pub history: History,
-    /// Names of the commands that this version has.
-    pub commands: Vec<String>,
+    /// Path of the history file that a collector would write.
+    pub db: PathBuf,
+    pub choice: Choice,
+    /// The setting `driver.pids`.
+    pub driver_pids: PidSetting,
+    /// The driver's library, if a setting names one.
+    pub library: Option<NamedLibrary>,
 }
 
 /// The setting `driver.pids`.
@@ -60,14 +72,6 @@ pub struct PidSetting {
     pub value: DriverPids,
     /// Location of the setting; `None` for the default.
     pub source: Option<String>,
-}
-
-/// Location of the claims.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claims {
-    /// The directory, or why there is none.
-    pub place: Result<PathBuf, String>,
-    pub remove_ipc: RemoveIpc,
 }
 
 /// The link to a board.
@@ -115,7 +119,7 @@ pub enum Answer {
     /// The board rejected the host's token.
     Denied,
     /// The board responded, but has no request that would verify the token.
-    Unasked,
+    Unverified,
     /// No response; the text says why.
     None(String),
 }
@@ -126,57 +130,11 @@ pub struct NamedLibrary {
     pub path: String,
     /// Environment variable or location in a file that sets it.
     pub source: String,
-    pub presence: Presence,
+    /// `None` if this is unknown: the loader resolves the name, or the file system did not respond.
+    pub exists: Option<bool>,
 }
 
-impl NamedLibrary {
-    /// Describes the problem if the library does not exist.
-    #[must_use]
-    pub fn fate(&self) -> String {
-        format!("`{}` (from {}) does not exist", self.path, self.source)
-    }
-
-    /// Returns the advice if it is the wrong library.
-    #[must_use]
-    pub fn correction(&self) -> String {
-        format!("Correct {} or unset it", self.source)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    Present,
-    Absent,
-    /// Unknown: the loader resolves the name, or the file system did not respond.
-    Unknown,
-}
-
-/// The history file that a collector would write.
-#[derive(Clone, Debug)]
-pub struct History {
-    pub path: PathBuf,
-    pub choice: Choice,
-    /// `None` if the file system did not respond in time.
-    pub spot: Option<Spot>,
-    /// Name and type of the file system, from the mount table.
-    pub file_system: Option<FileSystem>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSystem {
-    pub name: String,
-    pub reach: Reach,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    Local,
-    Network,
-    /// A virtual file system of the kernel, where no file can be created.
-    Kernel,
-}
-
-/// Whether the path is the default.
+/// Whether the path of the history is the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Default,

@@ -8,20 +8,20 @@ use crate::host::device::Devices;
 use crate::host::disk::{Entry, Mounted, Parent, Room, Spot};
 use crate::host::driver::{Flavour, KernelModule};
 use crate::host::logind::RemoveIpc;
-use crate::host::mount::{HideLevel, Hiding};
+use crate::host::mount::{HideLevel, Hiding, Mount};
 use crate::host::namespace::{PidNamespace, Surroundings};
-use crate::host::privilege::{Privilege, Sees};
-use crate::host::time::{Synchronised, TimeKeeping};
+use crate::host::privilege::Privilege;
+use crate::host::time::TimeKeeping;
 use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     BootId, Bytes, Celsius, Driver, DriverPids, Gpu, GpuUuid, Identity, Megahertz, Millijoules,
     Milliwatts, Missing, Percent, Pid, Place, Process, ProcessKey, ProcessKind, Reading, Sample,
-    StartTicks, Thresholds, Uid, User, Workload,
+    StartTicks, Uid, User, Workload,
 };
 use jiff::tz::TimeZone;
 
-use super::check::{Check, Status, Weight};
-use super::facts::{Choice, Claims, Facts, FileSystem, History, Link, PidSetting, Reach};
+use super::check::{Finding, Status};
+use super::facts::{Choice, Facts, Known, Link, PidSetting};
 use super::smi::{End, Run};
 
 pub(super) const VERSION: &str = "550.54.14";
@@ -40,24 +40,19 @@ pub(super) fn healthy() -> Facts {
         },
         time_keeping: TimeKeeping {
             booted: Some("2026-11-01T00:00:00Z".parse().unwrap()),
-            synchronised: Synchronised::Yes,
+            synchronised: Some(true),
         },
         surroundings: Surroundings {
             pid_namespace: PidNamespace::Host,
             engines: Vec::new(),
-        },
-        driver_pids: PidSetting {
-            value: DriverPids::Auto,
-            source: None,
         },
         hiding: Some(Hiding {
             level: HideLevel::Off,
             gid: None,
         }),
         privilege: Privilege {
-            uid: Some(1000),
             groups: vec![1000],
-            sees: Sees::WhatIsAllowed,
+            sees_everyone: false,
         },
         devices: Devices {
             gpus: vec!["/dev/nvidia0".into(), "/dev/nvidia1".into()],
@@ -72,31 +67,28 @@ pub(super) fn healthy() -> Facts {
             version: VERSION.into(),
             flavour: Flavour::Proprietary,
         }),
-        library: None,
         driver: Ok(sample(vec![gpu(0), gpu(1)])),
-        thresholds: Thresholds::default(),
-        ticks_per_second: 100,
         collectors: Some(Vec::new()),
-        configuration: Vec::new(),
-        unreadable_files: Vec::new(),
-        commands: vec!["daemon".into(), "doctor".into(), "report".into()],
-        link: Link::NotEnrolled,
-        claims: Claims {
-            place: Ok("/run/lock".into()),
-            remove_ipc: RemoveIpc::BuiltIn { shown: Some(true) },
-        },
-        history: History {
-            path: "/home/ada/.gua/gua.db".into(),
+        remove_ipc: RemoveIpc::BuiltIn { shown: Some(true) },
+        spot: Some(Spot {
+            entry: Entry::Absent,
+            parent: Parent::Writable,
+            room: Some(room()),
+        }),
+        mount: Some(mount("ext4")),
+        known: Known {
+            search_path: None,
+            configuration: Vec::new(),
+            unreadable_files: Vec::new(),
+            claims: Ok("/run/lock".into()),
+            link: Link::NotEnrolled,
+            db: "/home/ada/.gua/gua.db".into(),
             choice: Choice::Default,
-            spot: Some(Spot {
-                entry: Entry::Absent,
-                parent: Parent::Writable,
-                room: Some(room()),
-            }),
-            file_system: Some(FileSystem {
-                name: "ext4".into(),
-                reach: Reach::Local,
-            }),
+            driver_pids: PidSetting {
+                value: DriverPids::Auto,
+                source: None,
+            },
+            library: None,
         },
     }
 }
@@ -108,6 +100,14 @@ pub(super) fn listing(code: i32, stdout: &str, stderr: &str) -> Option<Run> {
         stdout: stdout.to_owned(),
         stderr: stderr.to_owned(),
     })
+}
+
+pub(super) fn mount(kind: &str) -> Mount {
+    Mount {
+        point: "/".into(),
+        kind: kind.into(),
+        options: Vec::new(),
+    }
 }
 
 pub(super) fn room() -> Room {
@@ -207,6 +207,7 @@ pub(super) fn identity(pid: u32) -> Identity {
             start: StartTicks(777),
         },
         login: Ok(Some(ada.clone())),
+        claimed_login: None,
         own: Ok(ada),
         workload: Workload {
             job: "4711".parse().ok(),
@@ -216,16 +217,16 @@ pub(super) fn identity(pid: u32) -> Identity {
     }
 }
 
-/// Compares a check with a verdict, its summary, and the beginning of its advice: `blocker: ...` or `advice: ...`.
+/// Compares a finding with a verdict, its summary, and the beginning of its advice: `blocker: ...` or `advice: ...`.
 #[track_caller]
-pub(super) fn assert_check(check: &Check, status: Status, summary: &str, advice: &[&str]) {
+pub(super) fn assert_check(check: &Finding, status: Status, summary: &str, advice: &[&str]) {
     assert_eq!((check.status, check.summary.as_str()), (status, summary));
     let said: Vec<String> = check
         .advice
         .iter()
-        .map(|advice| match advice.weight {
-            Weight::Blocker => format!("blocker: {}", advice.deed),
-            Weight::Other => format!("advice: {}", advice.deed),
+        .map(|advice| match advice.is_blocker {
+            true => format!("blocker: {}", advice.action),
+            false => format!("advice: {}", advice.action),
         })
         .collect();
     assert_eq!(said.len(), advice.len(), "{said:#?}");

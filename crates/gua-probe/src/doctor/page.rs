@@ -1,11 +1,12 @@
-//! Text layout: headings, rows, lists and the table of GPUs, within a given width.
+//! The result of doctor as text, within a given width. No decision is made here.
 
 use anstyle::{AnsiColor, Style};
-
-use super::cards::{Card, Rank};
 use gua_model::text::sanitize;
 
-use super::check::Status;
+use super::check::{Check, Status};
+use super::checks::{DATABASE, DEFAULT_DB, GPU, sections};
+use super::facts::{Choice, Facts};
+use super::plan::Plan;
 
 /// Maximum line length. Longer lines are hard to read, even on a wide terminal.
 const WIDEST: usize = 100;
@@ -16,8 +17,8 @@ const VERDICT: usize = 7;
 /// Indentation of text below its name.
 const BELOW: usize = 4;
 /// Widths for the longest name of a check, and for the longest name of a command.
-pub(super) const NAMES: usize = 18;
-pub(super) const COMMAND_NAMES: usize = 25;
+const NAMES: usize = 18;
+const COMMAND_NAMES: usize = 25;
 
 const HEADING: Style = Style::new().bold();
 
@@ -30,36 +31,116 @@ pub enum Layout {
     Columns(usize),
 }
 
+impl Layout {
+    /// Maximum width of a table on the page; `None` if it is not limited.
+    #[must_use]
+    pub fn table_width(self) -> Option<usize> {
+        match self {
+            Layout::Lines => None,
+            Layout::Columns(width) => Some(width.min(WIDEST).saturating_sub(2)),
+        }
+    }
+}
+
+/// Renders the page with colours. The caller strips them if they are not wanted. `gpus` is the table of the GPUs.
+#[must_use]
+pub fn text(facts: &Facts, checks: &[Check], gpus: &str, plan: &Plan, layout: Layout) -> String {
+    let mut page = Page {
+        text: "gua doctor\n".to_owned(),
+        layout,
+        names: NAMES,
+    };
+    page.heading("Scope");
+    page.row("machine", None, "local");
+    for section in sections() {
+        page.heading(section);
+        let checks = checks.iter().filter(|check| check.section == section);
+        if section == DATABASE {
+            page.history(facts, checks.clone().find(|check| check.id == DEFAULT_DB));
+        }
+        page.checks(checks.filter(|check| check.id != DEFAULT_DB));
+        if section == GPU && !gpus.is_empty() {
+            page.heading("GPUs");
+            gpus.lines()
+                .for_each(|line| page.line(&format!("  {line}")));
+        }
+    }
+    if plan.fixes.is_empty() {
+        page.commands(plan);
+    }
+    page.list("Fix", &plan.fixes);
+    page.list("Notes", &plan.notes);
+    page.text
+}
+
 /// The page under construction.
-#[derive(Debug)]
-pub(super) struct Page {
-    pub(super) text: String,
-    pub(super) layout: Layout,
+struct Page {
+    text: String,
+    layout: Layout,
     /// Width of the names in this section, including the distance to the next column.
-    pub(super) names: usize,
+    names: usize,
 }
 
 impl Page {
-    pub(super) fn new(layout: Layout) -> Self {
-        Self {
-            text: String::new(),
-            layout,
-            names: NAMES,
-        }
-    }
-
-    pub(super) fn line(&mut self, line: &str) {
+    fn line(&mut self, line: &str) {
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
 
-    pub(super) fn heading(&mut self, title: &str) {
+    fn heading(&mut self, title: &str) {
         self.line("");
         self.line(&format!("{HEADING}{title}:{HEADING:#}"));
     }
 
+    fn checks<'a>(&mut self, checks: impl Iterator<Item = &'a Check>) {
+        let is_skipped = |check: &&Check| check.finding.status == Status::Skipped;
+        let (skipped, judged): (Vec<&Check>, Vec<&Check>) = checks.partition(is_skipped);
+        for check in judged {
+            let finding = &check.finding;
+            self.row(check.name, Some(finding.status), &finding.summary);
+        }
+        if let Some(first) = skipped.first() {
+            let names: Vec<&str> = skipped.iter().map(|check| check.name).collect();
+            let mut text = names.join(", ");
+            let why = &first.finding.summary;
+            if skipped.len() > 1 && skipped.iter().all(|check| check.finding.summary == *why) {
+                text.push_str(&format!(" ({why})"));
+            }
+            self.row("not checked", Some(Status::Skipped), &text);
+        }
+    }
+
+    /// Adds the history path, which has its own lines instead of a check's line.
+    fn history(&mut self, facts: &Facts, check: Option<&Check>) {
+        let label = match (self.layout, facts.known.choice) {
+            (Layout::Columns(_), _) => "path",
+            (Layout::Lines, Choice::Default) => "default",
+            (Layout::Lines, Choice::Custom) => "target",
+        };
+        self.whole(label, &facts.known.db.to_string_lossy());
+        if let Some(Check { finding, .. }) = check {
+            let status = Some(finding.status).filter(|status| *status != Status::Ok);
+            self.row("status", status, &finding.summary);
+        }
+    }
+
+    fn commands(&mut self, plan: &Plan) {
+        let Some(report) = &plan.commands.report else {
+            return;
+        };
+        self.heading("Recommended commands");
+        self.names = COMMAND_NAMES;
+        match &plan.commands.collect {
+            Some(collect) => {
+                self.whole("collect", collect);
+                self.whole("report after collecting", report);
+            }
+            None => self.whole("report existing data", report),
+        }
+    }
+
     /// Adds a name and a text, with an optional verdict between them.
-    pub(super) fn row(&mut self, name: &str, status: Option<Status>, text: &str) {
+    fn row(&mut self, name: &str, status: Option<Status>, text: &str) {
         let text = sanitize(text);
         let names = self.names;
         match (self.layout, status) {
@@ -70,240 +151,64 @@ impl Page {
             (Layout::Columns(..NARROW), status) => {
                 let verdict = status.map(|status| verdict(status, 0));
                 self.line(&format!("  {name}  {}", verdict.unwrap_or_default()));
-                self.broken("    ", BELOW, &text);
+                self.wrapped("    ", BELOW, &text);
             }
             (Layout::Columns(_), None) => {
-                self.broken(&format!("  {name:<names$}"), 2 + names, &text);
+                self.wrapped(&format!("  {name:<names$}"), 2 + names, &text);
             }
             (Layout::Columns(_), Some(status)) => {
                 let beginning = format!("  {name:<names$}{}  ", verdict(status, VERDICT));
-                self.broken(&beginning, 2 + names + VERDICT + 2, &text);
+                self.wrapped(&beginning, 2 + names + VERDICT + 2, &text);
             }
         }
     }
 
     /// Adds a name and a path or a command. It is never wrapped, so that it can be copied with the mouse.
-    pub(super) fn whole(&mut self, name: &str, text: &str) {
+    fn whole(&mut self, name: &str, text: &str) {
         let text = sanitize(text);
         let names = self.names;
         match self.layout {
             Layout::Lines => self.line(&format!("  {name}: {text}")),
-            Layout::Columns(..NARROW) => {
-                self.line(&format!("  {name}"));
-                self.line(&format!("    {text}"));
-            }
+            Layout::Columns(..NARROW) => self.line(&format!("  {name}\n    {text}")),
             Layout::Columns(_) => self.line(&format!("  {name:<names$}{text}")),
         }
     }
 
-    pub(super) fn list(&mut self, title: &str, sentences: &[String]) {
-        if sentences.is_empty() {
-            return;
+    fn list(&mut self, title: &str, sentences: &[String]) {
+        if !sentences.is_empty() {
+            self.heading(title);
         }
-        self.heading(title);
         for sentence in sentences {
-            let sentence = sanitize(sentence);
-            match self.layout {
-                Layout::Lines => self.line(&format!("  - {sentence}")),
-                Layout::Columns(_) => self.broken("  - ", BELOW, &sentence),
-            }
+            self.wrapped("  - ", BELOW, &sanitize(sentence));
         }
     }
 
     /// Wraps `text` between words; further lines are aligned with the first one's text. A word that is longer than the
     /// line is left to the terminal, so that it can be copied.
-    fn broken(&mut self, beginning: &str, indent: usize, text: &str) {
-        let room = self.width().saturating_sub(indent);
-        let mut beginning = beginning.to_owned();
-        let mut rest: Vec<&str> = text.split(' ').collect();
-        while !rest.is_empty() {
-            let fits = |words: &usize| letters(&rest[..*words].join(" ")) <= room;
-            let words = (2..=rest.len()).take_while(fits).last().unwrap_or(1);
-            self.line(&format!("{beginning}{}", rest[..words].join(" ")));
-            rest.drain(..words);
-            beginning = " ".repeat(indent);
-        }
-    }
-
-    fn width(&self) -> usize {
-        match self.layout {
+    fn wrapped(&mut self, beginning: &str, indent: usize, text: &str) {
+        let width = match self.layout {
             Layout::Lines => usize::MAX,
             Layout::Columns(width) => width.min(WIDEST),
-        }
-    }
-
-    /// Adds the GPUs, one line each if that fits.
-    pub(super) fn cards(&mut self, cards: &[Card]) {
-        self.heading("Cards");
-        if self.layout == Layout::Lines {
-            for card in cards {
-                self.card_line(card);
-            }
-            return;
-        }
-        let rows: Vec<Row> = cards.iter().map(Row::short).collect();
-        let columns = Columns::of(&rows);
-        let widest = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
-        let beside = columns.holders() + widest(&|row| row.widest_holder());
-        let above = widest(&|row| letters(&columns.beginning(row)));
-        let width = self.width();
-        for row in &rows {
-            if beside <= width {
-                self.in_one_line(row, &columns);
-            } else if width >= NARROW && above <= width {
-                self.in_lines(row, &columns);
-            } else {
-                self.stacked(row);
-            }
-        }
-    }
-
-    fn card_line(&mut self, card: &Card) {
-        let row = Row::of(card);
-        let held = row.held_by.join("; ");
-        let mut parts = vec![row.name, row.standing, row.memory, held];
-        parts.retain(|part| !part.is_empty());
-        let parts = parts.join(", ");
-        match row.label.as_str() {
-            "" => self.line(&format!("    {parts}")),
-            label => self.line(&format!("  {label}: {parts}")),
-        }
-    }
-
-    fn in_one_line(&mut self, row: &Row, columns: &Columns) {
-        let indent = columns.holders();
-        let beginning = columns.beginning(row);
-        let mut held = row.held_by.iter();
-        let first = held.next().map_or("", String::as_str);
-        self.line(&format!("{beginning:<indent$}{first}"));
-        for holder in held {
-            self.line(&format!("{:indent$}{holder}", ""));
-        }
-    }
-
-    /// Lists the holders below their GPU. If there are none, this is noted next to the GPU, if there is room.
-    fn in_lines(&mut self, row: &Row, columns: &Columns) {
-        let beginning = columns.beginning(row);
-        let beside = format!("{beginning}  {}", row.held_by.join(", "));
-        if !row.is_held && letters(&beside) <= self.width() {
-            self.line(&beside);
-            return;
-        }
-        self.line(&beginning);
-        let below_instance = if row.label.is_empty() { 2 } else { 0 };
-        let indent = 2 + columns.label + 2 + 2 + below_instance;
-        for holder in &row.held_by {
-            self.broken(&" ".repeat(indent), indent, holder);
-        }
-    }
-
-    fn stacked(&mut self, row: &Row) {
-        let indent = match row.label.as_str() {
-            "" => {
-                self.line(&format!("    {}", row.name));
-                BELOW + 2
-            }
-            label => {
-                self.line(&format!("  {label}  {}", row.name));
-                BELOW
-            }
         };
-        let text = format!("{}, {}", row.memory, row.standing);
-        for line in [&text].into_iter().chain(&row.held_by) {
-            self.broken(&" ".repeat(indent), indent, line);
+        let room = width.saturating_sub(indent);
+        let mut line = beginning.to_owned();
+        let mut used = 0;
+        for word in text.split(' ') {
+            let length = word.chars().count();
+            if used > 0 && used + 1 + length > room {
+                self.line(&line);
+                line = " ".repeat(indent);
+                used = 0;
+            }
+            if used > 0 {
+                line.push(' ');
+                used += 1;
+            }
+            line.push_str(word);
+            used += length;
         }
+        self.line(&line);
     }
-}
-
-/// A GPU as text. An instance has no label.
-struct Row {
-    label: String,
-    name: String,
-    memory: String,
-    standing: String,
-    held_by: Vec<String>,
-    is_held: bool,
-}
-
-impl Row {
-    fn of(card: &Card) -> Self {
-        Self {
-            label: match card.rank {
-                Rank::Instance => String::new(),
-                Rank::Whole | Rank::Parent => card.index.to_string(),
-            },
-            name: card.name.clone().unwrap_or_else(|| "?".to_owned()),
-            memory: card.memory(),
-            standing: card.standing.clone(),
-            held_by: card.held_by(),
-            is_held: card
-                .holders
-                .as_ref()
-                .is_some_and(|holders| !holders.is_empty()),
-        }
-    }
-
-    /// Omits the word that nearly every name begins with.
-    fn short(card: &Card) -> Self {
-        let row = Self::of(card);
-        let name = row.name.strip_prefix("NVIDIA ").unwrap_or(&row.name);
-        Self {
-            name: name.to_owned(),
-            ..row
-        }
-    }
-
-    fn widest_holder(&self) -> usize {
-        let widths = self.held_by.iter().map(|holder| letters(holder));
-        widths.max().unwrap_or(0)
-    }
-}
-
-/// Widths of the columns.
-struct Columns {
-    label: usize,
-    name: usize,
-    memory: usize,
-    standing: usize,
-}
-
-impl Columns {
-    fn of(rows: &[Row]) -> Self {
-        let widest =
-            |of: fn(&Row) -> &str| rows.iter().map(|row| letters(of(row))).max().unwrap_or(0);
-        Self {
-            label: widest(|row| &row.label),
-            // An instance is indented.
-            name: rows.iter().map(Self::name_width).max().unwrap_or(0),
-            memory: widest(|row| &row.memory),
-            standing: widest(|row| &row.standing),
-        }
-    }
-
-    fn name_width(row: &Row) -> usize {
-        letters(&row.name) + if row.label.is_empty() { 2 } else { 0 }
-    }
-
-    fn beginning(&self, row: &Row) -> String {
-        let (label, name, memory) = (self.label, self.name, self.memory);
-        let indented = match row.label.as_str() {
-            "" => format!("  {}", row.name),
-            _ => row.name.clone(),
-        };
-        format!(
-            "  {:<label$}  {indented:<name$}  {:>memory$}  {}",
-            row.label, row.memory, row.standing
-        )
-    }
-
-    /// Returns the column at which the holders begin, next to their GPU.
-    fn holders(&self) -> usize {
-        2 + self.label + 2 + self.name + 2 + self.memory + 2 + self.standing + 2
-    }
-}
-
-fn letters(text: &str) -> usize {
-    text.chars().count()
 }
 
 fn verdict(status: Status, width: usize) -> String {
@@ -315,3 +220,6 @@ fn verdict(status: Status, width: usize) -> String {
     };
     format!("{style}{:<width$}{style:#}", status.as_str())
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,31 +4,23 @@
 use crate::host::disk::Entry;
 
 use gua_model::text::sanitize;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::check::{Advice, Check, Status, Weight, count};
-use super::checks_driver::cards;
-use super::facts::{Choice, Facts, History};
+use super::check::{Check, Status, count};
+use super::checks_driver::gpu_count;
+use super::facts::{Choice, Facts};
 
 /// Whether gua can collect on this host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     Host,
     Unsupported,
 }
 
-impl Mode {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Host => "host",
-            Mode::Unsupported => "unsupported",
-        }
-    }
-}
-
 /// Summary of the checks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Plan {
     pub mode: Mode,
     pub reasons: Vec<String>,
@@ -37,38 +29,26 @@ pub struct Plan {
     /// All other advice.
     pub warnings: Vec<String>,
     /// The same advice by severity: the blockers, and the advice for every other error.
+    #[serde(skip)]
     pub fixes: Vec<String>,
     /// The remaining advice.
+    #[serde(skip)]
     pub notes: Vec<String>,
+    #[serde(skip)]
     pub commands: Commands,
 }
 
 /// Checks whose advice comes first, the most serious one first: without a driver nothing else matters.
-const MOST_SERIOUS: [&str; 12] = [
-    "os",
-    "nvml",
-    "driver_match",
-    "nvidia_devices",
-    "nvidia_smi",
-    "unreadable_cards",
-    "utilisation",
-    "memory_errors",
-    "processes_visible",
-    "default_db",
-    "config",
-    "disk_space",
-];
+const MOST_SERIOUS: &str = "os nvml driver_match nvidia_devices nvidia_smi unreadable_gpus utilisation memory_errors \
+    processes_visible default_db config disk_space";
 
 /// Suggested next commands; all are `None` if nothing can be collected.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Commands {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub collect: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
-    /// Suggested as long as neither of the others exists.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub look: Option<String>,
 }
 
 /// Derives the plan from the checks.
@@ -76,102 +56,80 @@ pub struct Commands {
 pub fn plan(facts: &Facts, checks: &[Check]) -> Plan {
     let mut ordered: Vec<&Check> = checks.iter().collect();
     ordered.sort_by_key(|check| {
-        MOST_SERIOUS
-            .iter()
-            .position(|id| *id == check.kind.id)
-            .unwrap_or(MOST_SERIOUS.len())
+        let place = MOST_SERIOUS.split(' ').position(|id| id == check.id);
+        place.unwrap_or(usize::MAX)
     });
-    let blockers = deeds(&ordered, &[], |_, weight| weight == Weight::Blocker);
-    let warnings = deeds(&ordered, &blockers, |_, _| true);
-    let fixes = deeds(&ordered, &[], |status, weight| {
-        status == Status::Error || weight == Weight::Blocker
+    let blockers = actions(&ordered, &[], |_, is_blocker| is_blocker);
+    let fixes = actions(&ordered, &[], |status, is_blocker| {
+        status == Status::Error || is_blocker
     });
-    let notes = deeds(&ordered, &fixes, |_, _| true);
-    let mode = if blockers.is_empty() {
-        Mode::Host
+    let (mode, reasons, commands) = if blockers.is_empty() {
+        (Mode::Host, vec![ready(facts)], commands(facts))
     } else {
-        Mode::Unsupported
-    };
-    let reasons = match mode {
-        Mode::Host => vec![ready(facts)],
-        Mode::Unsupported => checks
-            .iter()
-            .filter(|check| check.is_blocking())
-            .map(|check| format!("{}: {}", check.kind.name, check.summary))
-            .collect(),
-    };
-    let commands = match mode {
-        Mode::Host => commands(&facts.history, &facts.commands),
-        Mode::Unsupported => Commands::default(),
+        let blocking = checks.iter().filter(|check| check.finding.is_blocking());
+        let reasons = blocking.map(|check| format!("{}: {}", check.name, check.finding.summary));
+        (Mode::Unsupported, reasons.collect(), Commands::default())
     };
     Plan {
         mode,
         reasons,
+        warnings: actions(&ordered, &blockers, |_, _| true),
+        notes: actions(&ordered, &fixes, |_, _| true),
         blockers,
-        warnings,
         fixes,
-        notes,
         commands,
     }
 }
 
-/// Returns the selected advice without duplicates, and without any in `said`.
-fn deeds(
+/// Returns the selected advice without duplicates, and without any in `known`.
+fn actions(
     checks: &[&Check],
-    said: &[String],
-    is_wanted: impl Fn(Status, Weight) -> bool,
+    known: &[String],
+    is_wanted: impl Fn(Status, bool) -> bool,
 ) -> Vec<String> {
-    let mut deeds: Vec<String> = Vec::new();
-    for check in checks {
-        for Advice { deed, weight } in &check.advice {
-            let is_new = !said.contains(deed) && !deeds.contains(deed);
-            if is_new && is_wanted(check.status, *weight) {
-                deeds.push(deed.clone());
+    let mut actions: Vec<String> = Vec::new();
+    for finding in checks.iter().map(|check| &check.finding) {
+        for advice in &finding.advice {
+            let is_new = !known.contains(&advice.action) && !actions.contains(&advice.action);
+            if is_new && is_wanted(finding.status, advice.is_blocker) {
+                actions.push(advice.action.clone());
             }
         }
     }
-    deeds
+    actions
 }
 
 /// Reports whether a strict caller accepts the result: collecting works, and no check failed.
 #[must_use]
 pub fn is_sound(plan: &Plan, checks: &[Check]) -> bool {
-    plan.mode == Mode::Host && checks.iter().all(|check| check.status != Status::Error)
+    let has_failed = |check: &Check| check.finding.status == Status::Error;
+    plan.mode == Mode::Host && !checks.iter().any(has_failed)
 }
 
 fn ready(facts: &Facts) -> String {
     let sample = facts.driver.as_ref().ok();
-    let cards = count(sample.map_or(0, cards), "GPU", "GPUs");
+    let gpus = count(sample.map_or(0, gpu_count), "GPU", "GPUs");
     let driver = sample.and_then(|sample| sample.driver.version.as_ref().ok());
     let driver = driver
         .map(|version| format!(" (driver {})", sanitize(version)))
         .unwrap_or_default();
     format!(
-        "This {} host has {cards} that NVML can read{driver}.",
+        "This {} host has {gpus} that NVML can read{driver}.",
         facts.kernel.system
     )
 }
 
-/// Suggests only commands that this version has.
-fn commands(history: &History, known: &[String]) -> Commands {
-    let knows = |name: &str| known.iter().any(|command| command == name);
-    let db = match history.choice {
+fn commands(facts: &Facts) -> Commands {
+    let db = match facts.known.choice {
         Choice::Default => String::new(),
-        Choice::Custom => format!(" --db {}", quoted(&history.path.to_string_lossy())),
+        Choice::Custom => format!(" --db {}", quoted(&facts.known.db.to_string_lossy())),
     };
-    let exists = history
-        .spot
-        .as_ref()
-        .is_some_and(|spot| spot.entry != Entry::Absent);
-    let is_refused = exists && history.choice == Choice::Custom;
-    let collect =
-        (!is_refused && knows("daemon")).then(|| format!("gua daemon{db} --interval 30s"));
-    let report = knows("report").then(|| format!("gua report{db} --since 1h"));
-    let look = (collect.is_none() && report.is_none()).then(|| "gua doctor --sample".to_owned());
+    let spot = facts.spot.as_ref();
+    let exists = spot.is_some_and(|spot| spot.entry != Entry::Absent);
+    let is_refused = exists && facts.known.choice == Choice::Custom;
     Commands {
-        collect,
-        report,
-        look,
+        collect: (!is_refused).then(|| format!("gua daemon{db} --interval 30s")),
+        report: Some(format!("gua report{db} --since 1h")),
     }
 }
 

@@ -12,40 +12,23 @@ const LIMIT: u64 = 4096;
 /// Maximum length of a process's short name in the kernel.
 const COMM: usize = 15;
 
-/// A program that collects GPU readings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Collector {
-    /// The daemon of `gua`.
-    Gua,
-    /// The Python tool that `gua` replaces.
-    GpuUsageAudit,
-    DcgmExporter,
-    /// The DCGM host engine.
-    HostEngine,
-    NvidiaGpuExporter,
-    NvitopExporter,
-    AllSmi,
-}
-
-impl Collector {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Collector::Gua => "gua daemon",
-            Collector::GpuUsageAudit => "gpu-usage-audit (Python)",
-            Collector::DcgmExporter => "dcgm-exporter",
-            Collector::HostEngine => "nv-hostengine (DCGM)",
-            Collector::NvidiaGpuExporter => "nvidia_gpu_exporter",
-            Collector::NvitopExporter => "nvitop-exporter",
-            Collector::AllSmi => "all-smi",
-        }
-    }
-}
+/// The daemon of `gua`.
+pub const GUA: &str = "gua daemon";
+/// The Python tool that `gua` replaces.
+pub const GPU_USAGE_AUDIT: &str = "gpu-usage-audit (Python)";
+/// Other programs that collect GPU readings, by their short names.
+const OTHERS: [(&str, &str); 5] = [
+    ("dcgm-exporter", "dcgm-exporter"),
+    ("nv-hostengine", "nv-hostengine (DCGM)"),
+    ("nvidia_gpu_exporter", "nvidia_gpu_exporter"),
+    ("nvitop-exporter", "nvitop-exporter"),
+    ("all-smi", "all-smi"),
+];
 
 /// A running collector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
-    pub collector: Collector,
+    pub name: &'static str,
     pub pid: Pid,
 }
 
@@ -65,30 +48,29 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
             let directory = root.proc.join(pid.to_string());
             let comm = read(&directory.join("comm"), LIMIT).ok()?;
             // Reading arguments can block on a stuck process, so it is done for few.
-            let words = if is_told_by_arguments(&comm) {
-                read(&directory.join("cmdline"), LIMIT).unwrap_or_default()
-            } else {
-                Vec::new()
+            let words = match needs_arguments(&comm) {
+                true => read(&directory.join("cmdline"), LIMIT).unwrap_or_default(),
+                false => Vec::new(),
             };
             Some(Running {
-                collector: recognise(&comm, &words)?,
+                name: recognise(&comm, &words)?,
                 pid: Pid(pid),
             })
         })
         .collect();
-    running.sort();
+    running.sort_by_key(|one| (one.name, one.pid));
     running
 }
 
 /// Reports whether a process with this short name can only be recognised by its arguments.
-fn is_told_by_arguments(comm: &[u8]) -> bool {
+fn needs_arguments(comm: &[u8]) -> bool {
     let comm = comm.trim_ascii();
     comm.starts_with(b"python") || comm == b"gua" || comm == b"gpu-usage-audit"
 }
 
 /// Recognises a collector by the short name and the zero-separated arguments of a process.
 #[must_use]
-pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
+pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<&'static str> {
     let words: Vec<&[u8]> = arguments.split(|byte| *byte == 0).collect();
     let says = |word: &[u8]| words.contains(&word);
     let comm = comm.trim_ascii();
@@ -99,26 +81,19 @@ pub fn recognise(comm: &[u8], arguments: &[u8]) -> Option<Collector> {
     // The collector of `gua` has the same arguments, so that the Python tool recognises it.
     let is_python = is_script || comm.starts_with(b"python");
     if is_python && says(b"daemon") && is_python_tool(&words) {
-        return Some(Collector::GpuUsageAudit);
+        return Some(GPU_USAGE_AUDIT);
     }
     let named = |name: &str| comm == &name.as_bytes()[..name.len().min(COMM)];
     let collects = (named("gua") && (says(b"daemon") || says(b"start")))
         || (named("gpu-usage-audit") && says(b"daemon"));
     if collects {
         return Some(match is_script {
-            true => Collector::GpuUsageAudit,
-            false => Collector::Gua,
+            true => GPU_USAGE_AUDIT,
+            false => GUA,
         });
     }
-    let by_name = [
-        ("dcgm-exporter", Collector::DcgmExporter),
-        ("nv-hostengine", Collector::HostEngine),
-        ("nvidia_gpu_exporter", Collector::NvidiaGpuExporter),
-        ("nvitop-exporter", Collector::NvitopExporter),
-        ("all-smi", Collector::AllSmi),
-    ];
-    let found = by_name.into_iter().find(|(name, _)| named(name));
-    found.map(|(_, collector)| collector)
+    let found = OTHERS.into_iter().find(|(name, _)| named(name));
+    found.map(|(_, shown)| shown)
 }
 
 /// Matches `python -m gpu_usage_audit` and its modules.
@@ -137,7 +112,7 @@ fn file_name(path: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn check(comm: &str, arguments: &str, expected: Option<Collector>) {
+    fn check(comm: &str, arguments: &str, expected: Option<&str>) {
         let arguments = arguments.replace(' ', "\0") + "\0";
         assert_eq!(
             recognise(format!("{comm}\n").as_bytes(), arguments.as_bytes()),
@@ -147,12 +122,12 @@ mod tests {
     }
 
     #[test]
-    fn the_python_tool_is_told_from_ours() {
-        let python = Some(Collector::GpuUsageAudit);
+    fn the_python_tool_is_distinguished_from_gua() {
+        let python = Some(GPU_USAGE_AUDIT);
         check(
             "gua",
             "gua __collect -m gpu_usage_audit daemon --db /x",
-            Some(Collector::Gua),
+            Some(GUA),
         );
         check(
             "python3",
@@ -174,16 +149,12 @@ mod tests {
             "/usr/bin/python3 /usr/bin/gpu-usage-audit daemon",
             python,
         );
-        check(
-            "gua",
-            "/usr/bin/gua daemon --foreground",
-            Some(Collector::Gua),
-        );
-        check("gua", "gua start", Some(Collector::Gua));
+        check("gua", "/usr/bin/gua daemon --foreground", Some(GUA));
+        check("gua", "gua start", Some(GUA));
         check(
             "gua",
             "gua __collect -m gpu_usage_audit daemon --foreground",
-            Some(Collector::Gua),
+            Some(GUA),
         );
     }
 
@@ -198,28 +169,24 @@ mod tests {
     }
 
     #[test]
-    fn other_collectors_are_told_by_their_short_name() {
-        check(
-            "dcgm-exporter",
-            "dcgm-exporter -f x",
-            Some(Collector::DcgmExporter),
-        );
+    fn other_collectors_are_recognised_by_their_short_name() {
+        check("dcgm-exporter", "dcgm-exporter -f x", Some("dcgm-exporter"));
         check(
             "nv-hostengine",
             "nv-hostengine -n",
-            Some(Collector::HostEngine),
+            Some("nv-hostengine (DCGM)"),
         );
         check(
             "nvidia_gpu_expo",
             "nvidia_gpu_exporter",
-            Some(Collector::NvidiaGpuExporter),
+            Some("nvidia_gpu_exporter"),
         );
         check(
             "nvitop-exporter",
             "python3 nvitop-exporter",
-            Some(Collector::NvitopExporter),
+            Some("nvitop-exporter"),
         );
-        check("all-smi", "all-smi api", Some(Collector::AllSmi));
+        check("all-smi", "all-smi api", Some("all-smi"));
     }
 
     #[test]
@@ -243,15 +210,15 @@ mod tests {
         std::fs::create_dir_all(root.proc.join("sys")).unwrap();
         let expected = [
             Running {
-                collector: Collector::Gua,
-                pid: Pid(7),
-            },
-            Running {
-                collector: Collector::GpuUsageAudit,
+                name: GPU_USAGE_AUDIT,
                 pid: Pid(30),
             },
             Running {
-                collector: Collector::HostEngine,
+                name: GUA,
+                pid: Pid(7),
+            },
+            Running {
+                name: "nv-hostengine (DCGM)",
                 pid: Pid(12),
             },
         ];

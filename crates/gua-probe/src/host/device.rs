@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cards_are_told_from_control_files() {
+    fn gpus_are_told_from_control_files() {
         let directory = tempfile::tempdir().unwrap();
         let root = HostRoot::below(directory.path());
         assert_eq!(devices(&root), Devices::default());

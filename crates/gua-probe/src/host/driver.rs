@@ -1,5 +1,7 @@
 //! The loaded NVIDIA kernel module. The NVML library must have the same version.
 
+use serde::Serialize;
+
 use super::{HostRoot, read};
 
 /// Maximum size of a version file that is read.
@@ -15,23 +17,13 @@ pub struct KernelModule {
 }
 
 /// NVIDIA's two kernel modules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Flavour {
     Open,
     Proprietary,
     /// Only the version could be read.
     Unknown,
-}
-
-impl Flavour {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Flavour::Open => "open",
-            Flavour::Proprietary => "proprietary",
-            Flavour::Unknown => "unknown",
-        }
-    }
 }
 
 /// Returns the loaded module; `None` if none is loaded or neither file has a version.

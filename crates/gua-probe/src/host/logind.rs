@@ -1,10 +1,13 @@
-//! Whether logind removes a user's files in `/dev/shm` when their last session ends: `RemoveIPC=` of logind.conf(5).
+//! Facts from logind: its records of login sessions, and whether it removes a user's files in `/dev/shm` when their last
+//! session ends (`RemoveIPC=` of logind.conf(5)).
 //!
-//! The files are read as that page says: the first main file that is found, then drop-ins by name over all directories.
+//! The configuration files are read as that page says: the first main file that is found, then drop-ins by name over all directories.
 //! A name in an earlier directory hides the same name in a later one, and the last assignment wins.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+use gua_model::id::Uid;
 
 use super::{HostRoot, read};
 
@@ -33,6 +36,22 @@ pub enum RemoveIpc {
     BuiltIn {
         shown: Option<bool>,
     },
+}
+
+/// Returns the user of the login session that has this audit session, by logind's record below `run`. logind names a
+/// session after its audit session; only root writes the record.
+#[must_use]
+pub fn session_user(run: &Path, audit_session: u32) -> Option<Uid> {
+    let file = run.join(format!("systemd/sessions/{audit_session}"));
+    let bytes = read(&file, LIMIT).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let value = |key: &str| -> Option<u32> {
+        let mut lines = text.lines();
+        let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        value?.parse().ok()
+    };
+    let uid = value("UID").map(Uid);
+    uid.filter(|_| value("AUDIT") == Some(audit_session))
 }
 
 #[must_use]
@@ -178,6 +197,20 @@ mod tests {
             &[("etc/systemd/logind.conf", "[Login]\nRemoveIPC=perhaps\n")],
             "built in, None",
         );
+    }
+
+    #[test]
+    fn a_session_is_known_by_its_audit_session() {
+        let folder = tempfile::tempdir().unwrap();
+        let sessions = folder.path().join("systemd/sessions");
+        fs::create_dir_all(&sessions).unwrap();
+        let record = "# This is private data. Do not parse.\nUID=1000\nUSER=ada\nACTIVE=1\nAUDIT=3\nLEADER=812\n";
+        fs::write(sessions.join("3"), record).unwrap();
+        fs::write(sessions.join("4"), record).unwrap();
+        let user = |session| session_user(folder.path(), session).map(|uid| uid.0);
+        assert_eq!(user(3), Some(1000));
+        assert_eq!(user(4), None, "the record of another audit session");
+        assert_eq!(user(5), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@ const NETWORK: &str = "9p afs beegfs ceph cifs fuse.beegfs fuse.ceph fuse.gluste
     fuse.sshfs glusterfs gpfs lustre ncpfs nfs nfs4 orangefs panfs smb3 wekafs";
 
 /// Virtual file systems of the kernel, which cannot hold a history.
-const MADE_UP: &str = "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs fusectl mqueue nsfs proc \
+const VIRTUAL: &str = "autofs binfmt_misc bpf cgroup cgroup2 configfs debugfs devpts efivarfs fusectl mqueue nsfs proc \
     pstore rpc_pipefs securityfs sysfs tracefs";
 
 /// One line of the mount table.
@@ -37,8 +37,8 @@ impl Mount {
 
     /// Reports whether no file can be created there, whatever the permissions.
     #[must_use]
-    pub fn is_made_up(&self) -> bool {
-        MADE_UP.split(' ').any(|kind| kind == self.kind)
+    pub fn is_virtual(&self) -> bool {
+        VIRTUAL.split(' ').any(|kind| kind == self.kind)
     }
 }
 
@@ -112,30 +112,24 @@ fn parse_line(line: &[u8]) -> Option<Mount> {
 
 /// Decodes a path: the kernel writes blanks, tabs, newlines and backslashes as `\` and three octal digits.
 fn unescape(escaped: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(escaped.len());
-    let mut rest = escaped;
-    while let Some((first, after)) = rest.split_first() {
-        match (first, octal(after)) {
-            (b'\\', Some(byte)) => {
+    let mut parts = escaped.split(|byte| *byte == b'\\');
+    let mut plain = parts.next().unwrap_or_default().to_vec();
+    for part in parts {
+        let digits = part
+            .first_chunk::<3>()
+            .and_then(|digits| str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
                 plain.push(byte);
-                rest = &after[3..];
+                plain.extend(&part[3..]);
             }
-            _ => {
-                plain.push(*first);
-                rest = after;
+            None => {
+                plain.push(b'\\');
+                plain.extend(part);
             }
         }
     }
     plain
-}
-
-fn octal(digits: &[u8]) -> Option<u8> {
-    let digits = digits.get(..3)?;
-    let value = digits.iter().try_fold(0u16, |value, digit| match digit {
-        b'0'..=b'7' => Some(value * 8 + u16::from(digit - b'0')),
-        _ => None,
-    })?;
-    u8::try_from(value).ok()
 }
 
 /// Returns what the process file system at `proc` hides; `None` if none is mounted there.
@@ -240,7 +234,7 @@ no mount at all
         let check = |kind: &str, expected| {
             let line = format!("22 1 0:21 / /x rw - {kind} none rw\n");
             let mounts = parse_mounts(line.as_bytes());
-            assert_eq!(mounts[0].is_made_up(), expected, "{kind}");
+            assert_eq!(mounts[0].is_virtual(), expected, "{kind}");
         };
         check("sysfs", true);
         check("proc", true);

@@ -4,6 +4,7 @@
 //! process, so a PID is looked up only where [`pid_lookup`] allows it.
 
 use gua_model::DriverPids;
+use serde::Serialize;
 
 use super::HostRoot;
 
@@ -11,7 +12,8 @@ use super::HostRoot;
 const FIRST: u32 = 0xEFFF_FFFC;
 
 /// The PID namespace of this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PidNamespace {
     /// The host's: the kernel's initial namespace.
     Host,
@@ -19,17 +21,6 @@ pub enum PidNamespace {
     Own,
     /// The kernel does not say.
     Unknown,
-}
-
-impl PidNamespace {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            PidNamespace::Host => "host",
-            PidNamespace::Own => "own",
-            PidNamespace::Unknown => "unknown",
-        }
-    }
 }
 
 /// Whether a PID reported by the driver identifies a process that this process sees under the same PID.

@@ -9,20 +9,10 @@ const SYS_PTRACE: u64 = 1 << 19;
 /// Privileges of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Privilege {
-    /// Effective user; `None` if the kernel did not report it.
-    pub uid: Option<u32>,
     /// Effective and supplementary groups.
     pub groups: Vec<u32>,
-    pub sees: Sees,
-}
-
-/// Whether every process can be inspected.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sees {
-    /// The process has `CAP_SYS_PTRACE`.
-    Everyone,
-    #[default]
-    WhatIsAllowed,
+    /// Whether every process can be inspected, by `CAP_SYS_PTRACE`.
+    pub sees_everyone: bool,
 }
 
 /// Reads the privileges of this process; none if they cannot be read.
@@ -42,24 +32,14 @@ pub fn parse_status(text: &[u8]) -> Privilege {
             .unwrap_or_default()
     };
     // Real, effective, saved and file system id, in this order.
-    let effective = |name| {
-        values(name)
-            .split_whitespace()
-            .nth(1)
-            .and_then(|id| id.parse::<u32>().ok())
-    };
-    let more = values("Groups")
-        .split_whitespace()
-        .filter_map(|gid| gid.parse().ok());
+    let effective = values("Gid").split_whitespace().nth(1);
+    let groups = effective
+        .into_iter()
+        .chain(values("Groups").split_whitespace());
     let capabilities = u64::from_str_radix(values("CapEff").trim(), 16).unwrap_or(0);
     Privilege {
-        uid: effective("Uid"),
-        groups: effective("Gid").into_iter().chain(more).collect(),
-        sees: if capabilities & SYS_PTRACE == 0 {
-            Sees::WhatIsAllowed
-        } else {
-            Sees::Everyone
-        },
+        groups: groups.filter_map(|gid| gid.parse().ok()).collect(),
+        sees_everyone: capabilities & SYS_PTRACE != 0,
     }
 }
 
@@ -67,11 +47,10 @@ pub fn parse_status(text: &[u8]) -> Privilege {
 mod tests {
     use super::*;
 
-    fn check(text: &str, uid: Option<u32>, groups: &[u32], sees: Sees) {
+    fn check(text: &str, groups: &[u32], sees_everyone: bool) {
         let expected = Privilege {
-            uid,
             groups: groups.to_vec(),
-            sees,
+            sees_everyone,
         };
         assert_eq!(parse_status(text.as_bytes()), expected, "{text:?}");
     }
@@ -79,19 +58,14 @@ mod tests {
     #[test]
     fn rights_are_the_effective_ones() {
         let text = "Name:\tgua\nUid:\t1000\t0\t1000\t1000\nGid:\t1000\t50\t0\t0\nGroups:\t27 44 \nCapEff:\t0000000000080000\n";
-        check(text, Some(0), &[50, 27, 44], Sees::Everyone);
+        check(text, &[50, 27, 44], true);
         let text = "Uid:\t1000\t1000\t1000\t1000\nGid:\t1000\t1000\t1000\t1000\nGroups:\t \nCapEff:\t0000000000000000\n";
-        check(text, Some(1000), &[1000], Sees::WhatIsAllowed);
+        check(text, &[1000], false);
     }
 
     #[test]
     fn what_cannot_be_read_grants_nothing() {
-        check("", None, &[], Sees::WhatIsAllowed);
-        check(
-            "Uid:\tx\nCapEff:\tffffffffffffffffffff\n",
-            None,
-            &[],
-            Sees::WhatIsAllowed,
-        );
+        check("", &[], false);
+        check("Gid:\tx\tx\nCapEff:\tffffffffffffffffffff\n", &[], false);
     }
 }

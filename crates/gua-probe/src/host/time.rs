@@ -12,48 +12,21 @@ const LIMIT: u64 = 1024 * 1024;
 pub struct TimeKeeping {
     /// Boot time by the same clock, as the kernel reports it.
     pub booted: Option<Timestamp>,
-    pub synchronised: Synchronised,
-}
-
-/// Synchronisation of the clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Synchronised {
-    /// systemd-timesyncd has set it since boot.
-    Yes,
-    /// systemd-timesyncd runs and has not reached a server yet.
-    NotYet,
-    /// Another program keeps the time, or none does.
-    Unknown,
-}
-
-impl Synchronised {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Synchronised::Yes => "yes",
-            Synchronised::NotYet => "not yet",
-            Synchronised::Unknown => "unknown",
-        }
-    }
+    /// Whether systemd-timesyncd has set the clock since boot. `None` if another program keeps the time, or none does.
+    pub synchronised: Option<bool>,
 }
 
 /// Reads the state from the kernel and the files of systemd-timesyncd.service(8). The clock itself is not touched.
 #[must_use]
 pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
     let marks = root.run.join("systemd/timesync");
-    let synchronised = if marks.join("synchronized").exists() {
-        Synchronised::Yes
-    } else if marks.exists() {
-        Synchronised::NotYet
-    } else {
-        Synchronised::Unknown
-    };
+    let is_set = marks.join("synchronized").exists();
     let booted = read(&root.proc.join("stat"), LIMIT)
         .ok()
         .and_then(|text| parse_boot_time(&text));
     TimeKeeping {
         booted,
-        synchronised,
+        synchronised: (is_set || marks.exists()).then_some(is_set),
     }
 }
 
@@ -103,10 +76,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let root = HostRoot::below(directory.path());
         let check = |expected| assert_eq!(time_keeping(&root).synchronised, expected);
-        check(Synchronised::Unknown);
+        check(None);
         std::fs::create_dir_all(root.run.join("systemd/timesync")).unwrap();
-        check(Synchronised::NotYet);
+        check(Some(false));
         std::fs::write(root.run.join("systemd/timesync/synchronized"), "").unwrap();
-        check(Synchronised::Yes);
+        check(Some(true));
     }
 }

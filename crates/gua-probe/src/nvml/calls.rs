@@ -55,6 +55,17 @@ impl<'a> Calls<'a> {
         call(self.library).map_err(|code| self.failed(name, code))
     }
 
+    /// Makes a call whose failure costs no reading and is not recorded.
+    pub(super) fn optional<T>(
+        &mut self,
+        call: impl FnOnce(&Library) -> Result<T, Code>,
+    ) -> Option<T> {
+        match self.is_lost {
+            true => None,
+            false => call(self.library).ok(),
+        }
+    }
+
     /// Makes a call for a number. One above `most` exceeds any hardware and counts as implausible.
     pub(super) fn number<T: PartialOrd + Copy>(
         &mut self,

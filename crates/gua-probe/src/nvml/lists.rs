@@ -9,18 +9,21 @@ use gua_model::{Bytes, Missing, Pid, Reading};
 use nvml_wrapper_sys::bindings as sys;
 
 use super::code::Code;
-use super::library::{Device, Library, call};
+use super::library::{Device, Library, MOST_MEMORY, call};
 
 /// Process lists of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum List {
     Compute,
     Graphics,
+    /// Clients of the Multi-Process Service. Some drivers list them here alone.
+    Mps,
 }
 
 /// One entry of a process list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListEntry {
+    /// 0 if the driver does not say which process it is.
     pub(crate) pid: Pid,
     pub(crate) memory: Reading<Bytes>,
     /// GPU instance and compute instance, where the driver reports them.
@@ -99,6 +102,8 @@ const POISON: u64 = 0xA5A5_A5A5_A5A5_A5A5;
 const HIGHEST_PID: u32 = 1 << 22;
 /// Instance id of a process that is not in an instance.
 const NO_INSTANCE: u32 = u32::MAX;
+/// Instance ids are smaller than this on any hardware.
+const MOST_INSTANCES: u32 = 64;
 
 impl Default for Lists {
     fn default() -> Self {
@@ -113,7 +118,8 @@ impl Default for Lists {
 }
 
 impl Lists {
-    /// Lists the processes of a GPU. Entries with a pid that Linux cannot have are left out and counted.
+    /// Lists the processes of a GPU. Entries with a pid that Linux cannot have are left out and counted. An entry with
+    /// pid 0 stays: a process that the driver does not name.
     pub(crate) fn processes(
         &mut self,
         library: &Library,
@@ -152,6 +158,9 @@ impl Lists {
                 (List::Graphics, Version::V3) => ask!(nvmlDeviceGetGraphicsRunningProcesses_v3),
                 (List::Graphics, Version::V2) => ask!(nvmlDeviceGetGraphicsRunningProcesses_v2),
                 (List::Graphics, Version::V1) => ask!(nvmlDeviceGetGraphicsRunningProcesses),
+                (List::Mps, Version::V3) => ask!(nvmlDeviceGetMPSComputeRunningProcesses_v3),
+                (List::Mps, Version::V2) => ask!(nvmlDeviceGetMPSComputeRunningProcesses_v2),
+                (List::Mps, Version::V1) => ask!(nvmlDeviceGetMPSComputeRunningProcesses),
             }
         })?;
         let count = filled.len();
@@ -226,8 +235,8 @@ enum Version {
     V3,
 }
 
-/// Reads `count` records. For version 3 the stride is 32 bytes if the driver wrote that far and wrote pids there; some
-/// libraries clear the rest of the buffer, which is no record.
+/// Reads `count` records. For version 3 the stride is 32 bytes if the driver wrote that far and the records make more
+/// sense that way; some libraries clear the rest of the buffer, which is no record.
 fn decode(words: &[u64], count: usize, version: Version) -> (Vec<ListEntry>, usize) {
     let stride = match version {
         Version::V1 => 2,
@@ -235,43 +244,52 @@ fn decode(words: &[u64], count: usize, version: Version) -> (Vec<ListEntry>, usi
         Version::V3 => {
             let beyond = words.get(count * 3..count * 4).unwrap_or_default();
             let written = beyond.iter().any(|word| *word != POISON);
-            let mut pids = words
-                .chunks_exact(4)
-                .take(count)
-                .map(|record| low(record[0]));
-            if written && pids.all(is_possible) {
+            if written && sense(words, count, 4) > sense(words, count, 3) {
                 4
             } else {
                 3
             }
         }
     };
-    let mut listed = Vec::with_capacity(count);
-    for record in words.chunks_exact(stride).take(count) {
-        let pid = low(record[0]);
-        if !is_possible(pid) {
-            continue;
-        }
-        // All ones means "not available".
-        let memory = if record[1] == u64::MAX {
-            Err(Missing::Unsupported)
-        } else {
-            Ok(Bytes(record[1]))
-        };
-        let instance = record.get(2).map(|ids| (low(*ids), low(*ids >> 32)));
-        let instance = instance.filter(|(gpu, _)| *gpu != NO_INSTANCE && *gpu != low(POISON));
-        listed.push(ListEntry {
-            pid: Pid(pid),
-            memory,
-            instance,
-        });
-    }
+    let records = words.chunks_exact(stride).take(count);
+    let listed: Vec<ListEntry> = records.filter_map(entry).collect();
     let dropped = count - listed.len();
     (listed, dropped)
 }
 
-fn is_possible(pid: u32) -> bool {
-    (1..=HIGHEST_PID).contains(&pid)
+/// Measures how much sense the records make with a stride: how many are possible, how many of these are in no MIG
+/// instance, and how many name their process. One bad record among good ones does not decide.
+fn sense(words: &[u64], count: usize, stride: usize) -> (usize, usize, usize) {
+    let records = words.chunks_exact(stride).take(count);
+    let mut sums = (0, 0, 0);
+    for record in records {
+        let instance = (low(record[2]), low(record[2] >> 32));
+        let is_whole = instance == (NO_INSTANCE, NO_INSTANCE);
+        let is_instance = instance.0 < MOST_INSTANCES && instance.1 < MOST_INSTANCES;
+        let is_amount = record[1] == u64::MAX || record[1] <= MOST_MEMORY;
+        let is_possible = (is_whole || is_instance) && is_amount && entry(record).is_some();
+        sums.0 += usize::from(is_possible);
+        sums.1 += usize::from(is_possible && is_whole);
+        sums.2 += usize::from(is_possible && low(record[0]) != 0);
+    }
+    sums
+}
+
+/// Reads a record; `None` if its pid is one that Linux cannot have.
+fn entry(record: &[u64]) -> Option<ListEntry> {
+    let pid = low(record[0]);
+    // All ones means "not available".
+    let memory = match record[1] {
+        u64::MAX => Err(Missing::Unsupported),
+        bytes => Ok(Bytes(bytes)),
+    };
+    let instance = record.get(2).map(|ids| (low(*ids), low(*ids >> 32)));
+    let instance = instance.filter(|(gpu, _)| *gpu != NO_INSTANCE && *gpu != low(POISON));
+    (pid <= HIGHEST_PID).then_some(ListEntry {
+        pid: Pid(pid),
+        memory,
+        instance,
+    })
 }
 
 /// Returns the half of a word that is first in memory, where C places the first 32-bit field.
@@ -376,7 +394,25 @@ mod tests {
     #[test]
     fn a_pid_that_linux_cannot_have_is_left_out_and_counted() {
         let (listed, dropped) = decode(&written(3, &[0, 7, HIGHEST_PID + 1]), 3, Version::V3);
-        assert_eq!((listed.len(), dropped), (1, 2));
+        let found: Vec<u32> = listed.iter().map(|listed| listed.pid.0).collect();
+        assert_eq!((found, dropped), (vec![0, 7], 1));
+    }
+
+    #[test]
+    fn one_bad_pid_does_not_change_the_record_size() {
+        for stride in [3, 4] {
+            for bad in [0, HIGHEST_PID + 1, u32::MAX] {
+                for place in 0..4 {
+                    let mut pids = [101, 102, 103, 104];
+                    pids[place] = bad;
+                    let (listed, _) = decode(&written(stride, &pids), 4, Version::V3);
+                    let found: Vec<u32> = listed.iter().map(|listed| listed.pid.0).collect();
+                    let expected: Vec<u32> =
+                        pids.into_iter().filter(|pid| *pid <= HIGHEST_PID).collect();
+                    assert_eq!(found, expected, "{bad} at {place}, {stride} words");
+                }
+            }
+        }
     }
 
     proptest! {

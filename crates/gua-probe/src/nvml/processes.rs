@@ -1,4 +1,4 @@
-//! The processes on a GPU: both of the driver's lists merged, each pid once.
+//! The processes on a GPU: the driver's lists merged, each pid once.
 
 use gua_model::{Bytes, Gpu, Missing, Pid, Process, ProcessKind, Reading};
 
@@ -13,6 +13,9 @@ use super::tracked::Buffered;
 pub(super) struct Listed {
     compute: Reading<Vec<ListEntry>>,
     graphics: Reading<Vec<ListEntry>>,
+    /// Clients of the Multi-Process Service. The list is empty if it cannot be read: where there is no such service, its
+    /// failure says nothing about the GPU.
+    mps: Vec<ListEntry>,
 }
 
 impl Listed {
@@ -20,6 +23,9 @@ impl Listed {
         Self {
             compute: read_list(calls, lists, device, List::Compute),
             graphics: read_list(calls, lists, device, List::Graphics),
+            mps: calls
+                .optional(|library| lists.processes(library, device, List::Mps))
+                .map_or_else(Vec::new, |(entries, _)| entries),
         }
     }
 
@@ -27,25 +33,25 @@ impl Listed {
     pub(super) fn pids(&self) -> Option<Vec<Pid>> {
         let compute = self.compute.as_ref().ok()?;
         let entries = compute.iter().chain(self.graphics.iter().flatten());
+        let entries = entries.chain(&self.mps);
         Some(entries.map(|entry| entry.pid).collect())
     }
 
     pub(super) fn contains(&self, pid: Pid) -> bool {
-        let mut entries = self.compute.iter().chain(&self.graphics).flatten();
-        entries.any(|entry| entry.pid == pid)
+        let listed = self.compute.iter().chain(&self.graphics).flatten();
+        listed.chain(&self.mps).any(|entry| entry.pid == pid)
     }
 
     /// Removes the entries of an instance from its parent's lists and returns them.
     pub(super) fn split_off(&mut self, ids: (u32, u32)) -> Self {
-        let take = |list: &mut Reading<Vec<ListEntry>>| match list {
-            Ok(entries) => Ok(entries
-                .extract_if(.., |entry| entry.instance == Some(ids))
-                .collect()),
-            Err(why) => Err(*why),
+        let take = |list: &mut Vec<ListEntry>| {
+            list.extract_if(.., |entry| entry.instance == Some(ids))
+                .collect()
         };
         Self {
-            compute: take(&mut self.compute),
-            graphics: take(&mut self.graphics),
+            compute: self.compute.as_mut().map(take).map_err(|why| *why),
+            graphics: self.graphics.as_mut().map(take).map_err(|why| *why),
+            mps: take(&mut self.mps),
         }
     }
 
@@ -57,13 +63,14 @@ impl Listed {
         if self.graphics == Err(Missing::Unsupported) {
             self.graphics = other.graphics;
         }
+        if self.mps.is_empty() {
+            self.mps = other.mps;
+        }
     }
 
     pub(super) fn remove(&mut self, is_unwanted: impl Fn(Pid) -> bool) {
-        for list in [&mut self.compute, &mut self.graphics]
-            .into_iter()
-            .flatten()
-        {
+        let lists = [&mut self.compute, &mut self.graphics];
+        for list in lists.into_iter().flatten().chain([&mut self.mps]) {
             list.retain(|entry| !is_unwanted(entry.pid));
         }
     }
@@ -75,31 +82,47 @@ impl Listed {
         gpu.graphics_list = self.graphics.map(drop);
     }
 
-    /// Merges the lists: the same pid in both is one process.
+    /// Merges the lists: the same pid in two lists is one process. Processes that the driver does not name are one
+    /// entry with pid 0.
     fn merge(&self, buffered: &Buffered) -> Vec<Process> {
         let mut merged: Vec<Process> = Vec::new();
-        let kinds = [
-            (&self.compute, ProcessKind::Compute),
-            (&self.graphics, ProcessKind::Graphics),
+        let lists = [
+            (
+                self.compute.as_deref().unwrap_or_default(),
+                ProcessKind::Compute,
+            ),
+            (&self.mps, ProcessKind::Compute),
+            (
+                self.graphics.as_deref().unwrap_or_default(),
+                ProcessKind::Graphics,
+            ),
         ];
-        for (list, kind) in kinds {
-            for entry in list.iter().flatten() {
+        for (list, kind) in lists {
+            let known = merged.len();
+            for entry in list {
                 let memory = plausible_memory(entry.memory);
-                match merged.iter_mut().find(|process| process.pid == entry.pid) {
-                    Some(process) => {
-                        if process.kind != kind {
-                            process.kind = ProcessKind::Both;
-                        }
-                        process.memory = larger(process.memory, memory);
-                    }
-                    None => merged.push(Process {
+                let place = merged.iter().position(|process| process.pid == entry.pid);
+                let Some(place) = place else {
+                    merged.push(Process {
                         pid: entry.pid,
                         kind,
                         memory,
                         sm_util: buffered.sm_util(entry.pid),
                         identity: Err(Missing::Denied),
-                    }),
+                    });
+                    continue;
+                };
+                let process = &mut merged[place];
+                if process.kind != kind {
+                    process.kind = ProcessKind::Both;
                 }
+                // Two records of one list that name no process are two processes.
+                let is_another = entry.pid == Pid(0) && place >= known;
+                process.memory = match (process.memory, memory) {
+                    (Ok(one), Ok(other)) if is_another => Ok(Bytes(one.0.saturating_add(other.0))),
+                    (_, Err(why)) | (Err(why), _) if is_another => Err(why),
+                    (one, other) => larger(one, other),
+                };
             }
         }
         merged
@@ -125,6 +148,7 @@ fn read_list(
     let name = match list {
         List::Compute => "nvmlDeviceGetComputeRunningProcesses",
         List::Graphics => "nvmlDeviceGetGraphicsRunningProcesses",
+        List::Mps => "nvmlDeviceGetMPSComputeRunningProcesses",
     };
     let (entries, dropped) = calls.call(name, |library| lists.processes(library, device, list))?;
     if dropped > 0 {

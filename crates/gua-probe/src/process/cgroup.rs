@@ -17,6 +17,13 @@ pub struct CgroupFacts {
     pub job: Option<SlurmJob>,
     /// User that the path names for the job, pod or container. `None` without one of them.
     pub user: Option<Uid>,
+    /// User whose slice the process is in, with or without a container.
+    pub slice: Option<Uid>,
+    /// Whether the container was started without a daemon (Podman), so that its processes have the login of the person
+    /// who started it.
+    pub is_daemonless: bool,
+    /// The paths, for rules of the configuration.
+    pub paths: Vec<String>,
 }
 
 /// Parses `/proc/PID/cgroup`: one line of version 2, a line per hierarchy of version 1, or both.
@@ -35,7 +42,26 @@ pub(super) fn parse(text: &str) -> CgroupFacts {
         pod: pod.and_then(|line| line.pod.clone()),
         job: job.and_then(|line| line.job.clone()),
         user: job.or(pod).or(container).and_then(|line| line.user),
+        slice: text.lines().find_map(slice),
+        is_daemonless: container.is_some_and(|line| line.is_daemonless),
+        paths: text
+            .lines()
+            .filter_map(path_of)
+            .map(str::to_owned)
+            .collect(),
     }
+}
+
+/// Returns the user of `/user.slice/user-N.slice`. Only root moves a process into the slice of a user, in the hierarchy
+/// that systemd manages.
+fn slice(line: &str) -> Option<Uid> {
+    let controllers = line.split(':').nth(1)?;
+    let mut parts = path_of(line)?.strip_prefix("/user.slice/")?.split('/');
+    matches!(controllers, "" | "name=systemd").then(|| slice_user(parts.next()?))?
+}
+
+fn slice_user(part: &str) -> Option<Uid> {
+    uid(part.strip_prefix("user-")?.strip_suffix(".slice")?)
 }
 
 /// Parses `hierarchy:controllers:path`. The path may contain colons.
@@ -53,16 +79,10 @@ fn facts(path: &str) -> CgroupFacts {
             let hidden = parts.iter().take_while(|part| **part == "..").count();
             inside(&parts[hidden..], Under::Kubernetes)
         }
-        ["user.slice", below @ ..] => {
-            let user = below
-                .first()
-                .and_then(|slice| slice.strip_prefix("user-")?.strip_suffix(".slice"))
-                .and_then(uid);
-            CgroupFacts {
-                user,
-                ..inside(below, Under::Strangers)
-            }
-        }
+        ["user.slice", below @ ..] => CgroupFacts {
+            user: below.first().and_then(|part| slice_user(part)),
+            ..inside(below, Under::Strangers)
+        },
         // Slurm with version 1.
         [top, user, job, below @ ..] if is_slurm(top) => {
             let job = job.strip_prefix("job_").and_then(slurm_job);
@@ -126,6 +146,7 @@ fn inside(parts: &[&str], mut under: Under) -> CgroupFacts {
         }
         found.container = container(part, under).or_else(|| linux_container(above, part));
         if found.container.is_some() {
+            found.is_daemonless = part.starts_with("libpod-");
             break;
         }
         above = Some(*part);
@@ -257,6 +278,7 @@ mod tests {
         }
         words.extend(facts.job.map(|job| format!("job {job}")));
         words.extend(facts.user.map(|uid| format!("user {uid}")));
+        assert_eq!(facts.paths.len(), text.lines().filter_map(path_of).count());
         assert_eq!(words.join(" "), expected, "{text}");
     }
 
@@ -392,6 +414,37 @@ mod tests {
             &format!("0::{manager}/app.slice/lxc.payload.web1"),
             "container web1 user 1000",
         );
+    }
+
+    #[test]
+    fn a_slice_names_its_user_where_root_chose_the_path() {
+        let slice = |text: &str| parse(text).slice.map(|uid| uid.0);
+        let session = "/user.slice/user-1000.slice/session-3.scope";
+        assert_eq!(slice(&format!("0::{session}")), Some(1000));
+        let version_1 = format!("4:memory:/user/ada\n1:name=systemd:{session}\n0::/");
+        assert_eq!(slice(&version_1), Some(1000));
+        assert_eq!(slice(&format!("4:memory:{session}")), None);
+        assert_eq!(slice("0::/system.slice/user.slice/user-1000.slice"), None);
+        assert_eq!(slice("0::/../user.slice/user-1000.slice"), None);
+    }
+
+    #[test]
+    fn only_podman_starts_a_container_without_a_daemon() {
+        let id = ID;
+        for (path, expected) in [
+            (format!("/machine.slice/libpod-{id}.scope/container"), true),
+            (
+                format!("/system.slice/docker-{id}.scope/libpod-{id}"),
+                false,
+            ),
+            (format!("/system.slice/docker-{id}.scope"), false),
+        ] {
+            assert_eq!(
+                parse(&format!("0::{path}")).is_daemonless,
+                expected,
+                "{path}"
+            );
+        }
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(crate) struct FakeProcess {
     pub(crate) state: char,
     pub(crate) uid: Option<u32>,
     pub(crate) login: Option<String>,
+    pub(crate) session: Option<u32>,
+    pub(crate) parent: u32,
     pub(crate) cgroup: Option<String>,
 }
 
@@ -31,6 +33,8 @@ pub(crate) fn python(pid: u32, start: u64) -> FakeProcess {
         state: 'S',
         uid: Some(1000),
         login: Some("1000".to_owned()),
+        session: None,
+        parent: 1,
         cgroup: Some("0::/user.slice/user-1000.slice/session-3.scope\n".to_owned()),
     }
 }
@@ -60,12 +64,16 @@ impl FakeProc {
     pub(crate) fn put(&self, process: &FakeProcess) {
         self.remove(process.pid);
         let FakeProcess {
-            pid, start, state, ..
+            pid,
+            start,
+            state,
+            parent,
+            ..
         } = process;
         let mut stat = format!("{pid} (").into_bytes();
         stat.extend_from_slice(&process.comm);
         let rest = format!(
-            ") {state} 1 {pid} {pid} 0 -1 4194304 95 0 0 0 0 0 0 0 20 0 1 0 {start} 2973696 441\n"
+            ") {state} {parent} {pid} {pid} 0 -1 4194304 95 0 0 0 0 0 0 0 20 0 1 0 {start} 2973696 441\n"
         );
         stat.extend_from_slice(rest.as_bytes());
         self.write(&format!("{pid}/stat"), stat);
@@ -74,7 +82,12 @@ impl FakeProc {
                 format!("Name:\tpython3\nUmask:\t0022\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n");
             self.write(&format!("{pid}/status"), status);
         }
-        for (name, text) in [("loginuid", &process.login), ("cgroup", &process.cgroup)] {
+        let session = process.session.map(|session| session.to_string());
+        for (name, text) in [
+            ("loginuid", &process.login),
+            ("sessionid", &session),
+            ("cgroup", &process.cgroup),
+        ] {
             if let Some(text) = text {
                 self.write(&format!("{pid}/{name}"), text);
             }

@@ -14,12 +14,13 @@ use super::{Passwd, parse};
 use crate::clock::{self, within};
 
 /// Maximum time per tick to wait for names, all users together.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Maximum time that a command waits for the groups of all users of a host.
 const GROUP_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Delay until a uid without a name is looked up again: accounts are created, and directory services come back.
+/// Delay until a uid is looked up again: accounts are created, uids are given to others, and directory services come
+/// back.
 const RETRY: Duration = Duration::from_mins(5);
 
 /// Looks up one name. It may block.
@@ -108,10 +109,13 @@ pub(super) struct Directory {
     patience_left: Duration,
 }
 
-enum Known {
-    Name(String),
-    Nobody { asked: Duration },
-    Asked,
+/// The last answer about a uid.
+struct Known {
+    /// Kept when a later lookup finds no name: the processes of a removed user stay theirs.
+    name: Option<String>,
+    asked: Duration,
+    /// Whether the answer to the last lookup is still to come.
+    is_open: bool,
 }
 
 impl Directory {
@@ -127,50 +131,45 @@ impl Directory {
     }
 
     fn name(&mut self, uid: Uid, now: Duration) -> Option<String> {
-        match self.known.get(&uid) {
-            Some(Known::Name(name)) => return Some(name.clone()),
-            Some(Known::Asked) => return None,
-            // Looked up again without waiting: the last answer is used until the tick is over.
-            Some(Known::Nobody { asked }) => {
-                if now.saturating_sub(*asked) >= RETRY {
-                    self.ask(uid, now);
-                }
-                return None;
+        let can_wait = match self.known.get(&uid) {
+            Some(known) if known.is_open || now.saturating_sub(known.asked) < RETRY => {
+                return known.name.clone();
             }
-            None => {}
-        }
-        // The thread answers in order, so waiting behind a lookup that timed out would be useless.
-        let can_wait = self.open == 0;
+            // Looked up again without waiting: the last answer is used until the tick is over.
+            Some(_) => false,
+            // The thread answers in order, so waiting behind a lookup that timed out would be useless.
+            None => self.open == 0,
+        };
         self.ask(uid, now);
         if can_wait {
             self.wait_for(uid, now);
         }
-        match self.known.get(&uid) {
-            Some(Known::Name(name)) => Some(name.clone()),
-            _ => None,
-        }
+        self.known.get(&uid)?.name.clone()
     }
 
     fn ask(&mut self, uid: Uid, now: Duration) {
         if self.helper.is_none() {
             self.helper = Helper::start(Arc::clone(&self.lookup));
         }
-        let sent = self
+        let is_sent = self
             .helper
             .as_ref()
             .is_some_and(|helper| helper.questions.send(uid).is_ok());
-        if sent {
-            self.open += 1;
-            self.known.insert(uid, Known::Asked);
-        } else {
+        if !is_sent {
             self.lose_helper(now);
-            self.known.insert(uid, Known::Nobody { asked: now });
         }
+        self.open += usize::from(is_sent);
+        let known = self.known.entry(uid).or_insert(Known {
+            name: None,
+            asked: now,
+            is_open: false,
+        });
+        (known.asked, known.is_open) = (now, is_sent);
     }
 
     fn wait_for(&mut self, uid: Uid, now: Duration) {
         let deadline = clock::monotonic() + self.patience_left;
-        while matches!(self.known.get(&uid), Some(Known::Asked)) {
+        while self.known.get(&uid).is_some_and(|known| known.is_open) {
             self.patience_left = deadline.saturating_sub(clock::monotonic());
             let Some(helper) = &self.helper else { return };
             match helper.answers.recv_timeout(self.patience_left) {
@@ -196,9 +195,11 @@ impl Directory {
 
     fn learn(&mut self, (uid, name): (Uid, Option<String>), now: Duration) {
         self.open = self.open.saturating_sub(1);
-        let name = name.as_deref().and_then(parse::user_name);
-        self.known
-            .insert(uid, name.map_or(Known::Nobody { asked: now }, Known::Name));
+        if let Some(known) = self.known.get_mut(&uid) {
+            let name = name.as_deref().and_then(parse::user_name);
+            known.name = name.or_else(|| known.name.take());
+            (known.asked, known.is_open) = (now, false);
+        }
     }
 
     /// Handles the end of the thread (a module of the C library can terminate it): another is started with the next
@@ -206,12 +207,8 @@ impl Directory {
     fn lose_helper(&mut self, now: Duration) {
         self.helper = None;
         self.open = 0;
-        for known in self
-            .known
-            .values_mut()
-            .filter(|known| matches!(known, Known::Asked))
-        {
-            *known = Known::Nobody { asked: now };
+        for known in self.known.values_mut().filter(|known| known.is_open) {
+            (known.asked, known.is_open) = (now, false);
         }
     }
 }
@@ -279,7 +276,8 @@ impl PasswdFile {
         }
         // A file that is missing for a moment, for example while it is replaced, does not cost the known names.
         if let Ok(text) = std::fs::read(&self.path) {
-            self.names = parse::passwd_file(&text);
+            // The processes of a removed user stay theirs.
+            self.names.extend(parse::passwd_file(&text));
             self.read = version;
         }
     }
@@ -332,6 +330,33 @@ mod tests {
             thread::park_timeout(Duration::from_millis(5));
         }
         panic!("the name of {uid} never came");
+    }
+
+    #[test]
+    fn a_uid_that_was_given_to_another_user_gets_the_new_name() {
+        let (mut names, say, _questions) = directory(LONG);
+        say.send(Some("ada".to_owned())).unwrap();
+        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("ada"));
+        // The old name stays until the directory answers, and where it has none.
+        for (answer, expected) in [(None, "ada"), (Some("bob"), "bob")] {
+            names.end_tick(Duration::ZERO);
+            let before = names.name(ADA, RETRY);
+            say.send(answer.map(str::to_owned)).unwrap();
+            assert_eq!(before.as_deref(), Some("ada"));
+            let mut found = None;
+            for _ in 0..2000 {
+                names.end_tick(Duration::ZERO);
+                found = names.name(ADA, Duration::ZERO);
+                let Names::Directory(directory) = &names else {
+                    panic!("another source of names");
+                };
+                if directory.open == 0 {
+                    break;
+                }
+                thread::park_timeout(Duration::from_millis(5));
+            }
+            assert_eq!(found.as_deref(), Some(expected));
+        }
     }
 
     #[test]

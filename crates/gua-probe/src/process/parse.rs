@@ -20,7 +20,7 @@ const LONGEST_NAME: usize = 256;
 /// Numbers in `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// Field 3, the letter of the state; of the first thread only.
+    /// Field 3, the state as one character; that of the first thread only.
     pub state: u8,
     /// Field 4, the pid of the parent; 0 if it has none that is visible.
     pub parent: u32,
@@ -98,17 +98,40 @@ pub fn storage(text: &[u8]) -> Option<(u64, u64)> {
     Some((value(b"read_bytes:")?, value(b"write_bytes:")?))
 }
 
-/// Parses the effective uid in `/proc/PID/status`: the second number of the `Uid:` line.
-#[must_use]
-pub fn status_uid(text: &[u8]) -> Option<u32> {
-    // The `Name:` line above cannot imitate it: the kernel escapes newlines there.
-    let line = text
-        .split(|byte| *byte == b'\n')
-        .find_map(|line| line.strip_prefix(b"Uid:"))?;
-    uid(words(line).nth(1)?)
+/// Users of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uids {
+    pub real: u32,
+    pub effective: u32,
+    /// Whether the process can change its user without another exec: it has a second user to return to, or the
+    /// permission (`CAP_SETUID`, capabilities(7)).
+    pub can_change: bool,
 }
 
-/// Parses `/proc/PID/loginuid`; the inner `None` means that the process has no login.
+/// Parses the `Uid:` and `CapPrm:` lines of `/proc/PID/status`.
+#[must_use]
+pub fn status_uids(text: &[u8]) -> Option<Uids> {
+    const CAP_SETUID: u64 = 1 << 7;
+    // The `Name:` line above cannot imitate them: the kernel escapes newlines there.
+    let line = |name: &[u8]| {
+        let mut lines = text.split(|byte| *byte == b'\n');
+        lines.find_map(|line| line.strip_prefix(name))
+    };
+    let uids: Option<Vec<u32>> = words(line(b"Uid:")?).map(uid).collect();
+    let uids = uids?;
+    let permitted = line(b"CapPrm:")
+        .and_then(|line| std::str::from_utf8(line.trim_ascii()).ok())
+        .and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    let effective = *uids.get(1)?;
+    Some(Uids {
+        real: uids[0],
+        effective,
+        can_change: uids.iter().any(|uid| *uid != effective)
+            || permitted.is_none_or(|bits| bits & CAP_SETUID != 0),
+    })
+}
+
+/// Parses `/proc/PID/loginuid` or `sessionid`; the inner `None` means that the process has no login.
 #[must_use]
 pub fn loginuid(text: &[u8]) -> Option<Option<u32>> {
     let value: u32 = number(text.trim_ascii())?.try_into().ok()?;
@@ -226,13 +249,22 @@ mod tests {
 
     #[test]
     fn the_uid_is_the_effective_one() {
-        let check = |text: &str, uid| assert_eq!(status_uid(text.as_bytes()), uid, "{text:?}");
+        let check = |text: &str, uid| {
+            let found = status_uids(text.as_bytes()).map(|uids| uids.effective);
+            assert_eq!(found, uid, "{text:?}");
+        };
         check(
             "Name:\tpasswd\nUmask:\t0022\nUid:\t1000\t0\t0\t0\nGid:\t1000\t1000\t1000\t1000\n",
             Some(0),
         );
         check("Name:\tsleep\nUid:\t1000\t1001\t1002\t1003\n", Some(1001));
         check("Name:\tUid:\t1\t2\nUid:\t5\t6\t7\t8\n", Some(6));
+        let can_change = |text: &str| status_uids(text.as_bytes()).unwrap().can_change;
+        let user = "Uid:\t1000\t1000\t1000\t1000\n";
+        assert!(!can_change(&format!("{user}CapPrm:\t0000000000000000\n")));
+        assert!(can_change(&format!("{user}CapPrm:\t0000000000000080\n")));
+        assert!(can_change(user));
+        assert!(can_change("Uid:\t1000\t1000\t0\t1000\nCapPrm:\t0\n"));
         check("Uid:\t1000\n", None);
         check("Uid:\t1000\t-1\t0\t0\n", None);
         check("Uid:\t1000\t4294967295\t0\t0\n", None);
@@ -287,7 +319,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_a_parser_panic(bytes: Vec<u8>) {
-            let _ = (stat(&bytes), status_uid(&bytes), loginuid(&bytes), cgroup(&bytes), passwd_file(&bytes));
+            let _ = (stat(&bytes), status_uids(&bytes), loginuid(&bytes), cgroup(&bytes), passwd_file(&bytes));
             let _ = storage(&bytes);
             let name = comm(&bytes).unwrap_or_default();
             prop_assert!(name.chars().count() <= LONGEST_COMM);
@@ -304,7 +336,7 @@ mod tests {
         #[test]
         fn nearly_right_text_does_not_make_a_parser_panic(text in "(Uid:|[0-9]+|[():\t\n /_.-]|slice|pod|job_|x){0,40}") {
             let bytes = text.as_bytes();
-            let _ = (stat(bytes), status_uid(bytes), loginuid(bytes), cgroup(bytes), passwd_file(bytes));
+            let _ = (stat(bytes), status_uids(bytes), loginuid(bytes), cgroup(bytes), passwd_file(bytes));
             let _ = storage(bytes);
         }
     }

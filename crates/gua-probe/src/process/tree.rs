@@ -2,7 +2,6 @@
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -12,11 +11,10 @@ use gua_model::reading::{Missing, Reading};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::process::{self, PidfdFlags, Resource};
+use rustix::process::{self, Resource};
 
 use super::ProcRoot;
 use super::parse;
-use super::watch::{Ended, Watch, Watched};
 use crate::host::namespace::{PidLookup, PidNamespace, parse_pid_namespace, pid_lookup};
 
 /// The initial user namespace always has this inode (`PROC_USER_INIT_INO` in `linux/proc_ns.h`).
@@ -40,41 +38,23 @@ pub(super) struct Seen {
     /// Name of its mark, safe to display.
     pub(super) comm: Reading<String>,
     pub(super) login: Reading<Option<Uid>>,
+    /// Audit session of the login; `None` if it has none.
+    pub(super) session: Option<u32>,
     pub(super) own: Reading<Uid>,
     pub(super) cgroup: parse::CgroupFacts,
     kept: Option<Kept>,
 }
 
-impl Seen {
-    /// Reports whether [`Tree::ended`] covers the process. An open process file refers to this process only, even if
-    /// its PID was reused.
-    pub(super) fn is_watched(&self) -> bool {
-        self.watched().is_some()
-    }
-
-    /// Reports whether it may have ended since it was read.
-    pub(super) fn may_be_of(&self, ended: &Ended) -> bool {
-        self.watched().is_none_or(|process| ended.has(process))
-    }
-
-    fn watched(&self) -> Option<&Watched> {
-        self.kept.as_ref()?.process.as_ref()
-    }
-}
-
-/// Open files of a process: its directory and name. They refer to this process only, even if its PID was reused, and
-/// reading them again avoids the lookup by name, which is most of the cost.
+/// Open files of a process. They refer to this process only, even if its PID was reused, and cannot be read once it has
+/// ended and was reaped. Reading them again avoids the lookup by name, which is most of the cost.
 struct Kept {
-    directory: OwnedFd,
-    /// The `comm` file. It cannot be read once the process has ended and was reaped.
     comm: OwnedFd,
-    /// The process itself (a pidfd); `None` on kernels before 5.3.
-    process: Option<Watched>,
+    status: OwnedFd,
     /// Counts the open files.
     _one_of: Rc<()>,
 }
 
-/// Maximum number of processes with open files. Each has three; a process may have 1024 files open by default, and the
+/// Maximum number of processes with open files. Each has two; a process may have 1024 files open by default, and the
 /// driver needs some of them.
 const MOST_KEPT: usize = 200;
 
@@ -89,22 +69,36 @@ fn most_kept() -> usize {
 }
 
 /// Properties that change if a pid is reused (the start), if a process executes another program (the name) and if it
-/// changes its user (the directory's owner).
+/// changes its user. The owner of the directory does not show every change of the user: it is root's after a setuid(2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) start: u64,
     pub(super) comm: Vec<u8>,
-    pub(super) directory_owner: Uid,
+    own: Reading<Uid>,
+    can_change_user: bool,
 }
 
 impl Mark {
-    /// Parses a stat line.
-    fn parse(line: &[u8], directory_owner: Uid) -> Option<Self> {
-        let (comm, stat) = parse::stat(line)?;
-        Some(Self {
-            start: stat.start,
-            comm: comm.to_vec(),
-            directory_owner,
+    fn read(process: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Result<Self, Loss> {
+        let directory_owner = Uid(rustix::fs::fstat(process)?.st_uid);
+        let line = read(process, c"stat", buffer)?;
+        let (comm, stat) = parse::stat(line).ok_or(Loss::Missing(Missing::Failed))?;
+        let (comm, start) = (comm.to_vec(), stat.start);
+        let uids = match read(process, c"status", buffer) {
+            Ok(text) => parse::status_uids(text).ok_or(Missing::Failed),
+            Err(Errno::SRCH) => return Err(Loss::Vanished),
+            Err(_) => Err(Missing::Denied),
+        };
+        Ok(Self {
+            start,
+            comm,
+            own: match uids {
+                Ok(uids) => Ok(Uid(uids.effective)),
+                // The directory belongs to the effective user, unless the process is not dumpable: then it can be root's.
+                Err(Missing::Denied) if directory_owner != Uid::ROOT => Ok(directory_owner),
+                Err(why) => Err(why),
+            },
+            can_change_user: uids.is_ok_and(|uids| uids.can_change),
         })
     }
 }
@@ -132,11 +126,9 @@ pub(super) struct Tree {
     driver_pids: DriverPids,
     pid_lookup: OnceCell<PidLookup>,
     sees_all_users: OnceCell<bool>,
-    path: String,
     buffer: Vec<u8>,
     /// One reference for each process with open files, and one of this struct.
     kept: Rc<()>,
-    watch: Watch,
 }
 
 impl Tree {
@@ -147,11 +139,13 @@ impl Tree {
             driver_pids: DriverPids::Here,
             pid_lookup: OnceCell::new(),
             sees_all_users: OnceCell::new(),
-            path: String::new(),
             buffer: vec![0; PAGE],
             kept: Rc::new(()),
-            watch: Watch::default(),
         }
+    }
+
+    pub(super) fn root(&self) -> &ProcRoot {
+        &self.root
     }
 
     pub(super) fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
@@ -178,60 +172,51 @@ impl Tree {
 
     /// Reports whether the process is still the one that was read. Cheap; called at every tick.
     pub(super) fn is_still(&mut self, pid: process::Pid, seen: &Seen) -> bool {
+        let mark = &seen.mark;
         if let Some(kept) = &seen.kept {
-            return self.has_the_mark(kept, &seen.mark).unwrap_or(false);
+            // Open files belong to one process, so its start need not be compared.
+            return self.has_the_mark(kept, mark).unwrap_or(false);
         }
-        let Ok((directory_owner, length)) = self.read_by_name(pid) else {
-            return false;
-        };
-        Mark::parse(&self.buffer[..length], directory_owner).as_ref() == Some(&seen.mark)
+        let found = self.open_process(pid);
+        let found = found.and_then(|process| Mark::read(process.as_fd(), &mut self.buffer));
+        found.is_ok_and(|found| found == *mark)
     }
 
-    /// Open files belong to one process, so its start need not be compared. The owner is read first: a process that
-    /// ended in between has no name any more.
     fn has_the_mark(&mut self, kept: &Kept, mark: &Mark) -> Result<bool, Errno> {
-        let owner = rustix::fs::fstat(&kept.directory)?.st_uid;
+        if mark.can_change_user {
+            let length = rustix::io::pread(&kept.status, &mut self.buffer[..], 0)?;
+            let uids = parse::status_uids(&self.buffer[..length]);
+            if uids.map(|uids| Uid(uids.effective)) != mark.own.ok() {
+                return Ok(false);
+            }
+        }
         let length = rustix::io::pread(&kept.comm, &mut self.buffer[..], 0)?;
         let line = &self.buffer[..length];
-        let comm = line.strip_suffix(b"\n").unwrap_or(line);
-        Ok(mark.comm == comm && mark.directory_owner == Uid(owner))
+        Ok(line.strip_suffix(b"\n").unwrap_or(line) == mark.comm)
     }
 
-    /// Returns which of the watched processes have ended.
-    pub(super) fn ended(&self) -> Ended {
-        self.watch.ended()
-    }
-
-    /// Returns the owner of the directory, and the length of the stat line in the buffer. The owner is read first: if
-    /// the pid is reused in between, the start time shows it. The kernel returns the line as a whole.
-    fn read_by_name(&mut self, pid: process::Pid) -> Result<(Uid, usize), Errno> {
-        self.path.clear();
-        let _ = write!(self.path, "{}", pid.as_raw_nonzero());
-        let digits = self.path.len();
-        self.path.push_str("/stat");
-        let root = opened(&self.directory, &self.root.0)?;
-        let owner = rustix::fs::statat(root, &self.path[..digits], AtFlags::empty())?.st_uid;
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(root, self.path.as_str(), flags, Mode::empty())?;
-        let length = rustix::io::read(&file, &mut self.buffer[..])?;
-        Ok((Uid(owner), length))
+    fn open_process(&self, pid: process::Pid) -> Result<OwnedFd, Loss> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let name = pid.as_raw_nonzero().to_string();
+        Ok(rustix::fs::openat(
+            self.directory()?,
+            name,
+            flags,
+            Mode::empty(),
+        )?)
     }
 
     /// Keeps a process's files open. Only in the kernel's own tree: in another, a file that was replaced stays
     /// readable.
-    fn keep(&self, pid: process::Pid, directory: &OwnedFd) -> Option<Kept> {
+    fn keep(&self, directory: &OwnedFd) -> Option<Kept> {
         if self.root != ProcRoot::default() || Rc::strong_count(&self.kept) > most_kept() {
             return None;
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let comm = rustix::fs::openat(directory, c"comm", flags, Mode::empty()).ok()?;
-        let directory = directory.try_clone().ok()?;
-        let process = process::pidfd_open(pid, PidfdFlags::empty());
-        let process = process.and_then(|process| self.watch.add(process)).ok();
+        let open = |name| rustix::fs::openat(directory, name, flags, Mode::empty()).ok();
         Some(Kept {
-            directory,
-            comm,
-            process,
+            comm: open(c"comm")?,
+            status: open(c"status")?,
             _one_of: Rc::clone(&self.kept),
         })
     }
@@ -254,25 +239,12 @@ impl Tree {
     }
 
     fn try_see(&mut self, pid: process::Pid) -> Result<Seen, Loss> {
-        let root = opened(&self.directory, &self.root.0)?;
-        let buffer = &mut self.buffer;
         // An open directory refers to this process only: when its pid is reused, the files below it are gone.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory =
-            rustix::fs::openat(root, pid.as_raw_nonzero().to_string(), flags, Mode::empty())?;
+        let directory = self.open_process(pid)?;
         let process = directory.as_fd();
+        let buffer = &mut self.buffer;
         // What is compared at later ticks is read first, so that a change during the rest is noticed then.
-        let directory_owner = Uid(rustix::fs::fstat(process)?.st_uid);
-        let mark = Mark::parse(read(process, c"stat", buffer)?, directory_owner)
-            .ok_or(Loss::Missing(Missing::Failed))?;
-
-        let own = match read(process, c"status", buffer) {
-            Ok(text) => parse::status_uid(text).map(Uid).ok_or(Missing::Failed),
-            Err(Errno::SRCH) => return Err(Loss::Vanished),
-            // The directory belongs to the effective user, unless the process is not dumpable: then it can be root's.
-            Err(_) if directory_owner != Uid::ROOT => Ok(directory_owner),
-            Err(_) => Err(Missing::Denied),
-        };
+        let mark = Mark::read(process, buffer)?;
         let login = match read(process, c"loginuid", buffer).map(parse::loginuid) {
             Ok(login) => login.map(|uid| uid.map(Uid)).ok_or(Missing::Failed),
             Err(Errno::NOENT) => Err(Missing::Unsupported),
@@ -281,19 +253,21 @@ impl Tree {
                 Loss::Missing(why) => Err(why),
             },
         };
+        let session = read(process, c"sessionid", buffer).map(parse::loginuid);
         let cgroup = read(process, c"cgroup", buffer)
             .map(parse::cgroup)
             .unwrap_or_default();
-        let kept = self.keep(pid, &directory);
+        let kept = self.keep(&directory);
         let buffer = &mut self.buffer;
         // The kept files belong to this process if it is alive here. A process that ended meanwhile leaves gaps that
         // look like a kernel without these files.
         read(process, c"stat", buffer)?;
         Ok(Seen {
             comm: shown_comm(&mark),
-            mark,
             login: self.known_login(login),
-            own: self.known_uid(own),
+            session: session.ok().flatten().flatten(),
+            own: self.known_uid(mark.own),
+            mark,
             cgroup,
             kept,
         })

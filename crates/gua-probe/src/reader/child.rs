@@ -28,7 +28,7 @@ pub(super) struct ChildReader {
     /// What to read; sent before the first request.
     opening: Option<ProbeOptions>,
     /// Last output on standard error, for the message when the child dies.
-    last_words: Vec<u8>,
+    last_output: Vec<u8>,
     /// Buffer for answers. It keeps the size of the largest so far, so that most are read in one call.
     room: Vec<u8>,
     answered: bool,
@@ -47,7 +47,7 @@ impl Stuck {
 
 /// Maximum time to wait for a killed child. The kernel takes well under a millisecond unless a driver call blocks it.
 const END: Duration = Duration::from_millis(100);
-const MOST_LAST_WORDS: usize = 4096;
+const MOST_LAST_OUTPUT: usize = 4096;
 /// Initial buffer size; twice the answer of a host with eight GPUs.
 const FIRST_ROOM: usize = 4096;
 
@@ -76,7 +76,7 @@ impl ChildReader {
             answers,
             errors: Some(errors),
             opening: Some(options.probe.clone()),
-            last_words: Vec::new(),
+            last_output: Vec::new(),
             room: Vec::new(),
             answered: false,
         })
@@ -91,13 +91,13 @@ impl ChildReader {
     }
 
     /// Requests a sample. An error means that the child cannot be used any more.
-    pub(super) fn ask(&mut self) -> Result<(), DriverFault> {
-        self.last_words.clear();
+    pub(super) fn request(&mut self) -> Result<(), DriverFault> {
+        self.last_output.clear();
         self.send().map_err(|error| self.death(&error))
     }
 
     /// Waits for the answer until that time. An error means that the child cannot be used any more.
-    pub(super) fn take(
+    pub(super) fn receive(
         &mut self,
         until: Duration,
         deadline: Duration,
@@ -108,7 +108,7 @@ impl ChildReader {
         match answer {
             Ok(Some(answer)) => {
                 self.answered = true;
-                Ok(answer.map_err(|fault| self.with_last_words(fault)))
+                Ok(answer.map_err(|fault| self.with_last_output(fault)))
             }
             Ok(None) => Err(DriverFault::Hung { deadline }),
             Err(error) => Err(self.death(&error)),
@@ -153,8 +153,8 @@ impl ChildReader {
             return Ok(None);
         }
         if filled > end {
-            let unasked = "nobody asked for this answer";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, unasked));
+            let surplus = "more than one answer to a request";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, surplus));
         }
         frame::decode_answer(&room[frame::HEAD..end]).map(Some)
     }
@@ -192,7 +192,7 @@ impl ChildReader {
             until,
         };
         match sleep([], Some(&waiting), until) {
-            Ok(woken) if woken.words => self.hear_errors(),
+            Ok(woken) if woken.errors => self.read_errors(),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -200,7 +200,7 @@ impl ChildReader {
     }
 
     /// Reads standard error, and drops it at its end: a closed pipe would wake the poll for ever.
-    pub(super) fn hear_errors(&mut self) {
+    pub(super) fn read_errors(&mut self) {
         let Some(errors) = &mut self.errors else {
             return;
         };
@@ -208,9 +208,9 @@ impl ChildReader {
         loop {
             match errors.read(&mut buffer) {
                 Ok(length @ 1..) => {
-                    self.last_words.extend_from_slice(&buffer[..length]);
-                    let surplus = self.last_words.len().saturating_sub(MOST_LAST_WORDS);
-                    self.last_words.drain(..surplus);
+                    self.last_output.extend_from_slice(&buffer[..length]);
+                    let surplus = self.last_output.len().saturating_sub(MOST_LAST_OUTPUT);
+                    self.last_output.drain(..surplus);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -223,32 +223,32 @@ impl ChildReader {
     /// Returns why the child failed, with its last line on standard error.
     fn death(&mut self, error: &io::Error) -> DriverFault {
         self.wait_for_end();
-        self.hear_errors();
+        self.read_errors();
         let mut how = match self.process.try_wait() {
             Ok(Some(status)) => describe(status),
             Ok(None) if error.kind() == io::ErrorKind::InvalidData => {
-                format!("it answered nonsense ({error})")
+                format!("invalid answer ({error})")
             }
             Ok(None) | Err(_) => error.to_string(),
         };
         if let Some(line) = self.last_line() {
-            how = format!("{how}, saying: {line}");
+            how = format!("{how}, last output: {line}");
         }
         DriverFault::ReaderDied { how }
     }
 
     /// Adds the last line on standard error to an initialisation error: some libraries print more than their code says.
-    fn with_last_words(&mut self, mut fault: DriverFault) -> DriverFault {
-        self.hear_errors();
+    fn with_last_output(&mut self, mut fault: DriverFault) -> DriverFault {
+        self.read_errors();
         if let (DriverFault::Init { text, .. }, Some(line)) = (&mut fault, self.last_line()) {
-            text.push_str(&format!(", saying: {line}"));
+            text.push_str(&format!(", last output: {line}"));
         }
         fault
     }
 
     /// Returns the last line on standard error, safe for a terminal.
     fn last_line(&self) -> Option<String> {
-        let words = String::from_utf8_lossy(&self.last_words);
+        let words = String::from_utf8_lossy(&self.last_output);
         let line = words.lines().rev().find(|line| !line.trim().is_empty())?;
         Some(sanitize(line.trim()).chars().take(300).collect())
     }

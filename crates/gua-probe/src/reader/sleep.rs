@@ -16,8 +16,8 @@ pub struct Woken<const N: usize> {
     pub others: [bool; N],
     /// The child has answered or died.
     pub answer: bool,
-    /// The child has written to standard error: call [`super::Reader::hear`].
-    pub words: bool,
+    /// The child has written to standard error: call [`super::Reader::read_errors`].
+    pub errors: bool,
 }
 
 /// Sleeps until one of the descriptors is readable, the child writes, or this time on the monotonic clock has come.
@@ -36,12 +36,12 @@ pub fn sleep<const N: usize>(
         .collect();
     let left = until.saturating_sub(clock::monotonic());
     poll(&mut inputs, Timespec::try_from(left).ok().as_ref())?;
-    let mut heard = inputs.iter().map(|input| !input.revents().is_empty());
-    let mut next = || heard.next().unwrap_or(false);
+    let mut ready = inputs.iter().map(|input| !input.revents().is_empty());
+    let mut next = || ready.next().unwrap_or(false);
     Ok(Woken {
         others: std::array::from_fn(|_| next()),
         answer: next(),
-        words: next(),
+        errors: next(),
     })
 }
 
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_that_can_be_read_is_told_and_the_time_ends_it_else() {
+    fn readable_descriptors_are_reported_and_the_time_ends_a_sleep() {
         let pair = || UnixStream::pair().unwrap();
         let [
             (one, mut says_one),
@@ -71,21 +71,21 @@ mod tests {
         let none = Woken {
             others: [false; 2],
             answer: false,
-            words: false,
+            errors: false,
         };
         assert_eq!(woken(clock::monotonic()).unwrap(), none);
         says_one.write_all(b"x").unwrap();
         error.write_all(b"x").unwrap();
-        let heard = Woken {
+        let written = Woken {
             others: [true, false],
-            words: true,
+            errors: true,
             ..none
         };
-        assert_eq!(woken(Duration::MAX).unwrap(), heard);
+        assert_eq!(woken(Duration::MAX).unwrap(), written);
         answer.write_all(b"x").unwrap();
         let all = Woken {
             answer: true,
-            ..heard
+            ..written
         };
         assert_eq!(woken(Duration::MAX).unwrap(), all);
         assert!(sleep([one.as_fd()], None, Duration::MAX).unwrap().others[0]);

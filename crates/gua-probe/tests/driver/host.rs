@@ -5,10 +5,10 @@ use std::ops::Deref;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use gua_model::{DriverPids, Gpu, Process, Sample};
+use gua_model::{DriverPids, Gpu, OwnerPolicy, Process, Sample};
 use gua_probe::fault::DriverFault;
 use gua_probe::probe::{Probe, ProbeOptions};
-use gua_probe::process::{Passwd, ProcRoot};
+use gua_probe::process::{Passwd, ProcRoot, StateRoot};
 use gua_test::SimulatedDriver;
 use nvml_sim::driver::Generation;
 
@@ -70,6 +70,8 @@ impl FileHost {
             proc_root: ProcRoot(self.path("proc")),
             passwd: Passwd::File(self.path("passwd")),
             driver_pids: DriverPids::Auto,
+            state_root: StateRoot(self.directory().to_owned()),
+            owners: OwnerPolicy::default(),
         }
     }
 

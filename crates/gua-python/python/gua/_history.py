@@ -92,10 +92,10 @@ class History:
         info: dict[str, Any] = self._facts()["info"]
         return info
 
-    def cards(self) -> list[dict[str, Any]]:
+    def gpus(self) -> list[dict[str, Any]]:
         """Every GPU that was ever seen, as last seen."""
-        cards: list[dict[str, Any]] = self._facts()["cards"]
-        return cards
+        gpus: list[dict[str, Any]] = self._facts()["gpus"]
+        return gpus
 
     def collectors(self) -> list[dict[str, Any]]:
         """All collector runs."""

@@ -53,11 +53,11 @@ def chosen(gpus: Gpus) -> str:
         if gpus in ("auto", "all"):
             return str(gpus)
         gpus = (gpus,)
-    cards = [str(gpu) for gpu in gpus]
-    for card in cards:
-        if not _gua.names_cards(card):
-            raise ValueError(f"gpus: {card!r} is no card; write \"auto\", \"all\", or numbers and UUIDs")
-    return ",".join(cards)
+    names = [str(gpu) for gpu in gpus]
+    for name in names:
+        if not _gua.names_gpus(name):
+            raise ValueError(f"gpus: {name!r} is not a GPU; write \"auto\", \"all\", or numbers and UUIDs")
+    return ",".join(names)
 
 
 def _visible(gpus: str) -> str | None:

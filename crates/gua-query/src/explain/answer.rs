@@ -8,11 +8,12 @@ use gua_model::{
     Thresholds, UtilWindow,
 };
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::gpu::NamedGpu;
 
 /// What one GPU did at one moment, and why.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Answer {
     pub gpu: NamedGpu,
     /// The moment that was asked for.
@@ -20,7 +21,7 @@ pub struct Answer {
     pub found: Found,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum Found {
     /// A tick or a reading covers the moment.
     Seen(Box<Seen>),
@@ -39,7 +40,7 @@ pub enum Found {
 }
 
 /// One reading of the GPU.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Seen {
     pub gpu: Gpu,
     /// When the driver was read.
@@ -61,7 +62,7 @@ pub struct Seen {
 }
 
 /// Whether a reading is live or recorded.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum When {
     Now,
     /// A recorded tick.
@@ -78,7 +79,7 @@ pub enum When {
 }
 
 /// A gap of one GPU.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapFound {
     pub period: Period,
     pub reason: GapReason,
@@ -93,7 +94,7 @@ pub struct GapFound {
 }
 
 /// The totals of a quarter.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct QuarterFound {
     pub period: Period,
     pub total: QuarterTotal,
@@ -105,7 +106,7 @@ pub struct QuarterFound {
 }
 
 /// An imported row, counted as gpu-usage-audit counts it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedRow {
     pub at: Timestamp,
     pub gpu: GpuUuid,

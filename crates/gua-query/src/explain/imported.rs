@@ -1,7 +1,7 @@
 //! The imported row of gpu-usage-audit that covers a moment.
 
 use gua_model::legacy::old_rule;
-use gua_model::{GpuUuid, LegacyCardTick, LegacyProcess, Period};
+use gua_model::{GpuUuid, LegacyGpuTick, LegacyProcess, Period};
 use jiff::{SignedDuration, Timestamp};
 
 use super::answer::ImportedRow;
@@ -41,7 +41,7 @@ pub(super) fn last_of(
     Ok(last)
 }
 
-fn row(tick: &LegacyCardTick<'_>) -> ImportedRow {
+fn row(tick: &LegacyGpuTick<'_>) -> ImportedRow {
     let process =
         |process: &LegacyProcess<'_>| (process.identity.map(str::to_owned), process.memory_mb);
     ImportedRow {

@@ -1,25 +1,27 @@
 //! The state of a GPU now: one live sample, and what is recorded of its GPU.
 
-use gua_model::{
-    Gpu, GpuUuid, Missing, Period, Place, Problem, Sample, Session, Share, Thresholds, classify,
-};
+use gua_model::{Gpu, GpuUuid, Missing, Period, Place, Problem, Sample, Session, Share, classify};
 use jiff::{SignedDuration, Timestamp};
 
 use super::answer::{Answer, Found, Seen, When};
 use crate::error::QueryError;
 use crate::gpu::{NamedGpu, choose};
-use crate::question::SinceQuestion;
+use crate::question::{SampleQuestion, SinceQuestion};
 use crate::records::{GpuInfo, Records};
 use crate::since::since;
 
 /// Explains the state of a GPU in a live sample. Records that are absent or cannot be read cost what they would add, never
 /// the answer.
 pub fn explain_sample(
-    asked: &str,
-    sample: &Sample,
-    thresholds: Thresholds,
+    question: &SampleQuestion,
     records: Option<&dyn Records>,
 ) -> Result<Answer, QueryError> {
+    let SampleQuestion {
+        gpu: asked,
+        sample,
+        thresholds,
+    } = question;
+    let thresholds = *thresholds;
     let recorded = records.and_then(|records| records.gpus().ok());
     let named = choose(asked, &known(sample, &recorded.unwrap_or_default()))?;
     let gpu = gpu_of(&named, sample);

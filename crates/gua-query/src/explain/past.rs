@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 
 use gua_model::period::whole_micros;
-use gua_model::report::PersonNames;
 use gua_model::{
-    Basis, GpuUuid, KnownCard, Ledger, Outage, Period, Quarter, Span, State, Thresholds, Tick,
+    Basis, GpuUuid, Ledger, Outage, OwnerKey, Period, Quarter, Span, State, Thresholds, Tick,
     UtilWindow,
 };
 use jiff::{SignedDuration, Timestamp};
@@ -208,7 +207,7 @@ impl Search<'_> {
     /// The gap around the moment; `None` where the GPU was not expected.
     fn gap(&self) -> Result<Option<GapFound>> {
         let mut found = None;
-        // A gap without ticks ends at its neighbours; else the search goes on, as a GPU may be lost for long.
+        // A gap without ticks ends at its neighbours; otherwise the search continues, because a GPU may be lost for a long time.
         let near = std::iter::once(self.between);
         for window in near.chain(REACH.map(|reach| self.around(reach))) {
             let Some(gap) = self.gap_within(window)? else {
@@ -230,20 +229,20 @@ impl Search<'_> {
     }
 
     fn gap_within(&self, window: Period) -> Result<Option<GapFound>> {
-        let known = self.infos.iter().map(|info| {
-            let known = KnownCard {
-                first: info.first_seen,
-                parent: info.parent.clone(),
-            };
-            (info.uuid.clone(), known)
-        });
+        let known = self.infos.iter();
+        let known = known.map(|info| (info.uuid.clone(), info.known()));
         let outages = self.records.outages(window)?;
         let mut ledger = Ledger::new(window, known.collect(), &outages);
         self.records
             .spans(window, self.thresholds, &mut |span| ledger.push(span))?;
         let mut coverage = ledger.finish();
-        let gaps = coverage.remove(&self.uuid).unwrap_or_default().gaps;
-        let Some(gap) = gaps.into_iter().find(|gap| gap.period.contains(self.at)) else {
+        // Unobserved time of a MIG instance belongs to its parent.
+        let info = self.infos.iter().find(|info| info.uuid == self.uuid);
+        let parent = info.and_then(|info| info.parent.as_ref());
+        let both = std::iter::once(&self.uuid).chain(parent);
+        let gaps = both.filter_map(|gpu| coverage.remove(gpu));
+        let mut gaps = gaps.flat_map(|coverage| coverage.gaps);
+        let Some(gap) = gaps.find(|gap| gap.period.contains(self.at)) else {
             return Ok(None);
         };
         let inside = |outage: &Outage| outage.period().overlap(gap.period).is_some();
@@ -269,11 +268,10 @@ impl Search<'_> {
         let Some(total) = total.cloned() else {
             return Ok(None);
         };
-        let mut names = PersonNames::new(self.records.people()?);
-        let owners = total
-            .owners
-            .keys()
-            .map(|owner| owner.uid().map(|uid| names.of(Some(uid)).to_owned()));
+        let owners = total.owners.keys().map(|owner| match owner {
+            OwnerKey::Unknown => None,
+            owner => Some(owner.shown().into_owned()),
+        });
         Ok(Some(Found::Quarter(Box::new(QuarterFound {
             period: quarter.period(),
             owners: owners.collect(),

@@ -8,10 +8,12 @@ use gua_model::legacy::{
     OpenSessions,
 };
 use gua_model::report::fold::ReportFold;
-use gua_model::report::{CardNow, Hold, Host, Note, Now, UNKNOWN, is_imported_current};
+use gua_model::report::{
+    GpuStatus, Hold, Host, Note, Now, UNKNOWN, fill_gaps, is_imported_current,
+};
 use gua_model::{
-    Bytes, CardDay, CardQuarter, CountGraphics, GpuUuid, Micros, Period, Pid, Quarter, UtcDay,
-    UtilSource,
+    Bytes, CountGraphics, GpuDay, GpuQuarter, GpuUuid, Micros, Period, Pid, Quarter, RollUp,
+    UtcDay, UtilSource,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -40,7 +42,7 @@ pub(super) fn host(facts: &ImportedFacts) -> Option<Host> {
 pub(super) fn people(records: &dyn Records) -> Result<BTreeSet<String>, RecordsError> {
     let mut people = BTreeSet::new();
     let always = Period::new(Timestamp::MIN, Timestamp::MAX);
-    let mut add = |_: Quarter, gpus: &[CardQuarter]| {
+    let mut add = |_: Quarter, gpus: &[GpuQuarter]| {
         for owner in gpus.iter().flat_map(|gpu| gpu.total.owners.keys()) {
             people.extend(owner.name().map(str::to_owned));
         }
@@ -68,7 +70,7 @@ impl QuarterVisitor for ImportedPart<'_> {
         *self = Self::new(self.known, self.start.clone(), self.window);
     }
 
-    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
+    fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
         for gpu in gpus {
             self.fold.add(quarter, &gpu.gpu, &gpu.total);
         }
@@ -77,7 +79,7 @@ impl QuarterVisitor for ImportedPart<'_> {
         self.add(quarter.period().from(), parts);
     }
 
-    fn day(&mut self, day: UtcDay, gpus: &[CardDay]) -> bool {
+    fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
         if !self.fold.takes_day(day, gpus) {
             return false;
         }
@@ -169,14 +171,21 @@ impl<'a> ImportedPart<'a> {
                 false => covered.first(),
             };
             let own = known.gpus.get(&gpu).map(|gpu| gpu.first_seen);
-            let to = own.map_or(window.to(), |own| own.min(window.to()));
+            let to = own.map_or(window.to(), |own| own.min(window.to()).max(from));
+            let periods = covered.periods();
             let (covered, gaps) = covered.finish(from, to);
             overlap += covered.overlap;
-            // The capacity of a GPU is one piece, which ends with the window or with the imported part.
-            if let Ok(begin) = to.checked_sub(Duration::from_micros(covered.capacity.0)) {
+            // Before the first own tick, the capacity of a GPU is one piece.
+            if covered.capacity > Micros(0)
+                && let Ok(begin) = to.checked_sub(Duration::from_micros(covered.capacity.0))
+            {
                 sums.since.insert(gpu.clone(), begin);
             }
             let (sum, all) = sums.coverage.entry(gpu).or_default();
+            // After it, rows fill gaps of the own ticks.
+            let filled = fill_gaps(all, &periods);
+            sum.gap = Micros(sum.gap.0.saturating_sub(filled.0));
+            sum.observed += filled;
             sum.add(&covered);
             all.extend(gaps);
         }
@@ -264,11 +273,13 @@ fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) 
         let owner =
             |row: &LegacyProcess<'_>| row.identity.or(row.owner).unwrap_or(UNKNOWN).to_owned();
         let gpu = facts.gpus.get(tick.gpu);
-        cards.push(CardNow {
+        let class = tick.class(&known.thresholds);
+        cards.push(GpuStatus {
             gpu: tick.gpu.clone(),
             index: tick.index.and_then(|index| u32::try_from(index).ok()),
             name: gpu.and_then(|gpu| gpu.name.clone()),
-            state: tick.class(&known.thresholds).into(),
+            state: class.into(),
+            is_free: class == RollUp::TrulyIdle,
             util: Some(tick.util),
             memory_used: tick
                 .memory_used_mb

@@ -3,19 +3,20 @@
 use std::collections::BTreeSet;
 
 use gua_model::legacy::in_order;
-use gua_model::report::{CardRow, Covered, CrossRow, PersonRow, SlotRow, cross_rows, unseen};
+use gua_model::report::{Covered, CrossRow, PersonRow, ReportedGpu, SlotRow, cross_rows, unseen};
 use gua_model::{Coverage, Gap, GpuUuid, Micros};
 
 use super::{Known, Sums};
 
 /// One row for each GPU that was seen or expected in the window.
-pub(super) fn card_rows(known: &Known<'_>, sums: &Sums) -> Vec<CardRow> {
+pub(super) fn gpu_rows(known: &Known<'_>, sums: &Sums) -> Vec<ReportedGpu> {
     let everyone: BTreeSet<&GpuUuid> = sums.fold.cards.keys().chain(sums.coverage.keys()).collect();
     let mut everyone: Vec<&GpuUuid> = everyone.into_iter().collect();
     everyone.sort_by(|one, other| in_order(one, other));
     let imported = known.imported.as_ref();
     let row = |gpu: &GpuUuid| {
-        let (covered, gaps) = sums.coverage.get(gpu).cloned().unwrap_or_default();
+        let (covered, _) = sums.coverage.get(gpu).cloned().unwrap_or_default();
+        let gaps = sums.gaps_of(gpu, known);
         let since = sums.since.get(gpu).copied();
         let (index, name) = match known.gpus.get(gpu) {
             Some(gpu) => (gpu.index, gpu.name.clone()),
@@ -23,16 +24,19 @@ pub(super) fn card_rows(known: &Known<'_>, sums: &Sums) -> Vec<CardRow> {
                 .and_then(|facts| facts.gpus.get(gpu))
                 .map_or((None, None), |gpu| (gpu.index, gpu.name.clone())),
         };
-        CardRow {
+        let info = known.gpus.get(gpu);
+        ReportedGpu {
             gpu: gpu.clone(),
             index,
             name,
+            parent: info.and_then(|info| info.parent.clone()),
+            slice: info.and_then(|info| info.slice),
             sums: sums.fold.cards.get(gpu).cloned().unwrap_or_default(),
             covered,
             unseen: unseen(sums.window, since.unwrap_or(sums.window.from()), &gaps),
         }
     };
-    let mut cards: Vec<CardRow> = everyone.into_iter().map(row).collect();
+    let mut cards: Vec<ReportedGpu> = everyone.into_iter().map(row).collect();
     cards.retain(|card| {
         card.covered.capacity > Micros(0) || card.sums.samples() > 0 || card.sums.held.samples() > 0
     });
@@ -43,7 +47,7 @@ pub(super) fn card_rows(known: &Known<'_>, sums: &Sums) -> Vec<CardRow> {
 pub(super) fn cross(
     sums: &Sums,
     slots: &[SlotRow],
-    cards: &[CardRow],
+    cards: &[ReportedGpu],
     people: &[PersonRow],
 ) -> Vec<CrossRow> {
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();

@@ -1,7 +1,8 @@
 //! The GPUs and holders at the last tick of a window.
 
 use gua_model::classify::holders;
-use gua_model::report::{CardNow, Hold, Host, Now};
+use gua_model::pick::is_free;
+use gua_model::report::{GpuStatus, Hold, Host, Now, UNKNOWN};
 use gua_model::{
     Gpu, GpuUuid, Micros, Missing, Period, RollUp, Thresholds, Tick, UtilSource, classify,
 };
@@ -24,7 +25,6 @@ pub(super) fn host(
 
 /// All GPUs at a tick, with their owners in order of memory.
 pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now {
-    let mut names = known.names();
     let sample = &tick.sample;
     let mut cards = Vec::new();
     let counted = |gpu: &&Gpu| gpu.place.counts() && known.wants(&gpu.uuid);
@@ -33,26 +33,26 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
         there.sort_by_key(|process| std::cmp::Reverse(process.memory.ok()));
         let mut owners: Vec<String> = Vec::new();
         for process in &there {
-            let uid = process
-                .identity
-                .as_ref()
-                .ok()
-                .and_then(|identity| identity.owner())
-                .map(|owner| owner.user.uid);
-            let gone = matches!(process.identity, Err(Missing::Gone));
-            let name = if gone { "gone" } else { names.of(uid) };
-            if !owners.iter().any(|known| known == name) {
-                owners.push(name.to_owned());
+            let owner = process.identity.as_ref().ok();
+            let owner = owner.and_then(|identity| identity.owner());
+            let name = match (&process.identity, &owner) {
+                (Err(Missing::Gone), _) => "gone".into(),
+                (_, Some(owner)) => owner.who.shown(),
+                (_, None) => UNKNOWN.into(),
+            };
+            if !owners.iter().any(|known| *known == name) {
+                owners.push(name.into_owned());
             }
         }
         let process = there
             .iter()
             .find_map(|process| process.identity.as_ref().ok()?.comm.clone().ok());
-        cards.push(CardNow {
+        cards.push(GpuStatus {
             gpu: gpu.uuid.clone(),
             index: Some(gpu.index),
             name: gpu.name.clone().ok(),
             state: classify(gpu, &known.thresholds, None).state,
+            is_free: is_free(gpu, &known.thresholds),
             util: gpu.util.ok().map(|util| util.get().into()),
             memory_used: gpu.memory_used.ok(),
             memory_total: gpu.memory_total.ok(),

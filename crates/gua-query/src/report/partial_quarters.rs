@@ -1,6 +1,6 @@
 //! Quarters with unobserved time. Their totals have how much is missing; only their ticks have when and why.
 
-use gua_model::{CardQuarter, Ledger, Quarter, Thresholds};
+use gua_model::{GpuQuarter, Ledger, Quarter, Thresholds};
 use jiff::Timestamp;
 
 use crate::error::RecordsError;
@@ -26,12 +26,7 @@ impl PartialQuarters {
     }
 
     /// Whether the coverage of a quarter will be read from its ticks instead of its totals.
-    pub(super) fn takes(
-        &mut self,
-        quarter: Quarter,
-        gpus: &[CardQuarter],
-        ledger: &Ledger,
-    ) -> bool {
+    pub(super) fn takes(&mut self, quarter: Quarter, gpus: &[GpuQuarter], ledger: &Ledger) -> bool {
         // A span of the last removed tick may reach into the first quarter that is kept.
         let is_kept = self
             .raw_from

@@ -20,12 +20,12 @@ pub(crate) fn values(
     let left = MARGIN + 8.0 + widest(steps.iter().map(|(_, label)| label.as_str()));
     let width = canvas.width() - left - MARGIN;
     let plot = Rect::new(left, canvas.top + 20.0, width, height);
-    canvas.text(Text::label(MARGIN, plot.y - 12.0, Anchor::Start, unit));
+    canvas.label((MARGIN, plot.y - 12.0), Anchor::Start, unit);
     for (height, label) in steps {
         let y = plot.bottom() - plot.height * height;
         let paint = if *height == 0.0 { AXIS } else { GRID };
         canvas.line((plot.x, y), (plot.right(), y), paint);
-        canvas.text(Text::label(plot.x - 8.0, y + 4.0, Anchor::End, label));
+        canvas.label((plot.x - 8.0, y + 4.0), Anchor::End, label);
     }
     plot
 }
@@ -54,12 +54,7 @@ pub(crate) fn time_labels(canvas: &mut Canvas<'_>, plot: Rect, marks: &TimeTicks
         canvas.line((*x, bottom), (*x, bottom + 4.0), AXIS);
     }
     for mark in &marks.labels {
-        canvas.text(Text::label(
-            mark.x,
-            bottom + 16.0,
-            Anchor::Middle,
-            &mark.label,
-        ));
+        canvas.label((mark.x, bottom + 16.0), Anchor::Middle, &mark.label);
     }
     for mark in &marks.contexts {
         let text = Text::label(mark.x, bottom + 31.0, Anchor::Start, &mark.label);
@@ -72,12 +67,7 @@ pub(crate) fn time_labels(canvas: &mut Canvas<'_>, plot: Rect, marks: &TimeTicks
         None => words::LOCAL_TIME.of(canvas.frame.language).to_owned(),
     };
     let title = fitted(&title, plot.width, LABEL, Weight::Regular);
-    canvas.text(Text::label(
-        plot.middle(),
-        bottom + 49.0,
-        Anchor::Middle,
-        &title,
-    ));
+    canvas.label((plot.middle(), bottom + 49.0), Anchor::Middle, &title);
 }
 
 /// Total height of the time axis with its title.

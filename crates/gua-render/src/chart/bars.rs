@@ -80,7 +80,7 @@ impl HoursBars {
             let text = Text::label(x, baseline, Anchor::Start, amount);
             canvas.text(text.weighing(Weight::Bold).painted(INK));
             let beside = x + text_width(amount, LABEL, Weight::Bold) + 8.0;
-            canvas.text(Text::label(beside, baseline, Anchor::Start, idle));
+            canvas.label((beside, baseline), Anchor::Start, idle);
         }
         let described = bars.iter().zip(&labels).take(20);
         let described: Vec<String> = described
@@ -105,28 +105,19 @@ impl HoursBars {
     fn bars(&self, language: Language) -> Vec<Bar> {
         let mut rows = self.sorted();
         // A bar for the rest takes as much space as the one row that it would replace.
-        let named = if rows.len() <= self.top + 1 {
-            rows.len()
-        } else {
-            self.top
-        };
-        let rest = rows.split_off(named);
-        let mut bars: Vec<Bar> = rows
-            .into_iter()
-            .map(|row| Bar {
-                name: gua_model::text::sanitize(&row.name),
-                hours: row.hours,
-                is_rest: false,
-            })
-            .collect();
-        if !rest.is_empty() {
-            bars.push(Bar {
-                name: words::others(rest.len(), language),
-                hours: rest.iter().map(|row| row.hours).sum(),
-                is_rest: true,
-            });
-        }
-        bars
+        let is_whole = rows.len() <= self.top + 1;
+        let rest = rows.split_off(if is_whole { rows.len() } else { self.top });
+        let named = rows.into_iter().map(|row| Bar {
+            name: gua_model::text::sanitize(&row.name),
+            hours: row.hours,
+            is_rest: false,
+        });
+        let rest = (!rest.is_empty()).then(|| Bar {
+            name: words::others(rest.len(), language),
+            hours: rest.iter().map(|row| row.hours).sum(),
+            is_rest: true,
+        });
+        named.chain(rest).collect()
     }
 }
 
@@ -139,25 +130,17 @@ fn value_label(bar: &Bar, language: Language) -> (String, String) {
 
 fn draw_bar(canvas: &mut Canvas<'_>, row: Rect, bar: &Bar, scale: f64) {
     let paint = if bar.is_rest { MUTED } else { INK };
-    let look = Text::label(0.0, 0.0, Anchor::End, "").painted(paint);
     let place = (row.x - 10.0, row.y + ROW / 2.0 + 2.0);
-    canvas.row_name(place, &bar.name, row.width, look);
+    canvas.row_name(place, &bar.name, row.width, (LABEL, paint));
     let mut x = row.x;
     for state in Shown::HELD {
         let amount = bar.hours.of(state);
         if amount <= 0.0 {
             continue;
         }
-        let (word, share) = (
-            state.label().of(canvas.frame.language),
-            amount / bar.hours.held(),
-        );
-        let tooltip = format!(
-            "{}\n{word}: {} ({})",
-            bar.name,
-            hours(amount),
-            percent(share)
-        );
+        let word = state.label().of(canvas.frame.language);
+        let (time, share) = (hours(amount), percent(amount / bar.hours.held()));
+        let tooltip = format!("{}\n{word}: {time} ({share})", bar.name);
         let facts = [
             ("data-name", bar.name.as_str()),
             ("data-state", state.key()),
@@ -181,15 +164,10 @@ fn grid(canvas: &mut Canvas<'_>, plot: Rect, steps: &Steps, title: &str) {
         if x - half < free_from || x + half > canvas.width() - 2.0 {
             continue;
         }
-        canvas.text(Text::label(x, plot.bottom() + 15.0, Anchor::Middle, &label));
+        canvas.label((x, plot.bottom() + 15.0), Anchor::Middle, &label);
         free_from = x + half + 6.0;
     }
     let room = canvas.width() - plot.x - MARGIN;
     let title = fitted(title, room, LABEL, Weight::Regular);
-    canvas.text(Text::label(
-        plot.x,
-        plot.bottom() + 33.0,
-        Anchor::Start,
-        &title,
-    ));
+    canvas.label((plot.x, plot.bottom() + 33.0), Anchor::Start, &title);
 }

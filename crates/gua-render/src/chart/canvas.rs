@@ -1,12 +1,16 @@
 //! The drawing surface of every chart: header, legend, text and marks in the theme's colours, and the message of an
 //! empty chart.
 
+use std::fmt::Write as _;
+
+use maud::Render as _;
+
 use super::measure::{Weight, fitted, text_width, wrapped};
 use super::palette::{
     self, GAP_LINE, IDLE_STRIPE, INK, MUTED, Paint, SURFACE, UNKNOWN_DOT, of_state,
 };
 use super::{Frame, Shown, StateHours, Theme};
-use crate::markup::{Attributes, Markup, number};
+use crate::markup::{Escaped, number};
 
 /// Margin on all sides.
 pub(crate) const MARGIN: f64 = 20.0;
@@ -14,7 +18,11 @@ pub(crate) const MARGIN: f64 = 20.0;
 pub(crate) const LABEL: f64 = 11.0;
 const TITLE: f64 = 17.0;
 const SUBTITLE: f64 = 12.0;
-const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'Noto Sans CJK KR', 'Malgun Gothic', 'DejaVu Sans', sans-serif";
+const FONTS: &str = "system-ui, -apple-system, &#39;Segoe UI&#39;, &#39;Noto Sans&#39;, &#39;Noto Sans CJK KR&#39;, \
+                     &#39;Malgun Gothic&#39;, &#39;DejaVu Sans&#39;, sans-serif";
+
+/// Names and values of attributes. Values may be of any origin.
+pub(crate) type Attributes<'a> = &'a [(&'a str, &'a str)];
 
 /// Point of a text that its coordinates refer to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +117,7 @@ pub(crate) enum Fill {
 #[derive(Debug)]
 pub(crate) struct Canvas<'a> {
     pub(crate) frame: &'a Frame,
-    body: Markup,
+    body: String,
     /// Bottom of the header, where the chart begins.
     pub(crate) top: f64,
 }
@@ -118,7 +126,7 @@ impl<'a> Canvas<'a> {
     pub(crate) fn new(frame: &'a Frame) -> Self {
         let mut canvas = Self {
             frame,
-            body: Markup::default(),
+            body: String::new(),
             top: MARGIN,
         };
         canvas.header();
@@ -181,94 +189,85 @@ impl<'a> Canvas<'a> {
             let swatch = Rect::new(x, self.top, SWATCH, 11.0);
             self.rect(swatch, *fill, &[("rx", "2")], "");
             let (x_text, y) = (x + SWATCH + 6.0, self.top + 9.5);
-            self.text(Text::label(x_text, y, Anchor::Start, &name));
+            self.label((x_text, y), Anchor::Start, &name);
             x += width + 18.0;
         }
         self.top += 24.0;
     }
 
     pub(crate) fn text(&mut self, text: Text<'_>) {
-        self.written(text, &[]);
+        self.written(text, "", "");
+    }
+
+    pub(crate) fn label(&mut self, (x, y): (f64, f64), anchor: Anchor, content: &str) {
+        self.text(Text::label(x, y, anchor, content));
     }
 
     /// Draws the name of a row, truncated to `room`, to the left of `x`.
-    pub(crate) fn row_name(&mut self, (x, y): (f64, f64), name: &str, room: f64, look: Text<'_>) {
-        let short = fitted(name, room, look.size, Weight::Regular);
+    pub(crate) fn row_name(&mut self, at: (f64, f64), name: &str, room: f64, look: (f64, Paint)) {
+        let (size, paint) = look;
+        let short = fitted(name, room, size, Weight::Regular);
         let tooltip = if short == name { "" } else { name };
+        let text = Text::label(at.0, at.1, Anchor::End, &short);
         self.text(Text {
-            x,
-            y,
-            content: &short,
-            anchor: Anchor::End,
+            size,
+            paint,
             tooltip,
-            ..look
+            ..text
         });
     }
 
     /// Draws a text over marks of any colour, with an outline for contrast.
     pub(crate) fn text_over_marks(&mut self, text: Text<'_>) {
-        let rim = [
-            ("stroke", SURFACE.plain(self.frame.theme)),
-            ("stroke-width", "2.6"),
-            ("stroke-linejoin", "round"),
-            ("paint-order", "stroke"),
-            ("pointer-events", "none"),
-        ];
-        self.written(text, &rim);
+        let (stroke, name) = (SURFACE.plain(self.frame.theme), SURFACE.name);
+        let rim = format!(
+            " stroke=\"{stroke}\" stroke-width=\"2.6\" stroke-linejoin=\"round\" paint-order=\"stroke\" pointer-events=\"none\""
+        );
+        self.written(text, &format!(" s-{name}"), &rim);
     }
 
-    fn written(&mut self, text: Text<'_>, rim: Attributes<'_>) {
+    fn written(&mut self, text: Text<'_>, class: &str, rim: &str) {
         if text.content.is_empty() {
             return;
         }
         let [x, y, size] = [text.x, text.y, text.size].map(number);
-        let class = if rim.is_empty() {
-            format!("f-{}", text.paint.name)
-        } else {
-            format!("f-{} s-{}", text.paint.name, SURFACE.name)
+        let (fill, name) = (text.paint.plain(self.frame.theme), text.paint.name);
+        let anchor = match text.anchor {
+            Anchor::Start => "",
+            Anchor::Middle => " text-anchor=\"middle\"",
+            Anchor::End => " text-anchor=\"end\"",
         };
-        let mut attributes = vec![
-            ("x", x.as_str()),
-            ("y", &y),
-            ("font-size", &size),
-            ("fill", text.paint.plain(self.frame.theme)),
-            ("class", &class),
-        ];
-        match text.anchor {
-            Anchor::Start => {}
-            Anchor::Middle => attributes.push(("text-anchor", "middle")),
-            Anchor::End => attributes.push(("text-anchor", "end")),
-        }
-        if text.weight == Weight::Bold {
-            attributes.push(("font-weight", "bold"));
-        }
-        attributes.extend_from_slice(rim);
-        self.body.element("text", &attributes, |inside| {
-            if !text.tooltip.is_empty() {
-                inside.text("title", &[], text.tooltip);
-            }
-            inside.words(text.content);
-        });
+        let weight = match text.weight {
+            Weight::Regular => "",
+            Weight::Bold => " font-weight=\"bold\"",
+        };
+        let (title, content) = (title(text.tooltip), escaped(text.content));
+        let _ = write!(
+            self.body,
+            "<text x=\"{x}\" y=\"{y}\" font-size=\"{size}\" fill=\"{fill}\" class=\"f-{name}{class}\"\
+             {anchor}{weight}{rim}>{title}{content}</text>"
+        );
     }
 
     /// Draws marks of one state, which share its fill.
     pub(crate) fn group(&mut self, state: Shown, inside: impl FnOnce(&mut Self)) {
         let fill = self.fill(Fill::State(state));
-        let attributes = fill.attributes(&[("data-state", state.key())]);
-        self.body.open("g", &attributes);
+        let _ = write!(self.body, "<g{fill} data-state=\"{}\">", state.key());
         inside(self);
-        self.body.close("g");
-        self.body.line_break();
+        self.body.push_str("</g>\n");
     }
 
     /// Draws a mark that inherits its fill from its group.
     pub(crate) fn bare_rect(&mut self, rect: Rect) {
-        self.marked(rect, &[], "");
+        self.marked(rect, "", "");
     }
 
     pub(crate) fn rect(&mut self, rect: Rect, fill: Fill, facts: Attributes<'_>, tooltip: &str) {
-        let fill = self.fill(fill);
-        self.marked(rect, &fill.attributes(facts), tooltip);
+        let mut attributes = self.fill(fill);
+        for (key, value) in facts {
+            let _ = write!(attributes, " {key}=\"{}\"", escaped(value));
+        }
+        self.marked(rect, &attributes, tooltip);
     }
 
     /// Draws a column that is divided among states, from the bottom. If no time was observed, it is hatched.
@@ -299,34 +298,29 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    fn marked(&mut self, rect: Rect, attributes: Attributes<'_>, tooltip: &str) {
-        let place = [rect.x, rect.y, rect.width, rect.height].map(number);
-        let place: [_; 4] =
-            std::array::from_fn(|at| (["x", "y", "width", "height"][at], place[at].as_str()));
-        let all = [&place, attributes].concat();
-        match tooltip {
-            "" => self.body.leaf("rect", &all),
-            tooltip => self.body.element("rect", &all, |inside| {
-                inside.text("title", &[], tooltip);
-            }),
-        }
+    fn marked(&mut self, rect: Rect, attributes: &str, tooltip: &str) {
+        let [x, y, width, height] = [rect.x, rect.y, rect.width, rect.height].map(number);
+        let end = match tooltip {
+            "" => "/>".to_owned(),
+            tooltip => format!(">{}</rect>", title(tooltip)),
+        };
+        let _ = write!(
+            self.body,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"{attributes}{end}"
+        );
     }
 
     pub(crate) fn path(&mut self, data: &str) {
-        self.body.leaf("path", &[("d", data)]);
+        let _ = write!(self.body, "<path d=\"{data}\"/>");
     }
 
     pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), paint: Paint) {
-        let place = [from.0, from.1, to.0, to.1].map(number);
-        let attributes = [
-            ("x1", &*place[0]),
-            ("y1", &place[1]),
-            ("x2", &place[2]),
-            ("y2", &place[3]),
-            ("stroke", paint.plain(self.frame.theme)),
-            ("class", &format!("s-{}", paint.name)),
-        ];
-        self.body.leaf("line", &attributes);
+        let [x1, y1, x2, y2] = [from.0, from.1, to.0, to.1].map(number);
+        let (stroke, name) = (paint.plain(self.frame.theme), paint.name);
+        let _ = write!(
+            self.body,
+            "<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" stroke=\"{stroke}\" class=\"s-{name}\"/>"
+        );
     }
 
     /// Returns a chart with a message instead of data.
@@ -340,62 +334,42 @@ impl<'a> Canvas<'a> {
         canvas.finish(plot.bottom() + MARGIN, words)
     }
 
-    fn fill(&self, fill: Fill) -> FillAttributes {
-        let (colour, class) = match fill {
+    /// Returns the attributes of a fill: its colour, and its class if a style sheet can change it.
+    fn fill(&self, fill: Fill) -> String {
+        match fill {
             Fill::State(state @ (Shown::Active | Shown::TrulyIdle)) => {
-                return self.fill(Fill::Plain(of_state(state)));
+                self.fill(Fill::Plain(of_state(state)))
             }
-            Fill::State(state) => {
-                let pattern = format!("url(#{}-{})", self.frame.id, state.key());
-                (pattern, String::new())
-            }
+            Fill::State(state) => format!(" fill=\"url(#{}-{})\"", self.frame.id, state.key()),
             Fill::Plain(paint) => {
-                let plain = paint.plain(self.frame.theme).to_owned();
-                (plain, format!("f-{}", paint.name))
+                let (colour, name) = (paint.plain(self.frame.theme), paint.name);
+                format!(" fill=\"{colour}\" class=\"f-{name}\"")
             }
-            Fill::Clear => ("none".to_owned(), String::new()),
-        };
-        FillAttributes { colour, class }
+            Fill::Clear => " fill=\"none\"".to_owned(),
+        }
     }
 
     /// Returns the whole document, `height` pixels high.
     pub(crate) fn finish(self, height: f64, description: &str) -> String {
         let Frame { id, theme, .. } = self.frame;
         let (width, height) = (number(self.width()), number(height.ceil()));
-        let attributes = [
-            ("xmlns", "http://www.w3.org/2000/svg"),
-            ("viewBox", &format!("0 0 {width} {height}")),
-            ("width", &width),
-            ("height", &height),
-            ("class", "gua-chart"),
-            ("role", "img"),
-            ("aria-labelledby", &format!("{id}-title {id}-description")),
-            ("font-family", FONTS),
-        ];
-        let mut svg = Markup::default();
-        svg.element("svg", &attributes, |svg| {
-            svg.line_break();
-            svg.text(
-                "title",
-                &[("id", &format!("{id}-title"))],
-                &self.frame.title,
-            );
-            svg.text("desc", &[("id", &format!("{id}-description"))], description);
-            svg.line_break();
-            if *theme == Theme::Auto {
-                svg.element("style", &[], |svg| svg.raw(&palette::own_style()));
-            }
-            svg.raw(&self.patterns());
-            if *theme != Theme::Page {
-                let fill = self.fill(Fill::Plain(SURFACE));
-                let size = [("width", &*width), ("height", &height)];
-                svg.leaf("rect", &[&size, &*fill.attributes(&[])].concat());
-            }
-            svg.line_break();
-            svg.raw(&self.body.finish());
-        });
-        svg.line_break();
-        svg.finish()
+        let [title, description] = [self.frame.title.as_str(), description].map(escaped);
+        let style = match theme {
+            Theme::Auto => format!("<style>{}</style>", palette::own_style()),
+            Theme::Page | Theme::Light | Theme::Dark => String::new(),
+        };
+        let fill = self.fill(Fill::Plain(SURFACE));
+        let ground = match theme {
+            Theme::Page => String::new(),
+            _ => format!("<rect width=\"{width}\" height=\"{height}\"{fill}/>"),
+        };
+        let (patterns, body) = (self.patterns(), &self.body);
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+             height=\"{height}\" class=\"gua-chart\" role=\"img\" aria-labelledby=\"{id}-title {id}-description\" \
+             font-family=\"{FONTS}\">\n<title id=\"{id}-title\">{title}</title>\
+             <desc id=\"{id}-description\">{description}</desc>\n{style}{patterns}{ground}\n{body}</svg>\n"
+        )
     }
 
     /// Defines stripes, dots and hatches, which distinguish states without colour.
@@ -427,17 +401,14 @@ impl<'a> Canvas<'a> {
     }
 }
 
-/// The colour of a mark, and its class if a style sheet can change it.
-struct FillAttributes {
-    colour: String,
-    class: String,
+fn escaped(text: &str) -> String {
+    Escaped(text).render().into_string()
 }
 
-impl FillAttributes {
-    /// The attributes of the fill, and others after them.
-    fn attributes<'a>(&'a self, others: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
-        let class = Some(("class", self.class.as_str())).filter(|_| !self.class.is_empty());
-        let fill = [("fill", self.colour.as_str())].into_iter().chain(class);
-        fill.chain(others.iter().copied()).collect()
+/// Returns a tooltip, if there is one.
+fn title(tooltip: &str) -> String {
+    match tooltip {
+        "" => String::new(),
+        tooltip => format!("<title>{}</title>", escaped(tooltip)),
     }
 }

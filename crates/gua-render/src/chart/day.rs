@@ -43,13 +43,10 @@ impl DayHours {
         axis::base_line(&mut canvas, plot);
         let title = words::HOUR_OF_DAY.of(language);
         let y = plot.bottom() + 40.0;
-        canvas.text(Text::label(plot.middle(), y, Anchor::Middle, title));
-        let hours: Vec<String> = self
-            .quietest
-            .iter()
-            .map(|hour| format!("{hour:02}"))
-            .collect();
-        let description = format!("{unit}; {quietest}: {}.", hours.join(", "));
+        canvas.label((plot.middle(), y), Anchor::Middle, title);
+        let hours = self.quietest.iter().map(|hour| format!("{hour:02}"));
+        let hours = hours.collect::<Vec<_>>().join(", ");
+        let description = format!("{unit}; {quietest}: {hours}.");
         canvas.finish(plot.bottom() + 54.0, &description)
     }
 

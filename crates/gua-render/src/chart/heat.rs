@@ -75,17 +75,15 @@ impl HeatMap {
 
     /// Returns the value of the darkest colour.
     pub(crate) fn largest(&self) -> f64 {
-        match self.unit {
-            HeatUnit::Share => 1.0,
-            HeatUnit::GpuHours => {
-                let named = self.values_of(self.rows.len().min(self.scaled_rows));
-                let largest = named.fold(0.0, f64::max);
-                // If the named rows are all zero, the scale is that of the rest.
-                match largest > 0.0 {
-                    true => largest,
-                    false => self.values().fold(0.0, f64::max),
-                }
-            }
+        if self.unit == HeatUnit::Share {
+            return 1.0;
+        }
+        let named = self.values_of(self.rows.len().min(self.scaled_rows));
+        let largest = named.fold(0.0, f64::max);
+        // If the named rows are all zero, the scale is that of the rest.
+        match largest > 0.0 {
+            true => largest,
+            false => self.values().fold(0.0, f64::max),
         }
     }
 
@@ -184,12 +182,9 @@ impl HeatMap {
 
     fn draw_names(&self, canvas: &mut Canvas<'_>, grid: &Grid, room: f64) {
         let Grid { plot, size, .. } = *grid;
-        let look = Text::label(0.0, 0.0, Anchor::End, "")
-            .painted(INK)
-            .sized(size);
         for (row, name) in self.rows.iter().enumerate() {
             let y = grid.cell(row, 0).y + grid.cell_height / 2.0 + size * 0.36;
-            canvas.row_name((plot.x - 8.0, y), name, room, look);
+            canvas.row_name((plot.x - 8.0, y), name, room, (size, INK));
         }
         // Label every n-th column so that labels do not touch.
         let every = column_stride(&self.columns, grid.cell_width);
@@ -199,12 +194,12 @@ impl HeatMap {
             let half = text_width(&short, LABEL, Weight::Regular) / 2.0;
             let x = grid.cell(0, column).middle();
             if x + half <= canvas.width() - 2.0 {
-                canvas.text(Text::label(x, plot.bottom() + 15.0, Anchor::Middle, &short));
+                canvas.label((x, plot.bottom() + 15.0), Anchor::Middle, &short);
             }
         }
         let title = fitted(&self.column_title, plot.width, LABEL, Weight::Regular);
         let y = plot.bottom() + 33.0;
-        canvas.text(Text::label(plot.middle(), y, Anchor::Middle, &title));
+        canvas.label((plot.middle(), y), Anchor::Middle, &title);
     }
 
     /// Draws the colour ramp with its bounds, and the hatch for unobserved cells.
@@ -213,7 +208,7 @@ impl HeatMap {
         let room = canvas.room();
         let title = fitted(&self.value_title, room, LABEL, Weight::Regular);
         let mut y = canvas.top + 9.5;
-        canvas.text(Text::label(MARGIN, y, Anchor::Start, &title));
+        canvas.label((MARGIN, y), Anchor::Start, &title);
         let mut x = MARGIN + width(&title) + 12.0;
         let zero = self.shown(0.0);
         let most = format!("{}{}", self.at_least(), self.shown(largest));
@@ -225,7 +220,7 @@ impl HeatMap {
             y += 18.0;
             canvas.top += 18.0;
         }
-        canvas.text(Text::label(x, y, Anchor::Start, &zero));
+        canvas.label((x, y), Anchor::Start, &zero);
         x += width(&zero) + 6.0;
         for step in 0..HEAT_STEPS {
             let from = match step {
@@ -237,11 +232,11 @@ impl HeatMap {
             x += step_width;
         }
         x += 6.0;
-        canvas.text(Text::label(x, y, Anchor::Start, &most));
+        canvas.label((x, y), Anchor::Start, &most);
         x += width(&most) + 18.0;
         let rect = Rect::new(x, y - 9.5, 14.0, 11.0);
         canvas.rect(rect, Fill::State(Shown::Gap), &[("rx", "2")], "");
-        canvas.text(Text::label(x + 20.0, y, Anchor::Start, no_data));
+        canvas.label((x + 20.0, y), Anchor::Start, no_data);
         canvas.top += 26.0;
     }
 }

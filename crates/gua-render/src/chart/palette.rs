@@ -1,8 +1,6 @@
 //! The colours. They are safe for colour-blind readers (blue against orange), and each state has a different
 //! brightness, so that states can be distinguished in greyscale. Every colour has a light and a dark variant.
 
-use std::fmt::Write as _;
-
 use super::{Shown, Theme};
 
 /// A colour, identified by its role.
@@ -28,22 +26,32 @@ impl Paint {
     }
 }
 
-pub(crate) const SURFACE: Paint = Paint::new("surface", "#ffffff", "#12171d");
-pub(crate) const INK: Paint = Paint::new("ink", "#1b2430", "#e8edf2");
-pub(crate) const MUTED: Paint = Paint::new("muted", "#566371", "#9fabb8");
-pub(crate) const GRID: Paint = Paint::new("grid", "#e4e8ed", "#29323b");
-pub(crate) const AXIS: Paint = Paint::new("axis", "#98a3af", "#566371");
-pub(crate) const BAND: Paint = Paint::new("band", "#f5f7f9", "#181f27");
-const ACTIVE: Paint = Paint::new("active", "#0b5fa5", "#4d9fe0");
-const IDLE_HELD: Paint = Paint::new("idle-held", "#f5ab45", "#f2ae49");
-pub(crate) const IDLE_STRIPE: Paint = Paint::new("idle-stripe", "#df8c25", "#c98a2b");
-const UNKNOWN: Paint = Paint::new("held-unknown", "#b583a9", "#9a6f92");
-pub(crate) const UNKNOWN_DOT: Paint = Paint::new("unknown-dot", "#74446a", "#e0bcd9");
-const TRULY_IDLE: Paint = Paint::new("truly-idle", "#dde4ea", "#35414d");
-const GAP: Paint = Paint::new("gap", "#fafbfc", "#161c23");
-pub(crate) const GAP_LINE: Paint = Paint::new("gap-line", "#a3adb8", "#5d6976");
-const ON_PALE: Paint = Paint::new("on-pale", "#1b2430", "#e8edf2");
-const ON_STRONG: Paint = Paint::new("on-strong", "#ffffff", "#0c1115");
+/// Declares the colours: role, light and dark variant.
+macro_rules! paints {
+    ($($NAME:ident = $name:literal, $light:literal, $dark:literal;)*) => {
+        $(pub(crate) const $NAME: Paint = Paint::new($name, $light, $dark);)*
+        const ROLES: &[Paint] = &[$($NAME),*];
+    };
+}
+
+paints! {
+    SURFACE = "surface", "#ffffff", "#12171d";
+    INK = "ink", "#1b2430", "#e8edf2";
+    MUTED = "muted", "#566371", "#9fabb8";
+    GRID = "grid", "#e4e8ed", "#29323b";
+    AXIS = "axis", "#98a3af", "#566371";
+    BAND = "band", "#f5f7f9", "#181f27";
+    ACTIVE = "active", "#0b5fa5", "#4d9fe0";
+    IDLE_HELD = "idle-held", "#f5ab45", "#f2ae49";
+    IDLE_STRIPE = "idle-stripe", "#df8c25", "#c98a2b";
+    UNKNOWN = "held-unknown", "#b583a9", "#9a6f92";
+    UNKNOWN_DOT = "unknown-dot", "#74446a", "#e0bcd9";
+    TRULY_IDLE = "truly-idle", "#dde4ea", "#35414d";
+    GAP = "gap", "#fafbfc", "#161c23";
+    GAP_LINE = "gap-line", "#a3adb8", "#5d6976";
+    ON_PALE = "on-pale", "#1b2430", "#e8edf2";
+    ON_STRONG = "on-strong", "#ffffff", "#0c1115";
+}
 
 /// Number of steps in a heat map. The first is exactly zero.
 pub(crate) const HEAT_STEPS: usize = 8;
@@ -56,24 +64,6 @@ const USE: [Paint; HEAT_STEPS] = [
     Paint::new("use-5", "#387db8", "#4a95cc"),
     Paint::new("use-6", "#1b5d9c", "#7ab6e3"),
     Paint::new("use-7", "#0a3d70", "#b5d8f3"),
-];
-const ROLES: [Paint; 16] = [
-    SURFACE,
-    INK,
-    MUTED,
-    GRID,
-    AXIS,
-    BAND,
-    ACTIVE,
-    IDLE_HELD,
-    IDLE_STRIPE,
-    UNKNOWN,
-    UNKNOWN_DOT,
-    TRULY_IDLE,
-    GAP,
-    GAP_LINE,
-    ON_PALE,
-    ON_STRONG,
 ];
 
 /// Returns the colour of a state, below its pattern.
@@ -97,57 +87,41 @@ pub(crate) fn of_heat(step: usize) -> (Paint, Paint) {
 /// the system's preference or `data-theme="light|dark"` on the root element; print is always light.
 #[must_use]
 pub fn page_style() -> String {
-    let mut sheet = String::new();
-    let _ = write!(sheet, ":root{{{}}}", properties(Theme::Light));
-    let _ = write!(
-        sheet,
-        "@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{}}}}}",
-        properties(Theme::Dark)
-    );
-    let _ = write!(
-        sheet,
-        "@media screen{{:root[data-theme=dark]{{{}}}}}",
-        properties(Theme::Dark)
-    );
-    sheet.push_str(&classes());
-    sheet.push_str(".gua-chart{max-width:100%;height:auto}");
-    sheet
+    let [light, dark] = [Theme::Light, Theme::Dark].map(properties);
+    let classes = classes();
+    format!(
+        ":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}}}}}\
+         @media screen{{:root[data-theme=dark]{{{dark}}}}}{classes}.gua-chart{{max-width:100%;height:auto}}"
+    )
 }
 
 /// Returns the style sheet inside a standalone chart.
 pub(crate) fn own_style() -> String {
-    let mut sheet = format!(".gua-chart{{{}}}", properties(Theme::Light));
-    let _ = write!(
-        sheet,
-        "@media screen and (prefers-color-scheme:dark){{.gua-chart{{{}}}}}",
-        properties(Theme::Dark)
-    );
-    sheet.push_str(&classes());
-    sheet
+    let [light, dark] = [Theme::Light, Theme::Dark].map(properties);
+    let classes = classes();
+    format!(
+        ".gua-chart{{{light}}}@media screen and (prefers-color-scheme:dark){{.gua-chart{{{dark}}}}}{classes}"
+    )
 }
 
 fn all() -> impl Iterator<Item = Paint> {
-    ROLES.into_iter().chain(USE)
+    ROLES.iter().copied().chain(USE)
 }
 
 fn properties(theme: Theme) -> String {
-    all().fold(String::new(), |mut out, paint| {
-        let _ = write!(out, "--gua-{}:{};", paint.name, paint.plain(theme));
-        out
-    })
+    let property = |paint: Paint| format!("--gua-{}:{};", paint.name, paint.plain(theme));
+    all().map(property).collect()
 }
 
 /// Returns the rules for fill and stroke. A CSS rule overrides a presentation attribute, so that the theme applies if
 /// style sheets are supported.
 fn classes() -> String {
-    all().fold(String::new(), |mut out, paint| {
-        let name = paint.name;
-        let _ = write!(
-            out,
+    let rules = |Paint { name, .. }: Paint| {
+        format!(
             ".gua-chart .f-{name}{{fill:var(--gua-{name})}}.gua-chart .s-{name}{{stroke:var(--gua-{name})}}"
-        );
-        out
-    })
+        )
+    };
+    all().map(rules).collect()
 }
 
 #[cfg(test)]

@@ -34,16 +34,10 @@ impl Steps {
             })
             .and_then(|decimals| usize::try_from(decimals).ok())
             .unwrap_or(6);
-        let mut values = vec![0.0];
-        let mut place = 1.0;
-        while values
-            .last()
-            .is_some_and(|last| *last < largest * 0.999_999)
-            && values.len() < 40
-        {
-            values.push(place * step);
-            place += 1.0;
-        }
+        let below = |value: f64| value < largest * 0.999_999;
+        let steps = (0..40_u32).map(|place| f64::from(place) * step);
+        let count = steps.clone().take_while(|value| below(*value)).count();
+        let values = steps.take(count + 1).collect();
         Self { values, decimals }
     }
 
@@ -55,25 +49,20 @@ impl Steps {
 /// Formats a number with separated thousands, or abbreviated if that is too long.
 pub(crate) fn grouped(value: f64, decimals: usize) -> String {
     if value >= 1e7 {
-        let (short, suffix) = if value >= 1e12 {
-            return format!("{value:.2e}");
-        } else if value >= 1e9 {
-            (value / 1e9, "G")
-        } else {
-            (value / 1e6, "M")
+        let (short, suffix) = match value {
+            1e12.. => return format!("{value:.2e}"),
+            1e9.. => (value / 1e9, "G"),
+            _ => (value / 1e6, "M"),
         };
         let text = format!("{short:.2}");
-        return format!(
-            "{}{suffix}",
-            text.trim_end_matches('0').trim_end_matches('.')
-        );
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        return format!("{text}{suffix}");
     }
     let text = format!("{value:.decimals$}");
-    let (whole, rest) = text
-        .split_once('.')
-        .map_or((text.as_str(), ""), |(a, b)| (a, b));
-    let point = if rest.is_empty() { "" } else { "." };
-    format!("{}{point}{rest}", thousands(whole))
+    match text.split_once('.') {
+        Some((whole, rest)) => format!("{}.{rest}", thousands(whole)),
+        None => thousands(&text),
+    }
 }
 
 /// Puts a comma before every third digit.

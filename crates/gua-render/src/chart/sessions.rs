@@ -93,13 +93,10 @@ impl SessionChart {
         for x in &marks.lines {
             canvas.line((*x, plot.y), (*x, plot.bottom()), GRID);
         }
-        let look = Text::label(0.0, 0.0, Anchor::End, "")
-            .painted(INK)
-            .sized(size);
         let mut y = plot.y;
         for row in &rows {
             let middle = y + row.height / 2.0 + size * 0.36;
-            canvas.row_name((plot.x - 10.0, middle), &row.name, names, look);
+            canvas.row_name((plot.x - 10.0, middle), &row.name, names, (size, INK));
             self.draw_row(&mut canvas, y, row, &scale);
             y += row.height;
         }

@@ -81,18 +81,13 @@ impl StatesOverTime {
         let marks = ticks(&scale, &self.zone, language, canvas.width());
         axis::time_labels(&mut canvas, plot, &marks, &self.zone);
 
-        let parts: Vec<String> = Shown::ALL
-            .into_iter()
-            .filter(|state| total.of(*state) > 0.0)
-            .map(|state| {
-                let (name, amount) = (state.label().of(language), total.of(state));
-                format!(
-                    "{name} {} ({})",
-                    hours(amount),
-                    percent(amount / total.total())
-                )
-            })
-            .collect();
+        let states = Shown::ALL.into_iter();
+        let parts = states.filter(|state| total.of(*state) > 0.0).map(|state| {
+            let (name, amount) = (state.label().of(language), total.of(state));
+            let share = percent(amount / total.total());
+            format!("{name} {} ({share})", hours(amount))
+        });
+        let parts: Vec<String> = parts.collect();
         let when = axis::period_text(window, &self.zone, language);
         let bottom = plot.bottom() + axis::TIME_HEIGHT + 6.0;
         canvas.finish(bottom, &format!("{unit}, {when}: {}.", parts.join(", ")))

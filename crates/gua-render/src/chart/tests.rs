@@ -240,7 +240,7 @@ proptest! {
     }
 
     #[test]
-    fn sessions_of_any_cards_can_be_read(
+    fn sessions_of_any_gpus_can_be_read(
         names in prop::collection::vec(any_name(), 1..40),
         bars in prop::collection::vec((0i64..3000, 0i64..900, any_name(), any_hours()), 0..60),
         gaps in prop::collection::vec((0i64..3000, 0i64..300), 0..4),

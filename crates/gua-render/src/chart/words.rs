@@ -3,34 +3,30 @@
 use gua_model::CalendarUnit;
 use jiff::civil::Date;
 
-use crate::language::{Label, Language};
+use crate::language::{Label, Language, labels, phrases};
 
-pub(crate) const NOTHING: Label = Label(
-    "Nothing was observed in this window.",
-    "이 구간에는 관측된 데이터가 없습니다.",
-);
-/// Explains which of several overlapping sessions a character shows.
-pub(crate) const USE_FIRST: Label = Label(
-    "Where sessions overlap, one in use is shown.",
-    "세션이 겹치면 사용 중인 세션을 표시합니다.",
-);
-pub(crate) const NO_DATA: Label = Label("no data", "데이터 없음");
-pub(crate) const SHARE_OF_TIME: Label = Label("share of GPU time", "GPU 시간 비율");
-pub(crate) const TIME: Label = Label("time", "시각");
-pub(crate) const LOCAL_TIME: Label = Label("local time", "현지 시각");
-pub(crate) const HOUR_OF_DAY: Label = Label("hour of the day", "시간대");
-pub(crate) const HOUR_OF_WEEK: Label = Label("hour of the week", "요일과 시간대");
-pub(crate) const QUIETEST: Label = Label("quietest hours", "가장 한가한 시간대");
+labels! {
+    NOTHING = "Nothing was observed in this window.", "이 구간에는 관측된 데이터가 없습니다.";
+    NOT_HELD = "Nobody held a GPU in this window.", "이 구간에는 GPU를 점유한 사용자가 없습니다.";
+    // Explains which of several overlapping sessions a character shows.
+    USE_FIRST = "Where sessions overlap, one in use is shown.", "세션이 겹치면 사용 중인 세션을 표시합니다.";
+    NO_DATA = "no data", "데이터 없음";
+    SHARE_OF_TIME = "share of GPU time", "GPU 시간 비율";
+    TIME = "time", "시각";
+    LOCAL_TIME = "local time", "현지 시각";
+    HOUR_OF_DAY = "hour of the day", "시간대";
+    HOUR_OF_WEEK = "hour of the week", "요일과 시간대";
+    QUIETEST = "quietest hours", "가장 한가한 시간대";
+}
+
+phrases! {
+    others(count: usize) = "others ({count})", "그 외 ({count})";
+    idle_share(percent: &str) = "{percent} idle-held", "유휴점유 {percent}";
+}
 
 /// Message for a chart without held hours. In an unobserved window, it is unknown whether a GPU was held.
 pub(crate) fn no_hours(observed: bool) -> Label {
-    match observed {
-        true => Label(
-            "Nobody held a GPU in this window.",
-            "이 구간에는 GPU를 점유한 사용자가 없습니다.",
-        ),
-        false => NOTHING,
-    }
+    if observed { NOT_HELD } else { NOTHING }
 }
 
 pub(crate) fn gpu_hours_per(unit: CalendarUnit) -> Label {
@@ -40,17 +36,6 @@ pub(crate) fn gpu_hours_per(unit: CalendarUnit) -> Label {
         CalendarUnit::Week => Label("GPU-hours per week", "주별 GPU 시간"),
         CalendarUnit::Month => Label("GPU-hours per month", "월별 GPU 시간"),
     }
-}
-
-pub(crate) fn others(count: usize, language: Language) -> String {
-    format!("{} ({count})", language.pick("others", "그 외"))
-}
-
-pub(crate) fn idle_share(percent: &str, language: Language) -> String {
-    language.pick(
-        format!("{percent} idle-held"),
-        format!("유휴점유 {percent}"),
-    )
 }
 
 impl Language {

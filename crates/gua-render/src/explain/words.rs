@@ -98,16 +98,17 @@ fn from_buffer(state: State, evidence: &Evidence, samples: u64, all: u64) -> Str
 }
 
 fn utilisation(evidence: &Evidence) -> String {
-    let threshold = evidence.thresholds.active_util.get();
+    let threshold = evidence.thresholds.active_util;
     match evidence.util {
-        Ok(util) if util >= evidence.thresholds.active_util => format!(
-            "The utilisation was {} %, at or over {threshold} % (states.active_util).",
-            util.get()
-        ),
-        Ok(util) => format!(
-            "The utilisation was {} %, below {threshold} % (states.active_util).",
-            util.get()
-        ),
+        Ok(util) => {
+            let side = if util >= threshold {
+                "at or over"
+            } else {
+                "below"
+            };
+            let (util, threshold) = (util.get(), threshold.get());
+            format!("The utilisation was {util} %, {side} {threshold} % (states.active_util).")
+        }
         Err(Missing::Unsupported) => "The GPU has no utilisation reading.".to_owned(),
         Err(why) => format!("The utilisation could not be read: {}.", missing(why)),
     }
@@ -125,29 +126,34 @@ fn power(evidence: &Evidence) -> String {
 }
 
 fn holding(state: State, evidence: &Evidence) -> String {
-    let limit = evidence.thresholds.held_mb;
-    let held = evidence.held.whole_mb();
-    let who = processes(evidence.holders);
+    let (limit, held) = (evidence.thresholds.held_mb, evidence.held.whole_mb());
+    let holders = evidence.holders;
+    let who = match holders {
+        1 => "One process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    let hold = plural(holders, "holds", "hold");
+    let together = plural(holders, "", " together");
     let hidden = match evidence.hidden_memory {
         0 => String::new(),
-        count if count == evidence.holders => {
+        count if count == holders => {
             "; the driver hides how much, and a missing reading is never zero".to_owned()
         }
         count => format!(
             "; the driver hides the memory of {count} of them, and a missing reading is never zero"
         ),
     };
-    let gone = match (evidence.gone, evidence.holders) {
-        (0, _) => String::new(),
-        (1, 1) => " According to the kernel, it has exited.".to_owned(),
-        (gone, all) if gone == all => {
-            " According to the kernel, all of them have exited.".to_owned()
-        }
-        (1, _) => " According to the kernel, one of them has exited.".to_owned(),
-        (gone, _) => format!(" According to the kernel, {gone} of them have exited."),
+    let gone = match (evidence.gone, holders) {
+        (0, _) => None,
+        (1, 1) => Some("it has".to_owned()),
+        (gone, all) if gone == all => Some("all of them have".to_owned()),
+        (1, _) => Some("one of them has".to_owned()),
+        (gone, _) => Some(format!("{gone} of them have")),
     };
+    let gone = gone.map(|who| format!(" According to the kernel, {who} exited."));
+    let gone = gone.unwrap_or_default();
     match state {
-        State::TrulyIdle if evidence.holders == 0 => match evidence.processes {
+        State::TrulyIdle if holders == 0 => match evidence.processes {
             0 => "No process is on the GPU.".to_owned(),
             1 => "One process is on the GPU and does not hold it: it only uses graphics (states.count_graphics)."
                 .to_owned(),
@@ -155,38 +161,21 @@ fn holding(state: State, evidence: &Evidence) -> String {
                 "{count} processes are on the GPU, and none holds it: they only use graphics (states.count_graphics)."
             ),
         },
-        State::TrulyIdle => format!(
-            "{who} {} {held} MB{}, not more than {limit} MB (states.held_mb).{gone}",
-            have(evidence.holders),
-            together(evidence.holders)
-        ),
-        State::HeldUnknown => format!("{who} {} the GPU{hidden}.{gone}", hold(evidence.holders)),
-        _ if held > limit || evidence.hidden_memory == 0 => format!(
-            "{who} {} {held} MB{}, more than {limit} MB (states.held_mb){hidden}.{gone}",
-            hold(evidence.holders),
-            together(evidence.holders)
-        ),
-        _ => format!("{who} {} memory{hidden}.{gone}", hold(evidence.holders)),
+        State::TrulyIdle => {
+            let have = plural(holders, "has", "have");
+            format!("{who} {have} {held} MB{together}, not more than {limit} MB (states.held_mb).{gone}")
+        }
+        State::HeldUnknown => format!("{who} {hold} the GPU{hidden}.{gone}"),
+        _ if held > limit || evidence.hidden_memory == 0 => {
+            format!("{who} {hold} {held} MB{together}, more than {limit} MB (states.held_mb){hidden}.{gone}")
+        }
+        _ => format!("{who} {hold} memory{hidden}.{gone}"),
     }
 }
 
-fn processes(count: u32) -> String {
-    match count {
-        1 => "One process".to_owned(),
-        count => format!("{count} processes"),
-    }
-}
-
-fn hold(count: u32) -> &'static str {
-    if count == 1 { "holds" } else { "hold" }
-}
-
-fn together(count: u32) -> &'static str {
-    if count == 1 { "" } else { " together" }
-}
-
-fn have(count: u32) -> &'static str {
-    if count == 1 { "has" } else { "have" }
+/// Returns the first text for one, and the second for several.
+fn plural(count: u32, one: &'static str, many: &'static str) -> &'static str {
+    if count == 1 { one } else { many }
 }
 
 /// Explains in a sentence why a GPU could not be observed.
@@ -220,7 +209,7 @@ pub fn gap(reason: GapReason) -> &'static str {
         GapReason::DriverUnavailable => {
             "The driver was missing, denied access, or had the wrong version."
         }
-        GapReason::CardLost => "The GPU was reported as lost, or was no longer listed.",
+        GapReason::GpuLost => "The GPU was reported as lost, or was no longer listed.",
         GapReason::Denied => "A required reading was denied.",
         GapReason::Failed => "A required reading failed.",
         GapReason::DiskFull => "The tick was read but not stored: the disk was full.",
@@ -241,39 +230,45 @@ pub fn owner(process: &Process) -> String {
     let Some(owner) = identity.owner() else {
         return "owner unknown: neither its login nor its user could be read".to_owned();
     };
-    format!("{}, {}", owner.user.shown(), source(owner.source, identity))
+    let claimed = identity.claimed_login.as_ref();
+    let claimed = claimed.map_or_else(String::new, |login| {
+        format!(
+            "; its login uid says {}, which does not count: nothing of root confirms it, or the daemon that started the process \
+             had it",
+            login.shown()
+        )
+    });
+    let source = source(owner.source, identity);
+    format!("{}, {source}{claimed}", owner.shown())
 }
 
 fn source(source: OwnerSource, identity: &Identity) -> String {
+    let workload = &identity.workload;
+    let own = identity.own.as_ref();
+    let own = own.map_or_else(|_| "an unknown user".to_owned(), User::shown);
+    let of = |kind: &str, id: Option<&str>| {
+        let id = sanitize(id.unwrap_or("?"));
+        match workload.user {
+            Some(_) => format!("for whom {kind} {id} runs as {own}"),
+            None if kind == "job" => format!("the user that job {id} runs as"),
+            None => format!("because {kind} {id} chooses the uid that it runs as ({own})"),
+        }
+    };
     match source {
         OwnerSource::Login => "from its login session".to_owned(),
-        OwnerSource::Process => match identity.login {
-            Ok(None) => "the user that it runs as, because it has no login session".to_owned(),
+        OwnerSource::Process => match (&identity.login, &identity.claimed_login) {
+            (Ok(None), None) => {
+                "the user that it runs as, because it has no login session".to_owned()
+            }
+            (Ok(None), Some(_)) => "the user that it runs as".to_owned(),
             _ => "the user that it runs as, because its login session cannot be read".to_owned(),
         },
-        OwnerSource::Job => of_root(
-            "job",
-            identity.workload.job.as_ref().map(|it| it.as_str()),
-            identity,
-        ),
-        OwnerSource::Pod => of_root(
-            "pod",
-            identity.workload.pod.as_ref().map(|it| it.as_str()),
-            identity,
-        ),
-        OwnerSource::Container => of_root(
+        OwnerSource::Rule => format!("by a rule of the configuration; it runs as {own}"),
+        OwnerSource::Job => of("job", workload.job.as_ref().map(|it| it.as_str())),
+        OwnerSource::Pod => of("pod", workload.pod.as_ref().map(|it| it.as_str())),
+        OwnerSource::Container => of(
             "container",
-            identity.workload.container.as_ref().map(|it| it.as_str()),
-            identity,
+            workload.container.as_ref().map(|it| it.as_str()),
         ),
     }
-}
-
-fn of_root(kind: &str, name: Option<&str>, identity: &Identity) -> String {
-    let root: Option<&User> = identity.own.as_ref().ok();
-    let root = root.map_or("root".to_owned(), User::shown);
-    format!(
-        "for whom {kind} {} runs as {root}",
-        sanitize(name.unwrap_or("?"))
-    )
 }

@@ -1,6 +1,6 @@
 //! Row of the listing: a GPU or a MIG instance with its holders, sign and state.
 
-use gua_model::pick::{Order, sort};
+use gua_model::pick::{Order, is_free, sort};
 use gua_model::text::sanitize;
 use gua_model::{
     Gpu, Missing, Place, Process, Reading, Sample, State, Thresholds, classify, classify::holders,
@@ -79,17 +79,20 @@ fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
     let verdict = classify(gpu, &terms.thresholds, None);
     let holders: Vec<&Process> = holders(gpu, &terms.thresholds).collect();
     let state = gpu.place.counts().then_some(verdict.state);
-    let is_wrong = matches!(state, Some(State::Unobserved | State::Ghost))
-        || holders.iter().any(|process| process.identity.is_err());
     let identities = holders
         .iter()
         .filter_map(|process| process.identity.as_ref().ok());
     let oldest = identities
         .filter_map(|identity| identity.age(sample.since_boot, terms.ticks_per_second))
         .max();
-    let status = match holders.as_slice() {
-        _ if is_wrong => Status::Wrong,
-        [] => Status::Free,
+    let are_known = holders.iter().all(|process| process.identity.is_ok());
+    let status = match state {
+        // A GPU whose instances are counted in its place is judged by them.
+        None if holders.is_empty() => Status::Free,
+        Some(_) if is_free(gpu, &terms.thresholds) => Status::Free,
+        Some(State::Unobserved) => Status::Wrong,
+        // Something uses the GPU that nobody can see, or a reading is missing.
+        _ if holders.is_empty() || !are_known => Status::Wrong,
         _ => Status::Held,
     };
     Row {

@@ -17,6 +17,8 @@ const CLAIMED: &str = "[c]";
 /// Level of detail of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
+    /// Neither command lines nor UUIDs.
+    WithoutCommands,
     Usual,
     /// Full command lines and UUIDs.
     Whole,
@@ -30,7 +32,7 @@ struct Line<'a> {
     commands: Commands<'a>,
 }
 
-/// Columns of `gua list` from left to right. The last one has room only with all details.
+/// Columns of `gua list` from left to right. The last two are hidden with fewer details.
 fn columns<'a>() -> [Column<Line<'a>>; 14] {
     type Getter<'a> = fn(&Line<'a>) -> Cell;
     let left = |title, priority, min_width, cell: Getter<'a>| {
@@ -114,7 +116,12 @@ pub fn text(
     };
     let lines: Vec<Line<'_>> = rows.iter().map(line).collect();
     let columns = columns();
-    let shown = columns.len() - usize::from(detail == Detail::Usual);
+    let hidden = match detail {
+        Detail::WithoutCommands => 2,
+        Detail::Usual => 1,
+        Detail::Whole => 0,
+    };
+    let shown = columns.len() - hidden;
     let table = Table::of(&columns[..shown], &lines);
     // The headings and the dashes below them are not colored.
     let styles = [None, None].into_iter();
@@ -154,7 +161,7 @@ fn command(row: &Row<'_>, detail: Detail, commands: Commands<'_>) -> String {
         commands(&identity.key, detail)
     });
     match detail {
-        Detail::Usual => lines.flatten().next().unwrap_or_default(),
+        Detail::Usual | Detail::WithoutCommands => lines.flatten().next().unwrap_or_default(),
         Detail::Whole => {
             let lines = lines.map(|line| line.unwrap_or_else(|| "?".to_owned()));
             lines.collect::<Vec<_>>().join("; ")

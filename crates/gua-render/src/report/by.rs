@@ -1,6 +1,6 @@
 //! The tables of a report: by person, GPU, day, hour of the day, week, month or state.
 
-use gua_model::report::{CardRow, PersonRow, Report, Sums};
+use gua_model::report::{PersonRow, Report, ReportedGpu, Sums};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 
@@ -145,14 +145,17 @@ documents! {
     }
 
     /// One GPU of a report.
-    pub struct GpuRow from (report: &Report, card: &CardRow) {
-        pub gpu_uuid: String = card.gpu.to_string(),
-        pub gpu_index: Option<u32> = card.index,
-        pub gpu_name: Option<String> = card.name.clone(),
+    pub struct GpuRow from (report: &Report, gpu: &ReportedGpu) {
+        pub gpu_uuid: String = gpu.gpu.to_string(),
+        pub gpu_index: Option<u32> = gpu.index,
+        pub gpu_name: Option<String> = gpu.name.clone(),
+        /// Of a MIG instance: its part of the physical GPU, such as `3/7 of GPU 0`. All hours are those of that part.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub gpu_part: Option<String> = gpu.share(),
         #[serde(flatten)]
         pub sums: RowSums = {
-            let gap = (card.covered.capacity > Micros(0)).then_some(card.covered.gap);
-            RowSums::new(report, &card.sums, gap)
+            let gap = (gpu.covered.capacity > Micros(0)).then_some(gpu.covered.gap);
+            RowSums::new(report, &gpu.sums, gap)
         },
     }
 }
@@ -166,8 +169,8 @@ pub fn user_rows(report: &Report) -> Vec<UserRow> {
 /// The GPUs of a report.
 #[must_use]
 pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
-    let cards = report.cards.iter();
-    cards.map(|card| GpuRow::new(report, card)).collect()
+    let gpus = report.cards.iter();
+    gpus.map(|gpu| GpuRow::new(report, gpu)).collect()
 }
 
 /// The table with all of its rows; the page decides how many it shows.
@@ -186,20 +189,28 @@ pub fn table(report: &Report, by: By) -> Table {
 }
 
 /// A table with these columns first, and then those of the sums.
-fn headed<const N: usize>(first: [(&str, &str); N], sums: Vec<Header>) -> Table {
+fn headed<const N: usize>(
+    first: [(&str, &str); N],
+    sums: Vec<Header>,
+    rows: impl Iterator<Item = ([Cell; N], Vec<Cell>)>,
+) -> Table {
     let mut table = Table::new(first);
     table.columns.extend(sums);
+    let row = |(first, sums): ([Cell; N], Vec<Cell>)| first.into_iter().chain(sums).collect();
+    table.rows.extend(rows.map(row));
     table
 }
 
 fn users(report: &Report) -> Table {
     let sums = PersonSums::COLUMNS.iter().map(Column::header).collect();
-    let mut table = headed([("user", "user")], sums);
-    table.rows.extend(user_rows(report).into_iter().map(|row| {
-        let sums = cells(PersonSums::COLUMNS, Some(&row.sums));
-        std::iter::once(row.user.into()).chain(sums).collect()
-    }));
-    table
+    let rows = user_rows(report).into_iter();
+    let rows = rows.map(|row| {
+        (
+            [row.user.into()],
+            cells(PersonSums::COLUMNS, Some(&row.sums)),
+        )
+    });
+    headed([("user", "user")], sums, rows)
 }
 
 fn gpus(report: &Report) -> Table {
@@ -208,27 +219,24 @@ fn gpus(report: &Report) -> Table {
         ("gpu_index", "#"),
         ("gpu_name", "model"),
     ];
-    let mut table = headed(first, RowSums::headers(report));
-    table.rows.extend(gpu_rows(report).into_iter().map(|row| {
-        let sums = row.sums.cells();
-        let gpu = [
-            row.gpu_uuid.into(),
-            row.gpu_index.into(),
-            row.gpu_name.into(),
-        ];
-        gpu.into_iter().chain(sums).collect()
-    }));
-    table
+    let has_instances = report.cards.iter().any(|gpu| gpu.slice.is_some());
+    let rows = gpu_rows(report).into_iter().map(|row| {
+        let part = has_instances.then(|| row.gpu_part.into());
+        let sums = part.into_iter().chain(row.sums.cells()).collect();
+        let (uuid, index, name) = (row.gpu_uuid, row.gpu_index, row.gpu_name);
+        ([uuid.into(), index.into(), name.into()], sums)
+    });
+    let part = has_instances.then(|| Header::new("gpu_part", "part"));
+    let sums = part.into_iter().chain(RowSums::headers(report)).collect();
+    headed(first, sums, rows)
 }
 
 fn slots(report: &Report, key: &'static str, form: &str) -> Table {
-    let mut table = headed([(key, key)], RowSums::headers(report));
-    table.rows.extend(report.slots.iter().map(|slot| {
-        let label = slot.label.strftime(form).to_string().into();
+    let rows = report.slots.iter().map(|slot| {
         let sums = RowSums::of_time(report, &slot.sums, slot.gap);
-        std::iter::once(label).chain(sums.cells()).collect()
-    }));
-    table
+        ([slot.label.strftime(form).to_string().into()], sums.cells())
+    });
+    headed([(key, key)], RowSums::headers(report), rows)
 }
 
 /// Prefixes of the keys of columns per GPU and per person, before a blank and the name.
@@ -237,30 +245,28 @@ const PER_PERSON: &str = "held_hours";
 
 /// Hours of the day: all GPUs, the active share of each GPU, and the held hours of each person.
 fn hours(report: &Report) -> Table {
-    let mut table = headed([("hour", "hour")], RowSums::headers(report));
-    if report.person.is_none() {
-        for card in &report.cards {
-            let title = labels::gpu_name(card.index, &card.gpu, "#");
-            let key = format!("{PER_GPU} {}", card.gpu);
-            table.columns.push(Header::new(key, title));
-        }
-        for person in &report.people {
-            let key = format!("{PER_PERSON} {}", person.name);
-            let title = format!("{} h", person.name);
-            table.columns.push(Header::new(key, title));
-        }
+    let of_all = report.person.is_none();
+    let mut headers = RowSums::headers(report);
+    if of_all {
+        headers.extend(report.cards.iter().map(|gpu| {
+            let title = labels::gpu_name(gpu.index, &gpu.gpu, "#");
+            Header::new(format!("{PER_GPU} {}", gpu.gpu), title)
+        }));
+        headers.extend(report.people.iter().map(|person| {
+            let (key, name) = (format!("{PER_PERSON} {}", person.name), &person.name);
+            Header::new(key, format!("{name} h"))
+        }));
     }
-    for (place, hour) in report.cross.iter().enumerate() {
-        let mut row = vec![format!("{place:02}").into()];
-        row.extend(RowSums::of_time(report, &hour.sums, hour.gap).cells());
-        if report.person.is_none() {
+    let rows = report.cross.iter().enumerate().map(|(place, hour)| {
+        let mut sums = RowSums::of_time(report, &hour.sums, hour.gap).cells();
+        if of_all {
             let gpus = hour.cards.iter();
-            row.extend(gpus.map(|card| Cell::share(card.sums.share(RollUp::Active))));
-            row.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
+            sums.extend(gpus.map(|gpu| Cell::share(gpu.sums.share(RollUp::Active))));
+            sums.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
         }
-        table.rows.push(row);
-    }
-    table
+        ([format!("{place:02}").into()], sums)
+    });
+    headed([("hour", "hour")], headers, rows)
 }
 
 /// Positions of the columns of [`hours`] by subject. The hour itself is the first column.

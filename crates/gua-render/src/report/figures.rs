@@ -1,6 +1,6 @@
 //! Charts of a report before they are drawn. The HTML page and `gua plot` draw the same ones.
 
-use gua_model::report::{CardRow, CrossRow, Hold, PersonRow, Report, SlotRow, Sums};
+use gua_model::report::{CrossRow, Hold, PersonRow, Report, ReportedGpu, SlotRow, Sums};
 use gua_model::{Micros, OwnerTotal, RollUp};
 
 use super::{Page, labels};
@@ -27,19 +27,20 @@ pub enum Whose {
     Gpu,
 }
 
-/// Time of a slot by state: of the GPUs, or of the one person that the report covers.
-fn slot_hours(report: &Report, row: &SlotRow) -> StateHours {
+/// Time by state: of the GPUs, or of the one person that the report covers.
+fn hours_of(report: &Report, sums: &Sums, gap: Micros) -> StateHours {
     match report.person {
-        Some(_) => held_hours(&row.sums.held),
-        None => hours(&row.sums, row.gap),
+        Some(_) => held_hours(&sums.held),
+        None => hours(sums, gap),
     }
 }
 
 /// Time of GPUs by state, with the unobserved time.
 pub(super) fn hours(sums: &Sums, gap: Micros) -> StateHours {
-    let gap = gap.hours();
-    let seen = state_hours(sums);
-    StateHours { gap, ..seen }
+    StateHours {
+        gap: gap.hours(),
+        ..state_hours(sums)
+    }
 }
 
 /// States over time.
@@ -47,7 +48,7 @@ pub(super) fn over_time(page: &Page<'_>) -> StatesOverTime {
     let report = page.report;
     let slot = |row: &SlotRow| StateSlot {
         period: row.period,
-        hours: slot_hours(report, row),
+        hours: hours_of(report, &row.sums, row.gap),
     };
     StatesOverTime {
         slots: report.slots.iter().map(slot).collect(),
@@ -70,11 +71,11 @@ pub(super) fn people(page: &Page<'_>) -> HoursBars {
 /// GPU-hours by GPU.
 pub(super) fn gpus(page: &Page<'_>) -> HoursBars {
     let report = page.report;
-    let row = |card: &CardRow| HoursRow {
-        name: gpu_label(card),
+    let row = |gpu: &ReportedGpu| HoursRow {
+        name: gpu_label(gpu),
         hours: match report.person {
-            Some(_) => held_hours(&card.sums.held),
-            None => state_hours(&card.sums),
+            Some(_) => held_hours(&gpu.sums.held),
+            None => state_hours(&gpu.sums),
         },
     };
     // Show all GPUs: a combined bar would make the others too short to compare.
@@ -99,11 +100,15 @@ pub(super) fn was_observed(report: &Report) -> bool {
 }
 
 /// Name of a GPU: its index and model, or the beginning of its UUID.
-pub(super) fn gpu_label(card: &CardRow) -> String {
-    match (card.index, &card.name) {
+pub(super) fn gpu_label(gpu: &ReportedGpu) -> String {
+    let name = match (gpu.index, &gpu.name) {
         (Some(index), Some(name)) => format!("#{index} {name}"),
         (Some(index), None) => format!("#{index}"),
-        (None, _) => short_uuid(card.gpu.as_str()),
+        (None, _) => short_uuid(gpu.gpu.as_str()),
+    };
+    match gpu.slice {
+        Some(slice) => format!("{}/{} of {name}", slice.slices, slice.of),
+        None => name,
     }
 }
 
@@ -130,10 +135,7 @@ pub(super) fn share_title(page: &Page<'_>) -> Label {
 
 /// The hours of the day, from a report that is crossed by them.
 pub(super) fn day(report: &Report) -> DayHours {
-    let of_hour = |row: &CrossRow| match report.person {
-        Some(_) => held_hours(&row.sums.held),
-        None => hours(&row.sums, row.gap),
-    };
+    let of_hour = |row: &CrossRow| hours_of(report, &row.sums, row.gap);
     DayHours {
         hours: std::array::from_fn(|hour| report.cross.get(hour).map(of_hour).unwrap_or_default()),
         quietest: quietest(report).into_iter().map(|(hour, _)| hour).collect(),

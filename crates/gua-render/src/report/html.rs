@@ -8,99 +8,70 @@ mod summary;
 pub(crate) mod table;
 
 use gua_model::text::sanitize;
+use maud::{Markup, PreEscaped, html};
 
 use super::{Page, labels};
 use crate::chart::page_style;
-use crate::language::Language;
-use crate::markup::Markup;
+use crate::markup::Escaped;
 
 pub(crate) const SHEET: &str = include_str!("html/page.css");
-/// Content security policy: the page may load nothing. Styles are inline.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
-
 /// Returns the whole page or, with `--by`, its header and that table.
 #[must_use]
 pub fn html(page: &Page<'_>) -> String {
-    let mut html = Markup::default();
-    let language = match page.language {
-        Language::English => "en",
-        Language::Korean => "ko",
-    };
-    html.element("html", &[("lang", language)], |html| {
-        html.element("head", &[], |html| head(html, page));
-        html.element("body", &[], |html| {
-            html.element("main", &[], |html| body(html, page));
-        });
-    });
-    format!("<!DOCTYPE html>\n{}\n", html.finish())
-}
-
-fn head(html: &mut Markup, page: &Page<'_>) {
-    let title = labels::TITLE.of(page.language);
-    let title = format!("{title}: {}", host_name(page));
+    let title = format!("{}: {}", labels::TITLE.of(page.language), host_name(page));
     let sheet = format!("{}{SHEET}", page_style());
-    document_head(html, &title, page.version, &sheet);
+    let body = html! { main { (body(page)) } };
+    document(
+        page.language.pick("en", "ko"),
+        (&title, page.version),
+        &sheet,
+        &body,
+    )
 }
 
-/// Writes the head that all HTML documents share.
-pub(crate) fn document_head(html: &mut Markup, title: &str, version: &str, sheet: &str) {
-    html.leaf("meta", &[("charset", "utf-8")]);
-    html.leaf(
-        "meta",
-        &[
-            ("http-equiv", "Content-Security-Policy"),
-            ("content", POLICY),
-        ],
+/// Returns a document with this title, written by this version of the program.
+pub(crate) fn document(
+    language: &str,
+    (title, version): (&str, &str),
+    sheet: &str,
+    body: &Markup,
+) -> String {
+    // The content security policy lets a page load nothing; styles are inline.
+    let metadata = format!(
+        "<meta charset=\"utf-8\"/><meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; \
+         style-src &#39;unsafe-inline&#39;; base-uri &#39;none&#39;; form-action &#39;none&#39;\"/>\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\
+         <meta name=\"generator\" content=\"gua {version}\"/><meta name=\"color-scheme\" content=\"light dark\"/>"
     );
-    let generator = format!("gua {version}");
-    for (name, content) in [
-        ("viewport", "width=device-width, initial-scale=1"),
-        ("generator", &generator),
-        ("color-scheme", "light dark"),
-    ] {
-        html.leaf("meta", &[("name", name), ("content", content)]);
-    }
-    html.text("title", &[], title);
-    html.element("style", &[], |html| html.raw(sheet));
+    let page = html! {
+        html lang=(language) {
+            head { (PreEscaped(metadata)) title { (Escaped(title)) } style { (PreEscaped(sheet)) } } "\n"
+            body { (body) }
+        }
+    };
+    format!("<!DOCTYPE html>\n{}\n", page.into_string())
 }
 
-fn body(html: &mut Markup, page: &Page<'_>) {
-    masthead(html, page);
-    summary::summary(html, page);
-    if let Some(by) = page.by {
-        sections::by(html, page, by);
-    } else if page.report.cards.is_empty() {
-        // Omit the sections: without GPUs they would all be empty.
-    } else {
-        charts::over_time(html, page);
-        group(html, |html| {
-            sections::holders(html, page);
-            sections::now(html, page);
-        });
-        group(html, |html| {
-            charts::people(html, page);
-            sections::people(html, page);
-            charts::sessions(html, page);
-        });
-        group(html, |html| {
-            charts::heat(html, page);
-            sections::gpus(html, page);
-        });
-        group(html, |html| {
-            sections::coverage(html, page);
-            sections::energy(html, page);
-            sections::past(html, page);
-            sections::refused_requests(html, page);
-        });
+fn body(page: &Page<'_>) -> Markup {
+    html! {
+        (masthead(page))
+        (summary::summary(page))
+        @if let Some(by) = page.by {
+            (sections::by(page, by))
+        } @else if !page.report.cards.is_empty() {
+            // Without GPUs, the other sections would all be empty.
+            (charts::over_time(page))
+            // A group of sections starts a new page in print.
+            div.group { (sections::holders(page)) (sections::now(page)) }
+            div.group { (charts::people(page)) (sections::people(page)) (charts::sessions(page)) }
+            div.group { (charts::heat(page)) (sections::gpus(page)) }
+            div.group {
+                (sections::coverage(page)) (sections::energy(page)) (sections::past(page)) (sections::refused_requests(page))
+            }
+        }
+        (sections::notes(page))
+        (sections::method(page))
     }
-    sections::notes(html, page);
-    sections::method(html, page);
-}
-
-/// Groups sections that start a new page in print.
-fn group(html: &mut Markup, inside: impl FnOnce(&mut Markup)) {
-    html.element("div", &[("class", "group")], inside);
 }
 
 fn host_name(page: &Page<'_>) -> String {
@@ -111,17 +82,15 @@ fn host_name(page: &Page<'_>) -> String {
     )
 }
 
-fn masthead(html: &mut Markup, page: &Page<'_>) {
+fn masthead(page: &Page<'_>) -> Markup {
     let (report, host) = (page.report, page.report.host.as_ref());
     let made = format!("{} · gua {}", page.long(report.made), page.version);
+    let environment = host.map(|host| host.environment.clone());
     let facts = [
         (labels::WINDOW, Some(page.whole_window())),
         (labels::TIME_ZONE, Some(page.zone_name())),
         (labels::PERSON, report.person.clone()),
-        (
-            labels::ENVIRONMENT,
-            host.map(|host| host.environment.clone()),
-        ),
+        (labels::ENVIRONMENT, environment),
         (labels::DRIVER, host.and_then(|host| host.driver.clone())),
         (labels::MADE, Some(made)),
     ];
@@ -130,5 +99,5 @@ fn masthead(html: &mut Markup, page: &Page<'_>) {
         .filter_map(|(label, value)| Some((label.of(page.language), value?)))
         .collect();
     let title = labels::TITLE.of(page.language);
-    table::masthead(html, title, &host_name(page), &facts);
+    table::masthead(title, &host_name(page), &facts)
 }

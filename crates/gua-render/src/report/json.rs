@@ -2,9 +2,9 @@
 //! measured is null. `docs/schema/gua.report.v1.json` is its schema, `docs/report.md` lists the keys.
 
 use gua_model::report::{
-    BlockRow, CardNow, Covered, GapRow, Hold, Host, Note, Now, Refused, Report, SlotRow, Sums,
+    BlockRow, Covered, GapRow, GpuStatus, Hold, Host, Note, Now, Refused, Report, SlotRow, Sums,
 };
-use gua_model::{CalendarUnit, CountGraphics, Micros, RollUp, State, Thresholds, UtilSource};
+use gua_model::{CalendarUnit, CountGraphics, Micros, RollUp, Thresholds, UtilSource};
 use jiff::Timestamp;
 
 use super::by::{GpuRow, StateRow, UserRow, gpu_rows, state_rows, user_rows};
@@ -104,7 +104,7 @@ documents! {
         energy_kwh: Option<Kilowatthours> = sums.counted_energy().map(Kilowatthours::from),
         /// Energy of GPUs while they were divided into MIG instances, which have no counter.
         mig_parent_energy_kwh: Option<Kilowatthours> =
-            (sums.set_aside_energy.0 > 0).then(|| sums.set_aside_energy.into()),
+            (sums.undivided_energy.0 > 0).then(|| sums.undivided_energy.into()),
         energy_known_hours: Hours = sums.energy_known.into(),
     }
 
@@ -198,19 +198,20 @@ documents! {
         gpus: Vec<GpuNow> = now.cards.iter().map(GpuNow::new).collect(),
     }
 
-    struct GpuNow from (card: &CardNow) {
-        gpu_uuid: String = card.gpu.to_string(),
-        gpu_index: Option<u32> = card.index,
-        gpu_name: Option<String> = card.name.clone(),
+    struct GpuNow from (gpu: &GpuStatus) {
+        gpu_uuid: String = gpu.gpu.to_string(),
+        gpu_index: Option<u32> = gpu.index,
+        gpu_name: Option<String> = gpu.name.clone(),
         /// One of the states in docs/states.md.
-        state: &'static str = card.state.as_str(),
-        free: bool = card.state == State::TrulyIdle,
-        util_percent: Option<i64> = card.util,
-        memory_used_bytes: Option<u64> = card.memory_used.map(|memory| memory.0),
-        memory_total_bytes: Option<u64> = card.memory_total.map(|memory| memory.0),
-        users: Vec<String> = card.owners.clone(),
-        process: Option<String> = card.process.clone(),
-        held_since: Option<Timestamp> = card.held_since,
+        state: &'static str = gpu.state.as_str(),
+        /// Whether it was free by the rule of `gua available`.
+        free: bool = gpu.is_free,
+        util_percent: Option<i64> = gpu.util,
+        memory_used_bytes: Option<u64> = gpu.memory_used.map(|memory| memory.0),
+        memory_total_bytes: Option<u64> = gpu.memory_total.map(|memory| memory.0),
+        users: Vec<String> = gpu.owners.clone(),
+        process: Option<String> = gpu.process.clone(),
+        held_since: Option<Timestamp> = gpu.held_since,
     }
 
     struct RefusedDocument from (refused: &Refused) {
@@ -234,7 +235,7 @@ documents! {
     }
 
     struct ByDocument from (report: &Report, by: By) {
-        what: &'static str = name(by),
+        what: &'static str = by.as_str(),
         rows: Rows = Rows(table(report, by)),
     }
 }
@@ -276,17 +277,5 @@ fn kind(note: &Note) -> &'static str {
         Note::SessionsByFile => "sessions-by-file",
         Note::GraphicsLeftOut => "graphics-left-out",
         Note::Unbalanced { .. } => "unbalanced",
-    }
-}
-
-fn name(by: By) -> &'static str {
-    match by {
-        By::User => "user",
-        By::Gpu => "gpu",
-        By::Day => "day",
-        By::Hour => "hour",
-        By::Week => "week",
-        By::Month => "month",
-        By::State => "state",
     }
 }

@@ -4,12 +4,10 @@
 mod boxes;
 mod spell;
 
-use std::fmt::Write as _;
-
-use gua_model::report::{CardNow, Hold, Now, UNKNOWN};
+use gua_model::report::{GpuStatus, Hold, Now, UNKNOWN};
 use gua_model::table::Align;
 use gua_model::text::sanitize;
-use gua_model::{Bytes, Micros, RollUp, State};
+use gua_model::{Bytes, CountGraphics, Micros, RollUp, State};
 
 use self::boxes::{BoxColumn, boxed};
 use self::spell::{ago, grouped, interval, since};
@@ -29,7 +27,10 @@ pub fn korean(page: &Page<'_>) -> String {
     let mut out = String::new();
     head(&mut out, page);
     if observations(page) == 0 {
-        out.push_str("이 구간에는 관측 데이터가 없습니다. 수집기가 실행 중인지 `gua status`로 확인해 주세요.\n");
+        line!(
+            out,
+            "이 구간에는 관측 데이터가 없습니다. 수집기가 실행 중인지 `gua status`로 확인해 주세요."
+        );
         notes(&mut out, page);
         return out;
     }
@@ -57,79 +58,67 @@ fn observations(page: &Page<'_>) -> u64 {
 fn head(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let line = "═".repeat(WIDTH);
-    let _ = writeln!(out, "{line}\n  GPU 점유·유휴 점검 리포트");
-    let host = match &report.host {
-        None => "unknown (?)".to_owned(),
-        Some(host) => labels::host(host),
-    };
-    let _ = writeln!(out, "  호스트  {host}");
-    let _ = writeln!(
-        out,
-        "  구간    {} ~ {} {} ({})   ·   NVML {} 샘플 · {} 관측",
+    let host = report.host.as_ref();
+    let host = host.map_or_else(|| "unknown (?)".to_owned(), labels::host);
+    let (from, to) = (
         page.long(report.window.from()),
         page.short(report.window.to()),
-        page.zone_name(),
-        since(report.window.micros()),
-        interval(report.tick_interval),
-        grouped(observations(page))
+    );
+    let (zone, length) = (page.zone_name(), since(report.window.micros()));
+    let (interval, rows) = (interval(report.tick_interval), grouped(observations(page)));
+    line!(out, "{line}\n  GPU 점유·유휴 점검 리포트\n  호스트  {host}");
+    line!(
+        out,
+        "  구간    {from} ~ {to} {zone} ({length})   ·   NVML {interval} 샘플 · {rows} 관측"
     );
     if let Some(person) = &report.person {
-        let _ = writeln!(out, "  사용자  {}", sanitize(person));
+        line!(out, "  사용자  {}", sanitize(person));
     }
-    let _ = writeln!(out, "{line}\n");
+    line!(out, "{line}\n");
 }
 
 fn summary(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    let _ = writeln!(out, "요약");
+    line!(out, "요약");
     if report.person.is_some() {
         let held = &report.all.held;
-        let _ = writeln!(
-            out,
-            "  점유 {:.2} GPU-시간   ·   유휴점유 {:.0}%",
-            held.hours(),
-            held.idle_share().unwrap_or(0.0) * 100.0
-        );
+        let (hours, idle) = (held.hours(), held.idle_share().unwrap_or(0.0) * 100.0);
+        line!(out, "  점유 {hours:.2} GPU-시간   ·   유휴점유 {idle:.0}%");
     } else {
         let share = |class| report.all.share(class).unwrap_or(0.0) * 100.0;
-        let _ = write!(
+        let [active, idle_held, truly_idle] = RollUp::ALL.map(share);
+        let unknown = report.all.unknown_share().filter(|share| *share > 0.0);
+        let unknown = unknown.map(|share| format!("   ·   사용률 미상 {:.0}%", share * 100.0));
+        let unknown = unknown.unwrap_or_default();
+        line!(
             out,
-            "  실가동 {:.0}%   ·   유휴점유 {:.0}%   ·   완전유휴 {:.0}%",
-            share(RollUp::Active),
-            share(RollUp::IdleHeld),
-            share(RollUp::TrulyIdle)
+            "  실가동 {active:.0}%   ·   유휴점유 {idle_held:.0}%   ·   완전유휴 {truly_idle:.0}%{unknown}"
         );
-        if let Some(unknown) = report.all.unknown_share().filter(|share| *share > 0.0) {
-            let _ = write!(out, "   ·   사용률 미상 {:.0}%", unknown * 100.0);
-        }
-        out.push('\n');
-        let _ = writeln!(
+        let gpus = report.now.as_ref().map_or(0, |now| now.cards.len());
+        let unused = report.equivalent(RollUp::IdleHeld) + report.equivalent(RollUp::TrulyIdle);
+        let hours = report.all.hours(RollUp::IdleHeld);
+        line!(
             out,
-            "  GPU {}장 중 평균 {:.1}장이 쉬었고, 점유만 하고 쓰지 않은 시간은 약 {:.0} GPU-시간입니다.",
-            report.now.as_ref().map_or(0, |now| now.cards.len()),
-            report.equivalent(RollUp::IdleHeld) + report.equivalent(RollUp::TrulyIdle),
-            report.all.hours(RollUp::IdleHeld)
+            "  GPU {gpus}장 중 평균 {unused:.1}장이 쉬었고, 점유만 하고 쓰지 않은 시간은 약 {hours:.0} GPU-시간입니다."
         );
     }
     let free = report.now.as_ref().map_or(0, |now| free(now).count());
-    let _ = writeln!(
+    let (holders, past) = (report.holders.len(), report.past_count);
+    line!(
         out,
-        "  현재 점유 {}건   ·   기간 중 낭비 {}건   ·   현재 가용 {free}장\n",
-        report.holders.len(),
-        report.past_count
+        "  현재 점유 {holders}건   ·   기간 중 낭비 {past}건   ·   현재 가용 {free}장\n"
     );
 }
 
 fn to_act_on(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    let _ = writeln!(
+    line!(
         out,
         "■ 조치 필요 — 점유 중이지만 쓰지 않는 GPU ({}건)\n",
         report.holders.len()
     );
     if report.holders.is_empty() {
-        let _ = writeln!(out, "  해당하는 프로세스가 없습니다.\n");
-        return;
+        return line!(out, "  해당하는 프로세스가 없습니다.\n");
     }
     let columns: [BoxColumn<'_, Hold>; 6] = [
         ("GPU", Align::Left, &|hold| {
@@ -146,50 +135,48 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
         }),
     ];
     let holders: Vec<&Hold> = report.holders.iter().collect();
-    let _ = writeln!(out, "{}", boxed(&columns, &holders));
-    for hold in &report.holders {
+    line!(out, "{}", boxed(&columns, &holders));
+    let host = report.host.as_ref();
+    let host = host.map_or_else(|| "unknown".to_owned(), |host| sanitize(&host.name));
+    for hold in holders {
         let outside = match hold.by_login {
             true => "",
             false => "  ·  로그인으로 확인된 사용자 아님(서비스·컨테이너일 수 있음)",
         };
-        let _ = writeln!(
+        line!(
             out,
             "  {}  ·  {}{outside}",
             detail_label(hold),
             span(page, hold)
         );
-        let host = report
-            .host
-            .as_ref()
-            .map_or_else(|| "unknown".to_owned(), |host| sanitize(&host.name));
-        let card = labels::gpu_name(hold.index, &hold.gpu, "");
-        let look = format!("ssh {host} 'nvidia-smi -i {card}'");
+        let gpu = labels::gpu_name(hold.index, &hold.gpu, "");
+        let look = format!("ssh {host} 'nvidia-smi -i {gpu}'");
         // There is no stop command for an old process: its PID may have been reused.
-        let stop = labels::commands(page, hold).map(|(_, stop)| stop);
-        let _ = match (stop, hold.by_login) {
-            (Some(stop), true) => writeln!(out, "    ↳ 확인하고 정리:  {look}  →  {stop}"),
-            (Some(stop), false) => writeln!(
-                out,
-                "    ↳ 먼저 확인:  {look}  (끝내도 되는 작업이면 {stop})"
-            ),
-            (None, _) => writeln!(
+        match (labels::commands(page, hold), hold.by_login) {
+            (Some((_, stop)), true) => line!(out, "    ↳ 확인하고 정리:  {look}  →  {stop}"),
+            (Some((_, stop)), false) => {
+                line!(
+                    out,
+                    "    ↳ 먼저 확인:  {look}  (끝내도 되는 작업이면 {stop})"
+                );
+            }
+            (None, _) => line!(
                 out,
                 "    ↳ 마지막 수집이 오래되었습니다. 아직 있는지 먼저 확인:  {look}"
             ),
-        };
+        }
     }
     out.push('\n');
 }
 
 fn past_waste(out: &mut String, page: &Page<'_>) {
-    let report = page.report;
-    if report.past_count == 0 {
+    let (all, past) = (page.report.past_count, &page.report.past);
+    if all == 0 {
         return;
     }
-    let _ = writeln!(
+    line!(
         out,
-        "■ 기간 중 낭비 이력 — 쓰지 않고 점유했다가 끝난 프로세스 ({}건)\n",
-        report.past_count
+        "■ 기간 중 낭비 이력 — 쓰지 않고 점유했다가 끝난 프로세스 ({all}건)\n"
     );
     let columns: [BoxColumn<'_, Hold>; 6] = [
         ("GPU", Align::Left, &|hold| {
@@ -203,49 +190,50 @@ fn past_waste(out: &mut String, page: &Page<'_>) {
         ("지속", Align::Right, &held),
         ("평균util", Align::Right, &util),
     ];
-    let past: Vec<&Hold> = report.past.iter().take(PAST_ROWS).collect();
-    let shown = past.len();
-    out.push_str(&boxed(&columns, &past));
-    if report.past_count > shown {
-        let _ = writeln!(out, "  … 외 {}건", report.past_count - shown);
-    }
+    let shown: Vec<&Hold> = past.iter().take(PAST_ROWS).collect();
+    out.push_str(&boxed(&columns, &shown));
+    more(out, all, shown.len());
     out.push('\n');
 }
 
+/// Counts the rows that are not shown, if there are any.
+fn more(out: &mut String, all: usize, shown: usize) {
+    if all > shown {
+        line!(out, "  … 외 {}건", all - shown);
+    }
+}
+
 fn all_gpus(out: &mut String, now: &Now) {
-    let _ = writeln!(out, "■ 전체 GPU 상태 — 현재 ({}장)\n", now.cards.len());
+    line!(out, "■ 전체 GPU 상태 — 현재 ({}장)\n", now.cards.len());
     let none = || "—".to_owned();
-    let columns: [BoxColumn<'_, CardNow>; 6] = [
-        ("GPU", Align::Left, &|card| {
-            column_label(card.index, card.gpu.as_str())
+    let columns: [BoxColumn<'_, GpuStatus>; 6] = [
+        ("GPU", Align::Left, &|gpu| {
+            column_label(gpu.index, gpu.gpu.as_str())
         }),
-        ("상태", Align::Left, &|card| {
-            state_now(card.state).to_owned()
+        ("상태", Align::Left, &|gpu| {
+            state_now(gpu.state).to_owned()
         }),
-        ("util", Align::Right, &|card| {
-            card.util.map_or_else(none, |util| format!("{util}%"))
+        ("util", Align::Right, &|gpu| {
+            gpu.util.map_or_else(none, |util| format!("{util}%"))
         }),
-        ("메모리", Align::Right, &|card| {
-            megabytes(card.memory_used)
-        }),
-        ("소유자", Align::Left, &|card| {
-            let owner = card.owners.first().filter(|owner| *owner != UNKNOWN);
+        ("메모리", Align::Right, &|gpu| megabytes(gpu.memory_used)),
+        ("소유자", Align::Left, &|gpu| {
+            let owner = gpu.owners.first().filter(|owner| *owner != UNKNOWN);
             owner.map_or_else(none, |owner| sanitize(owner))
         }),
-        ("프로세스", Align::Left, &|card| {
-            card.process.as_deref().map_or_else(none, sanitize)
+        ("프로세스", Align::Left, &|gpu| {
+            gpu.process.as_deref().map_or_else(none, sanitize)
         }),
     ];
-    let _ = writeln!(out, "{}", boxed(&columns, &by_index(now)));
+    line!(out, "{}", boxed(&columns, &by_index(now)));
     let names: Vec<String> = free(now)
-        .map(|card| column_label(card.index, card.gpu.as_str()))
+        .map(|gpu| column_label(gpu.index, gpu.gpu.as_str()))
         .collect();
     if !names.is_empty() {
-        let _ = writeln!(
+        let (count, names) = (names.len(), names.join(" "));
+        line!(
             out,
-            "현재 가용 ({}장):  {}   →  지금 바로 쓸 수 있습니다\n",
-            names.len(),
-            names.join(" ")
+            "현재 가용 ({count}장):  {names}   →  지금 바로 쓸 수 있습니다\n"
         );
     }
 }
@@ -255,64 +243,53 @@ fn refused_requests(out: &mut String, page: &Page<'_>) {
         return;
     };
     let title = labels::REFUSED.of(Language::Korean);
-    let _ = writeln!(out, "■ {title} ({}건)\n", refused.requests);
+    line!(out, "■ {title} ({}건)\n", refused.requests);
     for line in labels::refused_lines(refused, page.top, Language::Korean) {
-        let _ = writeln!(out, "  {line}");
+        line!(out, "  {line}");
     }
-    let left_out = refused.in_the_way.len().saturating_sub(page.top);
-    if left_out > 0 {
-        let _ = writeln!(out, "  … 외 {left_out}건");
-    }
+    more(out, refused.in_the_way.len(), page.top);
     out.push('\n');
 }
 
 fn foot(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    let (util, memory) = (
-        report.thresholds.active_util.get(),
-        report.thresholds.held_mb,
-    );
-    let _ = writeln!(out, "{}", "─".repeat(WIDTH));
-    let _ = writeln!(
+    let thresholds = &report.thresholds;
+    let (util, memory) = (thresholds.active_util.get(), thresholds.held_mb);
+    let graphics = match thresholds.count_graphics {
+        CountGraphics::Yes => "포함",
+        CountGraphics::No => "제외",
+    };
+    line!(out, "{}", "─".repeat(WIDTH));
+    line!(
         out,
         "  구분   조치 필요: 마지막 틱에도 점유 중 · 낭비 이력: 기간 중 점유 후 종료 · 전체 상태: 마지막 틱"
     );
-    let _ = writeln!(
+    line!(
         out,
         "  상태   실가동: util {util}% 이상 · 유휴점유: util {util}% 미만이고 메모리 {memory}MB 초과 · 완전유휴: 나머지"
     );
-    let graphics = match report.thresholds.count_graphics {
-        gua_model::CountGraphics::Yes => "화면용(graphics) 프로세스 포함",
-        gua_model::CountGraphics::No => "화면용(graphics) 프로세스 제외",
-    };
-    let _ = writeln!(
+    line!(
         out,
-        "  기준   util은 NVML이 알려 준 값 · {graphics} · 소유자는 로그인 사용자, 없으면 프로세스의 UID"
+        "  기준   util은 NVML이 알려 준 값 · 화면용(graphics) 프로세스 {graphics} · 소유자는 로그인 사용자, 없으면 프로세스의 UID"
     );
+    let covered = &report.coverage;
     if report.all.observed() > Micros(0)
-        && let Some(share) = report.coverage.share()
+        && let Some(share) = covered.share()
     {
-        let _ = writeln!(
+        let (share, all, gap) = (share * 100.0, covered.capacity.hours(), covered.gap.hours());
+        line!(
             out,
-            "  관측   전체 {:.2} GPU-시간 중 {:.1}% 관측 · 공백 {:.2} GPU-시간(비율에 넣지 않음)",
-            report.coverage.capacity.hours(),
-            share * 100.0,
-            report.coverage.gap.hours()
+            "  관측   전체 {all:.2} GPU-시간 중 {share:.1}% 관측 · 공백 {gap:.2} GPU-시간(비율에 넣지 않음)"
         );
     }
     notes(out, page);
-    let _ = writeln!(
-        out,
-        "  생성   {} {} · gua {}",
-        page.long(report.made),
-        page.zone_name(),
-        page.version
-    );
+    let (made, zone, version) = (page.long(report.made), page.zone_name(), page.version);
+    line!(out, "  생성   {made} {zone} · gua {version}");
 }
 
 fn notes(out: &mut String, page: &Page<'_>) {
     for note in &page.report.notes {
-        let _ = writeln!(
+        line!(
             out,
             "  참고   {}",
             labels::note(page, note, Language::Korean)
@@ -333,24 +310,21 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
     if by == By::State {
         labels::name_states(&mut rows, Language::Korean);
     }
-    let _ = writeln!(out, "■ {}\n", labels::by(by).of(Language::Korean));
+    line!(out, "■ {}\n", labels::by(by).of(Language::Korean));
     out.push_str(&rows.text(2));
-    if all > rows.rows.len() {
-        let _ = writeln!(out, "  … 외 {}건", all - rows.rows.len());
-    }
-    let _ = writeln!(out, "  시각은 {} 기준입니다", page.zone_name());
+    more(out, all, rows.rows.len());
+    line!(out, "  시각은 {} 기준입니다", page.zone_name());
 }
 
-fn by_index(now: &Now) -> Vec<&CardNow> {
-    let mut cards: Vec<&CardNow> = now.cards.iter().collect();
-    cards.sort_by_key(|card| card.index.unwrap_or(u32::MAX));
-    cards
+fn by_index(now: &Now) -> Vec<&GpuStatus> {
+    let mut gpus: Vec<&GpuStatus> = now.cards.iter().collect();
+    gpus.sort_by_key(|gpu| gpu.index.unwrap_or(u32::MAX));
+    gpus
 }
 
-fn free(now: &Now) -> impl Iterator<Item = &CardNow> {
-    by_index(now)
-        .into_iter()
-        .filter(|card| card.state == State::TrulyIdle)
+fn free(now: &Now) -> impl Iterator<Item = &GpuStatus> {
+    let gpus = by_index(now).into_iter();
+    gpus.filter(|gpu| gpu.is_free)
 }
 
 fn state_now(state: State) -> &'static str {
@@ -364,9 +338,7 @@ fn state_now(state: State) -> &'static str {
 }
 
 fn owner(hold: &Hold) -> String {
-    hold.owner
-        .as_deref()
-        .map_or_else(|| "unknown".to_owned(), sanitize)
+    sanitize(hold.owner.as_deref().unwrap_or("unknown"))
 }
 
 fn process(hold: &Hold) -> String {
@@ -374,10 +346,8 @@ fn process(hold: &Hold) -> String {
 }
 
 fn megabytes(memory: Option<Bytes>) -> String {
-    memory.map_or_else(
-        || "—".to_owned(),
-        |memory| format!("{}MB", grouped(memory.whole_mb())),
-    )
+    let shown = memory.map(|memory| format!("{}MB", grouped(memory.whole_mb())));
+    shown.unwrap_or_else(|| "—".to_owned())
 }
 
 fn held(hold: &Hold) -> String {
@@ -385,8 +355,8 @@ fn held(hold: &Hold) -> String {
 }
 
 fn util(hold: &Hold) -> String {
-    hold.util
-        .map_or_else(|| "—".to_owned(), |(util, _)| format!("{util:.0}%"))
+    let shown = hold.util.map(|(util, _)| format!("{util:.0}%"));
+    shown.unwrap_or_else(|| "—".to_owned())
 }
 
 /// Returns the second part of a UUID, which identifies the GPU.

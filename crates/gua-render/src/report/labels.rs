@@ -6,97 +6,87 @@ use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, State};
 
 use super::{By, Page};
-use crate::language::{Label, Language, Sentence};
+use crate::language::{Label, Language, Sentence, labels, phrases, say};
 use crate::table::{Cell, Table};
 
-pub(super) const TITLE: Label = Label("GPU usage report", "GPU 사용 리포트");
-pub(super) const NO_HOST: Label = Label("no host recorded yet", "아직 기록된 호스트 없음");
-pub(super) const WINDOW: Label = Label("window", "구간");
-pub(super) const TIME_ZONE: Label = Label("times in", "표준 시간대");
-pub(super) const DRIVER: Label = Label("driver", "드라이버");
-pub(super) const ENVIRONMENT: Label = Label("environment", "환경");
-pub(super) const MADE: Label = Label("made", "생성");
-pub(super) const PERSON: Label = Label("only", "대상 사용자");
-
-pub(super) const SUMMARY: Label = Label("Summary", "요약");
-pub(super) const OVER_TIME: Label = Label("How the GPUs' time was spent", "시간에 따른 GPU 상태");
-pub(super) const PERSON_OVER_TIME: Label = Label("What was held over time", "시간에 따른 점유");
-pub(super) const HOLDERS: Label = Label(
-    "Held now without use",
-    "조치 필요 — 점유 중이지만 쓰지 않는 GPU",
-);
-pub(super) const NOW: Label = Label("All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱");
-pub(super) const PEOPLE: Label = Label("People", "사용자");
-pub(super) const PEOPLE_CHART: Label = Label("GPU-hours by person", "사용자별 GPU 시간");
-pub(super) const SESSIONS: Label = Label("Who held what, when", "누가 언제 점유했나");
-pub(super) const HEAT: Label = Label("When the GPUs are busy", "요일·시간대별 가동률");
-pub(super) const PERSON_HEAT: Label = Label("When GPUs are held", "요일·시간대별 점유율");
-pub(super) const HEAT_GPU: Label = Label("How busy each GPU was", "GPU별 가동률");
-pub(super) const HEAT_USER: Label = Label("What each person held", "사용자별 점유");
-pub(super) const GPU_CHART: Label = Label("GPU-hours held of each GPU", "GPU별 점유 시간");
-pub(super) const QUIET: Label = Label("How busy each hour of the day is", "시간대별 사용");
-pub(super) const GPUS: Label = Label("Each GPU", "GPU별");
-pub(super) const PAST: Label = Label("Past waste", "기간 중 낭비 이력");
-pub(super) const COVERAGE: Label = Label("Coverage and gaps", "관측 범위와 공백");
-pub(super) const ENERGY: Label = Label("States and energy", "상태별 시간과 에너지");
-pub(super) const REFUSED: Label = Label(
-    "Requests not granted at once",
-    "요청했지만 바로 받지 못한 GPU",
-);
-pub(super) const NOTES: Label = Label("Notes", "참고");
-pub(super) const METHOD: Label = Label("How to read this", "읽는 법");
-
-pub(super) const HELD_HOURS: Label = Label("held GPU-hours", "점유 GPU 시간");
-pub(super) const SHARE_ACTIVE: Label = Label("share of time active", "실가동 시간 비율");
-pub(super) const SHARE_HELD: Label = Label("share of time held", "점유 시간 비율");
-pub(super) const SOLID_PART: Label = Label(
-    "In the chart, hours count in full, also on shared GPUs; its solid part is the time that was not idle-held.",
-    "차트는 공유 GPU도 점유 시간 전체로 셉니다. 단색 부분은 유휴점유가 아니었던 시간입니다.",
-);
-pub(super) const OBSERVED: Label = Label("observed", "관측");
-pub(super) const NOT_IDLE_HELD: Label = Label("not idle-held", "유휴점유 아님");
-pub(super) const GAP: Label = Label("gap", "관측 공백");
-pub(super) const SHARED: Label = Label("shared", "공유");
-pub(super) const UNKNOWN: Label = Label("unknown", "알 수 없음");
-pub(super) const FREE: Label = Label("free", "현재 가용");
-pub(super) const LOOK: Label = Label("look", "확인");
-pub(super) const STOP: Label = Label("stop", "종료");
-pub(super) const LATE_TICKS: Label = Label("ticks came a little late", "수집이 조금 늦음");
-pub(super) const NOTHING: Label = Label("nothing in window", "이 구간에 해당하는 항목이 없습니다");
-pub(super) const NO_SAMPLES: Label = Label(
-    "There are no samples in this window.",
-    "이 구간에는 샘플이 없습니다.",
-);
-pub(super) const BEGIN: Label = Label(
-    "`gua status` shows whether a collector is running, `gua daemon` starts one, and --since selects a longer window.",
-    "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.",
-);
-pub(super) const NO_GPU: Label = Label(
-    "no GPU was known in this window",
-    "이 구간에 알려진 GPU가 없습니다",
-);
-pub(super) const NO_ENERGY: Label = Label(
-    "these GPUs have no energy counter",
-    "이 GPU들은 에너지를 집계하지 않습니다",
-);
-pub(super) const CHARGED: Label = Label(
-    "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that \
-     people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
-    "점유: 사용자가 GPU를 잡고 있던 시간 전체. 배분: 같은 GPU에 있던 사람들이 시간을 똑같이 나눈 값으로, 모두 더하면 GPU의 \
-     시간이 됩니다. 에너지(kWh, NVML 보고값)도 같은 방식으로 배분합니다.",
-);
-pub(super) const IN_VAIN_MEANS: Label = Label(
-    "requests by `gua available --claim` and `--wait` that were not granted at once",
-    "`gua available --claim`이나 `--wait`로 요청했지만 바로 받지 못한 경우입니다",
-);
-pub(super) const NONE_IN_THE_WAY: Label = Label(
-    "no idle-held GPU blocked a request",
-    "유휴점유 GPU 때문에 받지 못한 경우는 없습니다",
-);
-pub(super) const PAST_MEANS: Label = Label(
-    "processes that held a GPU without use and were no longer there at the last tick; whole sessions",
-    "GPU를 잡고도 쓰지 않다가 마지막 틱에는 없던 프로세스입니다 (세션 전체)",
-);
+labels! {
+    TITLE = "GPU usage report", "GPU 사용 리포트";
+    NO_HOST = "no host recorded yet", "아직 기록된 호스트 없음";
+    WINDOW = "window", "구간";
+    TIME_ZONE = "times in", "표준 시간대";
+    DRIVER = "driver", "드라이버";
+    ENVIRONMENT = "environment", "환경";
+    MADE = "made", "생성";
+    PERSON = "only", "대상 사용자";
+    SUMMARY = "Summary", "요약";
+    OVER_TIME = "How the GPUs' time was spent", "시간에 따른 GPU 상태";
+    PERSON_OVER_TIME = "What was held over time", "시간에 따른 점유";
+    HOLDERS = "Held now without use", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
+    NOW = "All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱";
+    PEOPLE = "People", "사용자";
+    PEOPLE_CHART = "GPU-hours by person", "사용자별 GPU 시간";
+    SESSIONS = "Who held what, when", "누가 언제 점유했나";
+    HEAT = "When the GPUs are busy", "요일·시간대별 가동률";
+    PERSON_HEAT = "When GPUs are held", "요일·시간대별 점유율";
+    HEAT_GPU = "How busy each GPU was", "GPU별 가동률";
+    HEAT_USER = "What each person held", "사용자별 점유";
+    GPU_CHART = "GPU-hours held of each GPU", "GPU별 점유 시간";
+    QUIET = "How busy each hour of the day is", "시간대별 사용";
+    GPUS = "Each GPU", "GPU별";
+    PAST = "Past waste", "기간 중 낭비 이력";
+    COVERAGE = "Coverage and gaps", "관측 범위와 공백";
+    ENERGY = "States and energy", "상태별 시간과 에너지";
+    REFUSED = "Requests not granted at once", "요청했지만 바로 받지 못한 GPU";
+    NOTES = "Notes", "참고";
+    METHOD = "How to read this", "읽는 법";
+    HELD_HOURS = "held GPU-hours", "점유 GPU 시간";
+    SHARE_ACTIVE = "share of time active", "실가동 시간 비율";
+    SHARE_HELD = "share of time held", "점유 시간 비율";
+    SOLID_PART =
+        "In the chart, hours count in full, also on shared GPUs; its solid part is the time that was not idle-held.",
+        "차트는 공유 GPU도 점유 시간 전체로 셉니다. 단색 부분은 유휴점유가 아니었던 시간입니다.";
+    OBSERVED = "observed", "관측";
+    NOT_IDLE_HELD = "not idle-held", "유휴점유 아님";
+    GAP = "gap", "관측 공백";
+    SHARED = "shared", "공유";
+    UNKNOWN = "unknown", "알 수 없음";
+    FREE = "free", "현재 가용";
+    LOOK = "look", "확인";
+    STOP = "stop", "종료";
+    LATE_TICKS = "ticks came a little late", "수집이 조금 늦음";
+    NOTHING = "nothing in window", "이 구간에 해당하는 항목이 없습니다";
+    NO_SAMPLES = "There are no samples in this window.", "이 구간에는 샘플이 없습니다.";
+    BEGIN =
+        "`gua status` shows whether a collector is running, `gua daemon` starts one, and --since selects a longer window.",
+        "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.";
+    NO_GPU = "no GPU was known in this window", "이 구간에 알려진 GPU가 없습니다";
+    NO_ENERGY = "these GPUs have no energy counter", "이 GPU들은 에너지를 집계하지 않습니다";
+    CHARGED =
+        "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
+        "점유: 사용자가 GPU를 잡고 있던 시간 전체. 배분: 같은 GPU에 있던 사람들이 시간을 똑같이 나눈 값으로, 모두 더하면 GPU의 시간이 됩니다. 에너지(kWh, NVML 보고값)도 같은 방식으로 배분합니다.";
+    IN_VAIN_MEANS =
+        "requests by `gua available --claim` and `--wait` that were not granted at once",
+        "`gua available --claim`이나 `--wait`로 요청했지만 바로 받지 못한 경우입니다";
+    NONE_IN_THE_WAY = "no idle-held GPU blocked a request", "유휴점유 GPU 때문에 받지 못한 경우는 없습니다";
+    PAST_MEANS =
+        "processes that held a GPU without use and were no longer there at the last tick; whole sessions",
+        "GPU를 잡고도 쓰지 않다가 마지막 틱에는 없던 프로세스입니다 (세션 전체)";
+    IMPORTED_SESSIONS = "Imported sessions do not say how their time was used.", "가져온 세션은 시간을 어떻게 썼는지 알려 주지 않습니다.";
+    HOLDERS_THEN = "Held at the last tick without use", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
+    NO_OWNER = "owner unknown: decide first", "소유자를 알 수 없습니다. 먼저 판단하세요";
+    OBSERVED_PART =
+        "observed {observed_share} of {capacity_hours} GPU-hours; {gap_hours} GPU-hours are gaps, which no share counts",
+        "전체 {capacity_hours} GPU 시간 중 {observed_share}를 관측했습니다. {gap_hours} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다";
+    MIXED =
+        "rows of gpu-usage-audit count whole ticks, own ticks the time that they observed; charged hours and energy are of own ticks alone",
+        "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간과 에너지는 gua의 틱만으로 계산합니다";
+    SESSIONS_BY_FILE =
+        "sessions (sections 7 and 8) keep the thresholds that the history was made with",
+        "세션(조치 필요, 낭비 이력)은 기록을 만들 때의 기준값을 따릅니다";
+    GRAPHICS_LEFT_OUT =
+        "rows of graphics-only processes are left out; --count-graphics counts them, as gpu-usage-audit did",
+        "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 셉니다";
+}
 
 /// Returns the display name of a state.
 pub(super) fn state(state: State, language: Language) -> &'static str {
@@ -116,70 +106,69 @@ pub(super) fn state(state: State, language: Language) -> &'static str {
 /// Replaces the stable names of states in the first column of a table by their display names.
 pub(super) fn name_states(table: &mut Table, language: Language) {
     for row in &mut table.rows {
-        let Some(Cell::Text(word)) = row.first_mut() else {
-            continue;
-        };
-        let known = State::ALL.into_iter().find(|state| state.as_str() == word);
-        *word = match known {
-            Some(known) => state(known, language).to_owned(),
-            None => GAP.of(language).to_owned(),
-        };
+        if let Some(Cell::Text(word)) = row.first_mut() {
+            let known = State::ALL.into_iter().find(|state| state.as_str() == word);
+            let name = known.map_or(GAP.of(language), |known| state(known, language));
+            name.clone_into(word);
+        }
     }
 }
 
 /// Title of the chart of states over time.
 pub(super) fn over_time(report: &Report) -> Label {
-    match report.person {
-        Some(_) => PERSON_OVER_TIME,
-        None => OVER_TIME,
-    }
+    report
+        .person
+        .as_ref()
+        .map_or(OVER_TIME, |_| PERSON_OVER_TIME)
 }
 
 /// Title of the chart of the hours of the week.
 pub(super) fn heat(report: &Report) -> Label {
-    match report.person {
-        Some(_) => PERSON_HEAT,
-        None => HEAT,
-    }
+    report.person.as_ref().map_or(HEAT, |_| PERSON_HEAT)
 }
+
+/// Titles of columns by their keys, in Korean.
+const COLUMNS: &[(&str, &str)] = &[
+    ("user", "사용자"),
+    ("owner", "사용자"),
+    ("gpu", "GPU"),
+    ("gpu_uuid", "GPU"),
+    ("gpu_name", "모델"),
+    ("samples", "샘플"),
+    ("held_hours", "점유 h"),
+    ("idle_held_hours", "유휴점유 h"),
+    ("idle_held_share", "유휴점유"),
+    ("charged_hours", "배분 h"),
+    ("active_hours", "실가동 h"),
+    ("truly_idle_hours", "완전유휴 h"),
+    ("held_unknown_hours", "미상 h"),
+    ("gap_hours", "공백 h"),
+    ("active_share", "실가동"),
+    ("truly_idle_share", "완전유휴"),
+    ("util_mean_percent", "평균util"),
+    ("peak_memory_mb", "최대 MB"),
+    ("memory_mb", "메모리 MB"),
+    ("state", "상태"),
+    ("hours", "시간"),
+    ("share", "비율"),
+    ("day", "날짜"),
+    ("hour", "시각"),
+    ("month", "월"),
+    ("process", "프로세스"),
+    ("when", "기간"),
+    ("gpus", "GPU 수"),
+    ("reason", "이유"),
+    ("since", "점유 시작"),
+    ("holder", "점유자"),
+    ("asker", "요청자"),
+    ("times", "횟수"),
+    ("waited_hours", "기다린 시간 h"),
+];
 
 /// Returns the title of a column by its key. `title` is the English one.
 pub(super) fn column(key: &str, title: &str, language: Language) -> String {
-    let korean = match key {
-        "user" | "owner" => "사용자",
-        "gpu" | "gpu_uuid" => "GPU",
-        "gpu_name" => "모델",
-        "samples" => "샘플",
-        "held_hours" => "점유 h",
-        "idle_held_hours" => "유휴점유 h",
-        "idle_held_share" => "유휴점유",
-        "charged_hours" => "배분 h",
-        "active_hours" => "실가동 h",
-        "truly_idle_hours" => "완전유휴 h",
-        "held_unknown_hours" => "미상 h",
-        "gap_hours" => "공백 h",
-        "active_share" => "실가동",
-        "truly_idle_share" => "완전유휴",
-        "util_mean_percent" => "평균util",
-        "peak_memory_mb" => "최대 MB",
-        "memory_mb" => "메모리 MB",
-        "state" => "상태",
-        "hours" => "시간",
-        "share" => "비율",
-        "day" => "날짜",
-        "hour" => "시각",
-        "month" => "월",
-        "process" => "프로세스",
-        "when" => "기간",
-        "gpus" => "GPU 수",
-        "reason" => "이유",
-        "since" => "점유 시작",
-        "holder" => "점유자",
-        "asker" => "요청자",
-        "times" => "횟수",
-        "waited_hours" => "기다린 시간 h",
-        _ => title,
-    };
+    let korean = COLUMNS.iter().find(|(known, _)| *known == key);
+    let korean = korean.map_or(title, |(_, korean)| korean);
     language.pick(title, korean).to_owned()
 }
 
@@ -189,7 +178,7 @@ pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
         GapReason::CollectorDown => Label("no collector was running", "수집기가 실행되지 않음"),
         GapReason::DriverHung => Label("the driver did not answer", "드라이버가 응답하지 않음"),
         GapReason::DriverUnavailable => Label("the driver was missing", "드라이버를 찾을 수 없음"),
-        GapReason::CardLost => Label("the GPU was lost", "GPU가 사라짐"),
+        GapReason::GpuLost => Label("the GPU was lost", "GPU가 사라짐"),
         GapReason::Denied => Label("a reading was denied", "읽기 권한이 없음"),
         GapReason::Failed => Label("a reading failed", "읽기 실패"),
         GapReason::DiskFull => Label("the disk was full", "디스크가 가득 참"),
@@ -200,83 +189,84 @@ pub(super) fn reason(reason: GapReason, language: Language) -> &'static str {
     label.of(language)
 }
 
-/// Lists the UUIDs of GPUs.
-fn listed(gpus: &[GpuUuid]) -> String {
-    let gpus = gpus.iter().map(|gpu| sanitize(gpu.as_str()));
-    gpus.collect::<Vec<_>>().join(", ")
+phrases! {
+    widened(asked: &str) =
+        "single ticks of that time are no longer kept: the window {asked} was widened to whole quarter hours",
+        "그 시간의 개별 틱은 더 이상 보관되지 않아, 구간 {asked}을(를) 15분 단위로 넓혔습니다";
+    damaged(ticks: u64) =
+        "{ticks} damaged ticks could not be read; their time is a gap (`gua db check` shows details)",
+        "손상된 틱 {ticks}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)";
+    overlap(hours: f64) =
+        "old ticks overlap by {hours:.2} GPU-hours (two collectors, or a clock set back); each counts in full, as in the tool that wrote them",
+        "옛 파일의 틱이 {hours:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다";
+    old_left_out(ticks: u64) =
+        "{ticks} GPU ticks of gpu-usage-audit are left out: gua's own ticks cover that time, and no time counts twice",
+        "gua의 틱이 이미 본 시간의 gpu-usage-audit 행 {ticks}개는 두 번 세지 않도록 제외했습니다";
+    unbalanced(gpus: &str) =
+        "left out, because states and gaps do not add up to the capacity: {gpus} (`gua db check` says why)",
+        "상태와 공백의 합이 전체 시간과 맞지 않아 제외했습니다: {gpus} (`gua db check`로 확인)";
+    ask_first(owner: &str) = "ask {owner} first", "먼저 {owner} 님께 확인하세요";
+    not_by_login(owner: &str) =
+        "{owner} is known from the process, not from a login: decide first",
+        "{owner}: 로그인이 아니라 프로세스에서 알아낸 이름입니다. 먼저 판단하세요";
+    nobody_idle(at: &str) =
+        "nobody held a GPU without using it at {at}",
+        "{at}에는 GPU를 잡고 쓰지 않는 사람이 없었습니다";
+    idle_holders(util: u8, memory: u64, at: &str) =
+        "mean utilisation under {util} %, over {memory} MB held, present at {at}; whole sessions, also before the window",
+        "평균 사용률 {util}% 미만, {memory} MB 초과 점유, 마지막 틱({at})에도 있던 프로세스입니다 (세션 전체)";
+    based_on(buffered: f64, rest: f64) =
+        "{buffered:.1}% of the observed time is based on the driver's own samples, {rest:.1}% on one reading per tick",
+        "관측 시간의 {buffered:.1}%는 드라이버 자체 샘플에, {rest:.1}%는 틱마다 한 번 읽은 값에 근거합니다";
+    energy_share(share: f64) =
+        "energy is known for {share:.1}% of the observed time",
+        "에너지는 관측 시간의 {share:.1}%에 대해 알려져 있습니다";
+    states(util: u8, memory: u64) =
+        "active: utilisation at or over {util} %; idle-held: under it while processes hold over {memory} MB; truly-idle: the rest",
+        "실가동: 사용률 {util}% 이상. 유휴점유: 사용률이 그보다 낮고 프로세스가 {memory} MB 넘게 점유. 완전유휴: 그 외";
+    /// Label of the row for the hidden rows of a list.
+    rest(count: usize) = "{count} more (--top shows them)", "그 외 {count}건 (--top으로 더 보기)";
+    gpus_left_out(count: usize) =
+        "{count} more GPUs are not shown (--gpu chooses).", "GPU {count}장은 생략했습니다 (--gpu로 선택).";
+    people_left_out(count: usize) =
+        "{count} more people are not shown (--user chooses).", "사용자 {count}명은 생략했습니다 (--user로 선택).";
+    many_overlap(count: usize) =
+        "{count} sessions overlap others in their row.", "세션 {count}건은 같은 줄의 다른 세션과 겹칩니다.";
+    one_overlaps(count: usize) =
+        "{count} session overlaps another in its row.", "세션 {count}건은 같은 줄의 다른 세션과 겹칩니다.";
+    /// Note for a chart that does not show all sessions.
+    sessions_left_out(shown: usize, all: usize) =
+        "{shown} of {all} sessions: the longest, and those of each GPU and person.",
+        "세션 {all}건 가운데 {shown}건: 가장 긴 세션과 GPU별·사용자별로 긴 세션.";
+    /// Note about the columns that a table does not show.
+    columns_left_out(count: usize) =
+        "{count} more columns of GPUs and people (--top shows them, --csv has all).",
+        "GPU와 사용자 열 {count}개는 생략했습니다 (--top으로 더 보기, --csv에는 모두 있음).";
 }
 
 pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
     let fixed = match note {
-        Note::Widened { asked } => {
-            let asked = page.between(*asked, " to ");
-            return language.pick(
-                format!("single ticks of that time are no longer kept: the window {asked} was widened to whole quarter hours"),
-                format!("그 시간의 개별 틱은 더 이상 보관되지 않아, 구간 {asked}을(를) 15분 단위로 넓혔습니다"),
-            );
-        }
-        Note::Damaged { ticks } => {
-            return language.pick(
-                format!("{ticks} damaged ticks could not be read; their time is a gap (`gua db check` shows details)"),
-                format!("손상된 틱 {ticks}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)"),
-            );
-        }
-        Note::Overlap { micros } => {
-            let hours = micros.hours();
-            return language.pick(
-                format!("old ticks overlap by {hours:.2} GPU-hours (two collectors, or a clock set back); each counts in full, as in the tool that wrote them"),
-                format!("옛 파일의 틱이 {hours:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다"),
-            );
-        }
-        Note::OldLeftOut { ticks } => {
-            return language.pick(
-                format!("{ticks} GPU ticks of gpu-usage-audit are left out: gua's own ticks cover that time, and no time counts twice"),
-                format!("gua의 틱이 이미 본 시간의 gpu-usage-audit 행 {ticks}개는 두 번 세지 않도록 제외했습니다"),
-            );
-        }
+        Note::Widened { asked } => return widened(&page.between(*asked, " to "), language),
+        Note::Damaged { ticks } => return damaged((*ticks).into(), language),
+        Note::Overlap { micros } => return overlap(micros.hours(), language),
+        Note::OldLeftOut { ticks } => return old_left_out(*ticks, language),
         Note::Unbalanced { gpus } => {
-            let gpus = listed(gpus);
-            return language.pick(
-                format!("left out, because states and gaps do not add up to the capacity: {gpus} (`gua db check` says why)"),
-                format!("상태와 공백의 합이 전체 시간과 맞지 않아 제외했습니다: {gpus} (`gua db check`로 확인)"),
-            );
+            let gpus = gpus.iter().map(|gpu| sanitize(gpu.as_str()));
+            return unbalanced(&gpus.collect::<Vec<_>>().join(", "), language);
         }
-        Note::Mixed => Label(
-            "rows of gpu-usage-audit count whole ticks, own ticks the time that they observed; charged hours and energy \
-             are of own ticks alone",
-            "gpu-usage-audit의 행은 틱 전체를, gua의 틱은 실제 관측한 시간을 셉니다. 배분 시간과 에너지는 gua의 틱만으로 \
-             계산합니다",
-        ),
-        Note::SessionsByFile => Label(
-            "sessions (sections 7 and 8) keep the thresholds that the history was made with",
-            "세션(조치 필요, 낭비 이력)은 기록을 만들 때의 기준값을 따릅니다",
-        ),
-        Note::GraphicsLeftOut => Label(
-            "rows of graphics-only processes are left out; --count-graphics counts them, as gpu-usage-audit did",
-            "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 셉니다",
-        ),
+        Note::Mixed => MIXED,
+        Note::SessionsByFile => SESSIONS_BY_FILE,
+        Note::GraphicsLeftOut => GRAPHICS_LEFT_OUT,
     };
     fixed.of(language).to_owned()
 }
 
 /// Says who decides before a process is stopped.
 pub(super) fn decide(hold: &Hold, language: Language) -> String {
-    let owner = hold.owner.as_deref().map(sanitize);
-    match (owner, hold.by_login) {
-        (Some(owner), true) => language.pick(
-            format!("ask {owner} first"),
-            format!("먼저 {owner} 님께 확인하세요"),
-        ),
-        (Some(owner), false) => language.pick(
-            format!("{owner} is known from the process, not from a login: decide first"),
-            format!("{owner}: 로그인이 아니라 프로세스에서 알아낸 이름입니다. 먼저 판단하세요"),
-        ),
-        (None, _) => Label(
-            "owner unknown: decide first",
-            "소유자를 알 수 없습니다. 먼저 판단하세요",
-        )
-        .of(language)
-        .to_owned(),
+    match (hold.owner.as_deref().map(sanitize), hold.by_login) {
+        (Some(owner), true) => ask_first(&owner, language),
+        (Some(owner), false) => not_by_login(&owner, language),
+        (None, _) => NO_OWNER.of(language).to_owned(),
     }
 }
 
@@ -284,10 +274,7 @@ pub(super) fn decide(hold: &Hold, language: Language) -> String {
 pub(super) fn observed(report: &Report) -> Option<Sentence<3>> {
     let covered = &report.coverage;
     Some(Sentence {
-        words: Label(
-            "observed {observed_share} of {capacity_hours} GPU-hours; {gap_hours} GPU-hours are gaps, which no share counts",
-            "전체 {capacity_hours} GPU 시간 중 {observed_share}를 관측했습니다. {gap_hours} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다",
-        ),
+        words: OBSERVED_PART,
         numbers: [
             ("observed_share", Cell::Share(covered.share()?)),
             ("capacity_hours", Cell::Hours(covered.capacity.hours())),
@@ -300,23 +287,19 @@ pub(super) fn observed(report: &Report) -> Option<Sentence<3>> {
 pub(super) fn held_without_use(report: &Report) -> Label {
     match report.is_fresh() {
         true => HOLDERS,
-        false => Label("Held at the last tick without use", HOLDERS.1),
+        false => HOLDERS_THEN,
     }
 }
 
 /// Explains which holders do not use their GPU, or says that there are none.
 pub(super) fn holders_are(page: &Page<'_>, now: &Now, language: Language) -> String {
     let (at, thresholds) = (page.short(now.at), &page.report.thresholds);
-    let (util, memory) = (thresholds.active_util.get(), thresholds.held_mb);
     match page.report.holders.is_empty() {
-        true => language.pick(
-            format!("nobody held a GPU without using it at {at}"),
-            format!("{at}에는 GPU를 잡고 쓰지 않는 사람이 없었습니다"),
-        ),
-        false => language.pick(
-            format!("mean utilisation under {util} %, over {memory} MB held, present at {at}; whole sessions, also before the window"),
-            format!("평균 사용률 {util}% 미만, {memory} MB 초과 점유, 마지막 틱({at})에도 있던 프로세스입니다 (세션 전체)"),
-        ),
+        true => nobody_idle(&at, language),
+        false => {
+            let util = thresholds.active_util.get();
+            idle_holders(util, thresholds.held_mb, &at, language)
+        }
     }
 }
 
@@ -334,11 +317,8 @@ pub(super) fn refused_lines(refused: &Refused, top: usize, language: Language) -
 pub(super) fn basis(report: &Report, language: Language) -> Option<String> {
     let covered = &report.coverage;
     let buffered = covered.buffered.hours() / covered.observed.hours() * 100.0;
-    let rest = 100.0 - buffered;
-    (report.all.observed() > Micros(0)).then(|| language.pick(
-        format!("{buffered:.1}% of the observed time is based on the driver's own samples, {rest:.1}% on one reading per tick"),
-        format!("관측 시간의 {buffered:.1}%는 드라이버 자체 샘플에, {rest:.1}%는 틱마다 한 번 읽은 값에 근거합니다"),
-    ))
+    let is_own = report.all.observed() > Micros(0);
+    is_own.then(|| based_on(buffered, 100.0 - buffered, language))
 }
 
 /// Says for how much of the time the energy is known; `None` if it is known for all of it.
@@ -348,65 +328,46 @@ pub(super) fn energy_known(report: &Report, language: Language) -> Option<String
         return Some(NO_ENERGY.of(language).to_owned());
     }
     let share = (known.hours() / observed.hours() * 100.0).min(100.0);
-    (known < observed).then(|| {
-        language.pick(
-            format!("energy is known for {share:.1}% of the observed time"),
-            format!("에너지는 관측 시간의 {share:.1}%에 대해 알려져 있습니다"),
-        )
-    })
+    (known < observed).then(|| energy_share(share, language))
 }
 
 /// Formats a sentence about a person whose idle-held GPUs blocked another's request.
 fn in_the_way(row: &BlockRow, language: Language) -> String {
-    let card = gpu_name(row.index, &row.gpu, "GPU ");
-    let (holder, asker) = (sanitize(&row.holder), sanitize(&row.asker));
-    let times = match row.times {
+    let gpu = gpu_name(row.index, &row.gpu, "GPU ");
+    let (holder, asker, number) = (sanitize(&row.holder), sanitize(&row.asker), row.times);
+    let times = match number {
         1 => "once".to_owned(),
         times => format!("{times} times"),
     };
-    let (waited, waited_korean) = match row.waited.as_mins() {
-        0 => (String::new(), String::new()),
-        minutes @ 1..120 => (
-            format!(", who waited {minutes} min"),
-            format!(" (기다린 시간 {minutes}분)"),
-        ),
-        minutes => (
-            format!(", who waited {} h", minutes / 60),
-            format!(" (기다린 시간 {}시간)", minutes / 60),
-        ),
+    let waited = match row.waited.as_mins() {
+        0 => String::new(),
+        minutes @ 1..120 => {
+            say!(
+                language,
+                ", who waited {minutes} min",
+                " (기다린 시간 {minutes}분)"
+            )
+        }
+        minutes => {
+            let hours = minutes / 60;
+            say!(
+                language,
+                ", who waited {hours} h",
+                " (기다린 시간 {hours}시간)"
+            )
+        }
     };
-    language.pick(
-        format!("{holder}'s idle-held {card} blocked {asker} {times}{waited}"),
-        format!(
-            "{holder}의 유휴점유 {card} 때문에 {asker} 사용자가 {}번 받지 못함{waited_korean}",
-            row.times
-        ),
+    say!(
+        language,
+        "{holder}'s idle-held {gpu} blocked {asker} {times}{waited}",
+        "{holder}의 유휴점유 {gpu} 때문에 {asker} 사용자가 {number}번 받지 못함{waited}"
     )
 }
 
 /// Explains the states with the thresholds of this report.
 pub(super) fn rule(report: &Report, language: Language) -> String {
-    let (util, memory) = (
-        report.thresholds.active_util.get(),
-        report.thresholds.held_mb,
-    );
-    language.pick(
-        format!(
-            "active: utilisation at or over {util} %; idle-held: under it while processes hold over {memory} MB; \
-             truly-idle: the rest"
-        ),
-        format!(
-            "실가동: 사용률 {util}% 이상. 유휴점유: 사용률이 그보다 낮고 프로세스가 {memory} MB 넘게 점유. 완전유휴: 그 외"
-        ),
-    )
-}
-
-/// Label of the row for the hidden rows of a list.
-pub(super) fn rest(count: usize, language: Language) -> String {
-    language.pick(
-        format!("{count} more (--top shows them)"),
-        format!("그 외 {count}건 (--top으로 더 보기)"),
-    )
+    let thresholds = &report.thresholds;
+    states(thresholds.active_util.get(), thresholds.held_mb, language)
 }
 
 /// The index of a GPU behind a prefix, or its UUID.
@@ -432,8 +393,8 @@ pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)>
     let pid = hold
         .pid
         .filter(|_| hold.current && page.report.is_fresh())?;
-    let card = gpu_name(hold.index, &hold.gpu, "");
-    let look = format!("gua explain {card}; ps -o user,etime,args -p {pid}");
+    let gpu = gpu_name(hold.index, &hold.gpu, "");
+    let look = format!("gua explain {gpu}; ps -o user,etime,args -p {pid}");
     Some((look, format!("kill {pid}")))
 }
 
@@ -464,47 +425,15 @@ pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
 /// Note about the GPUs or people that a chart does not show.
 pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> String {
     match whose {
-        Whose::Gpu => language.pick(
-            format!("{count} more GPUs are not shown (--gpu chooses)."),
-            format!("GPU {count}장은 생략했습니다 (--gpu로 선택)."),
-        ),
-        Whose::User => language.pick(
-            format!("{count} more people are not shown (--user chooses)."),
-            format!("사용자 {count}명은 생략했습니다 (--user로 선택)."),
-        ),
+        Whose::Gpu => gpus_left_out(count, language),
+        Whose::User => people_left_out(count, language),
     }
 }
 
 /// Note about overlapping sessions.
 pub(super) fn sessions_overlap(count: usize, language: Language) -> String {
-    language.pick(
-        match count {
-            1 => "1 session overlaps another in its row.".to_owned(),
-            _ => format!("{count} sessions overlap others in their row."),
-        },
-        format!("세션 {count}건은 같은 줄의 다른 세션과 겹칩니다."),
-    )
-}
-
-pub(super) const IMPORTED_SESSIONS: Label = Label(
-    "Imported sessions do not say how their time was used.",
-    "가져온 세션은 시간을 어떻게 썼는지 알려 주지 않습니다.",
-);
-
-/// Note for a chart that does not show all sessions.
-pub(super) fn sessions_left_out(shown: usize, all: usize, language: Language) -> String {
-    language.pick(
-        format!("{shown} of {all} sessions: the longest, and those of each GPU and person."),
-        format!("세션 {all}건 가운데 {shown}건: 가장 긴 세션과 GPU별·사용자별로 긴 세션."),
-    )
-}
-
-/// Note about the columns that a table does not show.
-pub(super) fn columns_left_out(count: usize, language: Language) -> String {
-    language.pick(
-        format!("{count} more columns of GPUs and people (--top shows them, --csv has all)."),
-        format!(
-            "GPU와 사용자 열 {count}개는 생략했습니다 (--top으로 더 보기, --csv에는 모두 있음)."
-        ),
-    )
+    match count {
+        1 => one_overlaps(count, language),
+        _ => many_overlap(count, language),
+    }
 }

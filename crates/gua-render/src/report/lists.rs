@@ -2,7 +2,7 @@
 //! gaps.
 
 use gua_model::Micros;
-use gua_model::report::{CardNow, GapRow, Hold, Now};
+use gua_model::report::{GapRow, GpuStatus, Hold, Now};
 use gua_model::text::clip;
 
 use super::{Page, labels};
@@ -93,9 +93,9 @@ pub(super) fn now(page: &Page<'_>, now: &Now, medium: Medium) -> Table {
         ("since", "held since"),
     ]);
     let text = |text: Option<String>| Cell::Text(text.unwrap_or_else(|| "-".to_owned()));
-    for card in &now.cards {
-        let used = card.memory_used.map(|used| used.whole_mb().to_string());
-        let memory = match (used, card.memory_total) {
+    for gpu in &now.cards {
+        let used = gpu.memory_used.map(|used| used.whole_mb().to_string());
+        let memory = match (used, gpu.memory_total) {
             (Some(used), Some(total)) => Some(format!(
                 "{used}{}{}",
                 medium.pick("/", " / "),
@@ -103,23 +103,23 @@ pub(super) fn now(page: &Page<'_>, now: &Now, medium: Medium) -> Table {
             )),
             (used, _) => used,
         };
-        let util = card.util.filter(|util| *util >= 0);
-        let owners = (!card.owners.is_empty()).then(|| card.owners.join(medium.pick(",", ", ")));
+        let util = gpu.util.filter(|util| *util >= 0);
+        let owners = (!gpu.owners.is_empty()).then(|| gpu.owners.join(medium.pick(",", ", ")));
         table.rows.push(vec![
-            gpu_now(card, medium).into(),
-            labels::state(card.state, medium.language(page)).into(),
+            gpu_now(gpu, medium).into(),
+            labels::state(gpu.state, medium.language(page)).into(),
             text(util.map(|util| format!("{util}%"))),
             text(memory),
             text(owners),
-            text(card.process.clone()),
-            text(card.held_since.map(|at| page.short(at))),
+            text(gpu.process.clone()),
+            text(gpu.held_since.map(|at| page.short(at))),
         ]);
     }
     table
 }
 
-pub(super) fn gpu_now(card: &CardNow, medium: Medium) -> String {
-    labels::gpu_name(card.index, &card.gpu, medium.number_sign())
+pub(super) fn gpu_now(gpu: &GpuStatus, medium: Medium) -> String {
+    labels::gpu_name(gpu.index, &gpu.gpu, medium.number_sign())
 }
 
 pub(super) fn gaps(page: &Page<'_>, gaps: &[GapRow], medium: Medium) -> Table {

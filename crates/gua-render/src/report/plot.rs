@@ -13,10 +13,8 @@ use super::figures;
 pub use super::figures::Whose;
 use super::json::unit;
 use super::{By, Page, labels, table};
-use crate::chart::{
-    DayHours, Frame, HeatMap, HoursBars, Language, SessionChart, StatesOverTime, Theme,
-};
-use crate::document::{Rows, Window, pretty};
+use crate::chart::{Frame, Language, Theme};
+use crate::document::{Rows, Window, documents, pretty};
 use crate::table::Table;
 
 /// Format name of [`Plot::json`]. A breaking change gets the next number.
@@ -60,24 +58,23 @@ impl Kind {
 }
 
 /// A chart that is ready to be drawn.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Plot {
     kind: Kind,
     title: String,
     subtitle: String,
     language: Language,
-    chart: Chart,
+    chart: Box<dyn Figure>,
     numbers: Table,
     context: Context,
 }
 
-#[derive(Clone, Debug)]
-enum Chart {
-    States(StatesOverTime),
-    Heat(HeatMap),
-    Bars(HoursBars),
-    Sessions(SessionChart),
-    Day(Box<DayHours>),
+/// A chart that can be drawn as a picture and as text.
+trait Figure: std::fmt::Debug {
+    /// Draws the chart as an SVG document.
+    fn picture(&self, frame: &Frame) -> String;
+    /// Draws the chart as text for a terminal of this width.
+    fn draw_text(&self, out: &mut String, columns: usize, language: Language);
 }
 
 /// Appearance of a picture.
@@ -93,30 +90,21 @@ impl Plot {
     #[must_use]
     pub fn new(page: &Page<'_>, kind: Kind) -> Self {
         let mut note = None;
-        let (chart, numbers) = match kind {
-            Kind::States => (
-                Chart::States(figures::over_time(page)),
-                numbers::slots(page),
-            ),
-            Kind::Heat(None) => (Chart::Heat(figures::week(page)), numbers::week(page)),
+        let (chart, numbers): (Box<dyn Figure>, Table) = match kind {
+            Kind::States => (Box::new(figures::over_time(page)), numbers::slots(page)),
+            Kind::Heat(None) => (Box::new(figures::week(page)), numbers::week(page)),
             Kind::Heat(Some((whose, cross))) => of_grid(page, whose, cross),
             Kind::Quiet(Some(whose)) => of_grid(page, whose, Cross::HourOfDay),
-            Kind::Quiet(None) => (
-                Chart::Day(Box::new(figures::day(page.report))),
-                numbers::day(page),
-            ),
+            Kind::Quiet(None) => (Box::new(figures::day(page.report)), numbers::day(page)),
             Kind::Hours(Whose::User) => (
-                Chart::Bars(figures::people(page)),
+                Box::new(figures::people(page)),
                 table(page.report, By::User),
             ),
-            Kind::Hours(Whose::Gpu) => (
-                Chart::Bars(figures::gpus(page)),
-                table(page.report, By::Gpu),
-            ),
+            Kind::Hours(Whose::Gpu) => (Box::new(figures::gpus(page)), table(page.report, By::Gpu)),
             Kind::Sessions(whose) => {
                 let (chart, left_out) = figures::sessions(page, whose);
                 note = left_out;
-                (Chart::Sessions(chart), numbers::sessions(page))
+                (Box::new(chart), numbers::sessions(page))
             }
         };
         Self {
@@ -150,20 +138,15 @@ impl Plot {
             language: self.language,
             width: look.width,
         };
-        match &self.chart {
-            Chart::States(chart) => chart.draw(&frame),
-            Chart::Heat(chart) => chart.draw(&frame),
-            Chart::Bars(chart) => chart.draw(&frame),
-            Chart::Sessions(chart) => chart.draw(&frame),
-            Chart::Day(chart) => chart.draw(&frame),
-        }
+        self.chart.picture(&frame)
     }
 
     /// Draws the chart as text for a terminal of this width. It contains colour codes, which the caller may strip.
     #[must_use]
     pub fn text(&self, columns: usize) -> String {
         let mut text = format!("{}\n{}\n\n", self.title, self.subtitle);
-        terminal::draw(&mut text, &self.chart, columns, self.language);
+        let columns = columns.max(terminal::LEAST_COLUMNS);
+        self.chart.draw_text(&mut text, columns, self.language);
         text
     }
 
@@ -186,10 +169,10 @@ impl Plot {
     }
 }
 
-fn of_grid(page: &Page<'_>, whose: Whose, cross: Cross) -> (Chart, Table) {
+fn of_grid(page: &Page<'_>, whose: Whose, cross: Cross) -> (Box<dyn Figure>, Table) {
     let grid = figures::grid(page, whose, cross);
     let numbers = numbers::grid(page, &grid, cross);
-    (Chart::Heat(grid.heat_map()), numbers)
+    (Box::new(grid.heat_map()), numbers)
 }
 
 fn title(page: &Page<'_>, kind: Kind) -> &'static str {
@@ -231,31 +214,17 @@ pub struct PlotDocument<'a> {
     rows: Rows,
 }
 
-/// The subject of a plot.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Context {
-    gua_version: String,
-    made_at: Timestamp,
-    time_zone: String,
-    host: Option<String>,
-    user: Option<String>,
-    window: Window,
-    /// `hour`, `day`, `week` or `month`.
-    slot: &'static str,
-}
-
-impl Context {
-    fn new(page: &Page<'_>) -> Self {
-        let report = page.report;
-        Self {
-            gua_version: page.version.to_owned(),
-            made_at: report.made,
-            time_zone: page.zone_name(),
-            host: report.host.as_ref().map(|host| host.name.clone()),
-            user: report.person.clone(),
-            window: report.window.into(),
-            slot: unit(report.unit),
-        }
+documents! {
+    /// The subject of a plot.
+    pub struct Context from (page: &Page<'_>) {
+        gua_version: String = page.version.to_owned(),
+        made_at: Timestamp = page.report.made,
+        time_zone: String = page.zone_name(),
+        host: Option<String> = page.report.host.as_ref().map(|host| host.name.clone()),
+        user: Option<String> = page.report.person.clone(),
+        window: Window = page.report.window.into(),
+        /// `hour`, `day`, `week` or `month`.
+        slot: &'static str = unit(page.report.unit),
     }
 }
 

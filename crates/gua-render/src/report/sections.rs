@@ -4,8 +4,6 @@
 mod beyond;
 mod hours;
 
-use std::fmt::Write as _;
-
 use gua_model::report::{IntervalUse, Report, Sums};
 use gua_model::text::{Clockwise, sanitize};
 use gua_model::{Micros, RollUp};
@@ -60,39 +58,30 @@ fn header(page: &Page<'_>) -> String {
 
 fn headline(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    let _ = writeln!(out, "§1 Headline");
-    let thresholds = &report.thresholds;
-    if let Some(person) = &report.person {
-        let _ = writeln!(
+    line!(out, "§1 Headline");
+    if let Some(person) = report.person.as_deref().map(sanitize) {
+        let util = report.thresholds.active_util.get();
+        line!(
             out,
-            "  what {} held; a GPU is idle-held while its utilisation is under {} %",
-            sanitize(person),
-            thresholds.active_util.get()
+            "  what {person} held; a GPU is idle-held while its utilisation is under {util} %"
         );
         return person_headline(out, page, &report.all);
     }
-    let _ = writeln!(
-        out,
-        "  a sample is one GPU at one tick; shares are of {}",
-        match report.all.observed() {
-            Micros(0) => "samples",
-            _ => "the observed time",
-        }
-    );
-    let _ = writeln!(out, "  {}", labels::rule(report, Language::English));
-    let share = |class| report.all.share(class);
-    let (Some(active), Some(idle_held), Some(truly_idle)) = (
-        share(RollUp::Active),
-        share(RollUp::IdleHeld),
-        share(RollUp::TrulyIdle),
-    ) else {
-        let _ = writeln!(out, "  (no samples in window)");
-        return;
+    let of = match report.all.observed() {
+        Micros(0) => "samples",
+        _ => "the observed time",
+    };
+    line!(out, "  a sample is one GPU at one tick; shares are of {of}");
+    line!(out, "  {}", labels::rule(report, Language::English));
+    let [Some(active), Some(idle_held), Some(truly_idle)] =
+        RollUp::ALL.map(|class| report.all.share(class))
+    else {
+        return line!(out, "  (no samples in window)");
     };
     let unknown = report.all.unknown_share().filter(|share| *share > 0.0);
     let mut parts = vec![('█', active), ('▒', idle_held)];
     parts.extend(unknown.map(|share| ('?', share)));
-    let _ = writeln!(out, "  {}", bar(page.width, &parts, '░'));
+    line!(out, "  {}", bar(page.width, &parts, '░'));
     let shares = [
         ("active", '█', Some(active)),
         ("idle-held", '▒', Some(idle_held)),
@@ -101,36 +90,29 @@ fn headline(out: &mut String, page: &Page<'_>) {
     ];
     for (name, letter, share) in shares {
         let Some(share) = share else { continue };
-        let _ = writeln!(out, "  {name:<12} {letter}  {:5.1}%", share * 100.0);
+        line!(out, "  {name:<12} {letter}  {:5.1}%", share * 100.0);
     }
-    let _ = writeln!(out, "  ({} samples)", report.all.samples());
+    line!(out, "  ({} samples)", report.all.samples());
 }
 
 fn person_headline(out: &mut String, page: &Page<'_>, sums: &Sums) {
     let held = &sums.held;
     let Some(idle) = held.idle_share() else {
-        let _ = writeln!(out, "  (nothing held in window)");
-        return;
+        return line!(out, "  (nothing held in window)");
     };
-    let _ = writeln!(out, "  {}", bar(page.width, &[('█', 1.0 - idle)], '▒'));
-    let _ = writeln!(
+    let (hours, idle_hours, samples) = (held.hours(), held.idle_hours(), held.samples());
+    let (used, used_hours) = ((1.0 - idle) * 100.0, hours - idle_hours);
+    line!(out, "  {}", bar(page.width, &[('█', 1.0 - idle)], '▒'));
+    line!(
         out,
-        "  not idle-held █  {:5.1}%  {:.2} GPU-hours",
-        (1.0 - idle) * 100.0,
-        held.hours() - held.idle_hours()
+        "  not idle-held █  {used:5.1}%  {used_hours:.2} GPU-hours"
     );
-    let _ = writeln!(
+    line!(
         out,
-        "  idle-held     ▒  {:5.1}%  {:.2} GPU-hours",
-        idle * 100.0,
-        held.idle_hours()
+        "  idle-held     ▒  {:5.1}%  {idle_hours:.2} GPU-hours",
+        idle * 100.0
     );
-    let _ = writeln!(
-        out,
-        "  ({} samples, {:.2} GPU-hours held)",
-        held.samples(),
-        held.hours()
-    );
+    line!(out, "  ({samples} samples, {hours:.2} GPU-hours held)");
 }
 
 /// Draws a bar. Each part is rounded to the nearest whole column, halves to even; `rest` fills the remaining width.
@@ -179,18 +161,18 @@ fn idle_capacity(out: &mut String, page: &Page<'_>) {
             format!("using report --interval ({})", Clockwise(interval))
         }
     };
-    let _ = writeln!(out, "§2 Idle capacity");
-    let _ = writeln!(out, "  GPU-hours {basis}");
-    let line = |out: &mut String, label: &str, class: RollUp, what: &str| {
-        let _ = writeln!(
+    line!(out, "§2 Idle capacity");
+    line!(out, "  GPU-hours {basis}");
+    for (label, class, what) in [
+        ("idle-held", RollUp::IdleHeld, "unavailable"),
+        ("truly-idle", RollUp::TrulyIdle, "free"),
+    ] {
+        let (hours, gpus) = (report.all.hours(class), report.equivalent(class));
+        line!(
             out,
-            "  {label}: ~{:.2} GPU-hours, ~{:.2} GPUs equivalently {what}",
-            report.all.hours(class),
-            report.equivalent(class)
+            "  {label}: ~{hours:.2} GPU-hours, ~{gpus:.2} GPUs equivalently {what}"
         );
-    };
-    line(out, "idle-held", RollUp::IdleHeld, "unavailable");
-    line(out, "truly-idle", RollUp::TrulyIdle, "free");
+    }
 }
 
 /// Formats a share as a percentage in this many columns; a dash if it was not measured.
@@ -203,41 +185,37 @@ fn percent(share: Option<f64>, columns: usize) -> String {
 
 fn per_gpu(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    let _ = writeln!(out, "§3 Per-GPU");
-    let _ = match &report.person {
-        Some(person) => writeln!(out, "  what {} held of each GPU", sanitize(person)),
-        None => writeln!(out, "  the same shares for each GPU"),
-    };
-    let cards = report.cards.iter();
-    let cards: Vec<_> = cards.filter(|card| has_any(report, &card.sums)).collect();
-    if cards.is_empty() {
-        let _ = writeln!(out, "  (no GPU cards in window)");
+    line!(out, "§3 Per-GPU");
+    match &report.person {
+        Some(person) => line!(out, "  what {} held of each GPU", sanitize(person)),
+        None => line!(out, "  the same shares for each GPU"),
     }
-    for card in cards {
-        let uuid = card.gpu.as_str();
+    let gpus = report.cards.iter();
+    let gpus: Vec<_> = gpus.filter(|gpu| has_any(report, &gpu.sums)).collect();
+    if gpus.is_empty() {
+        line!(out, "  (no GPU cards in window)");
+    }
+    for gpu in gpus {
+        let (uuid, sums, held) = (gpu.gpu.as_str(), &gpu.sums, &gpu.sums.held);
+        let part = gpu.share().map(|share| format!(", {share}"));
+        let part = part.unwrap_or_default();
         if report.person.is_some() {
-            let held = &card.sums.held;
-            let _ = writeln!(
+            let (hours, idle) = (held.hours(), percent(held.idle_share(), 5));
+            let samples = held.samples();
+            line!(
                 out,
-                "  {uuid:<8}  held {:8.2} h  idle-held {}  ({} samples)",
-                held.hours(),
-                percent(held.idle_share(), 5),
-                held.samples()
+                "  {uuid:<8}  held {hours:8.2} h  idle-held {idle}  ({samples} samples{part})"
             );
             continue;
         }
-        let share = |class| percent(card.sums.share(class), 5);
-        let unknown = match card.sums.unknown_share().filter(|share| *share > 0.0) {
-            Some(share) => format!("  held-unknown {:5.1}%", share * 100.0),
-            None => String::new(),
-        };
-        let _ = writeln!(
+        let [active, idle_held, truly_idle] =
+            RollUp::ALL.map(|class| percent(sums.share(class), 5));
+        let unknown = sums.unknown_share().filter(|share| *share > 0.0);
+        let unknown = unknown.map(|share| format!("  held-unknown {:5.1}%", share * 100.0));
+        let (unknown, samples) = (unknown.unwrap_or_default(), sums.samples());
+        line!(
             out,
-            "  {uuid:<8}  active {}  idle-held {}  truly-idle {}{unknown}  ({} samples)",
-            share(RollUp::Active),
-            share(RollUp::IdleHeld),
-            share(RollUp::TrulyIdle),
-            card.sums.samples()
+            "  {uuid:<8}  active {active}  idle-held {idle_held}  truly-idle {truly_idle}{unknown}  ({samples} samples{part})"
         );
     }
 }
@@ -252,36 +230,38 @@ fn has_any(report: &Report, sums: &Sums) -> bool {
 
 fn identities(out: &mut String, page: &Page<'_>) {
     let report = page.report;
-    let _ = writeln!(out, "§4 Top identities");
-    let _ = writeln!(
+    line!(out, "§4 Top identities");
+    line!(
         out,
         "  held hours in full, also on shared GPUs; idle-held is the share of them without use"
     );
     if report.people.is_empty() {
-        let _ = writeln!(out, "  (no processes in window)");
-        return;
+        return line!(out, "  (no processes in window)");
     }
-    let _ = writeln!(
+    line!(
         out,
         "  {:<20} {:>10}  {:>10}  {:>8}",
-        "identity", "gpu-hours", "idle-held", "samples"
+        "identity",
+        "gpu-hours",
+        "idle-held",
+        "samples"
     );
     for person in report.people.iter().take(page.top) {
-        let name = sanitize(&person.name);
+        let (name, sums) = (sanitize(&person.name), &person.sums);
         let pad = " ".repeat(20usize.saturating_sub(name.width()));
-        let _ = writeln!(
+        let idle = percent(sums.idle_share(), 9);
+        line!(
             out,
-            "  {name}{pad} {:10.2}  {}  {:8}",
-            person.sums.hours(),
-            percent(person.sums.idle_share(), 9),
-            person.sums.samples()
+            "  {name}{pad} {:10.2}  {idle}  {:8}",
+            sums.hours(),
+            sums.samples()
         );
     }
     let rest = report.people.get(page.top..).unwrap_or_default();
     if !rest.is_empty() {
         let hours: f64 = rest.iter().map(|person| person.sums.hours()).sum();
         let count = rest.len();
-        let _ = writeln!(
+        line!(
             out,
             "  ({count} more: {hours:.2} gpu-hours; --top shows them)"
         );
@@ -292,26 +272,25 @@ fn heat_map(out: &mut String, page: &Page<'_>) {
     const LEVELS: [char; 10] = [' ', '.', ':', '-', '=', '+', '*', '#', '%', '@'];
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     let report = page.report;
-    let _ = writeln!(out, "§5 Time-of-day heatmap ({})", page.zone_name());
+    line!(out, "§5 Time-of-day heatmap ({})", page.zone_name());
     let what = match report.person {
         Some(_) => "how much of the GPUs' time was held",
         None => "how much of the time was active",
     };
-    let _ = writeln!(
+    line!(
         out,
         "  {what}, by weekday and hour, from . (little) to @ (all); blank: no samples"
     );
     let shares = report.heat.cells.map(|day| day.map(|cell| cell.share()));
     if shares.iter().flatten().all(Option::is_none) {
-        let _ = writeln!(out, "  (no samples in window)");
-        return;
+        return line!(out, "  (no samples in window)");
     }
     let hours: Vec<String> = (0..24).map(|hour| (hour % 10).to_string()).collect();
-    let _ = writeln!(out, "        {}", hours.join(" "));
+    line!(out, "        {}", hours.join(" "));
     for (day, cells) in DAYS.iter().zip(&shares) {
         let level = |share: f64| LEVELS[whole(share * 9.0).clamp(1, 9)];
         let letters = cells.map(|share| share.map_or(' ', level).to_string());
-        let _ = writeln!(out, "  {day}   {}", letters.join(" "));
+        line!(out, "  {day}   {}", letters.join(" "));
     }
 }
 
@@ -323,19 +302,18 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
         table.rows.truncate(page.top);
     }
     if table.rows.is_empty() {
-        let _ = writeln!(out, "  (nothing in window)");
-        return;
+        return line!(out, "  (nothing in window)");
     }
     match by {
         By::Hour => hours::hours(out, page),
         _ => out.push_str(&table.text(2)),
     }
     more(out, all, table.rows.len());
-    let _ = writeln!(out, "  times are {}", page.zone_name());
+    line!(out, "  times are {}", page.zone_name());
 }
 
 fn notes(out: &mut String, page: &Page<'_>) {
     for note in &page.report.notes {
-        let _ = writeln!(out, "note: {}", labels::note(page, note, Language::English));
+        line!(out, "note: {}", labels::note(page, note, Language::English));
     }
 }

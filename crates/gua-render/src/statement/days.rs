@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use gua_model::OwnerTotal;
 use gua_model::statement::{Account, month_period};
 use gua_model::{CalendarUnit, slots};
+use maud::{Markup, PreEscaped, html};
 
 use super::Sheet;
 use crate::chart::{Frame, Language, StateSlot, StatesOverTime, Theme};
-use crate::markup::Markup;
 use crate::report::held_hours;
 
 /// Height of the plot, which leaves room for the rest of a printed page.
@@ -46,9 +46,9 @@ pub(super) fn weeks(text: &mut String, account: &Account) {
 }
 
 /// Draws held hours by day, with the idle-held part in its own colour.
-pub(super) fn picture(html: &mut Markup, sheet: &Sheet<'_>, account: &Account) {
+pub(super) fn picture(sheet: &Sheet<'_>, account: &Account) -> Markup {
     if most(account) <= 0.0 {
-        return;
+        return html! {};
     }
     let statement = sheet.statement;
     let mut chart = StatesOverTime {
@@ -81,8 +81,7 @@ pub(super) fn picture(html: &mut Markup, sheet: &Sheet<'_>, account: &Account) {
         language: Language::English,
         width: 920,
     };
-    let attributes = [("class", "figure days")];
-    html.element("section", &attributes, |html| html.raw(&chart.draw(&frame)));
+    html! { section class="figure days" { (PreEscaped(chart.draw(&frame))) } "\n" }
 }
 
 fn most(account: &Account) -> f64 {

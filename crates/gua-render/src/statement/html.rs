@@ -2,13 +2,14 @@
 
 use gua_model::statement::Account;
 use gua_model::text::sanitize;
+use maud::{Markup, html};
 
 use super::days::picture;
 use super::{Amount, Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions};
 use crate::chart::{Language, page_style};
-use crate::markup::Markup;
-use crate::report::html::table::{Look, masthead as write_masthead, paragraph, table, tile};
-use crate::report::html::{SHEET, document_head};
+use crate::markup::{Escaped, number_of};
+use crate::report::html::table::{Look, masthead as page_masthead, paragraph, table, tile};
+use crate::report::html::{SHEET, document};
 use crate::table::Cell;
 
 const OWN_SHEET: &str = include_str!("statement.css");
@@ -16,54 +17,41 @@ const OWN_SHEET: &str = include_str!("statement.css");
 /// The whole document.
 #[must_use]
 pub fn html(sheet: &Sheet<'_>) -> String {
-    let mut html = Markup::default();
-    html.element("html", &[("lang", "en")], |html| {
-        html.element("head", &[], |html| head(html, sheet));
-        html.element("body", &[], |html| {
-            if sheet.statement.people.is_empty() {
-                page(html, sheet, None);
-            }
-            for account in &sheet.statement.people {
-                page(html, sheet, Some(account));
-            }
-        });
-    });
-    format!("<!DOCTYPE html>\n{}\n", html.finish())
-}
-
-fn head(html: &mut Markup, sheet: &Sheet<'_>) {
     let whose = sheet.only.map_or_else(|| sheet.host(), sanitize);
     let title = format!("GPU statement, {}: {whose}", sheet.month());
     let style = format!("{}{SHEET}{OWN_SHEET}", page_style());
-    document_head(html, &title, sheet.version, &style);
+    let people = &sheet.statement.people;
+    let nobody = people.is_empty().then_some(None);
+    let body = html! {
+        @for account in people.iter().map(Some).chain(nobody) { (page(sheet, account)) }
+    };
+    document("en", (&title, sheet.version), &style, &body)
 }
 
-fn page(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
-    html.element("main", &[("class", "statement")], |html| {
-        masthead(html, sheet, account);
-        if let Some(account) = account {
-            totals(html, account);
-            picture(html, sheet, account);
-            quotas(html, account);
-            biggest(html, sheet, account);
+fn page(sheet: &Sheet<'_>, account: Option<&Account>) -> Markup {
+    html! {
+        main.statement {
+            (masthead(sheet, account))
+            @if let Some(account) = account {
+                (totals(account)) (picture(sheet, account)) (quotas(account)) (biggest(sheet, account))
+            }
+            (balance(sheet, account))
+            footer {
+                @for remark in remarks(sheet) { (paragraph(format!("Note: {remark}."))) }
+                (paragraph("Held: a person's time on GPUs in full. Idle-held: of that, with the GPU unused. Charged: time on a GPU shared equally among the people on it, so that people add up to the GPU."))
+            }
         }
-        balance(html, sheet, account);
-        notes(html, sheet);
-    });
+    }
 }
 
-fn masthead(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
+fn masthead(sheet: &Sheet<'_>, account: Option<&Account>) -> Markup {
     let statement = sheet.statement;
     let name = account.map_or_else(
         || sheet.nobody().to_owned(),
         |account| sanitize(&account.name),
     );
-    let [from, to, made] = [
-        statement.period.from(),
-        statement.period.to(),
-        statement.made,
-    ]
-    .map(|at| sheet.moment(at));
+    let period = statement.period;
+    let [from, to, made] = [period.from(), period.to(), statement.made].map(|at| sheet.moment(at));
     let facts = [
         ("Host", sheet.host()),
         ("Period", format!("{from} – {to}")),
@@ -71,130 +59,106 @@ fn masthead(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
         ("Made", format!("{made} · gua {}", sheet.version)),
     ];
     let kicker = format!("GPU statement · {}", sheet.month());
-    write_masthead(html, &kicker, &name, &facts);
+    page_masthead(&kicker, &name, &facts)
 }
 
-fn totals(html: &mut Markup, account: &Account) {
-    html.element("section", &[], |html| {
-        html.element("div", &[("class", "tiles")], |html| {
-            for Amount {
-                key,
-                name,
-                value: cell,
-                bound,
-            } in amounts(account)
-            {
-                let share = account.sums.idle_share();
-                let idle = share.map_or_else(
-                    || "held, unused".to_owned(),
-                    |share| format!("{:.1}% of held, unused", share * 100.0),
-                );
-                let (kind, below) = match key {
-                    "held_hours" => ("observed", "GPU-hours on GPUs"),
-                    "used_hours" => ("active", "of those, in use"),
-                    "idle_held_hours" => ("idle-held", &*idle),
-                    "charged_hours" => ("charged", "shared among those on a GPU"),
-                    _ => ("truly-idle", "kWh, shared likewise"),
-                };
-                let value = |html: &mut Markup| {
-                    html.words(bound);
-                    html.number(key, &cell);
-                };
-                tile(html, (kind, name), value, |html| html.words(below));
-            }
-        });
-    });
+fn totals(account: &Account) -> Markup {
+    let idle = match account.sums.idle_share() {
+        Some(share) => format!("{:.1}% of held, unused", share * 100.0),
+        None => "held, unused".to_owned(),
+    };
+    let below = |key: &str| match key {
+        "held_hours" => ("observed", "GPU-hours on GPUs"),
+        "used_hours" => ("active", "of those, in use"),
+        "idle_held_hours" => ("idle-held", &*idle),
+        "charged_hours" => ("charged", "shared among those on a GPU"),
+        _ => ("truly-idle", "kWh, shared likewise"),
+    };
+    let amount = |Amount {
+                      key,
+                      name,
+                      value,
+                      bound,
+                  }: &Amount| {
+        let (class, below) = below(key);
+        tile(
+            (class, name),
+            &html! { (bound) (number_of(key, value)) },
+            &html! { (below) },
+        )
+    };
+    html! { section { div.tiles { @for one in &amounts(account) { (amount(one)) } } } "\n" }
 }
 
-fn quotas(html: &mut Markup, account: &Account) {
-    if account.standings.is_empty() {
-        return;
+fn quotas(account: &Account) -> Markup {
+    let class = |is_over| if is_over { "over" } else { "" };
+    html! {
+        @if !account.standings.is_empty() {
+            section {
+                h2 { "Quota" }
+                ul {
+                    @for standing in &account.standings {
+                        li class=(class(standing.is_over())) { (Escaped(limit(standing))) } "\n"
+                    }
+                }
+            } "\n"
+        }
     }
-    html.element("section", &[], |html| {
-        html.text("h2", &[], "Quota");
-        html.element("ul", &[], |html| {
-            for standing in &account.standings {
-                let class = if standing.is_over() { "over" } else { "" };
-                html.text("li", &[("class", class)], &limit(standing));
+}
+
+fn biggest(sheet: &Sheet<'_>, account: &Account) -> Markup {
+    let more = account.session_count.saturating_sub(account.sessions.len());
+    html! {
+        section {
+            h2 { "Biggest sessions" }
+            @if account.sessions.is_empty() {
+                (paragraph("None."))
+            } @else {
+                (table(&sessions(sheet, account), Look::whole("sessions", Language::English)))
+                @if more > 0 { (paragraph(format!("And {more} shorter ones."))) }
             }
-        });
-    });
+        } "\n"
+    }
 }
 
-fn biggest(html: &mut Markup, sheet: &Sheet<'_>, account: &Account) {
-    html.element("section", &[], |html| {
-        html.text("h2", &[], "Biggest sessions");
-        if account.sessions.is_empty() {
-            paragraph(html, "None.");
-            return;
-        }
-        let look = Look::whole("sessions", Language::English);
-        table(html, &sessions(sheet, account), look);
-        let more = account.session_count.saturating_sub(account.sessions.len());
-        if more > 0 {
-            paragraph(html, &format!("And {more} shorter ones."));
-        }
-    });
-}
-
-fn balance(html: &mut Markup, sheet: &Sheet<'_>, account: Option<&Account>) {
+fn balance(sheet: &Sheet<'_>, account: Option<&Account>) -> Markup {
     let statement = sheet.statement;
     let capacity = statement.balance.capacity.hours();
-    html.element("section", &[], |html| {
-        let title = format!("The time of {}", all_gpus(statement));
-        html.text("h2", &[], &title);
-        let parts = parts(statement, account);
-        if capacity > 0.0 {
-            html.element("div", &[("class", "whole")], |html| {
-                for part in parts.iter().filter(|part| part.hours > 0.0) {
-                    let class = format!("part {}", part.key);
-                    let style = format!("width:{:.3}%", part.share * 100.0);
-                    html.text("span", &[("class", &class), ("style", &style)], "");
+    let parts = parts(statement, account);
+    html! {
+        section {
+            h2 { (Escaped(format!("The time of {}", all_gpus(statement)))) }
+            @if capacity > 0.0 {
+                div.whole {
+                    @for part in parts.iter().filter(|part| part.hours > 0.0) {
+                        span class={ "part " (part.key) } style={ "width:" (format!("{:.3}%", part.share * 100.0)) } {}
+                    }
                 }
-            });
-        }
-        html.element("table", &[("class", "balance")], |html| {
-            html.element("tbody", &[], |html| {
-                for part in &parts {
-                    let share = format!("{:.1}%", part.share * 100.0);
-                    let of = (part.key, part.hours, &*share);
-                    html.element("tr", &[], |html| {
-                        html.element("td", &[("class", "t")], |html| {
-                            let class = format!("key part {}", part.key);
-                            html.text("span", &[("class", &class)], "");
-                            html.words(&part.name);
-                        });
-                        balance_cells(html, part.why, of);
-                    });
+            }
+            table.balance {
+                tbody {
+                    @for part in &parts {
+                        tr {
+                            td.t { span class={ "key part " (part.key) } {} (Escaped(&part.name)) }
+                            (balance_cells(part.why, (part.key, part.hours, &format!("{:.1}%", part.share * 100.0))))
+                        } "\n"
+                    }
+                    tr.sum {
+                        td.t { "capacity" }
+                        (balance_cells("every GPU, for as long as it was present", ("capacity", capacity, "")))
+                    } "\n"
                 }
-                html.element("tr", &[("class", "sum")], |html| {
-                    html.text("td", &[("class", "t")], "capacity");
-                    let why = "every GPU, for as long as it was present";
-                    balance_cells(html, why, ("capacity", capacity, ""));
-                });
-            });
-        });
-        let equation = equation(statement, account);
-        html.text("p", &[("class", "say equation")], &equation);
-    });
+            } "\n"
+            p class="say equation" { (Escaped(equation(statement, account))) } "\n"
+        } "\n"
+    }
 }
 
-/// Writes the explanation of a part, its hours and its share.
-fn balance_cells(html: &mut Markup, why: &str, (key, hours, share): (&str, f64, &str)) {
-    html.text("td", &[("class", "t sub")], why);
-    html.element("td", &[("class", "n")], |html| {
-        html.number(&format!("{key}_hours"), &Cell::Hours(hours));
-    });
-    html.text("td", &[("class", "n")], share);
-}
-
-fn notes(html: &mut Markup, sheet: &Sheet<'_>) {
-    let remarks = remarks(sheet);
-    html.element("footer", &[], |html| {
-        for remark in remarks {
-            paragraph(html, &format!("Note: {remark}."));
-        }
-        paragraph(html, "Held: a person's time on GPUs in full. Idle-held: of that, with the GPU unused. Charged: time on a GPU shared equally among the people on it, so that people add up to the GPU.",
-        );
-    });
+/// The explanation of a part, its hours and its share.
+fn balance_cells(why: &str, (key, hours, share): (&str, f64, &str)) -> Markup {
+    html! {
+        td class="t sub" { (Escaped(why)) }
+        td.n { (number_of(&format!("{key}_hours"), &Cell::Hours(hours))) }
+        td.n { (share) }
+    }
 }

@@ -32,15 +32,12 @@ pub fn text(sheet: &Sheet<'_>) -> String {
 fn head(text: &mut String, sheet: &Sheet<'_>, name: &str) {
     let statement = sheet.statement;
     let _ = writeln!(text, "Statement for {}: {name}", sheet.month());
+    let period = statement.period;
+    let [from, to, made] = [period.from(), period.to(), statement.made].map(|at| sheet.moment(at));
+    let (host, zone, version) = (sheet.host(), sheet.zone_name(), sheet.version);
     let _ = writeln!(
         text,
-        "{}, {} to {} ({}), made {} by gua {}\n",
-        sheet.host(),
-        sheet.moment(statement.period.from()),
-        sheet.moment(statement.period.to()),
-        sheet.zone_name(),
-        sheet.moment(statement.made),
-        sheet.version
+        "{host}, {from} to {to} ({zone}), made {made} by gua {version}\n"
     );
 }
 

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::*;
 
 /// GPUs as `util:pid,pid`.
-fn sample(second: u64, cards: &[&str]) -> Sample {
-    let card = |(index, text): (usize, &&str)| {
+fn sample(second: u64, gpus: &[&str]) -> Sample {
+    let gpu = |(index, text): (usize, &&str)| {
         let (util, pids) = text.split_once(':').unwrap();
         let process = |pid: &str| {
             let pid = Pid(pid.parse().unwrap());
@@ -35,7 +35,7 @@ fn sample(second: u64, cards: &[&str]) -> Sample {
             ..Gpu::without_readings(uuid, u32::try_from(index).unwrap(), Missing::Unsupported)
         }
     };
-    sample_of(second, cards.iter().enumerate().map(card).collect())
+    sample_of(second, gpus.iter().enumerate().map(gpu).collect())
 }
 
 pub(crate) fn sample_of(second: u64, gpus: Vec<Gpu>) -> Sample {
@@ -60,13 +60,9 @@ pub(crate) fn identity(pid: Pid) -> gua_model::Identity {
             start: gua_model::StartTicks(1),
         },
         login: Err(Missing::Denied),
+        claimed_login: None,
         own: Err(Missing::Denied),
-        workload: gua_model::Workload {
-            container: None,
-            pod: None,
-            job: None,
-            user: None,
-        },
+        workload: gua_model::Workload::default(),
         comm: Err(Missing::Denied),
     }
 }
@@ -90,7 +86,7 @@ fn watched(scope: Scope, samples: &[Sample]) -> Watch {
 }
 
 #[test]
-fn a_card_is_the_jobs_from_when_it_is_seen_there_and_neighbours_are_left_out() {
+fn a_gpu_is_the_jobs_from_when_it_is_seen_there_and_neighbours_are_left_out() {
     let watch = watched(
         Scope::Seen,
         &[
@@ -101,29 +97,25 @@ fn a_card_is_the_jobs_from_when_it_is_seen_there_and_neighbours_are_left_out() {
         ],
     );
     assert_eq!(watch.gpus.len(), 1);
-    let card = watch.gpus[0].summary();
-    assert_eq!((card.index, card.observed_seconds), (0, 4.0));
-    assert_eq!(card.shared_seconds, Some(2.0));
-    assert_eq!(card.own_memory_max_mb, Some(200));
+    let gpu = watch.gpus[0].summary();
+    assert_eq!((gpu.index, gpu.observed_seconds), (0, 4.0));
+    assert_eq!(gpu.shared_seconds, Some(2.0));
+    assert_eq!(gpu.own_memory_max_mb, Some(200));
     assert_eq!(watch.tally.summary().gpu_util_max_pct, 80.0);
 }
 
 #[test]
-fn a_card_that_was_given_counts_from_the_start_though_it_lies_idle() {
+fn a_gpu_that_was_given_counts_from_the_start_though_it_lies_idle() {
     let given = Scope::Given(VisibleDevices::parse("1"));
     let watch = watched(
         given,
         &[sample(0, &["0:", "0:"]), sample(10, &["0:5", "0:"])],
     );
-    let cards: Vec<_> = watch.gpus.iter().map(GpuUse::summary).collect();
-    assert_eq!(
-        cards.len(),
-        2,
-        "a job that takes another card is seen there"
-    );
-    assert_eq!(cards[0].index, 1);
-    assert_eq!(cards[0].states_seconds[&State::TrulyIdle], 10.0);
-    assert_eq!(cards[1].observed_seconds, 0.0);
+    let gpus: Vec<_> = watch.gpus.iter().map(GpuUse::summary).collect();
+    assert_eq!(gpus.len(), 2, "a job that takes another gpu is seen there");
+    assert_eq!(gpus[0].index, 1);
+    assert_eq!(gpus[0].states_seconds[&State::TrulyIdle], 10.0);
+    assert_eq!(gpus[1].observed_seconds, 0.0);
 }
 
 #[test]
@@ -160,10 +152,10 @@ fn phase(name: &str) -> Mark {
 
 /// Seconds in states, and in gaps.
 fn divided(watch: &Watch) -> (f64, f64) {
-    let card = watch.gpus[0].summary();
-    let states: f64 = card.states_seconds.values().sum();
-    assert!((states - card.observed_seconds).abs() < 0.01, "{card:?}");
-    (card.observed_seconds, card.gap_seconds)
+    let gpu = watch.gpus[0].summary();
+    let states: f64 = gpu.states_seconds.values().sum();
+    assert!((states - gpu.observed_seconds).abs() < 0.01, "{gpu:?}");
+    (gpu.observed_seconds, gpu.gap_seconds)
 }
 
 #[test]
@@ -172,15 +164,15 @@ fn time_in_which_nobody_looked_is_a_gap_and_in_no_state() {
     let looks = [0, 10, 3610, 3620].map(|second| sample(second, &["80:5"]));
     let mut watch = watched(Scope::All, &looks);
     assert_eq!(divided(&watch), (30.0, 3590.0));
-    let card = watch.gpus[0].summary();
-    assert_eq!(card.states_seconds[&State::Active], 30.0);
+    let gpu = watch.gpus[0].summary();
+    assert_eq!(gpu.states_seconds[&State::Active], 30.0);
     // And none before the end, though the job lived on.
     watch.end(Duration::from_secs(4000));
     assert_eq!(divided(&watch), (40.0, 3960.0));
 }
 
 #[test]
-fn a_card_that_is_not_listed_for_a_while_is_a_gap_too() {
+fn a_gpu_that_is_not_listed_for_a_while_is_a_gap_too() {
     let looks = [
         sample(0, &["80:5", "0:5"]),
         sample(10, &["80:5"]),
@@ -188,8 +180,8 @@ fn a_card_that_is_not_listed_for_a_while_is_a_gap_too() {
         sample(30, &["80:5", "0:5"]),
     ];
     let watch = watched(Scope::All, &looks);
-    let card = watch.gpus[1].summary();
-    assert_eq!((card.observed_seconds, card.gap_seconds), (10.0, 20.0));
+    let gpu = watch.gpus[1].summary();
+    assert_eq!((gpu.observed_seconds, gpu.gap_seconds), (10.0, 20.0));
 }
 
 #[test]
@@ -206,7 +198,7 @@ fn a_look_that_lies_in_two_phases_counts_for_neither() {
     mark(&mut watch, "load", 0);
     look(&mut watch, 0, 10);
     look(&mut watch, 10, 90);
-    // The card was at 90 % until some moment between 10 and 20, and the phase began at 12.
+    // The GPU was at 90 % until some moment between 10 and 20, and the phase began at 12.
     mark(&mut watch, "train", 12);
     look(&mut watch, 20, 60);
     look(&mut watch, 30, 60);
@@ -226,10 +218,10 @@ fn a_look_that_lies_in_two_phases_counts_for_neither() {
 #[test]
 fn memory_of_the_job_is_zero_only_where_every_process_is_known() {
     let own = BTreeSet::from([Pid(5)]);
-    let check = |card: &str, change: fn(&mut Gpu), expected: Value| {
-        let mut gpu = sample(0, &[card]).gpus.remove(0);
+    let check = |text: &str, change: fn(&mut Gpu), expected: Value| {
+        let mut gpu = sample(0, &[text]).gpus.remove(0);
         change(&mut gpu);
-        assert_eq!(log_entry(&gpu, &own)["own_memory_mb"], expected, "{card}");
+        assert_eq!(log_entry(&gpu, &own)["own_memory_mb"], expected, "{text}");
     };
     let unlisted = |gpu: &mut Gpu| gpu.compute_list = Err(Missing::Denied);
     let nameless = |gpu: &mut Gpu| gpu.processes[0].identity = Err(Missing::Gone);
@@ -253,8 +245,8 @@ proptest! {
         let mut looks = vec![sample(0, &["50:5"])];
         for (pause, util, is_listed) in pauses {
             now += pause;
-            let card = format!("{util}:5");
-            let listed: &[&str] = if is_listed { &[&card] } else { &[] };
+            let gpu = format!("{util}:5");
+            let listed: &[&str] = if is_listed { &[&gpu] } else { &[] };
             looks.push(sample(now, listed));
         }
         let mut watch = watched(Scope::All, &looks);

@@ -76,7 +76,7 @@ fn a_day_of_samples_stays_below_ten_megabytes() {
         let now = Duration::from_secs(number * 2);
         let sample = sample(number);
         let lines = watch.gpus(&sample, |_| true);
-        assert_eq!(lines.gpu.len(), 8);
+        assert_eq!(lines.metrics.len(), 8);
         let found = FamilyUse {
             processes: 4,
             threads: 40,

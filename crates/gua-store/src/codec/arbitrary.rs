@@ -10,6 +10,8 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::lookup;
+
 pub(crate) fn missing() -> impl Strategy<Value = Missing> {
     select(vec![
         Missing::Unsupported,
@@ -61,11 +63,15 @@ fn user() -> impl Strategy<Value = User> {
 }
 
 fn identity() -> impl Strategy<Value = Identity> {
-    let workload = (any::<[bool; 3]>(), option::of(user())).prop_map(|(has, user)| Workload {
+    let workload = (any::<[bool; 7]>(), option::of(user())).prop_map(|(has, user)| Workload {
         container: has[0].then(|| "c0ffee".parse().unwrap()),
+        container_name: has[3].then(|| "web".to_owned()),
         pod: has[1].then(|| "pod-1".parse().unwrap()),
+        pod_name: has[4].then(|| "ml/train-0".to_owned()),
         job: has[2].then(|| "4711_3".parse().unwrap()),
         user,
+        assigned: has[5].then(|| "vision".to_owned()),
+        containers: lookup::containers(has[6]),
     });
     let key = (0u128..2, 1u32..4, amount()).prop_map(|(boot, pid, start)| ProcessKey {
         boot: BootId(boot),
@@ -74,18 +80,21 @@ fn identity() -> impl Strategy<Value = Identity> {
     });
     (
         key,
-        reading(option::of(user())),
+        (reading(option::of(user())), option::of(user())),
         reading(user()),
         workload,
         reading(select(vec!["python", "", "ü\n"]).prop_map(str::to_owned)),
     )
-        .prop_map(|(key, login, own, workload, comm)| Identity {
-            key,
-            login,
-            own,
-            workload,
-            comm,
-        })
+        .prop_map(
+            |(key, (login, claimed_login), own, workload, comm)| Identity {
+                key,
+                login,
+                claimed_login,
+                own,
+                workload,
+                comm,
+            },
+        )
 }
 
 fn process() -> impl Strategy<Value = Process> {
@@ -193,7 +202,7 @@ fn problem() -> impl Strategy<Value = Problem> {
 }
 
 fn time() -> impl Strategy<Value = Timestamp> {
-    let days = Timestamp::MIN.as_nanosecond()..=Timestamp::MAX.as_nanosecond();
+    let days = i128::from(sane::FIRST) * 1000..i128::from(sane::END) * 1000;
     let about_now = 1_790_000_000_000_000_000..1_790_000_900_000_000_000i128;
     prop_oneof![4 => about_now, 1 => days]
         .prop_map(|nanos| Timestamp::from_nanosecond(nanos).unwrap())
@@ -212,7 +221,7 @@ pub(crate) fn tick() -> impl Strategy<Value = Tick> {
         driver,
         vec(gpu(), 0..4),
         vec(problem(), 0..3),
-        duration(),
+        (0u64..100_000_000).prop_map(Duration::from_millis),
     )
         .prop_map(
             |(at, since_boot, boot, driver, gpus, problems, interval)| Tick {

@@ -1,10 +1,10 @@
 //! A tick in numbers: every name is an interned id, every reading a slot. Differences are taken between frames.
 
 use gua_model::sample::{Driver, Process, ProcessKind};
-use gua_model::{BootId, Bytes, Gpu, Missing, Percent, Pid, Problem, Reading, Sample, Tick};
+use gua_model::{BootId, Bytes, Gpu, Missing, Percent, Pid, Problem, Reading, Sample, Tick, sane};
 use jiff::Timestamp;
 
-use super::slots::{self, GpuNames, Slot, Slots};
+use super::slots::{self, Slot, Slots, lower, packed, upper};
 use super::window::{WindowFrame, duration};
 use super::{Damage, Lookup, Names};
 
@@ -17,13 +17,13 @@ pub(crate) struct Frame {
     pub(crate) boot: Reading<u128>,
     pub(crate) driver: Slot,
     pub(crate) cuda: Slot,
-    pub(crate) cards: Vec<CardFrame>,
+    pub(crate) gpus: Vec<GpuFrame>,
     pub(crate) problems: Vec<ProblemFrame>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct CardFrame {
-    pub(crate) card: u64,
+pub(crate) struct GpuFrame {
+    pub(crate) id: u64,
     pub(crate) slots: Slots,
     pub(crate) window: Reading<WindowFrame>,
     pub(crate) processes: Vec<ProcessFrame>,
@@ -41,18 +41,18 @@ pub(crate) struct ProcessFrame {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProblemFrame {
-    pub(crate) card: Option<u64>,
-    pub(crate) index: Option<u32>,
+    pub(crate) gpu: Option<u64>,
+    pub(crate) index: Option<u64>,
     pub(crate) call: u64,
-    pub(crate) code: Option<u32>,
+    pub(crate) code: Option<u64>,
     pub(crate) why: Missing,
     pub(crate) text: u64,
 }
 
-impl CardFrame {
-    pub(crate) fn empty(card: u64) -> Self {
+impl GpuFrame {
+    pub(crate) fn empty(id: u64) -> Self {
         Self {
-            card,
+            id,
             slots: slots::EMPTY,
             window: Err(Missing::Unsupported),
             processes: Vec::new(),
@@ -61,192 +61,193 @@ impl CardFrame {
 }
 
 impl ProcessFrame {
+    pub(crate) fn empty() -> Self {
+        Self {
+            pid: 0,
+            kind: ProcessKind::Compute,
+            who: Ok(0),
+            memory: Ok(0),
+            sm_util: Ok(0),
+        }
+    }
+
     /// Returns the fields that stay the same while a process is on a GPU.
     pub(crate) fn shape(&self) -> (u32, ProcessKind, Slot) {
         (self.pid, self.kind, self.who)
     }
 }
 
+impl ProblemFrame {
+    pub(crate) fn empty() -> Self {
+        Self {
+            gpu: None,
+            index: None,
+            call: 0,
+            code: None,
+            why: Missing::Failed,
+            text: 0,
+        }
+    }
+}
+
 impl Frame {
+    /// The frame that a key tick is the difference to.
+    pub(crate) fn empty() -> Self {
+        Self {
+            at: 0,
+            since_boot: 0,
+            interval: 0,
+            boot: Err(Missing::Failed),
+            driver: Ok(0),
+            cuda: Ok(0),
+            gpus: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+
     pub(crate) fn new<N: Names>(tick: &Tick, names: &mut N) -> Result<Self, N::Error> {
         let sample = &tick.sample;
-        let mut cards = Vec::with_capacity(sample.gpus.len());
-        for gpu in &sample.gpus {
-            cards.push(card_frame(gpu, names)?);
-        }
-        let problems = sample
-            .problems
-            .iter()
-            .map(|problem| problem_frame(problem, names))
-            .collect::<Result<_, _>>()?;
+        let gpus = sample.gpus.iter().map(|gpu| gpu_frame(gpu, names));
+        let gpus = gpus.collect::<Result<_, _>>()?;
+        let problems = sample.problems.iter();
+        let problems = problems.map(|problem| problem_frame(problem, names));
         Ok(Self {
             at: sample.at.as_nanosecond(),
             since_boot: sample.since_boot.as_nanos(),
             interval: tick.interval.as_nanos(),
             boot: sample.boot.map(|boot| boot.0),
-            driver: interned(&sample.driver.version, |text| names.text(text))?,
+            gpus,
+            problems: problems.collect::<Result<_, _>>()?,
+            driver: convert(borrowed(&sample.driver.version), |text| names.text(text))?,
             cuda: sample
                 .driver
                 .cuda
-                .map(|(major, minor)| (u64::from(major) << 32) | u64::from(minor)),
-            cards,
-            problems,
+                .map(|(major, minor)| packed(major, minor)),
         })
     }
 
     pub(crate) fn to_tick<L: Lookup>(&self, lookup: &mut L) -> Result<Tick, Damage> {
-        let version = match self.driver {
-            Ok(id) => Ok(text(lookup, id)?),
-            Err(why) => Err(why),
-        };
-        let cuda = self.cuda.map(|packed| {
-            let [a, b, c, d, e, f, g, h] = packed.to_be_bytes();
-            (
-                u32::from_be_bytes([a, b, c, d]),
-                u32::from_be_bytes([e, f, g, h]),
-            )
-        });
-        let gpus = self
-            .cards
-            .iter()
-            .map(|card| to_gpu(card, lookup))
-            .collect::<Result<_, _>>()?;
-        let problems = self
-            .problems
-            .iter()
-            .map(|problem| to_problem(problem, lookup))
-            .collect::<Result<_, _>>()?;
+        let at = Timestamp::from_nanosecond(self.at).ok();
+        let interval = duration(self.interval)?;
+        if !sane::is_interval(interval) {
+            return Err(Damage::Value("interval"));
+        }
+        let gpus = self.gpus.iter().map(|gpu| to_gpu(gpu, lookup));
+        let gpus = gpus.collect::<Result<_, _>>()?;
+        let problems = self.problems.iter();
+        let problems = problems.map(|problem| to_problem(problem, lookup));
         Ok(Tick {
             sample: Sample {
-                at: Timestamp::from_nanosecond(self.at).map_err(|_| Damage::Value("time"))?,
+                at: at
+                    .filter(|at| sane::is_time(*at))
+                    .ok_or(Damage::Value("time"))?,
                 since_boot: duration(self.since_boot)?,
                 boot: self.boot.map(BootId),
-                driver: Driver { version, cuda },
                 gpus,
-                problems,
+                problems: problems.collect::<Result<_, _>>()?,
+                driver: Driver {
+                    version: convert(self.driver, |id| text(lookup, id))?,
+                    cuda: self.cuda.map(|both| (upper(both), lower(both))),
+                },
             },
-            interval: duration(self.interval)?,
+            interval,
         })
     }
 }
 
-/// Replaces the value of a reading by its interned id.
-fn interned<T, E>(
-    reading: &Reading<T>,
-    intern: impl FnOnce(&T) -> Result<u64, E>,
-) -> Result<Slot, E> {
+/// Converts the value of a reading; the reason of a missing one stays.
+pub(super) fn convert<T, U, E>(
+    reading: Reading<T>,
+    convert: impl FnOnce(T) -> Result<U, E>,
+) -> Result<Reading<U>, E> {
     match reading {
-        Ok(value) => intern(value).map(Ok),
-        Err(why) => Ok(Err(*why)),
+        Ok(value) => convert(value).map(Ok),
+        Err(why) => Ok(Err(why)),
     }
 }
 
-fn card_frame<N: Names>(gpu: &Gpu, names: &mut N) -> Result<CardFrame, N::Error> {
-    let parent = match &gpu.place {
-        gua_model::Place::Instance { parent, .. } => Some(names.card(parent)?),
-        _ => None,
-    };
-    let card_names = GpuNames {
-        name: interned(&gpu.name, |name| names.text(name))?,
-        parent,
-    };
+/// A reading of the value in place.
+pub(super) fn borrowed<T>(reading: &Reading<T>) -> Reading<&T> {
+    reading.as_ref().map_err(|why| *why)
+}
+
+fn gpu_frame<N: Names>(gpu: &Gpu, names: &mut N) -> Result<GpuFrame, N::Error> {
     let mut processes = Vec::with_capacity(gpu.processes.len());
     for process in &gpu.processes {
+        let sm_util = |util: Option<Percent>| util.map_or(0, |util| u64::from(util.get()) + 1);
         processes.push(ProcessFrame {
             pid: process.pid.0,
             kind: process.kind,
-            who: interned(&process.identity, |identity| names.process(identity))?,
+            who: convert(borrowed(&process.identity), |who| names.process(who))?,
             memory: process.memory.map(|bytes| bytes.0),
-            sm_util: process
-                .sm_util
-                .map(|util| util.map_or(0, |util| u64::from(util.get()) + 1)),
+            sm_util: process.sm_util.map(sm_util),
         });
     }
-    Ok(CardFrame {
-        card: names.card(&gpu.uuid)?,
-        slots: slots::from_gpu(gpu, &card_names),
-        window: gpu
-            .window
-            .as_ref()
-            .map(WindowFrame::from_window)
-            .map_err(|why| *why),
+    Ok(GpuFrame {
+        slots: slots::from_gpu(gpu, names)?,
+        id: names.card(&gpu.uuid)?,
+        window: borrowed(&gpu.window).map(WindowFrame::from_window),
         processes,
     })
 }
 
 fn problem_frame<N: Names>(problem: &Problem, names: &mut N) -> Result<ProblemFrame, N::Error> {
+    let gpu = problem.gpu.as_ref().map(|uuid| names.card(uuid));
     Ok(ProblemFrame {
-        card: problem
-            .gpu
-            .as_ref()
-            .map(|uuid| names.card(uuid))
-            .transpose()?,
-        index: problem.index,
+        gpu: gpu.transpose()?,
+        index: problem.index.map(Into::into),
         call: names.text(&problem.call)?,
-        code: problem.code,
+        code: problem.code.map(Into::into),
         why: problem.why,
         text: names.text(&problem.text)?,
     })
 }
 
-fn text<L: Lookup>(lookup: &mut L, id: u64) -> Result<String, Damage> {
+pub(super) fn text<L: Lookup>(lookup: &mut L, id: u64) -> Result<String, Damage> {
     lookup.text(id).ok_or(Damage::Name("a text"))
 }
 
-fn card<L: Lookup>(lookup: &mut L, id: u64) -> Result<gua_model::GpuUuid, Damage> {
+pub(super) fn gpu_uuid<L: Lookup>(lookup: &mut L, id: u64) -> Result<gua_model::GpuUuid, Damage> {
     lookup.card(id).ok_or(Damage::Name("a card"))
 }
 
-fn to_gpu<L: Lookup>(frame: &CardFrame, lookup: &mut L) -> Result<Gpu, Damage> {
-    let ids = slots::names(&frame.slots);
-    let names = GpuNames {
-        name: match ids.name {
-            Ok(id) => Ok(text(lookup, id)?),
-            Err(why) => Err(why),
-        },
-        parent: ids.parent.map(|id| card(lookup, id)).transpose()?,
-    };
-    let mut gpu = slots::to_gpu(card(lookup, frame.card)?, &frame.slots, names)?;
-    gpu.window = match frame.window {
-        Ok(window) => Ok(window.to_window()?),
-        Err(why) => Err(why),
-    };
-    gpu.processes = frame
-        .processes
-        .iter()
-        .map(|process| to_process(process, lookup))
-        .collect::<Result<_, _>>()?;
+fn to_gpu<L: Lookup>(frame: &GpuFrame, lookup: &mut L) -> Result<Gpu, Damage> {
+    let mut gpu = slots::to_gpu(frame.id, &frame.slots, lookup)?;
+    gpu.window = convert(frame.window, WindowFrame::to_window)?;
+    let processes = frame.processes.iter();
+    let processes = processes.map(|process| to_process(process, lookup));
+    gpu.processes = processes.collect::<Result<_, _>>()?;
     Ok(gpu)
 }
 
 fn to_process<L: Lookup>(frame: &ProcessFrame, lookup: &mut L) -> Result<Process, Damage> {
-    let sm_util = match frame.sm_util {
-        Ok(0) => Ok(None),
-        Ok(above) => {
-            let percent = u32::try_from(above - 1).ok().and_then(Percent::new);
-            Ok(Some(percent.ok_or(Damage::Value("percentage"))?))
+    let sm_util = |code: u64| match code.checked_sub(1) {
+        None => Ok(None),
+        Some(percent) => {
+            let percent = u32::try_from(percent).ok().and_then(Percent::new);
+            percent.map(Some).ok_or(Damage::Value("percentage"))
         }
-        Err(why) => Err(why),
     };
-    let identity = match frame.who {
-        Ok(id) => Ok(lookup.process(id).ok_or(Damage::Name("a process"))?),
-        Err(why) => Err(why),
-    };
+    let who = |id: u64| lookup.process(id).ok_or(Damage::Name("a process"));
     Ok(Process {
         pid: Pid(frame.pid),
         kind: frame.kind,
         memory: frame.memory.map(Bytes),
-        sm_util,
-        identity,
+        sm_util: convert(frame.sm_util, sm_util)?,
+        identity: convert(frame.who, who)?,
     })
 }
 
 fn to_problem<L: Lookup>(frame: &ProblemFrame, lookup: &mut L) -> Result<Problem, Damage> {
+    let number = |value: Option<u64>| {
+        let small = value.map(u32::try_from).transpose();
+        small.map_err(|_| Damage::Value("number"))
+    };
     Ok(Problem {
-        gpu: frame.card.map(|id| card(lookup, id)).transpose()?,
-        index: frame.index,
+        gpu: frame.gpu.map(|id| gpu_uuid(lookup, id)).transpose()?,
+        index: number(frame.index)?,
         call: text(lookup, frame.call)?,
-        code: frame.code,
+        code: number(frame.code)?,
         why: frame.why,
         text: text(lookup, frame.text)?,
     })

@@ -5,9 +5,10 @@
 //! place.
 
 use gua_model::sample::Slice;
-use gua_model::{Gpu, GpuUuid, Missing, Place, READINGS, Reading, ReadingKind};
+use gua_model::{Gpu, Missing, Place, READINGS, Reading, ReadingKind};
 
-use super::Damage;
+use super::frame::{borrowed, convert, gpu_uuid, text};
+use super::{Damage, Lookup, Names};
 
 /// A number, or the reason it is missing.
 pub(crate) type Slot = Reading<u64>;
@@ -52,14 +53,7 @@ pub(crate) fn expected(slot: usize, now: &Slots, before: Slot, elapsed_ms: u64) 
     }
 }
 
-/// Names that the slots hold as ids.
-#[derive(Clone, Debug)]
-pub(crate) struct GpuNames<Name, Parent> {
-    pub(crate) name: Reading<Name>,
-    pub(crate) parent: Option<Parent>,
-}
-
-pub(crate) fn from_gpu(gpu: &Gpu, names: &GpuNames<u64, u64>) -> Slots {
+pub(crate) fn from_gpu<N: Names>(gpu: &Gpu, names: &mut N) -> Result<Slots, N::Error> {
     let mut slots = EMPTY;
     for reading in READINGS {
         slots[reading.slot] = to_slot(reading.slot, (reading.stored)(gpu));
@@ -70,7 +64,6 @@ pub(crate) fn from_gpu(gpu: &Gpu, names: &GpuNames<u64, u64>) -> Slots {
         slots[ECC_UNCORRECTED] = Ok(0);
     }
     slots[INDEX] = Ok(gpu.index.into());
-    slots[NAME] = names.name;
     match &gpu.place {
         Place::Whole => slots[PLACE] = Ok(IS_WHOLE),
         Place::Parent { instances } => {
@@ -78,29 +71,26 @@ pub(crate) fn from_gpu(gpu: &Gpu, names: &GpuNames<u64, u64>) -> Slots {
             slots[INSTANCES] = Ok((*instances).into());
         }
         Place::Instance {
+            parent,
             gpu_instance,
             compute_instance,
             slice,
-            ..
         } => {
             slots[PLACE] = Ok(IS_INSTANCE);
-            slots[PARENT] = Ok(names.parent.unwrap_or(0));
+            slots[PARENT] = Ok(names.card(parent)?);
             slots[GPU_INSTANCE] = gpu_instance.map(Into::into);
             slots[COMPUTE_INSTANCE] = compute_instance.map(Into::into);
-            slots[SLICE] = slice.map(|slice| (u64::from(slice.slices) << 32) | u64::from(slice.of));
+            slots[SLICE] = slice.map(|slice| packed(slice.slices, slice.of));
         }
     }
-    slots
+    slots[NAME] = convert(borrowed(&gpu.name), |name| names.text(name))?;
+    Ok(slots)
 }
 
 /// Returns the GPU that the slots describe, without its window and its processes.
-pub(crate) fn to_gpu(
-    uuid: GpuUuid,
-    slots: &Slots,
-    names: GpuNames<String, GpuUuid>,
-) -> Result<Gpu, Damage> {
-    let index = known(small(slots[INDEX], "index")?, "index")?;
-    let mut gpu = Gpu::without_readings(uuid, index, Missing::Failed);
+pub(crate) fn to_gpu<L: Lookup>(id: u64, slots: &Slots, lookup: &mut L) -> Result<Gpu, Damage> {
+    let index = known(slots[INDEX], "index")?;
+    let mut gpu = Gpu::without_readings(gpu_uuid(lookup, id)?, index, Missing::Failed);
     for reading in READINGS {
         (reading.restore)(&mut gpu, from_slot(reading.slot, slots[reading.slot]))
             .map_err(|_| Damage::Value(reading.label))?;
@@ -109,8 +99,24 @@ pub(crate) fn to_gpu(
         gpu.ecc_corrected = Err(why);
         gpu.ecc_uncorrected = Err(why);
     }
-    gpu.name = names.name;
-    gpu.place = to_place(slots, names.parent)?;
+    gpu.name = convert(slots[NAME], |id| text(lookup, id))?;
+    let small = |value: u64| u32::try_from(value).map_err(|_| Damage::Value("instance"));
+    gpu.place = match (slots[PLACE], slots[PARENT]) {
+        (Ok(IS_WHOLE), _) => Place::Whole,
+        (Ok(IS_PARENT), _) => Place::Parent {
+            instances: known(slots[INSTANCES], "number of instances")?,
+        },
+        (Ok(IS_INSTANCE), Ok(parent)) => Place::Instance {
+            parent: gpu_uuid(lookup, parent)?,
+            gpu_instance: convert(slots[GPU_INSTANCE], small)?,
+            compute_instance: convert(slots[COMPUTE_INSTANCE], small)?,
+            slice: slots[SLICE].map(|both| Slice {
+                slices: upper(both),
+                of: lower(both),
+            }),
+        },
+        _ => return Err(Damage::Value("place")),
+    };
     Ok(gpu)
 }
 
@@ -131,55 +137,22 @@ fn from_slot(slot: usize, stored: Slot) -> Reading<u64> {
     }
 }
 
-/// Returns the interned ids among the slots, to be looked up before [`to_gpu`].
-pub(crate) fn names(slots: &Slots) -> GpuNames<u64, u64> {
-    GpuNames {
-        name: slots[NAME],
-        parent: match (slots[PLACE], slots[PARENT]) {
-            (Ok(IS_INSTANCE), Ok(parent)) => Some(parent),
-            _ => None,
-        },
-    }
-}
-
-fn to_place(slots: &Slots, parent: Option<GpuUuid>) -> Result<Place, Damage> {
-    match (slots[PLACE], parent) {
-        (Ok(IS_WHOLE), _) => Ok(Place::Whole),
-        (Ok(IS_PARENT), _) => {
-            let what = "number of instances";
-            let instances = known(small(slots[INSTANCES], what)?, what)?;
-            Ok(Place::Parent { instances })
-        }
-        (Ok(IS_INSTANCE), Some(parent)) => Ok(Place::Instance {
-            parent,
-            gpu_instance: small(slots[GPU_INSTANCE], "instance")?,
-            compute_instance: small(slots[COMPUTE_INSTANCE], "instance")?,
-            slice: slots[SLICE].map(|packed| Slice {
-                slices: upper(packed),
-                of: lower(packed),
-            }),
-        }),
-        _ => Err(Damage::Value("place")),
-    }
-}
-
-fn small(slot: Slot, what: &'static str) -> Result<Reading<u32>, Damage> {
-    match slot.map(u32::try_from) {
-        Ok(value) => Ok(Ok(value.map_err(|_| Damage::Value(what))?)),
-        Err(why) => Ok(Err(why)),
-    }
-}
-
 /// Returns a number that is never missing.
-fn known(reading: Reading<u32>, what: &'static str) -> Result<u32, Damage> {
-    reading.map_err(|_| Damage::Value(what))
+fn known(slot: Slot, what: &'static str) -> Result<u32, Damage> {
+    let number = slot.ok().and_then(|value| u32::try_from(value).ok());
+    number.ok_or(Damage::Value(what))
 }
 
-fn upper(packed: u64) -> u32 {
+/// Two numbers in one.
+pub(super) fn packed(upper: u32, lower: u32) -> u64 {
+    (u64::from(upper) << 32) | u64::from(lower)
+}
+
+pub(super) fn upper(packed: u64) -> u32 {
     u32::try_from(packed >> 32).expect("32 bits are left")
 }
 
-fn lower(packed: u64) -> u32 {
+pub(super) fn lower(packed: u64) -> u32 {
     u32::try_from(packed & u64::from(u32::MAX)).expect("32 bits are left")
 }
 

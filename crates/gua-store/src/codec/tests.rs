@@ -82,7 +82,7 @@ fn read(bodies: &[Vec<u8>], names: &mut Names) -> Result<Vec<Tick>, Damage> {
 }
 
 #[test]
-fn a_card_that_does_not_change_costs_one_byte() {
+fn a_gpu_that_does_not_change_costs_one_byte() {
     let mut names = Names::default();
     let first = steady_tick();
     let mut second = first.clone();
@@ -154,6 +154,7 @@ fn steady_tick() -> Tick {
                 uid: Uid(uid),
                 name: Some("ada".to_owned()),
             })),
+            claimed_login: None,
             own: Err(Missing::Denied),
             workload: Workload::default(),
             comm: Ok("python".to_owned()),

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use gua_model::window::EDGES;
-use gua_model::{Histogram, Percent, UtilWindow};
+use gua_model::{Histogram, Percent, Reading, UtilWindow};
 
 use super::Damage;
-use super::varint::{Input, fold, put, unfold};
+use super::bytes::REASONS;
+use super::wire::{Wire, code_of, coded, unzigzag, zigzag};
 
 const BINS: usize = EDGES.len();
 /// Bits of the mask of changes. Idle GPUs change only the first ones, and busy ones the next.
@@ -18,8 +19,8 @@ const JUNK: u32 = 1 << (FIRST_BIN + BINS);
 const ALL: u32 = (JUNK << 1) - 1;
 /// Bins in the order of their bits.
 const ORDER: [usize; BINS] = [0, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1];
-/// Masks begin after the codes of the four reasons.
-const REASONS: u32 = 4;
+/// Masks begin after the codes of the reasons.
+const FIRST_MASK: u32 = 4;
 
 /// All numbers of a [`UtilWindow`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,75 +60,78 @@ impl WindowFrame {
         Ok(UtilWindow::restore(histogram, self.sum, max, rest))
     }
 
-    /// Writes a mask of the changes, and the changes.
-    pub(crate) fn put(&self, before: &Self, out: &mut Vec<u8>) {
-        let sum_error = i128::from(self.sum) - expected_sum(&self.bins, before);
+    /// Bits of what changed since `before`.
+    fn changes(&self, before: &Self) -> u32 {
         let bit = |changed: bool, flag: u32| if changed { flag } else { 0 };
         let mut mask = bit(self.covered != before.covered, COVERED)
-            | bit(sum_error != 0, SUM)
+            | bit(
+                i128::from(self.sum) != expected_sum(&self.bins, before),
+                SUM,
+            )
             | bit(self.max != before.max, MAX)
             | bit(self.junk != before.junk, JUNK);
         for (place, bin) in ORDER.into_iter().enumerate() {
             mask |= bit(self.bins[bin] != before.bins[bin], 1 << (FIRST_BIN + place));
         }
-        put(out, (mask + REASONS).into());
-        if mask & COVERED != 0 {
-            put(out, covered_change(self.covered, before.covered));
-        }
-        for bin in ORDER {
-            if self.bins[bin] != before.bins[bin] {
-                put(
-                    out,
-                    fold(i128::from(self.bins[bin]) - i128::from(before.bins[bin])),
-                );
-            }
-        }
-        if mask & JUNK != 0 {
-            put(out, self.junk.into());
-        }
-        if mask & MAX != 0 {
-            out.push(self.max.map_or(0, |max| max.saturating_add(1)));
-        }
-        if mask & SUM != 0 {
-            put(out, fold(sum_error));
-        }
+        mask
     }
+}
 
-    /// Reads the window, or the code of the reason it is missing.
-    pub(crate) fn get(before: &Self, input: &mut Input<'_>) -> Result<Result<Self, u8>, Damage> {
-        let code = input.small()?;
-        if let Ok(why @ 0..4) = u8::try_from(code) {
-            return Ok(Err(why));
-        }
-        let mask = code - REASONS;
-        if mask > ALL {
-            return Err(Damage::Value("window"));
-        }
-        let mut frame = *before;
-        if mask & COVERED != 0 {
-            frame.covered = covered(before.covered, input.wide()?)?;
-        }
-        for (place, bin) in ORDER.into_iter().enumerate() {
-            if mask & (1 << (FIRST_BIN + place)) != 0 {
-                let count = input.signed()?.checked_add(before.bins[bin].into());
-                frame.bins[bin] = count
-                    .and_then(|count| u32::try_from(count).ok())
-                    .ok_or(Damage::Value("window"))?;
-            }
-        }
-        if mask & JUNK != 0 {
-            frame.junk = input.small()?;
-        }
-        if mask & MAX != 0 {
-            frame.max = input.byte()?.checked_sub(1);
-        }
-        let error = if mask & SUM != 0 { input.signed()? } else { 0 };
-        frame.sum = error
-            .checked_add(expected_sum(&frame.bins, before))
-            .and_then(|sum| u64::try_from(sum).ok())
-            .ok_or(Damage::Value("window"))?;
-        Ok(Ok(frame))
+/// Passes a mask of the changes since `before` and the changes, or the reason the window is missing.
+pub(crate) fn pass<W: Wire>(
+    wire: &mut W,
+    window: &mut Reading<WindowFrame>,
+    before: WindowFrame,
+) -> Result<(), Damage> {
+    let mut code = match window {
+        Err(why) => code_of(&REASONS, why).into(),
+        Ok(now) => now.changes(&before) + FIRST_MASK,
+    };
+    wire.small(&mut code)?;
+    let Some(mask) = code.checked_sub(FIRST_MASK) else {
+        let code = u8::try_from(code).unwrap_or(u8::MAX);
+        *window = Err(coded(&REASONS, code, "reason")?);
+        return Ok(());
+    };
+    if mask > ALL {
+        return Err(Damage::Value("window"));
     }
+    let mut now = window.unwrap_or(before);
+    if mask & COVERED != 0 {
+        let mut change = covered_change(now.covered, before.covered);
+        wire.wide(&mut change)?;
+        now.covered = covered(before.covered, change)?;
+    }
+    for (place, bin) in ORDER.into_iter().enumerate() {
+        if mask & (1 << (FIRST_BIN + place)) != 0 {
+            let mut change = i128::from(now.bins[bin]) - i128::from(before.bins[bin]);
+            wire.signed(&mut change)?;
+            now.bins[bin] = change
+                .checked_add(before.bins[bin].into())
+                .and_then(|count| u32::try_from(count).ok())
+                .ok_or(Damage::Value("window"))?;
+        }
+    }
+    if mask & JUNK != 0 {
+        wire.small(&mut now.junk)?;
+    }
+    if mask & MAX != 0 {
+        let mut code = now.max.map_or(0, |max| max.saturating_add(1));
+        wire.byte(&mut code)?;
+        now.max = code.checked_sub(1);
+    }
+    let expected = expected_sum(&now.bins, &before);
+    let mut error = 0;
+    if mask & SUM != 0 {
+        error = i128::from(now.sum) - expected;
+        wire.signed(&mut error)?;
+    }
+    now.sum = error
+        .checked_add(expected)
+        .and_then(|sum| u64::try_from(sum).ok())
+        .ok_or(Damage::Value("window"))?;
+    *window = Ok(now);
+    Ok(())
 }
 
 /// Returns the previous sum, adjusted by the changes of the bins.
@@ -140,15 +144,15 @@ fn covered_change(now: Duration, before: Duration) -> u128 {
     // Both are below 2^94, so no bit is lost at either end.
     let change = now.as_nanos().cast_signed() - before.as_nanos().cast_signed();
     if change % 1000 == 0 {
-        fold(change / 1000) << 1
+        zigzag(change / 1000) << 1
     } else {
-        (fold(change) << 1) | 1
+        (zigzag(change) << 1) | 1
     }
 }
 
 fn covered(before: Duration, code: u128) -> Result<Duration, Damage> {
     let unit = if code & 1 == 0 { 1000 } else { 1 };
-    unfold(code >> 1)
+    unzigzag(code >> 1)
         .checked_mul(unit)
         .and_then(|change| change.checked_add(before.as_nanos().cast_signed()))
         .and_then(|nanos| u128::try_from(nanos).ok())

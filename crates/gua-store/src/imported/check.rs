@@ -3,14 +3,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use gua_model::sane;
 use rusqlite::Connection;
 
 use super::block::unpack;
 use super::error::LegacyError;
-use super::rows::{CardRow, ImportedRow, ProcessRow, Texts};
+use super::rows::{GpuRow, ImportedRow, ProcessRow, Texts};
 use super::stamp::Stamp;
 use super::stored::load_texts;
 use super::totals;
+use crate::sql::rows;
 
 /// Problems found in imported rows.
 #[derive(Debug, Default)]
@@ -26,7 +28,7 @@ pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings,
         findings.wrong.push(what);
     }
     let texts = load_texts(connection)?;
-    blocks::<CardRow>(connection, &texts, most, &mut findings)?;
+    blocks::<GpuRow>(connection, &texts, most, &mut findings)?;
     blocks::<ProcessRow>(connection, &texts, most, &mut findings)?;
     if findings.wrong.is_empty() {
         for day in totals::wrong(connection, most)? {
@@ -66,8 +68,8 @@ fn blocks<R: ImportedRow>(
         "SELECT source, first_row, at_us, written_as, run, rows, cells FROM {} ORDER BY source, first_row",
         R::BLOCKS
     ))?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
+    let mut stored = statement.query([])?;
+    while let Some(row) = stored.next()? {
         let (source, first_row): (i64, i64) = (row.get(0)?, row.get(1)?);
         let (at_us, written_as): (i64, Option<String>) = (row.get(2)?, row.get(3)?);
         let (run, count): (Option<i64>, i64) = (row.get(4)?, row.get(5)?);
@@ -76,9 +78,10 @@ fn blocks<R: ImportedRow>(
             .ok()
             .and_then(|count| unpack::<R>(cells, count));
         let stamp = match &written_as {
-            Some(text) => Stamp::parse(text).map(|stamp| stamp.at_us),
-            None => super::stamp::text_of(at_us).map(|_| at_us),
+            Some(text) => Stamp::micros(text),
+            None => Some(at_us),
         };
+        let stamp = stamp.filter(|at| sane::time(*at).is_some());
         let end = first_row.saturating_add(count);
         let overlaps = ends.insert(source, end).is_some_and(|end| end > first_row);
         let what = match found {
@@ -118,19 +121,13 @@ fn blocks<R: ImportedRow>(
 }
 
 fn runs(connection: &Connection) -> rusqlite::Result<HashSet<(i64, i64)>> {
-    let mut statement = connection.prepare("SELECT source, row FROM old_run")?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    rows.collect()
+    let sql = "SELECT source, row FROM old_run";
+    let runs = rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    runs.map(HashSet::from_iter)
 }
 
 /// Number of the last imported row of each source.
 fn last_rows<R: ImportedRow>(connection: &Connection) -> rusqlite::Result<Vec<(i64, i64)>> {
-    let column = if R::BLOCKS == CardRow::BLOCKS {
-        "last_card_row"
-    } else {
-        "last_process_row"
-    };
-    let mut statement = connection.prepare(&format!("SELECT id, {column} FROM old_source"))?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    rows.collect()
+    let sql = format!("SELECT id, {} FROM old_source", R::LAST_ROW);
+    rows(connection, &sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }

@@ -1,7 +1,7 @@
 //! Times for which a history has data from another source than gpu_stats: its own ticks, and rows of gpu-usage-audit.
 //! Rows of gpu_stats at such times would count the same hours twice.
 
-use gua_model::legacy::stats_card_number;
+use gua_model::legacy::stats_gpu_number;
 use gua_model::{Period, Span, State};
 use jiff::SignedDuration;
 use rusqlite::Connection;
@@ -87,7 +87,7 @@ impl Covered {
         for source in sources_within(history, (from, to))? {
             fold_stored(history, source, window, &mut |moment| {
                 let ticks = moment.ticks.iter();
-                for tick in ticks.filter(|tick| stats_card_number(tick.gpu).is_none()) {
+                for tick in ticks.filter(|tick| stats_gpu_number(tick.gpu).is_none()) {
                     let stands_for = SignedDuration::try_from(tick.run.interval);
                     let to = moment.at.checked_add(stands_for.unwrap_or_default());
                     if let Ok(to) = to {

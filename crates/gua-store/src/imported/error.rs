@@ -41,7 +41,7 @@ pub enum LegacyError {
         column: String,
     },
     #[error("`{0}` cannot be the name of a card")]
-    BadCard(String),
+    BadGpu(String),
     #[error("row {row} of table {table} was imported before and is not the same any more")]
     Differs { table: &'static str, row: i64 },
     #[error("the rows of `{}` were imported as {known:?} each, and not {asked:?}", path.display())]

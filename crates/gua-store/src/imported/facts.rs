@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gua_model::{Bytes, GpuUuid};
+use gua_model::{Bytes, GpuUuid, sane};
 use gua_query::records::{ImportedFacts, ImportedGpu, ImportedHost};
-use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::error::LegacyError;
@@ -15,15 +14,15 @@ impl History {
     /// Metadata of everything imported; `None` if nothing was.
     pub fn old_facts(&self) -> Result<Option<ImportedFacts>, LegacyError> {
         let connection = &self.connection;
-        let (began, ended): (Option<i64>, Option<i64>) = connection.query_row(
-            "SELECT min(at_us), max(at_us) FROM old_card_block",
-            [],
-            |row| Ok((row.get(0)?, row.get(1)?)),
+        let (began, ended, damaged): (Option<i64>, Option<i64>, i64) = connection.query_row(
+            "SELECT min(at_us) FILTER (WHERE at_us >= ?1), max(at_us) FILTER (WHERE at_us < ?2),
+             count(*) FILTER (WHERE at_us < ?1 OR at_us >= ?2) FROM old_card_block",
+            [sane::FIRST, sane::END],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
         )?;
         if began.is_none() {
             return Ok(None);
         }
-        let time = |micros: Option<i64>| Timestamp::from_microsecond(micros?).ok();
         Ok(Some(ImportedFacts {
             host: read_host(
                 connection,
@@ -33,8 +32,9 @@ impl History {
                 connection,
                 "SELECT gpu_uuid, name, memory_total_mb FROM old_device",
             )?,
-            began: time(began),
-            ended: time(ended),
+            began: began.and_then(sane::time),
+            ended: ended.and_then(sane::time),
+            damaged: damaged.unsigned_abs(),
             interval: read_interval(
                 connection,
                 "SELECT interval_seconds FROM old_run ORDER BY source DESC, row DESC LIMIT 1",
@@ -88,5 +88,6 @@ pub fn read_interval(
     sql: &str,
 ) -> Result<Option<Duration>, rusqlite::Error> {
     let seconds: Option<f64> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
-    Ok(seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+    let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    Ok(interval.filter(|interval| sane::is_interval(*interval)))
 }

@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _};
 
-use super::block::{Block, FULL};
+use super::block::{Block, FULL, encode};
 use super::error::LegacyError;
-use super::rows::{CardRow, ImportedRow, SUMMED, Texts};
+use super::rows::{ImportedRow, Tally, Texts};
 use super::small::{self, SmallRow, SmallTable};
 use super::stored::{Blocks, Order, Stored, load_texts, stored_block, stored_statement};
 use super::totals;
@@ -32,14 +32,16 @@ pub struct Progress {
 /// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
-    /// GPU rows in the file; of these, `new_card_rows` were not imported before.
-    pub card_rows: u64,
-    pub new_card_rows: u64,
+    /// GPU rows in the file; of these, `new_gpu_rows` were not imported before.
+    pub gpu_rows: u64,
+    pub new_gpu_rows: u64,
     /// Process rows, counted like the GPU rows.
     pub process_rows: u64,
     pub new_process_rows: u64,
     /// Runs of the replaced collector that were not imported before.
     pub new_runs: u64,
+    /// Rows of either kind that were left out because their time cannot be true.
+    pub skipped_rows: u64,
 }
 
 /// Called between two chunks; breaking stops the work and keeps the committed rows.
@@ -63,8 +65,6 @@ pub struct Importer<'a> {
     history: &'a mut Connection,
     new: NewSource,
     source: i64,
-    last_card_row: i64,
-    last_process_row: i64,
     texts: Texts,
     /// Number of texts already saved in the history.
     saved_texts: usize,
@@ -79,27 +79,18 @@ pub struct Chunk {
     pub is_last: bool,
 }
 
-/// Number of rows of a table; for each summed column, the number of non-null cells and their sum.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    pub rows: u64,
-    pub sums: [(u64, i128); SUMMED],
-}
-
 impl Store {
     /// Begins or continues the import of a file. `None` for a file without any row, which cannot be recognised.
     pub fn importer(&mut self, new: NewSource) -> Result<Option<Importer<'_>>, LegacyError> {
         if new.facts.is_empty() {
             return Ok(None);
         }
-        let known = begin(&mut self.connection, &new)?;
+        let source = begin(&mut self.connection, &new)?;
         let texts = load_texts(&self.connection)?;
         Ok(Some(Importer {
             history: &mut self.connection,
             new,
-            source: known.id,
-            last_card_row: known.last_card_row,
-            last_process_row: known.last_process_row,
+            source,
             saved_texts: texts.all().len(),
             texts,
         }))
@@ -124,31 +115,16 @@ impl Store {
     }
 }
 
-/// State of a source after earlier imports.
-struct KnownSource {
-    id: i64,
-    last_card_row: i64,
-    last_process_row: i64,
-}
-
 /// Finds the source of a file, or adds one.
-fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, LegacyError> {
+fn begin(history: &mut Connection, new: &NewSource) -> Result<i64, LegacyError> {
     let change = history.savepoint()?;
     let mut known = None;
     for fact in &new.facts {
         let found = change
             .query_row(
-                "SELECT id, last_card_row, last_process_row, erased FROM old_source \
-                 JOIN old_source_fact ON source = id WHERE fact = ?1",
+                "SELECT id, erased FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1",
                 [fact],
-                |row| {
-                    let source = KnownSource {
-                        id: row.get(0)?,
-                        last_card_row: row.get(1)?,
-                        last_process_row: row.get(2)?,
-                    };
-                    Ok((source, row.get::<_, bool>(3)?))
-                },
+                |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .optional()?;
         known = known.or(found);
@@ -163,17 +139,13 @@ fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, Legac
                      VALUES (?1, ?2, ?3, ?4, ?4, 0, 0)",
                     (new.path.to_string_lossy(), new.at.as_microsecond(), &new.columns, i64::MIN),
                 )?;
-            KnownSource {
-                id: change.last_insert_rowid(),
-                last_card_row: i64::MIN,
-                last_process_row: i64::MIN,
-            }
+            change.last_insert_rowid()
         }
     };
     for fact in &new.facts {
         change.execute(
             "INSERT OR IGNORE INTO old_source_fact (fact, source) VALUES (?1, ?2)",
-            (fact, source.id),
+            (fact, source),
         )?;
     }
     change.commit()?;
@@ -181,18 +153,24 @@ fn begin(history: &mut Connection, new: &NewSource) -> Result<KnownSource, Legac
 }
 
 impl Importer<'_> {
+    /// Texts of the rows that were read.
+    pub fn texts(&mut self) -> &mut Texts {
+        &mut self.texts
+    }
+
     /// Copies the next rows of a table and commits them, unless `confirm` reports that the file changed meanwhile.
     pub fn chunk<R: ImportedRow>(
         &mut self,
         blocks: &mut impl Blocks<R>,
         confirm: &dyn Fn() -> Result<(), LegacyError>,
     ) -> Result<Chunk, LegacyError> {
-        let is_card = R::BLOCKS == CardRow::BLOCKS;
-        let known_to = match is_card {
-            true => self.last_card_row,
-            false => self.last_process_row,
-        };
         let change = self.history.savepoint()?;
+        let last_row = R::LAST_ROW;
+        let known_to = change.query_row(
+            &format!("SELECT {last_row} FROM old_source WHERE id = ?1"),
+            [self.source],
+            |row| row.get(0),
+        )?;
         let mut chunk = Chunk::default();
         let (mut last, mut changed): (_, Option<(i64, i64)>) = (None, None);
         while chunk.rows < CHUNK {
@@ -213,17 +191,18 @@ impl Importer<'_> {
         }
         save_texts(&change, &self.texts, self.saved_texts)?;
         if let Some(last) = last.filter(|last| *last > known_to) {
-            let column = match is_card {
-                true => "last_card_row",
-                false => "last_process_row",
-            };
             change.execute(
-                &format!("UPDATE old_source SET {column} = ?2, complete = 0 WHERE id = ?1"),
+                &format!("UPDATE old_source SET {last_row} = ?2, complete = 0 WHERE id = ?1"),
                 (self.source, last),
             )?;
         }
-        if let Some(changed) = changed {
-            totals::mark_stale(&change, changed)?;
+        if let Some((first, last)) = changed {
+            totals::mark_stale(&change, (first, last))?;
+            change.execute(
+                "UPDATE old_source SET first_us = min(ifnull(first_us, ?2), ?2), last_us = max(ifnull(last_us, ?3), ?3)
+                 WHERE id = ?1",
+                (self.source, first, last),
+            )?;
         }
         confirm()?;
         change.commit()?;
@@ -267,17 +246,9 @@ impl Importer<'_> {
         let mut texts = load_texts(self.history)?;
         let mut statement = stored_statement::<R>(self.history, Order::Time)?;
         let mut stored = Stored::new(&mut statement, self.source, (i64::MIN, i64::MAX))?;
-        let mut tally = Tally::default();
+        let mut tally = Tally::none::<R>();
         while let Some(block) = Blocks::<R>::next(&mut stored, &mut texts)? {
-            tally.rows += block.rows.len() as u64;
-            for row in &block.rows {
-                for (sum, number) in tally.sums.iter_mut().zip(row.sums()) {
-                    if let Some(number) = number {
-                        sum.0 += 1;
-                        sum.1 += i128::from(number);
-                    }
-                }
-            }
+            block.rows.iter().for_each(|row| tally.add(row));
         }
         Ok(tally)
     }
@@ -320,7 +291,7 @@ fn take<R: ImportedRow>(
     let mut cells = Vec::with_capacity(FULL + 64);
     let mut first = at;
     for (index, row) in block.rows.iter().enumerate().skip(at) {
-        row.encode(&mut cells);
+        encode(row, &mut cells);
         if cells.len() >= FULL || index + 1 == block.rows.len() {
             insert::<R>(change, source, block, (first, index + 1 - first), &cells)?;
             cells.clear();

@@ -8,6 +8,7 @@ use rusqlite::OptionalExtension as _;
 use super::covered::Covered;
 use super::error::LegacyError;
 use super::totals::mark_all_stale;
+use crate::sql::rows;
 use crate::store::Store;
 
 /// State of a source after earlier imports.
@@ -60,29 +61,25 @@ impl Store {
         let Some(mut known) = found else {
             return Ok(None);
         };
-        let mut blocks = self.connection.prepare_cached(
-            "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row",
-        )?;
-        let blocks = blocks.query_map([known.source], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        known.blocks = blocks.collect::<Result<_, _>>()?;
+        let blocks = "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row";
+        known.blocks = rows(&self.connection, blocks, [known.source], |row| {
+            Ok::<_, LegacyError>((row.get(0)?, row.get(1)?))
+        })?;
         Ok(Some(known))
     }
 
     /// Sources of files without a host table and with this file name that no fact beginning with `prefix` recognises.
     pub fn hostless_imports(&self, path: &Path, prefix: &str) -> Result<Vec<i64>, LegacyError> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT id, path FROM old_source WHERE columns NOT LIKE '%host.%' AND NOT EXISTS \
-             (SELECT 1 FROM old_source_fact WHERE source = id AND substr(fact, 1, length(?1)) = ?1)",
-        )?;
-        let mut rows = query.query([prefix])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            let known: String = row.get(1)?;
-            if path.file_name().is_some() && Path::new(&known).file_name() == path.file_name() {
-                found.push(row.get(0)?);
-            }
-        }
-        Ok(found)
+        let sql = "SELECT id, path FROM old_source WHERE columns NOT LIKE '%host.%' AND NOT EXISTS \
+             (SELECT 1 FROM old_source_fact WHERE source = id AND substr(fact, 1, length(?1)) = ?1)";
+        let found = rows(&self.connection, sql, [prefix], |row| {
+            Ok::<(i64, String), LegacyError>((row.get(0)?, row.get(1)?))
+        })?;
+        let is_its = |known: &str| {
+            path.file_name().is_some() && Path::new(known).file_name() == path.file_name()
+        };
+        let found = found.into_iter().filter(|(_, known)| is_its(known));
+        Ok(found.map(|(id, _)| id).collect())
     }
 
     /// Removes everything imported from a source. Part of a larger change, which also settles the totals.

@@ -4,15 +4,15 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use gua_model::legacy::{LegacyCardTick, LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
-use gua_model::{GpuUuid, Period, ProcessKind};
-use jiff::Timestamp;
+use gua_model::legacy::{LegacyGpuTick, LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
+use gua_model::{GpuUuid, Period, ProcessKind, sane};
 use rusqlite::Connection;
 
 use super::block::Block;
 use super::error::LegacyError;
-use super::rows::{CardRow, ProcessRow, TextId, Texts};
+use super::rows::{GpuRow, ProcessRow, TextId, Texts};
 use super::stored::{Blocks, Order, Stored, load_texts, stored_statement};
+use crate::sql::rows;
 
 /// Process type of rows that gpu_stats wrote, which does not know the kind of a process.
 pub const OF_GPU_STATS: &str = "gpu_stats";
@@ -38,11 +38,11 @@ pub(super) fn fold_stored(
 ) -> Result<(), LegacyError> {
     let intervals = intervals(history, source)?;
     let mut texts = load_texts(history)?;
-    let ends = (window.from().as_microsecond(), window.to().as_microsecond());
-    let mut cards = stored_statement::<CardRow>(history, Order::Time)?;
+    let ends = sane::bounds(window);
+    let mut cards = stored_statement::<GpuRow>(history, Order::Time)?;
     let mut processes = stored_statement::<ProcessRow>(history, Order::Time)?;
     let cards = Stored::new(&mut cards, source, ends)?;
-    let cards: Unpacked<_, CardRow> = Unpacked::new(cards, &mut texts)?;
+    let cards: Unpacked<_, GpuRow> = Unpacked::new(cards, &mut texts)?;
     let processes = Stored::new(&mut processes, source, ends)?;
     let processes: Unpacked<_, ProcessRow> = Unpacked::new(processes, &mut texts)?;
     merge(cards, processes, &mut texts, &intervals, each).map(drop)
@@ -87,10 +87,11 @@ impl Intervals {
     /// Creates the intervals from the number of each run and its interval in seconds.
     #[must_use]
     pub fn new(seconds: impl IntoIterator<Item = (i64, f64)>) -> Self {
-        // Skip invalid durations, which no release writes.
+        // Skip intervals that cannot be true, which no release writes.
         let known = seconds
             .into_iter()
-            .filter_map(|(run, seconds)| Some((run, Duration::try_from_secs_f64(seconds).ok()?)));
+            .filter_map(|(run, seconds)| Some((run, Duration::try_from_secs_f64(seconds).ok()?)))
+            .filter(|(_, interval)| sane::is_interval(*interval));
         Self(known.collect())
     }
 
@@ -105,10 +106,10 @@ impl Intervals {
 
 /// Recorded interval of every run of a source.
 fn intervals(history: &Connection, source: i64) -> Result<Intervals, rusqlite::Error> {
-    let mut query =
-        history.prepare("SELECT row, interval_seconds FROM old_run WHERE source = ?1")?;
-    let rows = query.query_map([source], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(Intervals::new(rows.collect::<Result<Vec<_>, _>>()?))
+    let sql = "SELECT row, interval_seconds FROM old_run WHERE source = ?1";
+    let seconds: rusqlite::Result<Vec<(i64, f64)>> =
+        rows(history, sql, [source], |row| Ok((row.get(0)?, row.get(1)?)));
+    Ok(Intervals::new(seconds?))
 }
 
 /// Outcome of a merge.
@@ -121,7 +122,7 @@ pub enum Merged {
 
 /// Merges both tables in order of time.
 pub fn merge(
-    mut cards: impl Moments<CardRow>,
+    mut cards: impl Moments<GpuRow>,
     mut processes: impl Moments<ProcessRow>,
     texts: &mut Texts,
     intervals: &Intervals,
@@ -152,10 +153,10 @@ pub fn merge(
 /// All rows of one time, and the GPU tick that each belongs to.
 #[derive(Default)]
 struct Moment {
-    cards: Vec<(Option<i64>, CardRow)>,
+    cards: Vec<(Option<i64>, GpuRow)>,
     processes: Vec<(Option<i64>, ProcessRow)>,
     /// First row of every GPU and run.
-    heads: Vec<(Option<i64>, CardRow)>,
+    heads: Vec<(Option<i64>, GpuRow)>,
     /// Further rows of a GPU and run: index in `heads`, and utilisation.
     more: Vec<(usize, i64)>,
     /// For every process row, its index in `heads` and its own index in `processes`, in the order of `heads`. Processes
@@ -173,7 +174,7 @@ impl Moment {
         for (run, row) in &self.cards {
             let text = texts.get(row.gpu).unwrap_or_default();
             if !names.learn(row.gpu, text) {
-                return Err(LegacyError::BadCard(text.escape_debug().to_string()));
+                return Err(LegacyError::BadGpu(text.escape_debug().to_string()));
             }
             match place_of(&self.heads, 0, *run, row.gpu) {
                 Some(place) => self.more.push((place, row.util_pct)),
@@ -209,7 +210,7 @@ impl Moment {
         intervals: &Intervals,
         each: &mut dyn FnMut(&LegacyMoment<'_>),
     ) {
-        let at = Timestamp::from_microsecond(now).expect("a stamp is made from a time in range");
+        let at = sane::nearest(now);
         let rows = self.order.iter().map(|(_, at)| &self.processes[*at].1);
         let processes: Vec<_> = rows.map(|row| process(row, texts)).collect();
         let mut more: Vec<Vec<i64>> = Vec::new();
@@ -228,7 +229,7 @@ impl Moment {
             let known = of_run.filter(|known: &LegacyRun| known.run == *run);
             let known = known.unwrap_or_else(|| intervals.of(*run));
             of_run = Some(known);
-            ticks.push(LegacyCardTick {
+            ticks.push(LegacyGpuTick {
                 at,
                 gpu: names.get(row.gpu),
                 util: row.util_pct,
@@ -255,12 +256,12 @@ impl Moment {
 
 /// Index of the GPU and run; `likely` is tried first, then the index after it.
 fn place_of(
-    heads: &[(Option<i64>, CardRow)],
+    heads: &[(Option<i64>, GpuRow)],
     likely: usize,
     run: Option<i64>,
     gpu: TextId,
 ) -> Option<usize> {
-    let is_it = |(its_run, row): &(Option<i64>, CardRow)| row.gpu == gpu && *its_run == run;
+    let is_it = |(its_run, row): &(Option<i64>, GpuRow)| row.gpu == gpu && *its_run == run;
     let from_there = heads.get(likely..).unwrap_or_default();
     match from_there.iter().position(is_it) {
         Some(place) => Some(likely + place),

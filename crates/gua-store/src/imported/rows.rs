@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::block;
-
 /// Id of a text that occurs repeatedly (a GPU, a user, a name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TextId(pub u32);
@@ -78,32 +76,8 @@ impl Texts {
     }
 }
 
-/// One row of gpu_sample, without its time and run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CardRow {
-    pub gpu: TextId,
-    pub util_pct: i64,
-    pub usage_state: Option<TextId>,
-    pub gpu_index: Option<i64>,
-    pub memory_used_mb: Option<i64>,
-    pub temperature_c: Option<i64>,
-    pub power_w: Option<i64>,
-}
-
-/// One row of proc_sample, without its time and run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProcessRow {
-    pub gpu: TextId,
-    pub pid: i64,
-    pub mem_used_mb: Option<i64>,
-    pub loginuid_user: Option<TextId>,
-    pub owner_user: Option<TextId>,
-    pub gpu_index: Option<i64>,
-    pub process_name: Option<TextId>,
-    /// `None` for compute processes: files from before 1.4 contain no others and lack this column, and later releases
-    /// fill it accordingly when they migrate such a file. Both forms are the same row.
-    pub process_type: Option<TextId>,
-}
+/// Process type of a row without one.
+pub const COMPUTE: &str = "compute";
 
 /// A row of one of the two large tables, as stored in a block.
 pub trait ImportedRow: Copy + PartialEq + std::fmt::Debug + Sized {
@@ -111,77 +85,205 @@ pub trait ImportedRow: Copy + PartialEq + std::fmt::Debug + Sized {
     const TABLE: &'static str;
     /// Table of blocks in the history.
     const BLOCKS: &'static str;
+    /// Column of `old_source` with the number of the last imported row.
+    const LAST_ROW: &'static str;
+    /// Columns after the time and the run, in the order in which a block stores them.
+    const COLUMNS: &'static [Column];
 
-    fn encode(&self, out: &mut Vec<u8>);
-    fn decode(bytes: &mut &[u8]) -> Option<Self>;
+    /// The cells of the row, in the order of `COLUMNS`.
+    fn cells(&self) -> impl Iterator<Item = Cell>;
+
+    /// Makes a row of the cells that `next` returns for each column; `None` if it returns none, or one of another kind.
+    fn from_cells(next: impl FnMut(&'static Column) -> Option<Cell>) -> Option<Self>;
+
     /// Returns whether every text id of the row is known.
-    fn knows(&self, texts: &Texts) -> bool;
-    /// Values whose sums are compared after an import, in the order of `SUMS`.
-    fn sums(&self) -> [Option<i64>; SUMMED];
-    /// Columns that are summed.
-    const SUMS: [&'static str; SUMMED];
-}
-
-/// Number of columns of each table that are summed for comparison.
-pub const SUMMED: usize = 3;
-
-/// Process type of a row without one.
-pub const COMPUTE: &str = "compute";
-
-impl ImportedRow for CardRow {
-    const TABLE: &'static str = "gpu_sample";
-    const BLOCKS: &'static str = "old_card_block";
-    const SUMS: [&'static str; SUMMED] = ["util_pct", "memory_used_mb", "power_w"];
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        block::encode_card(self, out);
-    }
-
-    fn decode(bytes: &mut &[u8]) -> Option<Self> {
-        block::decode_card(bytes)
-    }
-
     fn knows(&self, texts: &Texts) -> bool {
-        let named = [Some(self.gpu), self.usage_state];
-        named
-            .into_iter()
-            .flatten()
-            .all(|id| texts.get(id).is_some())
-    }
-
-    fn sums(&self) -> [Option<i64>; SUMMED] {
-        [Some(self.util_pct), self.memory_used_mb, self.power_w]
+        self.cells().all(|cell| match cell {
+            Cell::Text(id) => texts.get(id).is_some(),
+            Cell::Number(_) | Cell::Missing => true,
+        })
     }
 }
 
-impl ImportedRow for ProcessRow {
-    const TABLE: &'static str = "proc_sample";
-    const BLOCKS: &'static str = "old_process_block";
-    const SUMS: [&'static str; SUMMED] = ["pid", "mem_used_mb", "gpu_index"];
+/// A column of the replaced tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column {
+    pub name: &'static str,
+    pub kind: CellKind,
+    /// Bit of a block that marks a present cell; 0 for a cell that every row has.
+    pub(super) bit: u8,
+}
 
-    fn encode(&self, out: &mut Vec<u8>) {
-        block::encode_process(self, out);
+impl Column {
+    /// Whether every row has a value.
+    #[must_use]
+    pub fn is_required(&self) -> bool {
+        self.bit == 0
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellKind {
+    Number,
+    Text,
+}
+
+/// One cell of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    Number(i64),
+    Text(TextId),
+    Missing,
+}
+
+/// A type of cells.
+trait CellValue: Copy {
+    fn to_cell(self) -> Cell;
+    fn of(cell: Cell) -> Option<Self>;
+}
+
+impl CellValue for i64 {
+    fn to_cell(self) -> Cell {
+        Cell::Number(self)
     }
 
-    fn decode(bytes: &mut &[u8]) -> Option<Self> {
-        block::decode_process(bytes)
+    fn of(cell: Cell) -> Option<Self> {
+        match cell {
+            Cell::Number(number) => Some(number),
+            Cell::Text(_) | Cell::Missing => None,
+        }
+    }
+}
+
+impl CellValue for TextId {
+    fn to_cell(self) -> Cell {
+        Cell::Text(self)
     }
 
-    fn knows(&self, texts: &Texts) -> bool {
-        let named = [
-            Some(self.gpu),
-            self.loginuid_user,
-            self.owner_user,
-            self.process_name,
-            self.process_type,
-        ];
-        named
-            .into_iter()
-            .flatten()
-            .all(|id| texts.get(id).is_some())
+    fn of(cell: Cell) -> Option<Self> {
+        match cell {
+            Cell::Text(id) => Some(id),
+            Cell::Number(_) | Cell::Missing => None,
+        }
+    }
+}
+
+impl<T: CellValue> CellValue for Option<T> {
+    fn to_cell(self) -> Cell {
+        self.map_or(Cell::Missing, T::to_cell)
     }
 
-    fn sums(&self) -> [Option<i64>; SUMMED] {
-        [Some(self.pid), self.mem_used_mb, self.gpu_index]
+    fn of(cell: Cell) -> Option<Self> {
+        match cell {
+            Cell::Missing => Some(None),
+            there => T::of(there).map(Some),
+        }
     }
+}
+
+/// Declares the rows: for each field its type, its column, and the bit that marks it in a block. The order of the fields and
+/// the bits are part of the file format.
+macro_rules! imported_rows {
+    ($(
+        $(#[$about:meta])*
+        $Row:ident in $table:literal, $blocks:literal, $last:literal {
+            $($(#[$what:meta])* $field:ident: $type:ty = $column:literal $kind:ident $($bit:literal)?,)*
+        }
+    )*) => {$(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $Row {
+            $($(#[$what])* pub $field: $type,)*
+        }
+
+        impl ImportedRow for $Row {
+            const TABLE: &'static str = $table;
+            const BLOCKS: &'static str = $blocks;
+            const LAST_ROW: &'static str = $last;
+            const COLUMNS: &'static [Column] =
+                &[$(Column { name: $column, kind: CellKind::$kind, bit: 0 $(+ $bit)? },)*];
+
+            fn cells(&self) -> impl Iterator<Item = Cell> {
+                [$(self.$field.to_cell(),)*].into_iter()
+            }
+
+            fn from_cells(mut next: impl FnMut(&'static Column) -> Option<Cell>) -> Option<Self> {
+                let mut columns = Self::COLUMNS.iter();
+                Some(Self { $($field: CellValue::of(next(columns.next()?)?)?,)* })
+            }
+        }
+    )*};
+}
+
+imported_rows! {
+    /// One row of gpu_sample, without its time and run.
+    GpuRow in "gpu_sample", "old_card_block", "last_card_row" {
+        gpu: TextId = "gpu_uuid" Text,
+        util_pct: i64 = "util_pct" Number,
+        usage_state: Option<TextId> = "usage_state" Text 1,
+        gpu_index: Option<i64> = "gpu_index" Number 2,
+        memory_used_mb: Option<i64> = "memory_used_mb" Number 4,
+        temperature_c: Option<i64> = "temperature_c" Number 8,
+        power_w: Option<i64> = "power_w" Number 16,
+    }
+
+    /// One row of proc_sample, without its time and run.
+    ProcessRow in "proc_sample", "old_process_block", "last_process_row" {
+        gpu: TextId = "gpu_uuid" Text,
+        pid: i64 = "pid" Number,
+        mem_used_mb: Option<i64> = "mem_used_mb" Number 1,
+        gpu_index: Option<i64> = "gpu_index" Number 8,
+        loginuid_user: Option<TextId> = "loginuid_user" Text 2,
+        owner_user: Option<TextId> = "owner_user" Text 4,
+        process_name: Option<TextId> = "process_name" Text 16,
+        /// `None` for compute processes: files from before 1.4 contain no others and lack this column, and later releases
+        /// fill it accordingly when they migrate such a file. Both forms are the same row.
+        process_type: Option<TextId> = "process_type" Text 32,
+    }
+}
+
+/// Number of rows of a table; for each column of numbers, the number of non-null cells and their sum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    pub rows: u64,
+    pub sums: Vec<(u64, i128)>,
+}
+
+impl Tally {
+    /// The tally of no rows.
+    #[must_use]
+    pub fn none<R: ImportedRow>() -> Self {
+        Self {
+            rows: 0,
+            sums: summed::<R>().map(|_| (0, 0)).collect(),
+        }
+    }
+
+    pub fn add<R: ImportedRow>(&mut self, row: &R) {
+        self.rows += 1;
+        let cells = R::COLUMNS.iter().zip(row.cells());
+        let numbers = cells.filter(|(column, _)| column.kind == CellKind::Number);
+        for (sum, (_, cell)) in self.sums.iter_mut().zip(numbers) {
+            if let Cell::Number(number) = cell {
+                sum.0 += 1;
+                sum.1 += i128::from(number);
+            }
+        }
+    }
+
+    /// The tally of the rows of both.
+    #[must_use]
+    pub fn with(mut self, other: &Self) -> Self {
+        self.rows += other.rows;
+        for (sum, other) in self.sums.iter_mut().zip(&other.sums) {
+            *sum = (sum.0 + other.0, sum.1 + other.1);
+        }
+        self
+    }
+}
+
+/// Columns that a tally sums.
+pub fn summed<R: ImportedRow>() -> impl Iterator<Item = &'static Column> {
+    let columns = R::COLUMNS.iter();
+    columns.filter(|column| column.kind == CellKind::Number)
 }

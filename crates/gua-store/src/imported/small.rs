@@ -5,6 +5,7 @@ use rusqlite::types::Value;
 
 use super::error::LegacyError;
 use crate::history::History;
+use crate::sql::rows;
 
 /// One of the small tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,15 +80,20 @@ impl History {
             columns.join(", "),
             table.stored_as()
         );
-        let mut query = self.connection.prepare(&sql)?;
-        let rows = query.query_map([source], |row| {
-            let cells = (1..=columns.len()).map(|place| row.get(place));
-            Ok(SmallRow {
-                number: row.get(0)?,
-                cells: cells.collect::<Result<_, _>>()?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        Ok(rows(&self.connection, &sql, [source], |row| {
+            table.row(row)
+        })?)
+    }
+}
+
+impl SmallTable {
+    /// Reads the number of a row and its cells.
+    pub fn row(self, row: &rusqlite::Row<'_>) -> rusqlite::Result<SmallRow> {
+        let cells = (1..=self.columns().len()).map(|place| row.get(place));
+        Ok(SmallRow {
+            number: row.get(0)?,
+            cells: cells.collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -101,14 +107,11 @@ pub(super) fn put(
 ) -> Result<u64, LegacyError> {
     let before = count(change, source, table)?;
     let columns = table.columns();
-    let places = (3..3 + columns.len())
-        .map(|place| format!("?{place}"))
-        .collect::<Vec<_>>()
-        .join(", ");
     let mut insert = change.prepare(&format!(
-        "INSERT OR REPLACE INTO {} (source, row, {}) VALUES (?1, ?2, {places})",
+        "INSERT OR REPLACE INTO {} (source, row, {}) VALUES (?, ?{})",
         table.stored_as(),
         columns.join(", "),
+        ", ?".repeat(columns.len())
     ))?;
     for row in rows {
         let keys = [Value::Integer(source), Value::Integer(row.number)];

@@ -5,13 +5,14 @@ use gua_model::legacy::LegacyMoment;
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction};
 
-use super::block::unpack;
+use super::block::{encode, unpack};
 use super::error::LegacyError;
 use super::moments::fold_stored;
 use super::rows::{ImportedRow as _, ProcessRow, TextId};
 use super::stored::load_texts;
 use super::totals::{mark_all_stale, settle};
 use crate::history::History;
+use crate::sql::rows;
 
 /// An imported file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct OldSource {
     /// Path at the last import.
     pub path: String,
     pub imported: Timestamp,
-    pub card_rows: u64,
+    pub gpu_rows: u64,
     pub process_rows: u64,
     /// Whether the last import completed.
     pub complete: bool,
@@ -48,41 +49,33 @@ impl History {
 }
 
 fn sources(history: &Connection) -> Result<Vec<OldSource>, LegacyError> {
-    let mut query = history.prepare(
-        "SELECT id, path, imported_us, complete, \
+    let sql = "SELECT id, path, imported_us, complete, \
          (SELECT ifnull(sum(rows), 0) FROM old_card_block WHERE source = id), \
          (SELECT ifnull(sum(rows), 0) FROM old_process_block WHERE source = id), \
          max(ifnull((SELECT max(row) FROM old_run WHERE source = id), 0), \
          ifnull((SELECT max(run) FROM old_card_block WHERE source = id), 0), \
-         ifnull((SELECT max(run) FROM old_process_block WHERE source = id), 0)) FROM old_source ORDER BY id",
-    )?;
-    let rows = query.query_map([], |row| {
+         ifnull((SELECT max(run) FROM old_process_block WHERE source = id), 0)) FROM old_source ORDER BY id";
+    rows(history, sql, [], |row| {
         let counted = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
         Ok(OldSource {
             id: row.get(0)?,
             path: row.get(1)?,
             imported: Timestamp::from_microsecond(row.get(2)?).unwrap_or_default(),
             complete: row.get(3)?,
-            card_rows: counted(4)?,
+            gpu_rows: counted(4)?,
             process_rows: counted(5)?,
             highest_run: row.get(6)?,
         })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })
 }
 
-/// Sources that have rows in `[from, to)`.
+/// Sources that may have rows in `[from, to)`.
 pub(super) fn sources_within(
     history: &Connection,
     (from, to): (i64, i64),
 ) -> Result<Vec<i64>, LegacyError> {
-    let mut query = history.prepare_cached(
-        "SELECT id FROM old_source WHERE
-         EXISTS (SELECT 1 FROM old_card_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) OR
-         EXISTS (SELECT 1 FROM old_process_block WHERE source = id AND at_us >= ?1 AND at_us < ?2) ORDER BY id",
-    )?;
-    let sources = query.query_map([from, to], |row| row.get(0))?;
-    Ok(sources.collect::<Result<_, _>>()?)
+    let sql = "SELECT id FROM old_source WHERE last_us >= ?1 AND first_us < ?2 ORDER BY id";
+    rows(history, sql, [from, to], |row| Ok(row.get(0)?))
 }
 
 /// Erases a user from imported rows. The rows stay under an anonymous name, without the names of the programs. The
@@ -153,7 +146,7 @@ fn without_programs(
                 row.process_name = None;
                 named += 1;
             }
-            row.encode(&mut packed);
+            encode(row, &mut packed);
         }
         theirs += named;
         if packed != cells {

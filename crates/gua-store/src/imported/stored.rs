@@ -1,5 +1,6 @@
 //! Reads the blocks of one source from the history, in order of time or of the original rows.
 
+use gua_model::sane;
 use rusqlite::{Connection, Rows, Statement};
 
 use super::block::{Block, unpack};
@@ -78,13 +79,14 @@ pub(super) fn stored_statement<R: ImportedRow>(
 }
 
 impl<'statement> Stored<'statement> {
-    /// Selects the blocks with a time in `[from_us, to_us)`.
+    /// Selects the blocks with a sane time in `[from_us, to_us)`.
     pub(super) fn new(
         statement: &'statement mut Statement<'_>,
         source: i64,
         (from_us, to_us): (i64, i64),
     ) -> Result<Self, LegacyError> {
-        let rows = statement.query((source, from_us, to_us))?;
+        let (from, to) = (from_us.max(sane::FIRST), to_us.min(sane::END));
+        let rows = statement.query((source, from, to))?;
         Ok(Self { rows })
     }
 }

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gua_model::legacy::{ImportedCoverage, ImportedFold, OwnSince};
+use gua_model::legacy::{ImportedCoverage, ImportedFold, OwnCoverage};
 use gua_model::{
-    CardDay, CardQuarter, DayTotals, GpuUuid, Period, Quarter, QuarterTotal, Thresholds, UtcDay,
+    DayTotals, GpuDay, GpuQuarter, Period, Quarter, QuarterTotal, Thresholds, UtcDay, sane,
 };
 use gua_query::records::QuarterVisitor;
 use jiff::Timestamp;
@@ -21,7 +21,7 @@ use super::sources::sources_within;
 use crate::history::{self, History};
 use crate::rule;
 use crate::store::{meta, quarter, set_meta};
-use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
+use crate::ticks::MICROS_PER_QUARTER;
 use crate::totals::{self, Source};
 
 /// First and last stale day; unset if none is stale.
@@ -32,10 +32,8 @@ const MICROS_PER_DAY: i64 = 96 * MICROS_PER_QUARTER;
 
 /// Marks the days of the times `[from, to]` as stale.
 pub(super) fn mark_stale(connection: &Connection, (from, to): (i64, i64)) -> rusqlite::Result<()> {
-    let (from, to) = (
-        from.div_euclid(MICROS_PER_DAY),
-        to.div_euclid(MICROS_PER_DAY),
-    );
+    let day = |at: i64| at.clamp(sane::FIRST, sane::END - 1) / MICROS_PER_DAY;
+    let (from, to) = (day(from), day(to));
     let known = stale_days(connection)?;
     let (from, to) = known.map_or((from, to), |known| (from.min(known.0), to.max(known.1)));
     set_meta(connection, STALE_FROM, from)?;
@@ -110,11 +108,15 @@ fn write(connection: &Connection, ends: (i64, i64)) -> Result<(), LegacyError> {
                 .prepare_cached(
                     "INSERT INTO old_quarter (quarter, body, revision) VALUES (?1, ?2, ?3)",
                 )?
-                .execute(params![quarter.0, totals::pack_imported(gpus), revision])?;
+                .execute(params![
+                    quarter.0,
+                    totals::pack_imported(*quarter, gpus),
+                    revision
+                ])?;
         }
         connection
             .prepare_cached("INSERT INTO old_day (day, body) VALUES (?1, ?2)")?
-            .execute(params![day.0, totals::pack_imported(&sums.cards)])?;
+            .execute(params![day.0, totals::pack_imported(day, &sums.cards)])?;
         Ok(())
     })?;
     Ok(totals::set_last_revision(connection, revision)?)
@@ -156,11 +158,11 @@ struct Rows<'a> {
     rule: Thresholds,
     /// Time that each tick covers, instead of the recorded interval.
     interval: Option<Duration>,
-    own_since: OwnSince,
+    own: OwnCoverage,
 }
 
 /// Totals of one day, by quarter hour.
-type DayQuarters = BTreeMap<Quarter, Vec<CardQuarter>>;
+type DayQuarters = BTreeMap<Quarter, Vec<GpuQuarter>>;
 
 impl<'a> Rows<'a> {
     /// Counts all rows by the thresholds of the file, also those that own ticks replace: when these begin may change.
@@ -169,7 +171,7 @@ impl<'a> Rows<'a> {
             connection,
             rule: rule::load(connection)?,
             interval: None,
-            own_since: OwnSince::default(),
+            own: OwnCoverage::default(),
         })
     }
 
@@ -186,8 +188,8 @@ impl<'a> Rows<'a> {
             let end = day.saturating_add(1).saturating_mul(MICROS_PER_DAY).min(to);
             let mut quarters = DayQuarters::new();
             for source in sources_within(self.connection, (first, end))? {
-                let mut fold = ImportedFold::new(self.rule, self.interval, &self.own_since);
-                let mut put = |quarter, gpus: &[CardQuarter]| put(&mut quarters, quarter, gpus);
+                let mut fold = ImportedFold::new(self.rule, self.interval, &self.own);
+                let mut put = |quarter, gpus: &[GpuQuarter]| put(&mut quarters, quarter, gpus);
                 let window: Period = history::period((first, end));
                 fold_stored(self.connection, source, window, &mut |moment| {
                     fold.push(moment, &mut put);
@@ -216,40 +218,41 @@ impl<'a> Rows<'a> {
     /// Time of the first row at or after a time.
     fn next_row(&self, from: i64) -> Result<Option<i64>, LegacyError> {
         let mut next = self.connection.prepare_cached(
-            "SELECT min(at) FROM (
-             SELECT (SELECT min(at_us) FROM old_card_block WHERE source = id AND at_us >= ?1) AS at FROM old_source
-             UNION ALL
-             SELECT (SELECT min(at_us) FROM old_process_block WHERE source = id AND at_us >= ?1) FROM old_source)",
+            "SELECT min(iif(first_us >= ?1, first_us, min(
+             ifnull((SELECT min(at_us) FROM old_card_block WHERE source = id AND at_us >= ?1), last_us),
+             ifnull((SELECT min(at_us) FROM old_process_block WHERE source = id AND at_us >= ?1), last_us))))
+             FROM old_source WHERE last_us >= ?1",
         )?;
-        Ok(next.query_row([from], |row| row.get(0))?)
+        let next: Option<i64> = next.query_row([from.max(sane::FIRST)], |row| row.get(0))?;
+        Ok(next.filter(|next| *next < sane::END))
     }
 
-    /// Visits the stored totals of the quarters `[from, to)`. Where own ticks of a GPU began within a quarter, its rows are
-    /// read. Returns the number of ticks that were left out.
+    /// Visits the stored totals of the quarters `[from, to)`. Where own ticks of a GPU begin or end, rows are read: also
+    /// those of the quarter before, whose last row may reach into that time. Returns the number of ticks that were left
+    /// out.
     fn each_stored(
         &self,
         (from, to): (i64, i64),
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u64, LegacyError> {
-        let began = self.own_since.0.values().map(|own| own.as_microsecond());
-        let mut cut: Vec<i64> = began
-            .filter(|began| *began != quarter_start(*began))
-            .map(quarter)
+        let edges = self.own.edges().map(|edge| quarter(edge.as_microsecond()));
+        let near = edges.flat_map(|quarter| [quarter.saturating_sub(1), quarter]);
+        let mut cut: Vec<i64> = near
             .filter(|quarter| (from..to).contains(quarter))
             .collect();
         cut.sort_unstable();
         cut.dedup();
         let (mut from, mut left_out) = (from, 0);
         for end in cut.into_iter().chain([to]) {
-            let mut before = BeforeOwn {
-                own_since: &self.own_since,
+            let mut before = WithoutOwn {
+                own: &self.own,
                 left_out: 0,
                 visitor,
             };
             totals::each_day(self.connection, Source::Imported, (from, end), &mut before)?;
             left_out += before.left_out;
             if end < to {
-                left_out += self.each_quarter(bounds(Quarter(end).period()), visitor)?;
+                left_out += self.each_quarter(sane::bounds(Quarter(end).period()), visitor)?;
             }
             from = end.saturating_add(1);
         }
@@ -257,41 +260,32 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// Passes on the totals of GPUs whose own ticks had not begun, and counts the ticks of the others.
-struct BeforeOwn<'a> {
-    own_since: &'a OwnSince,
+/// Passes on the totals of GPUs without own ticks at that time, and counts the ticks of the others.
+struct WithoutOwn<'a> {
+    own: &'a OwnCoverage,
     left_out: u64,
     visitor: &'a mut dyn QuarterVisitor,
 }
 
-impl BeforeOwn<'_> {
-    fn has_begun(&self, gpu: &GpuUuid, at: Timestamp) -> bool {
-        self.own_since.0.get(gpu).is_some_and(|own| *own < at)
-    }
-}
-
-impl QuarterVisitor for BeforeOwn<'_> {
+impl QuarterVisitor for WithoutOwn<'_> {
     fn begin(&mut self, _: Period) {}
 
-    fn quarter(&mut self, quarter: Quarter, gpus: &[CardQuarter]) {
-        let end = quarter.period().to();
-        if !gpus.iter().any(|gpu| self.has_begun(&gpu.gpu, end)) {
+    fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+        let is_own = |gpu: &GpuQuarter| self.own.touches(&gpu.gpu, quarter.period());
+        if !gpus.iter().any(is_own) {
             return self.visitor.quarter(quarter, gpus);
         }
-        let (out, rest): (Vec<_>, Vec<_>) = gpus
-            .iter()
-            .cloned()
-            .partition(|gpu| self.has_begun(&gpu.gpu, end));
+        let (out, rest): (Vec<_>, Vec<_>) = gpus.iter().cloned().partition(is_own);
         self.left_out += out.iter().map(|gpu| gpu.total.card.ticks).sum::<u64>();
         self.visitor.quarter(quarter, &rest);
     }
 
-    fn day(&mut self, day: UtcDay, gpus: &[CardDay]) -> bool {
-        let end = UtcDay(day.0.saturating_add(1))
-            .first_quarter()
-            .period()
-            .from();
-        !gpus.iter().any(|gpu| self.has_begun(&gpu.gpu, end)) && self.visitor.day(day, gpus)
+    fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
+        let next = UtcDay(day.0.saturating_add(1));
+        let from = |day: UtcDay| day.first_quarter().period().from();
+        let period = Period::new(from(day), from(next));
+        let is_own = |gpu: &GpuDay| self.own.touches(&gpu.gpu, period);
+        !gpus.iter().any(is_own) && self.visitor.day(day, gpus)
     }
 }
 
@@ -306,18 +300,16 @@ impl History {
         interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u64, LegacyError> {
-        let own_since = self.cards()?.into_iter();
-        let own_since = own_since.map(|card| (card.uuid, card.first_seen));
-        let own_since = OwnSince(own_since.collect());
+        let own = self.own_coverage(window)?;
         visitor.begin(window);
         self.look(|connection| {
             let rows = Rows {
                 connection,
                 rule: thresholds,
                 interval,
-                own_since,
+                own,
             };
-            let (from, to) = bounds(window);
+            let (from, to) = sane::bounds(window);
             let first = quarter(from.saturating_add(MICROS_PER_QUARTER - 1));
             let end = quarter(to);
             let stored = rule::load(connection)?;
@@ -333,12 +325,8 @@ impl History {
     }
 }
 
-fn bounds(window: Period) -> (i64, i64) {
-    (window.from().as_microsecond(), window.to().as_microsecond())
-}
-
 /// Adds the totals of one source to those of others.
-fn put(quarters: &mut DayQuarters, quarter: Quarter, gpus: &[CardQuarter]) {
+fn put(quarters: &mut DayQuarters, quarter: Quarter, gpus: &[GpuQuarter]) {
     let known = quarters.entry(quarter).or_default();
     for gpu in gpus {
         match known.binary_search_by(|card| card.gpu.cmp(&gpu.gpu)) {

@@ -30,6 +30,15 @@ CREATE TABLE day_total (
     body BLOB NOT NULL
 ) STRICT;
 
+-- Times of the first and the last row of each imported file, so that a day is found without asking every file.
+ALTER TABLE old_source ADD COLUMN first_us INTEGER;
+ALTER TABLE old_source ADD COLUMN last_us INTEGER;
+UPDATE old_source SET
+    first_us = (SELECT min(at_us) FROM (SELECT min(at_us) AS at_us FROM old_card_block WHERE source = id
+        UNION ALL SELECT min(at_us) FROM old_process_block WHERE source = id)),
+    last_us = (SELECT max(at_us) FROM (SELECT max(at_us) AS at_us FROM old_card_block WHERE source = id
+        UNION ALL SELECT max(at_us) FROM old_process_block WHERE source = id));
+
 -- Totals of imported rows by quarter hour and by day, as gua-model folds them; `imported::totals` packs them. They can be
 -- made anew from the blocks. `meta.imported_stale_from` and `imported_stale_to` are the first and the last day whose totals
 -- do not match the blocks; where they are set, readers fold the blocks.

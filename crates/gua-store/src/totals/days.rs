@@ -4,7 +4,7 @@
 //! Writing a quarter again removes the row of its day. A day without a row is computed from its quarters: slower, with
 //! the same result.
 
-use gua_model::{CardDay, DayTotals, UtcDay};
+use gua_model::{DayTotals, GpuDay, UtcDay};
 use rusqlite::{Connection, params};
 
 use super::Source;
@@ -96,7 +96,7 @@ pub(super) fn read(
     connection: &Connection,
     names: &Names,
     day: UtcDay,
-) -> rusqlite::Result<Option<Vec<CardDay>>> {
+) -> rusqlite::Result<Option<Vec<GpuDay>>> {
     read_with(connection, Source::Own, day, |body| {
         packed::read_day(names, day, body)
     })
@@ -106,8 +106,8 @@ pub(super) fn read_with(
     connection: &Connection,
     source: Source,
     day: UtcDay,
-    read: impl FnOnce(&[u8]) -> Result<Vec<CardDay>, Damage>,
-) -> rusqlite::Result<Option<Vec<CardDay>>> {
+    read: impl FnOnce(&[u8]) -> Result<Vec<GpuDay>, Damage>,
+) -> rusqlite::Result<Option<Vec<GpuDay>>> {
     let mut statement = connection.prepare_cached(&format!(
         "SELECT body FROM {} WHERE day = ?1",
         source.days()
@@ -123,8 +123,10 @@ pub(super) fn read_with(
 /// Up to `most` days whose stored sums do not match their quarters.
 pub(crate) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>, ReadError> {
     let names = super::names_of(connection)?;
-    let mut statement = connection.prepare("SELECT day FROM day_total ORDER BY day")?;
-    let days = statement.query_map([], |row| row.get(0).map(UtcDay))?;
+    let mut statement = connection
+        .prepare("SELECT day FROM day_total WHERE day >= ?1 AND day < ?2 ORDER BY day")?;
+    let sane = super::sane_quarters((i64::MIN, i64::MAX));
+    let days = statement.query_map([sane.0 / 96, sane.1 / 96], |row| row.get(0).map(UtcDay))?;
     let mut wrong = Vec::new();
     for day in days {
         let day = day?;

@@ -1,8 +1,9 @@
 //! Encoding of the GPUs of one quarter hour, or of one day, as bytes: a form byte, the GPUs in the order of their
 //! names, and a checksum.
 //!
-//! Form 3 identifies owners by their id in the table `owner`. Form 2, of schema 1, has uids instead. A day also has,
-//! for each GPU, the observed and the active time of each of its quarters.
+//! Form 3 identifies owners by their id in the table `owner`. Form 2, of schema 1, has uids instead, and counts every MIG
+//! instance as one GPU; its readers reduce them. A day also has, for each GPU, the observed and the active time of each of
+//! its quarters.
 //!
 //! Most numbers follow from others (a GPU seen all the time was present, observed and measured all the time), so each
 //! is stored as the difference from its expected value, which usually takes one byte. This is part of the file format:
@@ -11,10 +12,13 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    Basis, CardDay, CardQuarter, CardTotal, GapReason, GpuUuid, Micros, Millijoules, OwnerKey,
-    OwnerTotal, Quarter, QuarterTotal, QuarterUse, State, StateTotal, Uid, UtcDay,
+    Basis, GapReason, GpuDay, GpuQuarter, GpuTotal, GpuUuid, Micros, Millijoules, OwnerKey,
+    OwnerTotal, Quarter, QuarterTotal, QuarterUse, State, StateTotal, Uid, User, UtcDay,
+    weigh_instances,
 };
 use jiff::Timestamp;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::codec::Damage;
 use crate::codec::varint::{self, Input};
@@ -25,6 +29,8 @@ const FORM: u8 = 3;
 const WITH_UIDS: u8 = 2;
 /// Form used by development versions before the first release.
 const EARLIER: u8 = 1;
+/// Form of imported rows.
+const IMPORTED: u8 = 100;
 const CHECKSUM_BYTES: usize = 8;
 
 const HAS_FIRST: u8 = 1;
@@ -32,7 +38,7 @@ const HAS_LAST: u8 = 1 << 1;
 
 /// Time range that a body covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Bucket {
+pub(crate) struct Bucket {
     /// Start and length in microseconds.
     start: i64,
     length: i64,
@@ -61,8 +67,8 @@ impl From<UtcDay> for Bucket {
     }
 }
 
-/// Ids of owners in the table `owner`, by uid.
-pub(crate) type OwnerIds = HashMap<Uid, u64>;
+/// Ids of owners in the table `owner`.
+pub(crate) type OwnerIds = HashMap<OwnerKey, u64>;
 
 /// Packs the GPUs of a quarter, which are given in the order of their names. `owners` must contain each of their
 /// owners.
@@ -77,7 +83,7 @@ pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)], owners: &Ow
 }
 
 /// Packs the GPUs of a day, with the same requirements as [`pack`].
-pub(crate) fn pack_day(day: UtcDay, cards: &[(u64, &CardDay)], owners: &OwnerIds) -> Vec<u8> {
+pub(crate) fn pack_day(day: UtcDay, cards: &[(u64, &GpuDay)], owners: &OwnerIds) -> Vec<u8> {
     let bucket = Bucket::from(day);
     let mut out = vec![FORM];
     put(&mut out, cards.len() as u64);
@@ -103,6 +109,27 @@ pub(crate) fn pack_day(day: UtcDay, cards: &[(u64, &CardDay)], owners: &OwnerIds
     sealed(out, bucket)
 }
 
+/// Packs the GPUs of a quarter or a day of imported rows in the same envelope. Their content can be computed again from the
+/// rows, so that its form may change with the schema.
+pub(crate) fn pack_imported<T: Serialize>(bucket: impl Into<Bucket>, gpus: &[T]) -> Vec<u8> {
+    let body = postcard::to_extend(gpus, vec![IMPORTED]);
+    let body = body.expect("totals are plain data, which always serializes");
+    sealed(body, bucket.into())
+}
+
+pub(crate) fn unpack_imported<T: DeserializeOwned>(
+    bucket: impl Into<Bucket>,
+    body: &[u8],
+) -> Result<Vec<T>, Damage> {
+    match opened(body, bucket.into())?.split_first() {
+        Some((&IMPORTED, content)) => {
+            postcard::from_bytes(content).map_err(|_| Damage::Value("total of imported rows"))
+        }
+        Some((form, _)) => Err(Damage::Form(*form)),
+        None => Err(Damage::Short),
+    }
+}
+
 fn sealed(mut out: Vec<u8>, bucket: Bucket) -> Vec<u8> {
     let sum = checksum(bucket, &out);
     out.extend(sum.to_le_bytes());
@@ -116,7 +143,7 @@ fn pack_total(
     owners: &OwnerIds,
 ) {
     put(out, card);
-    pack_card(out, bucket, &total.card);
+    pack_gpu(out, bucket, &total.card);
     put(out, total.states.len() as u64);
     for ((state, basis), sums) in &total.states {
         out.push(code(&STATES, state) << 1 | code(&BASES, basis));
@@ -131,7 +158,10 @@ fn pack_total(
     }
     put(out, total.owners.len() as u64);
     for (owner, sums) in &total.owners {
-        let id = owner.uid().map_or(Some(&0), |uid| owners.get(&uid));
+        let id = match owner {
+            OwnerKey::Unknown => Some(&0),
+            known => owners.get(known),
+        };
         put(out, *id.expect("the caller has looked up every owner"));
         put(out, sums.held.0);
         put_less(out, sums.held.0, sums.charged.0);
@@ -144,7 +174,7 @@ fn pack_total(
     put_less(out, unheld(total), total.card.free.0);
 }
 
-fn pack_card(out: &mut Vec<u8>, bucket: Bucket, sums: &CardTotal) {
+fn pack_gpu(out: &mut Vec<u8>, bucket: Bucket, sums: &GpuTotal) {
     let offset = |at: Option<Timestamp>| at.map(|at| at.as_microsecond() - bucket.start);
     let (first, last) = (offset(sums.first), offset(sums.last));
     let flag = |there: bool, bit: u8| if there { bit } else { 0 };
@@ -172,7 +202,7 @@ fn hull(first: Option<i64>, last: Option<i64>) -> u64 {
     }
 }
 
-fn counted(sums: &CardTotal) -> u64 {
+fn counted(sums: &GpuTotal) -> u64 {
     sums.present.0.saturating_sub(sums.set_aside.0)
 }
 
@@ -188,7 +218,7 @@ pub(crate) struct Reader {
     names: Names,
     /// Ids of the GPUs in `cards`.
     ids: Vec<u64>,
-    cards: Vec<CardQuarter>,
+    cards: Vec<GpuQuarter>,
     filled: usize,
 }
 
@@ -196,7 +226,11 @@ pub(crate) struct Reader {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
     pub(crate) cards: HashMap<u64, GpuUuid>,
-    pub(crate) owners: HashMap<u64, Uid>,
+    pub(crate) owners: HashMap<u64, OwnerKey>,
+    /// Latest owner of each uid, for the form with uids.
+    pub(crate) users: HashMap<Uid, OwnerKey>,
+    /// Parents of MIG instances.
+    pub(crate) parents: HashMap<GpuUuid, GpuUuid>,
 }
 
 impl Names {
@@ -209,11 +243,13 @@ impl Names {
             (_, 0) => Ok(OwnerKey::Unknown),
             (WITH_UIDS, code) => {
                 let uid = u32::try_from(code - 1).map_err(|_| Damage::Value("user"))?;
-                Ok(OwnerKey::User(Uid(uid)))
+                let uid = Uid(uid);
+                let nameless = || OwnerKey::User(User { uid, name: None });
+                Ok(self.users.get(&uid).cloned().unwrap_or_else(nameless))
             }
             (_, id) => {
-                let uid = self.owners.get(&id).ok_or(Damage::Name("an owner"))?;
-                Ok(OwnerKey::User(*uid))
+                let owner = self.owners.get(&id).ok_or(Damage::Name("an owner"))?;
+                Ok(owner.clone())
             }
         }
     }
@@ -239,13 +275,13 @@ fn form(input: &mut Input<'_>) -> Result<u8, Damage> {
 }
 
 /// Reads the GPUs of a day.
-pub(crate) fn read_day(names: &Names, day: UtcDay, body: &[u8]) -> Result<Vec<CardDay>, Damage> {
+pub(crate) fn read_day(names: &Names, day: UtcDay, body: &[u8]) -> Result<Vec<GpuDay>, Damage> {
     let bucket = Bucket::from(day);
     let mut input = Input::new(opened(body, bucket)?);
     let form = form(&mut input)?;
-    let mut cards: Vec<CardDay> = Vec::new();
+    let mut cards: Vec<GpuDay> = Vec::new();
     for _ in 0..input.count()? {
-        let mut card = CardDay::new(names.card(input.number()?)?);
+        let mut card = GpuDay::new(names.card(input.number()?)?);
         unpack(&mut input, (bucket, form), names, &mut card.total)?;
         for quarter in &mut card.quarters {
             let observed = less(&mut input, MICROS_PER_QUARTER.unsigned_abs())?;
@@ -278,9 +314,14 @@ impl Reader {
         }
     }
 
-    pub(crate) fn read(&mut self, quarter: Quarter, body: &[u8]) -> Result<&[CardQuarter], Damage> {
+    pub(crate) fn read(&mut self, quarter: Quarter, body: &[u8]) -> Result<&[GpuQuarter], Damage> {
         let bucket = Bucket::from(quarter);
         self.decode(bucket, opened(body, bucket)?)
+    }
+
+    /// Whether the file has MIG instances.
+    pub(crate) fn has_instances(&self) -> bool {
+        !self.names.parents.is_empty()
     }
 
     /// The GPUs read last, with their ids.
@@ -289,7 +330,7 @@ impl Reader {
         self.ids.iter().copied().zip(cards.map(|card| &card.total))
     }
 
-    fn decode(&mut self, bucket: Bucket, bytes: &[u8]) -> Result<&[CardQuarter], Damage> {
+    fn decode(&mut self, bucket: Bucket, bytes: &[u8]) -> Result<&[GpuQuarter], Damage> {
         self.filled = 0;
         let mut input = Input::new(bytes);
         let form = form(&mut input)?;
@@ -302,6 +343,9 @@ impl Reader {
             self.filled = place + 1;
         }
         input.end()?;
+        if form == WITH_UIDS && !self.names.parents.is_empty() {
+            weigh_instances(&mut self.cards[..count], |gpu| self.names.parents.get(gpu));
+        }
         Ok(&self.cards[..count])
     }
 
@@ -312,7 +356,7 @@ impl Reader {
             self.ids.truncate(place);
             self.cards.truncate(place);
             self.ids.push(id);
-            self.cards.push(CardQuarter {
+            self.cards.push(GpuQuarter {
                 gpu,
                 total: QuarterTotal::default(),
             });
@@ -334,7 +378,7 @@ fn unpack(
     names: &Names,
     total: &mut QuarterTotal,
 ) -> Result<(), Damage> {
-    total.card = unpack_card(input, bucket)?;
+    total.card = unpack_gpu(input, bucket)?;
     for _ in 0..input.count()? {
         let code = input.byte()?;
         let state = value(&STATES, code >> 1, "state")?;
@@ -364,7 +408,6 @@ fn unpack(
             ticks: input.number()?,
             ..OwnerTotal::default()
         };
-        // Two owners may have had the same uid, one after the other.
         total.owners.entry(owner).merge(&sums);
     }
     total.card.ownerless = Micros(input.number()?);
@@ -372,7 +415,7 @@ fn unpack(
     Ok(())
 }
 
-fn unpack_card(input: &mut Input<'_>, bucket: Bucket) -> Result<CardTotal, Damage> {
+fn unpack_gpu(input: &mut Input<'_>, bucket: Bucket) -> Result<GpuTotal, Damage> {
     let there = input.byte()?;
     if there & !(HAS_FIRST | HAS_LAST) != 0 {
         return Err(Damage::Value("mark"));
@@ -393,11 +436,11 @@ fn unpack_card(input: &mut Input<'_>, bucket: Bucket) -> Result<CardTotal, Damag
             .map(Some)
             .map_err(|_| Damage::Value("time")),
     };
-    let mut sums = CardTotal {
+    let mut sums = GpuTotal {
         first: moment(first)?,
         last: moment(last)?,
         ticks: input.number()?,
-        ..CardTotal::default()
+        ..GpuTotal::default()
     };
     sums.present = Micros(less(input, hull(first, last))?);
     sums.set_aside = Micros(input.number()?);
@@ -476,12 +519,25 @@ fn value<T: Copy>(table: &[T], code: u8, what: &'static str) -> Result<T, Damage
 
 /// Decodes random bytes as the totals of a quarter hour, for fuzzing: returns the number of GPUs or a [`Damage`].
 pub fn decode_any_totals(body: &[u8]) -> Result<usize, Damage> {
-    let name = |id: u64| Some((id, format!("GPU-{id}").parse().ok()?));
-    let names = Names {
-        cards: (0..10).filter_map(name).collect(),
-        owners: (1..10).map(|id| (u64::from(id), Uid(id))).collect(),
+    let gpu = |id: u64| -> GpuUuid {
+        let uuid = format!("GPU-{id}");
+        uuid.parse().expect("letters and a number")
     };
-    let _ = read_day(&names, UtcDay(0), body);
+    let user = |id: u32| {
+        let (uid, name) = (Uid(id), None);
+        (u64::from(id), OwnerKey::User(User { uid, name }))
+    };
+    let names = Names {
+        cards: (0..10).map(|id| (id, gpu(id))).collect(),
+        owners: (1..10).map(user).collect(),
+        users: HashMap::new(),
+        parents: HashMap::from([1, 2].map(gpu).map(|instance| (instance, gpu(0)))),
+    };
+    let day = Bucket::from(UtcDay(0));
+    let _ = read_day(&names, UtcDay(0), &sealed(body.to_vec(), day));
+    let imported = sealed(body.to_vec(), day);
+    let _ = unpack_imported::<GpuDay>(UtcDay(0), &imported);
+    let _ = unpack_imported::<GpuQuarter>(UtcDay(0), &imported);
     let mut reader = Reader::new(names);
     let _ = reader.read(Quarter(0), body);
     let last = Bucket::from(Quarter(i64::MAX));

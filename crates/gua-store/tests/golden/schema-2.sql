@@ -109,7 +109,7 @@ CREATE TABLE old_source (
     last_process_row  INTEGER NOT NULL,
     complete          INTEGER NOT NULL,
     erased            INTEGER NOT NULL
-) STRICT;
+, first_us INTEGER, last_us INTEGER) STRICT;
 CREATE TABLE old_source_fact (
     fact   TEXT    PRIMARY KEY,
     source INTEGER NOT NULL REFERENCES old_source (id)

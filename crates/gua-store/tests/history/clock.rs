@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use rusqlite::Connection;
 
+use crate::CollectTotals as _;
 use crate::{Place, all, begin, read_all, record};
 
 /// Sets the clock by so many seconds in the middle of a history, and expects every tick to be stored, in order.

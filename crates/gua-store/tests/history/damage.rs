@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use gua_model::Period;
 use gua_store::{
-    FileKind, History, OpenError, OpenMode, ReadError, Store, WriterOptions, set_aside,
+    FileKind, History, OpenError, OpenMode, ReadError, Store, WriteError, WriterOptions, set_aside,
     what_is_this,
 };
 use jiff::Timestamp;
 use rusqlite::Connection;
 
+use crate::CollectTotals as _;
 use crate::{Place, all, begin, read, record};
 use gua_test::synthetic::SyntheticHost;
 
@@ -117,7 +118,7 @@ fn a_newer_file_is_refused_with_both_versions() {
     let connection = Connection::open(place.path()).unwrap();
     connection.pragma_update(None, "user_version", 99).unwrap();
     drop(connection);
-    let sentence = "has schema 99, and this gua knows up to 2";
+    let sentence = "has schema 99, and this gua knows up to 3";
     for error in [
         append(&place.path()).unwrap_err(),
         History::open(&place.path()).unwrap_err(),
@@ -148,6 +149,202 @@ fn a_damaged_tick_costs_at_most_its_quarter_hour_and_is_reported() {
     let report = history.check(|_| {}).unwrap();
     assert_eq!(report.ticks_damaged.len(), damaged);
     assert!(!report.is_clean());
+}
+
+/// Times that no clock shows, in microseconds since 1970.
+const ABSURD: [i64; 5] = [
+    i64::MIN,
+    -1,
+    4_102_444_800_000_000,
+    253_402_300_799_000_000,
+    i64::MAX,
+];
+
+/// Everything that reports rest on.
+fn answers(place: &Place) -> String {
+    let history = place.history();
+    let info = history.info().unwrap();
+    let at = info.last_tick.unwrap();
+    let rule = history.thresholds().unwrap();
+    let tick = history.tick_at(at, rule).unwrap().unwrap();
+    format!(
+        "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
+        history.totals(all()).unwrap().totals,
+        history.sessions(all()).unwrap(),
+        history.cards().unwrap(),
+        history.outages(all()).unwrap(),
+        (info.first_tick, info.last_tick),
+        history.last_tick().unwrap().map(|tick| tick.tick.sample.at),
+        (tick.tick, tick.spans),
+        history
+            .days(jiff::civil::Date::MIN, jiff::civil::Date::MAX)
+            .unwrap(),
+    )
+}
+
+#[test]
+fn rows_with_absurd_times_are_left_out_and_counted() {
+    let place = written(100);
+    let healthy = answers(&place);
+    let connection = Connection::open(place.path()).unwrap();
+    for (number, at) in (1_i64..).zip(ABSURD) {
+        let body = "(SELECT body FROM tick WHERE at > 0 ORDER BY at LIMIT 1)";
+        connection
+            .execute(&format!("INSERT INTO tick VALUES (?1, 1, {body})"), [at])
+            .unwrap();
+        connection
+            .execute(
+                "INSERT INTO outage (began, ended, reason, detail, ticks_lost) VALUES (?1, ?1, 'not-stored', '', 1)",
+                [at],
+            )
+            .unwrap();
+        connection
+            .execute(
+                "INSERT INTO session SELECT 900 + ?2, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing,
+                 container, pod, job, job_user, kind, ?1, ?1, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, 0, part,
+                 container_name, pod_name, assigned, by_name
+                 FROM session WHERE id = 1",
+                [at, number],
+            )
+            .unwrap();
+        connection
+            .execute(
+                "INSERT INTO quarter_total SELECT ?1, body, 0 FROM quarter_total WHERE quarter > 0 LIMIT 1",
+                [at.div_euclid(900_000_000)],
+            )
+            .unwrap();
+    }
+    drop(connection);
+    assert_eq!(answers(&place), healthy);
+    let history = place.history();
+    assert_eq!(history.absurd_ticks().unwrap(), 5);
+    let report = history.check(|_| {}).unwrap();
+    assert_eq!(report.ticks_damaged.len(), 5);
+    assert_eq!(report.quarters_wrong.len(), 5);
+    let named = |word: &str| {
+        report
+            .sessions_wrong
+            .iter()
+            .filter(|line| line.contains(word))
+            .count()
+    };
+    assert_eq!(named("cannot be true"), 5);
+    drop(history);
+    // A writer continues the file after its last sane tick.
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    for _ in 0..100 {
+        host.tick();
+    }
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 100);
+    drop(store);
+    assert_eq!(read(&place.history(), all()).len(), 200);
+}
+
+#[test]
+fn an_absurd_first_sight_is_found_and_repaired() {
+    for absurd in ABSURD {
+        let place = written(100);
+        let healthy = answers(&place);
+        let connection = Connection::open(place.path()).unwrap();
+        connection
+            .execute("UPDATE card SET first_seen = ?1 WHERE id = 1", [absurd])
+            .unwrap();
+        drop(connection);
+        assert_eq!(answers(&place), healthy, "{absurd}");
+        let report = place.history().check(|_| {}).unwrap();
+        assert_eq!(report.first_sights_late.len(), 1, "{absurd}");
+        place.store().repair().unwrap();
+        assert!(
+            place.history().check(|_| {}).unwrap().is_clean(),
+            "{absurd}"
+        );
+    }
+}
+
+#[test]
+fn a_file_with_views_triggers_or_other_tables_is_refused() {
+    for change in [
+        // A view that never ends.
+        "ALTER TABLE tick RENAME TO t; CREATE VIEW tick AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+         SELECT i AS at, 1 AS run, x'' AS body FROM n",
+        "CREATE TRIGGER other AFTER INSERT ON tick BEGIN DELETE FROM tick; END",
+        "CREATE VIEW other AS SELECT 1",
+        // Without its key, each question about a tick would read all of them.
+        "ALTER TABLE tick RENAME TO t; CREATE TABLE tick AS SELECT * FROM t; DROP TABLE t",
+        "DROP INDEX session_by_end",
+        "CREATE UNIQUE INDEX other ON tick (run, at)",
+        "ALTER TABLE tick ADD COLUMN other BLOB AS (zeroblob(1000000))",
+    ] {
+        let place = written(10);
+        let connection = Connection::open(place.path()).unwrap();
+        connection.execute_batch(change).unwrap();
+        drop(connection);
+        let bytes = std::fs::read(place.path()).unwrap();
+        for error in [
+            History::open(&place.path()).unwrap_err(),
+            append(&place.path()).unwrap_err(),
+        ] {
+            assert!(matches!(error, OpenError::Damaged { .. }), "{change}: {error:?}");
+        }
+        assert_eq!(std::fs::read(place.path()).unwrap(), bytes, "{change}");
+    }
+    // Tables of the user that have nothing to do with ours are left alone.
+    let place = written(10);
+    let connection = Connection::open(place.path()).unwrap();
+    connection
+        .execute_batch(
+            "CREATE TABLE notes (text); CREATE INDEX notes_by_text ON notes (text); ANALYZE",
+        )
+        .unwrap();
+    drop(connection);
+    assert_eq!(read(&place.history(), all()).len(), 10);
+}
+
+#[test]
+fn a_tick_that_claims_years_or_a_writer_with_an_absurd_clock_is_refused() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    let tick = host.tick();
+    let mut late = tick.clone();
+    late.sample.at = "9000-01-01T00:00:00Z".parse().unwrap();
+    let mut long = tick.clone();
+    long.interval = std::time::Duration::from_hours(24 * 365);
+    for absurd in [late, long] {
+        assert!(matches!(
+            store.record(run, &absurd),
+            Err(WriteError::Time(_))
+        ));
+    }
+    store.record(run, &tick).unwrap();
+}
+
+#[test]
+fn a_question_about_the_past_reads_each_unreadable_tick_once() {
+    let place = written(4);
+    let mut connection = Connection::open(place.path()).unwrap();
+    // Two months of ticks in a form of the future. A search that starts over for each of them takes hours.
+    let change = connection.transaction().unwrap();
+    let last: i64 = change
+        .query_row("SELECT max(at) FROM tick", [], |row| row.get(0))
+        .unwrap();
+    {
+        let mut insert = change
+            .prepare("INSERT INTO tick VALUES (?1, 1, x'6300')")
+            .unwrap();
+        for number in 1..=150_000_i64 {
+            insert.execute([last + number * 30_000_000]).unwrap();
+        }
+    }
+    change.commit().unwrap();
+    drop(connection);
+    let history = place.history();
+    let at = Timestamp::from_microsecond(last + 150_001 * 30_000_000).unwrap();
+    let tick = history.tick_at(at, history.thresholds().unwrap()).unwrap();
+    assert_eq!(tick.unwrap().tick.sample.at.as_microsecond(), last);
 }
 
 #[test]
@@ -242,8 +439,8 @@ fn impossible_sessions_are_found() {
     for change in [
         "UPDATE session SET observed = ended - began + 1 WHERE id = 1",
         "INSERT INTO session SELECT 999, card, parent, boot, pid, start, owner, owner_source, comm, comm_missing, container,
-         pod, job, job_user, kind, began + 1, ended, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, open, part
-         FROM session WHERE id = 1",
+         pod, job, job_user, kind, began + 1, ended, ticks, 0, 0, 0, 0, 0, 0, 0, peak, peak_missing, shared, open, part,
+         container_name, pod_name, assigned, by_name FROM session WHERE id = 1",
     ] {
         let place = written(300);
         assert!(place.history().check(|_| {}).unwrap().is_clean());

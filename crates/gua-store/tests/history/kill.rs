@@ -27,7 +27,7 @@ fn two_hundred_kills_lose_no_stored_tick() {
             lines.collect::<Vec<_>>()
         });
         // The moment is the variable: while it opens, writes, closes a quarter, or waits.
-        std::thread::sleep(Duration::from_micros(dice.roll(130_000)));
+        std::thread::sleep(Duration::from_micros(dice.roll(200_000)));
         child.kill().unwrap();
         child.wait().unwrap();
         let lines = lines.join().unwrap();

@@ -4,12 +4,16 @@
 mod clock;
 mod damage;
 mod kill;
+mod mig;
 mod migration;
+mod moved;
+mod owners;
 mod place;
 mod refusals;
 mod room;
 mod totals;
 mod upkeep;
+mod view;
 mod watched;
 mod writing;
 
@@ -17,7 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use gua_model::{Period, Tick};
+use gua_model::{GpuQuarter, Period, Quarter, Thresholds, Tick, Totals};
+use gua_query::records::QuarterVisitor;
 use gua_store::{History, NewRun, OpenMode, ReadError, RunId, Store, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
 use jiff::Timestamp;
@@ -44,6 +49,47 @@ impl Place {
 
     fn history(&self) -> History {
         History::open(&self.path()).unwrap()
+    }
+}
+
+/// The totals of a window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct WindowTotals {
+    totals: Totals,
+    /// The requested window, or a longer one.
+    window: Period,
+    ticks_damaged: u32,
+}
+
+/// Collects the totals of a window with the file's own thresholds, or others.
+trait CollectTotals {
+    fn totals(&self, window: Period) -> Result<WindowTotals, ReadError>;
+    fn totals_by(&self, rule: Thresholds, window: Period) -> Result<WindowTotals, ReadError>;
+}
+
+impl CollectTotals for History {
+    fn totals(&self, window: Period) -> Result<WindowTotals, ReadError> {
+        self.totals_by(self.thresholds()?, window)
+    }
+
+    fn totals_by(&self, rule: Thresholds, window: Period) -> Result<WindowTotals, ReadError> {
+        struct Collect(Totals, Period);
+        impl QuarterVisitor for Collect {
+            fn begin(&mut self, window: Period) {
+                self.1 = window;
+            }
+
+            fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+                self.0.put(quarter, gpus);
+            }
+        }
+        let mut collect = Collect(Totals::default(), window);
+        let ticks_damaged = self.visit_totals(window, Some(rule), &mut collect)?;
+        Ok(WindowTotals {
+            totals: collect.0,
+            window: collect.1,
+            ticks_damaged,
+        })
     }
 }
 

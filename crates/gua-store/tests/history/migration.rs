@@ -1,9 +1,11 @@
 //! Every released schema stays readable and writable. `tests/golden/schema-N.sql` is a dump of a file that the release
 //! with schema N wrote: half an hour of a small host, closed. It is never edited; a new schema adds the next.
 
+use gua_model::{ContainerOwners, Tick};
 use gua_store::{FileKind, History, OpenMode, Store, WriterOptions, what_is_this};
 use rusqlite::Connection;
 
+use crate::CollectTotals as _;
 use crate::{Place, all, begin, read_all, record};
 use gua_test::synthetic::SyntheticHost;
 
@@ -43,7 +45,8 @@ fn contents(history: &History) -> String {
 fn check(version: u32, dump: &str) {
     let place = released(version, dump);
     let mut host = SyntheticHost::small();
-    let mut written: Vec<_> = (0..60).map(|_| host.tick()).collect();
+    let tick = |tick| if version < 3 { by_uid(tick) } else { tick };
+    let mut written: Vec<_> = (0..60).map(|_| tick(host.tick())).collect();
     let mut store = place.store();
     assert_eq!(read_all(&place.history()), written, "schema {version}");
     assert!(place.history().check(|_| {}).unwrap().is_clean());
@@ -53,6 +56,19 @@ fn check(version: u32, dump: &str) {
     written.extend(record(&mut store, run, &mut host, 60));
     assert_eq!(read_all(&place.history()), written, "schema {version}");
     assert!(place.history().check(|_| {}).unwrap().is_clean());
+}
+
+/// A tick of a release in which the uid owned the processes of a container.
+fn by_uid(mut tick: Tick) -> Tick {
+    let processes = tick
+        .sample
+        .gpus
+        .iter_mut()
+        .flat_map(|gpu| &mut gpu.processes);
+    for identity in processes.filter_map(|process| process.identity.as_mut().ok()) {
+        identity.workload.containers = ContainerOwners::Uid;
+    }
+    tick
 }
 
 /// Number of sessions in the first 60 ticks of the host.
@@ -71,6 +87,11 @@ fn a_file_of_schema_2_is_read_and_continued() {
 }
 
 #[test]
+fn a_file_of_schema_3_is_read_and_continued() {
+    check(3, include_str!("../golden/schema-3.sql"));
+}
+
+#[test]
 fn a_reader_returns_the_same_before_and_after_a_migration() {
     let place = released(1, SCHEMA_1);
     let history = place.history();
@@ -81,7 +102,7 @@ fn a_reader_returns_the_same_before_and_after_a_migration() {
     drop(history);
     place.store().close().unwrap();
     let history = place.history();
-    assert_eq!(history.info().unwrap().version, 2);
+    assert_eq!(history.info().unwrap().version, 3);
     assert_eq!(contents(&history), before);
     assert!(history.check(|_| {}).unwrap().is_clean());
     let changed = history.changed_quarters(0, 10).unwrap();
@@ -119,7 +140,7 @@ fn a_failed_migration_leaves_the_file_unchanged() {
 #[test]
 fn a_user_of_a_migrated_file_can_be_erased() {
     let place = released(1, SCHEMA_1);
-    let name = place.history().people().unwrap().into_values().next();
+    let name = place.history().people().unwrap().into_iter().next();
     let name = name.expect("a user of the host");
     let mut store = place.store();
     assert!(!store.forget(&name).unwrap().is_empty());

@@ -59,7 +59,7 @@ fn holders(tick: &Tick) -> Vec<Blocking> {
             };
             let blocking = Blocking {
                 gpu: gpu.uuid.clone(),
-                holder: owner.user.uid,
+                holder: owner.who,
                 is_idle: state.roll_up() == Some(gua_model::RollUp::IdleHeld),
             };
             if !found.contains(&blocking) {
@@ -67,7 +67,7 @@ fn holders(tick: &Tick) -> Vec<Blocking> {
             }
         }
     }
-    found.sort_by_key(|block| (block.gpu.clone(), block.holder));
+    found.sort_by_key(|block| (block.gpu.clone(), block.holder.clone()));
     found
 }
 
@@ -127,9 +127,8 @@ fn an_erased_user_is_removed_from_refusals_and_does_not_come_back() {
     let kept = place.history().refusals(all()).unwrap();
     assert_eq!(kept[0].asking.asker.uid, uid);
     assert_eq!(store.record_refusal(&new).unwrap(), Kept::No);
-    let holder = holders(&tick)[0].holder;
-    let name = place.history().people().unwrap()[&holder].clone();
-    store.forget(&name).unwrap();
+    let holder = holders(&tick)[0].holder.clone();
+    store.forget(&holder.shown()).unwrap();
     let kept = place.history().refusals(all()).unwrap();
     assert!(
         kept[0]

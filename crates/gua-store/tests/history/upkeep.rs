@@ -2,12 +2,67 @@
 
 use std::time::Duration;
 
-use gua_model::{OwnerKey, Period, Session, Thresholds};
+use gua_model::report::Report;
+use gua_model::{OwnerKey, Period, RollUp, Session, Thresholds, Uid, User};
+use gua_query::Question;
 use gua_store::{BackupError, History, ReadError, RunId, Store, WriterOptions};
-use jiff::SignedDuration;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
+use crate::CollectTotals as _;
 use crate::{Place, all, begin, open, read_all, record};
 use gua_test::synthetic::SyntheticHost;
+
+/// Numbers of a report that rest on totals.
+fn figures(report: &Report) -> String {
+    let equivalent = RollUp::ALL.map(|class| report.equivalent(class));
+    let covered = report.cards.iter().map(|gpu| (&gpu.gpu, &gpu.covered));
+    let covered: Vec<_> = covered
+        .map(|(gpu, it)| (gpu, it.capacity, it.observed, it.gap, it.buffered))
+        .collect();
+    format!(
+        "{:?} {equivalent:?} {:?} {covered:?} {:?}",
+        report.all, report.coverage.host_observed, report.people
+    )
+}
+
+#[test]
+fn retention_changes_no_figure_of_a_report() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    host.set_clock("2026-11-14T12:00:00Z".parse().unwrap());
+    let (from, run) = (host.now(), begin(&mut store, &host));
+    for number in 0..900 {
+        let mut tick = host.tick();
+        match number {
+            // A GPU that is missing from some ticks, ticks that are late, and a collector that stops.
+            100..200 if number % 3 == 0 => drop(tick.sample.gpus.pop()),
+            300..400 => host.pass(Duration::from_secs(7)),
+            500 => host.pass(Duration::from_secs(500)),
+            _ => {}
+        }
+        store.record(run, &tick).unwrap();
+    }
+    let to: Timestamp = "2026-11-14T20:00:00Z".parse().unwrap();
+    let report = |history: &History| {
+        let window = Period::new(from, to);
+        gua_query::report(history, &Question::of_window(window, TimeZone::UTC, to)).unwrap()
+    };
+    while store.maintain(to).unwrap().more {}
+    store.close().unwrap();
+    let before = figures(&report(&place.history()));
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(3600)),
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    while store.maintain(to).unwrap().more {}
+    store.close().unwrap();
+    let history = place.history();
+    assert!(history.raw_from().unwrap().is_some());
+    assert_eq!(figures(&report(&history)), before);
+}
 
 #[test]
 fn retention_removes_ticks_and_keeps_totals_and_sessions() {
@@ -44,7 +99,7 @@ fn retention_removes_ticks_and_keeps_totals_and_sessions() {
         .map(|tick| tick.sample.gpus.len())
         .sum();
     for history in [&short, &long] {
-        assert_eq!(history.card_ticks().unwrap(), gpu_ticks as u64);
+        assert_eq!(history.gpu_ticks().unwrap(), gpu_ticks as u64);
     }
 
     // An edge without raw ticks moves to its quarter hour, and other thresholds are refused.
@@ -128,7 +183,7 @@ fn sessions_stay_the_same_after(
     let sums = |sessions: &[Session]| -> Vec<_> {
         let sum = |one: &Session| {
             let times = (one.from, one.to, one.observed, one.active, one.idle_held);
-            let utils = (one.own_util, one.card_util, one.peak_memory);
+            let utils = (one.own_util, one.gpu_util, one.peak_memory);
             (one.key.clone(), times, one.ticks, utils, one.open)
         };
         sessions.iter().map(sum).collect()
@@ -166,7 +221,7 @@ fn sessions_are_counted_once_when_ticks_are_folded_again_after_retention() {
         sessions_stay_the_same_after("forgotten", ticks, |store, _, _| {
             let sessions = History::open(store.path()).unwrap().sessions(all());
             let owner = sessions.unwrap()[0].owner.clone().unwrap();
-            store.forget(&owner.user.name.unwrap()).unwrap();
+            store.forget(&owner.who.shown()).unwrap();
         });
     }
 }
@@ -267,7 +322,7 @@ fn stats_show_what_uses_space() {
     let ticks = stats.tables.iter().find(|table| table.name == "tick");
     assert_eq!(ticks.unwrap().rows, 400);
     assert_eq!((stats.ticks, stats.cards), (400, 2));
-    assert!(stats.bytes_per_card_day.unwrap() > 1000.0);
+    assert!(stats.bytes_per_gpu_day.unwrap() > 1000.0);
 }
 
 #[test]
@@ -279,20 +334,24 @@ fn an_erased_user_leaves_no_byte_and_no_hour_behind() {
     record(&mut store, run, &mut host, 600);
     let before = place.history().totals(all()).unwrap().totals;
     let sessions = place.history().sessions(all()).unwrap();
-    let victim = sessions[0].owner.as_ref().unwrap().user.clone();
-    let name = victim.name.clone().unwrap();
+    let victim = sessions[0].owner.as_ref().unwrap().who.clone();
+    let name = victim.shown().into_owned();
     assert!(occurs(&place, &name));
 
     let forgotten = store.forget(&name).unwrap();
     assert_eq!(forgotten.known_as.len(), 1);
     assert!(forgotten.processes > 0);
     assert!(!occurs(&place, &name));
-    let (anonymous, _) = forgotten.known_as[0];
+    let (uid, name_now) = forgotten.known_as[0].clone();
+    let anonymous = OwnerKey::User(User {
+        uid: Uid(uid),
+        name: Some(name_now),
+    });
     let history = place.history();
     let after = history.totals(all()).unwrap().totals;
     for ((_, _, one), (_, _, other)) in before.iter().zip(after.iter()) {
-        let hers = one.owners.get(&OwnerKey::User(victim.uid));
-        let now = other.owners.get(&OwnerKey::User(gua_model::Uid(anonymous)));
+        let hers = one.owners.get(&victim);
+        let now = other.owners.get(&anonymous);
         // Microseconds that do not divide go by the number of the owner, so only what is held stays to the last.
         assert_eq!(hers.map(|sums| sums.held), now.map(|sums| sums.held));
         assert_eq!(one.card, other.card);
@@ -303,7 +362,7 @@ fn an_erased_user_leaves_no_byte_and_no_hour_behind() {
         session
             .owner
             .as_ref()
-            .is_some_and(|owner| owner.user == victim)
+            .is_some_and(|owner| owner.who == victim)
     };
     assert!(!history.sessions(all()).unwrap().iter().any(remembers));
 

@@ -1,10 +1,13 @@
 //! Makes every Python environment that the tests use, so that the tests themselves need no network.
 
-use gua_test::{originals, python};
+use gua_test::{browser, originals, python};
 
 fn main() {
     for environment in python::ALL {
         let _ = environment.directory();
+    }
+    if browser::is_installed() {
+        let _ = python::axe_core();
     }
     if originals::find_python().is_some() {
         for version in originals::RELEASES {

@@ -8,21 +8,9 @@ use crate::rows::ProcessRow;
 /// Subject of the selected line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Choice {
-    Process { process: Named, gpu: String },
+    /// A process by its key, or by its pid if nothing else is known, and its GPU.
+    Process((Option<ProcessKey>, Pid), String),
     User(String),
-}
-
-/// A process by its key, or by its pid if nothing else is known.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Named {
-    Key(ProcessKey),
-    Pid(Pid),
-}
-
-impl Named {
-    fn of(row: &ProcessRow) -> Self {
-        row.key.map_or(Named::Pid(row.pid), Named::Key)
-    }
 }
 
 impl App {
@@ -50,19 +38,13 @@ impl App {
     }
 
     fn choice(&self) -> Option<Choice> {
-        match self.view {
-            View::Users => {
-                let row = self.user_rows().into_iter().nth(self.selected)?;
-                Some(Choice::User(row.user))
-            }
+        Some(match self.view {
+            View::Users => Choice::User(self.user_rows().into_iter().nth(self.selected)?.user),
             View::Processes | View::Tree => {
                 let row = self.process_rows().into_iter().nth(self.selected)?;
-                Some(Choice::Process {
-                    process: Named::of(&row),
-                    gpu: row.gpu,
-                })
+                Choice::Process((row.key, row.pid), row.gpu)
             }
-        }
+        })
     }
 
     fn place_of(&self, choice: &Choice) -> Option<usize> {
@@ -71,9 +53,9 @@ impl App {
                 let rows = self.user_rows();
                 rows.iter().position(|row| row.user == *user)
             }
-            (Choice::Process { process, gpu }, View::Processes | View::Tree) => {
+            (Choice::Process(process, gpu), View::Processes | View::Tree) => {
                 let rows = self.process_rows();
-                let is_it = |row: &ProcessRow| Named::of(row) == *process;
+                let is_it = |row: &ProcessRow| (row.key, row.pid) == *process;
                 // It may have left one of its GPUs.
                 let here = rows.iter().position(|row| is_it(row) && row.gpu == *gpu);
                 here.or_else(|| rows.iter().position(is_it))
@@ -85,7 +67,7 @@ impl App {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{app, card, sample_of};
+    use super::super::fixture::{app, gpu, sample_of};
     use super::*;
     use crossterm::event::KeyCode as Key;
 
@@ -96,8 +78,8 @@ mod tests {
         let second_of_look =
             1000 + i64::try_from(app.timeline.last_index().map_or(0, |at| at + 1)).unwrap();
         let gpus = vec![
-            card(0, "GPU-a", Ok(50), first),
-            card(1, "GPU-b", Ok(0), second),
+            gpu(0, "GPU-a", Ok(50), first),
+            gpu(1, "GPU-b", Ok(0), second),
         ];
         app.take_sample(sample_of(second_of_look, gpus));
     }
@@ -142,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_on_two_cards_stays_chosen_on_its_card_and_else_on_the_other() {
+    fn a_process_on_two_gpus_stays_chosen_on_its_gpu_and_else_on_the_other() {
         let mut app = app();
         look(
             &mut app,
@@ -168,7 +150,7 @@ mod tests {
         assert_eq!(chosen(&app), "12 on 1");
         // A reused pid is another process.
         let mut app = app_with_bob_chosen();
-        let mut other = card(0, "GPU-a", Ok(50), &[(11, "bob", 990), (10, "ada", 900)]);
+        let mut other = gpu(0, "GPU-a", Ok(50), &[(11, "bob", 990), (10, "ada", 900)]);
         let identity = other.processes[0].identity.as_mut().unwrap();
         identity.key.start.0 += 1;
         app.take_sample(sample_of(1001, vec![other]));

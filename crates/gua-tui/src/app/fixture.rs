@@ -37,7 +37,7 @@ pub(crate) fn sample_of(second: i64, gpus: Vec<Gpu>) -> Sample {
 }
 
 /// Creates a GPU with processes as pid, user and MB. Users are numbered by their first letter: `ada` is 1097.
-pub(crate) fn card(index: u32, uuid: &str, util: Reading<u32>, list: &[(u32, &str, u64)]) -> Gpu {
+pub(crate) fn gpu(index: u32, uuid: &str, util: Reading<u32>, list: &[(u32, &str, u64)]) -> Gpu {
     let used: u64 = list.iter().map(|(_, _, mb)| mb).sum();
     Gpu {
         name: Ok("NVIDIA RTX A6000".to_owned()),
@@ -75,6 +75,7 @@ pub(crate) fn process(pid: u32, user: &str, mb: u64) -> Process {
                 start: StartTicks(u64::from(pid) * 100),
             },
             login: Ok(Some(user.clone())),
+            claimed_login: None,
             own: Ok(user),
             workload: Workload::default(),
             comm: Ok("python".to_owned()),
@@ -94,7 +95,7 @@ pub(crate) fn instance(parent: &str, number: u32, list: &[(u32, &str, u64)]) -> 
         name: Ok("NVIDIA A100 MIG 1g.10gb".to_owned()),
         temperature: Err(Missing::Unsupported),
         power: Err(Missing::Unsupported),
-        ..card(0, &uuid, Err(Missing::Unsupported), list)
+        ..gpu(0, &uuid, Err(Missing::Unsupported), list)
     }
 }
 

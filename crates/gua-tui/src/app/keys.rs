@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crossterm::event::{KeyCode as Key, KeyEvent, KeyModifiers};
+use gua_model::OwnerKey;
 use jiff::Timestamp;
 
 use super::{Action, App, Density, Overlay, PendingSignal, Rights, Signal, View};
@@ -116,11 +117,8 @@ impl App {
     }
 
     fn toggle(&mut self, view: View) {
-        self.view = if self.view == view {
-            View::Processes
-        } else {
-            view
-        };
+        let is_on = self.view == view;
+        self.view = if is_on { View::Processes } else { view };
         self.selected = 0;
     }
 
@@ -144,18 +142,17 @@ impl App {
         self.timeline.drop_recorded();
     }
 
+    /// Shows a moment of the past.
+    fn show(&mut self, index: usize) {
+        self.frozen = self.timeline.get(index).map(|moment| moment.sample.at);
+    }
+
     fn step_back(&mut self) -> Option<Action> {
-        let index = self.shown_index()?;
-        match index
-            .checked_sub(1)
-            .and_then(|older| self.timeline.get(older))
-        {
-            Some(older) => {
-                self.frozen = Some(older.sample.at);
-                None
-            }
-            None => self.load(),
-        }
+        let Some(older) = self.shown_index()?.checked_sub(1) else {
+            return self.load();
+        };
+        self.show(older);
+        None
     }
 
     fn leap_back(&mut self) -> Option<Action> {
@@ -165,8 +162,7 @@ impl App {
         if target < first && at == first {
             return self.load();
         }
-        let index = self.timeline.index_at(target.max(first))?;
-        self.frozen = self.timeline.get(index).map(|moment| moment.sample.at);
+        self.show(self.timeline.index_at(target.max(first))?);
         None
     }
 
@@ -189,33 +185,26 @@ impl App {
     }
 
     fn step_forward(&mut self) {
-        let Some(newer) = self
-            .frozen
-            .and(self.shown_index())
-            .and_then(|index| self.timeline.get(index + 1))
-        else {
-            self.follow();
-            return;
-        };
-        self.frozen = Some(newer.sample.at);
+        let newer = self.frozen.and(self.shown_index()).map(|index| index + 1);
+        match newer.filter(|newer| self.timeline.get(*newer).is_some()) {
+            Some(newer) => self.show(newer),
+            None => self.follow(),
+        }
     }
 
     fn leap_forward(&mut self) {
         let target = self.frozen.and_then(|at| at.checked_add(LEAP).ok());
-        match target {
-            Some(target) if self.timeline.last_at().is_some_and(|last| target < last) => {
-                let index = self.timeline.index_at(target);
-                let at = index
-                    .and_then(|index| self.timeline.get(index))
-                    .map(|moment| moment.sample.at);
-                // The gap is wider than the step.
-                if at == self.frozen {
-                    self.step_forward();
-                } else {
-                    self.frozen = at;
-                }
-            }
-            _ => self.follow(),
+        let is_past =
+            |target: &Timestamp| self.timeline.last_at().is_some_and(|last| *target < last);
+        let place = target.filter(is_past);
+        let Some(place) = place.and_then(|target| self.timeline.index_at(target)) else {
+            return self.follow();
+        };
+        let before = self.frozen;
+        self.show(place);
+        // The gap is wider than the step.
+        if self.frozen == before {
+            self.step_forward();
         }
     }
 
@@ -229,11 +218,8 @@ impl App {
         if self.view == View::Users {
             return self.warn("select a process first: Tab shows them");
         }
-        if self
-            .shown()
-            .is_some_and(|moment| moment.source == Source::Recorded)
-            || self.frozen.is_some()
-        {
+        let source = self.shown().map(|moment| moment.source);
+        if source == Some(Source::Recorded) || self.frozen.is_some() {
             return self.warn("this is a past moment: n returns to now");
         }
         let rows = self.process_rows();
@@ -241,7 +227,11 @@ impl App {
             return self.warn("there is no process to signal");
         };
         let own = row.own.as_ref().map(|user| user.uid);
-        let owner = row.owner.as_ref().map(|user| user.uid);
+        let owner = match &row.owner {
+            // A rule names an owner for the books; the process is still its user's.
+            Some(OwnerKey::Name(_)) => own,
+            owner => owner.as_ref().and_then(OwnerKey::uid),
+        };
         match row.key {
             Some(process) if me.owns(own, owner) => {
                 self.overlay = Overlay::Confirm(PendingSignal {
@@ -260,11 +250,9 @@ impl App {
     }
 
     fn confirm_key(&mut self, key: Key, pending: &PendingSignal) -> Option<Action> {
-        let place = Signal::ALL
-            .iter()
-            .position(|signal| *signal == pending.signal)
-            .unwrap_or(0);
-        let turned = |steps: usize| Signal::ALL[(place + steps) % Signal::ALL.len()];
+        let mut all = Signal::ALL.iter();
+        let place = all.position(|signal| *signal == pending.signal);
+        let turned = |steps| Signal::ALL[(place.unwrap_or(0) + steps) % Signal::ALL.len()];
         let chosen = |signal| {
             Overlay::Confirm(PendingSignal {
                 signal,

@@ -2,7 +2,7 @@
 
 use gua_model::{Pid, Uid};
 
-use super::fixture::{app, at, card, sample_of};
+use super::fixture::{app, at, gpu, sample_of};
 use super::{Action, App, Me, Overlay, Rights, Signal, View};
 use crate::timeline::{Moment, Source};
 use crossterm::event::{KeyCode as Key, KeyEvent, KeyModifiers};
@@ -11,8 +11,8 @@ fn watched() -> App {
     let mut app = app();
     for second in 1000..1010 {
         let gpus = vec![
-            card(0, "GPU-a", Ok(50), &[(10, "ada", 100), (11, "bob", 9000)]),
-            card(1, "GPU-b", Ok(0), &[(12, "ada", 5000)]),
+            gpu(0, "GPU-a", Ok(50), &[(10, "ada", 100), (11, "bob", 9000)]),
+            gpu(1, "GPU-b", Ok(0), &[(12, "ada", 5000)]),
         ];
         app.take_sample(sample_of(second, gpus));
     }
@@ -100,7 +100,7 @@ fn the_order_follows_the_column_and_turns() {
 }
 
 #[test]
-fn a_filter_finds_users_names_numbers_and_cards() {
+fn a_filter_finds_users_names_numbers_and_gpus() {
     let check = |typed: &str, expected: &[u32]| {
         let mut app = watched();
         type_in(&mut app, &format!("/{typed}<enter>"));

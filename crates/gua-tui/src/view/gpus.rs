@@ -30,11 +30,8 @@ fn gpus(app: &App) -> &[Gpu] {
 /// Returns the number of lines for each GPU.
 fn lines_each(app: &App, area: Rect) -> u16 {
     let gpus = gpus(app);
-    let whole = count(
-        gpus.iter()
-            .filter(|gpu| gpu.place.parent().is_none())
-            .count(),
-    );
+    let whole = gpus.iter().filter(|gpu| gpu.place.parent().is_none());
+    let whole = count(whole.count());
     let instances = count(gpus.len()) - whole;
     let most = match app.density {
         Density::OneLine => return 1,
@@ -66,11 +63,7 @@ fn lines(gpus: &[Gpu], each: u16) -> u16 {
 }
 
 fn lines_of(gpu: &Gpu, each: u16) -> u16 {
-    if gpu.place.parent().is_some() {
-        1
-    } else {
-        each
-    }
+    gpu.place.parent().map_or(each, |_| 1)
 }
 
 fn count(number: usize) -> u16 {
@@ -88,12 +81,8 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
     // As many as fit, from the first requested one; the last page is full.
     let room = area.height.saturating_sub(1);
     let each = fitting(app, moment, room);
-    let heights: Vec<u16> = moment
-        .sample
-        .gpus
-        .iter()
-        .map(|gpu| lines_of(gpu, each))
-        .collect();
+    let heights = moment.sample.gpus.iter();
+    let heights: Vec<u16> = heights.map(|gpu| lines_of(gpu, each)).collect();
     let mut last_top = heights.len();
     let mut below = 0u16;
     while last_top > 0 && below.saturating_add(heights[last_top - 1]) <= room {
@@ -123,10 +112,9 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
             height: *height,
             ..area
         };
-        if *height == 1 {
-            view.one_line(place, buffer);
-        } else {
-            view.graphs(place, buffer);
+        match height {
+            1 => view.one_line(place, buffer),
+            _ => view.graphs(place, buffer),
         }
         y += height;
         shown += 1;
@@ -134,21 +122,17 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
     let hidden = moment.sample.gpus.len() - shown;
     if hidden > 0 && y < area.y + area.height {
         let ending = if hidden == 1 { "" } else { "s" };
-        let text = format!(
-            "{hidden} more GPU{ending}: J and K scroll ({}–{} of {})",
-            top + 1,
-            top + shown,
-            moment.sample.gpus.len()
-        );
-        let (place, text) = (
+        let (first, last, all) = (top + 1, top + shown, moment.sample.gpus.len());
+        let text = format!("{hidden} more GPU{ending}: J and K scroll ({first}–{last} of {all})");
+        let text = clip(&text, area.width.into());
+        Line::styled(text, styles.dim()).render(
             Rect {
                 y,
                 height: 1,
                 ..area
             },
-            clip(&text, area.width.into()),
+            buffer,
         );
-        Line::styled(text, styles.dim()).render(place, buffer);
     }
     drop(streaks);
     app.gpus_top = top;

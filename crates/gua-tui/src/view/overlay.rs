@@ -52,20 +52,15 @@ pub(super) fn confirm(pending: &PendingSignal, area: Rect, buffer: &mut Buffer, 
         true => format!("[{}]", signal.as_str()),
         false => format!(" {} ", signal.as_str()),
     });
+    let (
+        signal,
+        PendingSignal {
+            pid, name, owner, ..
+        },
+    ) = (pending.signal.as_str(), pending);
+    let question = format!("Send {signal} to {pid} ({name}) of {owner}?");
     let lines = vec![
-        Line::styled(
-            clip(
-                &format!(
-                    "Send {} to {} ({}) of {}?",
-                    pending.signal.as_str(),
-                    pending.pid,
-                    pending.name,
-                    pending.owner
-                ),
-                200,
-            ),
-            styles.bold(),
-        ),
+        Line::styled(clip(&question, 200), styles.bold()),
         Line::raw(""),
         Line::raw(format!("{}   ← → or t, i, k choose", signals.join(" "))),
         Line::raw("y sends it   n or Esc does not"),

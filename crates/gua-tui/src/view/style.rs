@@ -1,6 +1,6 @@
 //! Colours by meaning; without colours, bold, dim and reversed text.
 
-use gua_model::{RollUp, State};
+use gua_model::State;
 use ratatui::style::{Color, Modifier, Style};
 
 use super::Mode;
@@ -67,13 +67,9 @@ impl Styles {
     }
 
     pub(super) fn share(self, word: &str) -> Style {
-        let shares = [RollUp::Active, RollUp::IdleHeld, RollUp::TrulyIdle];
-        match shares.into_iter().find(|share| share.as_str() == word) {
-            Some(RollUp::Active) => self.state(State::Active),
-            Some(RollUp::IdleHeld) => self.state(State::IdleHeld),
-            Some(RollUp::TrulyIdle) => self.state(State::TrulyIdle),
-            None => self.state(State::Unobserved),
-        }
+        let mut states = State::ALL.into_iter();
+        let state = states.find(|state| state.as_str() == word);
+        self.state(state.unwrap_or(State::Unobserved))
     }
 
     /// Returns the style for a share of memory, power or temperature.

@@ -1,7 +1,8 @@
 //! The table of processes or users. Columns are dropped one after the other when it gets narrow.
 
 use gua_model::ProcessKind;
-use gua_model::table::{Align, Cell, Column, Header, Table};
+use gua_model::table::Align::{self, Left, Right};
+use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::text::short_age;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -16,54 +17,44 @@ use crate::rows::{ProcessRow, UserRow, user_name};
 
 /// A column of this width. Those with the highest `rank` are dropped first. Its key is the name by which lines are
 /// sorted, if they can be.
-const fn left<R>(
-    key: &'static str,
-    head: &'static str,
-    width: usize,
-    rank: u8,
+const fn column<R>(
+    (key, head): (&'static str, &'static str),
+    (align, width, rank): (Align, usize, u8),
     cell: fn(&R) -> Cell,
 ) -> Column<R> {
-    Column::new(key, head, cell).on_screen(Align::Left, u8::MAX - rank, Some(width))
-}
-
-const fn right<R>(
-    key: &'static str,
-    head: &'static str,
-    width: usize,
-    rank: u8,
-    cell: fn(&R) -> Cell,
-) -> Column<R> {
-    Column::new(key, head, cell).on_screen(Align::Right, u8::MAX - rank, Some(width))
+    Column::new(key, head, cell).on_screen(align, u8::MAX - rank, Some(width))
 }
 
 const PROCESS: [Column<ProcessRow>; 9] = [
-    left("gpu", "GPU", 5, 1, |row| row.gpu.clone().into()),
-    right("pid", "PID", 8, 4, |row| row.pid.to_string().into()),
-    left("user", "USER", 10, 0, |row| {
+    column(("gpu", "GPU"), (Left, 5, 1), |row| row.gpu.clone().into()),
+    column(("pid", "PID"), (Right, 8, 4), |row| {
+        row.pid.to_string().into()
+    }),
+    column(("user", "USER"), (Left, 10, 0), |row| {
         of_process(row, |row| user_name(row.owner.as_ref()).into())
     }),
-    left("kind", "T", 1, 8, |row| {
+    column(("kind", "T"), (Left, 1, 8), |row| {
         of_process(row, |row| match row.kind {
             ProcessKind::Compute => "C".into(),
             ProcessKind::Graphics => "G".into(),
             ProcessKind::Both => "B".into(),
         })
     }),
-    right("memory", "MEM", 7, 2, |row| {
+    column(("memory", "MEM"), (Right, 7, 2), |row| {
         of_process(row, |row| row.memory.ok().map(bytes).into())
     }),
-    right("sm", "SM%", 5, 5, |row| {
+    column(("sm", "SM%"), (Right, 5, 5), |row| {
         of_process(row, |row| {
             row.sm.ok().flatten().map(|sm| u32::from(sm.get())).into()
         })
     }),
-    right("age", "AGE", 7, 6, |row| {
+    column(("age", "AGE"), (Right, 7, 6), |row| {
         of_process(row, |row| row.age.map(short_age).into())
     }),
-    left("name", "NAME", 12, 3, |row| {
+    column(("name", "NAME"), (Left, 12, 3), |row| {
         format!("{}{}", row.branch, row.name).into()
     }),
-    left("workload", "JOB/POD/CONTAINER", 17, 7, |row| {
+    column(("workload", "JOB/POD/CONTAINER"), (Left, 17, 7), |row| {
         row.workload.clone().into()
     }),
 ];
@@ -77,22 +68,26 @@ fn of_process(row: &ProcessRow, cell: fn(&ProcessRow) -> Cell) -> Cell {
 }
 
 const USER: [Column<UserRow>; 7] = [
-    left("user", "USER", 12, 0, |row| row.user.clone().into()),
-    right("gpus", "GPUS", 5, 1, |row| {
+    column(("user", "USER"), (Left, 12, 0), |row| {
+        row.user.clone().into()
+    }),
+    column(("gpus", "GPUS"), (Right, 5, 1), |row| {
         row.gpus.len().to_string().into()
     }),
-    right("idle_held", "IDLE-HELD", 10, 2, |row| {
+    column(("idle_held", "IDLE-HELD"), (Right, 10, 2), |row| {
         row.idle_held.len().to_string().into()
     }),
-    right("memory", "MEM", 8, 3, |row| {
+    column(("memory", "MEM"), (Right, 8, 3), |row| {
         let hidden = if row.hidden > 0 { "+?" } else { "" };
         row.memory.map(|memory| bytes(memory) + hidden).into()
     }),
-    right("sm", "SM%", 5, 4, |row| row.sm.into()),
-    right("processes", "PROCS", 6, 5, |row| {
+    column(("sm", "SM%"), (Right, 5, 4), |row| row.sm.into()),
+    column(("processes", "PROCS"), (Right, 6, 5), |row| {
         row.processes.to_string().into()
     }),
-    left("which", "WHICH", 10, 6, |row| row.gpus.join(" ").into()),
+    column(("which", "WHICH"), (Left, 10, 6), |row| {
+        row.gpus.join(" ").into()
+    }),
 ];
 
 pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Styles) {
@@ -119,25 +114,15 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Style
             "" => "no process on any GPU".to_owned(),
             filter => format!("nothing matches `{filter}`; Esc clears the filter"),
         };
-        let place = Rect {
-            y: area.y + 1,
-            height: area.height.min(2) - 1,
-            ..area
-        };
+        let (y, height) = (area.y + 1, area.height.min(2) - 1);
+        let place = Rect { y, height, ..area };
         Line::styled(clip(&text, area.width.into()), styles.dim()).render(place, buffer);
     }
-    for (place, (number, cells)) in rows
-        .iter()
-        .enumerate()
-        .skip(app.table_top)
-        .take(room)
-        .enumerate()
-    {
-        let y = area.y + 1 + u16::try_from(place).unwrap_or(u16::MAX);
-        let style = if number == app.selected && app.medium == Medium::Screen {
-            styles.selected()
-        } else {
-            Style::new()
+    let shown = rows.iter().enumerate().skip(app.table_top).take(room);
+    for (y, (number, cells)) in (area.y + 1..).zip(shown) {
+        let style = match number == app.selected && app.medium == Medium::Screen {
+            true => styles.selected(),
+            false => Style::new(),
         };
         let (cells, height) = (cells.iter().map(Cell::shown), 1);
         line(cells, &columns, &widths, style).render(Rect { y, height, ..area }, buffer);
@@ -171,7 +156,7 @@ fn fit(columns: &[Header], room: usize) -> Vec<usize> {
     let rest = (room + 1).saturating_sub(used);
     // Names of users and programs get the remaining space first.
     let growing: Vec<usize> = (0..columns.len())
-        .filter(|place| widths[*place] >= 10 && columns[*place].layout.align == Align::Left)
+        .filter(|place| widths[*place] >= 10 && columns[*place].layout.align == Left)
         .collect();
     let each = rest.checked_div(growing.len()).unwrap_or(0);
     for place in &growing {
@@ -202,7 +187,7 @@ fn line<'a>(
     let cells = cells.filter(|(_, width)| **width > 0);
     let span = |((cell, column), width): ((String, &Header), &usize)| {
         let text = match column.layout.align {
-            Align::Right => format::right(&cell, *width),
+            Right => format::right(&cell, *width),
             _ => format::left(&cell, *width),
         };
         Span::styled(format!("{text} "), style)

@@ -6,7 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use crate::app::App;
-use crate::app::fixture::{app, at, card, instance, process, sample_of};
+use crate::app::fixture::{app, at, gpu, instance, process, sample_of};
 use crate::plain;
 use crossterm::event::KeyCode as Key;
 
@@ -54,16 +54,16 @@ fn laboratory() -> App {
         let rests = if second < 1070 { 64 } else { 0 };
         let mut trainer = process(4711, "ada", 40_210);
         trainer.sm_util = Ok(Percent::new(wave));
-        let mut busy = card(0, "GPU-a", Ok(wave), &[(4711, "ada", 40_210)]);
+        let mut busy = gpu(0, "GPU-a", Ok(wave), &[(4711, "ada", 40_210)]);
         if let Ok(identity) = &mut trainer.identity {
             identity.workload.job = "90211".parse().ok();
         }
         busy.processes = vec![trainer];
         let mut desktop = process(1200, "gdm", 128);
         desktop.kind = ProcessKind::Graphics;
-        let mut free = card(2, "GPU-c", Ok(0), &[]);
+        let mut free = gpu(2, "GPU-c", Ok(0), &[]);
         free.processes = vec![desktop];
-        let notebook = card(
+        let notebook = gpu(
             1,
             "GPU-b",
             Ok(rests),
@@ -104,30 +104,30 @@ fn a_signal_is_confirmed_over_the_picture() {
 }
 
 #[test]
-fn no_card_at_all() {
+fn no_gpu_at_all() {
     let mut app = app();
     app.take_sample(sample_of(1100, Vec::new()));
     check(&mut app, (60, 8), "empty");
 }
 
 #[test]
-fn a_lost_card_says_so_and_shows_no_zero() {
+fn a_lost_gpu_says_so_and_shows_no_zero() {
     let mut app = app();
     let lost = Gpu::without_readings("GPU-lost".parse().unwrap(), 1, Missing::Gone);
-    app.take_sample(sample_of(1100, vec![card(0, "GPU-a", Ok(45), &[]), lost]));
+    app.take_sample(sample_of(1100, vec![gpu(0, "GPU-a", Ok(45), &[]), lost]));
     check(&mut app, (80, 14), "lost");
 }
 
 #[test]
-fn instances_stand_under_their_card() {
+fn instances_stand_under_their_gpu() {
     let mut app = app();
-    let mut parent = card(0, "GPU-a", Err(Missing::Unsupported), &[]);
+    let mut parent = gpu(0, "GPU-a", Err(Missing::Unsupported), &[]);
     parent.place = Place::Parent { instances: 2 };
     let gpus = vec![
         parent,
         instance("GPU-a", 2, &[(31, "ada", 20_480)]),
         instance("GPU-a", 9, &[]),
-        card(1, "GPU-b", Ok(88), &[(32, "bob", 4096)]),
+        gpu(1, "GPU-b", Ok(88), &[(32, "bob", 4096)]),
     ];
     app.take_sample(sample_of(1100, gpus));
     check(&mut app, (80, 16), "mig");
@@ -136,13 +136,13 @@ fn instances_stand_under_their_card() {
 #[test]
 fn twenty_columns_show_the_utilisation_beside_instances_too() {
     let mut app = app();
-    let mut parent = card(0, "GPU-a", Err(Missing::Unsupported), &[]);
+    let mut parent = gpu(0, "GPU-a", Err(Missing::Unsupported), &[]);
     parent.place = Place::Parent { instances: 1 };
     let gpus = vec![
         parent,
         instance("GPU-a", 2, &[(31, "ada", 20_480)]),
-        card(1, "GPU-b", Ok(88), &[(32, "bob", 4096)]),
-        card(2, "GPU-c", Ok(0), &[]),
+        gpu(1, "GPU-b", Ok(88), &[(32, "bob", 4096)]),
+        gpu(2, "GPU-c", Ok(0), &[]),
     ];
     app.take_sample(sample_of(1100, gpus));
     check(&mut app, (20, 12), "mig-20x12");
@@ -154,13 +154,13 @@ fn twenty_columns_show_the_utilisation_beside_instances_too() {
 }
 
 #[test]
-fn one_card_that_does_not_fit_is_one_more_card() {
+fn one_gpu_that_does_not_fit_is_one_more_gpu() {
     let mut app = app();
     let uuids = ["GPU-a", "GPU-b", "GPU-c", "GPU-d", "GPU-e"];
     let gpus = |count: usize| {
         let cards = (0..).zip(&uuids[..count]);
         cards
-            .map(|(index, uuid)| card(index, uuid, Ok(5), &[]))
+            .map(|(index, uuid)| gpu(index, uuid, Ok(5), &[]))
             .collect()
     };
     let mut hidden = |count: usize| {
@@ -179,7 +179,7 @@ fn one_card_that_does_not_fit_is_one_more_card() {
 #[test]
 fn memory_that_the_driver_hides_is_no_zero_for_its_user() {
     let mut app = app();
-    let mut gpu = card(
+    let mut gpu = gpu(
         0,
         "GPU-a",
         Ok(5),
@@ -199,13 +199,13 @@ fn memory_that_the_driver_hides_is_no_zero_for_its_user() {
 }
 
 #[test]
-fn a_hundred_cards_are_scrolled() {
+fn a_hundred_gpus_are_scrolled() {
     let mut app = app();
     let names: Vec<String> = (0..100).map(|index| format!("GPU-{index}")).collect();
     let gpus = || {
         (0..)
             .zip(&names)
-            .map(|(index, name)| card(index, name, Ok(index), &[(5000 + index, "ada", 900)]))
+            .map(|(index, name)| gpu(index, name, Ok(index), &[(5000 + index, "ada", 900)]))
             .collect()
     };
     app.take_sample(sample_of(1100, gpus()));
@@ -219,7 +219,7 @@ fn a_hundred_cards_are_scrolled() {
 #[test]
 fn long_hangul_names_keep_the_columns_in_line() {
     let mut app = app();
-    let mut gpu = card(
+    let mut gpu = gpu(
         0,
         "GPU-a",
         Ok(3),
@@ -278,7 +278,7 @@ fn every_size_can_be_drawn() {
 }
 
 #[test]
-fn paper_shows_every_card_and_every_process_without_keys() {
+fn paper_shows_every_gpu_and_every_process_without_keys() {
     let shown = plain::snapshot(&mut laboratory(), 80, at(1100));
     insta::assert_snapshot!("paper", anstripped(&shown));
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use gua_model::pick::{LastUse, Obstacle, Wish, obstacle};
 use gua_model::{Gpu, GpuUuid, Missing, Place, Process, Sample, classify};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{HealthWord, LiveGpu, LiveHost, LiveInstance, LiveProcess, LiveReport, LiveVersion};
@@ -12,7 +13,7 @@ use crate::snapshot::ProcessType;
 use crate::users::UserPolicy;
 
 /// A claim on a GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GpuClaim {
     /// Owner in the form that the setting `cloud.users` permits; `None` if unknown or omitted.
@@ -81,7 +82,7 @@ impl LiveInputs<'_> {
         let Ok(identity) = &process.identity else {
             return;
         };
-        let owner = identity.owner().map(|owner| owner.user.shown());
+        let owner = identity.owner().map(|owner| owner.shown());
         live.owner = owner.and_then(|owner| Some(self.users.apply(&owner)?.into_owned()));
         live.name = identity.comm.clone().ok();
     }

@@ -1,9 +1,13 @@
-use gua_model::State;
+use std::collections::{HashMap, HashSet};
+
+use gua_model::pick::{LastUse, Wish};
+use gua_model::{Bytes, Driver, Gpu, Percent, Pid, Process, ProcessKind, Sample, State};
 
 use super::*;
 use crate::snapshot::Snapshot;
+use crate::users::UserPolicy;
 
-/// Checks the state and obstacle of a card in a snapshot.
+/// Checks the state and obstacle of a GPU in a snapshot.
 fn check(card: &str, errors: &str, state: State, obstacle: Option<ObstacleWord>) {
     let text = format!(
         r#"{{"schemaVersion":"availability.snapshot.v1","collectionStatus":"partial","observedAt":"2026-01-02T03:04:05+00:00",
@@ -29,6 +33,50 @@ fn a_snapshot_is_judged_by_the_rule_of_available() {
     check(full, "", State::TrulyIdle, Some(ObstacleWord::MemoryUsed));
     let ghost = r#""utilPct":90,"memoryUsedMb":3,"processes":[]"#;
     check(ghost, "", State::Ghost, Some(ObstacleWord::Busy));
+}
+
+/// A process that the driver does not name has no place in a snapshot; the live report carries it.
+#[test]
+fn a_holder_without_a_pid_reaches_the_board() {
+    let mut gpu = Gpu::without_readings("GPU-a".parse().unwrap(), 0, Missing::Unsupported);
+    gpu.util = Percent::new(0).ok_or(Missing::Failed);
+    gpu.memory_total = Ok(Bytes::from_mb(40_000));
+    gpu.memory_used = Ok(Bytes::from_mb(5));
+    (gpu.compute_list, gpu.graphics_list) = (Ok(()), Ok(()));
+    gpu.processes.push(Process {
+        pid: Pid(0),
+        kind: ProcessKind::Compute,
+        memory: Ok(Bytes::from_mb(2)),
+        sm_util: Err(Missing::Unsupported),
+        identity: Err(Missing::Denied),
+    });
+    let sample = Sample {
+        at: Timestamp::UNIX_EPOCH,
+        since_boot: std::time::Duration::ZERO,
+        boot: Err(Missing::Failed),
+        driver: Driver {
+            version: Err(Missing::Failed),
+            cuda: Err(Missing::Failed),
+        },
+        gpus: vec![gpu],
+        problems: Vec::new(),
+    };
+    let inputs = LiveInputs {
+        hostname: "h",
+        agent_version: "1",
+        sample: &sample,
+        users: &UserPolicy::Plain,
+        wish: &Wish::default(),
+        last_use: &LastUse::new(),
+        claims: &HashMap::new(),
+        kept: &HashSet::new(),
+        waiting: 0,
+    };
+    let report = inputs.build();
+    let live = &report.gpus[0];
+    assert_eq!(live.obstacle, Some(ObstacleWord::Held));
+    assert_eq!((live.processes.len(), live.processes[0].pid), (1, 0));
+    assert_eq!(live.processes[0].owner, None);
 }
 
 #[test]

@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    fn card() -> Gpu {
+    fn gpu() -> Gpu {
         let uuid = "GPU-1".parse().unwrap();
         Gpu {
             util: Ok(Percent::new(45).unwrap()),
@@ -90,13 +90,13 @@ mod tests {
     #[test]
     fn lines_have_the_layout_of_nvidia_smi() {
         let at = "2026-05-11T01:02:03.0456Z".parse::<Timestamp>().unwrap();
-        let line = gpu_line(&at.to_zoned(TimeZone::UTC), &card());
+        let line = gpu_line(&at.to_zoned(TimeZone::UTC), &gpu());
         assert_eq!(
             line,
             "2026/05/11 01:02:03.045, 45, 12, 1024, 40960, 54.24, 41, 1410, [N/A]"
         );
         assert_eq!(line.split(", ").count(), GPU_FIELDS);
-        assert_eq!(dmon_line(&card()), "    3     45     12   1024");
+        assert_eq!(dmon_line(&gpu()), "    3     45     12   1024");
         assert_eq!(
             cpu_line(at, 12.345, 80.0),
             "2026-05-11T01:02:03.045+00:00,12.3,80.0"
@@ -117,6 +117,6 @@ mod tests {
         let mut head = DMON_HEADER.lines();
         let expected = ends(head.next().unwrap());
         assert_eq!(ends(head.next().unwrap()), expected);
-        assert_eq!(ends(&dmon_line(&card())), expected);
+        assert_eq!(ends(&dmon_line(&gpu())), expected);
     }
 }

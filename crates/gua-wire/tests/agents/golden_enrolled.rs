@@ -7,7 +7,7 @@ use std::path::Path;
 use gua_wire::archive::{CsvWriter, Extent, Listing, Object, Plan, Table, Value};
 use gua_wire::enroll::AboutHost;
 use gua_wire::users::{Salt, UserPolicy};
-use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
+use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, LiveReport, ServerUrl, Token};
 use serde_json::Value as Json;
 
 use crate::golden::check;
@@ -138,6 +138,14 @@ fn archive_files_do_not_change() {
     );
 }
 
+#[test]
+fn a_live_report_has_every_field_of_its_golden_file() {
+    let text = golden("live.json");
+    let report: LiveReport = serde_json::from_slice(&text).unwrap();
+    assert_eq!(report.body().as_bytes(), text.trim_ascii_end());
+    assert!(report.gpus[0].is_free() && !report.gpus[1].counts());
+}
+
 /// Names of all fields of a golden file, at any depth.
 fn fields(value: &Json, names: &mut BTreeSet<String>) {
     match value {
@@ -158,6 +166,7 @@ fn the_documented_fields_are_exactly_those_that_leave_a_host() {
         "snapshot-1.1.json",
         "snapshot-1.4.json",
         "heartbeat.json",
+        "live.json",
         "stream.json",
     ] {
         fields(&serde_json::from_slice(&golden(name)).unwrap(), &mut sent);

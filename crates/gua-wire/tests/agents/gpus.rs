@@ -68,6 +68,7 @@ pub(crate) fn process(pid: u32, who: Option<(&str, &str)>, mb: u64) -> Process {
             uid: Uid(1001),
             name: Some(user.to_owned()),
         })),
+        claimed_login: None,
         own: Err(Missing::Unsupported),
         workload: Workload::default(),
         comm: Ok(comm.to_owned()),

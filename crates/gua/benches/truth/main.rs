@@ -10,11 +10,13 @@
     reason = "a bench prints its figures"
 )]
 
+mod owners;
 mod people;
 mod script;
+mod steps;
 mod tools;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,6 +27,7 @@ use nvml_sim::driver::{self, Generation};
 
 use people::People;
 use script::{END, Gpu, HANG, Hours, Mig, OUTAGE, PEOPLE, REUSE, SCALE, Span, TICK, WINDOW};
+use steps::Steps;
 use tools::{Gap, Ours, Tool};
 
 /// The largest allowed error, as a fraction of the truth.
@@ -41,7 +44,12 @@ fn main() -> ExitCode {
         eprintln!("the truth bench starts processes of several users: run it as root");
         return ExitCode::from(2);
     }
-    let run = play(python.as_deref());
+    let mut run = play(python.as_deref());
+    for (name, truth, found) in differences(&run.owners) {
+        run.breaches.push(format!(
+            "charged to {name}: {found:.4} h instead of {truth:.4} h"
+        ));
+    }
     let page = page(&run);
     println!("{page}");
     if let Some(table) = table {
@@ -65,8 +73,11 @@ struct Run {
     /// Truth for the GPUs that the Python tool saw, and what it reported.
     python: Option<(Hours, Hours)>,
     gaps: Vec<GapRow>,
+    steps: Steps,
     /// Share of the time of the GPU with bursts that is based on the driver's sample buffer.
     buffered: f64,
+    /// Hours of owners with files of their own: of the script, and of the report.
+    owners: (BTreeMap<String, f64>, BTreeMap<String, f64>),
     breaches: Vec<String>,
 }
 
@@ -154,6 +165,10 @@ fn play(python: Option<&Path>) -> Run {
         .filter(|(gpu, _)| !gpu.util.is_empty());
     let of_python = truth(without_mig);
     judge(&of_all, &found.hours, &mut breaches);
+    books(&gpus, &found, &mut breaches);
+    let steps = steps::play();
+    judge(&steps.truth, &steps.ours, &mut breaches);
+    breaches.extend(steps.breaches.iter().cloned());
     if found.buffered < 0.9 {
         breaches.push(format!(
             "only {:.1} % is based on the driver's sample buffer",
@@ -165,9 +180,25 @@ fn play(python: Option<&Path>) -> Run {
         ours: found.hours,
         python: python.map(|hours| (of_python, hours)),
         gaps,
+        steps,
         buffered: found.buffered,
+        owners: owners::play(),
         breaches,
     }
+}
+
+/// Owners whose hours in the report are off by more than the limit, with the hours of the script and of the report.
+fn differences(
+    (truth, found): &(BTreeMap<String, f64>, BTreeMap<String, f64>),
+) -> Vec<(String, f64, f64)> {
+    let names = truth.keys().chain(found.keys());
+    let names: BTreeSet<&String> = names.collect();
+    let rows = names.into_iter().map(|name| {
+        let (true_hours, hours) = (get(truth, name), get(found, name));
+        (name.clone(), true_hours, hours)
+    });
+    rows.filter(|(_, truth, found)| error(*truth, *found).is_none_or(|off| off.abs() > LIMIT))
+        .collect()
 }
 
 /// Seconds of the script until now.
@@ -224,7 +255,7 @@ fn gaps(gpus: &[Gpu], found: &Ours, outage: Span, breaches: &mut Vec<String>) ->
             ("the daemon is stopped", "collector-down", outage),
             ("the driver hangs", "driver-hung", HANG),
         ];
-        script.extend(gpu.lost.map(|lost| ("a GPU is lost", "card-lost", lost)));
+        script.extend(gpu.lost.map(|lost| ("a GPU is lost", "gpu-lost", lost)));
         // A busy machine may lose a tick, which is reported as a gap; more than that is a fault.
         let is_scripted = |gap: &&Gap| {
             let overlaps = |span: &Span| span.from < gap.when.to && gap.when.from < span.to;
@@ -307,6 +338,19 @@ fn judge(truth: &Hours, ours: &Hours, breaches: &mut Vec<String>) {
     }
 }
 
+/// The capacity is one GPU for each physical GPU, and states and gaps are all of it: hours have six decimals.
+fn books(gpus: &[Gpu], found: &Ours, breaches: &mut Vec<String>) {
+    let physical: BTreeSet<&str> = gpus.iter().map(Gpu::physical).collect();
+    let number = u32::try_from(physical.len()).unwrap_or(u32::MAX);
+    let expected = WINDOW.length() / 3600.0 * f64::from(number);
+    let (capacity, difference) = found.books;
+    if (capacity - expected).abs() > 1e-5 || difference.abs() > 1e-5 {
+        breaches.push(format!(
+            "the capacity is {capacity} GPU-hours instead of {expected}, and {difference} of it is in no state and no gap"
+        ));
+    }
+}
+
 fn get(hours: &BTreeMap<String, f64>, name: &str) -> f64 {
     hours.get(name).copied().unwrap_or(0.0)
 }
@@ -336,6 +380,10 @@ fn page(run: &Run) -> String {
         &run.truth.charged,
         &run.ours.charged,
     ));
+    page.push_str(
+        "\nA container, a pod, a uid that is given from ada to bob, and a process of eve that claims the login of that uid.\n\n",
+    );
+    page.push_str(&table("owner", "gua", &run.owners.0, &run.owners.1));
     page.push_str("\n## Gaps\n\nDeviation from the script in ticks; at most 1 is allowed.\n\n");
     page.push_str("| event | reported reason | begins | ends |\n|---|---|---:|---:|\n");
     for row in &run.gaps {
@@ -350,6 +398,13 @@ fn page(run: &Run) -> String {
         };
         page.push_str(&format!("| {} | {reason} | {from} | {to} |\n", row.what));
     }
+    page.push_str("\n## A clock that is set\n\nHours of a GPU whose clock is set forward and back: each second of the wall clock counts once.\n\n");
+    page.push_str(&table(
+        "state",
+        "gua",
+        &run.steps.truth.states,
+        &run.steps.ours.states,
+    ));
     if let Some((truth, found)) = &run.python {
         page.push_str(include_str!("python.md"));
         let name = "gpu-usage-audit 1.1.0";

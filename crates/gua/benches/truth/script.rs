@@ -73,7 +73,7 @@ pub(crate) struct Hold {
     pub(crate) mib: f64,
 }
 
-/// A counted unit: a GPU, or a MIG instance of the GPU at `parent`.
+/// A counted unit: a GPU, a MIG instance, or the slices of a GPU that no instance has.
 #[derive(Clone, Debug)]
 pub(crate) struct Gpu {
     pub(crate) what: &'static str,
@@ -84,6 +84,8 @@ pub(crate) struct Gpu {
     pub(crate) holds: Vec<Hold>,
     /// Whether its two holds have the same pid.
     pub(crate) reuses_pid: bool,
+    /// Slices of the GPU in MIG mode that it has, from each second on; none for a whole GPU.
+    pub(crate) slices: Vec<(f64, u32)>,
 }
 
 pub(crate) fn gpus() -> Vec<Gpu> {
@@ -100,6 +102,11 @@ pub(crate) fn gpus() -> Vec<Gpu> {
         lost: None,
         holds: holds.to_vec(),
         reuses_pid: false,
+        slices: Vec::new(),
+    };
+    let part = |what, uuid, slices: &[(f64, u32)], holds: &[Hold]| Gpu {
+        slices: slices.to_vec(),
+        ..gpu(what, uuid, &[], holds)
     };
     vec![
         gpu(
@@ -141,15 +148,31 @@ pub(crate) fn gpus() -> Vec<Gpu> {
             &[(0.0, 0.0), (66.0, 70.0)],
             &[hold(Who::Gone, 9.0, 54.0, 700.0)],
         ),
-        gpu("MIG, held", "MIG-5a", &[], &[always(EVE, 2000.0)]),
-        gpu(
-            "MIG, held for a while",
+        part("MIG, held", "MIG-5a", &[(0.0, 3)], &[always(EVE, 2000.0)]),
+        part(
+            "MIG, created and destroyed",
             "MIG-5b",
-            &[],
+            &[(25.0, 2), (90.0, 0)],
             &[hold(ADA, 25.0, 90.0, 2000.0)],
+        ),
+        part(
+            "MIG, created while no collector runs",
+            "MIG-5c",
+            &[(43.0, 1), (68.0, 0)],
+            &[],
+        ),
+        part(
+            "MIG, without an instance",
+            MIG,
+            &[(0.0, 4), (25.0, 2), (43.0, 1), (68.0, 2), (90.0, 4)],
+            &[],
         ),
     ]
 }
+
+/// The GPU in MIG mode, which has seven slices.
+const MIG: &str = "GPU-5mig";
+const SLICES: f64 = 7.0;
 
 /// Work that comes and goes within a tick, never twice the same: 0.15 s to 0.29 s, with pauses of 0.2 s to 0.9 s.
 fn bursts() -> Vec<(f64, f64)> {
@@ -183,7 +206,7 @@ pub(crate) enum Mig {
 pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig: Mig) -> Scenario {
     let mut cards: Vec<Card> = Vec::new();
     let mut split = Card {
-        uuid: "GPU-5mig".to_owned(),
+        uuid: MIG.to_owned(),
         ..Card::default()
     };
     for (gpu, pids) in gpus.iter().zip(pids) {
@@ -191,9 +214,15 @@ pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig
             (true, Some(pid)) => vec![Process::new(*pid, gpu.holds[0].mib)],
             _ => gpu.holds.iter().zip(pids).map(process).collect(),
         };
-        if gpu.util.is_empty() {
+        if gpu.uuid == MIG {
+            continue;
+        }
+        if let Some((from, slices)) = gpu.slices.first() {
             split.instances.push(Instance {
                 uuid: gpu.uuid.to_owned(),
+                slices: *slices,
+                from: Some(*from),
+                until: gpu.slices.get(1).map(|(until, _)| *until),
                 processes,
                 ..Instance::default()
             });
@@ -243,6 +272,24 @@ fn process((hold, pid): (&Hold, &u32)) -> Process {
 }
 
 impl Gpu {
+    /// The physical GPU: this one, or the one in MIG mode.
+    pub(crate) fn physical(&self) -> &'static str {
+        if self.slices.is_empty() {
+            self.uuid
+        } else {
+            MIG
+        }
+    }
+
+    /// Part of the physical GPU that it has at a second.
+    fn share(&self, second: f64) -> f64 {
+        if self.slices.is_empty() {
+            return 1.0;
+        }
+        let slices = self.slices.iter().rfind(|(from, _)| *from <= second);
+        slices.map_or(0.0, |(_, slices)| f64::from(*slices) / SLICES)
+    }
+
     /// State at a second of the script, by the rules of docs/states.md.
     fn state(&self, second: f64) -> &'static str {
         let on_it: Vec<&Hold> = self
@@ -276,7 +323,8 @@ impl Gpu {
             .holds
             .iter()
             .flat_map(|hold| [hold.when.from, hold.when.to]);
-        utils.chain(holds).collect()
+        let slices = self.slices.iter().map(|(from, _)| *from);
+        utils.chain(holds).chain(slices).collect()
     }
 
     /// Adds the truth for this GPU in a span, weighted.
@@ -287,8 +335,11 @@ impl Gpu {
         cuts.sort_by(f64::total_cmp);
         for pair in cuts.windows(2) {
             let [from, to] = [pair[0], pair[1]];
-            let hours = (to - from) * weight * SCALE / 3600.0;
             let middle = f64::midpoint(from, to);
+            let hours = (to - from) * weight * self.share(middle) * SCALE / 3600.0;
+            if hours == 0.0 {
+                continue;
+            }
             *truth
                 .states
                 .entry(self.state(middle).to_owned())

@@ -116,7 +116,9 @@ pub(crate) struct Ours {
     pub(crate) hours: Hours,
     /// Share of the observed time of the first GPU that is based on the driver's sample buffer.
     pub(crate) buffered: f64,
-    /// For each GPU in the order of the script: its gaps and its observed hours.
+    /// Capacity in GPU-hours of the bench, and what states and gaps leave of it.
+    pub(crate) books: (f64, f64),
+    /// For each GPU in the order of the script: gaps and observed hours of the physical GPU.
     pub(crate) gpus: Vec<(Vec<Gap>, f64)>,
 }
 
@@ -163,7 +165,7 @@ pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Span, origin: Timestamp) -
         found.charged.insert(name, hours(&row["charged_hours"]));
     }
     let by_gpu = gpus.iter().map(|gpu| {
-        let report = ask(&["--gpu", gpu.uuid]);
+        let report = ask(&["--gpu", gpu.physical()]);
         let gaps = report["coverage"]["gaps"]
             .as_array()
             .cloned()
@@ -183,7 +185,13 @@ pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Span, origin: Timestamp) -
     });
     let first = ask(&["--gpu", gpus[0].uuid]);
     let covered = |key: &str| first["coverage"][key].as_f64().unwrap_or(0.0);
+    let sum = |key: &str| whole["coverage"][key].as_f64().unwrap_or(f64::NAN);
+    let states: f64 = found.states.values().sum::<f64>() / SCALE;
     Ours {
+        books: (
+            sum("capacity_hours"),
+            sum("capacity_hours") - states - sum("gap_hours"),
+        ),
         buffered: covered("driver_samples_hours") / covered("observed_hours"),
         gpus: by_gpu.collect(),
         hours: found,

@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use gua_model::quota::Measure;
 
-use super::{FormatArgs, StrictArgs};
+use super::{FormatArgs, HistoryArgs, StrictArgs, one_of};
 
 /// Subcommands of `gua csv`.
 #[derive(Debug, Subcommand)]
@@ -210,8 +211,8 @@ pub struct QuotaRemoveArgs {
     pub subject: QuotaSubjectArgs,
 
     /// Remove only limits on this quantity.
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub measure: Option<QuotaMeasure>,
+    #[arg(long, value_name = "WHAT", value_parser = one_of(&Measure::ALL, Measure::as_str))]
+    pub measure: Option<Measure>,
 
     /// Remove only limits with this period.
     #[arg(long, value_name = "TERM")]
@@ -220,15 +221,6 @@ pub struct QuotaRemoveArgs {
     /// Edit /etc/gua/config.toml, which applies to all users of this host.
     #[arg(long)]
     pub system: bool,
-}
-
-/// Quantity that can be limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum QuotaMeasure {
-    Held,
-    IdleHeld,
-    Charged,
-    Energy,
 }
 
 #[derive(Debug, Args)]
@@ -241,9 +233,8 @@ pub struct QuotaShowArgs {
     #[arg(long, value_name = "FORMULA", value_enum, default_value_t)]
     pub formula: QuotaFormula,
 
-    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 
     /// Time zone in which days start, such as UTC or Asia/Seoul [default: local time zone].
     #[arg(long, value_name = "ZONE")]
@@ -291,9 +282,8 @@ pub struct StatementArgs {
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
 
-    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 
     /// Time zone in which the month starts, such as UTC or Asia/Seoul [default: local time zone].
     #[arg(long, value_name = "ZONE")]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
 use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
+use gua_wire::ServerUrl;
 
 #[derive(Debug, Subcommand)]
 pub enum BoardCommand {
@@ -31,6 +32,35 @@ pub enum BoardCommand {
         /// Address of a proxy whose X-Forwarded-For header is trusted; can be repeated.
         #[arg(long, value_name = "ADDRESS")]
         proxy: Vec<IpAddr>,
+    },
+
+    /// Serve a board of simulated hosts until it is stopped.
+    ///
+    /// 12 hosts with 96 GPUs change every second. The command prints a link that opens the board once. The data is in a
+    /// temporary directory, which is removed at the end.
+    #[command(after_help = "Example:\n  gua board demo")]
+    Demo {
+        /// Address and port to listen on [default: 127.0.0.1 and a free port].
+        #[arg(
+            long,
+            value_name = "ADDRESS",
+            default_value = "127.0.0.1:0",
+            hide_default_value = true
+        )]
+        listen: SocketAddr,
+    },
+
+    /// Store an API token of a board for `gua list --board` and `gua available --board`.
+    ///
+    /// The token is read from standard input, without echo on a terminal, checked, and stored in ~/.gua/boards.json.
+    #[command(
+        after_help = "The board's page \"API tokens\" creates one; the scope read is enough. GUA_BOARD_TOKEN overrides a stored token.\n\n\
+                      Example:\n  gua board login https://board.example.com"
+    )]
+    Login {
+        /// URL of the board.
+        #[arg(value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse)]
+        url: ServerUrl,
     },
 
     /// Manage the board's accounts.

@@ -91,9 +91,9 @@ pub struct ServiceInstallArgs {
     #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
     pub interval: Option<std::time::Duration>,
 
-    /// Who may read the host's history: everyone, group:NAME or root [default: as installed before; else everyone, or
+    /// Who may ask about the host's history: everyone, group:NAME or root [default: as installed before; else everyone, or
     /// with hidepid the group that can see all processes].
-    #[arg(long, value_name = "WHO")]
+    #[arg(long, value_name = "WHO", conflicts_with = "sync_once")]
     pub readable_by: Option<String>,
 
     /// Install a timer for `gua sync-once` instead of the collector. The host must be enrolled.

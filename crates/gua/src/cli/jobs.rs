@@ -8,7 +8,7 @@ use clap::{ArgAction, Args, Subcommand, ValueHint};
 use gua_claim::ClaimId;
 use serde_json::Value;
 
-use super::FormatArgs;
+use super::{FormatArgs, HistoryArgs};
 
 /// Run a command and record its GPU, CPU and memory use.
 ///
@@ -157,7 +157,7 @@ pub enum RunsCommand {
         format: FormatArgs,
 
         #[command(flatten)]
-        history: RunsHistory,
+        history: HistoryArgs,
     },
     /// Show what one run used.
     #[command(
@@ -173,7 +173,7 @@ pub enum RunsCommand {
         json: bool,
 
         #[command(flatten)]
-        history: RunsHistory,
+        history: HistoryArgs,
     },
     /// Compare runs side by side.
     #[command(
@@ -188,16 +188,8 @@ pub enum RunsCommand {
         format: FormatArgs,
 
         #[command(flatten)]
-        history: RunsHistory,
+        history: HistoryArgs,
     },
-}
-
-/// History file to read.
-#[derive(Debug, Args)]
-pub struct RunsHistory {
-    /// History file to read [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
 }
 
 /// Subcommands of `gua claim`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint};
 use gua_model::pick::Order;
 use gua_model::{Bytes, Percent};
+use gua_wire::ServerUrl;
 
 use super::TableFormat;
 
@@ -22,6 +23,7 @@ use super::TableFormat;
                   Examples:\n  \
                   gua list                          print the table\n  \
                   gua list --watch                  refresh every 2 s until Ctrl-C\n  \
+                  gua list --board https://board.example.com\n  \
                   gua list --order -free-memory     GPU with the most free memory first\n  \
                   gua list --json | jq '.gpus[] | select(.state == \"idle-held\")'"
 )]
@@ -38,10 +40,21 @@ pub struct ListArgs {
     #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = gua_model::duration::parse)]
     pub watch: Option<Duration>,
 
+    /// List the GPUs of all hosts of this board instead of those of this host.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, conflicts_with_all = ["order", "watch", "history.db"])]
+    pub board: Option<ServerUrl>,
+
     #[command(flatten)]
     pub format: FormatArgs,
 
-    /// History file for state durations [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
+    #[command(flatten)]
+    pub history: HistoryArgs,
+}
+
+/// History that a command reads.
+#[derive(Debug, Args)]
+pub struct HistoryArgs {
+    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 }
@@ -99,6 +112,7 @@ impl FormatArgs {
                   gua available --count 2 --order -free-memory     the two GPUs with the most free memory\n  \
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
                   gua available --account-as-free \"$USER\"          ignore your own processes\n  \
+                  gua available --board https://board.example.com --min-free-memory 40GB\n  \
                   gua available --csv                              every GPU, and why it is not free\n  \
                   gua available --rule nvgpu                       check only memory, like nvgpu"
 )]
@@ -168,13 +182,16 @@ pub struct AvailableArgs {
     #[command(flatten)]
     pub format: FormatArgs,
 
+    /// Search all hosts of this board instead of this host. Prints one line for each free GPU, such as lab-a100:3.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, conflicts_with_all = ["order", "account_as_free", "free_for", "claim", "for_pid", "wait", "respect_quota", "rule", "max_used_percent", "history.db"])]
+    pub board: Option<ServerUrl>,
+
     /// Do not print the holders of the other GPUs.
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 }
 
 impl Default for AvailableArgs {
@@ -219,9 +236,8 @@ pub struct ExplainArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 }
 
 /// Rule that defines a free GPU.
@@ -250,13 +266,13 @@ pub struct NvgpuArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum NvgpuCommand {
-    /// Print the numbers of the cards of which at most 20 % of the memory is used.
+    /// Print the numbers of the GPUs of which at most 20 % of the memory is used.
     Available {
         /// Max number of GPUs; 0 is all of them.
         #[arg(short, long, value_name = "LIMIT", allow_negative_numbers = true)]
         limit: Option<isize>,
     },
-    /// Show the table of cards.
+    /// Show the table of GPUs.
     List,
     /// Print the version number and nothing else.
     Version,
@@ -356,7 +372,6 @@ pub struct TopArgs {
     #[arg(long)]
     pub fake: bool,
 
-    /// History file for scrolling back [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{Language, StrictArgs};
+use super::{HistoryArgs, Language, StrictArgs};
 
 /// Plot who held which GPU, since when, and whether it was used.
 ///
@@ -102,9 +102,8 @@ pub struct PlotArgs {
     #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t)]
     pub lang: Language,
 
-    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 
     #[command(flatten)]
     pub strict: StrictArgs,

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+use gua_export::What;
 use gua_render::chart;
 use gua_render::report::By;
 
-use super::StrictArgs;
+use super::{HistoryArgs, StrictArgs, one_of};
 
 /// Import a history of gpu-usage-audit or the CSV files of gpu_stats.
 ///
@@ -60,9 +61,10 @@ pub struct ImportArgs {
                   gua export --format gpu-usage-audit --output old.db"
 )]
 pub struct ExportArgs {
-    /// Table to export.
-    #[arg(long, value_name = "TABLE", value_enum, default_value_t)]
-    pub what: ExportWhat,
+    /// Table to export: every GPU at every tick (samples), every process on every GPU at every tick (processes), every
+    /// process that held a GPU (sessions), or sums per 15 minutes of every GPU (totals) or every user on it (user-totals).
+    #[arg(long, value_name = "TABLE", value_parser = one_of(&What::ALL, What::as_str), default_value = "samples")]
+    pub what: What,
 
     /// Output format [default: by the file extension, else csv].
     #[arg(long, value_name = "FORM", value_enum)]
@@ -88,25 +90,8 @@ pub struct ExportArgs {
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 
-    /// History file to export [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
-}
-
-/// Tables of a history that can be exported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ExportWhat {
-    /// Every GPU at every tick: readings, state and covered time.
-    #[default]
-    Samples,
-    /// Every process on every GPU at every tick.
-    Processes,
-    /// Every process that held a GPU, with start and end.
-    Sessions,
-    /// Totals of every GPU per 15 minutes.
-    Totals,
-    /// Totals of every user on every GPU per 15 minutes.
-    UserTotals,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 }
 
 /// Export formats.
@@ -146,9 +131,8 @@ pub enum TableFormat {
                   gua report --db /tmp/old-gua.db               a file of gpu-usage-audit"
 )]
 pub struct ReportArgs {
-    /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
-    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
-    pub db: Option<PathBuf>,
+    #[command(flatten)]
+    pub history: HistoryArgs,
 
     /// Start of the time range: a duration before now, or a date and time.
     #[arg(
@@ -163,9 +147,9 @@ pub struct ReportArgs {
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
-    /// Print one table instead of the sections.
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub by: Option<ReportBy>,
+    /// Print one table instead of the sections. `hour` is the hour of the day; weeks start on Monday.
+    #[arg(long, value_name = "WHAT", value_parser = one_of(&By::ALL, By::as_str))]
+    pub by: Option<By>,
 
     /// Show only this user.
     #[arg(long, value_name = "NAME")]
@@ -225,34 +209,6 @@ pub struct ReportArgs {
 
     #[command(flatten)]
     pub strict: StrictArgs,
-}
-
-/// Rows of the table of a report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ReportBy {
-    User,
-    Gpu,
-    Day,
-    /// By hour of the day, with the quietest hours.
-    Hour,
-    /// Weeks start on Monday.
-    Week,
-    Month,
-    State,
-}
-
-impl From<ReportBy> for By {
-    fn from(by: ReportBy) -> Self {
-        match by {
-            ReportBy::User => By::User,
-            ReportBy::Gpu => By::Gpu,
-            ReportBy::Day => By::Day,
-            ReportBy::Hour => By::Hour,
-            ReportBy::Week => By::Week,
-            ReportBy::Month => By::Month,
-            ReportBy::State => By::State,
-        }
-    }
 }
 
 /// Output format of a report.

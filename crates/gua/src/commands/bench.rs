@@ -3,28 +3,28 @@
 
 mod page;
 
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use gua_collector::location;
 use gua_model::chain::chain;
 use gua_model::demo::{self, Script};
-use gua_model::{Bytes, Milliwatts, Percent, Sample, Tick};
+use gua_model::{Milliwatts, Percent, Sample, Tick};
 use gua_probe::clock;
 use gua_probe::process::cost;
 use gua_query::Source as _;
+use gua_render::document::pretty;
 use gua_render::report::{Words, text};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cli::BenchArgs;
 use crate::context::{self, Context, VERSION};
+use crate::output;
 use crate::progress::Bar;
-use crate::{failure, output};
 
 /// Number of driver reads; the first one, which opens the driver, is not counted.
 const LOOKS: u32 = 20;
@@ -35,75 +35,87 @@ const INTERVAL: Duration = Duration::from_secs(30);
 /// Number of reports of the same day. The fastest one counts, because the others were disturbed by other work.
 const REPORTS: u32 = 5;
 
-/// Results of the benchmark.
-#[derive(Debug)]
-pub struct Costs {
+/// Format name of [`BenchDocument`].
+pub const SCHEMA: &str = "gua.bench.v1";
+
+/// What `gua bench --json` prints. Keys may be added under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct BenchDocument {
+    pub schema_version: u32,
+    pub gua_version: &'static str,
+    #[serde(flatten)]
     pub telemetry: Telemetry,
-    /// `None` without a driver: reading simulated telemetry costs nothing.
+    /// Null without a driver: reading simulated telemetry costs nothing.
     pub look: Option<Look>,
     pub history: Written,
     pub report: Reported,
 }
 
 /// Source of the telemetry.
-#[derive(Debug)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Telemetry {
-    /// Driver version; `None` for simulated telemetry.
-    pub driver: Option<String>,
+    /// `driver` or `simulated`.
+    pub telemetry: &'static str,
+    pub driver_version: Option<String>,
     pub gpus: usize,
     pub processes: usize,
 }
 
 /// Cost of one sample of all GPUs, including the reader child process.
-#[derive(Debug)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Look {
-    pub number: u32,
-    pub processor: Option<Duration>,
-    pub elapsed: Duration,
-    pub reader_memory: Option<Bytes>,
+    pub looks: u32,
+    pub processor_microseconds: Option<f64>,
+    pub elapsed_microseconds: f64,
+    pub reader_memory_bytes: Option<u64>,
 }
 
 /// Cost of a day of ticks in a history file.
-#[derive(Debug)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Written {
     pub ticks: u32,
-    /// CPU time per tick.
-    pub processor: Duration,
+    pub tick_processor_microseconds: f64,
     /// Size of the file after the day.
-    pub bytes: Bytes,
+    pub day_bytes: u64,
 }
 
 /// Cost of the report of that day.
-#[derive(Debug)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub struct Reported {
-    pub processor: Duration,
-    pub peak_memory: Option<Bytes>,
+    pub processor_microseconds: f64,
+    pub peak_memory_bytes: Option<u64>,
 }
 
-pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<ExitCode> {
-    let directory = Directory::make(&context.loaded.inputs.temporary())?;
+pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<()> {
+    let directory = Directory(context.temporary_directory("gua-bench")?);
     let (telemetry, look, sample) = look(args, context);
     let db = directory.0.join("day.db");
     let end = clock::now();
     let history = write(&db, end, sample.as_ref())?;
     let report = report(&db, end)?;
-    let costs = Costs {
+    let costs = BenchDocument {
+        schema_version: 1,
+        gua_version: VERSION,
         telemetry,
         look,
         history,
         report,
     };
     output::data(&match args.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&page::json(&costs))?),
+        true => pretty(&costs),
         false => page::text(&costs),
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
 }
 
 /// Measures driver reads. Without a driver, or with `--fake`, the telemetry is simulated.
 fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option<Sample>) {
     let simulated = || Telemetry {
-        driver: None,
+        telemetry: "simulated",
+        driver_version: None,
         gpus: 3,
         processes: 4,
     };
@@ -122,7 +134,8 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
         }
     };
     let telemetry = Telemetry {
-        driver: Some(first.driver.version.clone().unwrap_or_default()),
+        telemetry: "driver",
+        driver_version: Some(first.driver.version.clone().unwrap_or_default()),
         gpus: first.gpus.len(),
         processes: first.gpus.iter().map(|gpu| gpu.processes.len()).sum(),
     };
@@ -144,12 +157,12 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
     bar.clear();
     let elapsed = clock::monotonic().saturating_sub(began);
     let look = (number > 0).then(|| Look {
-        number,
-        processor: spent()
+        looks: number,
+        processor_microseconds: spent()
             .zip(before)
-            .map(|(after, before)| after.saturating_sub(before) / number),
-        elapsed: elapsed / number,
-        reader_memory: child.and_then(cost::memory),
+            .map(|(after, before)| micros(after.saturating_sub(before) / number)),
+        elapsed_microseconds: micros(elapsed / number),
+        reader_memory_bytes: child.and_then(cost::memory).map(|bytes| bytes.0),
     });
     (telemetry, look, Some(first))
 }
@@ -192,8 +205,8 @@ fn write(db: &Path, end: Timestamp, sample: Option<&Sample>) -> anyhow::Result<W
     };
     Ok(Written {
         ticks,
-        processor,
-        bytes: Bytes(size("") + size("-wal")),
+        tick_processor_microseconds: micros(processor),
+        day_bytes: size("") + size("-wal"),
     })
 }
 
@@ -254,36 +267,35 @@ fn report(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
     for _ in 0..REPORTS {
         let before = clock::processor_time();
         let asked = words.ask(&TimeZone::system(), end)?;
-        let report = location::source_at(db.to_owned()).report(&asked.question);
-        let report = report.map_err(failure::of_query)?;
+        let report = location::file_at(db.to_owned()).report(&asked.question)?;
         let text = text(&asked.page(&report, VERSION));
         anyhow::ensure!(!text.is_empty(), "the report is empty");
         processor = processor.min(clock::processor_time().saturating_sub(before));
     }
+    let peak = cost::peak_memory().filter(|_| peak_is_ours);
     Ok(Reported {
-        processor,
-        peak_memory: cost::peak_memory().filter(|_| peak_is_ours),
+        processor_microseconds: micros(processor),
+        peak_memory_bytes: peak.map(|bytes| bytes.0),
     })
 }
 
 /// Temporary directory that is removed on drop.
 struct Directory(PathBuf);
 
-impl Directory {
-    fn make(temporary: &Path) -> anyhow::Result<Self> {
-        let unique = clock::now().as_nanosecond();
-        let path = temporary.join(format!("gua-bench-{}-{unique:x}", std::process::id()));
-        std::fs::DirBuilder::new()
-            .mode(0o700)
-            .create(&path)
-            .with_context(|| format!("cannot create directory {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
 impl Drop for Directory {
     fn drop(&mut self) {
         // Files that cannot be removed are left in the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_published_schema_is_that_of_the_type() {
+        let schema = gua_render::schemas::named::<BenchDocument>(SCHEMA).1;
+        gua_test::schema::assert_published(SCHEMA, &pretty(&schema));
     }
 }

@@ -1,5 +1,7 @@
 //! `gua board`: runs a board, and changes its data from its host.
 
+pub(super) mod fleet;
+
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -9,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use gua_board::AppOptions;
+use gua_board::demo::{Fleet, GPUS, HOSTS};
 use gua_board::run::Board;
 use gua_board::set_up::{SetUp, SetUpError, join_url};
 use gua_board_store::registry::FIRST_WORKSPACE;
@@ -34,6 +37,8 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
             url,
             proxy,
         } => serve(data, *listen, url.as_deref(), proxy, context)?,
+        BoardCommand::Demo { listen } => demo(*listen, context)?,
+        BoardCommand::Login { url } => fleet::login(url, context)?,
         BoardCommand::User {
             command:
                 BoardUserCommand::Add {
@@ -124,6 +129,7 @@ fn serve(
         clock: Arc::new(clock::now),
         public_url: public_url.clone(),
         trusted_proxies: proxies.to_vec(),
+        guest: None,
     };
     let started = || {
         let mut text = format!("gua board: serving {public_url}\n");
@@ -134,7 +140,41 @@ fn serve(
         // A closed output is no reason to stop serving.
         let _ = output::data(&text);
     };
-    Ok(board.run(options, started)?)
+    Ok(board.run(options, None, started)?)
+}
+
+fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {
+    if !listen.ip().is_loopback() {
+        return Err(Failure::usage(format!(
+            "--listen {listen}: a demonstration is served on loopback only"
+        ))
+        .into());
+    }
+    let mut builder = tempfile::Builder::new();
+    let directory = builder
+        .prefix("gua-board-demo-")
+        .tempdir_in(context.loaded.inputs.temporary())
+        .context("cannot create a temporary directory")?;
+    let store = Arc::new(SqliteStore::open(directory.path())?);
+    let (fleet, guest, link) = Fleet::enrol(set_up(&store))?;
+    let board = Board::bind(listen)?;
+    let public_url = format!("http://{}", board.address());
+    let options = AppOptions {
+        registry: Arc::clone(&store) as _,
+        ledger: store,
+        clock: Arc::new(clock::now),
+        public_url: public_url.clone(),
+        trusted_proxies: Vec::new(),
+        guest: Some(guest),
+    };
+    let started = || {
+        let link = link.reveal();
+        let _ = output::data(&format!(
+            "gua board demo: {HOSTS} simulated hosts with {} GPUs\n  open once: {public_url}/demo/{link}\n  Ctrl-C stops the board and removes its data\n",
+            HOSTS * GPUS
+        ));
+    };
+    Ok(board.run(options, Some(fleet), started)?)
 }
 
 fn directory(data: &BoardDataArgs) -> Result<PathBuf, Failure> {

@@ -16,7 +16,7 @@ use gua_render::table::csv;
 
 use crate::cli::{ClaimCommand, TableFormat};
 use crate::context::Context;
-use crate::failure::Exit;
+use crate::failure::{Exit, success_or};
 use crate::output;
 
 pub fn run(command: &ClaimCommand, context: &Context) -> anyhow::Result<ExitCode> {
@@ -88,28 +88,16 @@ fn see(claims: &Claims, context: &Context, name: &str) -> anyhow::Result<Seen> {
 fn list(claims: &Claims, context: &Context, format: TableFormat) -> anyhow::Result<ExitCode> {
     let seen = see(claims, context, "gua claim list")?;
     let mut names = Names::default();
+    let document = json::document(claims.dir.path(), &seen, &mut names);
     match format {
         TableFormat::Text => output::data(&table::text(&seen, &mut names))?,
-        TableFormat::Csv => {
-            let document = json::document(claims.dir.path(), &seen, &mut names);
-            output::data(&csv(&document.table()))?;
-        }
-        TableFormat::Json => {
-            let document = json::document(claims.dir.path(), &seen, &mut names);
-            output::raw(pretty(&document).as_bytes())?;
-        }
+        TableFormat::Csv => output::data(&csv(&document.table()))?,
+        TableFormat::Json => output::raw(pretty(&document).as_bytes())?,
     }
-    print_problems(&seen.survey);
-    Ok(match seen.sample {
-        Some(_) => ExitCode::SUCCESS,
-        None => Exit::Failed.into(),
-    })
-}
-
-fn print_problems(survey: &Survey) {
-    for problem in &survey.problems {
+    for problem in &seen.survey.problems {
         output::eprint(&format!("gua claim list: {problem}; ignored\n"));
     }
+    Ok(success_or(Exit::Failed, seen.sample.is_some()))
 }
 
 fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
@@ -131,10 +119,7 @@ fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
         }
     }
     output::eprint(&format!("gua claim release: released {given_back}\n"));
-    Ok(match given_back == ids.len() {
-        true => ExitCode::SUCCESS,
-        false => Exit::Failed.into(),
-    })
+    Ok(success_or(Exit::Failed, given_back == ids.len()))
 }
 
 fn release_own(claims: &Claims, context: &Context) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,7 @@ use gua_settings::{FileSeen, FileState, Problem, check_file, describe, inputs};
 
 use crate::cli::ConfigCommand;
 use crate::context::Context;
-use crate::failure::Exit;
+use crate::failure::{Exit, success_or};
 use crate::output;
 
 pub fn run(command: &ConfigCommand, context: &Context) -> anyhow::Result<ExitCode> {
@@ -41,10 +41,7 @@ fn check(path: Option<&Path>, context: &Context) -> anyhow::Result<ExitCode> {
         .map(|variable| format!("warning: {variable}\n"))
         .collect();
     output::data(&(warnings + &verdict(&problems, &files)))?;
-    Ok(match problems.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => Exit::Failed.into(),
-    })
+    Ok(success_or(Exit::Failed, problems.is_empty()))
 }
 
 fn verdict(problems: &[Problem], files: &[FileSeen]) -> String {

@@ -1,7 +1,6 @@
 //! `gua csv`: writes daily CSV files like gpu_stats, one sample per call, run manually or by a user timer.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use gua_collector::csv::{Appended, DayFiles, configured_directory, configured_form};
 use gua_collector::service::{Install, Place, Scope, csv};
@@ -18,14 +17,14 @@ use crate::output;
 /// Directory of gpu_stats below the home directory.
 const USUAL: &str = "gpu_stats";
 
-pub fn run(command: &CsvCommand, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(command: &CsvCommand, context: &Context) -> anyhow::Result<()> {
     // Always the scope of a user, also for root.
     let place = |root: &Option<PathBuf>| {
         let home = context.loaded.inputs.home.as_deref();
         Place::new(Some(Scope::User), root.clone(), home)
     };
     match command {
-        CsvCommand::Sample(_) => sample(context)?,
+        CsvCommand::Sample(_) => sample(context),
         CsvCommand::Install(args) => {
             let install = Install {
                 force: args.force,
@@ -33,11 +32,10 @@ pub fn run(command: &CsvCommand, context: &Context) -> anyhow::Result<ExitCode> 
                 ..Install::default()
             };
             let installed = csv::install(&install, &place(&args.root)?, context.settings())?;
-            service::print(&installed)?;
+            service::print(&installed)
         }
-        CsvCommand::Uninstall(args) => output::data(&csv::uninstall(&place(&args.root)?)?)?,
+        CsvCommand::Uninstall(args) => output::data(&csv::uninstall(&place(&args.root)?)?),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Takes one sample and appends its rows.

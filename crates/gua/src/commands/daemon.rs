@@ -33,10 +33,8 @@ const START_ALLOWANCE: Duration = Duration::from_secs(5);
 const ALREADY_RUNNING: u8 = 75;
 
 /// Collects until a signal stops it.
-pub fn foreground(args: &CollectArgs, context: Context) -> anyhow::Result<ExitCode> {
-    let done = daemon::run(job(args, context, Mode::Foreground));
-    done.map_err(failure::of_daemon)?;
-    Ok(ExitCode::SUCCESS)
+pub fn foreground(args: &CollectArgs, context: Context) -> anyhow::Result<()> {
+    Ok(daemon::run(job(args, context, Mode::Foreground))?)
 }
 
 fn job(args: &CollectArgs, context: Context, mode: Mode) -> Job {
@@ -180,6 +178,6 @@ fn collect(arguments: &[OsString], starter: File) -> anyhow::Result<()> {
     let job = job(&parsed.args, context, Mode::Background { starter });
     daemon::run(job).map_err(|error| match error {
         DaemonError::PidFile(PidFileError::Locked { .. }) => AlreadyRunning.into(),
-        error => failure::of_daemon(error),
+        error => error.into(),
     })
 }

@@ -19,11 +19,12 @@ use gua_store::{
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::cli::{DbCommand, TableFormat};
 use crate::context::Context;
-use crate::failure::{Exit, Failure, set_aside_hint};
+use crate::failure::{Exit, Failure, set_aside_hint, success_or};
 use crate::output;
 use crate::progress::Bar;
 
@@ -35,7 +36,7 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
         DbCommand::Repair { .. } => repair(db)?,
         DbCommand::Stats { format, .. } => {
             let stats = read(db)?.stats().map_err(|error| unreadable(db, &error))?;
-            output::data(&described(&stats, *format))?;
+            output::data(&described(stats, *format))?;
         }
         DbCommand::Vacuum { .. } => {
             let before = size(db);
@@ -97,87 +98,100 @@ fn size(db: &Path) -> u64 {
     std::fs::metadata(db).map_or(0, |facts| facts.len())
 }
 
+/// Format names of [`CheckDocument`] and [`StatsDocument`].
+const CHECK: &str = "gua.db-check.v1";
+const STATS: &str = "gua.db-stats.v1";
+
+/// What `gua db check --format json` prints. Keys may be added under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+struct CheckDocument {
+    schema: &'static str,
+    db: String,
+    /// Whether there are no findings.
+    clean: bool,
+    ticks_read: u64,
+    imported_rows_read: u64,
+    quarters_compared: u64,
+    findings: Vec<Finding>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Finding {
+    /// `file`, `reference`, `tick`, `totals`, `first-seen`, `session` or `imported`.
+    kind: &'static str,
+    what: String,
+}
+
+/// What `gua db stats --format json` prints. Keys may be added under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+struct StatsDocument {
+    schema: &'static str,
+    #[serde(flatten)]
+    stats: Stats,
+}
+
 /// Checks the history; exits with 1 on any finding.
 fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     let history = read(db)?;
-    let mut bar = Bar::new("checking");
-    let report = history.check(|share| bar.share(share));
-    bar.clear();
-    let report = report.map_err(|error| unreadable(db, &error))?;
-    let findings = findings(&report);
-    let text = match format {
-        TableFormat::Text if findings.is_empty() => format!(
+    let report = Bar::during("checking", |bar| history.check(|share| bar.share(share)))
+        .map_err(|error| unreadable(db, &error))?;
+    let document = CheckDocument {
+        schema: CHECK,
+        db: db.display().to_string(),
+        clean: report.is_clean(),
+        ticks_read: report.ticks_read,
+        imported_rows_read: report.old_rows_read,
+        quarters_compared: report.quarters_compared,
+        findings: findings(&report),
+    };
+    let lines = document.findings.iter();
+    output::data(&match format {
+        TableFormat::Text if document.findings.is_empty() => format!(
             "{}: no errors ({} ticks and {} imported rows read, totals of {} quarter hours compared)\n",
-            db.display(),
-            report.ticks_read,
-            report.old_rows_read,
-            report.quarters_compared
+            document.db,
+            document.ticks_read,
+            document.imported_rows_read,
+            document.quarters_compared
         ),
-        TableFormat::Text => findings
-            .iter()
-            .map(|(_, what)| format!("{what}\n"))
-            .collect(),
-        TableFormat::Json => pretty(&json!({
-            "schema": "gua.db-check.v1",
-            "db": db.display().to_string(),
-            "clean": report.is_clean(),
-            "ticks_read": report.ticks_read,
-            "imported_rows_read": report.old_rows_read,
-            "quarters_compared": report.quarters_compared,
-            "findings": findings.iter().map(|(kind, what)| json!({"kind": kind, "what": what})).collect::<Vec<_>>(),
-        })),
+        TableFormat::Text => lines.map(|finding| format!("{}\n", finding.what)).collect(),
+        TableFormat::Json => pretty(&document),
         TableFormat::Csv => {
             let mut table = Table::new([("kind", ""), ("what", "")]);
-            let rows = findings.into_iter();
-            table.rows = rows
-                .map(|(kind, what)| vec![kind.into(), what.into()])
-                .collect();
+            let rows = lines.map(|finding| vec![finding.kind.into(), finding.what.clone().into()]);
+            table.rows = rows.collect();
             csv(&table)
         }
-    };
-    output::data(&text)?;
+    })?;
     if !report.file.is_empty() {
         output::eprint(&format!("hint: {}\n", set_aside_hint(Some(db))));
     } else if report.can_be_repaired() {
         output::eprint("hint: `gua db repair` computes again what follows from the ticks\n");
     }
-    Ok(match report.is_clean() {
-        true => ExitCode::SUCCESS,
-        false => Exit::Failed.into(),
-    })
+    Ok(success_or(Exit::Failed, document.clean))
 }
 
 /// Findings of a check by kind.
-fn findings(report: &CheckReport) -> Vec<(&'static str, String)> {
-    let file = report.file.iter().map(|what| ("file", what.clone()));
-    let dangling = report
-        .dangling
-        .iter()
-        .map(|what| ("reference", what.clone()));
-    let ticks = report
-        .ticks_damaged
-        .iter()
-        .map(|(at, damage)| ("tick", format!("the tick at {at} cannot be read: {damage}")));
-    let quarters = report.quarters_wrong.iter().map(|quarter| {
+fn findings(report: &CheckReport) -> Vec<Finding> {
+    let damaged = report.ticks_damaged.iter();
+    let ticks = damaged.map(|(at, damage)| format!("the tick at {at} cannot be read: {damage}"));
+    let totals = report.quarters_wrong.iter().map(|quarter| {
         let from = quarter.period().from();
-        (
-            "totals",
-            format!("the totals of the quarter hour from {from} differ from those of its ticks"),
-        )
+        format!("the totals of the quarter hour from {from} differ from those of its ticks")
     });
-    let sights = report.first_sights_late.iter();
-    let sights = sights.map(|late| ("first-seen", described_sight(late)));
-    let sessions = report.sessions_wrong.iter();
-    let sessions = sessions.map(|what| ("session", what.clone()));
-    let imported = report.old_rows_wrong.iter();
-    let imported = imported.map(|what| ("imported", what.clone()));
-    file.chain(dangling)
-        .chain(ticks)
-        .chain(quarters)
-        .chain(sights)
-        .chain(sessions)
-        .chain(imported)
-        .collect()
+    let sights = report.first_sights_late.iter().map(described_sight);
+    let kinds = [
+        ("file", report.file.clone()),
+        ("reference", report.dangling.clone()),
+        ("tick", ticks.collect()),
+        ("totals", totals.collect()),
+        ("first-seen", sights.collect()),
+        ("session", report.sessions_wrong.clone()),
+        ("imported", report.old_rows_wrong.clone()),
+    ];
+    let of_kind = |(kind, whats): (&'static str, Vec<String>)| {
+        whats.into_iter().map(move |what| Finding { kind, what })
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
 }
 
 fn described_sight(late: &LateSight) -> String {
@@ -205,35 +219,18 @@ fn repair(db: &Path) -> anyhow::Result<()> {
     output::data(&text)
 }
 
-fn described(stats: &Stats, format: TableFormat) -> String {
+fn described(stats: Stats, format: TableFormat) -> String {
     match format {
-        TableFormat::Text => text(stats),
-        TableFormat::Json => pretty(&json!({
-            "schema": "gua.db-stats.v1",
-            "file_bytes": stats.file_bytes,
-            "journal_bytes": stats.journal_bytes,
-            "free_bytes": stats.free_bytes,
-            "ticks": stats.ticks,
-            "cards": stats.cards,
-            "first_tick": stats.first_tick,
-            "last_tick": stats.last_tick,
-            "bytes_per_day": stats.bytes_per_day,
-            "bytes_per_card_day": stats.bytes_per_card_day,
-            "imported": {
-                "files": stats.imported.files,
-                "card_rows": stats.imported.card_rows,
-                "process_rows": stats.imported.process_rows,
-                "bytes": stats.imported.bytes,
-            },
-            "tables": stats.tables.iter().map(|table| {
-                json!({"name": table.name, "bytes": table.bytes, "rows": table.rows})
-            }).collect::<Vec<_>>(),
-        })),
+        TableFormat::Text => text(&stats),
+        TableFormat::Json => pretty(&StatsDocument {
+            schema: STATS,
+            stats,
+        }),
         TableFormat::Csv => {
             let mut table = Table::new([("table", ""), ("bytes", ""), ("rows", "")]);
-            let rows = stats.tables.iter();
+            let rows = stats.tables.into_iter();
             table.rows = rows
-                .map(|one| vec![one.name.clone().into(), one.bytes.into(), one.rows.into()])
+                .map(|one| vec![one.name.into(), one.bytes.into(), one.rows.into()])
                 .collect();
             csv(&table)
         }
@@ -256,14 +253,14 @@ fn text(stats: &Stats) -> String {
     });
     let OldRows {
         files,
-        card_rows,
+        gpu_rows,
         process_rows,
         bytes,
     } = stats.imported;
     let imported = match files {
         0 => String::new(),
         files => format!(
-            "imported: {card_rows} GPU rows and {process_rows} process rows of {}, {bytes} bytes\n",
+            "imported: {gpu_rows} GPU rows and {process_rows} process rows of {}, {bytes} bytes\n",
             counted(files, "file")
         ),
     };
@@ -291,14 +288,14 @@ fn text(stats: &Stats) -> String {
 
 fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
     let history = read(db)?;
-    let mut bar = Bar::new("copying");
-    let copied = history.backup(target, |done, all| {
-        bar.show(Progress {
-            rows_done: done.into(),
-            rows_total: all.into(),
-        });
+    let copied = Bar::during("copying", |bar| {
+        history.backup(target, |done, all| {
+            bar.show(Progress {
+                rows_done: done.into(),
+                rows_total: all.into(),
+            });
+        })
     });
-    bar.clear();
     match copied {
         Err(error @ BackupError::Exists { .. }) => {
             let hint = "choose another name, or remove the file";
@@ -358,4 +355,19 @@ fn confirmed(question: &str, hint: &str) -> anyhow::Result<bool> {
         .read_line(&mut answer)
         .context("cannot read the answer")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_render::schemas::named;
+    use gua_test::schema::assert_published;
+
+    use super::*;
+
+    #[test]
+    fn the_published_schemas_are_those_of_the_types() {
+        for (name, schema) in [named::<CheckDocument>(CHECK), named::<StatsDocument>(STATS)] {
+            assert_published(name, &pretty(&schema));
+        }
+    }
 }

@@ -1,9 +1,7 @@
 //! `gua demo`: records simulated telemetry with the real store and report code, on a simulated clock unless
 //! `--real-time` is given.
 
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -21,7 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::{DemoArgs, DemoScript};
 use crate::context::{Context, VERSION};
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::output;
 
 /// Start time of a demo without `--db`. It is constant, so that the output is always the same.
@@ -29,14 +27,14 @@ const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
 /// Host name of simulated telemetry.
 pub(crate) const HOST: &str = "demo";
 
-pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<()> {
     let interval = SignedDuration::try_from(args.interval).context("the interval is too long")?;
     if args.interval.is_zero() && args.ticks > 0 {
         return Err(Failure::usage("--interval must be greater than zero").into());
     }
     let db = match &args.db {
         Some(_) => context.settings().history.db.value.clone(),
-        None => fresh(&context.loaded.inputs.temporary())?,
+        None => fresh(context)?,
     };
     refuse_real(&db)?;
     output::eprint(&format!(
@@ -69,13 +67,11 @@ pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<ExitCode> {
         _ => TimeZone::system(),
     };
     let asked = words.ask(&zone, end)?;
-    let report = location::source_at(db).report(&asked.question);
-    let report = report.map_err(failure::of_query)?;
+    let report = location::file_at(db).report(&asked.question)?;
     output::data(&text(&Page {
         width: args.width.into(),
         ..asked.page(&report, VERSION)
-    }))?;
-    Ok(ExitCode::SUCCESS)
+    }))
 }
 
 /// Rejects the history of a real host, which must not contain simulated telemetry.
@@ -162,13 +158,8 @@ fn record(
     Ok(now)
 }
 
-/// Creates a directory for a demo without `--db`. It is kept, so that the history can be examined.
-pub(crate) fn fresh(temporary: &Path) -> anyhow::Result<PathBuf> {
-    let unique = clock::now().as_nanosecond();
-    let directory = temporary.join(format!("gpu-usage-audit-demo-{unique:x}"));
-    std::fs::DirBuilder::new()
-        .mode(0o700)
-        .create(&directory)
-        .with_context(|| format!("cannot create directory {}", directory.display()))?;
+/// Path of a new history for a demo without `--db`. Its directory is kept, so that the history can be examined.
+pub(crate) fn fresh(context: &Context) -> anyhow::Result<PathBuf> {
+    let directory = context.temporary_directory("gpu-usage-audit-demo")?;
     Ok(directory.join("demo.db"))
 }

@@ -11,18 +11,28 @@ use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::{CallError, EnrolmentError, Limits, setup};
 use gua_collector::claims;
 use gua_model::chain::chain;
-use gua_probe::doctor::cards::{self, Terms};
-use gua_probe::doctor::facts::{Answer, Choice, Enrolled, Fault, Link, NamedLibrary, PidSetting};
-use gua_probe::doctor::render::{self, Findings, Layout};
-use gua_probe::doctor::{self, Known, LIMIT, checks, plan, sample_json, within};
+use gua_probe::doctor::check::Check;
+use gua_probe::doctor::facts::{
+    Answer, Choice, Enrolled, Fault, Known, Link, NamedLibrary, PidSetting,
+};
+use gua_probe::doctor::page::{self, Layout};
+use gua_probe::doctor::plan::{self, Commands, Plan};
+use gua_probe::doctor::{self, LIMIT, checks, within};
 use gua_probe::host::HostRoot;
+use gua_probe::host::time::ticks_per_second;
+use gua_render::document::sorted;
+use gua_render::listing::row::{Terms, rows};
+use gua_render::listing::text::{Detail, text as gpu_table};
+use gua_render::listing::{ListDocument, ListEntry};
 use gua_settings::kind::Home;
 use gua_settings::{FileState, Settings, Source};
 use gua_wire::server_url::Scheme;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::cli::{self, DoctorArgs};
+use crate::cli::DoctorArgs;
 use crate::context::Context;
-use crate::failure::{Exit, Failure};
+use crate::failure::{Exit, Failure, success_or};
 use crate::output;
 
 /// Time limits of the board.
@@ -32,48 +42,80 @@ const BOARD_LIMITS: Limits = Limits {
     whole: Duration::from_secs(5),
 };
 
+/// Format name of [`DoctorDocument`].
+pub const SCHEMA: &str = "gua.doctor.v1";
+
+/// What `gua doctor --json` prints. Keys may be added under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DoctorDocument<'a> {
+    schema_version: u32,
+    /// When this host was examined, in its time zone.
+    generated_at: String,
+    scope: Scope,
+    read_only: bool,
+    no_system_changes: bool,
+    checks: &'a [Check],
+    /// The GPUs as in `gua list --json`, without leases; null if the driver cannot be read.
+    gpus: Option<Vec<ListEntry>>,
+    plan: &'a Plan,
+    recommended_commands: &'a Commands,
+}
+
+/// What is examined.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Scope {
+    machine: &'static str,
+}
+
 /// Examines this host and prints the findings. They are a failure only with `--strict`.
 pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if args.sample {
-        let shown = sample(context)?;
-        output::raw(render::pretty(&shown).as_bytes())?;
+        output::raw(sample(context)?.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
     let facts = doctor::gather(&HostRoot::real(), known(context), || context.sample());
     let checks = checks::all(&facts);
     let plan = plan::plan(&facts, &checks);
     let terms = Terms {
-        thresholds: facts.thresholds,
-        ticks_per_second: facts.ticks_per_second,
+        thresholds: context.settings().thresholds(),
+        ticks_per_second: ticks_per_second(),
     };
-    let cards = facts
-        .driver
-        .as_ref()
-        .ok()
-        .map(|sample| cards::cards(sample, &terms));
-    let findings = Findings {
-        at: &facts.now,
-        checks: &checks,
-        cards: cards.as_deref(),
-        plan: &plan,
-        history: &facts.history,
-    };
+    let sample = facts.driver.as_ref().ok();
+    let gpus = sample.map(|sample| (sample, rows(sample, &terms, None)));
     if args.json {
-        output::raw(render::json(&findings).as_bytes())?;
+        let listed = gpus.map(|(sample, rows)| {
+            ListDocument::new(sample, &rows, Some("not read"), terms.ticks_per_second).gpus
+        });
+        output::raw(
+            sorted(&DoctorDocument {
+                schema_version: 1,
+                generated_at: facts.now.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string(),
+                scope: Scope { machine: "local" },
+                read_only: true,
+                no_system_changes: true,
+                checks: &checks,
+                gpus: listed,
+                plan: &plan,
+                recommended_commands: &plan.commands,
+            })
+            .as_bytes(),
+        )?;
     } else {
-        output::data(&render::text(&findings, layout()))?;
+        let layout = output::width().map_or(Layout::Lines, Layout::Columns);
+        let table = gpus.filter(|(_, rows)| !rows.is_empty());
+        let table = table.map_or_else(String::new, |(sample, rows)| {
+            let width = layout.table_width();
+            gpu_table(sample, &rows, width, Detail::WithoutCommands, &|_, _| None)
+        });
+        output::data(&page::text(&facts, &checks, &table, &plan, layout))?;
     }
-    let is_content = !args.strict || plan::is_sound(&plan, &checks);
-    Ok(if is_content {
-        ExitCode::SUCCESS
-    } else {
-        Exit::Failed.into()
-    })
+    let is_fine = !args.strict || plan::is_sound(&plan, &checks);
+    Ok(success_or(Exit::Failed, is_fine))
 }
 
 /// One sample for a program or a bug report. Mistakes in the configuration are an error here, because the thresholds in
 /// force would not be the intended ones.
-fn sample(context: &Context) -> anyhow::Result<serde_json::Value> {
+fn sample(context: &Context) -> anyhow::Result<String> {
     if let Some(first) = context.loaded.problems.first() {
         return Err(
             Failure::usage(format!("the configuration has mistakes: {first}"))
@@ -86,19 +128,13 @@ fn sample(context: &Context) -> anyhow::Result<serde_json::Value> {
         context
             .sample()
             .map_err(|fault| match doctor::absent(&fault, library.as_ref()) {
-                Some(library) => Failure::failed(library.fate())
+                Some(library) => Failure::failed(library.problem())
                     .hint(format!("correct {} or unset it", library.source))
                     .into(),
                 None => anyhow::Error::from(fault),
             })?;
-    Ok(sample_json::sample(
-        &sample,
-        &context.settings().thresholds(),
-    ))
-}
-
-fn layout() -> Layout {
-    output::width().map_or(Layout::Lines, Layout::Columns)
+    let thresholds = context.settings().thresholds();
+    Ok(gua_render::sample::json(&sample, &thresholds))
 }
 
 /// The facts that the settings and the other crates know.
@@ -125,11 +161,6 @@ fn known(context: &Context) -> Known {
         link: link(context),
         choice: choice(&db, context.loaded.inputs.home.as_deref()),
         db,
-        commands: cli::tree()
-            .get_subcommands()
-            .map(|command| command.get_name().to_owned())
-            .collect(),
-        thresholds: settings.thresholds(),
         driver_pids: PidSetting {
             value: pids.value,
             source: (pids.source != Source::Default).then(|| pids.source.to_string()),
@@ -176,7 +207,7 @@ fn link(context: &Context) -> Link {
         // A board without an archive answers, but does not know this request.
         Some(Err(CallError::Refused {
             status: 404 | 405, ..
-        })) => Answer::Unasked,
+        })) => Answer::Unverified,
         Some(Err(error)) => Answer::None(chain(&error)),
     };
     Link::Enrolled(Enrolled {
@@ -201,7 +232,7 @@ fn named_library(settings: &Settings) -> Option<NamedLibrary> {
         return None;
     }
     Some(NamedLibrary {
-        presence: doctor::presence(&path),
+        exists: doctor::exists(&path),
         path: path.to_string_lossy().into_owned(),
         source,
     })
@@ -232,7 +263,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_path_is_told_by_its_text() {
+    fn the_published_schema_is_that_of_the_type() {
+        let schema = gua_render::schemas::named::<DoctorDocument<'_>>(SCHEMA).1;
+        gua_test::schema::assert_published(SCHEMA, &gua_render::document::pretty(&schema));
+    }
+
+    #[test]
+    fn the_default_path_is_recognized_by_its_text() {
         let check = |path: &str, expected| {
             assert_eq!(
                 choice(Path::new(path), Some(Path::new("/home/ada"))),

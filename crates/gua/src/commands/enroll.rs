@@ -4,7 +4,6 @@
 mod hidden_input;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::board::{Client, CloudFile, Endpoint, setup};
@@ -23,7 +22,7 @@ use crate::output;
 /// Maximum length of a token.
 const MAX_LINE: u64 = 64 * 1024;
 
-pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();
     let board = board(settings)?;
     let endpoint = Endpoint::new(&board, &setup::connect_options(&context.loaded))
@@ -69,8 +68,7 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<ExitCode> {
         sanitize(&token.hide_in(&config.shown_prefix())),
         file.path().display(),
         next_flags(args)
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    ))
 }
 
 fn board(settings: &Settings) -> Result<ServerUrl, Failure> {
@@ -94,7 +92,7 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
         ));
     }
     let text = match given.or_else(enrollment_token) {
-        Some(text) if text.trim() == "-" => typed()?,
+        Some(text) if text.trim() == "-" => typed("one-time token of the board")?,
         Some(text) => text,
         None => {
             return Err(Failure::usage(format!(
@@ -108,11 +106,10 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
 }
 
 /// Reads the first line of standard input, without echo on a terminal.
-fn typed() -> Result<String, Failure> {
+pub(super) fn typed(what: &str) -> Result<String, Failure> {
     let input = io::stdin();
     let read = if input.is_terminal() {
-        let prompt = "one-time token of the board (not displayed): ";
-        hidden_input::read_line(prompt, MAX_LINE)
+        hidden_input::read_line(&format!("{what} (not displayed): "), MAX_LINE)
     } else {
         let mut line = String::new();
         let read = input.lock().take(MAX_LINE).read_line(&mut line);

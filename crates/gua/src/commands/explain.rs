@@ -1,12 +1,11 @@
 //! `gua explain`: the state of one GPU, the observations and the rule behind it; now, or at a time in the past.
 
-mod json;
-
 use std::process::ExitCode;
 
 use gua_probe::clock;
 use gua_query::words::{moment, zone};
-use gua_query::{ExplainQuestion, Source as _};
+use gua_query::{ExplainQuestion, SampleQuestion};
+use gua_render::explain::json::json;
 use gua_render::explain::text;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -23,7 +22,13 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
         None => {
             let sample = context.sample()?;
             let thresholds = context.settings().thresholds();
-            context.ask(|source| source.explain_sample(&args.gpu, &sample, thresholds))
+            let gpu = args.gpu.clone();
+            let question = SampleQuestion {
+                gpu,
+                sample,
+                thresholds,
+            };
+            context.ask(|source| source.explain_sample(&question))
         }
         Some(text) => {
             let at = moment("--at", text, &zone, now)?.at;
@@ -37,7 +42,7 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
         }
     }?;
     output::data(&match args.json {
-        true => format!("{}\n", serde_json::to_string_pretty(&json::json(&answer))?),
+        true => json(&answer),
         false => text(&answer, &zone),
     })?;
     Ok(ExitCode::SUCCESS)

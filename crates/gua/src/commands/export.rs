@@ -5,29 +5,30 @@ mod outlet;
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::process::ExitCode;
 
 use gua_collector::location;
 use gua_export::{Ask, Edges, ExportError, Exported, Format, Outlet, Words, days};
 use gua_files::Over;
 use gua_model::text::counted;
 use gua_probe::clock;
+use gua_probe::process::ignored::was_ignored;
 use jiff::Timestamp;
 
 use self::outlet::{Files, Stdout};
 use super::db::damaged;
-use crate::cli::{ExportArgs, ExportFormat, ExportWhat};
+use crate::cli::{ExportArgs, ExportFormat};
 use crate::context::Context;
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::output as print;
 use crate::progress::Bar;
 
 /// Exports the configured history.
-pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
+    gua_files::remove_parts_on_signals(was_ignored);
     let target = Target::of(args)?;
     let format = form(args, &target)?;
     let db = context.history();
-    let history = location::open_history(&db).map_err(failure::of_open)?;
+    let history = location::open_history(&db)?;
     let Some(format) = format else {
         let Target::File(path) = target else {
             let problem = "the format gpu-usage-audit is one file: pass its path with --output";
@@ -59,7 +60,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<ExitCode> {
         &target,
         &exported.map_err(|error| failed(&db, error))?,
     );
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Destination of the rows.
@@ -142,17 +143,7 @@ fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Fa
         Target::Directory(_) => Edges::Whole,
         Target::Stdout | Target::File(_) => Edges::Cut,
     };
-    Ask::new(what(args.what), format, &words, edges, clock::now())
-}
-
-fn what(what: ExportWhat) -> gua_export::What {
-    match what {
-        ExportWhat::Samples => gua_export::What::Samples,
-        ExportWhat::Processes => gua_export::What::Processes,
-        ExportWhat::Sessions => gua_export::What::Sessions,
-        ExportWhat::Totals => gua_export::What::Totals,
-        ExportWhat::UserTotals => gua_export::What::UserTotals,
-    }
+    Ask::new(args.what, format, &words, edges, clock::now())
 }
 
 /// Rejects a path that may not be overwritten, before the work is done.

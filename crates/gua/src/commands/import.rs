@@ -4,7 +4,6 @@ mod gpu_stats;
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::make_directory_of;
@@ -23,7 +22,7 @@ use crate::output;
 use crate::progress::Bar;
 
 /// Imports the given files into the configured history.
-pub fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
     let db = context.settings().history.db.value.as_path();
     let Some(old) = &args.path else {
         return gpu_stats::run(args, context);
@@ -47,11 +46,10 @@ pub fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCode> {
     output::data(&match is_new(&imported) {
         true => format!("{} from {path} into {db}\n", sentence(&imported)),
         false => {
-            let rows = imported.card_rows + imported.process_rows;
+            let rows = imported.gpu_rows + imported.process_rows;
             format!("nothing new in {path}: its {rows} rows were imported into {db} before\n")
         }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    })
 }
 
 /// Opens the history to import into; creates it if it does not exist.
@@ -65,7 +63,7 @@ fn open(context: &Context) -> anyhow::Result<Store> {
 }
 
 /// Handles an old history at the path of the new one: imports it into a new file and renames the old file.
-fn take_over(path: &Path) -> anyhow::Result<ExitCode> {
+fn take_over(path: &Path) -> anyhow::Result<()> {
     let collector = match python_writer(&HostRoot::real(), path) {
         Some(_) => OldCollector::Running,
         None => OldCollector::NotRunning,
@@ -88,8 +86,7 @@ fn take_over(path: &Path) -> anyhow::Result<ExitCode> {
         "{what} into {}; the old file is now {}\n",
         path.display(),
         adopted.old_renamed_to.display()
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    ))
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -100,20 +97,27 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 fn is_new(imported: &Imported) -> bool {
-    imported.new_card_rows + imported.new_process_rows + imported.new_runs > 0
+    imported.new_gpu_rows + imported.new_process_rows + imported.new_runs > 0
 }
 
 fn sentence(imported: &Imported) -> String {
-    let all = imported.card_rows + imported.process_rows;
-    let new = imported.new_card_rows + imported.new_process_rows;
+    let all = imported.gpu_rows + imported.process_rows;
+    let new = imported.new_gpu_rows + imported.new_process_rows;
     let known = match all - new {
         0 => String::new(),
         1 => " (1 row was imported before)".to_owned(),
         known => format!(" ({known} rows were imported before)"),
     };
+    let skipped = match imported.skipped_rows {
+        0 => String::new(),
+        rows => format!(
+            "; left out {} whose time cannot be true",
+            counted(rows, "row")
+        ),
+    };
     format!(
-        "imported {}, {} and {}{known}",
-        counted(imported.new_card_rows, "GPU row"),
+        "imported {}, {} and {}{known}{skipped}",
+        counted(imported.new_gpu_rows, "GPU row"),
         counted(imported.new_process_rows, "process row"),
         counted(imported.new_runs, "run")
     )

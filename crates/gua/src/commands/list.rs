@@ -2,8 +2,6 @@
 
 mod watch;
 
-use std::process::ExitCode;
-
 use gua_collector::listing;
 use gua_model::Sample;
 use gua_probe::host::time::ticks_per_second;
@@ -14,15 +12,18 @@ use gua_render::listing::ListDocument;
 use gua_render::listing::text::{Detail, text};
 use gua_render::table::{CsvHeader, csv_headed};
 
+use super::board::fleet;
 use crate::cli::{ListArgs, TableFormat};
 use crate::context::Context;
 use crate::output;
 
-pub fn run(args: &ListArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &ListArgs, context: &Context) -> anyhow::Result<()> {
+    if let Some(board) = &args.board {
+        return fleet::list(args, board, context);
+    }
     let Some(interval) = args.watch else {
         let sample = context.sample()?;
-        output::data(&page(args, context, &sample, First::Yes)?)?;
-        return Ok(ExitCode::SUCCESS);
+        return output::data(&page(args, context, &sample, First::Yes)?);
     };
     watch::run(args, context, interval)
 }
@@ -70,8 +71,8 @@ fn page(
             let mut text = text(sample, &rows, width, detail, &|key, detail| {
                 let line = command_line(&root, key).ok()?;
                 Some(match detail {
-                    Detail::Usual => line.in_short().to_string(),
                     Detail::Whole => line.to_string(),
+                    _ => line.in_short().to_string(),
                 })
             });
             for problem in sample.problems.iter().filter(|_| args.wide) {

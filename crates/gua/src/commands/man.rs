@@ -13,58 +13,27 @@ use super::help;
 use crate::cli::{ManArgs, built, visible_commands};
 use crate::output;
 
+/// Definitions, one per line: the term, a tab and its meaning.
+type Definitions = &'static str;
+
 /// Environment variables that do not correspond to a setting.
-const OTHER_VARIABLES: &[(&str, &str)] = &[
-    (
-        "GUA_CONFIG",
-        "A configuration file to read instead of the user's.",
-    ),
-    (
-        "NO_COLOR",
-        "If set, output is not colored unless --color requests it.",
-    ),
-];
+const OTHER_VARIABLES: Definitions = "\
+GUA_CONFIG\tA configuration file to read instead of the user's.
+NO_COLOR\tIf set, output is not colored unless --color requests it.";
 
-const FILES: &[(&str, &str)] = &[
-    (
-        "~/.gua/config.toml",
-        "The user's configuration. GUA_CONFIG replaces it with another file.",
-    ),
-    (
-        "/etc/gua/config.toml",
-        "The configuration for all users of the host.",
-    ),
-];
+const FILES: Definitions = "\
+~/.gua/config.toml\tThe user's configuration. GUA_CONFIG replaces it with another file.
+/etc/gua/config.toml\tThe configuration for all users of the host.";
 
-const EXIT_CODES: &[(&str, &str)] = &[
-    (
-        "0",
-        "Success. Writing to a closed pipe (EPIPE) also exits with 0.",
-    ),
-    (
-        "1",
-        "Failure, or a check found a problem. `gua doctor` uses this code only with --strict.",
-    ),
-    (
-        "2",
-        "Usage error: unknown command or flag, invalid value or invalid configuration.",
-    ),
-    (
-        "3",
-        "No GPU is available: `gua available` found no free GPU.",
-    ),
-];
+const EXIT_CODES: Definitions = "\
+0\tSuccess. Writing to a closed pipe (EPIPE) also exits with 0.
+1\tFailure, or a check found a problem. `gua doctor` uses this code only with --strict.
+2\tUsage error: unknown command or flag, invalid value or invalid configuration.
+3\tNo GPU is available: `gua available` found no free GPU.";
 
-const OTHER_NAMES: &[(&str, &str)] = &[
-    (
-        "nvgpu, nvl",
-        "If called as nvgpu, the program lists GPUs and free GPUs with the table, rules and wording of that tool. nvl is `nvgpu list`.",
-    ),
-    (
-        "gpu-usage-audit",
-        "If called as gpu-usage-audit, the program provides `daemon`, `report`, `demo`, `help` and `version` of that tool.",
-    ),
-];
+const OTHER_NAMES: Definitions = "\
+nvgpu, nvl\tIf called as nvgpu, the program lists GPUs and free GPUs with the table, rules and wording of that tool. nvl is `nvgpu list`.
+gpu-usage-audit\tIf called as gpu-usage-audit, the program provides `daemon`, `report`, `demo`, `help` and `version` of that tool.";
 
 /// Prints one page, or writes all pages to a directory.
 pub fn run(args: &ManArgs) -> anyhow::Result<()> {
@@ -123,11 +92,11 @@ fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {
     }
     if is_whole_program {
         let variables = ENTRIES.iter().map(|entry| (entry.env, entry.doc.trim()));
-        let variables = variables.chain(OTHER_VARIABLES.iter().copied());
+        let variables = variables.chain(definitions(OTHER_VARIABLES));
         section("ENVIRONMENT", variables).to_writer(&mut page)?;
-        section("FILES", FILES.iter().copied()).to_writer(&mut page)?;
-        section("EXIT STATUS", EXIT_CODES.iter().copied()).to_writer(&mut page)?;
-        section("OTHER NAMES", OTHER_NAMES.iter().copied()).to_writer(&mut page)?;
+        section("FILES", definitions(FILES)).to_writer(&mut page)?;
+        section("EXIT STATUS", definitions(EXIT_CODES)).to_writer(&mut page)?;
+        section("OTHER NAMES", definitions(OTHER_NAMES)).to_writer(&mut page)?;
     }
     closing(&after).to_writer(&mut page)?;
     Ok(tidied(&title, &String::from_utf8(page)?).into_bytes())
@@ -172,6 +141,10 @@ fn closing(after: &str) -> Roff {
         roff.control("fi", []);
     }
     roff
+}
+
+fn definitions(text: Definitions) -> impl Iterator<Item = (&'static str, &'static str)> {
+    text.lines().filter_map(|line| line.split_once('\t'))
 }
 
 fn section<'a>(title: &str, items: impl Iterator<Item = (&'a str, &'a str)>) -> Roff {

@@ -1,7 +1,5 @@
 //! `gua phase`: sends a mark to the `gua run` that watches this process.
 
-use std::process::ExitCode;
-
 use gua_run::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, MarkPipe, PIPE_VARIABLE};
 use serde_json::Map;
 
@@ -11,7 +9,7 @@ use crate::failure::Failure;
 use crate::output;
 
 /// Sends the marks. Only a usage error fails, because a job must not fail because of a mark.
-pub fn run(args: &PhaseArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PhaseArgs, context: &Context) -> anyhow::Result<()> {
     let names = args.name.iter().chain(&args.event);
     if names.into_iter().any(|name| name.trim().is_empty()) {
         return Err(Failure::usage("a phase or an event needs a name").into());
@@ -39,7 +37,7 @@ pub fn run(args: &PhaseArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(problem) = problem.filter(|_| !args.quiet) {
         output::eprint(&format!("gua phase: {problem}\n"));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn marks(args: &PhaseArgs) -> Vec<Mark> {

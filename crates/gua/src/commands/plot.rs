@@ -8,7 +8,7 @@ use gua_files::Over;
 use gua_model::CalendarUnit;
 use gua_model::report::{Cross, unbalanced};
 use gua_probe::clock;
-use gua_query::Source as _;
+use gua_probe::process::ignored::was_ignored;
 use gua_render::chart::{Theme, to_png};
 use gua_render::report::plot::{Kind, Look, Plot, Whose};
 use gua_render::report::{Page, Words};
@@ -92,6 +92,7 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
     match file {
         Some(path) => {
             let over = Over::of(args.overwrite);
+            gua_files::remove_parts_on_signals(was_ignored);
             super::export::refuse_existing(path, over)?;
             let what = format!("cannot write `{}`", path.display());
             Ok(gua_files::write(path, &bytes, over).map_err(Failure::because(what))?)

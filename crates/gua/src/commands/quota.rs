@@ -11,11 +11,10 @@ use gua_collector::location;
 use gua_model::Pid;
 use gua_model::chain::chain;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
-use gua_model::report::PersonNames;
 use gua_model::text::{counted, sanitize};
 use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
-use gua_query::Source as _;
+use gua_query::PersonQuestion;
 use gua_query::words::zone;
 use gua_render::quota as page;
 use gua_render::table::csv;
@@ -28,8 +27,8 @@ use jiff::tz::TimeZone;
 pub(crate) use self::gather::Accounts;
 use crate::balance;
 use crate::cli::{
-    QuotaCommand, QuotaFormula, QuotaMeasure, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs,
-    QuotaSubjectArgs, TableFormat,
+    QuotaCommand, QuotaFormula, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs, QuotaSubjectArgs,
+    TableFormat,
 };
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
@@ -66,19 +65,16 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
     }
     let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
     let own = table.resolve(Pid(std::process::id())).ok();
-    let Some(user) = own.and_then(|own| own.owner()).map(|owner| owner.user) else {
+    let Some(owner) = own.and_then(|own| own.owner()) else {
         output::eprint(&format!(
             "{prefix}: no limit was checked: the owner of this process is unknown\n"
         ));
         return Ok(());
     };
-    let mut names = PersonNames::default();
-    let name = user
-        .name
-        .unwrap_or_else(|| names.of(Some(user.uid)).to_owned());
+    let name = owner.who.shown().into_owned();
     let (zone, now) = (TimeZone::system(), clock::now());
     let accounts = Accounts::of(
-        quotas,
+        &context.loaded,
         |layer| location::to_refuse(&context.loaded, layer),
         &zone,
         now,
@@ -174,7 +170,7 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
 fn accounts(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<Accounts> {
     let zone = zone(args.tz.as_deref(), TimeZone::system())?;
     let db = |layer| location::for_limits(&context.loaded, layer);
-    let mut accounts = Accounts::of(&context.settings().quotas, db, &zone, clock::now())?;
+    let mut accounts = Accounts::of(&context.loaded, db, &zone, clock::now())?;
     for note in &accounts.notes {
         output::eprint(&format!("gua quota: {note}\n"));
     }
@@ -219,7 +215,7 @@ fn set(args: &QuotaSetArgs, context: &Context) -> anyhow::Result<()> {
         _ => quota::usual_sharing(&subject),
     };
     if !args.force {
-        refuse_unknown(&subject, &context.history())?;
+        refuse_unknown(&subject, context)?;
     }
     let amounts = &args.amounts;
     let asked = [
@@ -321,7 +317,7 @@ fn edit(
 }
 
 /// Rejects an unknown name: a limit for a misspelled name would never apply.
-fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
+fn refuse_unknown(subject: &Subject, context: &Context) -> Result<(), Failure> {
     let (kind, name, is_known) = match subject {
         Subject::Everyone => return Ok(()),
         Subject::User(name) => ("user", name, is_user(name)),
@@ -331,7 +327,7 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
     if is_known.unwrap_or(true) {
         return Ok(());
     }
-    if kind == "user" && is_in_history(name, db) {
+    if kind == "user" && is_in_history(name, context) {
         return Ok(());
     }
     let name = sanitize(name);
@@ -343,27 +339,22 @@ fn refuse_unknown(subject: &Subject, db: &Path) -> Result<(), Failure> {
 }
 
 /// Whether the history contains a user. A history that cannot be read contains none.
-fn is_in_history(name: &str, db: &Path) -> bool {
-    let source = location::source_at(db.to_owned());
-    source.require_person(name).is_ok()
+fn is_in_history(name: &str, context: &Context) -> bool {
+    let person = name.to_owned();
+    let question = PersonQuestion { person };
+    context.source().require_person(&question).is_ok()
 }
 
 fn remove(args: &QuotaRemoveArgs, context: &Context) -> anyhow::Result<()> {
     let subject = subject(&args.subject)?;
     let per = args.per.as_deref().map(quota::term).transpose();
     let per = per.map_err(|message| Failure::usage(format!("--per: {message}")))?;
-    let measure = args.measure.map(|measure| match measure {
-        QuotaMeasure::Held => Measure::Held,
-        QuotaMeasure::IdleHeld => Measure::IdleHeld,
-        QuotaMeasure::Charged => Measure::Charged,
-        QuotaMeasure::Energy => Measure::Energy,
-    });
     let file = file(&context.loaded.inputs, args.system)?;
     let mut removed = 0;
     // A missing file is not created just to remove a limit from it.
     if file.exists() {
         edit(&file, context, |document| {
-            removed = quota::remove(document, &subject, measure, per);
+            removed = quota::remove(document, &subject, args.measure, per);
             Ok(())
         })
         .map_err(|failure| Failure {

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use gua_model::report::unbalanced;
 use gua_probe::clock;
-use gua_query::Source as _;
 use gua_render::report::{By, Page, Words, html, json, korean, table, text};
 use gua_render::table::csv;
 use jiff::tz::TimeZone;
@@ -18,7 +17,7 @@ pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let words = Words {
         since: args.since.clone(),
         until: args.until.clone(),
-        by: args.by.map(Into::into),
+        by: args.by,
         user: args.user.clone(),
         gpus: args.gpu.clone(),
         tz: args.tz.clone(),

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cards_are_those_of_the_flag_else_those_that_the_job_was_given() {
+    fn the_gpus_are_those_of_the_flag_else_those_that_the_job_was_given() {
         let given = |list: &str| Scope::Given(VisibleDevices::parse(list));
         check("all", Some("0"), Some(&Scope::All));
         check("auto", Some("0,GPU-a"), Some(&given("0,GPU-a")));

@@ -9,8 +9,9 @@ use gua_collector::location;
 use gua_model::Period;
 use gua_probe::clock;
 use gua_query::runs::Runs;
-use gua_query::{RecordsSource, RunsQuestion, Source, WatchedRun};
-use gua_render::runs::{self as page, ShownRun};
+use gua_query::{RunsQuestion, Source, WatchedRun};
+use gua_render::document::sorted;
+use gua_render::runs::{self as page, RunDocument, RunsDocument, ShownRun};
 use gua_render::table::{Table, csv};
 use gua_run::watcher;
 use gua_settings::Source as SetIn;
@@ -19,12 +20,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::cli::{RunsCommand, TableFormat};
 use crate::context::Context;
-use crate::{failure, output};
+use crate::output;
 
 pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let source = source(context)?;
     let known = Runs {
-        source: source.as_ref().map(|source| source as &dyn Source),
+        source: source.as_deref(),
         pending: pending::pending(context),
     };
     match command {
@@ -45,31 +46,26 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
                 user: user.clone(),
                 limit: *limit,
             };
-            let runs = known.list(&question).map_err(failure::of_query)?;
+            let runs = known.list(&question)?;
             let runs: Vec<ShownRun<'_>> = runs.iter().map(shown).collect();
-            print(&page::list(&runs), format.wanted(), || {
-                page::list_json(&runs)
-            })?;
+            print(&page::list(&runs), format.wanted(), &runs)?;
             if runs.is_empty() {
                 output::eprint("gua runs list: no runs; `gua run -- CMD` records one\n");
             }
         }
         RunsCommand::Show { run, json, .. } => {
-            let found = known.one(run).map_err(failure::of_query)?;
+            let found = known.one(run)?;
             let run = shown(&found);
             output::data(&match json {
-                true => format!("{}\n", serde_json::to_string_pretty(&run.json())?),
+                true => sorted(&RunDocument::new(&run)),
                 false => page::one(&run),
             })?;
         }
         RunsCommand::Compare { runs, format, .. } => {
-            let found = runs
-                .iter()
-                .map(|run| known.one(run).map_err(failure::of_query));
-            let found = found.collect::<anyhow::Result<Vec<_>>>()?;
+            let found = runs.iter().map(|run| known.one(run));
+            let found = found.collect::<Result<Vec<_>, _>>()?;
             let runs: Vec<ShownRun<'_>> = found.iter().map(shown).collect();
-            let table = page::compare(&runs);
-            print(&table, format.wanted(), || page::list_json(&runs))?;
+            print(&page::compare(&runs), format.wanted(), &runs)?;
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -79,25 +75,24 @@ fn shown(run: &WatchedRun) -> ShownRun<'_> {
     ShownRun::new(run, watcher::state)
 }
 
-fn print(
-    table: &Table,
-    format: TableFormat,
-    json: impl FnOnce() -> serde_json::Value,
-) -> anyhow::Result<()> {
-    match format {
-        TableFormat::Text => output::data(&table.text(0)),
-        TableFormat::Csv => output::data(&csv(table)),
-        TableFormat::Json => output::data(&format!("{}\n", serde_json::to_string_pretty(&json())?)),
-    }
+fn print(table: &Table, format: TableFormat, runs: &[ShownRun<'_>]) -> anyhow::Result<()> {
+    output::data(&match format {
+        TableFormat::Text => table.text(0),
+        TableFormat::Csv => csv(table),
+        TableFormat::Json => sorted(&RunsDocument::new(runs)),
+    })
 }
 
 /// Source of recorded runs; `None` if no history is expected yet, because runs can exist before the first history.
-fn source(context: &Context) -> anyhow::Result<Option<RecordsSource<'static>>> {
+fn source(context: &Context) -> anyhow::Result<Option<Box<dyn Source>>> {
     let path = context.history();
+    if let Some(service) = location::service(&path, context.settings()) {
+        return Ok(Some(Box::new(service)));
+    }
     let shown = path.display();
     match (&context.settings().history.db.source, what_is_this(&path)) {
         (_, FileKind::OurHistory { .. } | FileKind::NewerHistory { .. }) => {
-            Ok(Some(location::source_at(path)))
+            Ok(Some(Box::new(location::file_at(path))))
         }
         (SetIn::Flag(_), FileKind::Missing) => bail!(location::no_history(&path).message),
         (SetIn::Default, _) | (_, FileKind::Missing) => Ok(None),

@@ -8,7 +8,7 @@ use gua_model::report::unbalanced;
 use gua_model::statement::Statement;
 use gua_probe::clock;
 use gua_query::words::zone;
-use gua_query::{MonthAnswer, Source as _, StatementQuestion};
+use gua_query::{MonthAnswer, StatementQuestion};
 use gua_render::statement::{Sheet, html, json, text};
 use gua_settings::quota::Quota;
 use jiff::civil::Date;

@@ -1,7 +1,6 @@
 //! `gua status`: whether a background daemon is running, and its state.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use gua_collector::daemon::{board_status, history_file};
 use gua_collector::managed::{Maker, Managed, PidOwner, owner_of};
@@ -14,7 +13,7 @@ use super::daemon::BACKGROUND;
 use crate::context::Context;
 use crate::output;
 
-pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();
     let pid_file = PidFile::at(&settings.collect.pid_file.value);
     let mut enrolment = settings.cloud.config.value.clone();
@@ -51,8 +50,7 @@ pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
         },
     };
     text.push_str(&board_status::summary(&history, &enrolment, clock::now()));
-    output::data(&text)?;
-    Ok(ExitCode::SUCCESS)
+    output::data(&text)
 }
 
 /// Details from the history; none for a collector of the Python tool.

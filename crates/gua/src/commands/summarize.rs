@@ -1,20 +1,18 @@
 //! `gua summarize`: computes the ten values of ResourceSummary from the metric files of `gua run` or run_monitor.
 
-use std::process::ExitCode;
-
 use gua_run::{Fields, Summarized, summarize_paths};
 
 use crate::cli::SummarizeArgs;
 use crate::output;
 
-pub fn run(args: &SummarizeArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &SummarizeArgs) -> anyhow::Result<()> {
     let found = summarize_paths(&args.paths)?;
     output::data(&match args.json {
         true => json(&found),
         false => text(&found),
     })?;
     output::eprint(&remarks(&found));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 fn json(found: &Summarized) -> String {

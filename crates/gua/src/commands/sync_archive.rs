@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::ExitCode;
 
 use gua_collector::board::archive::open_day;
 use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, LinkFiles, Task, setup};
@@ -16,7 +15,7 @@ use crate::context::Context;
 use crate::output;
 use crate::progress::Bar;
 
-pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(context: &Context) -> anyhow::Result<()> {
     let enrolled = setup::enrolled(&context.loaded)?;
     let db = context.history();
     if what_is_this(&db) == FileKind::Missing {
@@ -26,8 +25,7 @@ pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
     let days = context.settings().cloud.archive_days.value;
     let files = setup::link_files(&context.loaded, &db);
     let archived = upload(&enrolled, (&db, &files), &users, days)?;
-    output::data(&format!("gua sync-archive: {}\n", archived.summary(days)))?;
-    Ok(ExitCode::SUCCESS)
+    output::data(&format!("gua sync-archive: {}\n", archived.summary(days)))
 }
 
 /// Uploads at most once a day, for `sync-once`. Does nothing without a history.

@@ -2,10 +2,9 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::Context as _;
-use gua_collector::board::{Enrolled, LinkFiles, setup};
+use gua_collector::board::{Enrolled, LinkFiles, LiveReporter, setup};
 use gua_collector::daemon::{Append, DaemonError, HistoryFile, options};
 use gua_collector::{Options, Sink as _, make_directory_of};
 use gua_model::demo::{self, Script};
@@ -20,10 +19,10 @@ use gua_wire::users::UserPolicy;
 use super::{demo as fake, sync_archive};
 use crate::cli::SyncOnceArgs;
 use crate::context::{Context, VERSION};
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 use crate::output;
 
-pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();
     let enrolled = setup::enrolled(&context.loaded)?;
     let users = setup::users(settings)?;
@@ -34,6 +33,7 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<ExitCode> {
         hostname: &hostname,
         form: setup::push_form(settings),
         files: setup::link_files(&context.loaded, &settings.history.db.value),
+        live: setup::live_reporter(settings, &settings.history.db.value)?,
         origin: match args.fake {
             true => Origin::Fake,
             false => Origin::Driver,
@@ -56,8 +56,7 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<ExitCode> {
         sync.push_reading(&place, context)
     };
     if !args.archive {
-        pushed?;
-        return Ok(ExitCode::SUCCESS);
+        return pushed;
     }
     // Also after a failed push: closed days do not depend on it.
     let archived = sync.archive(
@@ -66,17 +65,16 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<ExitCode> {
     );
     match (pushed, archived) {
         (Ok(()), archived) => {
-            archived.context("the sample was pushed, but the archive is incomplete")?;
+            archived.context("the sample was pushed, but the archive is incomplete")
         }
-        (Err(error), Ok(())) => return Err(error),
+        (Err(error), Ok(())) => Err(error),
         (Err(error), Err(second)) => {
             output::eprint(&format!(
                 "gua sync-once: the archive is incomplete: {second:#}\n"
             ));
-            return Err(error);
+            Err(error)
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// One synchronisation.
@@ -86,6 +84,7 @@ struct Sync<'a> {
     hostname: &'a str,
     form: Form,
     files: LinkFiles,
+    live: LiveReporter,
     origin: Origin,
 }
 
@@ -108,7 +107,7 @@ impl Sync<'_> {
 
     fn push_sample(&self, sample: &Sample, stored: &Stored) -> anyhow::Result<()> {
         match self.snapshot(sample) {
-            Ok(built) => self.push(&built, stored),
+            Ok(built) => self.push(sample, &built, stored),
             Err(error) => Err(self.push_heartbeat(sample, error, stored)),
         }
     }
@@ -125,9 +124,14 @@ impl Sync<'_> {
         .build()
     }
 
-    fn push(&self, built: &Built, stored: &Stored) -> anyhow::Result<()> {
+    /// Live report of a sample of the driver. Nothing is known about claims on simulated GPUs.
+    fn live(&self, sample: &Sample) -> Option<String> {
+        (self.origin == Origin::Driver).then(|| self.live.body(sample.at, Some(sample)))
+    }
+
+    fn push(&self, sample: &Sample, built: &Built, stored: &Stored) -> anyhow::Result<()> {
         let Enrolled { config, client } = self.enrolled;
-        let pushed = client.push(&built.snapshot, config);
+        let pushed = client.push(&built.snapshot, config, || self.live(sample));
         if self.origin == Origin::Driver {
             self.files.record(config, clock::now(), &pushed);
         }
@@ -167,7 +171,7 @@ impl Sync<'_> {
     /// Pushes an error heartbeat if the format can represent none of the GPUs.
     fn push_heartbeat(&self, sample: &Sample, error: BuildError, stored: &Stored) -> anyhow::Error {
         let what = (sample.at, ErrorCode::GpuReadingUnavailable);
-        let pushed = setup::heartbeat(self.enrolled, &self.files, what);
+        let pushed = setup::heartbeat(self.enrolled, &self.files, what, || self.live(sample));
         let pushed = pushed.unwrap_or_else(|problem| problem);
         anyhow::Error::new(error).context(format!("{pushed}, {}", stored.message_after_failure()))
     }
@@ -220,10 +224,7 @@ fn store(place: &HistoryFile, sample: &Sample, settings: &Settings) -> anyhow::R
         Err(DaemonError::Open(OpenError::Busy { path, pid })) => {
             Ok(Stored::ByCollector { path, pid })
         }
-        Err(error) => {
-            Err(failure::of_daemon(error)
-                .context("cannot save the local snapshot; nothing was pushed"))
-        }
+        Err(error) => Err(error).context("cannot save the local snapshot; nothing was pushed"),
     }
 }
 
@@ -240,7 +241,7 @@ fn store_fake(args: &SyncOnceArgs, context: &Context, sample: &Sample) -> anyhow
     let options = options(context.settings());
     let db = match &args.db {
         Some(_) => context.settings().history.db.value.clone(),
-        None => fake::fresh(&context.loaded.inputs.temporary())?,
+        None => fake::fresh(context)?,
     };
     fake::refuse_real(&db)?;
     make_directory_of(&db)?;

@@ -8,7 +8,6 @@ mod session;
 mod signal;
 
 use std::io::{self, IsTerminal as _};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
@@ -35,7 +34,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(100);
 /// Width of `--once` output if stdout is not a terminal.
 const PAPER_WIDTH: u16 = 100;
 
-pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<()> {
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval must be at least 100ms").into());
     }
@@ -53,7 +52,7 @@ pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs the live view with a source of samples.
-pub fn watch(args: &TopArgs, context: &Context, samples: Samples) -> anyhow::Result<ExitCode> {
+pub fn watch(args: &TopArgs, context: &Context, samples: Samples) -> anyhow::Result<()> {
     if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         let message = "stdin and stdout must be a terminal";
         return Err(Failure::usage(message)
@@ -101,7 +100,7 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     }
 }
 
-fn once(args: &TopArgs, context: &Context, mut samples: Samples) -> anyhow::Result<ExitCode> {
+fn once(args: &TopArgs, context: &Context, mut samples: Samples) -> anyhow::Result<()> {
     let record = record(args, context);
     let setup = setup(args, context.settings(), record.is_some());
     let mut app = App::new(setup, clock::now());
@@ -112,6 +111,5 @@ fn once(args: &TopArgs, context: &Context, mut samples: Samples) -> anyhow::Resu
     let now = clock::now();
     let columns = output::columns().and_then(|columns| u16::try_from(columns).ok());
     let width = columns.unwrap_or(PAPER_WIDTH);
-    output::data(&plain::snapshot(&mut app, width, now))?;
-    Ok(ExitCode::SUCCESS)
+    output::data(&plain::snapshot(&mut app, width, now))
 }

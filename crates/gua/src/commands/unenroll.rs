@@ -1,7 +1,5 @@
 //! `gua unenroll`: removes the enrolment of this host.
 
-use std::process::ExitCode;
-
 use anyhow::Context as _;
 use gua_collector::board::{CloudFile, Peer, setup};
 use gua_wire::CloudConfig;
@@ -9,7 +7,7 @@ use gua_wire::CloudConfig;
 use crate::context::Context;
 use crate::output;
 
-pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
+pub fn run(context: &Context) -> anyhow::Result<()> {
     let file = CloudFile::at(&context.settings().cloud.config.value);
     // Only used for the message; an invalid file is removed as well.
     let known = file.load().ok();
@@ -27,8 +25,7 @@ pub fn run(context: &Context) -> anyhow::Result<ExitCode> {
             config.server_url
         ),
     };
-    output::data(&text)?;
-    Ok(ExitCode::SUCCESS)
+    output::data(&text)
 }
 
 /// Removes the state and spool of the link; returns a line about dropped pushes.

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use gua_test::http::Request;
 use gua_test::originals::{self, released};
 use gua_test::tape::recording;
-use gua_test::{Running, TestHost, wait_for};
+use gua_test::{Running, Sleeper, TestHost, wait_for};
 use serde_json::Value;
 
 use crate::{TWO_GPUS, host, without_driver};
@@ -162,6 +162,170 @@ fn our_agent_enrols_pushes_streams_and_archives() {
     assert_eq!(
         board.home.fine("board check"),
         "gua board check: no errors\n"
+    );
+}
+
+/// GPUs of every kind that a snapshot has no place for, and two ordinary ones.
+const MIXED: &str = r#"
+[[card]]
+[[card.mig]]
+uuid = "MIG-free"
+[[card.mig]]
+uuid = "MIG-held"
+[[card.mig.process]]
+pid = HOLDER
+memory_mib = 512
+[[card]]
+uuid = "GPU-unified"
+unified_memory = true
+[[card]]
+uuid = "GPU-sick"
+[[card]]
+uuid = "GPU-full"
+memory_used_mib = 70000
+[[card]]
+uuid = "GPU-claimed"
+name = "claim me"
+[[card]]
+uuid = "GPU-ghost"
+util = 90
+[[card]]
+uuid = "GPU-free"
+"#;
+
+/// UUIDs of the GPUs that the board calls free.
+fn free_on_board(board: &Served) -> Vec<String> {
+    let live = board.live();
+    let gpus = live[0]["gpus"].as_array().cloned().unwrap_or_default();
+    let free = gpus.iter().filter(|gpu| gpu["obstacle"].is_null());
+    let mut free: Vec<String> = free
+        .map(|gpu| gpu["uuid"].as_str().unwrap().to_owned())
+        .collect();
+    free.sort();
+    free
+}
+
+/// UUIDs of the GPUs that `gua available` offers.
+fn free_here(host: &TestHost) -> Vec<String> {
+    let said = host.gua("available --uuid --json").stdout;
+    let document: Value = serde_json::from_str(&said).unwrap();
+    let free = document["available"].as_array().unwrap().iter();
+    let mut free: Vec<String> = free
+        .map(|gpu| gpu["uuid"].as_str().unwrap().to_owned())
+        .collect();
+    free.sort();
+    free
+}
+
+#[test]
+fn free_on_the_board_is_free_in_gua_available() {
+    let board = Served::start();
+    let (holder, claimer) = (Sleeper::new(), Sleeper::new());
+    let scenario = MIXED.replace("HOLDER", &holder.pid().to_string());
+    let host = board.enrol(host(&scenario), "mixed");
+    host.fine(&format!(
+        "available --gpu-model claim --claim 10m --for {}",
+        claimer.pid()
+    ));
+    let expected = ["GPU-free", "GPU-sick", "GPU-unified", "MIG-free"];
+    assert_eq!(free_here(&host), expected);
+    host.gua("sync-once");
+    assert_eq!(free_on_board(&board), expected);
+    let live = board.live();
+    let gpu = |uuid: &str| {
+        let gpus = live[0]["gpus"].as_array().unwrap();
+        gpus.iter().find(|gpu| gpu["uuid"] == uuid).unwrap().clone()
+    };
+    assert_eq!(gpu("GPU-claimed")["obstacle"], "claimed");
+    assert!(gpu("GPU-claimed")["claim"]["owner"].is_string());
+    assert_eq!(gpu("GPU-full")["obstacle"], "memory-used");
+    assert_eq!(gpu("MIG-held")["obstacle"], "held");
+    assert!(gpu("MIG-held")["instance"]["parent"].is_string());
+
+    let pushed = board.live()[0]["observedAt"].clone();
+    // A daemon's history shows that a GPU was in use a moment ago, here and there.
+    let mut daemon = host.foreground("daemon --foreground --cloud --interval 200ms");
+    wait_for("a tick of the daemon", || {
+        (board.live()[0]["observedAt"] != pushed).then_some(())
+    });
+    let sick = "uuid = \"GPU-sick\"\nlost = [[0, inf]]";
+    let later = scenario.replace("util = 90", "util = 0");
+    assert_eq!(free_on_board(&board), expected);
+    host.play(&later.replace("uuid = \"GPU-sick\"", sick));
+    wait_for("the end of the utilisation and the loss of a GPU", || {
+        let live = board.live();
+        let gpus = live[0]["gpus"].as_array()?;
+        let gpu = |uuid: &str| gpus.iter().find(|gpu| gpu["uuid"] == uuid);
+        let is_over = gpu("GPU-ghost")?["obstacle"] == "used-recently";
+        (is_over && gpu("GPU-sick")?["health"][0] == "lost").then_some(())
+    });
+    let expected = ["GPU-free", "GPU-unified", "MIG-free"];
+    assert_eq!(free_here(&host), expected);
+    assert_eq!(free_on_board(&board), expected);
+
+    // A driver that fails leaves nothing that looks free.
+    daemon.stop();
+    host.play("[driver]\ninit_code = \"DRIVER_NOT_LOADED\"\n");
+    assert_eq!(host.gua("sync-once").code, 1);
+    assert_eq!(board.live()[0]["gpus"], Value::Array(Vec::new()));
+}
+
+#[test]
+fn list_and_available_read_the_fleet_from_a_board() {
+    let board = Served::start();
+    let first = board.enrol(host(TWO_GPUS), "lab-1");
+    let second = board.enrol(host(TWO_GPUS), "lab-2");
+    first.fine("sync-once");
+    second.fine("sync-once");
+    let url = &board.url;
+    let mut person = without_driver();
+    let refused = person.gua(&format!("list --board {url}"));
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("gua board login"), "{refused:?}");
+
+    let mut login = person.gua_command(&format!("board login {url}"));
+    let mut child = login
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let token = format!("{}\n", board.token);
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(token.as_bytes())
+        .unwrap();
+    assert!(child.wait().unwrap().success());
+    let list = person.fine(&format!("list --board {url}"));
+    assert_eq!(list.lines().count(), 5, "{list}");
+    assert!(
+        list.contains("lab-2") && list.contains("truly-idle"),
+        "{list}"
+    );
+    let free = person.fine(&format!("available --board {url} --min-free-memory 40GB"));
+    assert_eq!(free, "lab-1:1\nlab-2:1\n");
+    let free = person.fine(&format!("available --board {url} --uuid -l 1 --json"));
+    let free: Value = serde_json::from_str(&free).unwrap();
+    assert_eq!(free[0]["uuid"], "GPU-b");
+    assert_eq!(
+        person
+            .gua(&format!("available --board {url} --min-free-memory 90GB"))
+            .code,
+        3
+    );
+    assert_eq!(
+        person
+            .gua(&format!("available --board {url} --count 3"))
+            .code,
+        3
+    );
+    person.set("GUA_BOARD_TOKEN", "gua_api_wrong");
+    let refused = person.gua(&format!("available --board {url}"));
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("the API token is not valid"),
+        "{refused:?}"
     );
 }
 

@@ -32,7 +32,7 @@ fn bench_measures_without_a_driver_and_leaves_nothing_behind() {
     let (json, output) = bench(&["--fake", "--json"]);
     assert_eq!(output, "");
     let costs: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(costs["telemetry"], "made-up");
+    assert_eq!(costs["telemetry"], "simulated");
     assert_eq!(costs["history"]["ticks"], 2880);
     assert!(
         costs["history"]["day_bytes"].as_u64().unwrap() > 10_000,

@@ -27,6 +27,14 @@ fn check(program: &Program, line: &str, code: i32, says: &str) {
 }
 
 #[test]
+fn a_missing_history_is_named_by_every_command_that_maintains_it() {
+    let program = Program::new();
+    for line in ["db check", "db repair", "db vacuum", "db stats"] {
+        check(&program, line, 2, "there is no history at");
+    }
+}
+
+#[test]
 fn every_release_is_imported_once_and_exported_again() {
     for version in RELEASES {
         let (program, old) = home_with(version);
@@ -233,7 +241,8 @@ fn imported_rows_are_checked_and_counted() {
     let json = program.gua(["db", "stats", "--format", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["imported"]["files"], 1);
-    assert_eq!(json["imported"]["card_rows"], 21);
+    assert_eq!(json["imported"]["gpu_rows"], 21);
+    gua_test::schema::check("gua.db-stats.v1", &json.to_string());
     assert!(json["imported"]["bytes"].as_u64().unwrap() > 0);
 }
 

@@ -15,6 +15,8 @@ fn assert_blocked(host: &TestHost, sentence: &str, next_step: &str) {
     assert_eq!(nvml["status"], "error");
     assert!(summary.contains(sentence), "{summary}");
     assert_eq!(report["plan"]["mode"], "unsupported");
+    assert_eq!(report["recommended_commands"], serde_json::json!({}));
+    assert_eq!(report["gpus"], Value::Null);
     assert_eq!(check_of(&report, "mig")["status"], "skipped");
     let blockers = report["plan"]["blockers"].as_array().unwrap();
     let says_so = |blocker: &Value| blocker.as_str().unwrap().starts_with(next_step);
@@ -57,7 +59,7 @@ fn a_library_that_is_not_a_driver_is_recognised() {
     let text = host.path("text.so");
     assert_blocked(
         &host.with_library(text),
-        "is no usable NVIDIA driver library",
+        "is not a usable NVIDIA driver library",
         "Correct GUA_NVML_LIBRARY or unset it.",
     );
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
@@ -68,7 +70,7 @@ fn a_library_that_is_not_a_driver_is_recognised() {
         .to_owned();
     assert_blocked(
         &super::host("").with_library(libc),
-        "is no usable NVIDIA driver library",
+        "is not a usable NVIDIA driver library",
         "Correct GUA_NVML_LIBRARY or unset it.",
     );
 }
@@ -107,7 +109,7 @@ fn a_driver_without_gpus_is_reported() {
     let host = host("[clock]\nat = 1\n");
     let report = host.report();
     assert_check(&report, "nvml", "error: initialized, GPU count=0");
-    assert_check(&report, "persistence", "skipped: no card");
+    assert_check(&report, "persistence", "skipped: no GPU");
     assert_eq!(report["plan"]["mode"], "unsupported");
     assert_eq!(host.doctor(&["--strict"]).code, 1);
     assert_eq!(host.doctor(&["--sample"]).code, 0);

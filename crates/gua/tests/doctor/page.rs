@@ -17,8 +17,8 @@ fn a_healthy_host_is_ready_to_collect() {
         (&nvml["status"], &nvml["details"]["device_count"]),
         (&"ok".into(), &2.into())
     );
-    assert_check(&report, "unreadable_cards", "ok: 2 cards without trouble");
-    assert_check(&report, "processes_visible", "ok: no process on any card");
+    assert_check(&report, "unreadable_gpus", "ok: 2 GPUs without problems");
+    assert_check(&report, "processes_visible", "ok: no process on any GPU");
     assert_check(&report, "config", "ok: no problems");
     assert_check(
         &report,
@@ -28,8 +28,12 @@ fn a_healthy_host_is_ready_to_collect() {
     assert_eq!(report["plan"]["mode"], "host");
     assert_eq!(
         commands(&report),
-        expected_commands("gua daemon --interval 30s", "gua report --since 1h")
+        ["gua daemon --interval 30s", "gua report --since 1h"]
     );
+    let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
+    let expected = "checks generated_at gpus no_system_changes plan read_only recommended_commands schema_version scope";
+    assert_eq!(keys, expected.split(' ').collect::<Vec<_>>());
+    gua_test::schema::check("gua.doctor.v1", &report.to_string());
 
     let page = host.doctor(&[]);
     assert_eq!((page.code, page.stderr.as_str()), (0, ""));
@@ -51,7 +55,7 @@ fn a_lost_gpu_is_an_error_and_the_other_is_still_read() {
     let host = host("[clock]\nat = 100\n[[card]]\n[[card]]\nlost = [[0, 1000]]\n");
     let report = host.report();
     assert_eq!(check_of(&report, "nvml")["details"]["device_count"], 2);
-    let readings = check_of(&report, "unreadable_cards");
+    let readings = check_of(&report, "unreadable_gpus");
     assert_eq!(readings["status"], "error");
     assert!(
         readings["summary"].as_str().unwrap().contains("(15)"),
@@ -61,13 +65,13 @@ fn a_lost_gpu_is_an_error_and_the_other_is_still_read() {
     assert_eq!(report["plan"]["mode"], "host");
     let notes = report["plan"]["warnings"].to_string();
     assert!(
-        notes.contains("See `dmesg | grep -i xid`, then reset card 1 or reboot."),
+        notes.contains("See `dmesg | grep -i xid`, then reset GPU 1 or reboot."),
         "{notes}"
     );
-    assert_eq!(report["cards"][1]["state"], "unobserved");
+    assert_eq!(report["gpus"][1]["state"], "unobserved");
     let page = host.doctor(&[]).stdout;
     assert!(
-        page.contains("\n  1: ?, unobserved (card lost), -\n"),
+        page.contains("\n  1  [!]     -     ") && page.contains(" lost "),
         "{page}"
     );
     assert!(page.contains("\nFix:\n  - See `dmesg"), "{page}");
@@ -87,19 +91,18 @@ fn the_page_shows_who_holds_which_gpu() {
     );
     let host = host(&scenario);
     let page = host.doctor(&[]).stdout;
-    let mut lines = page.lines().skip_while(|line| *line != "Cards:").skip(1);
+    let mut lines = page.lines().skip_while(|line| *line != "GPUs:").skip(3);
     let (held, free) = (lines.next().unwrap(), lines.next().unwrap());
-    assert!(
-        held.starts_with("  0: NVIDIA A100, idle-held, 11.0 / 80.0 GB, "),
-        "{held}"
-    );
-    assert!(free.ends_with(", no owner"), "{free}");
-    let holder = &host.report()["cards"][0]["holders"][0];
+    assert!(held.starts_with("  0  [~]     NVIDIA A100 "), "{held}");
+    assert!(held.contains(" 11.0/80.0 GB "), "{held}");
+    assert!(free.starts_with("  1  [ ]     "), "{free}");
+    assert!(free.ends_with(" truly-idle"), "{free}");
+    let holder = &host.report()["gpus"][0]["holders"][0];
     assert_eq!(
-        (&holder["pid"], &holder["gone"]),
-        (&pid.into(), &false.into())
+        (&holder["pid"], &holder["unseen_because"]),
+        (&pid.into(), &Value::Null)
     );
-    assert!(held.contains(", 11.0 GB, since "), "{held}");
+    assert!(held.ends_with(&format!(" {pid}")), "{held}");
     // This test has been running for less than an hour.
     assert!(holder["age_seconds"].as_u64() < Some(3_600), "{holder:#}");
 }
@@ -110,11 +113,11 @@ fn the_sick_scenario_is_reported_as_sick_at_any_time() {
     for at in [0, 45, 1_000_000] {
         let host = host(&format!("{scenario}\n[clock]\nat = {at}\n"));
         let report = host.report();
-        assert_eq!(check_of(&report, "unreadable_cards")["status"], "error");
+        assert_eq!(check_of(&report, "unreadable_gpus")["status"], "error");
         assert_check(
             &report,
             "memory_errors",
-            "warning: card 3 (Tesla V100-SXM2-32GB): 2 uncorrected",
+            "warning: GPU 3 (Tesla V100-SXM2-32GB): 2 uncorrected",
         );
         assert_eq!(check_of(&report, "utilisation")["status"], "warning");
     }
@@ -125,7 +128,7 @@ fn invalid_driver_values_are_never_shown_as_readings() {
     let garbage = format!("{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGet*\"\ngarbage = true\n");
     let host = host(&garbage);
     let report = host.report();
-    assert_ne!(check_of(&report, "unreadable_cards")["status"], "ok");
+    assert_ne!(check_of(&report, "unreadable_gpus")["status"], "ok");
     assert_eq!(host.doctor(&[]).code, 0);
     let one = format!(
         "{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGetUtilizationRates\"\ncard = 0\ngarbage = true\n"
@@ -236,10 +239,10 @@ fn the_history_path_is_checked_and_never_touched() {
     let path = host.path("a b.db").display().to_string();
     assert_eq!(
         commands(&report),
-        expected_commands(
-            &format!("gua daemon --db '{path}' --interval 30s"),
-            &format!("gua report --db '{path}' --since 1h")
-        )
+        [
+            format!("gua daemon --db '{path}' --interval 30s"),
+            format!("gua report --db '{path}' --since 1h")
+        ]
     );
     assert_check(
         &with_db(&host.path("no/gua.db")),
@@ -300,7 +303,7 @@ fn an_unwritable_history_is_one_error_at_its_path() {
         "{page}"
     );
     assert!(
-        page.contains("\nFix:\n  - Give another path with `--db PATH`.\n"),
+        page.contains("\nFix:\n  - Pass another path with `--db PATH`.\n"),
         "{page}"
     );
 }

@@ -116,7 +116,7 @@ fn claims_have_the_same_numbers_in_text_json_and_csv() {
     let shown = json(&host, "claim list", "gua.claims.v1");
     let mut expected = Vec::new();
     for claim in list(&shown["claims"]) {
-        for gpu in list(&claim["cards"]) {
+        for gpu in list(&claim["gpus"]) {
             let mut line = Line::new();
             take(&mut line, "", claim);
             for (ours, theirs) in [("pid", "for_pid"), ("comm", "for_comm")] {

@@ -80,11 +80,11 @@ fn a_claim_outlives_its_shell_while_its_job_is_on_the_gpu() {
     let job = lines.iter().find(|line| *line != "0").unwrap().clone();
     let on_gpu = |pid: &str| format!("{FREE}[[card.process]]\npid = {pid}\nmemory_mib = 2048\n");
     host.play(&on_gpu(&job));
-    assert_eq!(first_claim(&host)["cards"][0]["in_use"], true);
+    assert_eq!(first_claim(&host)["gpus"][0]["in_use"], true);
     drop(shell.stdin.take());
     shell.wait().unwrap();
     let claim = first_claim(&host);
-    assert_eq!(claim["cards"][0]["in_use"], true, "{claim}");
+    assert_eq!(claim["gpus"][0]["in_use"], true, "{claim}");
     assert_eq!(claim["until"], Value::Null);
     // Another user's process on the GPU does not keep the claim.
     host.play(HELD);

@@ -122,8 +122,8 @@ fn a_gpu_is_claimed_once_and_free_again_when_its_holder_exits() {
         .iter()
         .find(of_ada)
         .unwrap();
-    assert_eq!(claim["cards"][0]["index"], 1);
-    assert_eq!(claim["cards"][0]["in_use"], false);
+    assert_eq!(claim["gpus"][0]["index"], 1);
+    assert_eq!(claim["gpus"][0]["in_use"], false);
     let text = host.gua("claim list").stdout;
     assert!(
         text.contains(&format!("(pid {} sleep)", bob.pid())),
@@ -176,7 +176,7 @@ fn the_listing_shows_who_has_claimed_a_free_gpu() {
         ada.pid()
     ));
     let listed = host.claims();
-    assert_eq!(listed["claims"][0]["cards"][0]["in_use"], true);
+    assert_eq!(listed["claims"][0]["gpus"][0]["in_use"], true);
     assert_eq!(host.listing()["gpus"][1]["status"], "held");
     assert!(!host.gua("list").stdout.contains("claimed by"));
 }
@@ -476,7 +476,7 @@ fn use_by_a_process_of_another_pid_namespace_is_unknown() {
     let host = lab();
     let ada = Sleeper::new();
     check(&host.lease(&ada, "-q"), 0, "1\n");
-    let in_use = || host.claims()["claims"][0]["cards"][0]["in_use"].clone();
+    let in_use = || host.claims()["claims"][0]["gpus"][0]["in_use"].clone();
     assert_eq!(in_use(), false);
     let file = only_entry(&only_entry(&host.path("claims")));
     let mut claim: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
@@ -539,7 +539,7 @@ fn without_a_driver_nothing_is_claimed_and_claims_are_still_listed() {
         );
         // The processes on the GPU could not be read, which is unknown rather than none.
         let listed: Value = serde_json::from_str(&run("claim list --json").stdout).unwrap();
-        assert_eq!(listed["claims"][0]["cards"][0]["in_use"], Value::Null);
+        assert_eq!(listed["claims"][0]["gpus"][0]["in_use"], Value::Null);
         let listed = run("claim list");
         assert!(listed.stdout.contains("not known"), "{}", listed.stdout);
         assert_eq!(listed.code, 1, "{}", listed.stderr);

@@ -97,6 +97,7 @@ fn holder(pid: u32) -> Process {
                 start: StartTicks(u64::from(pid)),
             },
             login: Ok(Some(user.clone())),
+            claimed_login: None,
             own: Ok(user),
             workload: Workload::default(),
             comm: Ok("python".to_owned()),

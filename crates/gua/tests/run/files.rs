@@ -174,3 +174,44 @@ fn events_missing_from_the_history_are_noted_in_the_summary() {
     let notes = host.summary()["notes"].to_string();
     assert!(notes.contains(note), "{notes}");
 }
+
+/// Only root can create files of another user.
+#[test]
+fn files_that_another_user_planted_in_the_directory_are_refused_before_the_job_starts() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let host = host(ONE_GPU);
+    let victim = host.path("victim");
+    std::fs::write(&victim, "kept").unwrap();
+    for name in [
+        "run.jsonl",
+        "hw_metrics.csv",
+        "hw_dmon.csv",
+        "cpu_metrics.csv",
+        "summary.json",
+    ] {
+        let path = host.path("out").join(name);
+        std::fs::create_dir_all(host.path("out")).unwrap();
+        for kind in ["link", "pipe"] {
+            match kind {
+                "link" => std::os::unix::fs::symlink(&victim, &path).unwrap(),
+                _ => {
+                    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+                    rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+                }
+            }
+            std::os::unix::fs::lchown(&path, Some(65534), Some(65534)).unwrap();
+            let ended = host.run_job("--out out", "echo started");
+            assert_eq!(
+                (ended.code, ended.stdout.as_str()),
+                (2, ""),
+                "{kind} {ended:?}"
+            );
+            assert!(ended.stderr.contains(name), "{ended:?}");
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+}

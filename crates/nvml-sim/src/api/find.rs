@@ -23,7 +23,7 @@ exports! {
     };
     R390 finder fn nvmlDeviceGetHandleBySerial(serial: Words, device: Out<Device>) |now| {
         let serial = serial.get()?;
-        now.world.find_card(now.time, |card| card.scripted.serial.as_deref() == Some(&serial))
+        now.world.find_gpu(now.time, |card| card.scripted.serial.as_deref() == Some(&serial))
     };
     R390 finder fn nvmlDeviceGetHandleByPciBusId(address: Words, device: Out<Device>) |now| by_address(now, address);
     R390 finder fn nvmlDeviceGetHandleByPciBusId_v2(address: Words, device: Out<Device>) |now| by_address(now, address);
@@ -94,7 +94,7 @@ fn by_index(now: &Now, index: c_uint) -> Result<Unit, Code> {
 
 fn by_address(now: &Now, address: Words) -> Result<Unit, Code> {
     let address = Address::parse(&address.get()?).ok_or(Code::INVALID_ARGUMENT)?;
-    now.world.find_card(now.time, |card| card.pci == address)
+    now.world.find_gpu(now.time, |card| card.pci == address)
 }
 
 fn number(count: usize) -> c_uint {

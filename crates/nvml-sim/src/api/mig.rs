@@ -24,7 +24,8 @@ exports! {
         if card.mig_mode() != Some(true) {
             return Err(if card.mig_mode().is_some() { Code::NOT_FOUND } else { Code::NOT_SUPPORTED });
         }
-        let place = card.instances.iter().position(|instance| instance.index == index);
+        let is_it = |instance: &Instance| instance.index == index && instance.exists_at(seen.time);
+        let place = card.instances.iter().position(is_it);
         let unit = Unit { card: seen.unit.card, instance: Some(place.ok_or(Code::NOT_FOUND)?) };
         instance.set(state::lock().handle(&seen.world, unit))
     };

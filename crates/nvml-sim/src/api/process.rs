@@ -57,7 +57,7 @@ impl List {
         match self {
             List::Compute => matches!(kind, Kind::Compute | Kind::Both | Kind::Mps),
             List::Graphics => matches!(kind, Kind::Graphics | Kind::Both),
-            List::Mps => kind == Kind::Mps,
+            List::Mps => matches!(kind, Kind::Mps | Kind::MpsOnly),
         }
     }
 }

@@ -80,43 +80,28 @@ pub struct Card {
     pub instances: Vec<Instance>,
 }
 
-/// A MIG instance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Instance {
-    /// Default: its position in the file. Gaps between indices are allowed; real GPUs have them too.
-    pub index: Option<u32>,
-    /// Default: derived from the GPU's UUID and the index.
-    pub uuid: String,
-    pub profile: String,
-    /// Default: the index plus 1.
-    pub gpu_instance: Option<u32>,
-    pub compute_instance: u32,
-    pub slices: u32,
-    /// Default: the value of `slices`.
-    pub compute_slices: Option<u32>,
-    pub multiprocessors: u32,
-    pub memory_total_mib: f64,
-    pub memory_used_mib: Option<Value>,
-    #[serde(rename = "process")]
-    pub processes: Vec<Process>,
-}
-
-impl Default for Instance {
-    fn default() -> Self {
-        Instance {
-            index: None,
-            uuid: String::new(),
-            profile: "1g.10gb".to_owned(),
-            gpu_instance: None,
-            compute_instance: 0,
-            slices: 1,
-            compute_slices: None,
-            multiprocessors: 14,
-            memory_total_mib: 9728.0,
-            memory_used_mib: None,
-            processes: Vec::new(),
-        }
+super::tables! {
+    /// A MIG instance.
+    pub struct Instance {
+        /// Default: its position in the file. Gaps between indices are allowed; real GPUs have them too.
+        index: Option<u32> = None,
+        /// Default: derived from the GPU's UUID and the index.
+        uuid: String = String::new(),
+        profile: String = "1g.10gb".to_owned(),
+        /// Default: the index plus 1.
+        gpu_instance: Option<u32> = None,
+        compute_instance: u32 = 0,
+        slices: u32 = 1,
+        /// Default: the value of `slices`.
+        compute_slices: Option<u32> = None,
+        multiprocessors: u32 = 14,
+        memory_total_mib: f64 = 9728.0,
+        memory_used_mib: Option<Value> = None,
+        /// Seconds between which it exists. Default: always.
+        from: Option<f64> = None,
+        until: Option<f64> = None,
+        #[serde(rename = "process")]
+        processes: Vec<Process> = Vec::new(),
     }
 }
 
@@ -153,7 +138,11 @@ pub enum Kind {
     Compute,
     Graphics,
     Both,
+    /// A client of the Multi-Process Service, in its list and in the compute list.
     Mps,
+    /// The same on drivers that do not put it in the compute list.
+    #[serde(rename = "mps-only")]
+    MpsOnly,
 }
 
 impl Process {

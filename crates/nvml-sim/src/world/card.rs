@@ -211,11 +211,16 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    fn new(scripted: &scenario::Instance, place: u32, card_uuid: &str) -> Instance {
+    pub(crate) fn exists_at(&self, time: f64) -> bool {
+        let begun = self.scripted.from.is_none_or(|from| from <= time);
+        begun && self.scripted.until.is_none_or(|until| time < until)
+    }
+
+    fn new(scripted: &scenario::Instance, place: u32, gpu_uuid: &str) -> Instance {
         let index = scripted.index.unwrap_or(place);
         let gpu_instance = scripted.gpu_instance.unwrap_or(index.saturating_add(1));
         let uuid = text_or(&scripted.uuid, || {
-            let bare = card_uuid.strip_prefix("GPU-").unwrap_or(card_uuid);
+            let bare = gpu_uuid.strip_prefix("GPU-").unwrap_or(gpu_uuid);
             // The last two digits would repeat the GPU's; they become the instance's.
             let stem = bare.get(..bare.len().saturating_sub(2)).unwrap_or(bare);
             format!("MIG-{stem}{:02x}", 0xf0_u32.wrapping_add(index) & 0xff)

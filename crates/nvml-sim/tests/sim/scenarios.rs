@@ -76,7 +76,7 @@ fn a_mistake_is_reported_with_its_line() {
     );
     check(
         "[[card]]\nuuid = \"a\"\n[[card]]\nuuid = \"a\"\n",
-        "uuid `a` stands there twice",
+        "uuid `a` occurs twice",
     );
     check(
         "[[fault]]\nfunction = \"nvmlInit*\"\n",

@@ -8,8 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
-use super::super::link_state::{LinkError, LinkFiles, Peer};
-use super::super::state_file;
+use super::super::link_state::{LinkError, LinkFiles, Peer, State};
 use super::{ArchiveError, Archived};
 
 /// What an upload completes. Another board, host, day or retention is another task.
@@ -47,19 +46,25 @@ pub struct ArchiveState {
     history: PathBuf,
 }
 
+impl State for ArchiveState {
+    const SUFFIX: &str = "-archive";
+
+    fn peer(&self) -> &Peer {
+        &self.task.peer
+    }
+
+    fn last_change(&self) -> Option<Timestamp> {
+        self.completed
+            .max(self.last_error.as_ref().map(|error| error.at))
+    }
+}
+
 impl ArchiveState {
     /// Reads the latest state of this history.
     #[must_use]
     pub fn read(files: &LinkFiles) -> Option<Self> {
         let history = files.history();
-        let states = files.archives().into_iter().filter_map(|file| {
-            let state: Self = state_file::read(&file)?;
-            (state.history == history).then_some(state)
-        });
-        states.max_by_key(|state| {
-            let failed = state.last_error.as_ref().map(|error| error.at);
-            state.completed.max(failed)
-        })
+        files.latest(|state: &Self| state.history == history)
     }
 
     /// Whether the task is complete.
@@ -96,7 +101,7 @@ impl ArchiveState {
                 state.last_error = Some(LinkError { at: ended, what });
             }
         }
-        let _: io::Result<()> = state_file::write_one(&files.archives(), &state);
+        let _: io::Result<()> = files.store(&state);
     }
 }
 

@@ -4,7 +4,9 @@
 use std::cell::Cell;
 use std::io::{BufReader, Write as _};
 use std::net::TcpListener;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 use gua_model::{Bytes, Driver, Gpu, Missing, Percent, Sample, Tick};
 use gua_settings::Proxies;

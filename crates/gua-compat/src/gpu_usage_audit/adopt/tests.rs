@@ -56,12 +56,12 @@ fn run(path: &Path, cut: Option<Point>) -> Result<Option<Adopted>, LegacyError> 
     )
 }
 
-fn card_rows(path: &Path) -> u64 {
+fn gpu_rows(path: &Path) -> u64 {
     let sources = gua_store::History::open(path)
         .unwrap()
         .old_sources()
         .unwrap();
-    sources.iter().map(|source| source.card_rows).sum()
+    sources.iter().map(|source| source.gpu_rows).sum()
 }
 
 fn names(directory: &Path) -> Vec<String> {
@@ -78,8 +78,8 @@ fn an_old_history_is_imported_and_set_aside_unchanged() {
     let (directory, path) = old_history();
     let bytes = fs::read(&path).unwrap();
     let adopted = run(&path, None).unwrap().unwrap();
-    assert_eq!(adopted.imported.unwrap().new_card_rows, 2);
-    assert_eq!(card_rows(&path), 2);
+    assert_eq!(adopted.imported.unwrap().new_gpu_rows, 2);
+    assert_eq!(gpu_rows(&path), 2);
     assert_eq!(fs::read(&adopted.old_renamed_to).unwrap(), bytes);
     let ours = names(directory.path());
     assert!(
@@ -119,7 +119,7 @@ fn a_crash_at_any_point_loses_nothing_and_is_finished_later() {
             // In both cases the new file is complete.
             let finished = run(&path, None).unwrap();
             assert_eq!(finished.is_none(), point == Point::InPlace, "{point:?}");
-            assert_eq!(card_rows(&path), rows, "{point:?}");
+            assert_eq!(gpu_rows(&path), rows, "{point:?}");
             let aside = OldFile::open(&beside(&path, ".gpu-usage-audit-1")).unwrap();
             let count: u64 = aside
                 .connection

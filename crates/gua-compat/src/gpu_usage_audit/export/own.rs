@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use gua_model::usage_state::{UsageState, UsageTracker};
-use gua_model::{Gpu, Period, Process, ProcessKind, Tick, User};
-use gua_store::imported::{LegacyError, old_text};
-use gua_store::{History, ReadError, RunId, RunInfo, Sight};
-use jiff::Timestamp;
+use gua_model::{Gpu, Period, Process, ProcessKind, Tick, sane};
+use gua_store::imported::{GpuRow, LegacyError, ProcessRow, SmallTable, Texts, old_text};
+use gua_store::{History, ReadError, RunId, RunInfo, Sight, StoredTick};
+use rusqlite::Statement;
+use rusqlite::types::Value;
 
 use super::part::Part;
-use super::{Export, Seen};
+use super::{Export, insert_sql, write_row};
 
 /// Number of earlier ticks that a state can depend on. After ten ticks with a reading, earlier ones have no influence;
 /// this is larger, since readings can be missing.
@@ -47,9 +48,15 @@ impl Export<'_> {
             hosts.insert(run.id, run.host);
         }
         let mut trackers: HashMap<RunId, UsageTracker> = HashMap::new();
-        let history = self.history;
-        let begin = window.0.saturating_sub(remembered);
-        history.ticks(Period::new(nearest(begin), nearest(window.1)), |stored| {
+        let (history, change) = (self.history, self.change);
+        let mut writer = Writer {
+            gpus: change.prepare(&insert_sql::<GpuRow>())?,
+            processes: change.prepare(&insert_sql::<ProcessRow>())?,
+            texts: Texts::default(),
+        };
+        let begin = sane::nearest(window.0.saturating_sub(remembered));
+        let window_end = sane::nearest(window.1);
+        history.ticks(Period::new(begin, window_end), |stored| {
             let stored = match stored {
                 Ok(stored) => stored,
                 Err(ReadError::Tick { .. }) => {
@@ -65,194 +72,133 @@ impl Export<'_> {
                 });
                 return Ok(());
             }
-            self.tick(stored.run, &stored.tick, hosts.get(&stored.run), tracker)?;
+            if let (Some(host), Part::Everything) = (hosts.get(&stored.run), self.part) {
+                self.host_row(host, &stored.tick)?;
+            }
+            self.tick(&stored, tracker, &mut writer)?;
             self.advance(1)
-        })
+        })?;
+        self.exported.damaged_ticks += u64::from(match self.part {
+            Part::Everything => history.absurd_ticks()?,
+            Part::Rows(..) | Part::Lists => 0,
+        });
+        Ok(())
     }
 
     fn run_row(&mut self, run: &RunInfo) -> Result<(), LegacyError> {
         self.exported.runs += 1;
-        self.change.execute(
-            "INSERT INTO daemon_run (id, started_at, interval_seconds) VALUES (?1, ?2, ?3)",
-            (
-                run.id.0 + self.numbering.own_offset,
-                old_text(run.started),
-                run.interval.as_secs_f64(),
-            ),
-        )?;
-        Ok(())
+        let cells = [
+            old_text(run.started).into(),
+            run.interval.as_secs_f64().into(),
+        ];
+        let number = run.id.0 + self.numbering.own_offset;
+        self.insert(SmallTable::Run, Some(number), &cells)
     }
 
     fn tick(
         &mut self,
-        run: RunId,
-        tick: &Tick,
-        host: Option<&String>,
+        stored: &StoredTick,
         tracker: &mut UsageTracker,
+        writer: &mut Writer<'_>,
     ) -> Result<(), LegacyError> {
-        let at = old_text(tick.sample.at);
-        if let (Some(host), Part::Everything) = (host, self.part) {
-            let driver = tick.sample.driver.version.as_ref().ok();
-            self.host_row(host, driver, &at)?;
-        }
-        for gpu in &tick.sample.gpus {
+        let sample = &stored.tick.sample;
+        let at = old_text(sample.at);
+        let run = stored.run.0 + self.numbering.own_offset;
+        let Writer {
+            gpus,
+            processes,
+            texts,
+        } = writer;
+        for gpu in &sample.gpus {
             let state = tracker.see(gpu);
             if self.part.has_lists() {
                 self.device_row(gpu, &at)?;
             }
-            self.card_row(run, gpu, state, &at)?;
+            let Some(row) = gpu_row(gpu, state, texts) else {
+                self.exported.gpus_without_util += 1;
+                continue;
+            };
+            self.exported.gpu_rows += 1;
+            write_row(gpus, (None, &at, Some(run)), &row, texts)?;
         }
-        for gpu in tick.sample.gpus.iter().filter(|gpu| gpu.util.is_ok()) {
+        for gpu in sample.gpus.iter().filter(|gpu| gpu.util.is_ok()) {
             for process in &gpu.processes {
-                self.process_row(run, gpu, process, &at)?;
+                let row = process_row(gpu, process, texts);
+                self.exported.process_rows += 1;
+                write_row(processes, (None, &at, Some(run)), &row, texts)?;
             }
         }
         Ok(())
     }
 
-    fn host_row(
-        &mut self,
-        host: &str,
-        driver: Option<&String>,
-        at: &str,
-    ) -> Result<(), LegacyError> {
-        let written = match self.hosts.get(host) {
-            Some(seen) => self
-                .change
-                .prepare_cached(
-                    "UPDATE host SET driver_version = ifnull(?2, driver_version), \
-                     first_seen = min(first_seen, ?3), last_seen = max(last_seen, ?3) WHERE rowid = ?1",
-                )
-                .and_then(|mut update| update.execute((seen.row, driver, at))),
-            None => self
-                .change
-                .prepare_cached("INSERT INTO host VALUES (?1, 'bare', ?2, ?3, ?3)")
-                .and_then(|mut insert| insert.execute((host, driver, at))),
-        };
-        written?;
-        if !self.hosts.contains_key(host) {
-            self.hosts.insert(
-                host.to_owned(),
-                Seen {
-                    row: self.change.last_insert_rowid(),
-                },
-            );
-        }
-        Ok(())
+    fn host_row(&mut self, host: &str, tick: &Tick) -> Result<(), LegacyError> {
+        let at = Value::from(old_text(tick.sample.at));
+        let driver = tick.sample.driver.version.clone().ok();
+        let (host, environment) = (host.to_owned().into(), "bare".to_owned().into());
+        let cells = [host, environment, driver.into(), at.clone(), at];
+        self.insert_or_extend(SmallTable::Host, &cells, &["driver_version"])
     }
 
-    /// Adds or updates the row of a GPU, as gpu-usage-audit does.
     fn device_row(&mut self, gpu: &Gpu, at: &str) -> Result<(), LegacyError> {
         let (true, Ok(name), Ok(total)) = (is_listed(gpu), &gpu.name, gpu.memory_total) else {
             return Ok(());
         };
-        let total = whole(total.whole_mb());
-        let uuid = gpu.uuid.as_str();
-        let written = match self.devices.get(uuid) {
-            Some(seen) => self
-                .change
-                .prepare_cached(
-                    "UPDATE gpu_device SET name = ?2, memory_total_mb = ?3, \
-                     first_seen = min(first_seen, ?4), last_seen = max(last_seen, ?4) WHERE rowid = ?1",
-                )
-                .and_then(|mut update| update.execute((seen.row, name, total, at))),
-            None => self
-                .change
-                .prepare_cached("INSERT INTO gpu_device VALUES (?1, ?2, ?3, ?4, ?4)")
-                .and_then(|mut insert| insert.execute((uuid, name, total, at))),
-        };
-        written?;
-        if !self.devices.contains_key(uuid) {
-            self.devices.insert(
-                uuid.to_owned(),
-                Seen {
-                    row: self.change.last_insert_rowid(),
-                },
-            );
-        }
-        Ok(())
+        let cells = [
+            gpu.uuid.as_str().to_owned().into(),
+            name.clone().into(),
+            whole(total.whole_mb()).into(),
+            at.to_owned().into(),
+            at.to_owned().into(),
+        ];
+        self.insert_or_extend(SmallTable::Device, &cells, &["name", "memory_total_mb"])
     }
+}
 
-    fn card_row(
-        &mut self,
-        run: RunId,
-        gpu: &Gpu,
-        state: Option<UsageState>,
-        at: &str,
-    ) -> Result<(), rusqlite::Error> {
-        let Ok(util) = gpu.util else {
-            self.exported.cards_without_util += 1;
-            return Ok(());
-        };
-        self.exported.card_rows += 1;
-        self.change
-            .prepare_cached(
-                "INSERT INTO gpu_sample (ts, gpu_uuid, util_pct, run_id, usage_state, gpu_index, memory_used_mb, \
-                 temperature_c, power_w) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute((
-                at,
-                gpu.uuid.as_str(),
-                util.get(),
-                run.0 + self.numbering.own_offset,
-                state.map(UsageState::as_str),
-                gpu.index,
-                gpu.memory_used.ok().map(|used| whole(used.whole_mb())),
-                gpu.temperature.ok().map(|degrees| degrees.0),
-                gpu.power.ok().map(|power| whole(power.0 / 1_000)),
-            ))
-            .map(drop)
-    }
+/// Statements that insert rows, and the texts of these rows.
+struct Writer<'a> {
+    gpus: Statement<'a>,
+    processes: Statement<'a>,
+    texts: Texts,
+}
 
-    fn process_row(
-        &mut self,
-        run: RunId,
-        gpu: &Gpu,
-        process: &Process,
-        at: &str,
-    ) -> Result<(), rusqlite::Error> {
-        self.exported.process_rows += 1;
-        let identity = process.identity.as_ref().ok();
-        let login = identity.and_then(|identity| identity.login.as_ref().ok()?.as_ref());
-        let own = identity.and_then(|identity| identity.own.as_ref().ok());
-        let name = |user: Option<&User>| user.and_then(|user| user.name.clone());
-        let kind = match process.kind {
-            ProcessKind::Compute | ProcessKind::Both => "compute",
-            ProcessKind::Graphics => "graphics",
-        };
-        self.change
-            .prepare_cached(
-                "INSERT INTO proc_sample (ts, gpu_uuid, pid, mem_used_mb, loginuid_user, owner_user, run_id, gpu_index, \
-                 process_name, process_type) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-            )?
-            .execute((
-                at,
-                gpu.uuid.as_str(),
-                process.pid.0,
-                process.memory.ok().map(|memory| whole(memory.whole_mb())),
-                name(login),
-                name(own),
-                run.0 + self.numbering.own_offset,
-                gpu.index,
-                identity.and_then(|identity| identity.comm.as_ref().ok()).filter(|comm| !comm.is_empty()),
-                kind,
-            ))
-            .map(drop)
+/// The row of a GPU; `None` without a utilisation.
+fn gpu_row(gpu: &Gpu, state: Option<UsageState>, texts: &mut Texts) -> Option<GpuRow> {
+    Some(GpuRow {
+        gpu: texts.id(gpu.uuid.as_str()),
+        util_pct: gpu.util.ok()?.get().into(),
+        usage_state: state.map(|state| texts.id(state.as_str())),
+        gpu_index: Some(gpu.index.into()),
+        memory_used_mb: gpu.memory_used.ok().map(|used| whole(used.whole_mb())),
+        temperature_c: gpu.temperature.ok().map(|degrees| degrees.0.into()),
+        power_w: gpu.power.ok().map(|power| whole(power.0 / 1_000)),
+    })
+}
+
+fn process_row(gpu: &Gpu, process: &Process, texts: &mut Texts) -> ProcessRow {
+    let identity = process.identity.as_ref().ok();
+    let login = identity.and_then(|identity| identity.login.as_ref().ok()?.as_ref());
+    let own = identity.and_then(|identity| identity.own.as_ref().ok());
+    let comm = identity.and_then(|identity| identity.comm.as_deref().ok());
+    let uuid = texts.id(gpu.uuid.as_str());
+    let mut text = |text: Option<&str>| text.map(|text| texts.id(text));
+    ProcessRow {
+        gpu: uuid,
+        pid: process.pid.0.into(),
+        mem_used_mb: process.memory.ok().map(|memory| whole(memory.whole_mb())),
+        gpu_index: Some(gpu.index.into()),
+        loginuid_user: text(login.and_then(|user| user.name.as_deref())),
+        owner_user: text(own.and_then(|user| user.name.as_deref())),
+        process_name: text(comm.filter(|comm| !comm.is_empty())),
+        process_type: match process.kind {
+            ProcessKind::Compute | ProcessKind::Both => None,
+            ProcessKind::Graphics => text(Some("graphics")),
+        },
     }
 }
 
 /// Returns whether gpu-usage-audit would list the GPU: it has a name, a memory size and a utilisation.
 fn is_listed(gpu: &Gpu) -> bool {
     gpu.name.is_ok() && gpu.memory_total.is_ok() && gpu.util.is_ok()
-}
-
-/// Time from microseconds since 1970, clamped to the valid range.
-fn nearest(micros: i64) -> Timestamp {
-    let end = match micros < 0 {
-        true => Timestamp::MIN,
-        false => Timestamp::MAX,
-    };
-    Timestamp::from_microsecond(micros).unwrap_or(end)
 }
 
 /// Time before a window for which ticks are read, in microseconds.

@@ -1,7 +1,7 @@
 //! Old rows as short texts on the left, sessions on the right.
 
 use super::super::tests::kept;
-use super::super::{ImportedCoverage, ImportedFold, LegacyCardTick, LegacyRun, OwnSince};
+use super::super::{ImportedCoverage, ImportedFold, LegacyGpuTick, LegacyRun, OwnCoverage};
 use super::*;
 use crate::period::Quarter;
 use crate::state::Thresholds;
@@ -20,7 +20,7 @@ fn moments(text: &'static str) -> Vec<LegacyMoment<'static>> {
         let mut ticks = Vec::new();
         let mut strays = Vec::new();
         match util.trim_start_matches('+').parse() {
-            Ok(number) => ticks.push(LegacyCardTick {
+            Ok(number) => ticks.push(LegacyGpuTick {
                 at,
                 gpu,
                 util: number,
@@ -92,21 +92,21 @@ fn show((gpu, session): &(GpuUuid, ImportedSession)) -> String {
 /// Sessions of rows by quarter hours, and by the totals of a whole day.
 fn fold(moments: &[LegacyMoment<'_>]) -> [Vec<(GpuUuid, ImportedSession)>; 2] {
     let mut quarters = Vec::new();
-    let mut give = |quarter: Quarter, gpus: &[CardQuarter]| quarters.push((quarter, gpus.to_vec()));
-    let own_since = OwnSince::default();
-    let mut rows = ImportedFold::new(Thresholds::default(), None, &own_since);
+    let mut give = |quarter: Quarter, gpus: &[GpuQuarter]| quarters.push((quarter, gpus.to_vec()));
+    let own = OwnCoverage::default();
+    let mut rows = ImportedFold::new(Thresholds::default(), None, &own);
     for moment in moments {
         rows.push(moment, &mut give);
     }
     rows.finish(&mut give);
-    let mut day: Vec<CardQuarter> = Vec::new();
+    let mut day: Vec<GpuQuarter> = Vec::new();
     for gpu in quarters.iter().flat_map(|(_, gpus)| gpus) {
         match day.iter_mut().find(|mine| mine.gpu == gpu.gpu) {
             Some(mine) => mine.total.merge(&gpu.total),
             None => day.push(gpu.clone()),
         }
     }
-    let join = |totals: &[(Quarter, Vec<CardQuarter>)]| {
+    let join = |totals: &[(Quarter, Vec<GpuQuarter>)]| {
         let (mut open, mut found) = (OpenSessions::default(), Vec::new());
         let mut give = |gpu: &GpuUuid, session: &ImportedSession| {
             found.push((gpu.clone(), session.clone()));
@@ -166,7 +166,7 @@ fn graphics_rows_are_no_sessions_and_share_nothing() {
 }
 
 #[test]
-fn a_card_with_two_compute_pids_at_some_moment_is_shared_by_those() {
+fn a_gpu_with_two_compute_pids_at_some_moment_is_shared_by_those() {
     check(
         "0 A 0 7 8; 30 A 0 7; 60 A 0 9; 60 B 0 7",
         &[
@@ -179,7 +179,7 @@ fn a_card_with_two_compute_pids_at_some_moment_is_shared_by_those() {
 }
 
 #[test]
-fn runs_are_not_told_apart_and_a_moment_without_the_cards_row_has_no_utilisation() {
+fn runs_are_not_told_apart_and_a_moment_without_the_gpus_row_has_no_utilisation() {
     check(
         "0 A 10 7; 0 A +30 8; 30 A - 7; 60 A 50 7",
         &[

@@ -4,8 +4,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::classify::Basis;
 use crate::id::Uid;
+use crate::owner::{OwnerKey, User};
 use crate::state::{RollUp, State};
-use crate::total::{CardQuarter, CardTotal, DayTotals, OwnerKey, OwnerTotal, StateTotal};
+use crate::total::{DayTotals, GpuQuarter, GpuTotal, OwnerTotal, StateTotal};
 use crate::unit::{Micros, Millijoules};
 
 const QUARTER: u64 = 900_000_000;
@@ -21,26 +22,31 @@ fn scope() -> Scope {
     }
 }
 
-fn names() -> PersonNames {
-    PersonNames::new(BTreeMap::from([
-        (Uid(1), "ada".to_owned()),
-        (Uid(2), "bob".to_owned()),
-    ]))
+fn owner(uid: u32) -> OwnerKey {
+    let name = match uid {
+        1 => Some("ada".to_owned()),
+        2 => Some("bob".to_owned()),
+        _ => None,
+    };
+    OwnerKey::User(User {
+        uid: Uid(uid),
+        name,
+    })
 }
 
 fn gpu(number: u8) -> GpuUuid {
     format!("GPU-{number}").parse().unwrap()
 }
 
-/// One card in one quarter: time in two states, and owners who share what was held.
+/// One GPU in one quarter: time in two states, and owners who share what was held.
 fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterTotal {
     let mut total = QuarterTotal {
-        card: CardTotal {
+        card: GpuTotal {
             ticks: 30,
             observed: Micros(active + idle_held),
             energy: Millijoules(active + idle_held),
             energy_known: Micros(active + idle_held),
-            ..CardTotal::default()
+            ..GpuTotal::default()
         },
         ..QuarterTotal::default()
     };
@@ -53,7 +59,9 @@ fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterT
     *total.states.entry((State::Active, Basis::Buffer)) = state(active);
     *total.states.entry((State::IdleHeld, Basis::Instant)) = state(idle_held);
     for (owner, held) in owners {
-        *total.owners.entry(owner.map(Uid).into()) = OwnerTotal {
+        *total
+            .owners
+            .entry(owner.map_or(OwnerKey::Unknown, self::owner)) = OwnerTotal {
             held: Micros(*held),
             charged: Micros(held / 2),
             idle_held: Micros((*held).min(idle_held)),
@@ -68,7 +76,7 @@ fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterT
 
 #[test]
 fn a_quarter_goes_to_the_local_day_weekday_and_hour_that_it_lies_in() {
-    let mut fold = ReportFold::new(scope(), names());
+    let mut fold = ReportFold::new(scope());
     // 2026-03-29 00:30 UTC is 01:30 in Berlin, half an hour before its clocks go forward; it was a Sunday.
     let quarter = |text: &str| Quarter::of(text.parse::<Timestamp>().unwrap());
     fold.add(
@@ -117,13 +125,10 @@ fn a_gpu_that_is_left_out_takes_no_other_gpu_with_it() {
 #[test]
 fn a_person_has_the_same_part_whichever_way_it_is_asked_for() {
     let all = |person: Option<&str>| {
-        let mut fold = ReportFold::new(
-            Scope {
-                person: person.map(str::to_owned),
-                ..scope()
-            },
-            names(),
-        );
+        let mut fold = ReportFold::new(Scope {
+            person: person.map(str::to_owned),
+            ..scope()
+        });
         fold.add(
             Quarter(7),
             &gpu(0),
@@ -144,7 +149,7 @@ fn a_person_has_the_same_part_whichever_way_it_is_asked_for() {
 
 #[test]
 fn a_user_without_a_name_is_called_by_the_number() {
-    let mut fold = ReportFold::new(scope(), names());
+    let mut fold = ReportFold::new(scope());
     fold.add(Quarter(7), &gpu(0), &total(5, 0, &[(Some(1007), 5)]));
     assert_eq!(fold.people.rows()[0].name, "uid 1007");
 }
@@ -163,7 +168,7 @@ fn imported(class: RollUp, seconds: u64, owner: Option<&str>) -> QuarterTotal {
 
 #[test]
 fn imported_rows_alone_have_shares_of_ticks_and_with_own_ones_of_time() {
-    let mut fold = ReportFold::new(scope(), names());
+    let mut fold = ReportFold::new(scope());
     for total in [
         imported(RollUp::Active, 30, Some("ada")),
         imported(RollUp::IdleHeld, 10, None),
@@ -207,8 +212,8 @@ fn any_cross() -> impl Strategy<Value = Cross> {
 proptest! {
     /// Whatever the rows are, they add up to the same.
     #[test]
-    fn cards_days_columns_and_people_add_up_to_all(quarters in any_quarters(), cross in any_cross()) {
-        let mut fold = ReportFold::new(Scope { cross: Some(cross), ..scope() }, names());
+    fn gpus_days_columns_and_people_add_up_to_all(quarters in any_quarters(), cross in any_cross()) {
+        let mut fold = ReportFold::new(Scope { cross: Some(cross), ..scope() });
         for (quarter, card, active, idle, uid) in &quarters {
             let held = active + idle;
             fold.add(Quarter(*quarter), &gpu(*card), &total(*active, *idle, &[(Some(*uid), held)]));
@@ -243,23 +248,23 @@ proptest! {
 }
 
 #[test]
-fn a_card_whose_instances_stand_in_its_place_is_counted_by_them() {
-    let mut fold = ReportFold::new(scope(), names());
+fn a_gpu_whose_instances_stand_in_its_place_is_counted_by_them() {
+    let mut fold = ReportFold::new(scope());
     let parent = QuarterTotal {
-        card: CardTotal {
+        card: GpuTotal {
             ticks: 30,
             present: Micros(QUARTER),
             set_aside: Micros(QUARTER),
             energy: Millijoules(7),
             energy_known: Micros(QUARTER),
-            ..CardTotal::default()
+            ..GpuTotal::default()
         },
         ..QuarterTotal::default()
     };
     fold.add(Quarter(7), &gpu(0), &parent);
     fold.add(Quarter(7), &gpu(1), &total(500, 400, &[]));
     assert_eq!(fold.all.samples(), 30);
-    assert_eq!(fold.all.set_aside_energy, Millijoules(7));
+    assert_eq!(fold.all.undivided_energy, Millijoules(7));
     // What is told of the whole is the sum of what is told of its states.
     assert_eq!(
         fold.all.energy,
@@ -286,10 +291,10 @@ fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
         unit,
         ..scope()
     };
-    let mut by_quarter = ReportFold::new(without_columns(CalendarUnit::Month), names());
+    let mut by_quarter = ReportFold::new(without_columns(CalendarUnit::Month));
     for (place, quarter) in day.quarters().enumerate() {
         let active = u64::try_from(place).unwrap() * 1_000_000;
-        let card = |number: u8, owner| CardQuarter {
+        let card = |number: u8, owner| GpuQuarter {
             gpu: gpu(number),
             total: whole(quarter, active, owner),
         };
@@ -299,7 +304,7 @@ fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
             by_quarter.add(quarter, &card.gpu, &card.total);
         }
     }
-    let mut by_day = ReportFold::new(without_columns(CalendarUnit::Month), names());
+    let mut by_day = ReportFold::new(without_columns(CalendarUnit::Month));
     assert!(by_day.takes_day(day, &days.cards));
     by_day.day(day, &days.cards);
     assert_eq!(by_day.all, by_quarter.all);
@@ -309,9 +314,9 @@ fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
     assert_eq!(by_day.people.rows(), by_quarter.people.rows());
 
     // A UTC day lies in two days of central Europe.
-    let mut local_days = ReportFold::new(without_columns(CalendarUnit::Day), names());
+    let mut local_days = ReportFold::new(without_columns(CalendarUnit::Day));
     assert!(!local_days.takes_day(day, &days.cards));
-    assert!(!ReportFold::new(scope(), names()).takes_day(day, &days.cards));
+    assert!(!ReportFold::new(scope()).takes_day(day, &days.cards));
     let mut missing = days.cards.clone();
     missing[0].total.card.present = Micros(96 * QUARTER - 1);
     assert!(!by_day.takes_day(day, &missing));

@@ -10,7 +10,7 @@ use crate::doctor::fixture::{VERSION, assert_check, gpu, healthy, instance, list
 use crate::doctor::smi::Run;
 
 fn check(
-    judge: fn(&Facts) -> Check,
+    judge: fn(&Facts) -> Finding,
     spoil: impl FnOnce(&mut Facts),
     (status, summary): (Status, &str),
     advice: &[&str],
@@ -66,7 +66,7 @@ fn without_a_device_file_nothing_works() {
 }
 
 #[test]
-fn where_nvml_sees_cards_device_files_are_not_needed() {
+fn where_nvml_sees_gpus_device_files_are_not_needed() {
     let wsl = |facts: &mut Facts| facts.devices = Devices::default();
     check(
         nvidia_devices,
@@ -81,7 +81,7 @@ fn smi(answer: Option<Run>) -> impl FnOnce(&mut Facts) {
 }
 
 #[test]
-fn nvidia_smi_lists_cards_and_instances() {
+fn nvidia_smi_lists_gpus_and_instances() {
     check(nvidia_smi, |_| {}, (Status::Ok, "2 GPUs"), &[]);
     let mig = "GPU 0: NVIDIA A100 (UUID: GPU-0)\n  MIG 1g.10gb     Device  0: (UUID: MIG-0)\n";
     check(
@@ -127,7 +127,7 @@ fn a_failing_nvidia_smi_is_a_warning_and_no_blocker() {
         nvidia_smi,
         smi(listing(0, "", "")),
         (Status::Warning, "no GPUs"),
-        &["advice: Check the cards"],
+        &["advice: Check that the GPUs"],
     );
     let failed = listing(9, "ignored", "NVIDIA-SMI has failed\nbecause\u{7}");
     let summary = "failed: NVIDIA-SMI has failed because\u{fffd}";
@@ -189,7 +189,7 @@ fn the_details_of_nvidia_smi_have_the_keys_that_scripts_know() {
 }
 
 #[test]
-fn nvml_says_how_many_cards_and_which_driver() {
+fn nvml_says_how_many_gpus_and_which_driver() {
     check(
         nvml,
         |_| {},
@@ -201,7 +201,7 @@ fn nvml_says_how_many_cards_and_which_driver() {
         nvml,
         none,
         (Status::Error, "initialized, GPU count=0"),
-        &["blocker: Check the cards"],
+        &["blocker: Check that the GPUs"],
     );
     let nameless = |facts: &mut Facts| {
         let mut sample = sample(vec![gpu(0)]);
@@ -220,7 +220,7 @@ fn nvml_says_how_many_cards_and_which_driver() {
 }
 
 #[test]
-fn a_card_without_a_name_counts_and_an_instance_does_not() {
+fn a_gpu_without_a_name_counts_and_an_instance_does_not() {
     let mut sample = sample(vec![gpu(0), instance(0, 1), instance(0, 2)]);
     let problem = |index| Problem {
         gpu: None,
@@ -231,7 +231,7 @@ fn a_card_without_a_name_counts_and_an_instance_does_not() {
         text: "GPU is lost".into(),
     };
     sample.problems = vec![problem(1), problem(1)];
-    assert_eq!(cards(&sample), 2);
+    assert_eq!(gpu_count(&sample), 2);
 }
 
 /// Compares a fault with the expected progress, the beginning of the summary and the beginning of the fix.
@@ -287,7 +287,7 @@ fn every_fault_of_the_driver_says_what_happened_and_what_to_do() {
     check_fault(
         wrong,
         no,
-        "not loadable: `libnvidia-ml.so.1` is no usable",
+        "not loadable: `libnvidia-ml.so.1` is not a usable",
         "Reinstall the NVIDIA driver",
     );
     for (code, fix) in [
@@ -316,7 +316,7 @@ fn every_fault_of_the_driver_says_what_happened_and_what_to_do() {
         retry_in: Duration::from_secs(2),
         last: Box::new(hung()),
     };
-    check_fault(waiting, unknown, "the driver is left alone", "See `dmesg");
+    check_fault(waiting, unknown, "backing off for", "See `dmesg");
     let died = DriverFault::ReaderDied {
         how: "exit code 3".into(),
     };
@@ -361,7 +361,7 @@ fn kernel_module_and_library_are_compared() {
         &["advice: Reboot, or reload"],
     );
     let silent = |facts: &mut Facts| facts.module = None;
-    let summary = "library 550.54.14, the kernel module does not say its version";
+    let summary = "library 550.54.14, the version of the kernel module is unknown";
     check(driver_match, silent, (Status::Ok, summary), &[]);
 }
 
@@ -378,7 +378,7 @@ fn a_mismatch_that_the_library_reports_is_an_error() {
             }
         }
     };
-    let summary = "the library is not of the version of the loaded kernel module (550.54.14)";
+    let summary = "the library and the loaded kernel module (550.54.14) have different versions";
     let advice = &["advice: Reboot, or reload"];
     check(
         driver_match,
@@ -386,7 +386,7 @@ fn a_mismatch_that_the_library_reports_is_an_error() {
         (Status::Error, summary),
         advice,
     );
-    let summary = "the library is not of the version of the loaded kernel module";
+    let summary = "the library and the loaded kernel module have different versions";
     check(
         driver_match,
         mismatch(false),
@@ -398,7 +398,7 @@ fn a_mismatch_that_the_library_reports_is_an_error() {
 #[test]
 fn without_the_librarys_version_nothing_is_compared() {
     let silent = |facts: &mut Facts| facts.driver = Err(fault());
-    let summary = "kernel module 550.54.14, the library does not say its version";
+    let summary = "kernel module 550.54.14, the version of the library is unknown";
     check(driver_match, silent, (Status::Skipped, summary), &[]);
     let nothing = |facts: &mut Facts| {
         facts.driver = Err(fault());
@@ -420,23 +420,23 @@ fn not_found() -> DriverFault {
 }
 
 /// Checks a host without any part of a driver, with this `driver` and `library`, and the one advice of both checks.
-fn check_bare(driver: DriverFault, library: Option<NamedLibrary>, deed: &str) {
-    let facts = Facts {
+fn check_bare(driver: DriverFault, library: Option<NamedLibrary>, action: &str) {
+    let mut facts = Facts {
         devices: Devices::default(),
         module: None,
         driver: Err(driver),
-        library,
         ..healthy()
     };
+    facts.known.library = library;
     for check in [nvml(&facts), nvidia_devices(&facts)] {
         let summary = check.summary.clone();
-        let deed = format!("blocker: {deed}");
-        assert_check(&check, Status::Error, &summary, &[&deed]);
+        let action = format!("blocker: {action}");
+        assert_check(&check, Status::Error, &summary, &[&action]);
     }
 }
 
 #[test]
-fn without_any_driver_both_checks_say_the_same_deed() {
+fn without_any_driver_both_checks_say_the_same_action() {
     check_bare(
         not_found(),
         None,
@@ -446,26 +446,24 @@ fn without_any_driver_both_checks_say_the_same_deed() {
 }
 
 #[test]
-fn a_library_that_a_setting_names_wrongly_is_to_be_corrected() {
-    let library = |presence| NamedLibrary {
+fn a_wrong_library_setting_is_to_be_corrected() {
+    let library = |exists| NamedLibrary {
         path: "/nope/lib\u{1b}.so".into(),
         source: "GUA_NVML_LIBRARY".into(),
-        presence,
+        exists,
     };
-    let deed = "Correct GUA_NVML_LIBRARY or unset it.";
-    check_bare(not_found(), Some(library(Presence::Absent)), deed);
-    check_bare(not_found(), Some(library(Presence::Unknown)), deed);
-    let facts = Facts {
-        driver: Err(not_found()),
-        library: Some(library(Presence::Absent)),
-        ..healthy()
-    };
+    let action = "Correct GUA_NVML_LIBRARY or unset it.";
+    check_bare(not_found(), Some(library(Some(false))), action);
+    check_bare(not_found(), Some(library(None)), action);
+    let mut facts = healthy();
+    facts.driver = Err(not_found());
+    facts.known.library = Some(library(Some(false)));
     let summary = "not loadable: `/nope/lib\u{fffd}.so` (from GUA_NVML_LIBRARY) does not exist";
     assert_eq!(nvml(&facts).summary, summary);
 }
 
 #[test]
-fn where_nvml_loads_nobody_is_told_to_install_a_driver() {
+fn where_nvml_loads_the_advice_is_not_to_install_a_driver() {
     for code in [4, 9, 18, 999] {
         let facts = Facts {
             devices: Devices::default(),
@@ -476,7 +474,7 @@ fn where_nvml_loads_nobody_is_told_to_install_a_driver() {
             }),
             ..healthy()
         };
-        let deed = device_deed(&facts);
-        assert!(!deed.to_lowercase().contains("install"), "{deed}");
+        let action = device_action(&facts);
+        assert!(!action.to_lowercase().contains("install"), "{action}");
     }
 }

@@ -4,13 +4,12 @@ use crate::host::mount::Hiding;
 use gua_model::Pid;
 
 use super::*;
-use crate::doctor::check::Status;
 use crate::doctor::facts::PidSetting;
 use crate::doctor::fixture::{assert_check, healthy};
 
 /// Changes the healthy host and compares one check with the expected result.
 fn check(
-    judge: fn(&Facts) -> Check,
+    judge: fn(&Facts) -> Finding,
     spoil: impl FnOnce(&mut Facts),
     (status, summary): (Status, &str),
     advice: &[&str],
@@ -51,14 +50,14 @@ fn a_clock_is_named_with_its_zone() {
         (Status::Ok, &format!("{shown}, synchronised")),
         &[],
     );
-    let unknown = |facts: &mut Facts| facts.time_keeping.synchronised = Synchronised::Unknown;
+    let unknown = |facts: &mut Facts| facts.time_keeping.synchronised = None;
     check(
         clock,
         unknown,
         (Status::Ok, &format!("{shown}, synchronisation unknown")),
         &[],
     );
-    let unset = |facts: &mut Facts| facts.time_keeping.synchronised = Synchronised::NotYet;
+    let unset = |facts: &mut Facts| facts.time_keeping.synchronised = Some(false);
     let summary = format!("{shown}, not synchronised yet");
     check(
         clock,
@@ -70,21 +69,21 @@ fn a_clock_is_named_with_its_zone() {
 
 #[test]
 fn a_clock_that_cannot_be_right_is_an_error() {
-    let summary = "it says 1970-01-01 09:00:07 +09:00, which cannot be";
+    let summary = "1970-01-01 09:00:07 +09:00 is not a plausible time";
     check(
         clock,
         at("1970-01-01T00:00:07Z"),
         (Status::Error, summary),
         &["advice: Set the clock"],
     );
-    let summary = "it says 2100-01-01 09:00:00 +09:00, which cannot be";
+    let summary = "2100-01-01 09:00:00 +09:00 is not a plausible time";
     check(
         clock,
         at("2100-01-01T00:00:00Z"),
         (Status::Error, summary),
         &["advice: Set the clock"],
     );
-    let summary = "it says 2026-10-31 09:00:00 +09:00, which is before this machine was started";
+    let summary = "2026-10-31 09:00:00 +09:00 is before this host booted";
     check(
         clock,
         at("2026-10-31T00:00:00Z"),
@@ -110,28 +109,28 @@ fn a_container_matters_where_it_hides_the_hosts_processes() {
         (Status::Ok, "none known"),
         &[],
     );
-    let summary = "in docker, and the host's processes can be seen";
+    let summary = "in docker, and the host's processes are visible";
     check(
         container,
         inside(PidNamespace::Host, &["docker"]),
         (Status::Ok, summary),
         &[],
     );
-    let summary = "in docker, kubernetes: the host's processes cannot be seen";
+    let summary = "in docker, kubernetes: the host's processes are not visible";
     check(
         container,
         inside(PidNamespace::Own, &["docker", "kubernetes"]),
         (Status::Warning, summary),
         advice,
     );
-    let summary = "a pid namespace of its own: the host's processes cannot be seen";
+    let summary = "own PID namespace: the host's processes are not visible";
     check(
         container,
         inside(PidNamespace::Own, &[]),
         (Status::Warning, summary),
         advice,
     );
-    let summary = "in podman: the host's processes cannot be seen";
+    let summary = "in podman: the host's processes are not visible";
     check(
         container,
         inside(PidNamespace::Unknown, &["podman"]),
@@ -145,14 +144,14 @@ fn the_setting_for_pids_is_named_where_it_matters() {
     let set = |namespace: PidNamespace, value: DriverPids| {
         move |facts: &mut Facts| {
             facts.surroundings.pid_namespace = namespace;
-            facts.driver_pids = PidSetting {
+            facts.known.driver_pids = PidSetting {
                 value,
                 source: Some("environment GUA_DRIVER_PIDS".to_owned()),
             };
         }
     };
     let (own, host) = (PidNamespace::Own, PidNamespace::Host);
-    let summary = "a pid namespace of its own; the driver's pids are looked up here \
+    let summary = "own PID namespace; the driver's PIDs are looked up here \
                    (driver.pids = \"here\", environment GUA_DRIVER_PIDS)";
     check(
         container,
@@ -160,11 +159,11 @@ fn the_setting_for_pids_is_named_where_it_matters() {
         (Status::Ok, summary),
         &[],
     );
-    let summary = "a pid namespace of its own: the host's processes cannot be seen \
+    let summary = "own PID namespace: the host's processes are not visible \
                    (driver.pids = \"host\", environment GUA_DRIVER_PIDS)";
     let advice = &[
         "advice: Run gua on the host, or in a container started with `--pid=host`, to see the owners. \
-         If the driver reports the pids of this namespace, set `driver.pids = \"here\"`",
+         If the driver reports the PIDs of this namespace, set `driver.pids = \"here\"`",
     ];
     check(
         container,
@@ -180,29 +179,29 @@ fn the_setting_for_pids_is_named_where_it_matters() {
     );
 }
 
-fn hiding(level: HideLevel, gid: Option<u32>, sees: Sees) -> impl FnOnce(&mut Facts) {
+fn hiding(level: HideLevel, gid: Option<u32>, sees_everyone: bool) -> impl FnOnce(&mut Facts) {
     move |facts| {
         facts.hiding = Some(Hiding { level, gid });
         facts.privilege.groups = vec![1000, 27];
-        facts.privilege.sees = sees;
+        facts.privilege.sees_everyone = sees_everyone;
     }
 }
 
 #[test]
 fn hidden_processes_matter_to_those_who_may_not_see_them() {
     use HideLevel::{Invisible, NoAccess, Off, Ptraceable};
-    let ordinary = Sees::WhatIsAllowed;
+    let ordinary = false;
     let hidden = |word: &str| format!("{word}, so other users' processes are hidden");
     check(
         hidepid,
         hiding(Off, Some(5), ordinary),
-        (Status::Ok, "off, every process can be seen"),
+        (Status::Ok, "off, every process is visible"),
         &[],
     );
     let summary = "invisible, and this user may see every process";
     check(
         hidepid,
-        hiding(Invisible, None, Sees::Everyone),
+        hiding(Invisible, None, true),
         (Status::Ok, summary),
         &[],
     );
@@ -236,11 +235,11 @@ fn hidden_processes_matter_to_those_who_may_not_see_them() {
     );
 }
 
-fn running(list: &[(Collector, u32)]) -> impl FnOnce(&mut Facts) {
+fn running(list: &[(&'static str, u32)]) -> impl FnOnce(&mut Facts) {
     let list = list
         .iter()
-        .map(|(collector, pid)| Running {
-            collector: *collector,
+        .map(|(name, pid)| Running {
+            name,
             pid: Pid(*pid),
         })
         .collect();
@@ -250,7 +249,7 @@ fn running(list: &[(Collector, u32)]) -> impl FnOnce(&mut Facts) {
 #[test]
 fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
     check(collectors, |_| {}, (Status::Ok, "none"), &[]);
-    let others = running(&[(Collector::Gua, 7), (Collector::HostEngine, 9)]);
+    let others = running(&[(GUA, 7), ("nv-hostengine (DCGM)", 9)]);
     check(
         collectors,
         others,
@@ -260,7 +259,7 @@ fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
         ),
         &[],
     );
-    let python = running(&[(Collector::GpuUsageAudit, 12)]);
+    let python = running(&[(GPU_USAGE_AUDIT, 12)]);
     let advice = &["advice: Stop the Python collector (pid 12)"];
     check(
         collectors,
@@ -268,14 +267,14 @@ fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
         (Status::Warning, "gpu-usage-audit (Python) (pid 12)"),
         advice,
     );
-    let summary = "looking through the processes took too long";
+    let summary = "the search through the processes timed out";
     check(
         collectors,
         |facts| facts.collectors = None,
         (Status::Skipped, summary),
         &[],
     );
-    let several = running(&[(Collector::Gua, 7), (Collector::Gua, 8)]);
+    let several = running(&[(GUA, 7), (GUA, 8)]);
     let summary = "gua daemon (pid 7), gua daemon (pid 8)";
     check(
         collectors,
@@ -288,7 +287,7 @@ fn other_collectors_are_named_and_the_one_we_replace_is_to_be_stopped() {
 #[test]
 fn problems_of_the_configuration_are_spelled_out() {
     check(config, |_| {}, (Status::Ok, "no problems"), &[]);
-    let one = |facts: &mut Facts| facts.configuration = vec!["GUA_DB: empty\u{1b}".into()];
+    let one = |facts: &mut Facts| facts.known.configuration = vec!["GUA_DB: empty\u{1b}".into()];
     check(
         config,
         one,
@@ -296,7 +295,7 @@ fn problems_of_the_configuration_are_spelled_out() {
         &["advice: Correct the configuration"],
     );
     let many = |facts: &mut Facts| {
-        facts.configuration = (0..9).map(|number| format!("problem {number}")).collect();
+        facts.known.configuration = (0..9).map(|number| format!("problem {number}")).collect();
     };
     check(
         config,
@@ -310,8 +309,8 @@ fn problems_of_the_configuration_are_spelled_out() {
 fn a_configuration_that_may_not_be_read_is_to_be_made_readable() {
     let problems = |number: usize| {
         move |facts: &mut Facts| {
-            facts.configuration = vec!["/etc/gua/config.toml: cannot be read".into(); number];
-            facts.unreadable_files = vec!["/etc/gua/config.toml".into()];
+            facts.known.configuration = vec!["/etc/gua/config.toml: cannot be read".into(); number];
+            facts.known.unreadable_files = vec!["/etc/gua/config.toml".into()];
         }
     };
     let summary = "/etc/gua/config.toml: cannot be read";

@@ -3,8 +3,7 @@
 use crate::host::disk::Spot;
 
 use super::*;
-use crate::doctor::facts::FileSystem;
-use crate::doctor::fixture::{assert_check, healthy, room};
+use crate::doctor::fixture::{assert_check, healthy, mount, room};
 
 fn check_path(
     choice: Choice,
@@ -14,8 +13,8 @@ fn check_path(
     advice: &[&str],
 ) {
     let mut facts = healthy();
-    facts.history.choice = choice;
-    facts.history.spot = Some(Spot {
+    facts.known.choice = choice;
+    facts.spot = Some(Spot {
         entry,
         parent,
         room: None,
@@ -69,7 +68,7 @@ fn a_custom_path_must_be_free_and_have_a_directory() {
         file,
         Parent::Writable,
         (Status::Warning, summary),
-        &["advice: Give a path that does not exist"],
+        &["advice: Pass a path that does not exist"],
     );
     let summary = "its directory does not exist";
     check_path(
@@ -97,7 +96,7 @@ fn any_path_must_be_a_file_in_a_writable_directory() {
             Entry::NoFile,
             Parent::Writable,
             (Status::Error, summary),
-            &["blocker: Give another path"],
+            &["blocker: Pass another path"],
         );
         let summary = "absent, and its directory is not writable";
         check_path(
@@ -105,16 +104,16 @@ fn any_path_must_be_a_file_in_a_writable_directory() {
             Entry::Absent,
             Parent::ReadOnly,
             (Status::Error, summary),
-            &["advice: Give another path with `--db PATH`"],
+            &["advice: Pass another path with `--db PATH`"],
         );
         let denied = Entry::Unreadable("Permission denied".into());
-        let summary = "cannot be looked at: Permission denied";
+        let summary = "cannot be examined: Permission denied";
         check_path(
             choice,
             denied,
             Parent::Missing,
             (Status::Error, summary),
-            &["advice: Give another path with `--db PATH`"],
+            &["advice: Pass another path with `--db PATH`"],
         );
     }
 }
@@ -122,13 +121,13 @@ fn any_path_must_be_a_file_in_a_writable_directory() {
 #[test]
 fn a_file_system_that_does_not_answer_costs_a_warning() {
     let mut facts = healthy();
-    facts.history.spot = None;
-    let summary = "the file system did not answer in time";
+    facts.spot = None;
+    let summary = "the file system did not respond in time";
     assert_check(
         &default_db(&facts),
         Status::Warning,
         summary,
-        &["advice: Give a path on a local disk"],
+        &["advice: Pass a path on a local disk"],
     );
     assert_check(&disk_space(&facts), Status::Skipped, "not known", &[]);
 }
@@ -155,7 +154,7 @@ fn the_details_of_the_path_have_the_keys_that_scripts_know() {
             .collect::<Vec<_>>(),
         keys
     );
-    facts.history.spot = None;
+    facts.spot = None;
     assert_eq!(
         default_db(&facts)
             .details
@@ -171,7 +170,7 @@ fn check_room(change: impl FnOnce(&mut Room), (status, summary): (Status, &str),
     let mut facts = healthy();
     let mut room = room();
     change(&mut room);
-    facts.history.spot = Some(Spot {
+    facts.spot = Some(Spot {
         entry: Entry::Absent,
         parent: Parent::Missing,
         room: Some(room),
@@ -192,7 +191,7 @@ fn a_full_disk_is_found_before_the_daemon_finds_it() {
         |room| room.free = Bytes::from_mb(1023),
         (
             Status::Warning,
-            "1023 MB free, and a history grows with its cards and years",
+            "1023 MB free, and a history grows with its GPUs and years",
         ),
         advice,
     );
@@ -200,7 +199,7 @@ fn a_full_disk_is_found_before_the_daemon_finds_it() {
         |room| room.free = Bytes::from_mb(50),
         (
             Status::Warning,
-            "50 MB free, and a history grows with its cards and years",
+            "50 MB free, and a history grows with its GPUs and years",
         ),
         advice,
     );
@@ -237,13 +236,13 @@ fn check_home(
     let mut facts = healthy();
     let mut room = room();
     change(&mut room);
-    facts.history.spot = Some(Spot {
+    facts.spot = Some(Spot {
         entry,
         parent,
         room: Some(room),
     });
     let advice: &[&str] = match status {
-        Status::Error => &["advice: Give another path with `--db PATH`, or set HOME."],
+        Status::Error => &["advice: Pass another path with `--db PATH`, or set HOME."],
         _ => &[],
     };
     assert_check(&default_db(&facts), status, summary, advice);
@@ -279,27 +278,21 @@ fn a_home_that_cannot_be_written_is_one_error_at_the_path() {
 #[test]
 fn the_kernels_own_file_systems_take_no_history() {
     let mut facts = healthy();
-    facts.history.choice = Choice::Custom;
-    facts.history.file_system = Some(FileSystem {
-        name: "sysfs".into(),
-        reach: Reach::Kernel,
-    });
+    facts.known.choice = Choice::Custom;
+    facts.mount = Some(mount("sysfs"));
     assert_check(
         &default_db(&facts),
         Status::Error,
         "on sysfs, where no file can be created",
-        &["advice: Give another path with `--db PATH`."],
+        &["advice: Pass another path with `--db PATH`."],
     );
     assert_check(&disk_space(&facts), Status::Skipped, "not known", &[]);
 }
 
 #[test]
-fn a_history_on_a_network_is_warned_of() {
+fn a_history_on_a_network_gets_a_warning() {
     let mut facts = healthy();
-    facts.history.file_system = Some(FileSystem {
-        name: "nfs4".into(),
-        reach: Reach::Network,
-    });
+    facts.mount = Some(mount("nfs4"));
     let advice = &["advice: Keep the history on a local disk"];
     assert_check(
         &disk_space(&facts),
@@ -307,7 +300,7 @@ fn a_history_on_a_network_is_warned_of() {
         "120.5 GB free, on a network (nfs4), where SQLite's write-ahead log does not work",
         advice,
     );
-    facts.history.spot = None;
+    facts.spot = None;
     assert_check(
         &disk_space(&facts),
         Status::Warning,

@@ -79,11 +79,11 @@ fn trap_7_values_above_a_hundred_are_dropped_and_not_clamped() {
 
 #[test]
 fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
-    for without_card_buffer in [false, true] {
+    for without_gpu_buffer in [false, true] {
         let fault = "[[fault]]\nfunction = \"nvmlDeviceGetSamples\"\ncode = \"NOT_SUPPORTED\"\n";
         let scenario = |at| {
             let wave = square_wave(at);
-            if without_card_buffer {
+            if without_gpu_buffer {
                 format!("{wave}{fault}")
             } else {
                 wave
@@ -95,21 +95,17 @@ fn trap_7_a_clock_that_went_back_does_not_silence_the_buffers() {
         host.play(&scenario(1000.0));
         // One tick to notice, without samples.
         let noticed = probe.sample().unwrap();
-        if !without_card_buffer {
+        if !without_gpu_buffer {
             assert_eq!(only(&noticed).window.unwrap().samples(), 0);
         }
         host.play(&scenario(1010.0));
         let sample = probe.sample().unwrap();
         let gpu = only(&sample);
-        if !without_card_buffer {
+        if !without_gpu_buffer {
             assert!((9.7..10.3).contains(&gpu.window.unwrap().covered.as_secs_f64()));
         }
         // Without the GPU's buffer the newest known time is when the process last worked, five seconds earlier.
-        let expected = if without_card_buffer {
-            18..=22
-        } else {
-            27..=33
-        };
+        let expected = if without_gpu_buffer { 18..=22 } else { 27..=33 };
         let sm_util = process_of(gpu, 7).sm_util.unwrap().map(Percent::get);
         assert!(
             sm_util.is_some_and(|util| expected.contains(&util)),

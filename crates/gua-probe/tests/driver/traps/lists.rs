@@ -1,5 +1,6 @@
 //! Traps 1 to 6 of docs/traps.md: versions of functions, and the content of process lists.
 
+use gua_model::pick::{LastUse, Obstacle, Wish, obstacle};
 use gua_model::sample::ThrottleReasons;
 use gua_model::{Bytes, Milliwatts, Missing, ProcessKind, State, Thresholds, classify};
 use nvml_sim::driver::Generation;
@@ -121,15 +122,96 @@ fn trap_3_the_record_size_is_detected_on_drivers_that_changed_it_under_the_same_
     }
 }
 
+fn processes(pids: &[u32]) -> String {
+    let process = |pid: &u32| format!("[[card.process]]\npid = {pid}\nmemory_mib = 2\n");
+    pids.iter().map(process).collect()
+}
+
 #[test]
 fn trap_3_a_pid_that_linux_cannot_assign_is_not_reported() {
-    let process = |pid: u32| format!("[[card.process]]\npid = {pid}\nmemory_mib = 9\n");
-    let processes: String = [0, 7, 5_000_000].map(process).concat();
-    let host = FileHost::new(&format!("[[card]]\n{processes}"));
+    let host = FileHost::new(&format!("[[card]]\n{}", processes(&[7, 5_000_000])));
     host.start_process(7, 1000, 50, "python");
     let sample = host.sample();
     assert_eq!(pids(only(&sample)), [7]);
     assert_eq!(sample.problems.len(), 1, "{:?}", sample.problems);
+}
+
+#[test]
+fn trap_3_one_impossible_pid_does_not_change_the_record_size() {
+    for bad in [0, 5_000_000, u32::MAX] {
+        let scenario = format!("[[card]]\n{}", processes(&[101, 102, bad, 104]));
+        let host = FileHost::with_driver(Generation::R535_54, &scenario);
+        let sample = host.sample();
+        let gpu = only(&sample);
+        let named: Vec<u32> = pids(gpu).into_iter().filter(|pid| *pid != 0).collect();
+        assert_eq!(named, [101, 102, 104], "{bad}");
+        for process in &gpu.processes {
+            assert_eq!(process.memory, Ok(Bytes::from_mb(2)), "{bad}");
+        }
+    }
+}
+
+#[test]
+fn trap_15_a_record_without_a_pid_is_a_holder_without_a_name() {
+    for (generation, pids_listed) in [
+        (Generation::R550, vec![0]),
+        (Generation::R535_54, vec![0, 0]),
+        (Generation::R390, vec![0]),
+    ] {
+        let scenario = format!("[[card]]\nutil = 0\n{}", processes(&pids_listed));
+        let sample = FileHost::with_driver(generation, &scenario).sample();
+        let gpu = only(&sample);
+        assert_eq!(pids(gpu), [0], "{generation:?}");
+        let holder = process_of(gpu, 0);
+        let memory = 2 * pids_listed.len() as u64;
+        assert_eq!(holder.memory, Ok(Bytes::from_mb(memory)), "{generation:?}");
+        assert_eq!(holder.identity, Err(Missing::Denied), "{generation:?}");
+        let taken = obstacle(gpu, &Wish::default(), &LastUse::new());
+        assert_eq!(taken, Some(Obstacle::Held), "{generation:?}");
+        assert_eq!(sample.problems, [], "{generation:?}");
+    }
+}
+
+#[test]
+fn trap_16_clients_of_the_multi_process_service_hold_their_gpu() {
+    let process = "[[card.process]]\npid = 7\ntype = \"mps-only\"\nmemory_mib = 900\n\
+        [[card.process]]\npid = 8\ntype = \"mps\"\nmemory_mib = 300\n";
+    for generation in [Generation::R470, Generation::R535_54, Generation::R550] {
+        let scenario = format!("[[card]]\nutil = 0\n{process}");
+        let host = FileHost::with_driver(generation, &scenario);
+        host.start_process(7, 1000, 50, "python");
+        let sample = host.sample();
+        let gpu = only(&sample);
+        assert_eq!(process_of(gpu, 7).kind, ProcessKind::Compute);
+        assert_eq!(process_of(gpu, 7).memory, Ok(Bytes::from_mb(900)));
+        assert_eq!(gpu.processes.len(), 2, "{generation:?}");
+    }
+}
+
+#[test]
+fn trap_16_an_idle_gpu_is_idle_though_the_list_of_that_service_fails() {
+    for code in ["NOT_SUPPORTED", "UNKNOWN", "NO_PERMISSION"] {
+        let faults = ["", "_v2", "_v3"].map(|version| {
+            format!(
+                "[[fault]]\nfunction = \"nvmlDeviceGetMPSComputeRunningProcesses{version}\"\ncode = \"{code}\"\n"
+            )
+        });
+        let sample = FileHost::new(&format!("[[card]]\nutil = 0\n{}", faults.concat())).sample();
+        let gpu = only(&sample);
+        let verdict = classify(gpu, &Thresholds::default(), None);
+        assert_eq!(verdict.state, State::TrulyIdle, "{code}");
+        assert_eq!(sample.problems, [], "{code}");
+    }
+}
+
+#[test]
+fn trap_17_a_total_memory_of_zero_is_a_missing_reading() {
+    let sample = FileHost::new("[[card]]\nutil = 0\nmemory_total_mib = 0\n").sample();
+    let gpu = only(&sample);
+    assert_eq!(gpu.memory_total, Err(Missing::Failed));
+    assert_eq!(gpu.memory_used, Err(Missing::Failed));
+    let taken = obstacle(gpu, &Wish::default(), &LastUse::new());
+    assert_eq!(taken, Some(Obstacle::Unseen(Missing::Failed)));
 }
 
 #[test]
@@ -212,6 +294,6 @@ fn trap_6_a_reused_pid_is_another_process() {
     let first = identity(50, 1000, "python");
     let second = identity(99, 1001, "python");
     assert_ne!(first.key, second.key);
-    assert_eq!(first.owner().unwrap().user.name.as_deref(), Some("ada"));
-    assert_eq!(second.owner().unwrap().user.name.as_deref(), Some("bob"));
+    assert_eq!(first.owner().unwrap().shown(), "ada");
+    assert_eq!(second.owner().unwrap().shown(), "bob");
 }

@@ -1,7 +1,7 @@
 //! GPUs or people by columns of time: one heat map and its numbers.
 
 use gua_model::OwnerTotal;
-use gua_model::report::{CardCross, Cross, CrossRow, Report};
+use gua_model::report::{Cross, CrossRow, GpuCross, Report};
 use gua_model::{CalendarUnit, Micros, RollUp};
 
 use super::{Whose, gpu_label};
@@ -27,7 +27,7 @@ pub(in crate::report) struct Grid<'a> {
 /// One row in one column of time.
 #[derive(Clone, Debug)]
 pub(in crate::report) enum GridCell<'a> {
-    Gpu(&'a CardCross),
+    Gpu(&'a GpuCross),
     /// `None` if nothing was observed.
     Person(Option<OwnerTotal>),
 }
@@ -36,8 +36,8 @@ impl GridCell<'_> {
     /// Returns the value that the heat map shows.
     pub(in crate::report) fn value(&self, is_hours: bool) -> Option<f64> {
         match self {
-            GridCell::Gpu(card) if is_hours => Some(card.sums.held.hours()),
-            GridCell::Gpu(card) => card.sums.share(RollUp::Active),
+            GridCell::Gpu(gpu) if is_hours => Some(gpu.sums.held.hours()),
+            GridCell::Gpu(gpu) => gpu.sums.share(RollUp::Active),
             GridCell::Person(sums) => sums.map(|sums| sums.hours()),
         }
     }
@@ -104,8 +104,8 @@ fn gpus(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
     // Sort by index.
     let mut order: Vec<usize> = (0..report.cards.len()).collect();
     order.sort_by_key(|place| {
-        let card = &report.cards[*place];
-        (card.index.is_none(), card.index, &card.gpu)
+        let gpu = &report.cards[*place];
+        (gpu.index.is_none(), gpu.index, &gpu.gpu)
     });
     let row = |place: usize| {
         let columns = report.cross.iter();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gua_model::report::{CardRow, Hold, Report};
+use gua_model::report::{Hold, Report, ReportedGpu};
 use gua_model::{GpuUuid, Period};
 
 use super::{Whose, owner_name, session_hours, short_uuid, was_observed};
@@ -74,7 +74,7 @@ fn gpu_rows(page: &Page<'_>) -> Vec<SessionRow> {
     let unseen: BTreeMap<&GpuUuid, &[Period]> = report
         .cards
         .iter()
-        .map(|card| (&card.gpu, card.unseen.as_slice()))
+        .map(|gpu| (&gpu.gpu, gpu.unseen.as_slice()))
         .collect();
     let numbers = numbers(report);
     let mut rows: Vec<(Option<u32>, SessionRow)> = Vec::new();
@@ -101,10 +101,10 @@ fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
     let names = names(&numbers(report));
     let mut rows: BTreeMap<String, Vec<SessionBar>> = BTreeMap::new();
     for hold in &report.sessions {
-        let card = names.get(&hold.gpu).cloned().unwrap_or_default();
+        let gpu = names.get(&hold.gpu).cloned().unwrap_or_default();
         rows.entry(owner_name(hold, page.language))
             .or_default()
-            .push(bar(hold, card, report));
+            .push(bar(hold, gpu, report));
     }
     // A person could have used any GPU, so only time in which no GPU was observed is a gap.
     let gaps = largest(&everywhere(&report.cards));
@@ -121,7 +121,7 @@ fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
 /// Returns the index of every GPU of the report: its current one, or else that of its last session.
 fn numbers(report: &Report) -> BTreeMap<&GpuUuid, Option<u32>> {
     let of_sessions = report.sessions.iter().map(|hold| (&hold.gpu, hold.index));
-    let of_gpus = report.cards.iter().map(|card| (&card.gpu, card.index));
+    let of_gpus = report.cards.iter().map(|gpu| (&gpu.gpu, gpu.index));
     let mut numbers: BTreeMap<&GpuUuid, Option<u32>> = BTreeMap::new();
     for (gpu, number) in of_sessions.chain(of_gpus) {
         let known = numbers.entry(gpu).or_default();
@@ -159,16 +159,14 @@ fn names<'a>(numbers: &BTreeMap<&'a GpuUuid, Option<u32>>) -> BTreeMap<&'a GpuUu
 }
 
 /// Returns the periods in which no GPU was observed.
-fn everywhere(cards: &[CardRow]) -> Vec<Period> {
-    let mut cards = cards.iter();
-    let first = cards.next().map(|card| card.unseen.clone());
-    cards.fold(first.unwrap_or_default(), |all, card| {
+fn everywhere(gpus: &[ReportedGpu]) -> Vec<Period> {
+    let mut gpus = gpus.iter();
+    let first = gpus.next().map(|gpu| gpu.unseen.clone());
+    gpus.fold(first.unwrap_or_default(), |all, gpu| {
         let parts = all.iter().flat_map(|one| {
             // Both lists are in chronological order and contain no overlaps.
-            let first = card
-                .unseen
-                .partition_point(|other| other.to() <= one.from());
-            let others = card.unseen.iter().skip(first);
+            let first = gpu.unseen.partition_point(|other| other.to() <= one.from());
+            let others = gpu.unseen.iter().skip(first);
             others
                 .take_while(|other| other.from() < one.to())
                 .filter_map(|other| one.overlap(*other))

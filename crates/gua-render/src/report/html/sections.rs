@@ -3,111 +3,98 @@
 use gua_model::report::{Hold, IntervalUse};
 use gua_model::text::sanitize;
 use gua_model::{Micros, RollUp, State};
+use maud::{Markup, html};
 
 use super::charts;
 use super::summary::state_bar;
-use super::table::{Look, paragraph, section, table as write_table};
+use super::table::{Look, paragraph, section, table as html_table};
 use crate::chart::Shown;
 use crate::language::{Label, sentence};
-use crate::markup::Markup;
+use crate::markup::{Escaped, number_of};
 use crate::report::figures::hours;
 use crate::report::lists::{self, Medium};
 use crate::report::{By, HourColumns, Page, hour_columns, labels, occurring_states, table};
 use crate::table::{Cell, Table};
 
-/// Writes the holders that do not use their GPU, with commands to inspect and stop them.
-pub(super) fn holders(html: &mut Markup, page: &Page<'_>) {
+/// Returns the holders that do not use their GPU, with commands to inspect and stop them.
+pub(super) fn holders(page: &Page<'_>) -> Markup {
     let report = page.report;
-    let Some(now) = &report.now else { return };
-    let title = labels::held_without_use(report);
-    let about = ("holders", title, Some(report.holders.len()));
-    section(html, page, about, |html| {
-        paragraph(
-            html,
-            &sentence(&labels::holders_are(page, now, page.language)),
-        );
-        if report.holders.is_empty() {
-            return;
-        }
-        let rows = lists::holds(page, &report.holders, Medium::Html);
-        write_table(html, &rows, Look::of(page, "holders-table"));
-        html.element("ul", &[("class", "commands")], |html| {
-            for hold in report.holders.iter().take(page.top) {
-                html.element("li", &[], |html| commands(html, page, hold));
+    let Some(now) = &report.now else {
+        return html! {};
+    };
+    let about = (
+        "holders",
+        labels::held_without_use(report),
+        Some(report.holders.len()),
+    );
+    let inside = html! {
+        (paragraph(sentence(&labels::holders_are(page, now, page.language))))
+        @if !report.holders.is_empty() {
+            (html_table(&lists::holds(page, &report.holders, Medium::Html), Look::of(page, "holders-table")))
+            ul.commands {
+                @for hold in report.holders.iter().take(page.top) { li { (commands(page, hold)) } "\n" }
             }
-        });
-    });
+        }
+    };
+    section(page, about, &inside)
 }
 
-fn commands(html: &mut Markup, page: &Page<'_>, hold: &Hold) {
+fn commands(page: &Page<'_>, hold: &Hold) -> Markup {
     let process = sanitize(hold.process.as_deref().unwrap_or("?"));
-    html.element("div", &[("class", "who")], |html| {
-        html.text("strong", &[], &format!("{process} ({})", labels::pid(hold)));
-        html.words(&format!(" — {}", labels::decide(hold, page.language)));
-    });
     let commands = labels::commands(page, hold);
     let commands = commands.map(|(look, stop)| [(labels::LOOK, look), (labels::STOP, stop)]);
-    for (label, command) in commands.into_iter().flatten() {
-        html.element("div", &[("class", "command")], |html| {
-            html.text("span", &[], label.of(page.language));
-            html.text("code", &[], &command);
-        });
-    }
-}
-
-pub(super) fn past(html: &mut Markup, page: &Page<'_>) {
-    let report = page.report;
-    if report.past.is_empty() {
-        return;
-    }
-    let about = ("past", labels::PAST, Some(report.past_count));
-    section(html, page, about, |html| {
-        paragraph(html, &sentence(labels::PAST_MEANS.of(page.language)));
-        let shown = report.past.len().min(page.top);
-        let rows = lists::holds(page, &report.past[..shown], Medium::Html);
-        write_table(html, &rows, Look::of(page, "past-table"));
-        if report.past_count > shown {
-            paragraph(
-                html,
-                &labels::rest(report.past_count - shown, page.language),
-            );
+    html! {
+        div.who {
+            strong { (Escaped(format!("{process} ({})", labels::pid(hold)))) }
+            (Escaped(format!(" — {}", labels::decide(hold, page.language))))
         }
-    });
+        @for (label, command) in commands.into_iter().flatten() {
+            div.command { span { (Escaped(label.of(page.language))) } code { (Escaped(command)) } }
+        }
+    }
 }
 
-/// Writes every GPU at the last tick.
-pub(super) fn now(html: &mut Markup, page: &Page<'_>) {
-    let Some(now) = &page.report.now else { return };
-    let about = ("now", labels::NOW, Some(now.cards.len()));
-    section(html, page, about, |html| {
-        let free = now.cards.iter();
-        let free: Vec<_> = free.filter(|card| card.state == State::TrulyIdle).collect();
-        html.element("p", &[("class", "say")], |html| {
-            let label = labels::FREE.of(page.language);
-            html.words(&format!("{} · {label}: ", page.long(now.at)));
-            let count = Cell::Count(free.len().try_into().unwrap_or(u64::MAX));
-            html.number("free_gpus", &count);
-            for card in free {
-                html.words(" ");
-                html.text(
-                    "span",
-                    &[("class", "chip")],
-                    &lists::gpu_now(card, Medium::Html),
-                );
-            }
-        });
-        let mark = |html: &mut Markup, row: usize, column: usize| {
-            if column == 1 {
-                let state = shown_state(now.cards[row].state).key();
-                html.text("span", &[("class", &format!("dot {state}"))], "");
-            }
-        };
-        let look = Look {
-            before: &mark,
-            ..Look::whole("now-table", page.language)
-        };
-        write_table(html, &lists::now(page, now, Medium::Html), look);
-    });
+pub(super) fn past(page: &Page<'_>) -> Markup {
+    let report = page.report;
+    let shown = &report.past[..report.past.len().min(page.top)];
+    let rest = report.past_count - shown.len();
+    let inside = html! {
+        (paragraph(sentence(labels::PAST_MEANS.of(page.language))))
+        (html_table(&lists::holds(page, shown, Medium::Html), Look::of(page, "past-table")))
+        @if rest > 0 { (paragraph(labels::rest(rest, page.language))) }
+    };
+    let about = ("past", labels::PAST, Some(report.past_count));
+    html! { @if !report.past.is_empty() { (section(page, about, &inside)) } }
+}
+
+/// Returns every GPU at the last tick.
+pub(super) fn now(page: &Page<'_>) -> Markup {
+    let Some(now) = &page.report.now else {
+        return html! {};
+    };
+    let free = now.cards.iter();
+    let free: Vec<_> = free.filter(|gpu| gpu.is_free).collect();
+    let head = format!(
+        "{} · {}: ",
+        page.long(now.at),
+        labels::FREE.of(page.language)
+    );
+    let mark = |row: usize, column: usize| {
+        let state = shown_state(now.cards[row].state).key();
+        html! { @if column == 1 { span class={ "dot " (state) } {} } }
+    };
+    let look = Look {
+        before: &mark,
+        ..Look::whole("now-table", page.language)
+    };
+    let inside = html! {
+        p.say {
+            (head) (number_of("free_gpus", &free.len().into()))
+            @for gpu in free { " " span.chip { (Escaped(lists::gpu_now(gpu, Medium::Html))) } }
+        } "\n"
+        (html_table(&lists::now(page, now, Medium::Html), look))
+    };
+    section(page, ("now", labels::NOW, Some(now.cards.len())), &inside)
 }
 
 fn shown_state(state: State) -> Shown {
@@ -120,83 +107,77 @@ fn shown_state(state: State) -> Shown {
     }
 }
 
-/// Writes the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
-pub(super) fn refused_requests(html: &mut Markup, page: &Page<'_>) {
+/// Returns the requests for GPUs that were not granted at once, and the holders whose unused GPUs blocked them.
+pub(super) fn refused_requests(page: &Page<'_>) -> Markup {
     let Some(refused) = &page.report.refused else {
-        return;
+        return html! {};
+    };
+    let mut rows = Table::new([
+        ("holder", "idle-held by"),
+        ("gpu", "gpu"),
+        ("asker", "blocked"),
+        ("times", "times"),
+        ("waited_hours", "waited h"),
+    ]);
+    rows.rows.extend(refused.in_the_way.iter().map(|row| {
+        vec![
+            row.holder.clone().into(),
+            labels::gpu_name(row.index, &row.gpu, "#").into(),
+            row.asker.clone().into(),
+            Cell::Count(row.times),
+            Cell::Hours(row.waited.as_secs_f64() / 3600.0),
+        ]
+    }));
+    let inside = html! {
+        @for line in labels::refused_lines(refused, 0, page.language) { (paragraph(sentence(&line))) }
+        @if !rows.rows.is_empty() { (html_table(&rows, Look::of(page, "in-vain-table"))) }
     };
     let about = ("in-vain", labels::REFUSED, Some(refused.requests));
-    section(html, page, about, |html| {
-        for line in labels::refused_lines(refused, 0, page.language) {
-            paragraph(html, &sentence(&line));
-        }
-        if refused.in_the_way.is_empty() {
-            return;
-        }
-        let mut rows = Table::new([
-            ("holder", "idle-held by"),
-            ("gpu", "gpu"),
-            ("asker", "blocked"),
-            ("times", "times"),
-            ("waited_hours", "waited h"),
-        ]);
-        for row in &refused.in_the_way {
-            rows.rows.push(vec![
-                row.holder.clone().into(),
-                labels::gpu_name(row.index, &row.gpu, "#").into(),
-                row.asker.clone().into(),
-                Cell::Count(row.times),
-                Cell::Hours(row.waited.as_secs_f64() / 3600.0),
-            ]);
-        }
-        write_table(html, &rows, Look::of(page, "in-vain-table"));
-    });
+    section(page, about, &inside)
 }
 
 /// Held and charged hours, and energy.
-pub(super) fn people(html: &mut Markup, page: &Page<'_>) {
-    section(html, page, ("people", labels::PEOPLE, None), |html| {
-        if page.report.people.is_empty() {
-            return paragraph(html, labels::NOTHING.of(page.language));
-        }
-        let rows = table(page.report, By::User);
-        write_table(html, &rows, Look::of(page, "people-table"));
-        paragraph(html, labels::SOLID_PART.of(page.language));
-        paragraph(html, labels::CHARGED.of(page.language));
-    });
+pub(super) fn people(page: &Page<'_>) -> Markup {
+    let rows = table(page.report, By::User);
+    let inside = match rows.rows.is_empty() {
+        true => paragraph(labels::NOTHING.of(page.language)),
+        false => html! {
+            (html_table(&rows, Look::of(page, "people-table")))
+            (paragraph(labels::SOLID_PART.of(page.language)))
+            (paragraph(labels::CHARGED.of(page.language)))
+        },
+    };
+    section(page, ("people", labels::PEOPLE, None), &inside)
 }
 
-/// Writes the shares of each GPU.
-pub(super) fn gpus(html: &mut Markup, page: &Page<'_>) {
+/// Returns the shares of each GPU.
+pub(super) fn gpus(page: &Page<'_>) -> Markup {
     let about = ("gpus", labels::GPUS, Some(page.report.cards.len()));
-    section(html, page, about, |html| {
-        write_gpus(html, page, "gpus-table");
-    });
+    section(page, about, &gpu_table(page, "gpus-table"))
 }
 
-fn write_gpus(html: &mut Markup, page: &Page<'_>, id: &str) {
+fn gpu_table(page: &Page<'_>, id: &str) -> Markup {
     let report = page.report;
     // The index, the model and a bar are below the name of the GPU, where they need no columns.
-    let below = |html: &mut Markup, row: usize, column: usize| {
-        let (0, Some(card)) = (column, report.cards.get(row)) else {
-            return;
+    let below = |row: usize, column: usize| {
+        let (0, Some(gpu)) = (column, report.cards.get(row)) else {
+            return html! {};
         };
-        let number = card.index.map(|index| format!("#{index}"));
-        let known: Vec<String> = number.into_iter().chain(card.name.clone()).collect();
-        html.text("div", &[("class", "sub")], &known.join(" · "));
-        if report.person.is_none() {
-            state_bar(html, &hours(&card.sums, card.covered.gap), "");
+        let number = gpu.index.map(|index| format!("#{index}"));
+        let known: Vec<String> = number.into_iter().chain(gpu.name.clone()).collect();
+        html! {
+            div.sub { (Escaped(known.join(" · "))) }
+            @if report.person.is_none() { (state_bar(&hours(&gpu.sums, gpu.covered.gap), "")) }
         }
     };
     let look = Look {
         below: &below,
         ..Look::of(page, id)
     };
-    let mut rows = nonempty_columns(&table(report, By::Gpu));
+    let rows = nonempty_columns(&table(report, By::Gpu));
     let kept = (0..rows.columns.len())
         .filter(|place| !matches!(&*rows.columns[*place].key, "gpu_index" | "gpu_name"));
-    rows = rows.only(&kept.collect::<Vec<_>>());
-    write_table(html, &rows, look);
+    html_table(&rows.only(&kept.collect::<Vec<_>>()), look)
 }
 
 /// Returns the columns that contain information. Empty columns are omitted to save space.
@@ -215,77 +196,65 @@ fn nonempty_columns(table: &Table) -> Table {
 }
 
 /// How much was observed, and why the rest was not.
-pub(super) fn coverage(html: &mut Markup, page: &Page<'_>) {
+pub(super) fn coverage(page: &Page<'_>) -> Markup {
     let (report, language) = (page.report, page.language);
-    section(html, page, ("coverage", labels::COVERAGE, None), |html| {
-        let Some(observed) = labels::observed(report) else {
-            return paragraph(html, labels::NO_GPU.of(language));
-        };
-        html.element("p", &[("class", "say")], |html| {
-            observed.write(html, language);
-        });
-        if let Some(basis) = labels::basis(report, language) {
-            paragraph(html, &sentence(&basis));
-        }
-        if !report.coverage.gaps.is_empty() {
-            let rows = lists::gaps(page, &report.coverage.gaps, Medium::Html);
-            write_table(html, &rows, Look::of(page, "gaps-table"));
-        }
-    });
+    let gaps = lists::gaps(page, &report.coverage.gaps, Medium::Html);
+    let inside = match labels::observed(report) {
+        None => paragraph(labels::NO_GPU.of(language)),
+        Some(observed) => html! {
+            p.say { (observed.html(language)) } "\n"
+            @if let Some(basis) = labels::basis(report, language) { (paragraph(sentence(&basis))) }
+            @if !gaps.rows.is_empty() { (html_table(&gaps, Look::of(page, "gaps-table"))) }
+        },
+    };
+    section(page, ("coverage", labels::COVERAGE, None), &inside)
 }
 
 /// Hours and energy of each state that occurred.
-pub(super) fn energy(html: &mut Markup, page: &Page<'_>) {
+pub(super) fn energy(page: &Page<'_>) -> Markup {
     let (report, language) = (page.report, page.language);
     if report.person.is_some() || report.all.share(RollUp::Active).is_none() {
-        return;
+        return html! {};
     }
-    section(html, page, ("energy", labels::ENERGY, None), |html| {
-        write_states(html, page, occurring_states(report), "energy-table");
-        if let Some(known) = labels::energy_known(report, language) {
-            paragraph(html, &sentence(&known));
-        }
-        paragraph(
-            html,
-            language.pick("kWh: NVML-reported.", "kWh: NVML 보고값."),
-        );
-    });
+    let inside = html! {
+        (state_table(page, occurring_states(report), "energy-table"))
+        @if let Some(known) = labels::energy_known(report, language) { (paragraph(sentence(&known))) }
+        (paragraph(language.pick("kWh: NVML-reported.", "kWh: NVML 보고값.")))
+    };
+    section(page, ("energy", labels::ENERGY, None), &inside)
 }
 
-fn write_states(html: &mut Markup, page: &Page<'_>, mut states: Table, id: &str) {
+fn state_table(page: &Page<'_>, mut states: Table, id: &str) -> Markup {
     labels::name_states(&mut states, page.language);
-    write_table(html, &states, Look::whole(id, page.language));
+    html_table(&states, Look::whole(id, page.language))
 }
 
-/// Writes the table of `--by` below its chart.
-pub(super) fn by(html: &mut Markup, page: &Page<'_>, by: By) {
+/// Returns the table of `--by` below its chart.
+pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
     let rows = table(page.report, by);
-    match by {
-        By::User => charts::people(html, page),
-        By::Day | By::Week | By::Month => charts::over_time(html, page),
-        By::Hour => charts::heat(html, page),
-        By::Gpu | By::State => {}
-    }
-    section(html, page, ("by", labels::by(by), None), |html| {
-        if rows.rows.is_empty() {
-            return paragraph(html, labels::NOTHING.of(page.language));
-        }
-        // A time series is not truncated: that would hide the newest rows.
-        let whole = Look::whole("by-table", page.language);
-        match by {
-            By::Gpu => write_gpus(html, page, "by-table"),
-            By::State => write_states(html, page, rows, "by-table"),
-            By::User => write_table(html, &rows, Look::of(page, "by-table")),
-            By::Day | By::Week | By::Month => write_table(html, &nonempty_columns(&rows), whole),
-            By::Hour => {
-                let (rows, left_out) = first_columns(&rows, page.top);
-                write_table(html, &nonempty_columns(&rows), whole);
-                if left_out > 0 {
-                    paragraph(html, &labels::columns_left_out(left_out, page.language));
-                }
+    let chart = match by {
+        By::User => charts::people(page),
+        By::Day | By::Week | By::Month => charts::over_time(page),
+        By::Hour => charts::heat(page),
+        By::Gpu | By::State => html! {},
+    };
+    // A time series is not truncated: that would hide the newest rows.
+    let whole = Look::whole("by-table", page.language);
+    let inside = match by {
+        _ if rows.rows.is_empty() => paragraph(labels::NOTHING.of(page.language)),
+        By::Gpu => gpu_table(page, "by-table"),
+        By::State => state_table(page, rows, "by-table"),
+        By::User => html_table(&rows, Look::of(page, "by-table")),
+        By::Day | By::Week | By::Month => html_table(&nonempty_columns(&rows), whole),
+        By::Hour => {
+            let (rows, left_out) = first_columns(&rows, page.top);
+            html! {
+                (html_table(&nonempty_columns(&rows), whole))
+                @if left_out > 0 { (paragraph(labels::columns_left_out(left_out, page.language))) }
             }
         }
-    });
+    };
+    html! { (chart) (section(page, ("by", labels::by(by), None), &inside)) }
 }
 
 /// Returns the columns of the first GPUs and people, and the number of omitted columns.
@@ -297,43 +266,42 @@ fn first_columns(rows: &Table, top: usize) -> (Table, usize) {
     (rows.only(&kept), rows.columns.len() - kept.len())
 }
 
-pub(super) fn notes(html: &mut Markup, page: &Page<'_>) {
-    if page.report.notes.is_empty() {
-        return;
-    }
-    section(html, page, ("notes", labels::NOTES, None), |html| {
-        html.element("ul", &[], |html| {
-            for note in &page.report.notes {
-                html.text("li", &[], &labels::note(page, note, page.language));
-            }
-        });
-    });
+pub(super) fn notes(page: &Page<'_>) -> Markup {
+    let notes = &page.report.notes;
+    let inside = html! {
+        ul { @for note in notes { li { (Escaped(labels::note(page, note, page.language))) } "\n" } }
+    };
+    html! { @if !notes.is_empty() { (section(page, ("notes", labels::NOTES, None), &inside)) } }
 }
 
 /// Explains the states with the thresholds of this report.
-pub(super) fn method(html: &mut Markup, page: &Page<'_>) {
+pub(super) fn method(page: &Page<'_>) -> Markup {
     let (report, language) = (page.report, page.language);
-    section(html, page, ("method", labels::METHOD, None), |html| {
-        paragraph(html, &format!("{}.", labels::rule(report, language)));
-        let shares = match report.all.observed() > Micros(0) {
-            true => Label(
-                "Shares are of the observed time; each tick counts for the time that it observed. Gaps are counted \
-                 nowhere else.",
-                "비율은 관측된 시간에 대한 것이며, 각 틱은 관측한 시간만큼 셉니다. 공백은 다른 곳에 세지 않습니다.",
-            ),
-            false => Label(
-                "A sample is one GPU at one tick; shares are of samples.",
-                "샘플은 한 틱의 GPU 한 장이며, 비율은 샘플에 대한 것입니다.",
-            ),
-        };
-        paragraph(html, shares.of(language));
-        if let IntervalUse::Given(interval) = report.interval {
-            let seconds = interval.as_secs_f64();
-            let words = language.pick(
-                format!("Each imported row covers {seconds} s, as set by --interval."),
-                format!("옛 파일의 각 행은 --interval에 따라 {seconds}초로 셉니다."),
-            );
-            paragraph(html, &words);
-        }
+    let shares = match report.all.observed() > Micros(0) {
+        true => Label(
+            "Shares are of the observed time; each tick counts for the time that it observed. Gaps are counted \
+             nowhere else.",
+            "비율은 관측된 시간에 대한 것이며, 각 틱은 관측한 시간만큼 셉니다. 공백은 다른 곳에 세지 않습니다.",
+        ),
+        false => Label(
+            "A sample is one GPU at one tick; shares are of samples.",
+            "샘플은 한 틱의 GPU 한 장이며, 비율은 샘플에 대한 것입니다.",
+        ),
+    };
+    let interval = match report.interval {
+        IntervalUse::Given(interval) => Some(interval.as_secs_f64()),
+        IntervalUse::Recorded => None,
+    };
+    let given = interval.map(|seconds| {
+        language.pick(
+            format!("Each imported row covers {seconds} s, as set by --interval."),
+            format!("옛 파일의 각 행은 --interval에 따라 {seconds}초로 셉니다."),
+        )
     });
+    let inside = html! {
+        (paragraph(format!("{}.", labels::rule(report, language))))
+        (paragraph(shares.of(language)))
+        @if let Some(given) = given { (paragraph(given)) }
+    };
+    section(page, ("method", labels::METHOD, None), &inside)
 }

@@ -1,36 +1,32 @@
 //! The top of the page: shares, idle capacity and coverage at a glance.
 
 use gua_model::{RollUp, State};
+use maud::{Markup, PreEscaped, html};
 
 use super::table::{paragraph, section, tile};
 use crate::chart::{Shown, StateHours};
 use crate::language::{Label, Sentence};
-use crate::markup::{Markup, number};
+use crate::markup::{number, number_of};
 use crate::report::figures::{held_hours, state_hours};
 use crate::report::{Page, labels};
 use crate::table::Cell;
 
 /// Shares, idle capacity and coverage at a glance.
-pub(super) fn summary(html: &mut Markup, page: &Page<'_>) {
-    section(
-        html,
-        page,
-        ("summary", labels::SUMMARY, None),
-        |html| match page.report.person {
-            Some(_) => person_summary(html, page),
-            None => shares(html, page),
-        },
-    );
+pub(super) fn summary(page: &Page<'_>) -> Markup {
+    let inside = match page.report.person {
+        Some(_) => person_summary(page),
+        None => shares(page),
+    };
+    section(page, ("summary", labels::SUMMARY, None), &inside)
 }
 
-fn shares(html: &mut Markup, page: &Page<'_>) {
+fn shares(page: &Page<'_>) -> Markup {
     let (report, language) = (page.report, page.language);
     let sums = &report.all;
     if sums.share(RollUp::Active).is_none() {
-        paragraph(html, labels::NO_SAMPLES.of(language));
-        return paragraph(html, labels::BEGIN.of(language));
+        let words = [labels::NO_SAMPLES, labels::BEGIN].map(|words| words.of(language));
+        return html! { @for words in words { (paragraph(words)) } };
     }
-    state_bar(html, &state_hours(sums), "tall");
     let unknown = sums.unknown_share().filter(|share| *share > 0.0);
     let class = |state: State, class: RollUp| (state, sums.share(class), sums.hours(class));
     let shown = [
@@ -39,30 +35,11 @@ fn shares(html: &mut Markup, page: &Page<'_>) {
         class(State::TrulyIdle, RollUp::TrulyIdle),
         (State::HeldUnknown, unknown, sums.unknown_hours()),
     ];
-    html.element("div", &[("class", "tiles")], |html| {
-        for (state, share, hours) in shown {
-            let Some(share) = share else { continue };
-            let key = state.as_str().replace('-', "_");
-            share_tile(
-                html,
-                page,
-                (state.as_str(), labels::state(state, language)),
-                &key,
-                "~",
-                (share, hours),
-            );
-        }
-        if let Some(observed) = report.coverage.share() {
-            let head = ("observed", labels::OBSERVED.of(language));
-            let value = |html: &mut Markup| html.number("observed_share", &Cell::Share(observed));
-            tile(html, head, value, |html| {
-                html.number("gap_hours", &Cell::Hours(report.coverage.gap.hours()));
-                html.words(language.pick(" GPU-hours are gaps", " GPU 시간 공백"));
-            });
-        }
-    });
+    let gap = html! {
+        (number_of("gap_hours", &Cell::Hours(report.coverage.gap.hours())))
+        (language.pick(" GPU-hours are gaps", " GPU 시간 공백"))
+    };
     let gpus = |class| Cell::Hours(report.equivalent(class));
-    let count = |number: usize| Cell::Count(number.try_into().unwrap_or(u64::MAX));
     let capacity = Sentence {
         words: Label(
             "On average {!idle_held_gpus} GPUs were held without use and {!truly_idle_gpus} were free, of {gpus} seen in the window. Samples: {samples}",
@@ -71,85 +48,83 @@ fn shares(html: &mut Markup, page: &Page<'_>) {
         numbers: [
             ("idle_held_gpus", gpus(RollUp::IdleHeld)),
             ("truly_idle_gpus", gpus(RollUp::TrulyIdle)),
-            ("gpus", count(report.cards.len())),
+            ("gpus", report.gpus().into()),
             ("samples", Cell::Count(report.all.samples())),
         ],
     };
-    html.element("p", &[("class", "lead")], |html| {
-        capacity.write(html, language);
-    });
+    html! {
+        (state_bar(&state_hours(sums), "tall"))
+        div.tiles {
+            @for (state, share, hours) in shown {
+                @if let Some(share) = share {
+                    (share_tile(page, (state.as_str(), labels::state(state, language)),
+                        (&state.as_str().replace('-', "_"), "~"), (share, hours)))
+                }
+            }
+            @if let Some(observed) = report.coverage.share() {
+                (tile(("observed", labels::OBSERVED.of(language)), &number_of("observed_share", &Cell::Share(observed)), &gap))
+            }
+        }
+        p.lead { (capacity.html(language)) } "\n"
+    }
 }
 
-/// Writes a share, with its GPU-hours below.
+/// Returns a share, with its GPU-hours below behind `about`.
 fn share_tile(
-    html: &mut Markup,
     page: &Page<'_>,
     head: (&str, &str),
-    key: &str,
-    about: &str,
+    (key, about): (&str, &str),
     (share, hours): (f64, f64),
-) {
-    let value = |html: &mut Markup| html.number(&format!("{key}_share"), &Cell::Share(share));
-    tile(html, head, value, |html| {
-        html.words(about);
-        html.number(&format!("{key}_hours"), &Cell::Hours(hours));
-        html.words(page.language.pick(" GPU-hours", " GPU 시간"));
-    });
+) -> Markup {
+    let value = number_of(&format!("{key}_share"), &Cell::Share(share));
+    let below = html! {
+        (about) (number_of(&format!("{key}_hours"), &Cell::Hours(hours)))
+        (page.language.pick(" GPU-hours", " GPU 시간"))
+    };
+    tile(head, &value, &below)
 }
 
-fn person_summary(html: &mut Markup, page: &Page<'_>) {
+fn person_summary(page: &Page<'_>) -> Markup {
     let language = page.language;
     let held = &page.report.all.held;
     let Some(idle) = held.idle_share() else {
-        return paragraph(html, labels::NOTHING.of(language));
+        return paragraph(labels::NOTHING.of(language));
     };
     let hours = held_hours(held);
-    state_bar(html, &hours, "tall");
-    html.element("div", &[("class", "tiles")], |html| {
-        let not_idle = ("active", labels::NOT_IDLE_HELD.of(language));
-        share_tile(html, page, not_idle, "used", "", (1.0 - idle, hours.active));
-        let idle_held = ("idle-held", labels::state(State::IdleHeld, language));
-        share_tile(
-            html,
-            page,
-            idle_held,
-            "idle_held",
-            "",
-            (idle, hours.idle_held),
-        );
-        let head = ("observed", labels::HELD_HOURS.of(language));
-        let value = |html: &mut Markup| html.number("held_hours", &Cell::Hours(held.hours()));
-        tile(html, head, value, |html| {
-            html.number("samples", &Cell::Count(held.samples()));
-            html.words(language.pick(" samples", " 샘플"));
-        });
-    });
+    let used = ("active", labels::NOT_IDLE_HELD.of(language));
+    let idle_held = ("idle-held", labels::state(State::IdleHeld, language));
+    let all = ("observed", labels::HELD_HOURS.of(language));
+    let samples = html! {
+        (number_of("samples", &Cell::Count(held.samples()))) (language.pick(" samples", " 샘플"))
+    };
+    html! {
+        (state_bar(&hours, "tall"))
+        div.tiles {
+            (share_tile(page, used, ("used", ""), (1.0 - idle, hours.active)))
+            (share_tile(page, idle_held, ("idle_held", ""), (idle, hours.idle_held)))
+            (tile(all, &number_of("held_hours", &Cell::Hours(held.hours())), &samples))
+        }
+    }
 }
 
 /// Draws the shares of the states without numbers, which are printed beside it.
-pub(super) fn state_bar(html: &mut Markup, hours: &StateHours, class: &str) {
+pub(super) fn state_bar(hours: &StateHours, class: &str) -> Markup {
     let total = hours.total();
-    let attributes = [
-        ("class", &*format!("gua-chart bar {class}")),
-        ("viewBox", "0 0 1000 10"),
-        ("preserveAspectRatio", "none"),
-        ("aria-hidden", "true"),
-    ];
-    html.element("svg", &attributes, |html| {
-        let mut x = 0.0;
-        for state in Shown::ALL
-            .into_iter()
-            .filter(|state| hours.of(*state) > 0.0)
-        {
-            let width = hours.of(state) / total * 1000.0;
-            let place = [
-                ("x", &*number(x)),
-                ("width", &*number(width)),
-                ("height", "10"),
-                ("class", &*format!("f-{}", state.key())),
-            ];
-            html.leaf("rect", &place);
+    let mut x = 0.0;
+    let mut parts = String::new();
+    for state in Shown::ALL {
+        let width = hours.of(state) / total * 1000.0;
+        if width > 0.0 {
+            let (from, width_text, key) = (number(x), number(width), state.key());
+            parts.push_str(&format!(
+                "<rect x=\"{from}\" width=\"{width_text}\" height=\"10\" class=\"f-{key}\"/>"
+            ));
             x += width;
         }
-    });
+    }
+    html! {
+        svg class={ "gua-chart bar " (class) } viewBox="0 0 1000 10" preserveAspectRatio="none" aria-hidden="true" {
+            (PreEscaped(parts))
+        }
+    }
 }

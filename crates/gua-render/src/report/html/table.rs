@@ -1,7 +1,9 @@
 //! Sections and tables of a page.
 
+use maud::{Markup, html};
+
 use crate::language::{Label, Language};
-use crate::markup::Markup;
+use crate::markup::Escaped;
 use crate::report::{Page, labels};
 use crate::table::{Cell, Table};
 
@@ -10,61 +12,53 @@ const MANY: usize = 24;
 /// Number of characters above which a text may wrap.
 const LONG: usize = 30;
 
-/// Writes a section with a heading, and a number behind it where there is one.
+/// Returns a section with a heading, and a number behind it where there is one.
 pub(super) fn section(
-    html: &mut Markup,
     page: &Page<'_>,
     (id, title, count): (&str, Label, Option<usize>),
-    inside: impl FnOnce(&mut Markup),
-) {
-    html.element("section", &[("id", id)], |html| {
-        html.element("h2", &[], |html| {
-            html.words(title.of(page.language));
-            if let Some(count) = count {
-                html.words(" ");
-                html.text("span", &[("class", "count")], &count.to_string());
+    inside: &Markup,
+) -> Markup {
+    html! {
+        section id=(id) {
+            h2 {
+                (Escaped(title.of(page.language)))
+                @if let Some(count) = count { " " span.count { (count) } }
             }
-        });
-        inside(html);
-    });
+            (inside)
+        } "\n"
+    }
 }
 
-pub(crate) fn paragraph(html: &mut Markup, text: &str) {
-    html.text("p", &[("class", "say")], text);
+pub(crate) fn paragraph(text: impl AsRef<str>) -> Markup {
+    html! { p.say { (Escaped(text)) } "\n" }
 }
 
-/// Writes a large number, with its name above and details below.
-pub(crate) fn tile(
-    html: &mut Markup,
-    (class, name): (&str, &str),
-    value: impl FnOnce(&mut Markup),
-    below: impl FnOnce(&mut Markup),
-) {
-    html.element("div", &[("class", &format!("tile {class}"))], |html| {
-        html.text("div", &[("class", "name")], name);
-        html.element("div", &[("class", "value")], value);
-        html.element("div", &[("class", "below")], below);
-    });
+/// Returns a large number, with its name above and details below.
+pub(crate) fn tile((class, name): (&str, &str), value: &Markup, below: &Markup) -> Markup {
+    html! {
+        div class={ "tile " (class) } {
+            div.name { (Escaped(name)) }
+            div.value { (value) }
+            div.below { (below) }
+        }
+    }
 }
 
-/// Writes the head of a page: a kicker, a title and facts with their names.
-pub(crate) fn masthead(html: &mut Markup, kicker: &str, title: &str, facts: &[(&str, String)]) {
-    html.element("header", &[], |html| {
-        html.text("p", &[("class", "kicker")], kicker);
-        html.text("h1", &[], title);
-        html.element("dl", &[("class", "facts")], |html| {
-            for (label, value) in facts {
-                html.element("div", &[], |html| {
-                    html.text("dt", &[], label);
-                    html.text("dd", &[], value);
-                });
+/// Returns the head of a page: a kicker, a title and facts with their names.
+pub(crate) fn masthead(kicker: &str, title: &str, facts: &[(&str, String)]) -> Markup {
+    html! {
+        header {
+            p.kicker { (Escaped(kicker)) } "\n"
+            h1 { (Escaped(title)) }
+            dl.facts {
+                @for (label, value) in facts { div { dt { (Escaped(label)) } dd { (Escaped(value)) } } }
             }
-        });
-    });
+        } "\n"
+    }
 }
 
-/// Writes additional content of a cell, by row and column.
-type Hook<'a> = &'a dyn Fn(&mut Markup, usize, usize);
+/// Returns additional content of a cell, by row and column.
+type Hook<'a> = &'a dyn Fn(usize, usize) -> Markup;
 
 /// Display options of a table.
 #[derive(Clone, Copy)]
@@ -86,8 +80,8 @@ impl<'a> Look<'a> {
             id,
             language,
             top: usize::MAX,
-            before: &|_, _, _| {},
-            below: &|_, _, _| {},
+            before: &|_, _| html! {},
+            below: &|_, _| html! {},
         }
     }
 
@@ -100,52 +94,43 @@ impl<'a> Look<'a> {
     }
 }
 
-pub(crate) fn table(html: &mut Markup, table: &Table, look: Look<'_>) {
+pub(crate) fn table(table: &Table, look: Look<'_>) -> Markup {
     let (shown, rest) = table.rows.split_at(table.rows.len().min(look.top));
-    let is_text = |place: usize| {
+    let class = |place: usize| {
         let mut cells = table.rows.iter().filter_map(|row| row.get(place));
-        cells.any(Cell::is_text)
+        if cells.any(Cell::is_text) { "t" } else { "n" }
     };
-    let classes = (0..table.columns.len()).map(|place| if is_text(place) { "t" } else { "n" });
-    let classes: Vec<&str> = classes.collect();
-    let scroll = [("class", "scroll"), ("tabindex", "0"), ("role", "group")];
-    html.element("div", &scroll, |html| {
-        let dense = if shown.len() > MANY { "dense" } else { "" };
-        html.element("table", &[("id", look.id), ("class", dense)], |html| {
-            html.element("thead", &[], |html| {
-                html.element("tr", &[], |html| {
-                    for (column, class) in table.columns.iter().zip(&classes) {
-                        let title = labels::column(&column.key, &column.title, look.language);
-                        let key = ("data-key", column.key.as_str());
-                        let attributes = [("scope", "col"), ("class", *class), key];
-                        html.element("th", &attributes, |html| name(html, &title));
-                    }
-                });
-            });
-            html.element("tbody", &[], |html| {
-                for (at, row) in shown.iter().enumerate() {
-                    html.element("tr", &[], |html| {
-                        for ((place, cell), class) in row.iter().enumerate().zip(&classes) {
-                            value_cell(html, cell, class, (at, place), look);
+    let classes: Vec<&str> = (0..table.columns.len()).map(class).collect();
+    let dense = if shown.len() > MANY { "dense" } else { "" };
+    html! {
+        div.scroll tabindex="0" role="group" {
+            table id=(look.id) class=(dense) {
+                thead { tr {
+                    @for (column, class) in table.columns.iter().zip(&classes) {
+                        th scope="col" class=(class) data-key=(Escaped(&column.key)) {
+                            (name(&labels::column(&column.key, &column.title, look.language)))
                         }
-                    });
+                    }
+                } "\n" }
+                tbody {
+                    @for (at, row) in shown.iter().enumerate() {
+                        tr {
+                            @for ((place, cell), class) in row.iter().enumerate().zip(&classes) {
+                                (value_cell(cell, class, (at, place), look))
+                            }
+                        } "\n"
+                    }
                 }
-            });
-            if !rest.is_empty() {
-                html.element("tfoot", &[], |html| {
-                    html.element("tr", &[], |html| rest_cells(html, rest, look.language));
-                });
-            }
-        });
-    });
+                @if !rest.is_empty() { tfoot { tr { (rest_cells(rest, look.language)) } "\n" } }
+            } "\n"
+        }
+    }
 }
 
-/// Writes a text. Of a UUID only the beginning is visible; a tooltip has the rest.
-fn name(html: &mut Markup, text: &str) {
-    if is_uuid(text) {
-        html.text("span", &[("class", "uuid"), ("title", text)], text);
-    } else {
-        html.words(text);
+/// Returns a text. Of a UUID only the beginning is visible; a tooltip has the rest.
+fn name(text: &str) -> Markup {
+    html! {
+        @if is_uuid(text) { span.uuid title=(Escaped(text)) { (Escaped(text)) } } @else { (Escaped(text)) }
     }
 }
 
@@ -153,36 +138,31 @@ fn is_uuid(text: &str) -> bool {
     text.starts_with("GPU-") || text.starts_with("MIG-")
 }
 
-fn value_cell(
-    html: &mut Markup,
-    cell: &Cell,
-    class: &str,
-    (row, column): (usize, usize),
-    look: Look<'_>,
-) {
+fn value_cell(cell: &Cell, class: &str, (row, column): (usize, usize), look: Look<'_>) -> Markup {
     let shown = cell.shown();
     // Only long text may wrap.
-    let class = match shown.chars().count() > LONG && !is_uuid(&shown) {
-        true => "t long",
-        false => class,
-    };
-    let attributes = [("class", class), ("data-value", &cell.exact())];
-    html.element("td", &attributes, |html| {
-        (look.before)(html, row, column);
-        name(html, &shown);
-        (look.below)(html, row, column);
-    });
+    let is_long = shown.chars().count() > LONG && !is_uuid(&shown);
+    html! {
+        td class=(if is_long { "t long" } else { class }) data-value=(Escaped(cell.exact())) {
+            ((look.before)(row, column)) (name(&shown)) ((look.below)(row, column))
+        }
+    }
 }
 
-/// Writes one row for the hidden rows. Numbers are summed, so that the columns still add up.
-fn rest_cells(html: &mut Markup, rest: &[Vec<Cell>], language: Language) {
+/// Returns one row for the hidden rows. Numbers are summed, so that the columns still add up.
+fn rest_cells(rest: &[Vec<Cell>], language: Language) -> Markup {
     let columns = rest.first().map_or(0, Vec::len);
-    html.text("td", &[("class", "t")], &labels::rest(rest.len(), language));
-    for place in 1..columns {
+    let sum = |place: usize| {
         let cells = rest.iter().filter_map(|row| row.get(place));
-        match cells.fold(Cell::Missing, added) {
-            Cell::Missing => html.text("td", &[], ""),
-            sum => value_cell(html, &sum, "n", (0, place), Look::whole("", language)),
+        cells.fold(Cell::Missing, added)
+    };
+    html! {
+        td.t { (Escaped(labels::rest(rest.len(), language))) }
+        @for place in 1..columns {
+            @match sum(place) {
+                Cell::Missing => { td {} }
+                sum => { (value_cell(&sum, "n", (0, place), Look::whole("", language))) }
+            }
         }
     }
 }

@@ -139,11 +139,11 @@ pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
             let mut row = vec![name.as_str().into()];
             row.extend(moment(page, cross, place));
             match cell {
-                GridCell::Gpu(card) if of_gpus => {
-                    row.extend(cells(&STATES, Some(&figures::hours(&card.sums, card.gap))));
-                    row.push(Cell::share(card.sums.share(RollUp::Active)));
+                GridCell::Gpu(gpu) if of_gpus => {
+                    row.extend(cells(&STATES, Some(&figures::hours(&gpu.sums, gpu.gap))));
+                    row.push(Cell::share(gpu.sums.share(RollUp::Active)));
                 }
-                GridCell::Gpu(card) => row.extend(cells(&HELD, Some(&card.sums.held))),
+                GridCell::Gpu(gpu) => row.extend(cells(&HELD, Some(&gpu.sums.held))),
                 GridCell::Person(sums) => row.extend(cells(&HELD, sums.as_ref())),
             }
             table.rows.push(row);

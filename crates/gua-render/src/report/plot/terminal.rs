@@ -8,28 +8,41 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use super::Chart;
+use super::Figure;
 use crate::chart::{
-    DayHours, HeatMap, HeatUnit, HoursBars, Language, SessionBar, SessionChart, Shown, StateHours,
-    StatesOverTime, words,
+    DayHours, Frame, HeatMap, HeatUnit, HoursBars, Language, SessionBar, SessionChart, Shown,
+    StateHours, StatesOverTime, words,
 };
+use crate::language::Label;
 
-const LEAST_COLUMNS: usize = 40;
+/// Width below which a chart is not drawn.
+pub(super) const LEAST_COLUMNS: usize = 40;
 /// Maximum width of a row's name.
 const NAME: usize = 24;
 const RESET: &str = "\x1b[0m";
 /// Characters for levels from zero to the maximum.
 const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-pub(super) fn draw(out: &mut String, chart: &Chart, columns: usize, language: Language) {
-    let columns = columns.max(LEAST_COLUMNS);
-    match chart {
-        Chart::States(chart) => over_time(out, chart, columns, language),
-        Chart::Heat(chart) => heat(out, chart, columns, language),
-        Chart::Bars(chart) => bars(out, chart, columns, language),
-        Chart::Sessions(chart) => sessions(out, chart, columns, language),
-        Chart::Day(chart) => day(out, chart, columns, language),
-    }
+macro_rules! figures {
+    ($($Chart:ty: $draw:ident;)*) => { $(
+        impl Figure for $Chart {
+            fn picture(&self, frame: &Frame) -> String {
+                self.draw(frame)
+            }
+
+            fn draw_text(&self, out: &mut String, columns: usize, language: Language) {
+                $draw(out, self, columns, language);
+            }
+        }
+    )* };
+}
+
+figures! {
+    StatesOverTime: over_time;
+    HeatMap: heat;
+    HoursBars: bars;
+    SessionChart: sessions;
+    DayHours: day;
 }
 
 /// Returns the character and the colour of a state.
@@ -41,6 +54,11 @@ fn letter(state: Shown) -> (char, &'static str) {
         Shown::TrulyIdle => ('░', "\x1b[38;5;245m"),
         Shown::Gap => ('·', "\x1b[38;5;240m"),
     }
+}
+
+/// Writes the message of an empty chart.
+fn empty(out: &mut String, words: Label, language: Language) {
+    let _ = writeln!(out, "  {}", words.of(language));
 }
 
 /// Writes the meaning of the characters, wrapped into lines.
@@ -129,8 +147,7 @@ fn moment(zone: &TimeZone, at: Timestamp) -> String {
 fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language: Language) {
     let total: StateHours = chart.slots.iter().map(|slot| slot.hours).sum();
     if total.total() <= 0.0 {
-        let _ = writeln!(out, "  {}", words::NOTHING.of(language));
-        return;
+        return empty(out, words::NOTHING, language);
     }
     legend(out, &total, &Shown::ALL, (columns, language));
     let totals = chart.slots.iter().map(|slot| slot.hours.total());
@@ -146,8 +163,7 @@ fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language:
 fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language) {
     let mut rows = chart.sorted();
     if rows.is_empty() {
-        let _ = writeln!(out, "  {}", words::no_hours(chart.observed).of(language));
-        return;
+        return empty(out, words::no_hours(chart.observed), language);
     }
     let total: StateHours = rows.iter().map(|row| row.hours).sum();
     legend(out, &total, &Shown::HELD, (columns, language));
@@ -179,8 +195,7 @@ fn bars(out: &mut String, chart: &HoursBars, columns: usize, language: Language)
 fn heat(out: &mut String, chart: &HeatMap, columns: usize, language: Language) {
     let values = || chart.cells.iter().flatten().flatten();
     if values().next().is_none() {
-        let _ = writeln!(out, "  {}", words::NOTHING.of(language));
-        return;
+        return empty(out, words::NOTHING, language);
     }
     let largest = chart.largest();
     let top = match chart.unit {
@@ -246,8 +261,7 @@ fn head(out: &mut String, names: &[String], indent: usize, each: usize) {
 
 fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: Language) {
     if chart.is_blank() {
-        let _ = writeln!(out, "  {}", words::no_hours(chart.observed).of(language));
-        return;
+        return empty(out, words::no_hours(chart.observed), language);
     }
     let bars = chart.rows.iter().flat_map(|row| &row.bars);
     let total = chart.with_gaps(bars.map(|bar| bar.hours).sum());
@@ -314,8 +328,7 @@ fn of_cell(bars: &[SessionBar], cell: Period) -> Option<Shown> {
 fn day(out: &mut String, chart: &DayHours, columns: usize, language: Language) {
     let total: StateHours = chart.hours.iter().copied().sum();
     if total.total() <= total.of(Shown::Gap) {
-        let _ = writeln!(out, "  {}", words::NOTHING.of(language));
-        return;
+        return empty(out, words::NOTHING, language);
     }
     legend(out, &total, &Shown::ALL, (columns, language));
     let width = columns.saturating_sub(2 + 2 + 2 + 10 + 12);

@@ -205,16 +205,18 @@ fn hosts(cards: u32) -> Report {
 }
 
 fn rows(report: &Report, kind: Kind) -> (Vec<String>, Plot) {
-    let plot = Plot::new(&page(report, Language::English), kind);
-    let Chart::Sessions(chart) = &plot.chart else {
+    let Kind::Sessions(whose) = kind else {
         panic!("{kind:?} are sessions")
     };
+    let page = page(report, Language::English);
+    let (chart, _) = figures::sessions(&page, whose);
+    let plot = Plot::new(&page, kind);
     let names = chart.rows.iter().map(|row| row.name.clone()).collect();
     (names, plot)
 }
 
 #[test]
-fn every_card_has_a_row_of_sessions_in_the_order_of_their_numbers_or_is_said_to_be_left_out() {
+fn every_gpu_has_a_row_of_sessions_in_the_order_of_their_numbers_or_is_said_to_be_left_out() {
     for (cards, shown, words) in [
         (12, 12, None),
         (100, 100, None),
@@ -242,7 +244,7 @@ fn every_card_has_a_row_of_sessions_in_the_order_of_their_numbers_or_is_said_to_
 }
 
 #[test]
-fn ties_of_cards_are_in_the_order_of_their_numbers() {
+fn ties_of_gpus_are_in_the_order_of_their_numbers() {
     let mut report = hosts(12);
     let sums = report.cards[0].sums.clone();
     report
@@ -312,10 +314,9 @@ fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
         width: 960,
     });
     let heat = Kind::Heat(Some((Whose::User, Cross::Slot)));
-    let Chart::Heat(chart) = Plot::new(&page(&of(shape, heat), Language::English), heat).chart
-    else {
-        panic!("{heat:?} is a heat map")
-    };
+    let report = of(shape, heat);
+    let grid = figures::grid(&page(&report, Language::English), Whose::User, Cross::Slot);
+    let chart = grid.heat_map();
     let values = |row: &Vec<Option<f64>>| row.iter().flatten().copied().fold(0.0, f64::max);
     let (rest, named) = chart.cells.split_last().unwrap();
     assert!(chart.rows.last().unwrap().starts_with("others ("));
@@ -379,7 +380,7 @@ fn session_rows(whose: Whose, change: impl FnOnce(&mut Report)) -> Vec<(String, 
 }
 
 #[test]
-fn a_session_is_on_the_row_of_its_card_whatever_number_it_had() {
+fn a_session_is_on_the_row_of_its_gpu_whatever_number_it_had() {
     // The first GPU is known only from an import, and had the index that another GPU has now.
     let rows = session_rows(Whose::Gpu, |report| {
         let imported = report.cards[0].gpu.clone();
@@ -409,7 +410,7 @@ fn a_session_is_on_the_row_of_its_card_whatever_number_it_had() {
 }
 
 #[test]
-fn time_before_a_card_was_first_seen_is_hatched_on_its_row_alone() {
+fn time_before_a_gpu_was_first_seen_is_hatched_on_its_row_alone() {
     let late = |report: &mut Report| {
         let window = report.window;
         let half = window.from() + jiff::SignedDuration::from_hours(12);

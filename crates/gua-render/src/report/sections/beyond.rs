@@ -1,8 +1,6 @@
 //! Sections 6 to 11, which gpu-usage-audit does not have: coverage, unused holders, charged hours and energy.
 
-use std::fmt::Write as _;
-
-use gua_model::{Micros, State};
+use gua_model::Micros;
 
 use crate::language::Language::English;
 use crate::report::lists::{self, Medium};
@@ -11,22 +9,21 @@ use crate::table::{Cell, Table};
 
 pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
     let covered = &page.report.coverage;
-    let _ = writeln!(out, "§6 {}", labels::COVERAGE.of(English));
+    line!(out, "§6 {}", labels::COVERAGE.of(English));
     let Some(observed) = labels::observed(page.report) else {
-        let _ = writeln!(out, "  ({})", labels::NO_GPU.of(English));
-        return;
+        return line!(out, "  ({})", labels::NO_GPU.of(English));
     };
-    let _ = writeln!(out, "  {}", observed.text(English));
+    line!(out, "  {}", observed.text(English));
     let known = page.report.known.from();
     if known > page.report.window.from() {
         let known = page.long(known);
-        let _ = writeln!(
+        line!(
             out,
             "  the history begins {known}; earlier time is not counted"
         );
     }
     if let Some(basis) = labels::basis(page.report, English) {
-        let _ = writeln!(out, "  {basis}");
+        line!(out, "  {basis}");
     }
     if covered.gaps.is_empty() {
         return;
@@ -35,7 +32,7 @@ pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
     out.push_str(&lists::gaps(page, shown, Medium::Text).text(2));
     if !rest.is_empty() {
         let hours: f64 = rest.iter().map(|gap| gap.micros.hours()).sum();
-        let _ = writeln!(out, "  ({} more: {hours:.2} GPU-hours)", rest.len());
+        line!(out, "  ({} more: {hours:.2} GPU-hours)", rest.len());
     }
 }
 
@@ -43,28 +40,26 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let Some(now) = &report.now else { return };
     let title = labels::held_without_use(report).of(English);
-    let _ = writeln!(out, "§7 {title} ({})", report.holders.len());
+    line!(out, "§7 {title} ({})", report.holders.len());
     let words = labels::holders_are(page, now, English);
     if report.holders.is_empty() {
-        let _ = writeln!(out, "  ({words})");
-        return;
+        return line!(out, "  ({words})");
     }
-    let _ = writeln!(out, "  {words}");
+    line!(out, "  {words}");
     let shown = &report.holders[..report.holders.len().min(page.top)];
     out.push_str(&lists::holds(page, shown, Medium::Text).text(2));
     for hold in shown {
         let Some((look, stop)) = labels::commands(page, hold) else {
-            let _ = writeln!(
+            line!(
                 out,
                 "    the last tick is old: check that they are still running before you act"
             );
             break;
         };
-        let _ = writeln!(out, "    pid {}: look: {look}", labels::pid(hold));
-        let _ = writeln!(
+        let (pid, decide) = (labels::pid(hold), labels::decide(hold, English));
+        line!(
             out,
-            "      stop: {stop}   ({})",
-            labels::decide(hold, English)
+            "    pid {pid}: look: {look}\n      stop: {stop}   ({decide})"
         );
     }
     more(out, report.holders.len(), page.top);
@@ -76,8 +71,8 @@ pub(super) fn past_waste(out: &mut String, page: &Page<'_>) {
         return;
     }
     let title = labels::PAST.of(English);
-    let _ = writeln!(out, "§8 {title} ({})", report.past_count);
-    let _ = writeln!(out, "  {}", labels::PAST_MEANS.of(English));
+    line!(out, "§8 {title} ({})", report.past_count);
+    line!(out, "  {}", labels::PAST_MEANS.of(English));
     let shown = &report.past[..report.past.len().min(page.top)];
     out.push_str(&lists::holds(page, shown, Medium::Text).text(2));
     more(out, report.past_count, shown.len());
@@ -85,22 +80,21 @@ pub(super) fn past_waste(out: &mut String, page: &Page<'_>) {
 
 pub(super) fn more(out: &mut String, all: usize, shown: usize) {
     if all > shown {
-        let _ = writeln!(out, "  ({} more)", all - shown);
+        line!(out, "  ({} more)", all - shown);
     }
 }
 
 pub(super) fn gpus_now(out: &mut String, page: &Page<'_>) {
     let Some(now) = &page.report.now else { return };
     let title = labels::NOW.of(English);
-    let _ = writeln!(out, "§9 {title} ({})", page.long(now.at));
+    line!(out, "§9 {title} ({})", page.long(now.at));
     out.push_str(&lists::now(page, now, Medium::Text).text(2));
     let free = now.cards.iter();
-    let free = free.filter(|card| card.state == State::TrulyIdle);
-    let free: Vec<String> = free
-        .map(|card| lists::gpu_now(card, Medium::Text))
-        .collect();
+    let free = free.filter(|gpu| gpu.is_free);
+    let free = free.map(|gpu| lists::gpu_now(gpu, Medium::Text));
+    let free: Vec<String> = free.collect();
     if !free.is_empty() {
-        let _ = writeln!(out, "  free: {}", free.join(", "));
+        line!(out, "  free: {}", free.join(", "));
     }
 }
 
@@ -110,9 +104,9 @@ pub(super) fn refused_requests(out: &mut String, page: &Page<'_>) {
         return;
     };
     let title = labels::REFUSED.of(English);
-    let _ = writeln!(out, "§11 {title} ({})", refused.requests);
+    line!(out, "§11 {title} ({})", refused.requests);
     for line in labels::refused_lines(refused, page.top, English) {
-        let _ = writeln!(out, "  {line}");
+        line!(out, "  {line}");
     }
     more(out, refused.in_the_way.len(), page.top);
 }
@@ -122,11 +116,11 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     if report.all.observed() == Micros(0) && report.all.held.own_held() == Micros(0) {
         return;
     }
-    let _ = writeln!(out, "§10 Charged hours and energy (kWh, NVML-reported)");
+    line!(out, "§10 Charged hours and energy (kWh, NVML-reported)");
     if report.person.is_none() {
         out.push_str(&occurring_states(report).text(2));
         if let Some(known) = labels::energy_known(report, English) {
-            let _ = writeln!(out, "  {known}");
+            line!(out, "  {known}");
         }
     }
     if report.people.is_empty() {
@@ -151,10 +145,14 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     }
     out.push_str(&people.text(2));
     more(out, charged.len(), page.top);
-    out.push_str("  charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU\n");
+    line!(
+        out,
+        "  charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU"
+    );
     if charged.iter().any(|person| !person.sums.charged_is_all()) {
-        out.push_str(
-            "  imported rows do not record sharing or energy: they are charged to nobody\n",
+        line!(
+            out,
+            "  imported rows do not record sharing or energy: they are charged to nobody"
         );
     }
 }

@@ -1,7 +1,5 @@
 //! `--by hour` as text: all GPUs, each GPU, each person, and the quietest hours.
 
-use std::fmt::Write as _;
-
 use gua_model::report::Report;
 
 use super::more;
@@ -16,26 +14,13 @@ pub(super) fn hours(out: &mut String, page: &Page<'_>) {
     let (of_all, of_gpus, of_people) = (parts.all, parts.gpus, parts.people);
     out.push_str(&all.only(&of_all).text(2));
     // Column for all GPUs with the same value as the columns per GPU.
-    let whole = all
-        .columns
-        .iter()
-        .position(|column| column.key == "active_share");
-    let mut first = vec![0];
-    first.extend(whole);
-    side_by_side(
-        out,
-        &all,
-        (&first, &of_gpus),
-        "active share of all GPUs and of each",
-        page.top,
-    );
-    side_by_side(
-        out,
-        &all,
-        (&[0], &of_people),
-        "hours that each person held GPUs",
-        page.top,
-    );
+    let mut columns = all.columns.iter();
+    let whole = columns.position(|column| column.key == "active_share");
+    let first: Vec<usize> = std::iter::once(0).chain(whole).collect();
+    let title = "active share of all GPUs and of each";
+    side_by_side(out, &all, (&first, &of_gpus), title, page.top);
+    let title = "hours that each person held GPUs";
+    side_by_side(out, &all, (&[0], &of_people), title, page.top);
     quietest(out, report);
 }
 
@@ -51,11 +36,9 @@ fn side_by_side(
         return;
     }
     let shown: Vec<usize> = first.iter().chain(each.iter().take(top)).copied().collect();
-    let _ = writeln!(out, "\n  {title}");
+    line!(out, "\n  {title}");
     out.push_str(&all.only(&shown).text(2));
-    if each.len() > top {
-        more(out, each.len(), top);
-    }
+    more(out, each.len(), top);
 }
 
 /// The hours of the day with the least use.
@@ -72,6 +55,6 @@ fn quietest(out: &mut String, report: &Report) {
         None => "active share",
     };
     if !shown.is_empty() {
-        let _ = writeln!(out, "\n  quietest hours ({what}): {}", shown.join(", "));
+        line!(out, "\n  quietest hours ({what}): {}", shown.join(", "));
     }
 }

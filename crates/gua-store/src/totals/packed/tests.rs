@@ -9,14 +9,23 @@ fn names() -> Names {
     let cards = (0..30).map(|id| (id, format!("GPU-{id:04}").parse().unwrap()));
     Names {
         cards: cards.collect(),
-        owners: owners().into_iter().map(|(uid, id)| (id, uid)).collect(),
+        owners: owners().into_iter().map(|(key, id)| (id, key)).collect(),
+        users: HashMap::new(),
+        parents: HashMap::new(),
     }
 }
 
 fn owners() -> OwnerIds {
     (0..40)
-        .map(|uid| (Uid(1000 + uid), u64::from(uid) * 3 + 1))
+        .map(|uid| (user(1000 + uid), u64::from(uid) * 3 + 1))
         .collect()
+}
+
+fn user(uid: u32) -> OwnerKey {
+    OwnerKey::User(User {
+        uid: Uid(uid),
+        name: uid.is_multiple_of(2).then(|| format!("user-{uid}")),
+    })
 }
 
 fn micros() -> impl Strategy<Value = u64> {
@@ -24,13 +33,13 @@ fn micros() -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    fn card_total()(
+    fn gpu_total()(
         hull in prop::option::of((0..=900_000_000_i64, 0..=900_000_000_i64)),
         numbers in prop::array::uniform9(micros()), util in any::<u128>(),
-    ) -> CardTotal {
+    ) -> GpuTotal {
         let at = |offset: i64| Timestamp::from_microsecond(Bucket::from(QUARTER).start + offset).unwrap();
         let [ticks, present, set_aside, observed, util_known, energy, energy_known, free, ownerless] = numbers;
-        CardTotal {
+        GpuTotal {
             ticks,
             first: hull.map(|(from, _)| at(from)),
             last: hull.map(|(_, to)| at(to)),
@@ -49,7 +58,7 @@ prop_compose! {
 
 prop_compose! {
     fn quarter_total()(
-        card in card_total(),
+        card in gpu_total(),
         states in prop::collection::vec((0..8_u8, 0..2_u8, micros(), micros(), micros()), 0..4),
         unobserved in prop::collection::vec((0..10_u8, micros()), 0..3),
         owners in prop::collection::vec((prop::option::of(1000..1040_u32), prop::array::uniform6(micros())), 0..4),
@@ -63,7 +72,7 @@ prop_compose! {
             *total.unobserved.entry(REASONS[usize::from(reason)]) = Micros(micros);
         }
         for (uid, [held, charged, idle_held, energy, known, ticks]) in owners {
-            *total.owners.entry(uid.map(Uid).into()) = OwnerTotal {
+            *total.owners.entry(uid.map_or(OwnerKey::Unknown, user)) = OwnerTotal {
                 held: Micros(held),
                 charged: Micros(charged),
                 idle_held: Micros(idle_held),
@@ -111,11 +120,15 @@ proptest! {
             *first = FORM;
         }
         let _ = decode_any_totals(&bytes);
+        if let Some(first) = bytes.first_mut() {
+            *first = WITH_UIDS;
+        }
+        let _ = decode_any_totals(&bytes);
     }
 }
 
 #[test]
-fn a_row_at_another_time_of_another_card_or_out_of_order_is_no_total() {
+fn a_row_at_another_time_of_another_gpu_or_out_of_order_is_no_total() {
     let total = QuarterTotal::default();
     let body = pack(QUARTER, &[(1, &total), (2, &total)], &owners());
     let mut reader = Reader::new(names());
@@ -135,9 +148,9 @@ fn a_row_at_another_time_of_another_card_or_out_of_order_is_no_total() {
 }
 
 #[test]
-fn a_card_that_was_seen_all_the_time_is_small() {
+fn a_gpu_that_was_seen_all_the_time_is_small() {
     let whole = Micros(900_000_000);
-    let card = CardTotal {
+    let card = GpuTotal {
         ticks: 30,
         first: Some(QUARTER.period().from()),
         last: Some(QUARTER.period().to()),
@@ -147,7 +160,7 @@ fn a_card_that_was_seen_all_the_time_is_small() {
         util_known: whole,
         energy: Millijoules(270_000_000),
         energy_known: whole,
-        ..CardTotal::default()
+        ..GpuTotal::default()
     };
     let mut total = QuarterTotal {
         card,
@@ -161,7 +174,7 @@ fn a_card_that_was_seen_all_the_time_is_small() {
         energy_known: whole,
         ticks: 0,
     };
-    *total.owners.entry(OwnerKey::User(Uid(1001))) = OwnerTotal {
+    *total.owners.entry(user(1001)) = OwnerTotal {
         held: whole,
         charged: whole,
         idle_held: Micros(0),
@@ -171,6 +184,65 @@ fn a_card_that_was_seen_all_the_time_is_small() {
         ..OwnerTotal::default()
     };
     assert_eq!(packed(&[total]).len() - packed(&[]).len(), 54);
+}
+
+/// Bytes in the form of schema 1. Totals without owners differ from today's in the form alone.
+fn packed_with_uids(totals: &[QuarterTotal]) -> Vec<u8> {
+    let mut bytes = packed(totals);
+    bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+    bytes[0] = WITH_UIDS;
+    let sum = checksum(Bucket::from(QUARTER), &bytes);
+    bytes.extend(sum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn instances_of_schema_1_are_reduced_to_the_time_in_which_their_parent_was_divided() {
+    let total = |present: u64, set_aside: u64| {
+        let idle = Micros(present - set_aside);
+        let mut total = QuarterTotal {
+            card: GpuTotal {
+                first: Some(QUARTER.period().from()),
+                last: Some(QUARTER.period().to()),
+                present: Micros(present),
+                set_aside: Micros(set_aside),
+                observed: idle,
+                free: idle,
+                ..GpuTotal::default()
+            },
+            ..QuarterTotal::default()
+        };
+        if idle > Micros(0) {
+            total
+                .states
+                .entry((State::TrulyIdle, Basis::Instant))
+                .micros = idle;
+        }
+        total
+    };
+    let whole = 900_000_000;
+    let totals = [
+        total(whole, 600_000_000),
+        total(600_000_000, 0),
+        total(200_000_000, 0),
+    ];
+    let mut names = names();
+    let gpu = |id: u64| names.cards[&id].clone();
+    let parents = HashMap::from([(gpu(1), gpu(0)), (gpu(2), gpu(0))]);
+    names.parents = parents;
+    let own = |bytes: &[u8]| -> Vec<u64> {
+        let mut reader = Reader::new(names.clone());
+        let read = reader.read(QUARTER, bytes).unwrap();
+        read.iter()
+            .map(|gpu| gpu.total.states.values().map(|state| state.micros.0).sum())
+            .collect()
+    };
+    let weighed = [300_000_000, 450_000_000, 150_000_000];
+    assert_eq!(own(&packed_with_uids(&totals)), weighed);
+    assert_eq!(
+        own(&packed(&totals)),
+        [300_000_000, 600_000_000, 200_000_000]
+    );
 }
 
 #[test]

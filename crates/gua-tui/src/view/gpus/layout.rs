@@ -1,5 +1,6 @@
 //! One GPU as a line, or as a title with graphs below it.
 
+use gua_model::text::counted;
 use gua_model::{Gpu, Missing, Place};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -36,30 +37,20 @@ impl GpuView<'_> {
         // On a narrow line the state is clipped in favour of the utilisation.
         let beside = width(&number) + width(&util) + 2;
         let state = left(word, room.saturating_sub(beside).clamp(7, 12));
+        let name = left(&self.name(), if room < 100 { 14 } else { 18 });
+        let styled = |measure| self.measure_style(measure);
         let parts: [(u8, String, Style); 8] = [
             (0, number, self.styles.bold()),
-            (
-                5,
-                left(&self.name(), if room < 100 { 14 } else { 18 }),
-                Style::new(),
-            ),
+            (5, name, Style::new()),
             (1, state, style),
             (4, left(&self.age(), 7), self.styles.dim()),
             (2, util, style),
-            (
-                3,
-                right(&self.memory(), 11),
-                self.measure_style(Measure::Memory),
-            ),
-            (
-                6,
-                right(&self.watts(), 5),
-                self.measure_style(Measure::Power),
-            ),
+            (3, right(&self.memory(), 11), styled(Measure::Memory)),
+            (6, right(&self.watts(), 5), styled(Measure::Power)),
             (
                 7,
                 right(&self.temperature(), 5),
-                self.measure_style(Measure::Temperature),
+                styled(Measure::Temperature),
             ),
         ];
         let mut used = 0;
@@ -83,19 +74,14 @@ impl GpuView<'_> {
             spans.push(Span::raw(" "));
             // The history follows the age, if there is enough space.
             if place == 3 && rest >= 8 {
-                let history = rest.min(60) - 1;
-                spans.push(Span::styled(
-                    self.line_of(Measure::Util, history),
-                    self.styles.state(self.verdict.state),
-                ));
+                let history = self.line_of(Measure::Util, rest.min(60) - 1);
+                spans.push(Span::styled(history, self.styles.state(self.verdict.state)));
                 spans.push(Span::raw(" "));
             }
         }
         if rest > 62 {
-            spans.push(Span::styled(
-                clip(&self.owners(), rest - 61),
-                self.styles.dim(),
-            ));
+            let owners = clip(&self.owners(), rest - 61);
+            spans.push(Span::styled(owners, self.styles.dim()));
         }
         Line::from(spans).render(area, buffer);
     }
@@ -104,21 +90,12 @@ impl GpuView<'_> {
         let room = usize::from(area.width);
         self.title(room).render(Rect { height: 1, ..area }, buffer);
         let rows = area.height - 1;
+        use Measure::{Memory, Power, Temperature, Util};
         let panels: &[(Measure, u16)] = match area.width {
-            100.. => &[
-                (Measure::Util, 35),
-                (Measure::Memory, 25),
-                (Measure::Power, 22),
-                (Measure::Temperature, 18),
-            ],
-            64.. => &[
-                (Measure::Util, 30),
-                (Measure::Memory, 29),
-                (Measure::Power, 24),
-                (Measure::Temperature, 17),
-            ],
-            36.. => &[(Measure::Util, 50), (Measure::Memory, 50)],
-            _ => &[(Measure::Util, 100)],
+            100.. => &[(Util, 35), (Memory, 25), (Power, 22), (Temperature, 18)],
+            64.. => &[(Util, 30), (Memory, 29), (Power, 24), (Temperature, 17)],
+            36.. => &[(Util, 50), (Memory, 50)],
+            _ => &[(Util, 100)],
         };
         let mut x = area.x + 2;
         let wide = area.width.saturating_sub(2);
@@ -136,20 +113,15 @@ impl GpuView<'_> {
     }
 
     fn panel(&self, measure: Measure, area: Rect, buffer: &mut Buffer) {
-        let (name, value, room) = match measure {
-            Measure::Util => ("util", right(&percent(self.gpu), 4), 9),
-            Measure::Memory => ("mem", self.memory(), 15),
-            Measure::Power => ("pow", self.power(), 12),
-            Measure::Temperature => ("", right(&self.temperature(), 5), 5),
+        let (label, room) = match measure {
+            Measure::Util => (format!("util {}", right(&percent(self.gpu), 4)), 9),
+            Measure::Memory => (format!("mem {}", self.memory()), 15),
+            Measure::Power => (format!("pow {}", self.power()), 12),
+            Measure::Temperature => (right(&self.temperature(), 5), 5),
         };
         let style = match measure {
             Measure::Util => self.badge().1,
             _ => self.measure_style(measure),
-        };
-        let label = if name.is_empty() {
-            value
-        } else {
-            format!("{name} {value}")
         };
         let text = left(&label, room.min(area.width.into()));
         let rows = usize::from(area.height);
@@ -194,14 +166,13 @@ impl GpuView<'_> {
             age => format!(" for {}", age.replace('≥', "at least ")),
         };
         let about = match (&self.gpu.place, self.verdict.unobserved()) {
-            (Place::Parent { instances: 1 }, _) => " in 1 instance".to_owned(),
             (
                 Place::Parent {
-                    instances: instances @ 2..,
+                    instances: count @ 1..,
                 },
                 _,
             ) => {
-                format!(" in {instances} instances")
+                format!(" in {}", counted((*count).into(), "instance"))
             }
             (_, Some(Missing::Gone)) => format!(" GPU lost{since}"),
             (_, Some(why)) => format!(" {why}{since}"),
@@ -216,10 +187,8 @@ impl GpuView<'_> {
         let rest = room.saturating_sub(used + 3);
         if rest > 8 {
             let name = lost::name(self.gpu).unwrap_or("unknown name");
-            spans.push(Span::styled(
-                format!(" · {}", clip(&self.details(name, rest), rest)),
-                self.styles.dim(),
-            ));
+            let details = format!(" · {}", clip(&self.details(name, rest), rest));
+            spans.push(Span::styled(details, self.styles.dim()));
         }
         Line::from(spans)
     }

@@ -14,27 +14,17 @@ use crate::rows::user_name;
 impl GpuView<'_> {
     /// Returns the GPU's name and as many further details as fit.
     pub(super) fn details(&self, name: &str, room: usize) -> String {
-        let throttle = self
-            .gpu
-            .throttle
-            .ok()
-            .map(|reasons| reasons.names())
-            .unwrap_or_default();
+        let gpu = self.gpu;
+        let throttle = gpu.throttle.ok().map(|reasons| reasons.names());
         // Lower clocks of an idle GPU are normal.
-        let throttle: Vec<String> = throttle
-            .into_iter()
-            .filter(|reason| reason != "gpu-idle")
-            .collect();
+        let throttle = throttle.into_iter().flatten();
+        let throttle: Vec<String> = throttle.filter(|reason| reason != "gpu-idle").collect();
         let parts = [
             Some(name.to_owned()),
             (!throttle.is_empty()).then(|| format!("throttled: {}", throttle.join(", "))),
-            self.gpu.fan.ok().map(|fan| format!("fan {}%", fan.0)),
-            self.gpu
-                .sm_clock
-                .ok()
-                .map(|clock| format!("{} MHz", clock.0)),
-            self.gpu
-                .performance_state
+            gpu.fan.ok().map(|fan| format!("fan {}%", fan.0)),
+            gpu.sm_clock.ok().map(|clock| format!("{} MHz", clock.0)),
+            gpu.performance_state
                 .ok()
                 .map(|state| format!("P{}", state.0)),
         ];
@@ -88,26 +78,23 @@ impl GpuView<'_> {
             // Zero as a lower bound says nothing.
             return String::new();
         }
-        let passed = short_age(passed);
-        if since.start == Start::Seen {
-            passed
+        let bound = if since.start == Start::Seen {
+            ""
         } else {
-            format!("≥{passed}")
-        }
+            "≥"
+        };
+        format!("{bound}{}", short_age(passed))
     }
 
     /// Returns the owners, by memory.
     pub(super) fn owners(&self) -> String {
         let mut held: Vec<(String, u64)> = Vec::new();
         for process in holders(self.gpu, &self.app.setup.thresholds) {
-            let owner = process
-                .identity
-                .as_ref()
-                .ok()
-                .and_then(gua_model::Identity::owner);
+            let identity = process.identity.as_ref().ok();
+            let owner = identity.and_then(gua_model::Identity::owner);
             let name = match &process.identity {
                 Err(Missing::Gone) => "gone".to_owned(),
-                _ => user_name(owner.as_ref().map(|owner| &owner.user)),
+                _ => user_name(owner.as_ref().map(|owner| &owner.who)),
             };
             let size = process.memory.map_or(0, |memory| memory.0);
             match held.iter_mut().find(|(known, _)| *known == name) {

@@ -14,8 +14,8 @@ use gua_claim::{
 use gua_collector::claims::{Claims, Names, moment};
 use gua_collector::listing;
 use gua_model::duration::written;
-use gua_model::pick::{Wish, could_be_free};
-use gua_model::{GpuUuid, Sample};
+use gua_model::pick::could_be_free;
+use gua_model::{Gpu, Sample};
 use gua_probe::clock;
 use gua_probe::reader::Reader;
 use jiff::SignedDuration;
@@ -23,13 +23,11 @@ use signal_hook::iterator::Handle;
 
 use self::caller::Caller;
 use self::patience::{Line, Next, Patience};
-use super::page::Page;
+use super::found::{Found, has_name};
 use super::query::Query;
-use super::{Found, has_name, wish};
 use crate::cli::RuleName;
-use crate::context::{self, Context};
+use crate::context;
 use crate::failure::{Exit, Failure};
-use crate::output;
 
 /// Lease of `--wait` without `--claim`: long enough for a program to start on its GPU, so that the next in the queue is not
 /// sent to the same one.
@@ -40,8 +38,8 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(1);
 /// Number of attempts to lease GPUs that others take between two samples.
 const MOST_TRIES: usize = 8;
 
-pub(super) fn run(query: &Query<'_>, context: &Context) -> anyhow::Result<ExitCode> {
-    Ok(match acquire(query, context)? {
+pub(super) fn run(query: &Query<'_>) -> anyhow::Result<ExitCode> {
+    Ok(match acquire(query)? {
         Acquired::Leased { .. } => ExitCode::SUCCESS,
         Acquired::Refused(code) => code,
     })
@@ -59,82 +57,58 @@ pub(crate) enum Acquired {
 }
 
 /// Leases GPUs, at once or in turn, and prints what the query wants printed.
-pub(crate) fn acquire(query: &Query<'_>, context: &Context) -> anyhow::Result<Acquired> {
+pub(crate) fn acquire(query: &Query<'_>) -> anyhow::Result<Acquired> {
     let caller = Caller::now(query.args.for_pid);
-    let lease = lease(query, context)?;
+    let lease = lease(query)?;
     caller.check()?;
-    let claims = Claims::open(context.settings())?;
-    let mut reader = context.reader();
+    let claims = Claims::open(query.context.settings())?;
+    let mut reader = query.context.reader();
     let sample = context::sample(&mut reader)?;
-    let wanted = Wanted::of(query);
+    // One GPU, unless more are asked for. Leasing all GPUs of a host has to be explicit.
+    let at_most = match query.args.limit {
+        Some(0) => usize::MAX,
+        limit => limit.unwrap_or(1),
+    };
     let requester = Requester {
         request: Request {
-            at_least: wanted.at_least,
-            at_most: wanted.at_most,
+            at_least: query.count().unwrap_or(1),
+            at_most: query.count().unwrap_or(at_most),
             lease,
             for_process: caller.process(&claims.kernel)?,
             requester: caller::this_process(&claims.kernel)?,
         },
         query,
-        context,
         claims,
         caller,
     };
-    let end = match query.args.wait {
-        None => requester.at_once(&mut reader, sample)?,
-        Some(longest) => requester.in_turn(&mut reader, sample, longest)?,
-    };
-    match end {
-        End::Granted {
-            grant,
-            sample,
-            signals,
-        } => Ok(Acquired::Leased {
-            claim: requester.answer(*grant, &sample)?,
-            signals,
-        }),
-        End::Without(code) => Ok(Acquired::Refused(code)),
+    match query.args.wait {
+        None => requester.at_once(&mut reader, sample),
+        Some(longest) => requester.in_turn(&mut reader, sample, longest),
     }
 }
 
-/// End of a request.
-enum End {
-    /// GPUs were granted, and free at this sample. Nothing was printed yet.
-    Granted {
-        grant: Box<Grant>,
-        sample: Box<Sample>,
-        signals: Option<Handle>,
-    },
-    /// No GPUs; the reason was printed.
-    Without(ExitCode),
-}
-
 /// The state of a request that waits in the queue.
-struct Waiting<'a> {
+struct Waiting {
     /// When it joined, on the monotonic clock.
     began: Duration,
-    patience: &'a mut Patience,
-    line: &'a mut Line,
+    patience: Patience,
+    line: Line,
 }
 
-impl End {
-    fn granted(grant: Grant, sample: Sample, signals: Option<Handle>) -> Self {
-        Self::Granted {
-            grant: Box::new(grant),
-            sample: Box::new(sample),
-            signals,
-        }
+impl Waiting {
+    fn waited(&self) -> Duration {
+        clock::monotonic().saturating_sub(self.began)
     }
 }
 
 /// The length of the lease, if it is allowed.
-fn lease(query: &Query<'_>, context: &Context) -> Result<Duration, Failure> {
+fn lease(query: &Query<'_>) -> Result<Duration, Failure> {
     if query.args.rule == RuleName::Nvgpu {
         return Err(Failure::usage(
             "--rule nvgpu supports neither --claim nor --wait",
         ));
     }
-    let longest = context.settings().claim.longest.value;
+    let longest = query.context.settings().claim.longest.value;
     let lease = query.args.claim.unwrap_or(LEASE_OF_WAITERS.min(longest));
     if lease < SHORTEST_LEASE {
         return Err(Failure::usage("--claim must be at least 1s"));
@@ -149,77 +123,43 @@ fn lease(query: &Query<'_>, context: &Context) -> Result<Duration, Failure> {
     Ok(lease)
 }
 
-/// Number of GPUs to lease: one, unless more were asked for. Leasing all GPUs of a host has to be explicit.
-struct Wanted {
-    at_least: usize,
-    at_most: usize,
-}
-
-impl Wanted {
-    fn of(query: &Query<'_>) -> Self {
-        let number = |count: u32| usize::try_from(count).unwrap_or(usize::MAX);
-        match (query.args.count.map(number), query.args.limit) {
-            (Some(count), _) => Self {
-                at_least: count,
-                at_most: count,
-            },
-            (None, limit) => Self {
-                at_least: 1,
-                at_most: match limit {
-                    Some(0) => usize::MAX,
-                    limit => limit.unwrap_or(1),
-                },
-            },
-        }
-    }
-}
-
 struct Requester<'a> {
     query: &'a Query<'a>,
-    context: &'a Context,
     claims: Claims,
     caller: Caller,
     request: Request,
 }
 
 impl Requester<'_> {
-    fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<End> {
+    fn at_once(&self, reader: &mut Reader, mut sample: Sample) -> anyhow::Result<Acquired> {
         for _ in 0..MOST_TRIES {
-            let wish = wish(self.query, self.context, &sample);
-            let mut found = Found::new(self.query, self.context, &sample, &wish);
-            if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
-                return Ok(End::Without(end));
+            let mut found = Found::new(self.query, &sample);
+            if self.is_impossible(&mut found)? {
+                return Ok(Acquired::Refused(Exit::Nothing.into()));
             }
             self.check_wanted()?;
-            let look = self.look(&sample, &found);
-            let answer = self
-                .claims
-                .dir
-                .take(&self.request, &look, &self.claims.kernel)
-                .map_err(|error| self.claims.explained(&error))?;
-            let offer = match answer {
+            let (dir, kernel) = (&self.claims.dir, &self.claims.kernel);
+            let answer = dir.take(&self.request, &self.look(&found), kernel);
+            let offer = match answer.map_err(|error| self.claims.explained(&error))? {
                 Answer::Offered(offer) => Some(offer),
                 Answer::LookAgain => None,
                 Answer::Short(short) => {
-                    let page = refused(&short, &sample, &wish, self.query, &mut found);
-                    page.print(false)?;
-                    self.print_obstacles(&page);
-                    self.print_shortage(&short, &page);
-                    self.record(&self.refusal(&page, &short));
-                    return Ok(End::Without(Exit::Nothing.into()));
+                    found.refuse(&short);
+                    found.print(false, None)?;
+                    self.query.eprint(|| found.obstacles());
+                    self.print_shortage(&short, &found);
+                    self.record(self.refusal(&found, &short));
+                    return Ok(Acquired::Refused(Exit::Nothing.into()));
                 }
             };
             let next = context::sample(reader)?;
             if let Some(grant) = offer.and_then(|offer| self.confirm(offer, &next)) {
-                return Ok(End::granted(grant, next, None));
+                return self.answer(grant, &next, None);
             }
             sample = next;
         }
-        Err(Failure::new(
-            Exit::Nothing,
-            "free GPUs were taken by others before they could be leased",
-        )
-        .into())
+        let message = "free GPUs were taken by others before they could be leased";
+        Err(Failure::new(Exit::Nothing, message).into())
     }
 
     /// Joins the queue and waits for the turn, the timeout or a signal.
@@ -228,36 +168,31 @@ impl Requester<'_> {
         reader: &mut Reader,
         mut sample: Sample,
         longest: Option<Duration>,
-    ) -> anyhow::Result<End> {
+    ) -> anyhow::Result<Acquired> {
         let began = clock::monotonic();
-        let mut patience = Patience::new(began, longest)?;
-        let mut line = Line::new(self.query);
+        let mut waiting = Waiting {
+            began,
+            patience: Patience::new(began, longest)?,
+            line: Line::new(self.query),
+        };
         let mut ticket = None;
         let mut refusal: Option<Refusal> = None;
-        let kernel = &self.claims.kernel;
+        let (dir, kernel) = (&self.claims.dir, &self.claims.kernel);
+        let fail = |error: ClaimError| self.claims.explained(&error);
         loop {
-            let wish = wish(self.query, self.context, &sample);
-            let mut found = Found::new(self.query, self.context, &sample, &wish);
-            if let Some(end) = self.impossible(&sample, &wish, &mut found)? {
-                return Ok(End::Without(end));
+            let mut found = Found::new(self.query, &sample);
+            if self.is_impossible(&mut found)? {
+                return Ok(Acquired::Refused(Exit::Nothing.into()));
             }
-            let look = self.look(&sample, &found);
-            let fail = |error: ClaimError| self.claims.explained(&error);
+            let look = self.look(&found);
             self.check_wanted()?;
             let place = match &mut ticket {
                 Some(ticket) => ticket,
-                none => {
-                    let joined = self.claims.dir.join(&self.request, &look, kernel);
-                    none.insert(joined.map_err(fail)?)
-                }
+                none => none.insert(dir.join(&self.request, &look, kernel).map_err(fail)?),
             };
-            let answer = self
-                .claims
-                .dir
-                .advance(place, &self.request, &look, kernel)
-                .map_err(fail)?;
+            let answer = dir.advance(place, &self.request, &look, kernel);
             // `None` if the driver did not answer: then no waiter is known to be ahead.
-            let short = match answer {
+            let short = match answer.map_err(fail)? {
                 Answer::Short(short) => Some(short),
                 Answer::LookAgain => None,
                 Answer::Offered(offer) => match context::sample(reader) {
@@ -266,15 +201,14 @@ impl Requester<'_> {
                             sample = next;
                             continue;
                         };
-                        line.clear();
-                        let waited = clock::monotonic().saturating_sub(began);
-                        self.record_end(refusal, Outcome::Granted, waited);
-                        return Ok(End::granted(grant, next, Some(patience.handle())));
+                        waiting.line.clear();
+                        self.record_end(refusal, Outcome::Granted, waiting.waited());
+                        return self.answer(grant, &next, Some(waiting.patience.handle()));
                     }
                     // The GPUs are released; the place in the queue is kept.
                     Err(fault) => {
                         drop(offer);
-                        line.trouble(&fault);
+                        waiting.line.trouble(&fault);
                         None
                     }
                 },
@@ -284,33 +218,28 @@ impl Requester<'_> {
             if !is_answer {
                 found.free.clear();
             }
-            let page = refused(&short, &sample, &wish, self.query, &mut found);
+            found.refuse(&short);
             if is_answer && refusal.is_none() {
-                refusal = Some(self.refusal(&page, &short));
-                self.print_obstacles(&page);
+                refusal = Some(self.refusal(&found, &short));
+                self.query.eprint(|| found.obstacles());
             }
-            let mut waiting = Waiting {
-                began,
-                patience: &mut patience,
-                line: &mut line,
-            };
-            let next = self.next_sample(reader, &short, &mut waiting)?;
-            match next {
-                Ok(next) => sample = next,
-                Err(end) => {
-                    line.clear();
-                    // Leave the queue before anything is printed.
-                    drop(ticket);
-                    let waited = clock::monotonic().saturating_sub(began);
-                    self.record_end(refusal, Outcome::GaveUp, waited);
-                    if let Next::Signal(signal) = end {
-                        return Ok(End::Without(patience::end_by(signal)));
-                    }
-                    page.print(false)?;
-                    self.print_shortage(&short, &page);
-                    return Ok(End::Without(Exit::Nothing.into()));
+            let end = match self.next_sample(reader, &short, &mut waiting)? {
+                Ok(next) => {
+                    sample = next;
+                    continue;
                 }
+                Err(end) => end,
+            };
+            waiting.line.clear();
+            // Leave the queue before anything is printed.
+            drop(ticket);
+            self.record_end(refusal, Outcome::GaveUp, waiting.waited());
+            if let Next::Signal(signal) = end {
+                return Ok(Acquired::Refused(patience::end_by(signal)));
             }
+            found.print(false, None)?;
+            self.print_shortage(&short, &found);
+            return Ok(Acquired::Refused(Exit::Nothing.into()));
         }
     }
 
@@ -319,10 +248,10 @@ impl Requester<'_> {
         &self,
         reader: &mut Reader,
         short: &Short,
-        waiting: &mut Waiting<'_>,
+        waiting: &mut Waiting,
     ) -> anyhow::Result<Result<Sample, Next>> {
         loop {
-            let waited = clock::monotonic().saturating_sub(waiting.began);
+            let waited = waiting.waited();
             waiting.line.show(&self.request, short, waited);
             let pause = ClaimDir::pause(short.ahead.len());
             match waiting.patience.pause(pause) {
@@ -342,16 +271,14 @@ impl Requester<'_> {
     }
 
     /// The facts of a sample by which claims are judged.
-    fn look(&self, sample: &Sample, found: &Found<'_>) -> Look {
-        let thresholds = self.context.settings().thresholds();
-        Look::new(sample, self.claims.kernel.boot, &thresholds, found.choice())
+    fn look(&self, found: &Found<'_>) -> Look {
+        let (boot, thresholds) = (self.claims.kernel.boot, &found.wish.thresholds);
+        Look::new(found.sample, boot, thresholds, found.choice())
     }
 
     /// Confirms the offer if the GPUs are free at a sample taken after it.
     fn confirm(&self, offer: Offer, sample: &Sample) -> Option<Grant> {
-        let wish = wish(self.query, self.context, sample);
-        let found = Found::new(self.query, self.context, sample, &wish);
-        let look = self.look(sample, &found);
+        let look = self.look(&Found::new(self.query, sample));
         offer.confirm(&self.claims.dir, &look, &self.claims.kernel)
     }
 
@@ -366,113 +293,74 @@ impl Requester<'_> {
             _ => Ok(()),
         }
     }
-}
 
-impl Requester<'_> {
-    /// Ends a request at once that no waiting can fulfil.
-    fn impossible<'a>(
-        &self,
-        sample: &'a Sample,
-        wish: &Wish,
-        found: &mut Found<'a>,
-    ) -> anyhow::Result<Option<ExitCode>> {
-        let could = |gpu: &&gua_model::Gpu| has_name(gpu, self.query) && could_be_free(gpu, wish);
-        let could_be_had = sample.gpus.iter().filter(could).count();
-        if could_be_had >= self.request.at_least {
-            return Ok(None);
+    /// Refuses a request at once that no waiting can fulfil.
+    fn is_impossible(&self, found: &mut Found<'_>) -> anyhow::Result<bool> {
+        let could = |gpu: &&Gpu| has_name(gpu, self.query) && could_be_free(gpu, &found.wish);
+        let possible = found.sample.gpus.iter().filter(could).count();
+        if possible >= self.request.at_least {
+            return Ok(false);
         }
         found.free.clear();
-        let page = Page {
-            sample,
-            wish,
-            query: self.query,
-            found,
-            claims: &[],
-            granted: None,
-        };
-        page.print(false)?;
-        if !self.query.args.quiet {
-            let (prefix, wanted) = (self.query.prefix, self.request.at_least);
-            let why = match found.is_without_model(wish) {
-                true => found.shortage(self.query, wish, 0, None),
-                false => format!(
-                    "{prefix}: {wanted} wanted, but only {could_be_had} on this host can ever be free\n"
-                ),
-            };
-            output::eprint(&format!("{why}{}", found.hidden_instances(self.query)));
-        }
-        Ok(Some(Exit::Nothing.into()))
+        found.print(false, None)?;
+        let wanted = self.request.at_least;
+        self.query.eprint(|| match found.is_without_model() {
+            true => found.shortage(0, None),
+            false => {
+                let why =
+                    format!("{wanted} wanted, but only {possible} on this host can ever be free");
+                self.query.line(why) + &found.hidden_instances()
+            }
+        });
+        Ok(true)
     }
 
     /// Prints the lease, and then hands it over: GPUs that were not printed are released, also if this process is
     /// killed in between.
-    fn answer(&self, grant: Grant, sample: &Sample) -> anyhow::Result<Claim> {
-        let wish = wish(self.query, self.context, sample);
-        let mut found = Found::new(self.query, self.context, sample, &wish);
-        // A granted lease is printed regardless of what a history says by now.
-        let gpu_of = |uuid: &GpuUuid| sample.gpus.iter().find(|gpu| gpu.uuid == *uuid);
-        found.free = grant.claim().gpus.iter().filter_map(gpu_of).collect();
-        found
-            .others
-            .retain(|(gpu, _)| !grant.claim().gpus.contains(&gpu.uuid));
-        Page {
-            sample,
-            wish: &wish,
-            query: self.query,
-            found: &found,
-            claims: &[],
-            granted: Some(grant.claim()),
-        }
-        .print(true)?;
+    fn answer(
+        &self,
+        grant: Grant,
+        sample: &Sample,
+        signals: Option<Handle>,
+    ) -> anyhow::Result<Acquired> {
+        let mut found = Found::new(self.query, sample);
+        found.grant(grant.claim());
+        found.print(true, Some(grant.claim()))?;
         let claim = grant.hand_over(&self.claims.dir, &self.claims.kernel)?;
-        if !self.query.args.quiet {
+        self.query.eprint(|| {
             let left = claim.deadline.saturating_sub(sample.since_boot);
-            let until = sample.at.checked_add(left).unwrap_or(sample.at);
+            let until = moment(sample.at.checked_add(left).unwrap_or(sample.at), sample.at);
             let indexes: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
+            let (id, gpus) = (&claim.id, indexes.join(","));
             let process = Names::default().process(claim.for_process.pid);
-            output::eprint(&format!(
-                "{}: claim {}: gpu {} until {}, or until {process} ends\n",
-                self.query.prefix,
-                claim.id,
-                indexes.join(","),
-                moment(until, sample.at)
-            ));
-        }
-        Ok(claim)
+            self.query.line(format!(
+                "claim {id}: gpu {gpus} until {until}, or until {process} ends"
+            ))
+        });
+        Ok(Acquired::Leased { claim, signals })
     }
 
-    fn print_obstacles(&self, page: &Page<'_>) {
-        if !self.query.args.quiet {
-            output::eprint(&page.obstacles());
-        }
+    fn print_shortage(&self, short: &Short, found: &Found<'_>) {
+        self.query
+            .eprint(|| found.shortage(short.left.len(), self.query.count()));
     }
 
-    fn print_shortage(&self, short: &Short, page: &Page<'_>) {
-        if self.query.args.quiet {
-            return;
-        }
-        let wanted = self.query.args.count.map(|_| self.request.at_least);
-        let mut text = page.found.hidden_instances(self.query);
-        let found = page.found;
-        text.push_str(&found.shortage(self.query, page.wish, short.left.len(), wanted));
-        output::eprint(&text);
-    }
-
-    fn refusal(&self, page: &Page<'_>, short: &Short) -> Refusal {
+    fn refusal(&self, found: &Found<'_>, short: &Short) -> Refusal {
         let refused = Refused {
-            sample: page.sample,
-            wish: page.wish,
-            others: &page.found.others,
+            sample: found.sample,
+            wish: &found.wish,
+            others: &found.others,
             claims: &short.claims,
             wanted: self.request.at_least,
             left: short.left.len(),
         };
-        refused.refusal(|gpus| listing::since(&self.context.loaded, gpus, page.sample.at))
+        let loaded = &self.query.context.loaded;
+        refused.refusal(|gpus| listing::since(loaded, gpus, found.sample.at))
     }
 
     fn record_end(&self, refusal: Option<Refusal>, outcome: Outcome, waited: Duration) {
         if let Some(refusal) = refusal {
-            self.record(&Refusal {
+            self.record(Refusal {
                 outcome,
                 waited: SignedDuration::try_from(waited).unwrap_or(SignedDuration::MAX),
                 ..refusal
@@ -481,34 +369,14 @@ impl Requester<'_> {
     }
 
     /// Records a refusal for the collector. A failure to do so is only a message.
-    fn record(&self, refusal: &Refusal) {
-        let event = Event::Refusal(refusal.clone());
-        if let Err(error) = self.claims.dir.record(&event, clock::now())
-            && !self.query.args.quiet
-        {
+    fn record(&self, refusal: Refusal) {
+        let event = Event::Refusal(refusal);
+        if let Err(error) = self.claims.dir.record(&event, clock::now()) {
             let error = self.claims.explained(&error);
-            let prefix = self.query.prefix;
-            output::eprint(&format!("{prefix}: cannot record the refusal: {error}\n"));
+            self.query.eprint(|| {
+                self.query
+                    .line(format!("cannot record the refusal: {error}"))
+            });
         }
-    }
-}
-
-/// The page of a refusal, with claims and reservations of waiters among the reasons.
-fn refused<'a>(
-    short: &'a Short,
-    sample: &'a Sample,
-    wish: &'a Wish,
-    query: &'a Query<'a>,
-    found: &'a mut Found<'a>,
-) -> Page<'a> {
-    found.against(&short.claims, |gpu| !short.left.contains(gpu));
-    found.free.clear();
-    Page {
-        sample,
-        wish,
-        query,
-        found,
-        claims: &short.claims,
-        granted: None,
     }
 }

@@ -1,113 +1,78 @@
-//! Results of the benchmark as text and as JSON.
-
-use std::time::Duration;
+//! Results of the benchmark as text.
 
 use gua_model::Bytes;
 use gua_model::text::sanitize;
-use serde_json::{Value, json};
 
-use super::Costs;
+use super::BenchDocument;
 
-/// Version of the JSON document. New keys do not change the version; existing keys keep their meaning.
-const SCHEMA_VERSION: u32 = 1;
-
-pub(super) fn text(costs: &Costs) -> String {
+pub(super) fn text(costs: &BenchDocument) -> String {
     let telemetry = &costs.telemetry;
-    let source = match &telemetry.driver {
+    let source = match &telemetry.driver_version {
         Some(version) => format!("driver {}", sanitize(version)),
         None => "simulated telemetry".to_owned(),
     };
     let mut text = format!(
         "gua {} on this host, with {source}: {} GPUs, {} processes on them\n\n",
-        crate::context::VERSION,
-        telemetry.gpus,
-        telemetry.processes
+        costs.gua_version, telemetry.gpus, telemetry.processes
     );
-    let mut line = |what: &str, cost: &str| text.push_str(&format!("  {what:<28}{cost}\n"));
+    let mut line = |what: &str, cost: String| text.push_str(&format!("  {what:<28}{cost}\n"));
+    let unknown = || "not known".to_owned();
+    let sample = "one sample of all GPUs";
     match &costs.look {
         Some(look) => {
-            let processor = look.processor.map_or("not known".to_owned(), millis);
+            let processor = look.processor_microseconds.map_or_else(unknown, millis);
+            let elapsed = millis(look.elapsed_microseconds);
             line(
-                "one sample of all GPUs",
-                &format!(
-                    "{processor} of processor time, {} by the clock",
-                    millis(look.elapsed)
-                ),
+                sample,
+                format!("{processor} of processor time, {elapsed} by the clock"),
             );
-            let memory = look.reader_memory.map_or("not known".to_owned(), megabytes);
+            let memory = look.reader_memory_bytes.map_or_else(unknown, megabytes);
             line(
                 "the reader child of a daemon",
-                &format!("{memory} of memory"),
+                format!("{memory} of memory"),
             );
         }
-        None => line(
-            "one sample of all GPUs",
-            "not measured: telemetry is simulated",
-        ),
+        None => line(sample, "not measured: telemetry is simulated".to_owned()),
     }
     let history = &costs.history;
+    let tick = history.tick_processor_microseconds;
     line(
         "one tick in the history",
-        &format!("{} of processor time", millis(history.processor)),
+        format!("{} of processor time", millis(tick)),
     );
     line(
         "one day of history",
-        &format!(
+        format!(
             "{} ticks in {}; {} a year while all ticks are kept",
             history.ticks,
-            megabytes(history.bytes),
-            megabytes(Bytes(history.bytes.0.saturating_mul(365)))
+            megabytes(history.day_bytes),
+            megabytes(history.day_bytes.saturating_mul(365))
         ),
     );
-    let look = costs.look.as_ref().and_then(|look| look.processor);
-    let day = (history.processor + look.unwrap_or_default()).saturating_mul(history.ticks);
+    let look = costs.look.as_ref();
+    let look = look.and_then(|look| look.processor_microseconds);
+    let day = (tick + look.unwrap_or_default()) * f64::from(history.ticks) / 1e6;
     line(
         "one day of collecting",
-        &format!("{:.1} s of processor time", day.as_secs_f64()),
+        format!("{day:.1} s of processor time"),
     );
-    let peak = costs.report.peak_memory;
-    let peak = peak.map_or(String::new(), |peak| {
+    let peak = costs.report.peak_memory_bytes;
+    let peak = peak.map_or_else(String::new, |peak| {
         format!(", at most {} of memory", megabytes(peak))
     });
+    let processor = millis(costs.report.processor_microseconds);
     line(
         "one report of that day",
-        &format!("{} of processor time{peak}", millis(costs.report.processor)),
+        format!("{processor} of processor time{peak}"),
     );
     text
 }
 
-pub(super) fn json(costs: &Costs) -> Value {
-    let micros = |time: Duration| time.as_secs_f64() * 1e6;
-    json!({
-        "schema_version": SCHEMA_VERSION,
-        "gua_version": crate::context::VERSION,
-        "telemetry": if costs.telemetry.driver.is_some() { "driver" } else { "made-up" },
-        "driver_version": costs.telemetry.driver,
-        "gpus": costs.telemetry.gpus,
-        "processes": costs.telemetry.processes,
-        "look": costs.look.as_ref().map(|look| json!({
-            "looks": look.number,
-            "processor_microseconds": look.processor.map(micros),
-            "elapsed_microseconds": micros(look.elapsed),
-            "reader_memory_bytes": look.reader_memory.map(|bytes| bytes.0),
-        })),
-        "history": {
-            "ticks": costs.history.ticks,
-            "tick_processor_microseconds": micros(costs.history.processor),
-            "day_bytes": costs.history.bytes.0,
-        },
-        "report": {
-            "processor_microseconds": micros(costs.report.processor),
-            "peak_memory_bytes": costs.report.peak_memory.map(|bytes| bytes.0),
-        },
-    })
+fn millis(micros: f64) -> String {
+    format!("{:.2} ms", micros / 1e3)
 }
 
-fn millis(time: Duration) -> String {
-    format!("{:.2} ms", time.as_secs_f64() * 1e3)
-}
-
-fn megabytes(bytes: Bytes) -> String {
-    let tenths = bytes.0.saturating_mul(10) / Bytes::PER_MB;
+fn megabytes(bytes: u64) -> String {
+    let tenths = bytes.saturating_mul(10) / Bytes::PER_MB;
     format!("{}.{} MB", tenths / 10, tenths % 10)
 }

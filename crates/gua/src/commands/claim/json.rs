@@ -20,7 +20,7 @@ pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> Clai
         });
         ClaimEntry {
             claim: names.listed(live, now),
-            cards: gpus.collect(),
+            gpus: gpus.collect(),
         }
     };
     let claims = survey.claims.iter().map(&mut entry).collect();
@@ -36,7 +36,7 @@ pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> Clai
         schema: CLAIMS,
         at: now,
         directory: directory.to_string_lossy().into_owned(),
-        cards_seen: seen.sample.is_some(),
+        gpus_seen: seen.sample.is_some(),
         claims,
         queue: survey.queue.iter().map(waiting).collect(),
         problems: survey.problems.iter().map(ToString::to_string).collect(),

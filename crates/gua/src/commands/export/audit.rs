@@ -2,10 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::ExitCode;
 
-use gua_compat::gpu_usage_audit::{LegacyError, unfinished_export};
-use gua_files::Parts;
+use gua_compat::gpu_usage_audit::LegacyError;
 use gua_model::text::counted;
 use gua_store::History;
 
@@ -15,16 +13,14 @@ use crate::output as print;
 use crate::progress::Bar;
 
 /// Exports a history to a new file.
-pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> {
+pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<()> {
     let db = history.path();
-    let unfinished = Parts::of(unfinished_export(output));
     let mut bar = Bar::new("exporting");
     let exported = gua_compat::gpu_usage_audit::export(history, output, &mut |progress| {
         bar.show(progress);
         ControlFlow::Continue(())
     });
     bar.clear();
-    drop(unfinished);
     let exported = match exported {
         Err(error @ LegacyError::Exists { .. }) => {
             let hint = "choose another name with --output, or remove the file";
@@ -32,10 +28,10 @@ pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> 
         }
         other => other.map_err(|error| damaged(db, &error))?,
     };
-    if exported.cards_without_util > 0 {
+    if exported.gpus_without_util > 0 {
         print::eprint(&format!(
             "gua export: left out {} readings without a utilisation, which that format cannot represent\n",
-            exported.cards_without_util
+            exported.gpus_without_util
         ));
     }
     if exported.damaged_ticks > 0 {
@@ -46,11 +42,10 @@ pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<ExitCode> 
     }
     print::data(&format!(
         "exported {}, {} and {} from {} to {}\n",
-        counted(exported.card_rows, "GPU row"),
+        counted(exported.gpu_rows, "GPU row"),
         counted(exported.process_rows, "process row"),
         counted(exported.runs, "run"),
         db.display(),
         output.display()
-    ))?;
-    Ok(ExitCode::SUCCESS)
+    ))
 }

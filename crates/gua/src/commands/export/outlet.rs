@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gua_export::Outlet;
-use gua_files::{Over, WholeFile};
+use gua_files::{NewFile, Over};
 use jiff::civil::Date;
 
 /// Standard output.
@@ -25,7 +25,7 @@ pub(super) struct Files {
     target: Target,
     over: Over,
     /// File that is being written, with its final path.
-    open: Option<(WholeFile, PathBuf)>,
+    open: Option<(NewFile, PathBuf)>,
 }
 
 enum Target {
@@ -92,18 +92,18 @@ impl Outlet for Files {
         if self.over == Over::Refuse && path.symlink_metadata().is_ok() {
             return Err(exists(&path));
         }
-        let whole = WholeFile::begin(&path, self.over).map_err(|error| about(&path, &error))?;
-        let file = whole.file.try_clone()?;
-        self.open = Some((whole, path));
+        let new = NewFile::begin(&path, self.over).map_err(|error| about(&path, &error))?;
+        let file = new.file.try_clone()?;
+        self.open = Some((new, path));
         Ok(Box::new(file))
     }
 
     fn close(&mut self, file: Box<dyn Write + Send>) -> io::Result<()> {
         drop(file);
-        let Some((whole, path)) = self.open.take() else {
+        let Some((new, path)) = self.open.take() else {
             return Ok(());
         };
-        whole.finish().map_err(|error| match error.kind() {
+        new.finish().map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => exists(&path),
             _ => about(&path, &error),
         })

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -29,7 +28,7 @@ use crate::progress::Bar;
 /// Maximum number of invalid lines per file that are reported individually.
 const SHOWN: usize = 5;
 
-pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
     let place = args.gpu_stats.as_deref().unwrap_or(Path::new("."));
     if args.interval.is_some_and(|interval| interval.is_zero()) {
         return Err(Failure::usage("--interval must be greater than zero").into());
@@ -67,8 +66,7 @@ pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<ExitCo
     bar.clear();
     store.close().context("cannot close the history")?;
     let db = context.settings().history.db.value.display().to_string();
-    output::data(&sums.summary(files.len(), &place.display().to_string(), &db))?;
-    Ok(ExitCode::SUCCESS)
+    output::data(&sums.summary(files.len(), &place.display().to_string(), &db))
 }
 
 /// Import options.
@@ -157,16 +155,16 @@ struct Sums {
 
 impl Sums {
     fn add(&mut self, day: &StatsImported) {
-        self.rows.card_rows += day.imported.card_rows;
-        self.rows.new_card_rows += day.imported.new_card_rows;
+        self.rows.gpu_rows += day.imported.gpu_rows;
+        self.rows.new_gpu_rows += day.imported.new_gpu_rows;
         self.left_out += day.left_out;
         self.days_left_out += u64::from(day.left_out > 0);
         *self.intervals.entry(day.interval).or_default() += 1;
     }
 
     fn summary(&self, files: usize, place: &str, db: &str) -> String {
-        let new = self.rows.new_card_rows;
-        let known = match self.rows.card_rows - new {
+        let new = self.rows.new_gpu_rows;
+        let known = match self.rows.gpu_rows - new {
             0 => String::new(),
             1 => " (1 was imported before)".to_owned(),
             known => format!(" ({known} were imported before)"),

@@ -1,7 +1,6 @@
 //! `gua list --watch`: repeats the listing until interrupted.
 
 use std::io::{self, IsTerminal as _};
-use std::process::ExitCode;
 use std::time::Duration;
 
 use gua_model::chain::chain;
@@ -24,11 +23,7 @@ const CLEAR_LINE: &str = "\u{1b}[K";
 const CLEAR_BELOW: &str = "\u{1b}[J";
 
 /// Runs the loop. If the driver does not answer, a message is printed and the next sample is attempted.
-pub(super) fn run(
-    args: &ListArgs,
-    context: &Context,
-    interval: Duration,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &ListArgs, context: &Context, interval: Duration) -> anyhow::Result<()> {
     if interval < SHORTEST {
         return Err(Failure::usage("--watch must be at least 100ms").into());
     }

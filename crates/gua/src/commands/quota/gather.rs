@@ -9,13 +9,13 @@ use gua_model::GpuUuid;
 use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
 use gua_model::text::sanitize;
 use gua_probe::process::{groups_of, is_group, is_user};
-use gua_query::{Source as _, UsageQuestion};
-use gua_settings::Layer;
+use gua_query::UsageQuestion;
 use gua_settings::quota::{Quota, amount_word, stricter};
+use gua_settings::{Layer, Loaded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::failure::{self, Failure};
+use crate::failure::Failure;
 
 /// Use of every limit.
 #[derive(Debug)]
@@ -31,11 +31,12 @@ pub(crate) struct Accounts {
 impl Accounts {
     /// Reads each history once per period; `db` returns the history by which the limits of a file are judged.
     pub(crate) fn of(
-        quotas: &[Quota],
+        loaded: &Loaded,
         db: impl Fn(Layer) -> PathBuf,
         zone: &TimeZone,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
+        let quotas = &loaded.settings.quotas;
         let histories = Layer::ALL.map(|layer| (layer, db(layer)));
         let db = |layer: Layer| {
             let mut all = histories.iter();
@@ -52,8 +53,8 @@ impl Accounts {
                     zone: zone.clone(),
                     now,
                 };
-                let usage = location::source_at(db.to_owned()).usage(&question);
-                place.insert(usage.map_err(failure::of_query)?);
+                let source = location::source_for_limits(db, quota.layer, loaded);
+                place.insert(source.usage(&question)?);
             }
         }
         let of_file = |layer: Layer, per: Term| usages.get(&(db(layer).as_path(), per));
@@ -223,6 +224,7 @@ mod tests {
                 },
             }],
             unbalanced: Vec::new(),
+            only: None,
         };
         let usages = BTreeMap::from([(Term::Day, usage)]);
         let accounts = Accounts::under(&quotas, &usages, day.to()).unwrap();

@@ -5,7 +5,7 @@
 
 use gua_collector::location;
 use gua_compat::gpu_stats::{Minute, rows};
-use gua_model::legacy::{LegacyMoment, OwnSince};
+use gua_model::legacy::LegacyMoment;
 use gua_model::period::micros_between;
 use gua_model::quota::Term;
 use gua_model::quota::percent::Percentages;
@@ -20,14 +20,14 @@ use jiff::tz::TimeZone;
 
 use crate::cli::{QuotaShowArgs, TableFormat};
 use crate::context::Context;
-use crate::{failure, output};
+use crate::output;
 
 const TERMS: [Term; 3] = [Term::Day, Term::Week, Term::Month];
 
 pub(super) fn run(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()> {
     let now = clock::now();
     let zone = zone(args.tz.as_deref(), TimeZone::system())?;
-    let history = location::open_history(&context.history()).map_err(failure::of_open)?;
+    let history = location::open_history(&context.history())?;
     let terms: Vec<(Term, Percentages)> = TERMS
         .into_iter()
         .map(|term| {
@@ -71,10 +71,9 @@ fn sums(history: &History, window: Period, zone: &TimeZone) -> anyhow::Result<Pe
     if let Some(last) = before {
         add(&mut sums, &last, window.to(), zone);
     }
-    let known = history.cards()?.into_iter();
-    let own_since = OwnSince(known.map(|card| (card.uuid, card.first_seen)).collect());
+    let own = history.own_coverage(window)?;
     history.old_moments(window, &mut |moment| {
-        own_since.rest(moment, |rest| add_old(&mut sums, rest));
+        own.rest(moment, |rest| add_old(&mut sums, rest));
     })?;
     Ok(sums)
 }

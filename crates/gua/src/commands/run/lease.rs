@@ -71,8 +71,9 @@ pub(super) fn obtain(
         prefix: "gua run",
         args: &wanted,
         format: None,
+        context,
     };
-    Ok(match acquire(&query, context)? {
+    Ok(match acquire(&query)? {
         Acquired::Leased { claim, signals } => Ok(Lease {
             claim,
             directory: claims::directory(context.settings())?,

@@ -1,15 +1,16 @@
 //! History behind the live view: pages of past ticks, and the start times of current states.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_collector::location;
 use gua_model::period::Period;
 use gua_model::since::Since;
-use gua_model::{GpuUuid, Sample, Thresholds, Tick, classify};
-use gua_query::{SinceQuestion, Source as _};
-use gua_store::{FileKind, History, ReadError, what_is_this};
+use gua_model::{GpuUuid, Sample, Tick, classify};
+use gua_query::{SinceQuestion, Source, TicksQuestion};
+use gua_settings::Settings;
+use gua_store::{FileKind, what_is_this};
 use gua_tui::Moment;
 use gua_tui::timeline::Source as Seen;
 use jiff::Timestamp;
@@ -25,79 +26,66 @@ const REACH: [Duration; 4] = [
 ];
 
 /// Ticks in one page.
-const PAGE: usize = 240;
+const PAGE: u32 = 240;
 
 /// An existing history of gua.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     path: PathBuf,
-    thresholds: Thresholds,
+    settings: Settings,
 }
 
 impl Record {
     /// Finds the configured history, else that of the running daemon, else the host's.
     pub(super) fn find(context: &Context) -> Option<Self> {
         let path = context.history();
-        let is_ours = matches!(what_is_this(&path), FileKind::OurHistory { .. });
-        is_ours.then(|| Self {
-            path,
-            thresholds: context.settings().thresholds(),
-        })
+        let settings = context.settings().clone();
+        let is_there = location::service(&path, &settings).is_some()
+            || matches!(what_is_this(&path), FileKind::OurHistory { .. });
+        is_there.then_some(Self { path, settings })
+    }
+
+    fn source(&self) -> Box<dyn Source> {
+        location::source_at(&self.path, &self.settings)
     }
 
     /// Last moments before a time, in chronological order; may be empty.
     pub(super) fn page_before(&self, before: Timestamp) -> Vec<Moment> {
         for reach in REACH {
-            let mut page = VecDeque::new();
-            let read = self.ticks(before, reach, |tick| {
-                if page.len() == PAGE {
-                    page.pop_front();
-                }
-                page.push_back(Moment {
-                    sample: tick.sample,
-                    interval: tick.interval,
-                    source: Seen::Recorded,
-                });
-            });
-            if read.is_err() || !page.is_empty() {
-                return page.into();
+            let from = before.checked_sub(reach).unwrap_or(Timestamp::MIN);
+            let question = TicksQuestion {
+                window: Period::new(from, before),
+                limit: PAGE,
+            };
+            // The file may be damaged or deleted by now; the view continues without it.
+            let Ok(page) = self.source().ticks(&question) else {
+                return Vec::new();
+            };
+            if page.is_empty() {
+                continue;
             }
+            let moment = |tick: Tick| Moment {
+                sample: tick.sample,
+                interval: tick.interval,
+                source: Seen::Recorded,
+            };
+            return page.into_iter().map(moment).collect();
         }
         Vec::new()
     }
 
     /// Start times of the states of the GPUs in a sample; empty if unknown.
     pub(super) fn since(&self, sample: &Sample) -> BTreeMap<GpuUuid, Since> {
+        let thresholds = self.settings.thresholds();
         let roll_ups = sample.gpus.iter().filter_map(|gpu| {
-            let state = classify(gpu, &self.thresholds, None).state;
+            let state = classify(gpu, &thresholds, None).state;
             Some((gpu.uuid.clone(), state.roll_up()?))
         });
         let question = SinceQuestion {
             gpus: roll_ups.collect(),
-            thresholds: self.thresholds,
+            thresholds,
             now: sample.at,
         };
-        let source = location::source_at(self.path.clone());
-        source.since(&question).unwrap_or_default()
-    }
-
-    /// All readable ticks of a time range before a time.
-    fn ticks(
-        &self,
-        before: Timestamp,
-        reach: Duration,
-        mut each: impl FnMut(Tick),
-    ) -> Result<(), ReadError> {
-        let from = before.checked_sub(reach).unwrap_or(Timestamp::MIN);
-        // The file may be damaged or deleted by now; the view continues without it.
-        let Ok(history) = History::open(&self.path) else {
-            return Ok(());
-        };
-        history.ticks(Period::new(from, before), |tick| {
-            if let Ok(tick) = tick {
-                each(tick.tick);
-            }
-            Ok(())
-        })
+        self.source().since(&question).unwrap_or_default()
     }
 }

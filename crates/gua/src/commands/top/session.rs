@@ -1,7 +1,6 @@
 //! Session of `top` at a terminal, from setting up the screen to restoring it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
@@ -24,11 +23,7 @@ const FIRST_LOOK: Duration = Duration::from_millis(700);
 
 const NO_THREAD: &str = "cannot start a thread";
 
-pub(super) fn run(
-    setup: Setup,
-    samples: Samples,
-    record: Option<Record>,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn run(setup: Setup, samples: Samples, record: Option<Record>) -> anyhow::Result<()> {
     let (sender, events) = events::queue();
     events::forward_signals(sender.clone()).context("cannot wait for signals")?;
     events::sample(samples, setup.interval, sender.clone()).context(NO_THREAD)?;
@@ -47,7 +42,7 @@ pub(super) fn run(
         match events.recv_timeout(left) {
             Ok(event @ (Event::Answer(_) | Event::Signal(_))) => {
                 if session.handle(event)? == Next::End {
-                    return Ok(ExitCode::SUCCESS);
+                    return Ok(());
                 }
             }
             Ok(event) => early.push(event),
@@ -76,8 +71,7 @@ pub(super) fn run(
     }
     // A panic was kept and has been reported by now.
     ended.unwrap_or(Ok(()))?;
-    given_back.context("cannot restore the terminal")?;
-    Ok(ExitCode::SUCCESS)
+    given_back.context("cannot restore the terminal")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

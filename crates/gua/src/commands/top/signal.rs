@@ -15,7 +15,7 @@ pub(super) fn me() -> Me {
     let owner = own.and_then(|identity| identity.owner());
     Me {
         uid,
-        owner: owner.map_or(uid, |owner| owner.user.uid),
+        owner: owner.and_then(|owner| owner.who.uid()).unwrap_or(uid),
     }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn send(key: ProcessKey, signal: Signal, me: Me) -> Result<String, St
     if identity.key != key {
         return Err(format!("{pid} is another process now; no signal was sent"));
     }
-    let owner = identity.owner().map(|owner| owner.user.uid);
+    let owner = identity.owner().and_then(|owner| owner.who.uid());
     let own = identity.own.as_ref().ok().map(|user| user.uid);
     if !me.owns(own, owner) {
         return Err(format!("{pid} is not your process; no signal was sent"));

@@ -1,0 +1,116 @@
+//! The live report of this host (`gua.live.v1`): whether `gua available` would offer each GPU, with the claims.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+
+use gua_model::pick::{LastUse, Wish, obstacle};
+use gua_model::{GpuUuid, Sample};
+use gua_query::{LastUseQuestion, Source as _};
+use gua_settings::Settings;
+use gua_wire::LiveReport;
+use gua_wire::live::{GpuClaim, LiveHost, LiveInputs};
+use gua_wire::snapshot::ErrorCode;
+use gua_wire::users::UserPolicy;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::VERSION;
+use crate::claims::{self, Names, Taken, deadline};
+use crate::location::file_at;
+
+/// Default of `gua available --free-for`.
+const FREE_FOR: SignedDuration = SignedDuration::from_secs(60);
+
+/// The live report of a host whose driver could not be read.
+pub(super) fn failed(hostname: &str, at: Timestamp) -> String {
+    let host = LiveHost {
+        hostname: hostname.to_owned(),
+        agent_version: VERSION.to_owned(),
+        driver_version: None,
+    };
+    LiveReport::failed(host, at, ErrorCode::NvmlInitFailed.as_str()).body()
+}
+
+/// Builds live reports.
+#[derive(Clone, Debug)]
+pub struct LiveReporter {
+    pub settings: Settings,
+    /// History that shows whether a GPU was in use a moment ago.
+    pub history: PathBuf,
+    pub hostname: String,
+    pub users: UserPolicy,
+}
+
+impl LiveReporter {
+    /// Builds the body of a push. Without a sample, the driver could not be read.
+    #[must_use]
+    pub fn body(&self, at: Timestamp, sample: Option<&Sample>) -> String {
+        match sample {
+            Some(sample) => self.report(sample).body(),
+            None => failed(&self.hostname, at),
+        }
+    }
+
+    fn report(&self, sample: &Sample) -> LiveReport {
+        let wish = Wish {
+            thresholds: self.settings.thresholds(),
+            idle_since: sample.at.checked_sub(FREE_FOR).ok(),
+            ..Wish::default()
+        };
+        let last_use = self.last_use(sample, &wish);
+        let free = sample.gpus.iter();
+        let free = free.filter(|gpu| obstacle(gpu, &wish, &last_use).is_none());
+        let free = free.map(|gpu| gpu.uuid.clone()).collect();
+        let (taken, unread) = match claims::taken(&self.settings, sample, free) {
+            Ok(taken) => (taken, None),
+            Err(error) => (
+                Taken::default(),
+                Some(format!("cannot read claims: {error}")),
+            ),
+        };
+        let waiting = u32::try_from(taken.survey.queue.len()).unwrap_or(u32::MAX);
+        let mut report = LiveInputs {
+            hostname: &self.hostname,
+            agent_version: VERSION,
+            sample,
+            users: &self.users,
+            wish: &wish,
+            last_use: &last_use,
+            claims: &self.claims(&taken, sample.at),
+            kept: &taken.kept,
+            waiting,
+        }
+        .build();
+        report.problems.extend(unread);
+        report
+    }
+
+    /// Recent use. Without a history, only the sample decides, as for `gua available`.
+    fn last_use(&self, sample: &Sample, wish: &Wish) -> LastUse {
+        let Some(from) = wish.idle_since else {
+            return LastUse::new();
+        };
+        let question = LastUseQuestion {
+            from,
+            now: sample.at,
+            thresholds: wish.thresholds,
+            as_free: Vec::new(),
+        };
+        let found = file_at(self.history.clone()).last_use(&question);
+        found.unwrap_or_default()
+    }
+
+    fn claims(&self, taken: &Taken, now: Timestamp) -> HashMap<GpuUuid, GpuClaim> {
+        let mut names = Names::default();
+        let mut claims = HashMap::new();
+        for live in &taken.survey.claims {
+            let owner = names.user(live.claim.owner);
+            let claim = GpuClaim {
+                owner: self.users.apply(&owner).map(Into::into),
+                until: deadline(live.left, now),
+            };
+            let gpus: HashSet<&GpuUuid> = live.gpus.iter().map(|leased| &leased.gpu).collect();
+            claims.extend(gpus.into_iter().map(|gpu| (gpu.clone(), claim.clone())));
+        }
+        claims
+    }
+}

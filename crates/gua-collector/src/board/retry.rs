@@ -1,0 +1,103 @@
+//! Retries of one operation: the delay before the next attempt, and which of its failures were logged.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use gua_model::text::sanitize;
+use gua_probe::backoff::Backoff;
+
+use crate::failure_log::FailureLog;
+
+/// Back-off and failure log of an operation. The caller passes the time on the monotonic clock.
+#[derive(Debug)]
+pub(super) struct Retry {
+    delay: Backoff,
+    failures: FailureLog,
+}
+
+impl Retry {
+    /// `first` is the delay after the first failure; it doubles up to `longest`.
+    pub(super) fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            delay: Backoff::new(first, longest),
+            failures: FailureLog::default(),
+        }
+    }
+
+    /// Time until the next attempt; `None` if it may start.
+    pub(super) fn remaining(&self, now: Duration) -> Option<Duration> {
+        self.delay.remaining(now)
+    }
+
+    /// Delays the next attempt. A random part keeps many hosts from retrying at the same moment.
+    pub(super) fn back_off(&mut self, now: Duration) {
+        self.delay.failed_with_jitter(now, random());
+    }
+
+    /// Counts a failure and backs off. Returns the error, safe to display, if it is new and should be logged.
+    pub(super) fn failed(&mut self, now: Duration, error: &str) -> Option<String> {
+        self.back_off(now);
+        self.count(error)
+    }
+
+    /// Counts a failure without a delay. Returns the error if it should be logged.
+    pub(super) fn count(&mut self, error: &str) -> Option<String> {
+        let error = sanitize(error);
+        self.failures.is_new(&error).then_some(error)
+    }
+
+    /// Ends the delay. Returns the number of failures, if there were any.
+    pub(super) fn succeeded(&mut self) -> Option<u64> {
+        self.delay.succeeded();
+        self.failures.end()
+    }
+
+    /// Ends the delay without ending the fault.
+    pub(super) fn attempt_succeeded(&mut self) {
+        self.delay.succeeded();
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failures.is_empty()
+    }
+}
+
+/// A random number: the standard library seeds each `RandomState` from the system's randomness.
+fn random() -> u16 {
+    let [low, high, ..] = RandomState::new().hash_one(0).to_le_bytes();
+    u16::from_le_bytes([low, high])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn delays_double_with_a_random_addition_of_up_to_half() {
+        let second = Duration::from_secs(1);
+        let mut retry = Retry::new(second, 4 * second);
+        let now = 100 * second;
+        assert_eq!(retry.remaining(now), None);
+        for seconds in [1, 2, 4, 4] {
+            retry.back_off(now);
+            let rest = retry.remaining(now).unwrap();
+            let longest = second * seconds * 3 / 2;
+            assert!((second * seconds..=longest).contains(&rest), "{rest:?}");
+            assert_eq!(retry.remaining(now + longest), None);
+        }
+        assert_eq!(retry.succeeded(), None, "no failure was counted");
+        assert_eq!(retry.remaining(now), None);
+        assert_eq!(retry.failed(now, "no\n"), Some("no\u{fffd}".to_owned()));
+        assert_eq!(retry.failed(now, "no\n"), None, "logged before");
+        assert!(retry.remaining(now).is_some());
+        assert_eq!(retry.succeeded(), Some(2));
+    }
+
+    #[test]
+    fn two_hosts_do_not_retry_at_the_same_moment() {
+        let draws: std::collections::HashSet<u16> = (0..100).map(|_| random()).collect();
+        assert!(draws.len() > 50, "{}", draws.len());
+    }
+}

@@ -1,0 +1,82 @@
+//! Messages on the socket: the version of the protocol and a length in four bytes each, then that many bytes of postcard.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use gua_query::QueryError;
+use gua_query::protocol::{Reply, Request, VERSION};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Maximum size of a question. The largest contain a live sample of the whole host.
+pub(super) const LONGEST_QUESTION: usize = 8 << 20;
+/// Maximum size of an answer.
+pub(super) const LONGEST_ANSWER: usize = 64 << 20;
+
+/// A question, and the history that it is about.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Query {
+    /// `None` for whichever history the service has.
+    pub(super) db: Option<PathBuf>,
+    pub(super) request: Request,
+}
+
+/// What became of a question.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Outcome {
+    Answered(Reply),
+    Failed(QueryError),
+    /// The user asks too many questions at once.
+    Busy,
+    /// A limit of the service, in words.
+    Refused(String),
+}
+
+/// Reads one message of at most `longest` bytes.
+pub(super) fn read<T: DeserializeOwned>(input: &mut impl Read, longest: usize) -> io::Result<T> {
+    let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    let number = |input: &mut dyn Read| {
+        let mut bytes = [0; 4];
+        input.read_exact(&mut bytes)?;
+        Ok::<_, io::Error>(u32::from_le_bytes(bytes))
+    };
+    let version = number(input)?;
+    if version != VERSION {
+        return Err(invalid(format!(
+            "the other side has version {version} of the protocol, and this gua has {VERSION}"
+        )));
+    }
+    let length = usize::try_from(number(input)?).unwrap_or(usize::MAX);
+    if length > longest {
+        return Err(invalid(format!("a message of {length} bytes is too long")));
+    }
+    // Memory grows with what arrives, not with what was announced.
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(length).unwrap_or(u64::MAX);
+    if input.take(limit).read_to_end(&mut bytes)? < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    postcard::from_bytes(&bytes).map_err(|error| invalid(error.to_string()))
+}
+
+/// Encodes one message; `None` if it is longer than `longest`.
+pub(super) fn encode(content: &impl Serialize, longest: usize) -> Option<Vec<u8>> {
+    let mut bytes = VERSION.to_le_bytes().to_vec();
+    bytes.extend([0; 4]);
+    let head = bytes.len();
+    let mut bytes = postcard::to_extend(content, bytes).ok()?;
+    let length = bytes.len() - head;
+    let number = u32::try_from(length).ok().filter(|_| length <= longest)?;
+    bytes[head - 4..head].copy_from_slice(&number.to_le_bytes());
+    Some(bytes)
+}
+
+/// Writes one message of at most `longest` bytes.
+pub(super) fn write(
+    output: &mut impl Write,
+    content: &impl Serialize,
+    longest: usize,
+) -> io::Result<()> {
+    let too_long = || io::Error::new(io::ErrorKind::InvalidData, "the message is too long");
+    output.write_all(&encode(content, longest).ok_or_else(too_long)?)
+}

@@ -1,0 +1,187 @@
+//! The reader process of the service: accepts connections and starts a process for each question.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use gua_probe::clock;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+
+use super::message::{LONGEST_ANSWER, Outcome, write};
+use super::worker::ANSWER_ARGUMENT;
+
+/// First argument of the reader process; the second is the history, and the third, if any, is [`Ends::WithParent`]'s.
+pub const ANSWERS_ARGUMENT: &str = "__answers";
+const WITH_PARENT: &str = "--with-parent";
+
+/// Maximum number of questions of one user at a time.
+const MOST_OF_USER: usize = 4;
+/// Maximum number of questions at a time. More than one user can have, so that one user cannot keep out the others.
+const MOST: usize = 16;
+/// A reader that systemd started ends after this time without a question; systemd starts it again for the next one.
+const IDLE: Duration = Duration::from_secs(60);
+/// Maximum delay before a finished process makes room for another.
+const STEP: Duration = Duration::from_millis(50);
+
+/// When a reader ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ends {
+    /// After a time without questions: systemd holds the socket and starts it again.
+    WhenIdle,
+    /// With the daemon that started it.
+    WithParent,
+}
+
+/// Answers questions about a history on the listening socket that is standard input.
+pub fn serve_stdin(arguments: &[OsString]) -> ExitCode {
+    let Some(db) = arguments.first() else {
+        return ExitCode::from(2);
+    };
+    let ends = match arguments.get(1).is_some_and(|word| word == WITH_PARENT) {
+        true => Ends::WithParent,
+        false => Ends::WhenIdle,
+    };
+    match serve(Path::new(db), ends) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn serve(db: &Path, ends: Ends) -> io::Result<()> {
+    if ends == Ends::WithParent {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // The parent may have ended before the call.
+        if getppid().is_none_or(|parent| parent.is_init()) {
+            return Ok(());
+        }
+    }
+    let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut working = Vec::new();
+    let mut last_question = clock::monotonic();
+    loop {
+        working.retain_mut(|(_, child): &mut (u32, Child)| matches!(child.try_wait(), Ok(None)));
+        let wait = match working.is_empty() {
+            true => IDLE,
+            false => STEP,
+        };
+        if is_ready(&listener, wait)? {
+            // The client may be gone already.
+            if let Ok((stream, _)) = listener.accept() {
+                admit(stream, db, &mut working);
+            }
+            last_question = clock::monotonic();
+        }
+        let idle = clock::monotonic().saturating_sub(last_question);
+        if ends == Ends::WhenIdle && working.is_empty() && idle >= IDLE {
+            return Ok(());
+        }
+    }
+}
+
+fn is_ready(listener: &UnixListener, wait: Duration) -> io::Result<bool> {
+    let timeout = Timespec::try_from(wait).map_err(io::Error::other)?;
+    let mut watched = [PollFd::new(listener, PollFlags::IN)];
+    match poll(&mut watched, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Starts a process for the question, unless the user has too many already.
+fn admit(mut stream: UnixStream, db: &Path, working: &mut Vec<(u32, Child)>) {
+    let Ok(peer) = socket_peercred(&stream) else {
+        return;
+    };
+    let user = peer.uid.as_raw();
+    let of_user = working.iter().filter(|(of, _)| *of == user).count();
+    if of_user >= MOST_OF_USER || working.len() >= MOST {
+        // A few bytes fit into the buffer of any socket; a client that does not read them loses only them.
+        let _ = stream.set_nonblocking(true);
+        let _ = write(&mut stream, &Outcome::Busy, LONGEST_ANSWER);
+        return;
+    }
+    let child = Command::new("/proc/self/exe")
+        .arg0("gua")
+        .arg(ANSWER_ARGUMENT)
+        .arg(db)
+        .stdin(OwnedFd::from(stream))
+        .stdout(Stdio::null())
+        .spawn();
+    // Without a process the connection is closed, and the client reports that.
+    if let Ok(child) = child {
+        working.push((user, child));
+    }
+}
+
+/// A reader that a daemon started because systemd did not.
+#[derive(Debug)]
+pub struct Reader {
+    socket: PathBuf,
+    listener: UnixListener,
+    db: PathBuf,
+    child: Option<Child>,
+}
+
+impl Reader {
+    /// Opens the socket to everyone and starts the reader. `None` if another process answers there already.
+    pub fn start(socket: &Path, db: &Path) -> io::Result<Option<Self>> {
+        if UnixStream::connect(socket).is_ok() {
+            return Ok(None);
+        }
+        match fs::remove_file(socket) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = UnixListener::bind(socket)?;
+        fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
+        let mut reader = Self {
+            socket: socket.to_owned(),
+            listener,
+            db: std::path::absolute(db)?,
+            child: None,
+        };
+        reader.keep()?;
+        Ok(Some(reader))
+    }
+
+    /// Starts the reader again if it has ended.
+    pub fn keep(&mut self) -> io::Result<()> {
+        let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
+        if self.child.as_mut().is_some_and(is_running) {
+            return Ok(());
+        }
+        let listener = self.listener.as_fd().try_clone_to_owned()?;
+        let child = Command::new("/proc/self/exe")
+            .arg0("gua")
+            .arg(ANSWERS_ARGUMENT)
+            .arg(&self.db)
+            .arg(WITH_PARENT)
+            .stdin(listener)
+            .stdout(Stdio::null())
+            .process_group(0)
+            .spawn()?;
+        self.child = Some(child);
+        Ok(())
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // The socket first: nobody connects to a reader that is about to end.
+        let _ = fs::remove_file(&self.socket);
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Removes temporary files when a signal ends the program.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use crate::companions;
+
+/// Names of temporary files, which are unique. Signal handlers are per process, so there is only one list.
+static PARTS: OnceLock<Mutex<Vec<PathBuf>>> = OnceLock::new();
+
+/// Adds a temporary file to those that a signal removes.
+pub(crate) fn add_part(path: &Path) {
+    if let Some(parts) = PARTS.get() {
+        let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
+        parts.push(path.to_owned());
+    }
+}
+
+/// Removes temporary files that are created from now on when SIGINT, SIGTERM or SIGHUP ends this program, except signals that
+/// it ignores. For programs that do not handle these signals themselves.
+pub fn remove_parts_on_signals(is_ignored: impl Fn(i32) -> bool) {
+    let signals = [SIGINT, SIGTERM, SIGHUP].into_iter();
+    watch(signals.filter(|signal| !is_ignored(*signal)), |signal| {
+        let _ = emulate_default_handler(signal);
+    });
+}
+
+/// Handles the signals on a thread. If that is not possible, they end the program as usual.
+pub(crate) fn watch(signals: impl Iterator<Item = i32>, then: impl Fn(i32) + Send + 'static) {
+    let Ok(mut signals) = Signals::new(signals) else {
+        return;
+    };
+    let parts = PARTS.get_or_init(Mutex::default);
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            for name in &*parts.lock().unwrap_or_else(PoisonError::into_inner) {
+                let _ = fs::remove_file(name);
+                companions(name).for_each(|path| _ = fs::remove_file(path));
+            }
+            then(signal);
+        }
+    });
+}

@@ -1,0 +1,100 @@
+//! Whether a login uid counts.
+//!
+//! The kernel lets any process set its login uid while it is unset, so the number alone proves nothing. It counts where
+//! state that only root can write confirms it: the slice of the user that the process is in, logind's record of the audit
+//! session, or the ancestors of the process, if root started that session. It does not count where a daemon started the
+//! process, which then inherited the login of the user who started the daemon.
+
+use std::path::Path;
+
+use gua_model::id::Uid;
+
+use super::tree::Seen;
+use super::{ProcRoot, parse};
+use crate::host;
+use crate::host::logind;
+
+/// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
+const LONGEST_CHAIN: usize = 64;
+
+/// Maximum size of a file of a process.
+const LONGEST: u64 = 1 << 16;
+
+/// Names of daemons that run the jobs of other users.
+const JOB_DAEMONS: [&[u8]; 2] = [b"slurmstepd", b"slurmd"];
+
+/// Reports whether the login of a process counts. `run` is the directory of logind's records.
+pub(super) fn counts(proc: &ProcRoot, run: &Path, pid: u32, seen: &Seen) -> bool {
+    let Ok(Some(login)) = seen.login else {
+        // There is nothing to doubt.
+        return true;
+    };
+    let cgroup = &seen.cgroup;
+    let is_in_workload = cgroup.container.is_some() || cgroup.pod.is_some();
+    if cgroup.job.is_some() || (is_in_workload && !cgroup.is_daemonless) {
+        return false;
+    }
+    if seen.own == Ok(login) {
+        return true;
+    }
+    let ancestors = ancestors(proc, pid);
+    let is_daemon = |one: &Ancestor| one.is_root && JOB_DAEMONS.contains(&one.comm.as_slice());
+    if ancestors.iter().any(is_daemon) {
+        return false;
+    }
+    cgroup.slice == Some(login)
+        || seen.session.is_some_and(|session| {
+            logind::session_user(run, session) == Some(login)
+                || is_roots_session(&ancestors, login, session)
+        })
+}
+
+struct Ancestor {
+    comm: Vec<u8>,
+    /// Whether its real and its effective user are root. A program that is set-uid root keeps the real user.
+    is_root: bool,
+    login: Option<Uid>,
+    session: Option<u32>,
+}
+
+/// Returns the process and its ancestors without pid 1, nearest first.
+fn ancestors(proc: &ProcRoot, pid: u32) -> Vec<Ancestor> {
+    let mut found = Vec::new();
+    let mut at = pid;
+    while at > 1 && found.len() < LONGEST_CHAIN {
+        let Some((ancestor, parent)) = ancestor(proc, at) else {
+            break;
+        };
+        found.push(ancestor);
+        at = parent;
+    }
+    found
+}
+
+fn ancestor(proc: &ProcRoot, pid: u32) -> Option<(Ancestor, u32)> {
+    let directory = proc.0.join(pid.to_string());
+    let read = |name: &str| host::read(&directory.join(name), LONGEST).ok();
+    let line = read("stat")?;
+    let (comm, stat) = parse::stat(&line)?;
+    let uids = parse::status_uids(&read("status")?)?;
+    let number = |name: &str| parse::loginuid(&read(name)?)?;
+    let ancestor = Ancestor {
+        comm: comm.to_vec(),
+        is_root: (uids.real, uids.effective) == (0, 0),
+        login: number("loginuid").map(Uid),
+        session: number("sessionid"),
+    };
+    Some((ancestor, stat.parent))
+}
+
+/// Reports whether root began the audit session: its first process is root's, and that is the child of a process of root
+/// without a login, such as sshd or cron. A session that began in a process of a user, or whose beginning has ended, may
+/// have any login uid.
+fn is_roots_session(ancestors: &[Ancestor], login: Uid, session: u32) -> bool {
+    let of_session = |one: &&Ancestor| one.session == Some(session) && one.login == Some(login);
+    let inside = ancestors.iter().take_while(of_session).count();
+    let first = inside.checked_sub(1).and_then(|last| ancestors.get(last));
+    let parent = ancestors.get(inside);
+    first.is_some_and(|first| first.is_root)
+        && parent.is_some_and(|parent| parent.is_root && parent.login.is_none())
+}

@@ -1,0 +1,261 @@
+//! Tests that the sample matches its documentation.
+
+use std::time::Duration;
+
+use super::*;
+use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
+use gua_model::{
+    BootId, Bytes, Celsius, Driver, GpuUuid, Megahertz, Millijoules, Milliwatts, Pid, ProcessKey,
+    StartTicks, Uid, Workload,
+};
+
+fn taken(gpus: Vec<Gpu>) -> Sample {
+    Sample {
+        at: "2026-11-15T01:02:03.5Z".parse().unwrap(),
+        since_boot: Duration::from_millis(1_234_500),
+        boot: Ok(BootId(1)),
+        driver: Driver {
+            version: Ok("550.54.14".to_owned()),
+            cuda: Ok((12, 4)),
+        },
+        gpus,
+        problems: Vec::new(),
+    }
+}
+
+fn uuid(index: u32) -> GpuUuid {
+    format!("GPU-{index}").parse().unwrap()
+}
+
+/// A healthy GPU without processes.
+fn gpu(index: u32) -> Gpu {
+    Gpu {
+        name: Ok("NVIDIA A100-SXM4-80GB".to_owned()),
+        memory_total: Ok(Bytes::from_mb(81_920)),
+        memory_used: Ok(Bytes::from_mb(20_000)),
+        memory_reserved: Ok(Bytes::from_mb(500)),
+        util: Ok(Percent::ZERO),
+        memory_util: Ok(Percent::ZERO),
+        temperature: Ok(Celsius(41)),
+        power: Ok(Milliwatts(61_500)),
+        power_limit: Ok(Milliwatts(400_000)),
+        energy: Ok(Millijoules(123_456_789)),
+        sm_clock: Ok(Megahertz(1410)),
+        memory_clock: Ok(Megahertz(1593)),
+        performance_state: Ok(PerformanceState(0)),
+        throttle: Ok(ThrottleReasons(1)),
+        ecc_mode: Ok(Switch::On),
+        ecc_corrected: Ok(3),
+        ecc_uncorrected: Err(Missing::Failed),
+        mig: Ok(Switch::Off),
+        compute_mode: Ok(ComputeMode::Default),
+        persistence: Ok(Switch::On),
+        compute_list: Ok(()),
+        graphics_list: Ok(()),
+        ..Gpu::without_readings(uuid(index), index, Missing::Unsupported)
+    }
+}
+
+/// An instance of the GPU with that index.
+fn instance(parent: u32, number: u32) -> Gpu {
+    let place = Place::Instance {
+        parent: uuid(parent),
+        gpu_instance: Ok(number),
+        compute_instance: Ok(0),
+        slice: Err(Missing::Unsupported),
+    };
+    Gpu {
+        uuid: format!("MIG-{parent}-{number}").parse().unwrap(),
+        place,
+        ..gpu(parent)
+    }
+}
+
+fn process(pid: u32, identity: Reading<Identity>) -> Process {
+    Process {
+        pid: Pid(pid),
+        kind: ProcessKind::Compute,
+        memory: Ok(Bytes::from_mb(18_000)),
+        sm_util: Ok(Some(Percent::ZERO)),
+        identity,
+    }
+}
+
+/// A process of Ada, started from her login.
+fn identity(pid: u32) -> Identity {
+    let ada = User {
+        uid: Uid(1000),
+        name: Some("ada".to_owned()),
+    };
+    Identity {
+        key: ProcessKey {
+            boot: BootId(1),
+            pid: Pid(pid),
+            start: StartTicks(777),
+        },
+        login: Ok(Some(ada.clone())),
+        claimed_login: None,
+        own: Ok(ada),
+        workload: Workload {
+            job: "4711".parse().ok(),
+            ..Workload::default()
+        },
+        comm: Ok("python3".to_owned()),
+    }
+}
+
+fn document(sample: &Sample, thresholds: &Thresholds) -> Value {
+    serde_json::from_str(&json(sample, thresholds)).unwrap()
+}
+
+fn shown(gpus: Vec<Gpu>) -> Value {
+    document(&taken(gpus), &Thresholds::default())
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+#[test]
+fn a_sample_reads_as_it_is_documented() {
+    let mut held = gpu(0);
+    held.window = Ok(UtilWindow::new(
+        Some(0),
+        &[(1_000_000, 0), (2_000_000, 30), (3_000_000, 101)],
+    ));
+    held.processes = vec![
+        process(7, Ok(identity(7))),
+        process(8, Err(Missing::Denied)),
+    ];
+    let mut sample = taken(vec![held]);
+    sample.boot = Err(Missing::Denied);
+    sample.problems = vec![Problem {
+        gpu: Some(uuid(0)),
+        index: Some(0),
+        call: "nvmlDeviceGetTotalEccErrors".into(),
+        code: Some(999),
+        why: Missing::Failed,
+        text: "Unknown Error".into(),
+    }];
+    let text = json(&sample, &Thresholds::default());
+    assert_eq!(text, include_str!("sample.json"));
+}
+
+#[test]
+fn a_missing_reading_is_null_and_says_why() {
+    let value = shown(vec![Gpu::without_readings(uuid(3), 3, Missing::Gone)]);
+    let gpu_document = &value["gpus"][0];
+    let missing = gpu_document["missing"].as_object().unwrap();
+    // Every reading, the name and the window.
+    assert_eq!(missing.len(), READINGS.len() + 2);
+    for (key, why) in missing {
+        assert_eq!(
+            (&gpu_document[key], why),
+            (&Value::Null, &"gone".into()),
+            "{key}"
+        );
+    }
+    assert_eq!(
+        (&gpu_document["state"], &gpu_document["roll_up"]),
+        (&"unobserved".into(), &Value::Null)
+    );
+    assert_eq!(gpu_document["evidence"]["unobserved"], "gone");
+}
+
+#[test]
+fn a_process_that_cannot_be_seen_has_the_same_keys_as_any() {
+    let mut held = gpu(0);
+    held.processes = vec![process(1, Ok(identity(1))), process(2, Err(Missing::Gone))];
+    let value = shown(vec![held]);
+    let processes = &value["gpus"][0]["processes"];
+    assert_eq!(keys(&processes[0]), keys(&processes[1]));
+    assert_eq!(processes[1]["missing"]["owner"], "gone");
+}
+
+#[test]
+fn a_mig_instance_names_its_parent_and_its_share() {
+    let parent = Gpu {
+        place: Place::Parent { instances: 1 },
+        ..gpu(0)
+    };
+    let mut part = instance(0, 4);
+    if let Place::Instance { slice, .. } = &mut part.place {
+        *slice = Ok(Slice { slices: 2, of: 7 });
+    }
+    let value = shown(vec![parent, part, instance(0, 5)]);
+    let gpus = &value["gpus"];
+    assert_eq!(
+        (&gpus[0]["place"], &gpus[0]["instances"]),
+        (&"parent".into(), &1.into())
+    );
+    assert_eq!(
+        (&gpus[0]["state"], &gpus[0]["roll_up"]),
+        (&Value::Null, &Value::Null),
+        "its instances are counted in its place"
+    );
+    assert_eq!(
+        (&gpus[1]["place"], &gpus[1]["parent_uuid"]),
+        (&"instance".into(), &"GPU-0".into())
+    );
+    assert_eq!(
+        (&gpus[1]["gpu_instance"], &gpus[1]["compute_instance"]),
+        (&4.into(), &0.into())
+    );
+    assert_eq!(
+        gpus[1]["slice"],
+        serde_json::json!({ "slices": 2, "of": 7 })
+    );
+    assert_eq!(
+        (&gpus[2]["slice"], &gpus[2]["missing"]["slice"]),
+        (&Value::Null, &"unsupported".into())
+    );
+}
+
+#[test]
+fn the_thresholds_of_the_settings_decide_the_state() {
+    let busy = Gpu {
+        util: Ok(Percent::HUNDRED),
+        ..gpu(0)
+    };
+    let mut held = gpu(1);
+    held.processes = vec![process(1, Ok(identity(1)))];
+    let state = |gpus: &[Gpu], thresholds: &Thresholds| -> Vec<String> {
+        let value = document(&taken(gpus.to_vec()), thresholds);
+        let states = value["gpus"].as_array().unwrap().iter();
+        states
+            .map(|gpu| gpu["state"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let gpus = [busy, held, gpu(2)];
+    assert_eq!(
+        state(&gpus, &Thresholds::default()),
+        ["ghost", "idle-held", "truly-idle"]
+    );
+    let lenient = Thresholds {
+        held_mb: 50_000,
+        ..Thresholds::default()
+    };
+    assert_eq!(
+        state(&gpus, &lenient),
+        ["ghost", "truly-idle", "truly-idle"]
+    );
+}
+
+#[test]
+fn a_window_without_samples_has_no_mean() {
+    let empty = Gpu {
+        window: Ok(UtilWindow::default()),
+        ..gpu(0)
+    };
+    let window = &shown(vec![empty])["gpus"][0]["util_window"];
+    assert_eq!(
+        (&window["mean_percent"], &window["samples"]),
+        (&Value::Null, &0.into())
+    );
+    assert_eq!(window["covered_seconds"], Duration::ZERO.as_secs_f64());
+}

@@ -1,0 +1,243 @@
+//! The pages of a real board in headless Chromium: a first start, an agent, live changes, roles, and what everyone can read.
+
+use std::time::Duration;
+
+use gua_probe::clock;
+use gua_test::browser::{Browser, Screen};
+use gua_test::{Running, TestHost, wait_for};
+
+use crate::{TWO_GPUS, host, without_driver};
+
+const PASSWORD: &str = "correct horse battery";
+
+/// The simulated fleet, and the link that opens it once.
+struct Demo {
+    home: TestHost,
+    running: Running,
+    link: String,
+}
+
+impl Demo {
+    fn start() -> Self {
+        let home = without_driver();
+        let running = home.foreground("board demo");
+        let link = printed(&running, "open once: ");
+        Self {
+            home,
+            running,
+            link,
+        }
+    }
+
+    fn at(&self, path: &str) -> String {
+        let (base, _) = self.link.split_once("/demo/").unwrap();
+        format!("{base}{path}")
+    }
+}
+
+/// Rest of the line that begins with a mark.
+fn printed(running: &Running, mark: &str) -> String {
+    wait_for(mark, || {
+        let said = running.stdout();
+        let (_, rest) = said.split_once(mark)?;
+        let (line, _) = rest.split_once('\n')?;
+        Some(line.to_owned())
+    })
+}
+
+/// Pages of the demonstration. The host and its GPU are those that the guide links.
+fn pages(browser: &Browser) -> Vec<(&'static str, String)> {
+    let link = |number: u32| {
+        let script =
+            format!("return document.querySelector('.guide li:nth-child({number}) a').href");
+        browser.run(&script).as_str().unwrap().to_owned()
+    };
+    let tab = |path: &str| browser.url().replace("/w/default", path);
+    vec![
+        ("availability", browser.url()),
+        ("host", link(1)),
+        ("gpu", link(2)),
+        ("servers", tab("/w/default/servers")),
+        ("members", tab("/w/default/members")),
+        ("tokens", tab("/w/default/tokens")),
+        ("audit", tab("/w/default/audit")),
+    ]
+}
+
+/// Looks at every page: nothing is inaccessible, nothing is wider than the screen, and no page is large.
+fn look_at_all(screen: Screen, name: &str, language: &str) {
+    let demo = Demo::start();
+    let Some(browser) = Browser::start(screen) else {
+        return;
+    };
+    browser.go(&demo.link);
+    browser.go(&demo.at(&format!("/w/default?lang={language}")));
+    browser.go(&demo.at("/w/default"));
+    let mut wrong = Vec::new();
+    for (page, url) in pages(&browser) {
+        browser.go(&url);
+        browser.keep_picture(&format!("{name}-{page}"));
+        for problem in browser.accessibility_problems() {
+            wrong.push(format!("{name} {page}: {problem}"));
+        }
+        let wide = browser.run("return document.documentElement.scrollWidth - innerWidth");
+        if wide.as_i64().unwrap() > 0 {
+            wrong.push(format!("{name} {page}: {wide} pixels too wide"));
+        }
+        let bytes = browser.run("return new Blob([document.documentElement.outerHTML]).size");
+        if bytes.as_u64().unwrap() > 150_000 {
+            wrong.push(format!("{name} {page}: {bytes} bytes"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_page_is_accessible_on_a_desk() {
+    look_at_all(Screen::DESK, "desk", "en");
+}
+
+#[test]
+fn every_page_is_accessible_on_a_phone_in_the_dark_and_in_korean() {
+    let screen = Screen {
+        is_dark: true,
+        ..Screen::PHONE
+    };
+    look_at_all(screen, "phone-dark-ko", "ko");
+}
+
+#[test]
+fn the_demonstration_changes_every_second_and_leaves_nothing_behind() {
+    let began = clock::monotonic();
+    let mut demo = Demo::start();
+    let took = clock::monotonic() - began;
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    if let Some(browser) = Browser::start(Screen::DESK) {
+        browser.go(&demo.link);
+        let line = browser.text("h1").unwrap();
+        assert!(line.starts_with("Free now: "), "{line}");
+        assert!(
+            browser
+                .text(".guide")
+                .unwrap()
+                .contains("12 servers with 96 GPUs")
+        );
+        let rows = || browser.run("return document.querySelector('[data-part=gpus]').innerText");
+        let mut shown = rows();
+        for _ in 0..3 {
+            let before = shown.clone();
+            shown = wait_for("a live change", || {
+                Some(rows()).filter(|now| *now != before)
+            });
+        }
+        // The link worked once.
+        let other = Browser::start(Screen::DESK).unwrap();
+        other.go(&demo.link);
+        assert_eq!(other.text("h1").as_deref(), Some("Not found"));
+    }
+    demo.running.stop();
+    let left = std::fs::read_dir(demo.home.path("tmp")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+/// A person without JavaScript can search, and see a host.
+#[test]
+fn the_pages_work_without_a_script() {
+    let demo = Demo::start();
+    let screen = Screen {
+        without_script: true,
+        ..Screen::DESK
+    };
+    let Some(browser) = Browser::start(screen) else {
+        return;
+    };
+    browser.go(&demo.link);
+    browser.fill("[name=memory]", "40");
+    browser.click(".filter button");
+    assert!(browser.url().contains("memory=40"), "{}", browser.url());
+    let page = browser.text("main").unwrap();
+    assert!(
+        page.contains("A6000") && !page.contains("#0\nGeForce"),
+        "{page}"
+    );
+    browser.click(".gpus th a");
+    assert!(browser.text("h1").unwrap().starts_with("lab-"));
+}
+
+#[test]
+fn from_a_first_start_to_a_live_host() {
+    let home = without_driver();
+    let board = home.foreground("board serve --listen 127.0.0.1:0");
+    let link = printed(&board, "create the first account: ");
+    let base = link.split_once("/join").unwrap().0.to_owned();
+    let Some(browser) = Browser::start(Screen::DESK) else {
+        return;
+    };
+    let began = clock::monotonic();
+    browser.go(&link);
+    browser.fill("[name=name]", "ada");
+    browser.fill("[name=password]", PASSWORD);
+    browser.click("form.stack button");
+    assert!(browser.url().ends_with("/w/default"), "{}", browser.url());
+    browser.click("a.button");
+    browser.fill("[name=name]", "lab-a100");
+    browser.click("form.row button");
+    let line = wait_for("the line to copy", || browser.text(".note code"));
+    let token = line.split(' ').nth(1).unwrap().to_owned();
+
+    let agent = host(TWO_GPUS).variable("GUA_ENROLLMENT_TOKEN", token);
+    agent.fine(&format!("enroll --server-url {base}"));
+    let mut daemon = agent.foreground("daemon --foreground --cloud --interval 200ms");
+    // The page that shows the line updates by itself.
+    wait_for("the host on the open page", || {
+        let servers = browser.text("[data-part=servers]")?;
+        servers.contains("lab-a100").then_some(())
+    });
+    let took = clock::monotonic() - began;
+    assert!(took < Duration::from_secs(60), "{took:?}");
+    browser.go(&format!("{base}/w/default"));
+    wait_for("a free GPU", || {
+        browser
+            .text("h1")
+            .filter(|line| line.starts_with("Free now: 1 ×"))
+    });
+    agent.play(&TWO_GPUS.replace("uuid = \"GPU-b\"", "uuid = \"GPU-b\"\nutil = 60"));
+    wait_for("a live update", || {
+        browser
+            .text("h1")
+            .filter(|line| line.starts_with("No GPU is free"))
+    });
+    daemon.stop();
+
+    // An invited viewer sees states and no administration.
+    browser.go(&format!("{base}/w/default/members"));
+    browser.run("document.querySelector('[action$=invitations] select').value = 'viewer'");
+    browser.click("[action$=invitations] button");
+    browser.keep_picture("invitation");
+    let invitation = wait_for("the invitation", || browser.text(".note code"));
+    let other = Browser::start(Screen::DESK).unwrap();
+    other.go(&invitation);
+    other.fill("[name=name]", "viewer");
+    other.fill("[name=password]", PASSWORD);
+    other.click("form.stack button");
+    assert!(!other.text("nav").unwrap().contains("Members"));
+    other.go(&format!("{base}/w/default/members"));
+    assert_eq!(other.text("h1").as_deref(), Some("Not allowed"));
+
+    // Log out, and in again to the page that was asked for.
+    browser.click(".right button");
+    assert!(browser.url().ends_with("/login"), "{}", browser.url());
+    browser.go(&format!("{base}/w/default/servers"));
+    browser.fill("[name=name]", "ada");
+    browser.fill("[name=password]", "wrong password");
+    browser.click("form.stack button");
+    assert!(browser.text(".note").unwrap().contains("wrong"));
+    browser.fill("[name=name]", "ada");
+    browser.fill("[name=password]", PASSWORD);
+    browser.click("form.stack button");
+    assert!(
+        browser.url().ends_with("/w/default/servers"),
+        "{}",
+        browser.url()
+    );
+}

@@ -1,0 +1,315 @@
+//! The service's socket: everyone asks, nobody but the service touches the history, and each user sees what the
+//! configuration allows.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use gua_test::recorded::record;
+use gua_test::{Ended, TestHost, runs_as_root, wait_until};
+use serde_json::Value;
+
+use crate::{GUA, TWO_GPUS, host};
+
+/// Holds a POSIX read lock on the byte that SQLite's writer locks (sqlite.org/walformat.html) until its input ends.
+const LOCK: &str = "import fcntl, sys
+file = open(sys.argv[1], 'rb')
+fcntl.lockf(file, fcntl.LOCK_SH, 1, 120)
+print('locked', flush=True)
+sys.stdin.read()";
+
+/// User ids of the people in the recorded history.
+const ADA: u32 = 2294;
+const NOBODY: u32 = 65534;
+const WINDOW: &str = "--since 2025-10-02T00:00:00Z --until 2025-10-02T02:00:00Z";
+
+/// A host with a private history of two people, and the reader that answers questions about it.
+struct Served {
+    host: TestHost,
+    db: PathBuf,
+    reader: Child,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.reader.kill();
+        let _ = self.reader.wait();
+    }
+}
+
+impl Served {
+    fn new(others: &str) -> Self {
+        let host = TestHost::new(GUA, TWO_GPUS);
+        let set_mode = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(&host.path(""), 0o755);
+        // The build directory may be closed to other users.
+        fs::copy(GUA, host.path("gua")).unwrap();
+        set_mode(&host.path("gua"), 0o755);
+        for name in [host.library(), &host.path("nvml-sim.toml")] {
+            set_mode(name, 0o755);
+        }
+        let db = host.path("service/gua.db");
+        let from = "2025-10-02T00:00:00Z".parse().unwrap();
+        record(&db, from, 120, |_| {
+            vec![(50, &["ada"][..]), (0, &["bob"][..])]
+        });
+        set_mode(&host.path("service"), 0o700);
+        fs::write(host.path("service/pseudonyms.salt"), "0123456789abcdef\n").unwrap();
+        let socket = host.path("gua.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        set_mode(&socket, 0o666);
+        let host = host
+            .variable("GUA_SOCKET", socket)
+            .variable("GUA_PRIVACY_OTHERS", others);
+        let reader = host
+            .command(host.path("gua"))
+            .arg("__answers")
+            .arg(&db)
+            .stdin(OwnedFd::from(listener))
+            .spawn()
+            .unwrap();
+        Self { host, db, reader }
+    }
+
+    /// Runs a command, as another user if the tests run as root.
+    fn gua_as(&self, user: u32, line: &str) -> Ended {
+        let mut command = self.command_as(user, line);
+        command.output().unwrap().into()
+    }
+
+    fn command_as(&self, user: u32, line: &str) -> Command {
+        let mut command = self.host.command(self.host.path("gua"));
+        command.args(line.split_whitespace());
+        if rustix::process::geteuid().is_root() {
+            command.uid(user).gid(user);
+        }
+        command
+    }
+
+    #[track_caller]
+    fn json_as(&self, user: u32, line: &str) -> Value {
+        let ended = self.gua_as(user, line);
+        assert_eq!(ended.code, 0, "{line}: {ended:?}");
+        serde_json::from_str(&ended.stdout).unwrap()
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.host.path("gua.sock")).unwrap();
+        let limit = Some(Duration::from_secs(20));
+        stream.set_read_timeout(limit).unwrap();
+        stream
+    }
+}
+
+/// A document without the time at which it was made.
+fn timeless(mut document: Value) -> Value {
+    let fields = document.as_object_mut().unwrap();
+    fields.retain(|key, _| !key.contains("generated") && !key.contains("made"));
+    document
+}
+
+fn people(report: &Value) -> Vec<(String, f64)> {
+    let people = report["users"].as_array().unwrap().iter();
+    let row = |row: &Value| {
+        let name = row["user"].as_str().unwrap().to_owned();
+        (name, row["held_hours"].as_f64().unwrap())
+    };
+    let mut people: Vec<_> = people.map(row).collect();
+    people.sort_by(|one, other| one.0.cmp(&other.0));
+    people
+}
+
+#[test]
+fn the_socket_gives_the_same_answers_as_the_file() {
+    let served = Served::new("names");
+    let db = served.db.display();
+    for line in [
+        &format!("report --json {WINDOW}"),
+        &format!("report --csv --by user {WINDOW}"),
+        "statement --month 2025-10 --format json --tz UTC",
+        "explain 1 --at 2025-10-02T01:00:00Z --json",
+        "runs list --json",
+    ] {
+        let of_file = served.host.gua(&format!("{line} --db {db}"));
+        assert_eq!(of_file.code, 0, "{line}: {of_file:?}");
+        // The default history of a user without a daemon is the service's.
+        let asked = served.host.gua(line);
+        assert_eq!(asked.code, 0, "{line}: {asked:?}");
+        let plain = |text: &str| match serde_json::from_str::<Value>(text) {
+            Ok(document) if document.is_object() => timeless(document).to_string(),
+            _ => text.to_owned(),
+        };
+        assert_eq!(plain(&asked.stdout), plain(&of_file.stdout), "{line}");
+    }
+    let wrong = served.host.gua(&format!("report --user eve {WINDOW}"));
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert!(wrong.stderr.contains("it has ada, bob"), "{wrong:?}");
+    let elsewhere = served.host.path("other.db");
+    let missing = served
+        .host
+        .gua(&format!("report --db {}", elsewhere.display()));
+    assert!(missing.stderr.contains("no history"), "{missing:?}");
+}
+
+#[test]
+fn another_user_gets_the_report_and_cannot_open_the_history() {
+    if !runs_as_root("a history that is private to the service") {
+        return;
+    }
+    let served = Served::new("names");
+    let db = served.db.display().to_string();
+    for name in [db.clone(), format!("{db}-shm")] {
+        let mut command = served.host.command("cat");
+        let read = command.arg(name).uid(NOBODY).gid(NOBODY).output().unwrap();
+        let refused = String::from_utf8_lossy(&read.stderr).into_owned();
+        assert!(refused.contains("Permission denied"), "{refused}");
+    }
+    let report = served.json_as(NOBODY, &format!("report --json {WINDOW} --db {db}"));
+    let expected = [("ada".to_owned(), 2.0), ("bob".to_owned(), 2.0)];
+    assert_eq!(people(&report), expected);
+    let other = served.host.path("other");
+    fs::create_dir(&other).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).unwrap();
+    let line = format!("report --db {}", other.join("gua.db").display());
+    let refused = served.gua_as(NOBODY, &line);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("another history"), "{refused:?}");
+}
+
+#[test]
+fn other_people_appear_as_the_configuration_says() {
+    if !runs_as_root("what users see of each other") {
+        return;
+    }
+    let line = format!("report --json {WINDOW}");
+    let names = |report: &Value| -> Vec<String> {
+        let people = people(report).into_iter();
+        people.map(|(name, _)| name).collect()
+    };
+    let served = Served::new("totals");
+    let report = served.json_as(ADA, &line);
+    assert_eq!(
+        people(&report),
+        [("ada".to_owned(), 2.0), ("others".to_owned(), 2.0)]
+    );
+    assert!(!report.to_string().contains("bob"), "{report}");
+    let strangers = served.json_as(NOBODY, &line);
+    assert_eq!(people(&strangers), [("others".to_owned(), 4.0)]);
+    let explained = served.gua_as(NOBODY, "explain 1 --at 2025-10-02T01:00:00Z");
+    assert_eq!(explained.code, 0, "{explained:?}");
+    for hidden in ["bob", "python", "uid 2307", "33070"] {
+        assert!(!explained.stdout.contains(hidden), "{explained:?}");
+    }
+    // Root sees everything.
+    assert_eq!(names(&served.json_as(0, &line)), ["ada", "bob"]);
+
+    let served = Served::new("pseudonyms");
+    let report = served.json_as(ADA, &line);
+    let found = names(&report);
+    assert!(found.contains(&"ada".to_owned()), "{found:?}");
+    let is_alias = |name: &&String| name.starts_with("user-") && name.len() == 21;
+    assert_eq!(found.iter().filter(is_alias).count(), 1, "{found:?}");
+    assert!(!report.to_string().contains("bob"), "{report}");
+    assert_eq!(names(&served.json_as(ADA, &line)), found, "stable");
+
+    let served = Served::new("nonsense");
+    let refused = served.gua_as(ADA, "report");
+    assert_ne!(refused.code, 0, "{refused:?}");
+}
+
+#[test]
+fn one_user_has_a_limited_number_of_questions_of_limited_size() {
+    let served = Served::new("names");
+    let idle: Vec<UnixStream> = (0..4).map(|_| served.connect()).collect();
+    // The reader accepts in order, so the fifth is refused while the four are open.
+    let mut answer = Vec::new();
+    served.connect().read_to_end(&mut answer).unwrap();
+    assert_eq!(answer, [1, 0, 0, 0, 1, 0, 0, 0, 2], "busy");
+    // A client that waits its turn is answered once the silent ones have been given up.
+    let report = served.host.gua(&format!("report {WINDOW}"));
+    assert_eq!(report.code, 0, "{report:?}");
+    drop(idle);
+    for (question, expected) in [
+        ([1, 0, 0, 0, 255, 255, 255, 255], "too long"),
+        ([9, 0, 0, 0, 1, 0, 0, 0], "version 9"),
+    ] {
+        let mut stream = served.connect();
+        stream.write_all(&question).unwrap();
+        let mut answer = Vec::new();
+        // The reader ends without reading the rest, which the kernel reports after the answer (ECONNRESET).
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.contains(expected), "{answer:?}");
+    }
+}
+
+#[test]
+fn a_lock_on_the_history_loses_no_tick_and_its_holder_is_logged() {
+    let host = host(TWO_GPUS);
+    let mut daemon = host.foreground("daemon --foreground --interval 200ms");
+    let stored = || host.ticks(".gua/gua.db").len();
+    wait_until("a tick", || stored() > 0);
+    let mut command = Command::new(gua_test::python::system());
+    command.args(["-c", LOCK]).arg(host.state("gua.db-shm"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = command.spawn().unwrap();
+    let mut locked = [0; 7];
+    let mut out = holder.stdout.take().unwrap();
+    out.read_exact(&mut locked).unwrap();
+    let before = stored();
+    // Ticks are printed as they are taken, whether or not they are stored yet.
+    let taken = || daemon.stdout().lines().count();
+    let at_first = taken();
+    wait_until("ticks during the lock", || taken() >= at_first + 30);
+    assert!(stored() <= before + 1, "the lock holds");
+    let pid = holder.id();
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    wait_until("waiting ticks are written", || stored() >= before + 30);
+    daemon.stop();
+    let log = daemon.stderr();
+    let named = format!("the history is locked; ticks wait in memory (holder=pid {pid} (python3");
+    assert!(log.contains(&named), "{log}");
+    assert!(log.contains("waiting ticks written"), "{log}");
+    assert!(!log.contains("lost"), "{log}");
+}
+
+#[test]
+fn roots_daemon_answers_where_systemd_does_not() {
+    if !runs_as_root("a daemon that answers other users") {
+        return;
+    }
+    let served = Served::new("names");
+    let socket = served.host.path("own.sock");
+    let mut command = served
+        .host
+        .gua_command("daemon --foreground --interval 200ms --append");
+    command
+        .arg("--db")
+        .arg(&served.db)
+        .env("GUA_SOCKET", &socket);
+    fs::set_permissions(&served.db, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut daemon = served.host.start(command);
+    wait_until("the socket", || socket.exists());
+    let ask = || {
+        let mut command = served.command_as(NOBODY, &format!("report --json {WINDOW}"));
+        Ended::from(command.env("GUA_SOCKET", &socket).output().unwrap())
+    };
+    wait_until("an answer", || ask().code == 0);
+    for suffix in ["", "-wal", "-shm"] {
+        let path = format!("{}{suffix}", served.db.display());
+        let mode = fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o007, 0, "{suffix} {mode:o}");
+    }
+    daemon.stop();
+    assert!(!socket.exists());
+}
