@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|text: &[u8]| {
     let _ = parse::stat(text);
     let _ = parse::storage(text);
-    let _ = parse::status_uid(text);
+    let _ = parse::status_uids(text);
     let _ = parse::loginuid(text);
     let _ = parse::cgroup(text);
     let _ = parse::passwd_file(text);
