@@ -22,6 +22,7 @@ pub mod id;
 pub mod legacy;
 pub mod nvgpu;
 pub mod owner;
+pub mod palette;
 pub mod period;
 mod period_set;
 pub mod pick;
@@ -70,6 +71,7 @@ pub use legacy::{
 pub use owner::{
     ContainerOwners, Identity, Owner, OwnerKey, OwnerPolicy, OwnerRule, OwnerSource, User, Workload,
 };
+pub use palette::Tone;
 pub use period::{Period, Quarter};
 pub use reading::{Missing, Reading};
 pub use readings::{Gpu, READINGS, ReadingKind};

@@ -20,6 +20,8 @@ pub(crate) mod states;
 mod time_axis;
 pub(crate) mod words;
 
+use gua_model::Tone;
+
 use crate::language::Label;
 pub use crate::language::Language;
 pub use bars::{HoursBars, HoursRow};
@@ -89,6 +91,18 @@ impl Shown {
             Shown::HeldUnknown => "held-unknown",
             Shown::TrulyIdle => "truly-idle",
             Shown::Gap => "gap",
+        }
+    }
+
+    /// Colours.
+    #[must_use]
+    pub const fn tone(self) -> Tone {
+        match self {
+            Shown::Active => Tone::Active,
+            Shown::IdleHeld => Tone::IdleHeld,
+            Shown::HeldUnknown => Tone::HeldUnknown,
+            Shown::TrulyIdle => Tone::Free,
+            Shown::Gap => Tone::Gap,
         }
     }
 

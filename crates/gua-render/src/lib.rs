@@ -8,6 +8,7 @@ mod language;
 pub mod listing;
 mod markup;
 mod natural;
+pub mod paint;
 pub mod quota;
 pub mod report;
 pub mod runs;

@@ -90,15 +90,9 @@ fn sequence(style: Style) -> String {
         }
     }
     let colour = match style.fg {
-        Some(Color::Red) => Some("31"),
-        Some(Color::Green) => Some("32"),
-        Some(Color::Yellow) => Some("33"),
-        Some(Color::Blue) => Some("34"),
-        Some(Color::Magenta) => Some("35"),
-        Some(Color::Cyan) => Some("36"),
-        Some(Color::DarkGray) => Some("90"),
+        Some(Color::Indexed(number)) => Some(format!("38;5;{number}")),
         _ => None,
     };
-    codes.extend(colour.map(str::to_owned));
+    codes.extend(colour);
     format!("\u{1b}[{}m", codes.join(";"))
 }

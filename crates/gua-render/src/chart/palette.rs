@@ -1,5 +1,9 @@
-//! The colours. They are safe for colour-blind readers (blue against orange), and each state has a different
-//! brightness, so that states can be distinguished in greyscale. Every colour has a light and a dark variant.
+//! The colours of charts and pages. Those of states are declared in `gua_model::palette`; here are the ones that only
+//! charts have: text, lines, patterns and the steps of heat maps. Each state has a different brightness, so that states
+//! can be distinguished in greyscale. Every colour has a light and a dark variant.
+
+use gua_model::Tone;
+use gua_model::palette::Shade;
 
 use super::{Shown, Theme};
 
@@ -15,6 +19,13 @@ pub(crate) struct Paint {
 impl Paint {
     const fn new(name: &'static str, light: &'static str, dark: &'static str) -> Self {
         Self { name, light, dark }
+    }
+
+    /// Returns the colour of areas in this tone.
+    const fn fill(tone: Tone) -> Self {
+        let colours = tone.colours();
+        let Shade { light, dark } = colours.fill;
+        Self::new(colours.name, light, dark)
     }
 
     /// Returns the colour for presentation attributes, which apply if the style sheet is not supported.
@@ -41,13 +52,8 @@ paints! {
     GRID = "grid", "#e4e8ed", "#29323b";
     AXIS = "axis", "#98a3af", "#566371";
     BAND = "band", "#f5f7f9", "#181f27";
-    ACTIVE = "active", "#0b5fa5", "#4d9fe0";
-    IDLE_HELD = "idle-held", "#f5ab45", "#f2ae49";
     IDLE_STRIPE = "idle-stripe", "#df8c25", "#c98a2b";
-    UNKNOWN = "held-unknown", "#b583a9", "#9a6f92";
     UNKNOWN_DOT = "unknown-dot", "#74446a", "#e0bcd9";
-    TRULY_IDLE = "truly-idle", "#dde4ea", "#35414d";
-    GAP = "gap", "#fafbfc", "#161c23";
     GAP_LINE = "gap-line", "#a3adb8", "#5d6976";
     ON_PALE = "on-pale", "#1b2430", "#e8edf2";
     ON_STRONG = "on-strong", "#ffffff", "#0c1115";
@@ -68,13 +74,7 @@ const USE: [Paint; HEAT_STEPS] = [
 
 /// Returns the colour of a state, below its pattern.
 pub(crate) fn of_state(state: Shown) -> Paint {
-    match state {
-        Shown::Active => ACTIVE,
-        Shown::IdleHeld => IDLE_HELD,
-        Shown::HeldUnknown => UNKNOWN,
-        Shown::TrulyIdle => TRULY_IDLE,
-        Shown::Gap => GAP,
-    }
+    Paint::fill(state.tone())
 }
 
 /// Returns the colour of a step, and the colour of text on it.
@@ -105,12 +105,18 @@ pub(crate) fn own_style() -> String {
 }
 
 fn all() -> impl Iterator<Item = Paint> {
-    ROLES.iter().copied().chain(USE)
+    let tones = Tone::ALL.into_iter().map(Paint::fill);
+    ROLES.iter().copied().chain(tones).chain(USE)
 }
 
 fn properties(theme: Theme) -> String {
-    let property = |paint: Paint| format!("--gua-{}:{};", paint.name, paint.plain(theme));
-    all().map(property).collect()
+    let fills = all().map(|paint| format!("--gua-{}:{};", paint.name, paint.plain(theme)));
+    let inks = Tone::ALL.into_iter().map(|tone| {
+        let colours = tone.colours();
+        let ink = Paint::new(colours.name, colours.ink.light, colours.ink.dark);
+        format!("--gua-{}-ink:{};", ink.name, ink.plain(theme))
+    });
+    fills.chain(inks).collect()
 }
 
 /// Returns the rules for fill and stroke. A CSS rule overrides a presentation attribute, so that the theme applies if

@@ -67,7 +67,7 @@ pub(super) fn confirm(pending: &PendingSignal, area: Rect, buffer: &mut Buffer, 
     ];
     let frame = Block::bordered()
         .title(" signal ")
-        .border_style(styles.bad());
+        .border_style(styles.bold());
     Clear.render(place, buffer);
     Paragraph::new(lines)
         .wrap(Wrap { trim: false })

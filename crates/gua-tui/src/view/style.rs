@@ -1,10 +1,14 @@
-//! Colours by meaning; without colours, bold, dim and reversed text.
+//! Styles by meaning, from `gua_model::palette`. Without colours, bold, dim and reversed text remain.
 
-use gua_model::State;
+use gua_model::palette::{Emphasis, MUTED};
+use gua_model::{State, Tone};
 use ratatui::style::{Color, Modifier, Style};
 
 use super::Mode;
 use crate::terminal::Palette;
+
+/// Share of memory, power or temperature from which it is emphasised.
+const FULL: f64 = 0.9;
 
 #[derive(Clone, Copy)]
 pub(super) struct Styles(Palette);
@@ -14,9 +18,9 @@ impl Styles {
         Self(palette)
     }
 
-    fn colour(self, colour: Color) -> Style {
+    fn colour(self, number: u8) -> Style {
         match self.0 {
-            Palette::Colour => Style::new().fg(colour),
+            Palette::Colour => Style::new().fg(Color::Indexed(number)),
             Palette::Plain => Style::new(),
         }
     }
@@ -27,13 +31,24 @@ impl Styles {
 
     pub(super) fn dim(self) -> Style {
         match self.0 {
-            Palette::Colour => Style::new().fg(Color::DarkGray),
+            Palette::Colour => self.colour(MUTED),
             Palette::Plain => Style::new().add_modifier(Modifier::DIM),
         }
     }
 
+    /// Returns the style of text in a tone.
+    pub(super) fn tone(self, tone: Tone) -> Style {
+        let colours = tone.colours();
+        let style = self.colour(colours.terminal);
+        match colours.emphasis {
+            Emphasis::Regular => style,
+            Emphasis::Bold => style.add_modifier(Modifier::BOLD),
+            Emphasis::Reversed => style.add_modifier(Modifier::BOLD | Modifier::REVERSED),
+        }
+    }
+
     pub(super) fn bad(self) -> Style {
-        self.colour(Color::Red).add_modifier(Modifier::BOLD)
+        self.tone(Tone::Unhealthy)
     }
 
     pub(super) fn selected(self) -> Style {
@@ -41,29 +56,18 @@ impl Styles {
     }
 
     pub(super) fn heading(self) -> Style {
-        self.colour(Color::Cyan).add_modifier(Modifier::BOLD)
+        self.bold()
     }
 
     pub(super) fn mode(self, mode: Mode) -> Style {
         match mode {
-            Mode::Live => self.colour(Color::Green),
-            Mode::Past => self
-                .colour(Color::Yellow)
-                .add_modifier(Modifier::BOLD | Modifier::REVERSED),
+            Mode::Live => self.bold(),
+            Mode::Past => Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED),
         }
     }
 
     pub(super) fn state(self, state: State) -> Style {
-        match state {
-            State::Active => self.colour(Color::Green),
-            State::IdleHeld => self.colour(Color::Yellow).add_modifier(Modifier::BOLD),
-            State::TrulyIdle => self.colour(Color::Blue),
-            State::HeldUnknown => self.colour(Color::Magenta),
-            State::Stalled | State::Ghost | State::OrphanHeld => {
-                self.colour(Color::Magenta).add_modifier(Modifier::BOLD)
-            }
-            State::Unobserved => self.bad(),
-        }
+        self.tone(Tone::of(state))
     }
 
     pub(super) fn share(self, word: &str) -> Style {
@@ -75,9 +79,8 @@ impl Styles {
     /// Returns the style for a share of memory, power or temperature.
     pub(super) fn load(self, share: f64) -> Style {
         match share {
-            0.9.. => self.colour(Color::Red),
-            0.7.. => self.colour(Color::Yellow),
-            _ => self.colour(Color::Cyan),
+            FULL.. => self.bold(),
+            _ => Style::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use anstyle::Style;
 use gua_model::Period;
 use gua_model::text::sanitize;
 use jiff::Timestamp;
@@ -14,12 +15,12 @@ use crate::chart::{
     StateHours, StatesOverTime, words,
 };
 use crate::language::Label;
+use crate::paint::bar;
 
 /// Width below which a chart is not drawn.
 pub(super) const LEAST_COLUMNS: usize = 40;
 /// Maximum width of a row's name.
 const NAME: usize = 24;
-const RESET: &str = "\x1b[0m";
 /// Characters for levels from zero to the maximum.
 const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -46,14 +47,8 @@ figures! {
 }
 
 /// Returns the character and the colour of a state.
-fn letter(state: Shown) -> (char, &'static str) {
-    match state {
-        Shown::Active => ('█', "\x1b[38;5;33m"),
-        Shown::IdleHeld => ('▒', "\x1b[38;5;214m"),
-        Shown::HeldUnknown => ('?', "\x1b[38;5;176m"),
-        Shown::TrulyIdle => ('░', "\x1b[38;5;245m"),
-        Shown::Gap => ('·', "\x1b[38;5;240m"),
-    }
+fn letter(state: Shown) -> (char, Style) {
+    (state.tone().colours().glyph, bar(state.tone()))
 }
 
 /// Writes the message of an empty chart.
@@ -78,7 +73,7 @@ fn legend(
             used = 0;
         }
         let space = if used == 0 { "  " } else { "   " };
-        let _ = write!(out, "{space}{colour}{letter}{RESET} {word}");
+        let _ = write!(out, "{space}{colour}{letter}{colour:#} {word}");
         used += space.len() + width;
     }
     out.push_str("\n\n");
@@ -94,9 +89,9 @@ fn stack(hours: &StateHours, whole: f64, width: usize, states: &[Shown]) -> Stri
         let end = columns_of(sum / whole, width);
         if end > used {
             let (letter, colour) = letter(*state);
-            text.push_str(colour);
+            let _ = write!(text, "{colour}");
             text.extend(std::iter::repeat_n(letter, end - used));
-            text.push_str(RESET);
+            let _ = write!(text, "{colour:#}");
             used = end;
         }
     }
@@ -278,7 +273,7 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
             match state {
                 Some(state) => {
                     let (letter, colour) = letter(state);
-                    let _ = write!(line, "{colour}{letter}{RESET}");
+                    let _ = write!(line, "{colour}{letter}{colour:#}");
                 }
                 None => line.push(' '),
             }

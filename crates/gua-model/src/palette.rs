@@ -1,0 +1,153 @@
+//! The colours of every output: terminal text, the terminal view, charts and pages.
+//!
+//! A colour has one meaning everywhere: blue works, bold orange is held without being used, green is free, grey was not
+//! observed, and reversed red needs repair. Colour is never the only sign. Each tone also has a character for bars, and
+//! texts name the state in words.
+//!
+//! A program cannot know the background of a terminal, so each tone has one terminal colour that is readable on light
+//! and on dark backgrounds. Pages know their background and have two. The tests check the contrast, and that tones
+//! remain distinguishable for people who see colours differently.
+
+use crate::state::{RollUp, State};
+
+/// Meaning of a colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Tone {
+    Active,
+    /// Held without being used.
+    IdleHeld,
+    /// Held, but nobody can tell whether it is used.
+    HeldUnknown,
+    Free,
+    /// Not observed.
+    Gap,
+    /// Needs repair, or must be checked before it is used.
+    Unhealthy,
+}
+
+/// Emphasis of a tone in a terminal, so that it differs from the others without colours too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Emphasis {
+    Regular,
+    Bold,
+    /// Bold, with text and background exchanged.
+    Reversed,
+}
+
+/// A colour of a page, as `#rrggbb`, for a light and for a dark background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shade {
+    pub light: &'static str,
+    pub dark: &'static str,
+}
+
+/// All colours of one tone.
+#[derive(Clone, Copy, Debug)]
+pub struct Colours {
+    /// Name in style sheets.
+    pub name: &'static str,
+    /// Areas of charts and pages.
+    pub fill: Shade,
+    /// Text on pages.
+    pub ink: Shade,
+    /// Number in the terminal's table of 256 colours. The first 16 are not used, because users redefine them.
+    pub terminal: u8,
+    pub emphasis: Emphasis,
+    /// Character of a bar in a terminal.
+    pub glyph: char,
+}
+
+/// Terminal colour of text that matters less.
+pub const MUTED: u8 = 244;
+
+const fn shade(light: &'static str, dark: &'static str) -> Shade {
+    Shade { light, dark }
+}
+
+impl Tone {
+    /// All tones in stacking order.
+    pub const ALL: [Tone; 6] = [
+        Tone::Active,
+        Tone::IdleHeld,
+        Tone::HeldUnknown,
+        Tone::Free,
+        Tone::Gap,
+        Tone::Unhealthy,
+    ];
+
+    /// Returns the tone of a state.
+    #[must_use]
+    pub const fn of(state: State) -> Self {
+        match state {
+            State::Active | State::Stalled | State::Ghost => Tone::Active,
+            State::IdleHeld | State::OrphanHeld => Tone::IdleHeld,
+            State::HeldUnknown => Tone::HeldUnknown,
+            State::TrulyIdle => Tone::Free,
+            State::Unobserved => Tone::Gap,
+        }
+    }
+
+    /// Returns the colours of the tone. This is the only place where they are declared.
+    #[must_use]
+    pub const fn colours(self) -> Colours {
+        match self {
+            Tone::Active => Colours {
+                name: "active",
+                fill: shade("#0b5fa5", "#4d9fe0"),
+                ink: shade("#0b5fa5", "#4d9fe0"),
+                terminal: 32,
+                emphasis: Emphasis::Regular,
+                glyph: '█',
+            },
+            Tone::IdleHeld => Colours {
+                name: "idle-held",
+                fill: shade("#f5ab45", "#f2ae49"),
+                ink: shade("#9a5300", "#f2ae49"),
+                terminal: 166,
+                emphasis: Emphasis::Bold,
+                glyph: '▒',
+            },
+            Tone::HeldUnknown => Colours {
+                name: "held-unknown",
+                fill: shade("#b583a9", "#9a6f92"),
+                ink: shade("#74446a", "#e0bcd9"),
+                terminal: 133,
+                emphasis: Emphasis::Regular,
+                glyph: '?',
+            },
+            Tone::Free => Colours {
+                name: "free",
+                fill: shade("#d3e9dc", "#2b4a3b"),
+                ink: shade("#1f7a4d", "#5cc08d"),
+                terminal: 29,
+                emphasis: Emphasis::Regular,
+                glyph: '░',
+            },
+            Tone::Gap => Colours {
+                name: "gap",
+                fill: shade("#fafbfc", "#161c23"),
+                ink: shade("#566371", "#9fabb8"),
+                terminal: MUTED,
+                emphasis: Emphasis::Regular,
+                glyph: '·',
+            },
+            Tone::Unhealthy => Colours {
+                name: "unhealthy",
+                fill: shade("#b3261e", "#ff8a80"),
+                ink: shade("#b3261e", "#ff8a80"),
+                terminal: 161,
+                emphasis: Emphasis::Reversed,
+                glyph: '!',
+            },
+        }
+    }
+}
+
+impl From<RollUp> for Tone {
+    fn from(class: RollUp) -> Self {
+        Tone::of(class.into())
+    }
+}
+
+#[cfg(test)]
+mod tests;
