@@ -58,7 +58,8 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
             memory_total: gpu.memory_total.ok(),
             owners,
             process,
-            held_since: since.get(&gpu.uuid).copied(),
+            // A session that ended at this tick may be in the map.
+            held_since: since.get(&gpu.uuid).copied().filter(|_| !there.is_empty()),
         });
     }
     Now {
