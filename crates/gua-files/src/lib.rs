@@ -9,6 +9,7 @@
 mod error;
 mod own;
 mod signals;
+mod temporary;
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -20,6 +21,7 @@ use tempfile::TempPath;
 pub use error::FileError;
 pub use own::{open_own, read_regular};
 pub use signals::remove_parts_on_signals;
+pub use temporary::TemporaryDirectory;
 
 /// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use signal_hook::low_level::emulate_default_handler;
 
 use crate::companions;
 
-/// Names of temporary files, which are unique. Signal handlers are per process, so there is only one list.
+/// Names of temporary files and directories, which are unique. Signal handlers are per process, so there is only one list.
 static PARTS: OnceLock<Mutex<Vec<PathBuf>>> = OnceLock::new();
 
-/// Adds a temporary file to those that a signal removes.
+/// Adds a temporary file or directory to those that a signal removes.
 pub(crate) fn add_part(path: &Path) {
     if let Some(parts) = PARTS.get() {
         let mut parts = parts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,10 @@ pub(crate) fn watch(signals: impl Iterator<Item = i32>, then: impl Fn(i32) + Sen
     std::thread::spawn(move || {
         for signal in signals.forever() {
             for name in &*parts.lock().unwrap_or_else(PoisonError::into_inner) {
-                let _ = fs::remove_file(name);
+                match name.is_dir() {
+                    true => _ = fs::remove_dir_all(name),
+                    false => _ = fs::remove_file(name),
+                }
                 companions(name).for_each(|path| _ = fs::remove_file(path));
             }
             then(signal);
