@@ -1,5 +1,7 @@
-//! Simulated telemetry: three GPUs that repeat the same pattern every five ticks, as in gpu-usage-audit. Used by `gua demo`
-//! and to try commands without a GPU.
+//! Simulated telemetry, to try commands without a GPU. [`month`] is a month of a lab server. This file has the three GPUs of
+//! gpu-usage-audit, which repeat the same pattern every five ticks; `gpu-usage-audit demo` records them.
+
+pub mod month;
 
 use std::time::Duration;
 

@@ -12,6 +12,7 @@ macro_rules! line {
 mod asked;
 mod by;
 mod figures;
+mod glance;
 pub(crate) mod html;
 pub mod json;
 mod korean;
@@ -32,6 +33,7 @@ pub use self::by::{
 };
 use self::by::{HourColumns, hour_columns, occurring_states};
 pub(crate) use self::figures::held_hours;
+pub use self::glance::glance;
 pub use self::html::html;
 pub use self::korean::korean;
 pub(crate) use self::labels::gpu_name;

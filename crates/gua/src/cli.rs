@@ -287,7 +287,10 @@ fn flag(arg: &clap::Arg, matches: &ArgMatches) -> Option<FlagValue> {
 /// The whole command tree, with the commands listed in their groups.
 #[must_use]
 pub fn tree() -> clap::Command {
-    let tree = Cli::command().mut_subcommands(|command| match command.has_subcommands() {
+    let needs_one = |command: &clap::Command| {
+        command.has_subcommands() && !command.is_args_conflicts_with_subcommands_set()
+    };
+    let tree = Cli::command().mut_subcommands(|command| match needs_one(&command) {
         true => command
             .subcommand_required(true)
             .arg_required_else_help(true)

@@ -1,13 +1,14 @@
 //! What every command needs: the settings of this process, loaded once, and access to the driver and to recorded data.
 
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use gua_collector::{location, reader};
+use gua_files::TemporaryDirectory;
 use gua_model::Sample;
 use gua_model::failure::Failure;
 use gua_probe::clock;
@@ -15,6 +16,8 @@ use gua_probe::fault::DriverFault;
 use gua_probe::reader::Reader;
 use gua_query::{QueryError, Source};
 use gua_settings::{FlagValue, Loaded, Settings};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::output;
 
@@ -29,6 +32,8 @@ pub struct Context {
     pub loaded: Loaded,
     /// Flags that override settings.
     pub flags: Vec<FlagValue>,
+    /// Time that counts as now, for a simulated history.
+    simulated_now: Option<Timestamp>,
 }
 
 impl Context {
@@ -52,12 +57,41 @@ impl Context {
         Self {
             loaded: Loaded::of_this_process(flags),
             flags: flags.to_vec(),
+            simulated_now: None,
         }
+    }
+
+    /// Loads the settings for a command on a simulated history that ends at `now`. A mistake in the configuration does not
+    /// concern it.
+    pub fn load_simulated(flags: &[FlagValue], db: &Path, now: Timestamp) -> Result<Self, Failure> {
+        let flags = flags.iter().cloned();
+        let flags = flags.chain(FlagValue::of("--db", "history", "db", Some(db)));
+        let flags: Vec<FlagValue> = flags.collect();
+        let context = Self::load_with_valid_flags(&flags)?;
+        Ok(Self {
+            simulated_now: Some(now),
+            ..context
+        })
     }
 
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.loaded.settings
+    }
+
+    /// Current time, or the end of a simulated history.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.simulated_now.unwrap_or_else(clock::now)
+    }
+
+    /// Local time zone; UTC for a simulated history, which is the same everywhere.
+    #[must_use]
+    pub fn zone(&self) -> TimeZone {
+        match self.simulated_now {
+            Some(_) => TimeZone::UTC,
+            None => TimeZone::system(),
+        }
     }
 
     /// Path of the history to read.
@@ -86,7 +120,14 @@ impl Context {
         Reader::new(reader::options(self.settings()))
     }
 
-    /// Creates a directory for temporary files that only this user can open.
+    /// Creates a directory for temporary files that only this user can open, and that is removed on drop.
+    pub fn passing_directory(&self, prefix: &str) -> anyhow::Result<TemporaryDirectory> {
+        let parent = self.loaded.inputs.temporary();
+        let created = TemporaryDirectory::create(&parent, prefix);
+        created.with_context(|| format!("cannot create a directory in {}", parent.display()))
+    }
+
+    /// Creates a directory for temporary files that only this user can open, and that stays.
     pub fn temporary_directory(&self, prefix: &str) -> anyhow::Result<PathBuf> {
         let unique = format!("{prefix}-{:x}", clock::now().as_nanosecond());
         let path = self.loaded.inputs.temporary().join(unique);

@@ -105,7 +105,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Runs(command) => return runs::run(command, &load()?),
         Command::Report(args) => return report::run(args, &load()?),
         Command::Plot(args) => return plot::run(args, &load()?),
-        Command::Demo(args) => demo::run(args, &load()?)?,
+        Command::Demo(args) => return demo::run(args, flags),
         Command::Bench(args) => bench::run(args, &load()?)?,
         Command::Statement(args) => return statement::run(args, &load()?),
         Command::Export(args) => export::run(args, &load()?)?,

@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use clap::{Args, FromArgMatches};
 use gua_settings::FlagValue;
 
-use crate::cli::{self, CollectArgs, DemoArgs, ReportArgs};
+use crate::cli::{self, CollectArgs, RecordDemoArgs, ReportArgs};
 use crate::commands::{daemon, demo, report};
 use crate::context::{Context, VERSION};
 use crate::failure::{self, Exit};
@@ -93,12 +93,12 @@ fn audit(arguments: &[OsString]) -> ExitCode {
             |args, flags| report::run(&args, &Context::load(flags)?),
         ),
         "demo" => run_as(
-            audit_command::<DemoArgs>(
+            audit_command::<RecordDemoArgs>(
                 "gpu-usage-audit demo",
                 "`demo` under the name of the tool that it replaces",
             ),
             rest,
-            |args, flags| succeed(demo::run(&args, &Context::load(flags)?)),
+            |args, flags| succeed(demo::record(&args, &Context::load(flags)?)),
         ),
         unknown => {
             output::eprint(&format!(

@@ -128,7 +128,7 @@ fn bar(width: usize, parts: &[(char, f64)], rest: char) -> String {
     text
 }
 
-fn whole_width(width: usize) -> f64 {
+pub(super) fn whole_width(width: usize) -> f64 {
     f64::from(u32::try_from(width).unwrap_or(u32::MAX))
 }
 
@@ -137,7 +137,7 @@ fn whole_width(width: usize) -> f64 {
     clippy::cast_sign_loss,
     reason = "a share of a width is small and not negative"
 )]
-fn whole(number: f64) -> usize {
+pub(super) fn whole(number: f64) -> usize {
     number.round_ties_even().max(0.0) as usize
 }
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::report::TableFormat;
+use super::report::{ReportArgs, TableFormat};
+use super::{PlotArgs, TopArgs};
 
 /// Measure the cost of a tick, a day of history and a report on this host.
 ///
@@ -172,31 +173,82 @@ pub struct ManArgs {
     pub dir: Option<PathBuf>,
 }
 
-/// Record and report simulated telemetry of three GPUs.
+/// Show a simulated month of eight GPUs and seven people.
 ///
-/// Needs no GPU and no driver. The history is kept in a temporary directory, whose path is printed.
+/// Needs no GPU and no driver, and leaves no file behind. The month ends on 2026-10-30 15:00 UTC and is the same for
+/// everyone. --db, --ticks, --interval, --script and --real-time record the demo of gpu-usage-audit instead, with three GPUs.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-                        gua demo                       record and report at once\n  \
-                        gua demo --script 1.8          with a desktop on the third GPU\n  \
-                        gua demo --real-time           record one tick per second\n  \
-                        gua demo --db demo.db && gua report --db demo.db --since 1m")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:\n  \
+                  gua demo                          who used the GPUs, and who only held them\n  \
+                  gua demo top                      the live view\n  \
+                  gua demo report --by user         the report, with all its options\n  \
+                  gua demo html                     the report as a page, in gua-demo.html\n  \
+                  gua demo plot heat --by gpu       a chart\n  \
+                  gua demo --db demo.db && gua report --db demo.db --since 1m"
+)]
 pub struct DemoArgs {
+    #[command(subcommand)]
+    pub view: Option<DemoView>,
+
+    #[command(flatten)]
+    pub recording: RecordDemoArgs,
+}
+
+/// What to show of the simulated month.
+#[derive(Debug, Subcommand)]
+pub enum DemoView {
+    /// Show the live view of the simulated GPUs.
+    #[command(after_help = "Examples:\n  gua demo top\n  gua demo top --once")]
+    Top(TopArgs),
+
+    /// Report the simulated month.
+    #[command(
+        mut_arg("since", |since| since.default_value("30d")),
+        after_help = "Examples:\n  gua demo report\n  gua demo report --by user\n  gua demo report --user bob --json"
+    )]
+    Report(ReportArgs),
+
+    /// Write the report of the simulated month as a page.
+    #[command(after_help = "Examples:\n  gua demo html\n  gua demo html -o - | less")]
+    Html {
+        /// Output file; `-` is stdout.
+        #[arg(short, long, value_name = "FILE", default_value = "gua-demo.html", value_hint = ValueHint::FilePath)]
+        output: PathBuf,
+        /// Overwrite an existing file.
+        #[arg(long)]
+        overwrite: bool,
+    },
+
+    /// Draw a chart of the simulated month.
+    #[command(
+        mut_arg("since", |since| since.default_value("30d")),
+        after_help = "Examples:\n  gua demo plot\n  gua demo plot hours --by user\n  gua demo plot sessions -o sessions.svg"
+    )]
+    Plot(PlotArgs),
+}
+
+/// Record and report simulated telemetry of three GPUs, as in gpu-usage-audit.
+///
+/// Without --db, the history is kept in a temporary directory, whose path is printed.
+#[derive(Debug, Args)]
+pub struct RecordDemoArgs {
     /// History file to write; it may exist [default: a new file in a temporary directory].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<PathBuf>,
 
-    /// Number of ticks to record.
-    #[arg(long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
-    pub ticks: i32,
+    /// Number of ticks to record [default: 30].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(0..=1_000_000))]
+    pub ticks: Option<i32>,
 
-    /// Interval between ticks.
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = gua_model::duration::parse)]
-    pub interval: std::time::Duration,
+    /// Interval between ticks [default: 1s].
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
+    pub interval: Option<std::time::Duration>,
 
-    /// Telemetry to play: that of gpu-usage-audit 1.1 or 1.8.
-    #[arg(long, value_name = "RELEASE", value_enum, default_value_t)]
-    pub script: DemoScript,
+    /// Telemetry to play: that of gpu-usage-audit 1.1 or 1.8 [default: 1.1].
+    #[arg(long, value_name = "RELEASE", value_enum)]
+    pub script: Option<DemoScript>,
 
     /// Record in real time instead of all ticks at once.
     #[arg(long)]
@@ -209,6 +261,15 @@ pub struct DemoArgs {
     /// Time zone of displayed times [default: UTC; with --db or --real-time, the local time zone].
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
+}
+
+impl RecordDemoArgs {
+    /// Whether an option asks for the demo of gpu-usage-audit.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        let has_shape = self.ticks.is_some() || self.interval.is_some() || self.script.is_some();
+        has_shape || self.db.is_some() || self.real_time
+    }
 }
 
 /// Release of gpu-usage-audit whose demo telemetry is played.

@@ -52,7 +52,7 @@ pub struct ListArgs {
 }
 
 /// History that a command reads.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct HistoryArgs {
     /// History file [default: the running daemon's, else /var/lib/gua/gua.db, else ~/.gua/gua.db].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -348,7 +348,7 @@ mod tests {
 ///
 /// For each GPU: utilisation, memory, power and temperature with their history, and the state with its duration. Below:
 /// every process with its owner, or every user. Press ? for the keys.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   gua top                   q quits, ? shows help\n  \
                   gua top --interval 200ms  sample more often\n  \
@@ -368,7 +368,7 @@ pub struct TopArgs {
     #[arg(long)]
     pub readonly: bool,
 
-    /// Show three simulated GPUs instead of those of this host.
+    /// Show the simulated GPUs of `gua demo` instead of those of this host.
     #[arg(long)]
     pub fake: bool,
 

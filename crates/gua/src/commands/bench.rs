@@ -87,9 +87,9 @@ pub struct Reported {
 }
 
 pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<()> {
-    let directory = Directory(context.temporary_directory("gua-bench")?);
+    let directory = context.passing_directory("gua-bench-")?;
     let (telemetry, look, sample) = look(args, context);
-    let db = directory.0.join("day.db");
+    let db = directory.path().join("day.db");
     let end = clock::now();
     let history = write(&db, end, sample.as_ref())?;
     let report = report(&db, end)?;
@@ -277,16 +277,6 @@ fn report(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
         processor_microseconds: micros(processor),
         peak_memory_bytes: peak.map(|bytes| bytes.0),
     })
-}
-
-/// Temporary directory that is removed on drop.
-struct Directory(PathBuf);
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        // Files that cannot be removed are left in the directory for temporary files.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

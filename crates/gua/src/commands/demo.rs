@@ -1,7 +1,10 @@
-//! `gua demo`: records simulated telemetry with the real store and report code, on a simulated clock unless
-//! `--real-time` is given.
+//! `gua demo`: shows a simulated month ([`month`]), or records and reports the demo of gpu-usage-audit. Both use the real
+//! store and report code. The clock is simulated unless `--real-time` is given.
+
+pub(crate) mod month;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,23 +16,36 @@ use gua_model::{Thresholds, Tick};
 use gua_probe::clock;
 use gua_query::Source as _;
 use gua_render::report::{Page, Words, text};
+use gua_settings::FlagValue;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::{DemoArgs, DemoScript};
+use crate::cli::{DemoArgs, DemoScript, RecordDemoArgs};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
 use crate::output;
 
-/// Start time of a demo without `--db`. It is constant, so that the output is always the same.
+/// Start time of a recorded demo without `--db`. It is constant, so that the output is always the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
 /// Host name of simulated telemetry.
 pub(crate) const HOST: &str = "demo";
 
-pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<()> {
-    let interval = SignedDuration::try_from(args.interval).context("the interval is too long")?;
-    if args.interval.is_zero() && args.ticks > 0 {
+pub fn run(args: &DemoArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
+    match &args.view {
+        None if args.recording.is_wanted() => record(&args.recording, &Context::load(flags)?)?,
+        None => month::glance(&args.recording, flags)?,
+        Some(view) => return month::show(view, flags),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Records and reports the demo of gpu-usage-audit.
+pub fn record(args: &RecordDemoArgs, context: &Context) -> anyhow::Result<()> {
+    let ticks = args.ticks.unwrap_or(30);
+    let every = args.interval.unwrap_or(Duration::from_secs(1));
+    let interval = SignedDuration::try_from(every).context("the interval is too long")?;
+    if every.is_zero() && ticks > 0 {
         return Err(Failure::usage("--interval must be greater than zero").into());
     }
     let db = match &args.db {
@@ -38,13 +54,12 @@ pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<()> {
     };
     refuse_real(&db)?;
     output::eprint(&format!(
-        "# {}\n# Recording {} fake ticks at {} interval...\n",
+        "# {}\n# Recording {ticks} fake ticks at {} interval...\n",
         db.display(),
-        args.ticks,
-        Clockwise(args.interval)
+        Clockwise(every)
     ));
     let length = interval
-        .checked_mul(args.ticks)
+        .checked_mul(ticks)
         .context("the ticks extend beyond the supported dates")?;
     let clock = match (args.real_time, &args.db) {
         (true, _) => Clock::Real,
@@ -52,7 +67,11 @@ pub fn run(args: &DemoArgs, context: &Context) -> anyhow::Result<()> {
         // A history that is kept ends now, so that `gua report` finds it.
         (false, Some(_)) => Clock::From(clock::now().checked_sub(length)?),
     };
-    let end = record(args, &db, clock, interval)?;
+    let script = match args.script.unwrap_or_default() {
+        DemoScript::V1_1 => Script::V1_1,
+        DemoScript::V1_8 => Script::V1_8,
+    };
+    let end = write(&db, clock, script, (ticks.unsigned_abs(), every))?;
     output::eprint("\n");
 
     let window = length.checked_mul(2).unwrap_or(SignedDuration::MAX);
@@ -98,55 +117,47 @@ enum Clock {
     From(Timestamp),
 }
 
-/// Writes the ticks. Returns the end time.
-fn record(
-    args: &DemoArgs,
+/// Writes this number of ticks at an interval. Returns the end time.
+fn write(
     db: &Path,
     clock: Clock,
-    interval: SignedDuration,
+    script: Script,
+    (ticks, interval): (u32, Duration),
 ) -> anyhow::Result<Timestamp> {
     let options = WriterOptions::default();
     let mut store = Store::open(db, OpenMode::CreateOrAppend, &options)?;
-    let script = match args.script {
-        DemoScript::V1_1 => Script::V1_1,
-        DemoScript::V1_8 => Script::V1_8,
-    };
     let mut now = match clock {
         Clock::Real => clock::now(),
         Clock::From(start) => start,
     };
-    if args.ticks == 0 {
+    if ticks == 0 {
         store.close()?;
         return Ok(now);
     }
     let run = store.begin_run(&NewRun {
         started: now,
-        interval: args.interval,
+        interval,
         host: HOST.to_owned(),
         version: VERSION.to_owned(),
         boot: None,
     })?;
     let began = clock::monotonic();
-    for number in 0..u64::from(args.ticks.unsigned_abs()) {
-        let since_boot = args
-            .interval
-            .saturating_mul(u32::try_from(number).unwrap_or(u32::MAX));
+    for number in 0..ticks {
+        let since_boot = interval.saturating_mul(number);
         if let Clock::Real = clock {
             // Relative to the first tick, so that delays do not accumulate.
             let left = since_boot.saturating_sub(clock::monotonic().saturating_sub(began));
             std::thread::sleep(left);
             now = clock::now();
         }
+        let number = number.into();
         let sample = demo::sample(script, number, now, since_boot);
-        let tick = Tick {
-            sample,
-            interval: args.interval,
-        };
+        let tick = Tick { sample, interval };
         store.record(run, &tick)?;
         output::eprint(&tick_line(number, &tick, &Thresholds::default()));
         now = match clock {
             Clock::Real => now,
-            Clock::From(_) => now.checked_add(interval)?,
+            Clock::From(_) => now.checked_add(SignedDuration::try_from(interval)?)?,
         };
     }
     if let Clock::Real = clock {

@@ -7,12 +7,10 @@ use std::process::ExitCode;
 use gua_files::Over;
 use gua_model::CalendarUnit;
 use gua_model::report::{Cross, unbalanced};
-use gua_probe::clock;
 use gua_probe::process::ignored::was_ignored;
 use gua_render::chart::{Theme, to_png};
 use gua_render::report::plot::{Kind, Look, Plot, Whose};
 use gua_render::report::{Page, Words};
-use jiff::tz::TimeZone;
 
 use crate::balance;
 use crate::cli::{PlotArgs, PlotBy, PlotChart, PlotFormat, PlotPer, PlotTheme};
@@ -41,7 +39,7 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
         tz: args.tz.clone(),
         ..Words::default()
     };
-    let mut asked = words.ask(&TimeZone::system(), clock::now())?;
+    let mut asked = words.ask(&context.zone(), context.now())?;
     asked.question.cross = kind.cross();
     asked.question.unit = unit;
     let report = context.ask(|source| source.report(&asked.question))?;

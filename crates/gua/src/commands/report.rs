@@ -3,10 +3,8 @@
 use std::process::ExitCode;
 
 use gua_model::report::unbalanced;
-use gua_probe::clock;
 use gua_render::report::{By, Page, Words, html, json, korean, table, text};
 use gua_render::table::csv;
-use jiff::tz::TimeZone;
 
 use crate::balance;
 use crate::cli::{Language, ReportArgs, ReportFormat};
@@ -24,7 +22,7 @@ pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
         interval: args.interval,
         thresholds: context.settings().threshold_flags(),
     };
-    let asked = words.ask(&TimeZone::system(), clock::now())?;
+    let asked = words.ask(&context.zone(), context.now())?;
     let report = context.ask(|source| source.report(&asked.question))?;
     let page = Page {
         width: args.width.into(),

@@ -12,13 +12,14 @@ use std::time::Duration;
 
 use anstream::{AutoStream, ColorChoice};
 use gua_model::Sample;
-use gua_model::demo::{self, Script};
+use gua_model::demo::month::{Month, TICKS_PER_SECOND};
 use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
 use gua_settings::Settings;
 use gua_tui::{App, Palette, Rights, Setup, plain};
 use jiff::tz::TimeZone;
 
+use super::demo::{self, month::Recorded};
 use crate::cli::TopArgs;
 use crate::context::Context;
 use crate::failure::Failure;
@@ -38,44 +39,58 @@ pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<()> {
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval must be at least 100ms").into());
     }
-    let samples: Samples = match args.fake {
-        true => Box::new(|| Ok(simulated())),
-        false => {
-            let mut reader = context.reader();
-            Box::new(move || reader.sample())
-        }
-    };
-    match args.once {
-        true => once(args, context, samples),
-        false => watch(args, context, samples),
+    if args.fake {
+        return run_simulated(args, context);
     }
+    let mut reader = context.reader();
+    let samples: Samples = Box::new(move || reader.sample());
+    show(args, context, samples, Record::find(context))
 }
 
-/// Runs the live view with a source of samples.
-pub fn watch(args: &TopArgs, context: &Context, samples: Samples) -> anyhow::Result<()> {
-    if !io::stdin().is_terminal() || !io::stdout().is_terminal() {
-        let message = "stdin and stdout must be a terminal";
-        return Err(Failure::usage(message)
-            .hint("`gua top --once` prints one screen as text")
-            .into());
+/// Shows the simulated GPUs of `gua demo`, as if its month ended now.
+pub(super) fn run_simulated(args: &TopArgs, context: &Context) -> anyhow::Result<()> {
+    let args = &TopArgs {
+        fake: true,
+        ..args.clone()
+    };
+    if !args.once {
+        require_terminal()?;
     }
-    let record = record(args, context);
+    let recorded = Recorded::write(context, Month::around(clock::now()))?;
+    let record = Record::at(&recorded.db, context);
+    let month = recorded.month;
+    let samples: Samples = Box::new(move || Ok(month.sample(clock::now())));
+    let shown = show(args, context, samples, Some(record));
+    // The history is removed only now.
+    drop(recorded.directory);
+    shown
+}
+
+fn show(
+    args: &TopArgs,
+    context: &Context,
+    samples: Samples,
+    record: Option<Record>,
+) -> anyhow::Result<()> {
     let setup = setup(args, context.settings(), record.is_some());
+    if args.once {
+        return once(setup, samples, record);
+    }
+    require_terminal()?;
     session::run(setup, samples, record)
 }
 
-fn record(args: &TopArgs, context: &Context) -> Option<Record> {
-    match args.fake {
-        true => None,
-        false => Record::find(context),
-    }
+/// Runs the live view with a source of samples and without history.
+pub fn watch(args: &TopArgs, context: &Context, samples: Samples) -> anyhow::Result<()> {
+    show(args, context, samples, None)
 }
 
-/// Simulated sample. As in gpu-usage-audit, the current second selects the phase.
-fn simulated() -> Sample {
-    let now = clock::now();
-    let phase = now.as_second().rem_euclid(5).unsigned_abs();
-    demo::sample(Script::V1_8, phase, now, clock::since_boot())
+fn require_terminal() -> Result<(), Failure> {
+    if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        return Ok(());
+    }
+    let message = "stdin and stdout must be a terminal";
+    Err(Failure::usage(message).hint("`gua top --once` prints one screen as text"))
 }
 
 fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
@@ -88,11 +103,15 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
         _ if args.fake => Rights::Simulated,
         _ => Rights::Own(signal::me()),
     };
+    let (host, ticks_per_second) = match args.fake {
+        true => (demo::HOST.to_owned(), TICKS_PER_SECOND),
+        false => (host::name(), host::time::ticks_per_second()),
+    };
     Setup {
-        host: host::name(),
+        host,
         interval: args.interval,
         thresholds: settings.thresholds(),
-        ticks_per_second: host::time::ticks_per_second(),
+        ticks_per_second,
         zone: TimeZone::system(),
         palette: colour,
         rights,
@@ -100,9 +119,7 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     }
 }
 
-fn once(args: &TopArgs, context: &Context, mut samples: Samples) -> anyhow::Result<()> {
-    let record = record(args, context);
-    let setup = setup(args, context.settings(), record.is_some());
+fn once(setup: Setup, mut samples: Samples, record: Option<Record>) -> anyhow::Result<()> {
     let mut app = App::new(setup, clock::now());
     let sample = samples()?;
     let since = record.map(|record| record.since(&sample));

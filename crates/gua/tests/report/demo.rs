@@ -1,5 +1,9 @@
 //! `gua demo`: the same for everyone, and as shown in the README.
 
+use std::process::{Command, Stdio};
+
+use gua_test::{TestHost, wait_until};
+
 use crate::without_driver;
 
 const README: &str = include_str!("../../../../README.md");
@@ -19,26 +23,85 @@ fn shown<'a>(readme: &'a str, command: &str) -> &'a str {
 }
 
 #[test]
-fn the_readmes_show_an_excerpt_of_the_demo() {
+fn the_readmes_show_what_the_demo_prints() {
     let home = without_driver();
     let demo = home.fine("demo");
-    // An editor may have removed trailing blanks.
-    let trimmed = |text: &str| {
-        text.lines()
-            .map(str::trim_end)
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
     for readme in [README, KOREAN] {
-        let excerpt = trimmed(shown(readme, "cargo run --release -- demo"));
-        assert!(trimmed(&demo).contains(&excerpt), "{excerpt}\n{demo}");
+        assert_eq!(shown(readme, "cargo run --release -- demo"), demo);
     }
+    assert!(demo.lines().count() <= 15, "{demo}");
+    let widest = demo.lines().map(gua_model::text::columns).max();
+    assert!(widest <= Some(80), "{demo}");
+    assert_leaves_nothing(&home);
+}
+
+/// Fails where a temporary file or a history is left.
+fn assert_leaves_nothing(home: &TestHost) {
+    for directory in [home.path("tmp"), home.path(".gua")] {
+        let left = std::fs::read_dir(&directory).into_iter().flatten();
+        let left: Vec<_> = left.flatten().map(|entry| entry.path()).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[test]
+fn what_the_demo_says_to_type_next_works() {
+    let home = without_driver();
+    let report = home.fine("demo report --by user");
+    assert!(report.contains("Window: 30 days"), "{report}");
+    let people = "ada bob chen dana emre farid grace container:llm-api";
+    for name in people.split(' ') {
+        assert!(report.contains(&format!("  {name} ")), "{name}: {report}");
+    }
+    let top = home.fine("demo top --once");
+    assert!(top.contains("4 active  3 idle-held  1 truly-idle"), "{top}");
+    assert!(top.contains("idle-held  for 2d21h · bob"), "{top}");
+    let plot = home.fine("demo plot");
+    assert!(plot.contains("2026-10-12"), "{plot}");
+    home.fine("demo html");
+    let page = std::fs::read_to_string(home.directory().join("gua-demo.html")).unwrap();
+    assert!(
+        page.contains("ipykernel"),
+        "it names the forgotten notebook"
+    );
+    for (line, expected) in [
+        ("demo html", "--overwrite"),
+        (
+            "demo report --db other.db",
+            "the demo shows its own history",
+        ),
+    ] {
+        let refused = home.gua(line);
+        assert_eq!(refused.code, 2, "{line}");
+        assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    }
+    assert_leaves_nothing(&home);
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing() {
+    let home = without_driver();
+    let mut command = home.gua_command("demo");
+    let mut demo = command.stdout(Stdio::null()).spawn().unwrap();
+    let temporary = home.path("tmp");
+    wait_until("the history of the demo", || {
+        let mut found = std::fs::read_dir(&temporary)
+            .into_iter()
+            .flatten()
+            .flatten();
+        found.any(|entry| entry.path().join("demo.db").exists())
+            || demo.try_wait().unwrap().is_some()
+    });
+    // If it has ended by now, it has removed its files itself.
+    let _ = Command::new("kill").arg(demo.id().to_string()).status();
+    demo.wait().unwrap();
+    assert_leaves_nothing(&home);
 }
 
 #[test]
 fn the_numbers_match_the_old_tools_demo() {
     let home = without_driver();
-    let demo = home.fine("demo");
+    let demo = home.fine("demo --ticks 30");
     for line in [
         "  active       █   13.3%",
         "  idle-held    ▒   46.7%",
@@ -92,6 +155,27 @@ fn a_demo_without_ticks_is_an_empty_report() {
     ] {
         assert!(demo.lines().any(|found| found == line), "{line}\n{demo}");
     }
+}
+
+#[test]
+fn a_gpu_that_nobody_holds_is_not_held_since() {
+    let home = without_driver();
+    // The process on GPU 0 ends at the last tick.
+    home.fine("demo --db demo.db --ticks 30");
+    let json = home.json("report --db demo.db --since 1h --json");
+    let gpus = json["now"]["gpus"].as_array().unwrap();
+    let shown = gpus.iter().map(|gpu| {
+        (
+            gpu["state"].as_str().unwrap(),
+            gpu["held_since"].is_string(),
+        )
+    });
+    let expected = [
+        ("truly-idle", false),
+        ("idle-held", true),
+        ("truly-idle", false),
+    ];
+    assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
 
 #[test]

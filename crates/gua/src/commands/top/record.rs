@@ -1,7 +1,7 @@
 //! History behind the live view: pages of past ticks, and the start times of current states.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_collector::location;
@@ -43,6 +43,14 @@ impl Record {
         let is_there = location::service(&path, &settings).is_some()
             || matches!(what_is_this(&path), FileKind::OurHistory { .. });
         is_there.then_some(Self { path, settings })
+    }
+
+    /// The history at a path.
+    pub(super) fn at(path: &Path, context: &Context) -> Self {
+        Self {
+            path: path.to_owned(),
+            settings: context.settings().clone(),
+        }
     }
 
     fn source(&self) -> Box<dyn Source> {
