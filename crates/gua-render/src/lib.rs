@@ -7,6 +7,7 @@ pub mod explain;
 mod language;
 pub mod listing;
 mod markup;
+pub mod me;
 mod natural;
 pub mod paint;
 pub mod quota;

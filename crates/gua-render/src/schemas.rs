@@ -5,6 +5,7 @@ use schemars::{JsonSchema, Schema};
 
 use crate::explain::json::{ExplainDocument, SCHEMA as EXPLAIN};
 use crate::listing::{AVAILABLE, AvailableDocument, CLAIMS, ClaimsDocument, LIST, ListDocument};
+use crate::me::{MeDocument, SCHEMA as ME};
 use crate::quota::{QuotaDocument, SCHEMA as QUOTA};
 use crate::report::json::{ReportDocument, SCHEMA as REPORT};
 use crate::report::plot::{PlotDocument, SCHEMA as PLOT};
@@ -20,6 +21,7 @@ pub fn all() -> Vec<(&'static str, Schema)> {
         named::<ClaimsDocument>(CLAIMS),
         named::<ExplainDocument>(EXPLAIN),
         named::<ListDocument>(LIST),
+        named::<MeDocument>(ME),
         named::<PlotDocument<'_>>(PLOT),
         named::<QuotaDocument>(QUOTA),
         named::<ReportDocument>(REPORT),

@@ -32,7 +32,7 @@ pub use self::report::*;
 
 /// Groups of commands in `gua --help`. A test checks that every visible command is in exactly one group.
 pub const GROUPS: &[(&str, &str)] = &[
-    ("Look", "list available top explain"),
+    ("Look", "list available top me explain"),
     ("Collect", "doctor daemon start status stop service"),
     ("Jobs", "run runs phase summarize claim"),
     ("Report", "report plot statement export import"),
@@ -73,6 +73,8 @@ pub enum Command {
     Explain(ExplainArgs),
 
     Top(TopArgs),
+
+    Me(MeArgs),
 
     Doctor(DoctorArgs),
 

@@ -18,6 +18,7 @@ pub mod help;
 pub mod import;
 pub mod list;
 pub mod man;
+pub mod me;
 pub mod phase;
 pub mod plot;
 pub mod quota;

@@ -93,6 +93,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Stop(_) => return stop::run(&Context::load_with_valid_flags(flags)?),
         Command::Unenroll(_) => unenroll::run(&Context::load_with_valid_flags(flags)?)?,
         Command::List(args) => list::run(args, &load()?)?,
+        Command::Me(args) => return me::run(args, flags),
         Command::Available(args) => return available::run(args, &load()?),
         Command::Explain(args) => return explain::run(args, &load()?),
         Command::Top(args) => top::run(args, &load()?)?,

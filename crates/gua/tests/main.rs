@@ -11,6 +11,7 @@ mod doctor;
 mod explain;
 mod export;
 mod look;
+mod me;
 mod plot;
 mod reader;
 mod report;

@@ -344,6 +344,31 @@ mod tests {
     }
 }
 
+/// Show what you hold, what you used this week, and what you could release.
+///
+/// Your processes on the GPUs and for how long they have been idle, your hours and limits this week, your leases and your
+/// place in the queue. With --motd, prints a login message: only what you could release, limits that you exceed, and your
+/// place in the queue, and nothing if there is none of these. It uses the last recorded tick and never waits for the driver.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "JSON (docs/schema/gua.me.v1.json) has all parts; CSV has one line for each of your processes.\n\n\
+                  Examples:\n  \
+                  gua me\n  \
+                  gua me --json | jq '.releasable[].command'\n  \
+                  echo 'gua me --motd' > /etc/profile.d/gua.sh     show it at every login"
+)]
+pub struct MeArgs {
+    /// Print a login message within TIMEOUT [default: 200ms]; silent if there is nothing to do.
+    #[arg(long, value_name = "TIMEOUT", value_parser = gua_model::duration::parse, num_args = 0..=1, require_equals = true, default_missing_value = "200ms", conflicts_with_all = ["format", "json", "csv"])]
+    pub motd: Option<Duration>,
+
+    #[command(flatten)]
+    pub format: FormatArgs,
+
+    #[command(flatten)]
+    pub history: HistoryArgs,
+}
+
 /// Show a live view of the GPUs and their holders.
 ///
 /// For each GPU: utilisation, memory, power and temperature with their history, and the state with its duration. Below:

@@ -1,12 +1,13 @@
 //! `gua claim`: lists leased GPUs, their holders and waiters, and releases leases.
 
-mod json;
+pub(super) mod json;
 mod table;
 
 use std::process::ExitCode;
 
 use gua_claim::{
-    Choice, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Look, PidNamespace, Survey,
+    Choice, ClaimError, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Look, PidNamespace,
+    Survey,
 };
 use gua_collector::claims::{Claims, Names};
 use gua_model::chain::chain;
@@ -33,7 +34,7 @@ pub fn run(command: &ClaimCommand, context: &Context) -> anyhow::Result<ExitCode
 
 /// The claims, and the current state of the GPUs. Without a driver, claims that are kept alive by use alone are
 /// unknown.
-struct Seen {
+pub(super) struct Seen {
     sample: Option<Sample>,
     look: Look,
     survey: Survey,
@@ -42,6 +43,27 @@ struct Seen {
 }
 
 impl Seen {
+    /// Reads the claims beside a sample; without one, the processes on the GPUs are unknown.
+    pub(super) fn of(
+        claims: &Claims,
+        sample: Option<Sample>,
+        context: &Context,
+    ) -> Result<Self, ClaimError> {
+        let look = match &sample {
+            Some(sample) => {
+                let (boot, thresholds) = (claims.kernel.boot, context.settings().thresholds());
+                Look::new(sample, boot, &thresholds, Choice::default())
+            }
+            None => Look::blind(claims.kernel.now()),
+        };
+        Ok(Self {
+            survey: claims.dir.survey(&look, &claims.kernel)?,
+            namespace: claims.kernel.namespace(),
+            sample,
+            look,
+        })
+    }
+
     /// Index of a GPU that is present.
     fn index(&self, uuid: &GpuUuid) -> Option<u32> {
         let gpus = &self.sample.as_ref()?.gpus;
@@ -62,27 +84,14 @@ impl Seen {
 }
 
 fn see(claims: &Claims, context: &Context, name: &str) -> anyhow::Result<Seen> {
-    let settings = context.settings();
-    let (sample, look) = match context.sample() {
-        Ok(sample) => {
-            let boot = claims.kernel.boot;
-            let look = Look::new(&sample, boot, &settings.thresholds(), Choice::default());
-            (Some(sample), look)
-        }
-        Err(fault) => {
-            output::eprint(&format!(
-                "{name}: {}\n{name}: the processes on the GPUs are unknown, so claims that are kept alive by use alone are left out\n",
-                chain(&fault)
-            ));
-            (None, Look::blind(claims.kernel.now()))
-        }
-    };
-    Ok(Seen {
-        survey: claims.dir.survey(&look, &claims.kernel)?,
-        namespace: claims.kernel.namespace(),
-        sample,
-        look,
-    })
+    let sample = context.sample();
+    if let Err(fault) = &sample {
+        output::eprint(&format!(
+            "{name}: {}\n{name}: the processes on the GPUs are unknown, so claims that are kept alive by use alone are left out\n",
+            chain(fault)
+        ));
+    }
+    Ok(Seen::of(claims, sample.ok(), context)?)
 }
 
 fn list(claims: &Claims, context: &Context, format: TableFormat) -> anyhow::Result<ExitCode> {

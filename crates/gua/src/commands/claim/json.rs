@@ -9,7 +9,11 @@ use gua_render::listing::{CLAIMS, ClaimEntry, ClaimedGpu, ClaimsDocument, QueueE
 use super::Seen;
 
 #[must_use]
-pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> ClaimsDocument {
+pub(in crate::commands) fn document(
+    directory: &Path,
+    seen: &Seen,
+    names: &mut Names,
+) -> ClaimsDocument {
     let survey = &seen.survey;
     let now = seen.look.at.wall;
     let mut entry = |live: &LiveClaim| {

@@ -1,0 +1,295 @@
+//! What one user holds, used and could release: the output of `gua me`, and its short form for a login.
+
+use gua_model::quota::Standing;
+use gua_model::report::Report;
+use gua_model::table::Table;
+use gua_model::text::{counted, gigabytes, sanitize, short_age};
+use gua_model::{Bytes, RollUp};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::time::Duration;
+
+use crate::document::{Window, pretty, rows};
+use crate::listing::{ClaimEntry, ClaimsDocument};
+use crate::quota::{self, QuotaRow, quota_rows};
+use crate::report::PersonSums;
+
+/// Format name of [`MeDocument`].
+pub const SCHEMA: &str = "gua.me.v1";
+
+rows! {
+    /// One process of the user on one GPU.
+    struct Holding {
+        gpu_index: u32 as "gpu",
+        gpu_uuid: String as "uuid",
+        gpu_name: Option<String> as "name",
+        /// State of the GPU.
+        state: Option<&'static str>,
+        pid: u32,
+        /// Short name of the process.
+        process: Option<String>,
+        memory_bytes: Option<u64> as "memory",
+        /// Start of the state, if a daemon has recorded it.
+        state_since: Option<Timestamp> as "since",
+        /// Time for which the GPU has been idle-held; null if it is not, or if the start is unknown.
+        idle_seconds: Option<u64> as "idle",
+    }
+}
+
+/// What `gua me --json` prints. Keys may be added under the same version; none changes its meaning. CSV has the rows of
+/// `gpus`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct MeDocument {
+    pub schema: &'static str,
+    /// When the GPUs were read, in UTC.
+    pub at: Timestamp,
+    pub user: String,
+    pub gpus: Vec<Holding>,
+    /// Null without a history, and if it does not name the user.
+    pub week: Option<Week>,
+    pub quotas: Vec<QuotaRow>,
+    /// Leases of the user.
+    pub claims: Vec<ClaimEntry>,
+    /// Waiting requests of the user.
+    pub queue: Vec<QueuePlace>,
+    /// What nobody uses, with the command that releases it.
+    pub releasable: Vec<Releasable>,
+    /// Facts that could not be found out, in words.
+    pub problems: Vec<String>,
+    #[serde(skip)]
+    standings: Vec<Standing>,
+}
+
+/// Use in the current week, which starts on Monday in the local time zone.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Week {
+    pub period: Window,
+    #[serde(flatten)]
+    pub sums: PersonSums,
+}
+
+/// A waiting request and its place in the queue.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct QueuePlace {
+    /// 1 is next.
+    pub place: usize,
+    /// Number of requests in the queue.
+    pub of: usize,
+    /// Number of GPUs wanted.
+    pub wanted: usize,
+    pub waited_seconds: u64,
+}
+
+/// A GPU that the user could release.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Releasable {
+    pub gpu_index: Option<u32>,
+    /// Why it counts as unused.
+    pub reason: String,
+    /// What releases it.
+    pub command: String,
+}
+
+/// Everything that [`MeDocument`] is made from.
+#[derive(Debug)]
+pub struct Facts<'a> {
+    pub at: Timestamp,
+    pub user: String,
+    pub gpus: Vec<Holding>,
+    pub week: Option<&'a Report>,
+    pub standings: Vec<Standing>,
+    /// Claims of all users, and the uid whose claims count.
+    pub claims: Option<(ClaimsDocument, u32)>,
+    pub problems: Vec<String>,
+}
+
+impl Holding {
+    /// Whether the process only holds its GPU.
+    fn is_idle(&self) -> bool {
+        let idle = gua_model::State::ALL.into_iter();
+        let mut idle = idle.filter(|state| state.roll_up() == Some(RollUp::IdleHeld));
+        idle.any(|state| Some(state.as_str()) == self.state)
+    }
+
+    fn label(&self) -> String {
+        let process = self.process.as_deref().map_or("?".to_owned(), sanitize);
+        format!("{process} ({})", self.pid)
+    }
+
+    fn idle_for(&self) -> String {
+        match self.idle_seconds {
+            Some(seconds) => format!("idle for {}", short_age(Duration::from_secs(seconds))),
+            None => "idle".to_owned(),
+        }
+    }
+}
+
+impl MeDocument {
+    #[must_use]
+    pub fn new(facts: Facts<'_>) -> Self {
+        let (claims, queue) = facts.claims.map_or_else(Default::default, own_claims);
+        let idle = facts.gpus.iter().filter(|holding| holding.is_idle());
+        let idle = idle.map(|holding| Releasable {
+            gpu_index: Some(holding.gpu_index),
+            reason: format!("{}, {}", holding.label(), holding.idle_for()),
+            command: format!("kill {}", holding.pid),
+        });
+        let unused = claims.iter().flat_map(|entry| {
+            let unused = entry.gpus.iter().filter(|gpu| gpu.in_use == Some(false));
+            unused.map(|gpu| Releasable {
+                gpu_index: gpu.index,
+                reason: "leased, not in use".to_owned(),
+                command: format!("gua claim release {}", entry.claim.id),
+            })
+        });
+        Self {
+            schema: SCHEMA,
+            at: facts.at,
+            user: facts.user,
+            week: facts.week.map(|report| Week {
+                period: report.window.into(),
+                sums: PersonSums::new(&report.all.held),
+            }),
+            quotas: quota_rows(&facts.standings),
+            releasable: idle.chain(unused).collect(),
+            gpus: facts.gpus,
+            claims,
+            queue,
+            problems: facts.problems,
+            standings: facts.standings,
+        }
+    }
+
+    /// Returns the processes as one table.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        Table::of(Holding::COLUMNS, &self.gpus)
+    }
+
+    #[must_use]
+    pub fn json(&self) -> String {
+        pretty(self)
+    }
+
+    /// Returns the text for a terminal.
+    #[must_use]
+    pub fn text(&self, zone: &TimeZone) -> String {
+        let mut out = self.holdings();
+        if let Some(week) = &self.week {
+            let sums = &week.sums;
+            let charged = sums
+                .charged_hours
+                .map_or(String::new(), |hours| format!(", {:.1} h charged", hours.0));
+            let energy = sums
+                .energy_kwh
+                .map_or(String::new(), |energy| format!(", {:.1} kWh", energy.0));
+            out.push_str(&format!(
+                "This week: {:.1} h held, {:.1} h of them idle{charged}{energy}\n",
+                sums.held_hours.0, sums.idle_held_hours.0
+            ));
+        }
+        if !self.standings.is_empty() {
+            out.push_str(&quota::text(&self.standings, zone));
+        }
+        for place in &self.queue {
+            out.push_str(&format!("Queue: {}\n", place.sentence()));
+        }
+        if !self.releasable.is_empty() {
+            out.push_str("You could release\n");
+        }
+        for one in &self.releasable {
+            out.push_str(&format!("  {}\n", one.sentence()));
+        }
+        out
+    }
+
+    fn holdings(&self) -> String {
+        let user = sanitize(&self.user);
+        if self.gpus.is_empty() {
+            return format!("{user} holds no GPU\n");
+        }
+        let mut table =
+            Table::new(["gpu", "state", "process", "memory", ""].map(|name| (name, name)));
+        for holding in &self.gpus {
+            let memory = holding
+                .memory_bytes
+                .map(|bytes| format!("{} GB", gigabytes(Bytes(bytes))));
+            let since = holding.state_since.map(|since| {
+                let length = self.at.duration_since(since).unsigned_abs();
+                format!("for {}", short_age(length))
+            });
+            table.rows.push(vec![
+                holding.gpu_index.into(),
+                holding.state.unwrap_or("unknown").into(),
+                holding.label().into(),
+                memory.into(),
+                since.unwrap_or_default().into(),
+            ]);
+        }
+        format!("{user} holds\n{}", table.text(2))
+    }
+
+    /// Returns the lines of a login message. Empty if there is nothing to do.
+    #[must_use]
+    pub fn login_message(&self) -> String {
+        let idle = self.releasable.iter().map(Releasable::sentence);
+        let waiting = self.queue.iter().map(QueuePlace::sentence);
+        let tight = self
+            .standings
+            .iter()
+            .filter(|standing| standing.is_over() || standing.will_be_over());
+        let tight = tight.map(|standing| {
+            let limit = &standing.limit;
+            let most = quota::amount(limit.measure, Some(limit.most)).shown();
+            let used = quota::used(standing).shown();
+            let word = match standing.is_over() {
+                true => "over the limit",
+                false => "over the limit soon at this pace",
+            };
+            let (unit, per) = (quota::unit(limit.measure), quota::term(limit.per));
+            let measure = limit.measure.as_str();
+            format!("{word}: {measure} {used} of {most} {unit} per {per}")
+        });
+        let lines = idle.chain(waiting).chain(tight);
+        lines.map(|line| format!("gua: {line}\n")).collect()
+    }
+}
+
+/// Claims and waiting requests of a user.
+fn own_claims((all, uid): (ClaimsDocument, u32)) -> (Vec<ClaimEntry>, Vec<QueuePlace>) {
+    let of = all.queue.len();
+    let places = all.queue.iter().zip(1..);
+    let own = places.filter(|(entry, _)| entry.uid == uid);
+    let own = own.map(|(entry, place)| QueuePlace {
+        place,
+        of,
+        wanted: entry.wanted,
+        waited_seconds: entry.waited_seconds,
+    });
+    let queue = own.collect();
+    let claims = all.claims.into_iter();
+    (
+        claims.filter(|entry| entry.claim.uid == uid).collect(),
+        queue,
+    )
+}
+
+impl QueuePlace {
+    fn sentence(&self) -> String {
+        let wanted = counted(u64::try_from(self.wanted).unwrap_or(u64::MAX), "GPU");
+        let waited = short_age(Duration::from_secs(self.waited_seconds));
+        let Self { place, of, .. } = self;
+        format!("your request for {wanted} is number {place} of {of}, waiting for {waited}")
+    }
+}
+
+impl Releasable {
+    fn sentence(&self) -> String {
+        let gpu = self
+            .gpu_index
+            .map_or("GPU ?".to_owned(), |index| format!("GPU {index}"));
+        format!("{gpu}: {}; to release it: {}", self.reason, self.command)
+    }
+}

@@ -1,0 +1,212 @@
+//! `gua me`: what the user holds, used this week and could release. `--motd` prints the same as a login message.
+//!
+//! A login must not wait for a driver or a disk. The login message therefore uses the last recorded tick in place of the
+//! driver, and the program ends without a message if the answer takes too long.
+
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use gua_collector::claims::{Claims, Names};
+use gua_collector::{listing, location};
+use gua_model::chain::chain;
+use gua_model::quota::{Standing, Term};
+use gua_model::report::Report;
+use gua_model::{Owner, Period, Pid, RollUp, Sample};
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_query::{QueryError, Question, TicksQuestion};
+use gua_render::listing::ClaimsDocument;
+use gua_render::me::{Facts, Holding, MeDocument};
+use gua_render::table::csv;
+use gua_settings::FlagValue;
+use jiff::SignedDuration;
+
+use super::claim;
+use super::quota::Accounts;
+use crate::cli::{MeArgs, TableFormat};
+use crate::context::Context;
+use crate::failure::{Exit, Failure, success_or};
+use crate::output;
+
+/// Maximum age of a recorded tick that a login message rests on.
+const RECENT: SignedDuration = SignedDuration::from_mins(15);
+
+pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
+    if let Some(longest) = args.motd {
+        return login_message(flags, longest);
+    }
+    let context = Context::load(flags)?;
+    let me = owner()?;
+    let mut problems = Vec::new();
+    let sample = context.sample();
+    if let Err(fault) = &sample {
+        problems.push(chain(fault));
+    }
+    let sample = sample.ok();
+    let week = week(&context, &me).unwrap_or_else(|error| {
+        problems.push(error);
+        None
+    });
+    let standings = standings(&context, &me).unwrap_or_else(|error| {
+        problems.push(format!("{error:#}"));
+        Vec::new()
+    });
+    let document = MeDocument::new(Facts {
+        at: sample
+            .as_ref()
+            .map_or_else(|| context.now(), |sample| sample.at),
+        user: me.who.shown().into_owned(),
+        gpus: sample
+            .as_ref()
+            .map_or_else(Vec::new, |sample| holdings(&context, sample, &me)),
+        week: week.as_ref(),
+        standings,
+        claims: claims(&context, sample.clone(), &mut problems),
+        problems,
+    });
+    output::data(&match args.format.wanted() {
+        TableFormat::Text => document.text(&context.zone()),
+        TableFormat::Json => document.json(),
+        TableFormat::Csv => csv(&document.table()),
+    })?;
+    if args.format.wanted() != TableFormat::Json {
+        for problem in &document.problems {
+            output::eprint(&format!("gua me: {problem}\n"));
+        }
+    }
+    Ok(success_or(Exit::Failed, sample.is_some()))
+}
+
+/// Prints the login message. Nothing that fails here may disturb a login, so that errors are silent.
+fn login_message(flags: &[FlagValue], longest: Duration) -> anyhow::Result<ExitCode> {
+    let (send, receive) = mpsc::channel();
+    let flags = flags.to_vec();
+    let started = thread::Builder::new().spawn(move || {
+        // The receiver may have given up.
+        let _ = send.send(recorded_message(&flags));
+    });
+    if started.is_ok()
+        && let Ok(Some(message)) = receive.recv_timeout(longest)
+    {
+        output::data(&message)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The login message by the last recorded tick; `None` without a recent one.
+fn recorded_message(flags: &[FlagValue]) -> Option<String> {
+    let context = Context::load_with_valid_flags(flags).ok()?;
+    let me = owner().ok()?;
+    let now = context.now();
+    let question = TicksQuestion {
+        window: Period::new(now.checked_sub(RECENT).ok()?, now),
+        limit: 1,
+    };
+    let ticks = context.ask(|source| source.ticks(&question)).ok()?;
+    let sample = ticks.into_iter().next_back()?.sample;
+    let document = MeDocument::new(Facts {
+        at: sample.at,
+        user: me.who.shown().into_owned(),
+        gpus: holdings(&context, &sample, &me),
+        week: None,
+        standings: standings(&context, &me).unwrap_or_default(),
+        claims: claims(&context, Some(sample), &mut Vec::new()),
+        problems: Vec::new(),
+    });
+    Some(document.login_message())
+}
+
+/// The owner of this process, as in the history.
+fn owner() -> Result<Owner, Failure> {
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let own = table.resolve(Pid(std::process::id())).ok();
+    let owner = own.and_then(|own| own.owner());
+    owner.ok_or_else(|| Failure::failed("the owner of this process is unknown"))
+}
+
+/// Processes of the user on the GPUs of a sample.
+fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<Holding> {
+    let (rows, _) = listing::rows(&context.loaded, sample, None);
+    let mut found = Vec::new();
+    for row in &rows {
+        let Some(gpu) = row.gpu else { continue };
+        let state = row.condition.state;
+        let since = row.condition.since.map(|since| since.at);
+        let is_idle = state.and_then(|state| state.roll_up()) == Some(RollUp::IdleHeld);
+        let idle = since
+            .filter(|_| is_idle)
+            .map(|since| sample.at.duration_since(since));
+        for process in &row.holders {
+            let Ok(identity) = &process.identity else {
+                continue;
+            };
+            if identity.owner().is_none_or(|owner| owner.who != me.who) {
+                continue;
+            }
+            found.push(Holding {
+                gpu_index: row.index,
+                gpu_uuid: gpu.uuid.to_string(),
+                gpu_name: gpu.name.clone().ok(),
+                state: state.map(|state| state.as_str()),
+                pid: process.pid.0,
+                process: identity.comm.clone().ok(),
+                memory_bytes: process.memory.ok().map(|memory| memory.0),
+                state_since: since,
+                idle_seconds: idle.map(|idle| idle.unsigned_abs().as_secs()),
+            });
+        }
+    }
+    found
+}
+
+/// The report of this week about the user. `None` if there is no history, or if it does not name the user.
+fn week(context: &Context, me: &Owner) -> Result<Option<Report>, String> {
+    let (zone, now) = (context.zone(), context.now());
+    let period = Term::Week.period(now, &zone);
+    let question = Question {
+        person: Some(me.who.shown().into_owned()),
+        ..Question::of_window(period, zone, now)
+    };
+    match context.source().report(&question) {
+        Ok(report) => Ok(Some(report)),
+        Err(QueryError::NoSuchPerson { .. }) => Ok(None),
+        Err(error) => Err(match location::usage_error(&error) {
+            Some(failure) => failure.message,
+            None => chain(&error),
+        }),
+    }
+}
+
+/// Limits that apply to the user, with their use.
+fn standings(context: &Context, me: &Owner) -> anyhow::Result<Vec<Standing>> {
+    if context.settings().quotas.is_empty() {
+        return Ok(Vec::new());
+    }
+    let accounts = Accounts::of(
+        &context.loaded,
+        |layer| location::to_refuse(&context.loaded, layer),
+        &context.zone(),
+        context.now(),
+    )?;
+    Ok(accounts.of_person(&me.who.shown())?)
+}
+
+/// All claims, and the uid of the user. A host without a directory for claims has none.
+fn claims(
+    context: &Context,
+    sample: Option<Sample>,
+    problems: &mut Vec<String>,
+) -> Option<(ClaimsDocument, u32)> {
+    let claims = Claims::open(context.settings()).ok()?;
+    match claim::Seen::of(&claims, sample, context) {
+        Ok(seen) => {
+            let document = claim::json::document(claims.dir.path(), &seen, &mut Names::default());
+            Some((document, claims.dir.me().0))
+        }
+        Err(error) => {
+            problems.push(chain(&error));
+            None
+        }
+    }
+}
