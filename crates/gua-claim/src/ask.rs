@@ -81,7 +81,7 @@ impl ClaimDir {
         self.check(request, look, kernel)?;
         let lock = self.lock()?;
         let (survey, _) = self.read_all(look, kernel, Sweep::Ended)?;
-        let mine = |waiter: &&Waiter| waiter.owner == self.me();
+        let mine = |waiter: &&Waiter| self.is_mine(waiter.owner);
         if survey.queue.iter().filter(mine).count() >= MOST_FILES / 2 {
             return Err(self.too_many("waiting processes"));
         }
@@ -94,7 +94,7 @@ impl ClaimDir {
             wanted: request.at_least,
             arrived: now.since_boot,
             acceptable: acceptable(look),
-            asked: now.since_boot,
+            renewed: now.wall,
             name: format!("{TICKET}{}", random_word()),
         };
         let ticket = Ticket {
@@ -122,7 +122,6 @@ impl ClaimDir {
         let lock = self.lock()?;
         self.sweep(&std::mem::take(&mut ticket.leftovers), look, kernel);
         ticket.waiter.acceptable = acceptable(look);
-        ticket.waiter.asked = kernel.now().since_boot;
         self.put_in(&lock, ticket)?;
         self.take_locked(&lock, request, Some(ticket), look, kernel)
     }
@@ -225,7 +224,7 @@ impl ClaimDir {
                 ahead,
             }));
         }
-        let own = |live: &&LiveClaim| live.claim.owner == self.me();
+        let own = |live: &&LiveClaim| self.is_mine(live.claim.owner);
         if survey.claims.iter().filter(own).count() >= MOST_FILES / 2 {
             return Err(self.too_many("claims"));
         }
@@ -269,6 +268,11 @@ impl ClaimDir {
             return Ok(None);
         };
         Ok(Claim::from_bytes(entry.owner, &name, &entry.bytes))
+    }
+
+    /// Whether a file belongs to the same person as this process.
+    fn is_mine(&self, owner: Uid) -> bool {
+        self.person(owner) == self.person(self.me())
     }
 
     fn too_many(&self, what: &'static str) -> ClaimError {

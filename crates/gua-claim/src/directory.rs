@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_model::subuid::SubUids;
 use gua_model::{Pid, Uid};
 use rustix::fs::{FileType, Mode, OFlags, RawMode, fstat};
 use rustix::io::Errno;
@@ -34,6 +35,7 @@ pub struct ClaimDir {
     path: PathBuf,
     directory: OwnedFd,
     me: Uid,
+    subuids: SubUids,
 }
 
 /// The lock, until it is dropped or its process ends.
@@ -77,7 +79,20 @@ impl ClaimDir {
             path: named(),
             directory,
             me,
+            subuids: SubUids::default(),
         })
+    }
+
+    /// Applies limits to persons, whichever of their subordinate uids own the files.
+    #[must_use]
+    pub fn with_subuids(self, subuids: SubUids) -> Self {
+        Self { subuids, ..self }
+    }
+
+    /// Returns the person to whom the files of a user belong.
+    #[must_use]
+    pub fn person(&self, owner: Uid) -> Uid {
+        self.subuids.person(owner)
     }
 
     /// Opens the first of the directories that root owns and everyone can write. The check gives the same result for

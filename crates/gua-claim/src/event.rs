@@ -19,7 +19,7 @@ const EVENT: &str = "event-";
 const VERSION: u32 = 1;
 /// Maximum number of events of a user; the oldest is removed when one more is written.
 const MOST_EVENTS: usize = 128;
-/// Maximum number of events read at once from one user, so that a flood does not delay the collector's ticks.
+/// Maximum number of events read at once from one person, so that a flood does not delay the collector's ticks.
 const MOST_AT_ONCE: usize = 64;
 
 /// Something that a user's program did.
@@ -131,7 +131,7 @@ impl ClaimDir {
     }
 }
 
-/// Limits on the events that are read from each user at once.
+/// Limits on the events that are read from each person at once.
 #[derive(Default)]
 struct Limits {
     names: Allowance,
@@ -145,7 +145,7 @@ impl TakenIn {
         known: &HashSet<EventId>,
         limits: &mut Limits,
     ) -> Result<(), rustix::io::Errno> {
-        let opened = limits.opened.entry(user_dir.owner).or_default();
+        let opened = limits.opened.entry(user_dir.person).or_default();
         for name in user_dir.names(EVENT, &mut limits.names, &mut self.problems)? {
             let id = EventId {
                 owner: user_dir.owner,

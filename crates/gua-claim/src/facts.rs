@@ -76,6 +76,9 @@ pub trait Kernel {
 
     fn standing(&self, process: &ProcessKey) -> Standing;
 
+    /// Effective user of a process; `None` if it has ended or is not visible.
+    fn user(&self, process: &ProcessKey) -> Option<Uid>;
+
     /// Whether `process` was started, directly or through others that still live, by `ancestor`.
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool;
 

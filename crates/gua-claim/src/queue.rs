@@ -10,14 +10,16 @@
 //! set back nor a ticket with a forged time of arrival moves any waiter. The time of arrival is for display, and on the
 //! clock since boot.
 //!
-//! Skipped are waiters that have ended, that are stopped (Ctrl-Z: they keep their place), and that want more GPUs than
-//! the host has. Whether a waiter in another PID namespace is alive cannot be checked: it counts as long as it renews
-//! its ticket.
+//! A ticket counts for a living process of its file's owner only: a file that names PID 1 reserves nothing. Skipped are
+//! also waiters that are stopped (Ctrl-Z: they keep their place), and that want more GPUs than the host has. A process in
+//! another PID namespace, or one that `hidepid` hides, cannot be checked: its ticket counts as long as it is renewed,
+//! which the kernel records (`st_ctime`).
 
 use std::collections::HashSet;
 use std::time::Duration;
 
 use gua_model::{GpuUuid, ProcessKey, Uid};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{LONGEST_WAIT, MAX_GPUS};
@@ -32,8 +34,8 @@ const VERSION: u32 = 1;
 /// Maximum time for which free GPUs are kept for a waiter that needs more of them.
 pub const PATIENCE: Duration = Duration::from_hours(1);
 
-/// Time after which a waiter in another PID namespace is skipped if it has not renewed its ticket. It renews it every
-/// few seconds, unless it was stopped or killed, or its driver does not answer.
+/// Time after which a waiter that cannot be checked is skipped if it has not renewed its ticket. It renews it every few
+/// seconds, unless it was stopped or killed, or its driver does not answer.
 const SILENCE: Duration = Duration::from_mins(2);
 
 /// A waiting process.
@@ -49,8 +51,8 @@ pub struct Waiter {
     pub arrived: Duration,
     /// GPUs that it would take once they are free, best first.
     pub acceptable: Vec<GpuUuid>,
-    /// Time of its last request since boot.
-    pub(crate) asked: Duration,
+    /// Time at which its ticket was last written, according to the kernel.
+    pub(crate) renewed: Timestamp,
     pub(crate) name: String,
 }
 
@@ -92,16 +94,33 @@ impl Waiter {
     pub(crate) fn has_ended(&self, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.process.boot != now.boot
             || now.since_boot.saturating_sub(self.arrived) > LONGEST_WAIT
-            || (!is_elsewhere(self.namespace, kernel)
-                && kernel.standing(&self.process) == Standing::Ended)
+            || self.standing(kernel) == Standing::Ended
+    }
+
+    /// State of its process. A process of another user is not the one that wrote the ticket.
+    fn standing(&self, kernel: &dyn Kernel) -> Standing {
+        if is_elsewhere(self.namespace, kernel) {
+            return Standing::Unknown;
+        }
+        match kernel.standing(&self.process) {
+            Standing::Running | Standing::Stopped
+                if kernel.user(&self.process) != Some(self.owner) =>
+            {
+                Standing::Ended
+            }
+            standing => standing,
+        }
     }
 
     /// Whether the waiters behind have to wait for this one.
     pub(crate) fn counts(&self, look: &Look, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.wanted <= look.gpus
-            && match is_elsewhere(self.namespace, kernel) {
-                true => now.since_boot.saturating_sub(self.asked) <= SILENCE,
-                false => kernel.standing(&self.process) != Standing::Stopped,
+            && match self.standing(kernel) {
+                Standing::Running => true,
+                Standing::Stopped | Standing::Ended => false,
+                Standing::Unknown => {
+                    now.wall.duration_since(self.renewed).unsigned_abs() <= SILENCE
+                }
             }
     }
 
@@ -111,7 +130,6 @@ impl Waiter {
             waiter: WrittenProcess::new(self.process, self.namespace),
             wanted: self.wanted,
             arrived_us: micros(self.arrived),
-            asked_us: micros(self.asked),
             acceptable: self.acceptable.clone(),
         };
         serde_json::to_vec(&written).expect("plain fields always fit JSON")
@@ -123,15 +141,14 @@ impl Waiter {
         if written.acceptable.len() > MAX_GPUS {
             return None;
         }
-        let at = |micros| Duration::from_micros(micros).min(now.since_boot);
         Some(Self {
             owner: entry.owner,
             process: written.waiter.key()?,
             namespace: written.waiter.namespace(),
             wanted: written.wanted,
-            arrived: at(written.arrived_us),
+            arrived: Duration::from_micros(written.arrived_us).min(now.since_boot),
             acceptable: written.acceptable,
-            asked: at(written.asked_us),
+            renewed: entry.changed,
             name: entry.name.clone(),
         })
     }
@@ -170,6 +187,5 @@ struct WrittenTicket {
     waiter: WrittenProcess,
     wanted: usize,
     arrived_us: u64,
-    asked_us: u64,
     acceptable: Vec<GpuUuid>,
 }

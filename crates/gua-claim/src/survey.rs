@@ -219,7 +219,9 @@ impl Reading<'_> {
         let mut entries = Vec::new();
         for name in user_dir.names(prefix, allowance, problems)? {
             match user_dir.read(&name)? {
-                Some(Ok(entry)) if allowance.read(&entry, problems) => entries.push(entry),
+                Some(Ok(entry)) if allowance.read(user_dir.person, &entry, problems) => {
+                    entries.push(entry);
+                }
                 Some(Err(problem)) => problems.push(problem),
                 Some(Ok(_)) | None => {}
             }

@@ -1,7 +1,7 @@
 //! A user directory: reads files of other users without trusting them, and writes the caller's own.
 //!
 //! Anything that a user can put into a user directory (a link, a FIFO, a device of another file system, a file of a
-//! gigabyte) costs that user's entries and nothing else. Limits apply per user, so that no user can crowd out another.
+//! gigabyte) costs that user's entries and nothing else. Limits apply per person, so that nobody can crowd out another.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -9,6 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
 use gua_model::Uid;
+use jiff::Timestamp;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, RenameFlags, ResolveFlags, fstat, openat, openat2,
     renameat, renameat_with,
@@ -23,10 +24,10 @@ const UNFINISHED: &str = "new-";
 /// Maximum number of entries read in a user directory, files of every kind together. Only a forged directory has more;
 /// the rest is not read.
 const MOST_ENTRIES: usize = 4096;
-/// Maximum number of files of one kind that are read from one user, in all user directories together; a user directory
+/// Maximum number of files of one kind that are read from one person, in all user directories together; a user directory
 /// counts as one more.
 const MOST_OF_A_USER: usize = 4 * MOST_FILES;
-/// Maximum number of bytes read from one user. The largest permitted number of claims and tickets, on a host of 256
+/// Maximum number of bytes read from one person. The largest permitted number of claims and tickets, on a host of 256
 /// GPUs, is below it.
 const MOST_BYTES_OF_A_USER: usize = 2 << 20;
 /// Maximum number of files of each kind in a user directory. Writers stop below it, so only forged files are left out.
@@ -40,11 +41,13 @@ const UNFINISHED_SECONDS: i64 = 3600;
 #[derive(Debug)]
 pub(crate) struct UserDir {
     pub(crate) owner: Uid,
-    directory: OwnedFd,
-    name: String,
+    /// The person to whom the owner belongs, for limits.
+    pub(crate) person: Uid,
+    pub(crate) directory: OwnedFd,
+    pub(crate) name: String,
 }
 
-/// Counts the files of one kind that were read from each user, so that no user crowds out another.
+/// Counts the files of one kind that were read from each person, so that nobody crowds out another.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance(HashMap<Uid, Used>);
 
@@ -56,9 +59,9 @@ struct Used {
 }
 
 impl Allowance {
-    /// Whether this entry may still be read. Too many entries of a user are reported once.
-    pub(crate) fn read(&mut self, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
-        let used = self.0.entry(entry.owner).or_default();
+    /// Whether this entry may still be read. Too many entries of a person are reported once.
+    pub(crate) fn read(&mut self, person: Uid, entry: &Entry, problems: &mut Vec<Problem>) -> bool {
+        let used = self.0.entry(person).or_default();
         used.bytes = used.bytes.saturating_add(entry.bytes.len());
         let is_allowed = used.bytes <= MOST_BYTES_OF_A_USER;
         if !is_allowed {
@@ -83,17 +86,11 @@ pub(crate) struct Entry {
     pub(crate) owner: Uid,
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
+    /// Time of the last change, which only the kernel sets.
+    pub(crate) changed: Timestamp,
 }
 
 impl UserDir {
-    pub(crate) fn new(owner: Uid, directory: OwnedFd, name: &str) -> Self {
-        Self {
-            owner,
-            directory,
-            name: name.to_owned(),
-        }
-    }
-
     /// Returns the names of the files with this prefix, sorted. A user directory that its owner has closed or removed
     /// has none.
     pub(crate) fn names(
@@ -102,7 +99,7 @@ impl UserDir {
         allowance: &mut Allowance,
         problems: &mut Vec<Problem>,
     ) -> Result<Vec<String>, Errno> {
-        let used = allowance.0.entry(self.owner).or_default();
+        let used = allowance.0.entry(self.person).or_default();
         let left = MOST_OF_A_USER.saturating_sub(used.files);
         if left == 0 || used.bytes > MOST_BYTES_OF_A_USER {
             used.report(self.owner, &self.name, problems);
@@ -156,6 +153,7 @@ impl UserDir {
             owner: self.owner,
             name: name.to_owned(),
             bytes,
+            changed: Timestamp::new(facts.st_ctime, 0).unwrap_or_default(),
         })))
     }
 

@@ -1,11 +1,13 @@
 //! Finds the user directories, within limits that hold whatever a user has planted: memory and open files are bounded
 //! per user, and an entry beyond the limits costs one look at its owner.
 //!
-//! Limits apply per user, so that no user's entries crowd out another's. An honest user has one user directory, so none
-//! of their claims is left out, wherever it comes in the directory.
+//! Limits apply per person, so that nobody's entries crowd out another's. An honest person has one user directory, and one
+//! for each subordinate uid that their containers claim with, so none of their claims is left out, wherever it comes in
+//! the directory.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 
 use gua_model::Uid;
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, statat};
@@ -17,8 +19,8 @@ use crate::user_dir::{UserDir, is_ours, open_beneath, random_word};
 
 pub(crate) const USER_DIR_PREFIX: &str = "gua-claims-";
 
-/// Maximum number of user directories opened for one user. More than one only exists if a user made them by hand.
-const MAX_USER_DIRS: usize = 16;
+/// Maximum number of user directories opened for one person.
+const MAX_USER_DIRS: usize = 64;
 
 impl ClaimDir {
     /// Visits the user directories, of one user `only` or of all, one after the other, so that no user can exhaust our
@@ -46,7 +48,7 @@ impl ClaimDir {
             if only.is_some_and(|user| user != owner) {
                 continue;
             }
-            let met = met.entry(owner).or_default();
+            let met = met.entry(self.person(owner)).or_default();
             *met += 1;
             if *met > MAX_USER_DIRS {
                 if *met == MAX_USER_DIRS + 1 {
@@ -91,7 +93,16 @@ impl ClaimDir {
             problems.push(Problem::new(Some(owner), name, Trouble::Shared));
             return Ok(None);
         }
-        Ok(Some(UserDir::new(owner, directory, name)))
+        Ok(Some(self.opened(owner, directory, name)))
+    }
+
+    fn opened(&self, owner: Uid, directory: OwnedFd, name: &str) -> UserDir {
+        UserDir {
+            owner,
+            person: self.person(owner),
+            directory,
+            name: name.to_owned(),
+        }
     }
 
     /// Returns the caller's own user directory, if it exists.
@@ -124,7 +135,7 @@ impl ClaimDir {
         rustix::fs::chmodat(self.handle(), &name, mode, AtFlags::empty()).map_err(fail)?;
         let directory =
             open_beneath(self.handle(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
-        Ok(UserDir::new(self.me(), directory, &name))
+        Ok(self.opened(self.me(), directory, &name))
     }
 
     pub(crate) fn cannot_read(&self, source: Errno) -> ClaimError {

@@ -3,6 +3,7 @@
 mod names;
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use gua_claim::{
     Choice, ClaimDir, ClaimError, Kernel, Look, Moment, OpenError, PidNamespace, Session, Standing,
@@ -10,10 +11,10 @@ use gua_claim::{
 };
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
-use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Sample};
+use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Sample, Uid};
 use gua_probe::clock;
 use gua_probe::process::lineage::{Life, Lineage};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable, sub_uids};
 use gua_settings::Settings;
 
 pub use self::names::{Names, deadline, moment};
@@ -74,6 +75,10 @@ impl Kernel for HostKernel {
         }
     }
 
+    fn user(&self, process: &ProcessKey) -> Option<Uid> {
+        self.lineage.user(process)
+    }
+
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
         self.lineage.descends(process, ancestor)
     }
@@ -85,10 +90,16 @@ impl Kernel for HostKernel {
 
 /// Opens the directory that the settings name, else the default one of the host.
 pub fn directory(settings: &Settings) -> Result<ClaimDir, OpenError> {
-    match &settings.claim.dir.value {
+    open(settings.claim.dir.value.as_deref())
+}
+
+/// Opens the named directory, else the default one of the host.
+pub(crate) fn open(path: Option<&Path>) -> Result<ClaimDir, OpenError> {
+    let opened = match path {
         Some(path) => ClaimDir::open(path),
         None => ClaimDir::find(&USUAL_PLACES),
-    }
+    };
+    Ok(opened?.with_subuids(sub_uids()))
 }
 
 impl Claims {

@@ -43,6 +43,7 @@ pub mod span;
 pub mod spans;
 pub mod state;
 pub mod statement;
+pub mod subuid;
 pub mod table;
 pub mod text;
 pub mod tick;

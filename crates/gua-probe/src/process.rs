@@ -36,7 +36,7 @@ pub use self::ancestry::{Ancestor, ancestry};
 use self::containers::Containers;
 pub use self::end::wait_for_end;
 use self::names::Names;
-pub use self::names::{groups_of, is_group, is_user};
+pub use self::names::{groups_of, is_group, is_user, sub_uids};
 use self::tree::{Seen, Tree};
 use crate::clock;
 

@@ -19,7 +19,7 @@ use gua_claim::{
     Answer, Claim, ClaimDir, ClaimError, Kernel, Look, Moment, Offer, PidNamespace, Request,
     Session, Standing,
 };
-use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks};
+use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 
 use crate::host::{gpu, gpus, is_root, real_wall, shared_folder};
 
@@ -60,6 +60,13 @@ impl Kernel for ProcFiles {
             Some((false, start)) if start == process.start.0 => Standing::Running,
             _ => Standing::Ended,
         }
+    }
+
+    fn user(&self, process: &ProcessKey) -> Option<Uid> {
+        let text = fs::read_to_string(format!("/proc/{}/status", process.pid)).ok()?;
+        let uids = text.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        let effective = uids.split_ascii_whitespace().nth(1)?;
+        effective.parse().ok().map(Uid)
     }
 
     fn descends(&self, _: &ProcessKey, _: &ProcessKey) -> bool {

@@ -59,6 +59,11 @@ pub(crate) struct FakeKernel {
     pub(crate) now: Moment,
     pub(crate) ended: HashSet<u32>,
     pub(crate) stopped: HashSet<u32>,
+    /// Pids whose process cannot be seen.
+    pub(crate) hidden: HashSet<u32>,
+    /// Users of processes; the others belong to `me`.
+    pub(crate) users: HashMap<u32, Uid>,
+    pub(crate) me: Uid,
     /// Pids whose process has another start time than [`process`] gives.
     pub(crate) reused: HashMap<u32, u64>,
     /// Pairs of child and ancestor.
@@ -89,11 +94,19 @@ impl Kernel for FakeKernel {
                 .is_some_and(|start| *start != process.start.0)
         {
             Standing::Ended
+        } else if self.hidden.contains(&pid) {
+            Standing::Unknown
         } else if self.stopped.contains(&pid) {
             Standing::Stopped
         } else {
             Standing::Running
         }
+    }
+
+    fn user(&self, process: &ProcessKey) -> Option<Uid> {
+        let pid = process.pid.0;
+        let is_seen = !self.hidden.contains(&pid);
+        is_seen.then(|| self.users.get(&pid).copied().unwrap_or(self.me))
     }
 
     fn descends(&self, process: &ProcessKey, ancestor: &ProcessKey) -> bool {
@@ -123,6 +136,9 @@ impl FakeHost {
             now,
             ended: HashSet::new(),
             stopped: HashSet::new(),
+            hidden: HashSet::new(),
+            users: HashMap::new(),
+            me: dir.me(),
             reused: HashMap::new(),
             descends: HashSet::new(),
             namespace: None,

@@ -8,8 +8,9 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_claim::{Answer, ClaimDir, ClaimedBy, OpenError, Trouble};
+use gua_claim::{Answer, ClaimDir, ClaimedBy, LiveClaim, OpenError, Trouble};
 use gua_model::Uid;
+use gua_model::subuid::SubUids;
 use proptest::prelude::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -292,6 +293,79 @@ fn the_cost_of_a_flood_to_others_is_bounded() {
     assert!(more < 8 << 10, "{more} KB more");
 }
 
+/// Writes a ticket for all GPUs into a user directory.
+fn forge_ticket(user_dir: &Path, pid: u32, more: &str) {
+    let ticket = format!(
+        r#"{{"version":1,"wanted":1,"arrived_us":18446744073709551615,"acceptable":["GPU-0"],
+            "waiter":{{"boot":"00000000-0000-0000-0000-00008b1fe9c8","pid":{pid},"start":{pid}{more}}}}}"#
+    );
+    fs::write(user_dir.join("wait-0000abcd"), ticket).unwrap();
+}
+
+#[test]
+fn a_ticket_that_names_another_users_process_reserves_nothing() {
+    let mut host = FakeHost::with_gpus(1);
+    host.dir.release(&host.granted(10, 1).id).unwrap();
+    let own = host.dir.me();
+    // PID 1 lives as long as the host.
+    forge_ticket(&host.user_dir(), 1, "");
+    host.kernel.users.insert(1, Uid(own.0 + 1));
+    let survey = host.dir.survey(&host.look, &host.kernel).unwrap();
+    assert_eq!(survey.queue, []);
+    host.dir.release(&host.granted(11, 1).id).unwrap();
+    // A process of the owner counts.
+    forge_ticket(&host.user_dir(), 12, "");
+    assert_eq!(host.refused(13, 1).ahead.len(), 1);
+}
+
+#[test]
+fn a_ticket_that_cannot_be_checked_reserves_nothing_unless_it_is_renewed() {
+    for (pid, more) in [(12, r#","pid_namespace":7"#), (13, "")] {
+        let mut host = FakeHost::with_gpus(1);
+        host.kernel.hidden.insert(13);
+        host.dir.release(&host.granted(10, 1).id).unwrap();
+        forge_ticket(&host.user_dir(), pid, more);
+        assert_eq!(host.refused(14, 1).ahead.len(), 1, "{pid}");
+        // Nothing in the file, but only a change of it, keeps it alive.
+        host.later(Duration::from_mins(3));
+        host.granted(14, 1);
+    }
+}
+
+#[test]
+fn limits_apply_to_a_person_and_not_to_each_uid_of_their_containers() {
+    if !runs_as_root("files of many uids") {
+        return;
+    }
+    let host = FakeHost::with_gpus(1);
+    for uid in 100_000..100_100 {
+        let user_dir = plant(&host, &format!("gua-claims-{uid}"), uid, uid);
+        for number in 0..10 {
+            let event = user_dir.join(format!("event-{number}"));
+            fs::write(&event, r#"{"version":9,"kind":"later","body":{}}"#).unwrap();
+            chown(&event, Some(uid), None).unwrap();
+        }
+    }
+    let read = |dir: &ClaimDir| {
+        let survey = dir.survey(&host.look, &host.kernel).unwrap();
+        let events = dir.events(&HashSet::new()).unwrap();
+        (survey.claims.len(), events.passed_over.len())
+    };
+    assert_eq!(read(&host.dir), (100, 1000));
+    let subuids = SubUids::parse("mallory:100000:65536", |_| Some(Uid(MALLORY)));
+    let dir = ClaimDir::open(&host.path()).unwrap().with_subuids(subuids);
+    assert_eq!(read(&dir), (64, 64));
+    // The person's own directory counts with them, and another person's does not.
+    plant(&host, "gua-claims-own", MALLORY, MALLORY);
+    plant(&host, "gua-claims-zzz", 20_001, 20_001);
+    let survey = dir.survey(&host.look, &host.kernel).unwrap();
+    let of_ada = |live: &&LiveClaim| live.claim.owner == Uid(20_001);
+    assert_eq!(survey.claims.iter().filter(of_ada).count(), 1);
+    assert_eq!(survey.claims.len(), 65);
+    let troubles: Vec<_> = survey.problems.iter().map(|one| one.trouble).collect();
+    assert_eq!(troubles, [Trouble::TooMany]);
+}
+
 #[test]
 fn a_live_claim_counts_in_any_user_dir_of_its_owner() {
     let host = FakeHost::with_gpus(1);
@@ -399,7 +473,7 @@ proptest! {
         let host = FakeHost::with_gpus(1);
         host.dir.release(&host.granted(10, 1).id).unwrap();
         let ticket = format!(
-            r#"{{"version":1,"wanted":{wanted},"arrived_us":{arrived},"asked_us":{arrived},"acceptable":["GPU-0"],
+            r#"{{"version":1,"wanted":{wanted},"arrived_us":{arrived},"acceptable":["GPU-0"],
                 "waiter":{{"boot":"00000000-0000-0000-0000-00008b1fe9c8","pid":4294967295,"start":{arrived}}}}}"#
         );
         fs::write(host.user_dir().join("wait-1"), ticket).unwrap();

@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
-use gua_model::id::{BootId, Pid, ProcessKey, StartTicks};
+use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
 use rustix::io::Errno;
 use rustix::process::{Pid as Number, test_kill_process};
 
@@ -105,6 +105,16 @@ impl Lineage {
         let found = self.read(process.pid).ok()?;
         let is_it = found.start == process.start.0 && found.session != 0;
         is_it.then_some(found.session)
+    }
+
+    /// Returns the effective user of a process; `None` if it has ended or is hidden.
+    #[must_use]
+    pub fn user(&self, process: &ProcessKey) -> Option<Uid> {
+        let status = self.root.0.join(process.pid.to_string()).join("status");
+        let uids = parse::status_uids(&std::fs::read(status).ok()?)?;
+        // Read last: the pid may have been reused meanwhile.
+        let is_it = self.read(process.pid).ok()?.start == process.start.0;
+        is_it.then_some(Uid(uids.effective))
     }
 
     fn read(&self, pid: Pid) -> Result<Stat, Absent> {
@@ -252,6 +262,9 @@ mod tests {
         let parent = std::os::unix::process::parent_id();
         let parent = lineage.process(Pid(parent), BOOT).unwrap();
         assert_eq!(lineage.life(&me), Life::Running);
+        let user = rustix::process::geteuid().as_raw();
+        assert_eq!(lineage.user(&me), Some(Uid(user)));
+        assert_eq!(lineage.user(&key(me.pid.0, me.start.0 + 1)), None);
         assert!(lineage.descends(&me, &parent));
         assert!(!lineage.descends(&parent, &me));
         assert_eq!(lineage.life(&key(0, 0)), Life::Ended);

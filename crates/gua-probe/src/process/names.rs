@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use gua_model::id::Uid;
+use gua_model::subuid::SubUids;
 
 use super::{Passwd, parse};
 use crate::clock::{self, within};
@@ -77,6 +78,17 @@ pub fn is_user(name: &str) -> Option<bool> {
 pub fn is_group(name: &str) -> Option<bool> {
     let name = name.to_owned();
     within(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
+}
+
+/// Reads which uids the rootless containers of each person use (subuid(5)). A host without the file has none.
+#[must_use]
+pub fn sub_uids() -> SubUids {
+    let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
+    SubUids::parse(&text, |name| {
+        let name = name.to_owned();
+        let user = within(PATIENCE, move || uzers::get_user_by_name(&name));
+        user.flatten().map(|user| Uid(user.uid()))
+    })
 }
 
 /// Returns the Unix groups of each of these users; unknown users have none. `None` if the host's directory does not

@@ -247,6 +247,50 @@ fn kill_9_at_any_moment_grants_no_gpu_twice_and_leaks_none_to_the_shell() {
 }
 
 #[test]
+fn a_user_who_holds_the_lock_does_not_end_a_wait() {
+    let host = open_host("[[card]]\nuuid = \"GPU-a\"\n");
+    let mut command = host.command("flock");
+    command.args(["--shared", "claims", "sh", "-c"]);
+    command.arg("echo locked; exec cat >/dev/null");
+    of_user(&mut command, 0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut holder = command.spawn().unwrap();
+    let mut locked = String::new();
+    let mut out = BufReader::new(holder.stdout.take().unwrap());
+    out.read_line(&mut locked).unwrap();
+    assert_eq!(locked, "locked\n");
+
+    let mut waiting = host.start("available --wait 10m");
+    let errors = BufReader::new(waiting.stderr.take().unwrap());
+    let mut errors = errors.lines().map(|line| line.unwrap());
+    // After the time that a request without --wait has for the lock.
+    let message = errors.find(|line| line.ends_with("still waiting"));
+    assert!(message.unwrap().contains("the lock is held by pid "));
+    drop(holder.stdin.take());
+    holder.wait().unwrap();
+    let served = Ended::from(waiting.wait_with_output().unwrap());
+    assert_eq!((served.code, served.stdout.as_str()), (0, "0\n"));
+}
+
+#[test]
+fn a_ticket_that_names_pid_1_delays_nobody() {
+    let host = open_host("[[card]]\nuuid = \"GPU-a\"\n");
+    let mut command = host.command("sh");
+    let forge = r#"mkdir -m 755 claims/gua-claims-0 && set -- $(sed 's/.*) //' /proc/1/stat) && shift 19 &&
+        echo '{"version":1,"wanted":1,"arrived_us":1,"asked_us":1,"acceptable":["GPU-a"],
+        "waiter":{"boot":"'$(cat /proc/sys/kernel/random/boot_id)'","pid":1,"start":'$1'}}' \
+        > claims/gua-claims-0/wait-00000000"#;
+    command.args(["-c", forge]);
+    assert!(of_user(&mut command, 0).status().unwrap().success());
+    let leased = host.gua("available -q --claim 10m");
+    assert_eq!(
+        (leased.code, leased.stdout.as_str()),
+        (0, "0\n"),
+        "{leased:?}"
+    );
+}
+
+#[test]
 fn an_unwritable_directory_is_reported() {
     if !runs_as_root("a directory of another user") {
         return;
@@ -329,7 +373,9 @@ fn a_report_shows_whose_idle_gpu_caused_a_refusal() {
     assert_eq!(report["refused"]["requests"], 2);
     assert_eq!(report["refused"]["in_the_way"][0]["gpu_index"], 0);
     fine("db check --db gua.db");
-    fine("db forget 20001 --yes --db gua.db");
+    let forgotten = host.gua("db forget 20001 --yes --db gua.db");
+    let note = "note: 2 events of uid 20001 in `";
+    assert!(forgotten.stderr.contains(note), "{forgotten:?}");
     let text = fine("report --since 1h --db gua.db");
     assert!(text.contains("blocked forgotten-1 2 times"), "{text}");
 }

@@ -178,7 +178,6 @@ impl Requester<'_> {
         let mut ticket = None;
         let mut refusal: Option<Refusal> = None;
         let (dir, kernel) = (&self.claims.dir, &self.claims.kernel);
-        let fail = |error: ClaimError| self.claims.explained(&error);
         loop {
             let mut found = Found::new(self.query, &sample);
             if self.is_impossible(&mut found)? {
@@ -186,16 +185,30 @@ impl Requester<'_> {
             }
             let look = self.look(&found);
             self.check_wanted()?;
-            let place = match &mut ticket {
-                Some(ticket) => ticket,
-                none => none.insert(dir.join(&self.request, &look, kernel).map_err(fail)?),
+            let joined = match ticket.take() {
+                Some(ticket) => Ok(ticket),
+                None => dir.join(&self.request, &look, kernel),
             };
-            let answer = dir.advance(place, &self.request, &look, kernel);
-            // `None` if the driver did not answer: then no waiter is known to be ahead.
-            let short = match answer.map_err(fail)? {
-                Answer::Short(short) => Some(short),
-                Answer::LookAgain => None,
-                Answer::Offered(offer) => match context::sample(reader) {
+            let answer = joined.and_then(|joined| {
+                dir.advance(ticket.insert(joined), &self.request, &look, kernel)
+            });
+            if answer.is_ok() {
+                waiting.line.trouble_is_over();
+            }
+            // `None` if the directory is locked or the driver did not answer: then no waiter is known to be ahead.
+            let short = match answer {
+                Err(error) => {
+                    let explained = self.claims.explained(&error);
+                    if !matches!(error, ClaimError::Busy { .. }) {
+                        return Err(explained.into());
+                    }
+                    // A process that holds the lock must not end a wait that has time left.
+                    waiting.line.trouble(&explained);
+                    None
+                }
+                Ok(Answer::Short(short)) => Some(short),
+                Ok(Answer::LookAgain) => None,
+                Ok(Answer::Offered(offer)) => match context::sample(reader) {
                     Ok(next) => {
                         let Some(grant) = self.confirm(offer, &next) else {
                             sample = next;
@@ -261,10 +274,7 @@ impl Requester<'_> {
             // A driver that does not answer must not keep a request alive whose caller has ended.
             self.check_wanted()?;
             match context::sample(reader) {
-                Ok(next) => {
-                    waiting.line.trouble_is_over();
-                    return Ok(Ok(next));
-                }
+                Ok(next) => return Ok(Ok(next)),
                 Err(fault) => waiting.line.trouble(&fault),
             }
         }

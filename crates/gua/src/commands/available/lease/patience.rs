@@ -11,7 +11,6 @@ use gua_claim::{Request, Short};
 use gua_model::chain::chain;
 use gua_model::text::short_age;
 use gua_probe::clock;
-use gua_probe::fault::DriverFault;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
@@ -92,7 +91,7 @@ pub(super) struct Line {
     is_terminal: bool,
     is_quiet: bool,
     is_shown: bool,
-    /// A driver that stopped answering is reported once, until it has answered again.
+    /// A driver that stopped answering, or a lock that is held, is reported once, until a request is answered again.
     in_trouble: bool,
 }
 
@@ -119,11 +118,11 @@ impl Line {
         });
     }
 
-    pub(super) fn trouble(&mut self, fault: &DriverFault) {
+    pub(super) fn trouble(&mut self, error: &dyn std::error::Error) {
         if !self.is_quiet && !self.in_trouble {
             self.in_trouble = true;
             self.clear();
-            let message = chain(fault);
+            let message = chain(error);
             let prefix = self.prefix;
             output::eprint(&format!("{prefix}: {message}; still waiting\n"));
         }
