@@ -6,9 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use gua_claim::{
-    ClaimDir, Event, EventId, MAX_GPUS, OpenError, Problem, Refusal, Run, TakenIn, USUAL_PLACES,
-};
+use gua_claim::{ClaimDir, Event, EventId, MAX_GPUS, OpenError, Problem, Refusal, Run, TakenIn};
 use gua_model::chain::chain;
 use gua_model::refusal::Asking;
 use gua_model::text::sanitize;
@@ -19,6 +17,7 @@ use gua_store::{NewRefusal, Store, WriteError};
 use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
+use crate::claims;
 use crate::failure_log::FailureLog;
 
 /// Time between two scans.
@@ -64,8 +63,9 @@ impl Events {
             return Ok(());
         }
         self.last_scan = Some(now);
-        let taken = match self.read() {
-            Ok(taken) => taken,
+        let (dir, taken) = match self.read() {
+            Ok(Some(read)) => read,
+            Ok(None) => return Ok(()),
             Err(error) => {
                 if self.failures.is_new(&error) {
                     warn!(error, "cannot read the events of users");
@@ -81,16 +81,17 @@ impl Events {
         self.known.extend(taken.passed_over);
         let mut names = None;
         for (id, event) in taken.new {
+            // An event from a rootless container belongs to the person whose container it is.
             let mut owner = || {
                 let new = || ProcessTable::new(ProcRoot::default(), Passwd::System);
-                names.get_or_insert_with(new).user(id.owner)
+                names.get_or_insert_with(new).user(dir.person(id.owner))
             };
             match &event {
                 Event::Refusal(refusal) if is_plausible(refusal, now) => {
-                    store.record_refusal(&new_refusal(refusal, &id, owner()))?;
+                    store.record_refusal(&new_refusal(refusal, &id, owner()), now)?;
                 }
                 Event::Run(run) if is_plausible_run(run, now) => {
-                    store.record_watched_run(&watched_run(run, owner()))?;
+                    store.record_watched_run(&watched_run(run, owner()), now)?;
                 }
                 Event::Refusal(_) | Event::Run(_) => {}
             }
@@ -99,17 +100,15 @@ impl Events {
         Ok(())
     }
 
-    /// Reads the directory, which may appear and disappear at any time. Without a usual directory there are no events.
-    fn read(&self) -> Result<TakenIn, String> {
-        let opened = match &self.directory {
-            Some(directory) => ClaimDir::open(directory),
-            None => ClaimDir::find(&USUAL_PLACES),
+    /// Reads the directory, which may appear and disappear at any time. `None` without a usual directory.
+    fn read(&self) -> Result<Option<(ClaimDir, TakenIn)>, String> {
+        let dir = match claims::open(self.directory.as_deref()) {
+            Ok(dir) => dir,
+            Err(OpenError::NoPlace { .. }) => return Ok(None),
+            Err(error) => return Err(chain(&error)),
         };
-        match opened {
-            Ok(dir) => dir.events(&self.known).map_err(|error| chain(&error)),
-            Err(OpenError::NoPlace { .. }) => Ok(TakenIn::default()),
-            Err(error) => Err(chain(&error)),
-        }
+        let taken = dir.events(&self.known).map_err(|error| chain(&error))?;
+        Ok(Some((dir, taken)))
     }
 
     /// Logs one line per user, once, so that nobody can fill the log.
@@ -159,7 +158,6 @@ fn watched_run(run: &Run, owner: User) -> WatchedRun {
 /// Leaves out what the event says about other users: the history has its own ticks for that.
 fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
     let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    debug_assert_eq!(asker.uid, Uid(id.owner.0));
     let gpus = refusal.blocked_by.iter().take(MAX_GPUS);
     NewRefusal {
         asking: Asking {
@@ -285,7 +283,7 @@ mod tests {
         assert!(lines[0].ends_with("(skipped=3)"), "{lines:?}");
         assert_eq!(events.known.len(), 4);
         std::fs::write(user_dir.join("event-x"), "no event either").unwrap();
-        let taken = events.read().unwrap();
+        let (_, taken) = events.read().unwrap().unwrap();
         assert_eq!(taken.passed_over.len(), 1, "the new one alone is read");
         events
             .import(&mut store, now + SignedDuration::from_secs(61))

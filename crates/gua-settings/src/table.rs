@@ -293,7 +293,7 @@ settings! {
     collect: CollectSettings {
         /// Time between two ticks.
         interval: TickInterval = "30s", "GUA_INTERVAL";
-        /// How long raw ticks are kept. Sessions and totals are kept permanently.
+        /// How long raw ticks and runs are kept. Sessions and totals are kept permanently.
         keep_raw: RawAge = "90d", "GUA_KEEP_RAW";
         /// PID file of the background daemon.
         pid_file: FilePath = "~/.gua/gua.pid", "GUA_PID_FILE";

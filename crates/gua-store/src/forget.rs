@@ -7,6 +7,7 @@ use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::error::WriteError;
 use crate::imported;
+use crate::intake;
 use crate::maintain::{fold_again, into_write};
 use crate::names;
 use crate::refusal;
@@ -19,6 +20,8 @@ use crate::watched;
 pub struct Forgotten {
     /// Replacement uid and name, for each uid that the user had.
     pub known_as: Vec<(u32, String)>,
+    /// Uids that the user had.
+    pub uids: Vec<u32>,
     pub processes: u64,
     /// Number of erased process rows that were imported from old files.
     pub old_rows: u64,
@@ -38,7 +41,8 @@ const ERASED: &str = "forgotten";
 
 impl Store {
     /// Erases the user with this name (or, if no user has it, with this uid) from every table and from the free pages
-    /// of the file.
+    /// of the file. If it fails with [`WriteError::Reader`], the tables no longer contain the user, but the file does, until
+    /// [`Store::vacuum`] succeeds.
     pub fn forget(&mut self, user: &str) -> Result<Forgotten, WriteError> {
         // Overwrite deleted content at once, even if the operation is interrupted later.
         self.connection.pragma_update(None, "secure_delete", "ON")?;
@@ -46,7 +50,8 @@ impl Store {
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut forgotten = Forgotten::default();
-        for Group { ids, owners } in groups(&transaction, user)? {
+        for Group { uid, ids, owners } in groups(&transaction, user)? {
+            forgotten.uids.extend(uid);
             let (new_uid, name) = free_name(&transaction)?;
             forgotten.processes += erase_processes(&transaction, &ids)?;
             watched::erase(&transaction, &ids)?;
@@ -71,6 +76,7 @@ impl Store {
             // Time that does not divide evenly among owners is distributed in their order, which has changed.
             fold_again(&transaction)?;
             refusal::close_the_book(&transaction)?;
+            intake::erase(&transaction)?;
         }
         transaction.commit()?;
         self.start_chain_anew();
@@ -85,6 +91,7 @@ impl Store {
 /// Owner rows that become one anonymous owner.
 #[derive(Default)]
 struct Group {
+    uid: Option<u32>,
     ids: Vec<i64>,
     owners: Vec<OwnerKey>,
 }
@@ -98,6 +105,7 @@ fn groups(connection: &Connection, user: &str) -> rusqlite::Result<Vec<Group>> {
         while let Some(row) = rows.next()? {
             let uid: Option<u32> = row.get(2)?;
             let group = found.entry(uid).or_default();
+            group.uid = uid;
             group.ids.push(row.get(0)?);
             let owner = names::owner_from(row.get(1)?, uid, row.get(3)?);
             group.owners.extend(owner);

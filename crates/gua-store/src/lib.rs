@@ -18,6 +18,7 @@ mod gpu_ticks;
 mod history;
 pub mod imported;
 mod intact;
+mod intake;
 mod kind;
 mod lock;
 mod look_back;
@@ -42,6 +43,7 @@ mod totals;
 mod turn;
 mod watched;
 mod window;
+mod work;
 
 use std::path::Path;
 
@@ -66,6 +68,7 @@ pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use tick_days::{TickDays, start_of_day};
 pub use ticks::StoredTick;
 pub use totals::decode_any_totals;
+pub use work::Work;
 
 /// Version of the bundled SQLite.
 #[must_use]

@@ -6,18 +6,21 @@ use std::collections::BTreeSet;
 use gua_model::classify::holders;
 use gua_model::refusal::{Asking, Blocking, Refusal, RefusalOutcome};
 use gua_model::{GpuUuid, OwnerKey, Period, RollUp, Thresholds, Uid, User, classify, sane};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, TransactionBehavior, params};
 
 use crate::error::{ReadError, WriteError};
 use crate::history::{History, at};
+use crate::intake::{self, Budget};
 use crate::names;
 use crate::store::{Store, meta, set_meta};
 use crate::ticks::{self, Ticks};
 
-/// Maximum number of refusals stored per user and day, so that a retry loop cannot fill the disk.
-const MOST_A_DAY: i64 = 200;
-const DAY: i64 = 86_400_000_000;
+/// Number of refusals that are stored per user and day, so that a retry loop cannot fill the disk.
+const BUDGET: Budget = Budget {
+    name: "received_refusals",
+    most: 200,
+};
 
 /// Maximum age of the tick used to look up the holders.
 const OLDEST_TICK: i64 = 600_000_000;
@@ -44,14 +47,18 @@ pub enum Kept {
 }
 
 impl Store {
-    /// Stores a refusal, with the holders of its GPUs at that time according to the ticks.
-    pub fn record_refusal(&mut self, new: &NewRefusal) -> Result<Kept, WriteError> {
+    /// Stores a refusal that arrived at a time, with the holders of its GPUs when it was asked, according to the ticks.
+    pub fn record_refusal(
+        &mut self,
+        new: &NewRefusal,
+        arrived: Timestamp,
+    ) -> Result<Kept, WriteError> {
         let thresholds = self.thresholds()?;
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let asked = new.asking.at.as_microsecond();
-        if !is_wanted(&transaction, new, asked)? {
+        if !is_wanted(&transaction, new, asked, arrived)? {
             return Ok(Kept::No);
         }
         let Asking {
@@ -84,7 +91,12 @@ impl Store {
     }
 }
 
-fn is_wanted(connection: &Connection, new: &NewRefusal, asked: i64) -> rusqlite::Result<bool> {
+fn is_wanted(
+    connection: &Connection,
+    new: &NewRefusal,
+    asked: i64,
+    arrived: Timestamp,
+) -> rusqlite::Result<bool> {
     let uid = new.asking.asker.uid.0;
     if meta(connection, REFUSALS_AFTER)?.is_some_and(|after| asked <= after) {
         return Ok(false);
@@ -94,12 +106,7 @@ fn is_wanted(connection: &Connection, new: &NewRefusal, asked: i64) -> rusqlite:
             "SELECT 1 FROM refusal JOIN owner AS person ON person.id = asker WHERE at = ?1 AND event = ?2 AND uid = ?3",
         )?
         .exists(params![asked, new.event, uid])?;
-    let of_the_day: i64 = connection
-        .prepare_cached(
-            "SELECT count(*) FROM refusal JOIN owner AS person ON person.id = asker WHERE at > ?1 AND at <= ?2 AND uid = ?3",
-        )?
-        .query_row(params![asked.saturating_sub(DAY), asked, uid], |row| row.get(0))?;
-    Ok(!is_known && of_the_day < MOST_A_DAY)
+    Ok(!is_known && intake::admits(connection, &BUDGET, uid, arrived, 1)?)
 }
 
 /// Holders of these GPUs at a time according to the last tick before it, and whether each GPU was idle-held.

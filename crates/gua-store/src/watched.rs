@@ -8,21 +8,32 @@ use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, par
 
 use crate::error::{ReadError, WriteError};
 use crate::history::{History, at};
+use crate::intake::{self, Budget};
 use crate::names;
 use crate::refusal::Kept;
 use crate::sql::rows;
 use crate::store::{Store, meta, set_meta};
 
-/// Maximum number of runs stored per user and day, so that a loop of short jobs cannot fill the disk.
-const MOST_A_DAY: i64 = 1000;
-const DAY: i64 = 86_400_000_000;
+/// Bytes of runs that are stored per user and day, so that neither a loop of short jobs nor long summaries fill the disk.
+const BUDGET: Budget = Budget {
+    name: "received_runs",
+    most: 8 << 20,
+};
+/// Bytes that every run costs: about 1,000 runs a day, whatever their size.
+const LEAST_BYTES: usize = 8 << 10;
+/// Maximum number of runs that are deleted at once.
+const DROPPED_AT_ONCE: u32 = 2000;
 
 /// Time up to which starting runs are rejected, because a user was erased after them.
 const RUNS_AFTER: &str = "watched_runs_after";
 
 impl Store {
-    /// Stores a run, or updates it if it is already stored.
-    pub fn record_watched_run(&mut self, run: &WatchedRun) -> Result<Kept, WriteError> {
+    /// Stores a run that arrived at a time, or updates it if it is already stored.
+    pub fn record_watched_run(
+        &mut self,
+        run: &WatchedRun,
+        arrived: Timestamp,
+    ) -> Result<Kept, WriteError> {
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -43,16 +54,26 @@ impl Store {
         let ended = run.ended.map(Timestamp::as_microsecond);
         let cards: Vec<&str> = run.gpus.iter().map(GpuUuid::as_str).collect();
         let cards = cards.join(" ");
+        let bytes = run.run.len() + run.name.len() + cards.len() + run.summary.len();
+        let admits = |bytes| intake::admits(&transaction, &BUDGET, uid, arrived, bytes);
         match known {
             Some((id, false)) if ended.is_some() => {
                 transaction
                     .prepare_cached(
-                        "UPDATE watched_run SET ended = ?2, exit_code = ?3, cards = ?4, summary = ?5 WHERE id = ?1",
+                        "UPDATE watched_run SET ended = ?2, exit_code = ?3 WHERE id = ?1",
                     )?
-                    .execute(params![id, ended, run.exit_code, cards, run.summary])?;
+                    .execute(params![id, ended, run.exit_code])?;
+                // The end is stored in any case: without it, the run would seem lost.
+                if admits(bytes.saturating_sub(LEAST_BYTES))? {
+                    transaction
+                        .prepare_cached(
+                            "UPDATE watched_run SET cards = ?2, summary = ?3 WHERE id = ?1",
+                        )?
+                        .execute(params![id, cards, run.summary])?;
+                }
             }
             Some(_) => return Ok(Kept::No),
-            None if is_too_much(&transaction, started, uid)? => return Ok(Kept::No),
+            None if !admits(bytes.max(LEAST_BYTES))? => return Ok(Kept::No),
             None => {
                 let person = names::person(&transaction, &run.owner, run.started.as_microsecond())?
                     .cast_signed();
@@ -78,16 +99,15 @@ impl Store {
     }
 }
 
-fn is_too_much(connection: &Connection, started: i64, uid: u32) -> rusqlite::Result<bool> {
-    let of_the_day: i64 = connection
+/// Deletes runs that ended before a time, or that never ended and began before it. Returns whether there may be more.
+pub(crate) fn drop_before(connection: &Connection, limit: i64) -> rusqlite::Result<bool> {
+    let dropped = connection
         .prepare_cached(
-            "SELECT count(*) FROM watched_run JOIN owner AS person ON person.id = watched_run.owner
-             WHERE started > ?1 AND started <= ?2 AND uid = ?3",
+            "DELETE FROM watched_run WHERE id IN
+             (SELECT id FROM watched_run WHERE started < ?1 AND ifnull(ended, started) < ?1 LIMIT ?2)",
         )?
-        .query_row(params![started.saturating_sub(DAY), started, uid], |row| {
-            row.get(0)
-        })?;
-    Ok(of_the_day >= MOST_A_DAY)
+        .execute(params![limit, DROPPED_AT_ONCE])?;
+    Ok(dropped == DROPPED_AT_ONCE as usize)
 }
 
 const COLUMNS: &str =

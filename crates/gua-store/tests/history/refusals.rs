@@ -77,7 +77,10 @@ fn holders_of_the_gpus_come_from_the_ticks() {
     let (mut store, _, tick) = recorded(&place);
     let at = tick.sample.at + SignedDuration::from_secs(5);
     let new = refusal_at(at, 4001, "event-1", &tick);
-    assert_eq!(store.record_refusal(&new).unwrap(), Kept::Yes);
+    assert_eq!(
+        store.record_refusal(&new, tick.sample.at).unwrap(),
+        Kept::Yes
+    );
     let kept = place.history().refusals(all()).unwrap();
     assert_eq!(kept.len(), 1);
     assert_eq!(kept[0].asking, new.asking);
@@ -85,7 +88,10 @@ fn holders_of_the_gpus_come_from_the_ticks() {
     // Nothing was observed at that time, so no holder is named.
     let long_ago = at - SignedDuration::from_hours(50);
     let new = refusal_at(long_ago, 4001, "event-0", &tick);
-    assert_eq!(store.record_refusal(&new).unwrap(), Kept::Yes);
+    assert_eq!(
+        store.record_refusal(&new, tick.sample.at).unwrap(),
+        Kept::Yes
+    );
     assert_eq!(place.history().refusals(all()).unwrap()[0].blocked_by, []);
     assert!(place.history().check(|_| {}).unwrap().is_clean());
     let stats = place.history().stats().unwrap();
@@ -102,11 +108,13 @@ fn an_event_is_stored_once_and_a_flood_is_limited() {
     let place = Place::new();
     let (mut store, _, tick) = recorded(&place);
     let at = tick.sample.at;
-    let mut keep = |uid, event: &str| {
+    let arrived = at;
+    let mut keep_at = |at, uid, event: &str| {
         store
-            .record_refusal(&refusal_at(at, uid, event, &tick))
+            .record_refusal(&refusal_at(at, uid, event, &tick), arrived)
             .unwrap()
     };
+    let mut keep = |uid, event: &str| keep_at(at, uid, event);
     assert_eq!(keep(4001, "event-1"), Kept::Yes);
     assert_eq!(keep(4001, "event-1"), Kept::No);
     // Another user may use the same event name.
@@ -114,6 +122,9 @@ fn an_event_is_stored_once_and_a_flood_is_limited() {
     let kept = (0..300).filter(|number| keep(4001, &format!("flood-{number}")) == Kept::Yes);
     assert_eq!(kept.count(), 199);
     assert_eq!(keep(4002, "event-2"), Kept::Yes);
+    // The time in an event gives it no budget of another day.
+    let yesterday = at - SignedDuration::from_hours(24);
+    assert_eq!(keep_at(yesterday, 4001, "older"), Kept::No);
 }
 
 #[test]
@@ -121,12 +132,15 @@ fn an_erased_user_is_removed_from_refusals_and_does_not_come_back() {
     let place = Place::new();
     let (mut store, _, tick) = recorded(&place);
     let new = refusal_at(tick.sample.at, 4001, "event-1", &tick);
-    store.record_refusal(&new).unwrap();
+    store.record_refusal(&new, tick.sample.at).unwrap();
     let forgotten = store.forget("asker-4001").unwrap();
     let uid = Uid(forgotten.known_as[0].0);
     let kept = place.history().refusals(all()).unwrap();
     assert_eq!(kept[0].asking.asker.uid, uid);
-    assert_eq!(store.record_refusal(&new).unwrap(), Kept::No);
+    assert_eq!(
+        store.record_refusal(&new, tick.sample.at).unwrap(),
+        Kept::No
+    );
     let holder = holders(&tick)[0].holder.clone();
     store.forget(&holder.shown()).unwrap();
     let kept = place.history().refusals(all()).unwrap();
