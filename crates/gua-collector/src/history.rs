@@ -16,7 +16,8 @@ use crate::events::Events;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
 
-use self::waiting::{Waiting, lock_holders};
+use self::waiting::Waiting;
+pub use self::waiting::lock_holders;
 
 /// Time for which a tick waits for a lock. Readers hold it for microseconds; a tick that waits longer is kept in memory, so
 /// that the next one is not late.

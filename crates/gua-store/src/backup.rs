@@ -1,5 +1,6 @@
 //! `gua db backup` and `gua db vacuum`.
 
+use std::fs::Permissions;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub enum BackupError {
 
 const PAGES_AT_ONCE: i32 = 1000;
 const PAUSE: Duration = Duration::from_millis(5);
+/// Number of attempts to merge the journal: half a minute.
+const MERGE_ATTEMPTS: u32 = 6;
 
 impl History {
     /// Copies the history, even while a collector is writing to it. `progress` receives the number of pages copied and
@@ -38,15 +41,21 @@ impl History {
         target: &Path,
         mut progress: impl FnMut(u32, u32),
     ) -> Result<(), BackupError> {
+        let mode = std::fs::metadata(self.path()).map(|facts| facts.permissions());
+        let mode = mode.map_err(|source| BackupError::Write {
+            path: target.to_owned(),
+            source,
+        })?;
         // A single read transaction, so that ticks written meanwhile do not restart the copy.
-        self.look(|connection| write(connection, target, &mut progress))
+        self.look(|connection| write(connection, target, mode, &mut progress))
     }
 }
 
-/// Writes a copy of a database to a new file.
+/// Writes a copy of a database to a new file with the mode of the original: no other user can read the copy.
 pub(crate) fn write(
     connection: &Connection,
     target: &Path,
+    mode: Permissions,
     progress: &mut impl FnMut(u32, u32),
 ) -> Result<(), BackupError> {
     let exists = || BackupError::Exists {
@@ -63,6 +72,7 @@ pub(crate) fn write(
         },
     };
     let new = NewFile::begin(target, Over::Refuse).map_err(failed)?;
+    new.file.set_permissions(mode).map_err(failed)?;
     copy(connection, new.part(), progress)?;
     new.finish().map_err(failed)
 }
@@ -94,12 +104,19 @@ fn copy(
 }
 
 impl Store {
-    /// Returns free pages to the file system and rewrites the file, so that no deleted data remains in it.
+    /// Returns free pages to the file system and rewrites the file, so that no deleted data remains in it. That is complete
+    /// only when the journal is merged, which a reader prevents that began earlier: it still needs the old pages. After
+    /// waiting for it, this fails.
     pub fn vacuum(&mut self) -> Result<(), WriteError> {
         self.connection.execute_batch("VACUUM")?;
-        self.merge_journal()?;
         self.file.forget_length();
-        Ok(())
+        // Each attempt waits for the reader as long as a write waits for a lock.
+        for _ in 0..MERGE_ATTEMPTS {
+            if self.merge_journal()? {
+                return Ok(());
+            }
+        }
+        Err(WriteError::Reader)
     }
 
     /// Checkpoints the whole write-ahead log into the file and truncates it. Returns whether no reader prevented that.

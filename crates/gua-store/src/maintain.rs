@@ -16,6 +16,7 @@ use crate::sessions::{self, Growing};
 use crate::store::{Store, meta, micros, quarter, set_meta};
 use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
 use crate::totals;
+use crate::watched;
 
 /// Result of one call of [`Store::maintain`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +55,11 @@ impl Store {
             if !step.more {
                 break;
             }
+        }
+        if upkeep.closed_a_quarter
+            && let Some(limit) = self.retention_limit(now.as_microsecond())?
+        {
+            watched::drop_before(&self.connection, limit)?;
         }
         if !upkeep.more {
             upkeep.ticks_dropped = self.drop_old_ticks(now)?;
@@ -112,16 +118,9 @@ impl Store {
     /// Deletes the ticks of the oldest quarter hour past its retention time, if its totals exist. The quarter of the
     /// last tick before the watermark stays, since the fold continues from it.
     fn drop_old_ticks(&mut self, now: Timestamp) -> Result<u64, WriteError> {
-        let Some(keep) = self.options.keep_raw else {
-            return Ok(0);
-        };
-        let keep = micros(keep);
-        let Some(limit) = trusted(&self.connection, now.as_microsecond(), keep)?
-            .map(|now| now.saturating_sub(keep))
+        let (Some(keep), Some(until)) =
+            (self.options.keep_raw, meta(&self.connection, TOTALS_UNTIL)?)
         else {
-            return Ok(0);
-        };
-        let Some(until) = meta(&self.connection, TOTALS_UNTIL)? else {
             return Ok(0);
         };
         let (Some(first), Some(last)) = (
@@ -130,8 +129,13 @@ impl Store {
         ) else {
             return Ok(0);
         };
+        let now = now.as_microsecond();
         let end = quarter_start(first).saturating_add(MICROS_PER_QUARTER);
-        if end > quarter_start(limit) || end > quarter_start(last) {
+        let is_due = |limit| end <= quarter_start(limit) && end <= quarter_start(last);
+        // The clock is checked only if it says that a quarter is due, since that reads a day of ticks.
+        if !is_due(now.saturating_sub(micros(keep)))
+            || !self.retention_limit(now)?.is_some_and(is_due)
+        {
             return Ok(0);
         }
         let thresholds = self.thresholds()?;
@@ -147,18 +151,39 @@ impl Store {
         transaction.commit()?;
         Ok(dropped as u64)
     }
+
+    /// Time before which ticks and runs are deleted; `None` if all are kept.
+    fn retention_limit(&self, now: i64) -> rusqlite::Result<Option<i64>> {
+        let Some(keep) = self.options.keep_raw.map(micros) else {
+            return Ok(None);
+        };
+        let now = trusted(&self.connection, now, keep)?;
+        Ok(now.map(|now| now.saturating_sub(keep)))
+    }
 }
 
 /// Time that retention uses in place of the clock, so that a clock that is ahead for a while does not delete recent
-/// ticks: the time of the last tick that is at least `wait` old, plus `wait`. While ticks arrive regularly, this is
-/// within an interval of `now`. After a jump, it is at most `wait` after the last tick before the jump, until ticks
-/// have arrived for `wait`; from then on the clock is trusted. `None` if all ticks are younger, so that none is due.
+/// ticks: the tick after which `wait` has been recorded, plus `wait`. A gap between two ticks counts for at most an eighth
+/// of `wait`, so that neither one jump nor several make up for recorded time. While ticks arrive regularly, this is within
+/// an interval of `now`. After a jump, it advances with the ticks that arrive, until they have arrived for `wait`; from then
+/// on the clock is trusted. `None` if less has been recorded, so that nothing is due.
 fn trusted(connection: &Connection, now: i64, keep: i64) -> rusqlite::Result<Option<i64>> {
     const MOST: i64 = 24 * 3600 * 1_000_000;
     // Also protects ticks with a retention time of only an hour from the first jump.
     let wait = MOST.min(keep / 8);
-    let last = tick_before(connection, now.saturating_sub(wait))?;
-    Ok(last.map(|last| last.saturating_add(wait).min(now)))
+    let mut statement =
+        connection.prepare_cached("SELECT at FROM tick WHERE at <= ?1 ORDER BY at DESC")?;
+    let mut rows = statement.query([now])?;
+    let (mut later, mut recorded) = (now, 0_i64);
+    while let Some(row) = rows.next()? {
+        let at: i64 = row.get(0)?;
+        recorded = recorded.saturating_add(later.saturating_sub(at).min(wait / 8));
+        if recorded >= wait {
+            return Ok(Some(at.saturating_add(wait).min(now)));
+        }
+        later = at;
+    }
+    Ok(None)
 }
 
 /// Folds `[from, to)` into totals, sessions and floors, and returns the number of damaged ticks.

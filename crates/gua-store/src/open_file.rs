@@ -133,7 +133,8 @@ impl Store {
             (2_u32..).map(|number| crate::beside(&self.path, &format!("{stamp}-{number}")));
         let names = [self.path.clone(), crate::beside(&self.path, &stamp)];
         for target in names.into_iter().chain(others) {
-            match backup::write(&self.connection, &target, &mut |_, _| {}) {
+            let mode = self.file.file.metadata()?.permissions();
+            match backup::write(&self.connection, &target, mode, &mut |_, _| {}) {
                 Ok(()) => return Ok(target),
                 Err(backup::BackupError::Exists { .. }) => {}
                 Err(error) => return Err(io::Error::other(error)),

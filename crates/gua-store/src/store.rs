@@ -38,9 +38,9 @@ pub enum OpenMode {
 /// Options of a writer.
 #[derive(Clone, Debug, Default)]
 pub struct WriterOptions {
-    /// Retention time of ticks; their totals stay. `None` keeps all ticks. After the clock jumps ahead, the jump
-    /// deletes no ticks until ticks have arrived for a day (or an eighth of this time, if that is less); only ticks
-    /// that expire within that day are deleted.
+    /// Retention time of ticks, whose totals stay, and of watched runs. `None` keeps all. After the clock jumps ahead, once
+    /// or several times, nothing is deleted early until ticks have arrived for a day (or an eighth of this time, if that is
+    /// less).
     pub keep_raw: Option<Duration>,
     /// Thresholds for the totals of a new file. A file never changes its thresholds, so that its totals stay
     /// comparable; reports with other thresholds read the ticks.

@@ -180,7 +180,8 @@ impl LinkFiles {
     }
 
     /// Directories for the spool.
-    pub(super) fn spools(&self) -> [PathBuf; 2] {
+    #[must_use]
+    pub fn spools(&self) -> [PathBuf; 2] {
         self.paths("-spool")
     }
 

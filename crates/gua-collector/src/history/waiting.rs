@@ -79,7 +79,8 @@ fn weight(tick: &Tick) -> usize {
 }
 
 /// The processes that hold a lock on the files of a history, in words: `pid 4711 (python3) of ada`.
-pub(super) fn lock_holders(db: &Path) -> String {
+#[must_use]
+pub fn lock_holders(db: &Path) -> String {
     let files = ["-shm", ""].into_iter().filter_map(|suffix| {
         let mut name = db.as_os_str().to_owned();
         name.push(suffix);

@@ -1,11 +1,12 @@
 //! Retention, size, backup, and erasing a user.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use gua_model::report::Report;
 use gua_model::{OwnerKey, Period, RollUp, Session, Thresholds, Uid, User};
 use gua_query::Question;
-use gua_store::{BackupError, History, ReadError, RunId, Store, WriterOptions};
+use gua_store::{BackupError, History, ReadError, RunId, Store, WriteError, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -290,6 +291,60 @@ fn a_clock_that_runs_ahead_removes_no_recent_ticks() {
 }
 
 #[test]
+fn a_clock_that_jumps_ahead_repeatedly_removes_no_recent_ticks() {
+    let day = 86_400;
+    // After a year, by days, by half days, and ticks between the jumps.
+    for (jumps, ticks) in [
+        ([365 * day, 2 * day, 2 * day], 1),
+        ([365 * day, day / 2, day / 2 + 1], 1),
+        ([100 * day, 365 * day, day], 100),
+    ] {
+        let place = Place::new();
+        let options = WriterOptions {
+            keep_raw: Some(Duration::from_secs(90 * 86400)),
+            ..WriterOptions::default()
+        };
+        let mut store = open(&place.path(), &options);
+        let mut host = SyntheticHost::small();
+        let run = begin(&mut store, &host);
+        // More than a day, so that a correct clock would be trusted.
+        record(&mut store, run, &mut host, 25 * 120);
+        for jump in jumps {
+            host.set_clock(host.now() + SignedDuration::from_secs(jump));
+            record(&mut store, run, &mut host, ticks);
+        }
+        let kept = place.history().info().unwrap().ticks;
+        assert_eq!(kept, 25 * 120 + 3 * ticks as u64, "{jumps:?}");
+    }
+}
+
+#[test]
+fn a_backup_has_the_mode_of_its_source_and_leaves_other_files_alone() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 5);
+    let target = place.directory.path().join("copy.db");
+    let others = ["copy.db.partial", "copy.db.part", ".copy.db.part"];
+    let others = others.map(|name| place.directory.path().join(name));
+    for other in &others {
+        std::fs::write(other, "of another user").unwrap();
+    }
+    for mode in [0o640, 0o600, 0o644] {
+        let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+        std::fs::set_permissions(place.path(), mode.clone()).unwrap();
+        place.history().backup(&target, |_, _| {}).unwrap();
+        let found = std::fs::metadata(&target).unwrap().permissions();
+        assert_eq!(found.mode() & 0o777, mode.mode());
+        std::fs::remove_file(&target).unwrap();
+    }
+    for other in &others {
+        assert_eq!(std::fs::read_to_string(other).unwrap(), "of another user");
+    }
+}
+
+#[test]
 fn a_backup_is_a_complete_history() {
     let place = Place::new();
     let mut store = place.store();
@@ -323,6 +378,29 @@ fn stats_show_what_uses_space() {
     assert_eq!(ticks.unwrap().rows, 400);
     assert_eq!((stats.ticks, stats.cards), (400, 2));
     assert!(stats.bytes_per_gpu_day.unwrap() > 1000.0);
+}
+
+#[test]
+fn an_erasure_fails_while_a_reader_keeps_the_old_pages() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+    let sessions = place.history().sessions(all()).unwrap();
+    let name = sessions[0].owner.as_ref().unwrap().who.shown().into_owned();
+    let reader = rusqlite::Connection::open(place.path()).unwrap();
+    reader
+        .execute_batch("BEGIN; SELECT count(*) FROM tick")
+        .unwrap();
+    store.wait_for_lock(Duration::from_millis(10)).unwrap();
+    let refused = store.forget(&name);
+    assert!(matches!(refused, Err(WriteError::Reader)), "{refused:?}");
+    assert!(occurs(&place, &name));
+    drop(reader);
+    store.vacuum().unwrap();
+    assert!(!occurs(&place, &name));
+    assert!(store.forget(&name).unwrap().is_empty());
 }
 
 #[test]

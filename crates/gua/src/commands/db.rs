@@ -1,5 +1,6 @@
 //! `gua db`: checks, copies and maintains the history file.
 
+mod forget;
 mod set_aside;
 
 use std::io::IsTerminal as _;
@@ -41,7 +42,8 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
         DbCommand::Vacuum { .. } => {
             let before = size(db);
             let mut store = write(db)?;
-            store.vacuum()?;
+            let vacuumed = store.vacuum();
+            vacuumed.map_err(|error| forget::explained(db, error))?;
             store.close()?;
             output::data(&format!(
                 "{}: {before} bytes before, {} now\n",
@@ -50,7 +52,7 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
             ))?;
         }
         DbCommand::Backup { output, .. } => backup(db, output)?,
-        DbCommand::Forget { user, yes, .. } => return forget(db, user, *yes),
+        DbCommand::Forget { user, yes, .. } => return forget::run(db, user, *yes, context),
         DbCommand::SetAside { yes, .. } => return set_aside::run(db, *yes),
     }
     Ok(ExitCode::SUCCESS)
@@ -304,40 +306,6 @@ fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
         Err(error) => Err(damaged(db, &error)),
         Ok(()) => output::data(&format!("{}: {} bytes\n", target.display(), size(target))),
     }
-}
-
-/// Erases a user's identity, after confirmation on a terminal or with `--yes`.
-fn forget(db: &Path, user: &str, yes: bool) -> anyhow::Result<ExitCode> {
-    let mut store = write(db)?;
-    if !yes
-        && !confirmed(
-            &format!("Erase {user:?} from {} permanently? [y/N] ", db.display()),
-            "erased data cannot be restored; `gua db backup` makes a copy",
-        )?
-    {
-        output::eprint("nothing was erased\n");
-        return Ok(Exit::Failed.into());
-    }
-    let forgotten = store.forget(user)?;
-    store.close()?;
-    if forgotten.is_empty() {
-        let message = format!("no user {user:?} in `{}`", db.display());
-        return Err(Failure::failed(message).into());
-    }
-    let names = forgotten
-        .known_as
-        .iter()
-        .map(|(_, name)| name.as_str())
-        .collect::<Vec<_>>();
-    let known_as = match names.as_slice() {
-        [] => String::new(),
-        names => format!("; their time now belongs to {}", names.join(", ")),
-    };
-    output::data(&format!(
-        "erased from {} processes and {} imported rows{known_as}\n",
-        forgotten.processes, forgotten.old_rows
-    ))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Asks for confirmation. The hint is shown if there is no terminal.

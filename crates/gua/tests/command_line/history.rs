@@ -150,6 +150,31 @@ fn an_erased_user_does_not_come_back_with_the_next_import() {
 }
 
 #[test]
+fn files_that_still_contain_an_erased_name_are_listed() {
+    let (program, _) = home_with("1.8.0");
+    check(&program, "import old.db", 0, "imported");
+    let with_the_name = [
+        ".gua/gua.db.copy",
+        ".gua/cloud.json-spool/1",
+        "stats/2026-01-01.csv",
+    ];
+    for name in with_the_name {
+        program.write(name, "1,alice,2\n");
+    }
+    program.write(".gua/gua.db.other", "1,bob,2\n");
+    program.write(".gua/config.toml", "[csv]\ndir = \"~/stats\"\n");
+    let ended = program.gua(["db", "forget", "alice", "--yes"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let notes: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(notes.len(), with_the_name.len() + 1, "{notes:?}");
+    for name in with_the_name {
+        let path = program.home().join(name);
+        let note = format!("note: the name is still in `{}`", path.display());
+        assert!(notes.contains(&note.as_str()), "{notes:?}");
+    }
+}
+
+#[test]
 fn stats_have_the_same_numbers_in_every_format() {
     let (program, _) = home_with("1.8.0");
     check(&program, "import old.db", 0, "imported");
