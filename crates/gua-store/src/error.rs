@@ -41,6 +41,8 @@ pub enum OpenError {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error("cannot open the history at `{}`: the disk is full", path.display())]
+    DiskFull { path: PathBuf },
     #[error("cannot open the history at `{}`", path.display())]
     Sqlite {
         path: PathBuf,
@@ -53,10 +55,17 @@ fn by(pid: Option<u32>) -> String {
 }
 
 impl OpenError {
-    /// Converts an SQLite error, separating damage from all other failures.
+    /// Converts an SQLite error, separating damage and a full disk from all other failures.
     pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
         match source.sqlite_error_code() {
+            Some(DiskFull) => OpenError::DiskFull {
+                path: path.to_owned(),
+            },
+            // SQLite reports this if there is no room for its shared memory.
+            Some(SystemIoFailure) if is_full(path) => OpenError::DiskFull {
+                path: path.to_owned(),
+            },
             Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged {
                 path: path.to_owned(),
                 detail: source.to_string(),
@@ -67,6 +76,15 @@ impl OpenError {
             },
         }
     }
+}
+
+/// Whether the file system of a path has no room for the files that SQLite makes.
+fn is_full(path: &Path) -> bool {
+    const LEAST_BYTES: u64 = 64 << 10;
+    rustix::fs::statvfs(crate::directory(path)).is_ok_and(|facts| {
+        facts.f_bavail.saturating_mul(facts.f_frsize) < LEAST_BYTES
+            || (facts.f_files > 0 && facts.f_favail == 0)
+    })
 }
 
 /// Reason a write failed. The store stays usable: the next write may succeed.
@@ -95,6 +113,10 @@ pub enum WriteError {
     Reopen(#[source] Box<OpenError>),
     #[error("cannot change rows of old histories")]
     Old(#[source] Box<crate::imported::LegacyError>),
+    #[error(
+        "deleted data is still in the file: another process has been reading the history for too long"
+    )]
+    Reader,
     #[error("cannot write to the history")]
     Other(#[source] rusqlite::Error),
 }
@@ -117,7 +139,10 @@ impl From<rusqlite::Error> for WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     #[error("cannot read the history")]
-    Sqlite(#[from] rusqlite::Error),
+    Sqlite(#[source] rusqlite::Error),
+    /// The file makes a statement take far longer than reading all of it would.
+    #[error("the history is made so that reading it does not end")]
+    Endless,
     /// One tick cannot be read; the others are unaffected.
     #[error("the tick stored at {at} is damaged")]
     Tick { at: jiff::Timestamp, source: Damage },
@@ -134,6 +159,15 @@ pub enum ReadError {
     /// The request needs ticks that retention has deleted.
     #[error("the ticks before {until} are no longer kept, and the totals cannot answer this")]
     RawGone { until: jiff::Timestamp },
+}
+
+impl From<rusqlite::Error> for ReadError {
+    fn from(source: rusqlite::Error) -> Self {
+        match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::OperationInterrupted) => ReadError::Endless,
+            _ => ReadError::Sqlite(source),
+        }
+    }
 }
 
 /// Returns whether an SQLite error in the source chain reports a damaged file.

@@ -16,6 +16,7 @@ use crate::names;
 use crate::quiet::{self, Quiet};
 use crate::store::RunId;
 use crate::ticks::{self, StoredTick, Ticks};
+use crate::work::Work;
 
 /// A history opened for reading.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub struct History {
     pub(crate) connection: Connection,
     path: PathBuf,
     quiet: Option<Quiet>,
+    work: Work,
 }
 
 /// Summary of a history.
@@ -56,8 +58,10 @@ pub struct RunInfo {
 impl History {
     /// Opens a history for reading. The file may belong to another user, be a read-only copy, or have an active writer.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let (connection, quiet) = quiet::open(path)?;
+        let (mut connection, quiet) = quiet::open(path)?;
+        let work = Work::limit(&mut connection, path);
         Ok(Self {
+            work: work.map_err(|error| OpenError::from_sqlite(path, error))?,
             connection,
             path: path.to_owned(),
             quiet,
@@ -241,6 +245,7 @@ impl History {
         &self,
         question: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {
+        self.work.restart();
         let transaction = self
             .connection
             .unchecked_transaction()

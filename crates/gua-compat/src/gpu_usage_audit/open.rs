@@ -187,9 +187,12 @@ fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> 
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_URI
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(gua_store::file_uri(&absolute, options), flags)?;
+    let mut connection =
+        Connection::open_with_flags(gua_store::file_uri(&absolute, options), flags)?;
     connection.busy_timeout(Duration::from_secs(5))?;
     gua_store::schema::harden(&connection)?;
+    // For the whole life of the connection, which reads the file a few times at most.
+    gua_store::Work::limit(&mut connection, path)?;
     // The last connection to close checkpoints and removes the log. That is left to gpu-usage-audit.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     if options == INDEX_IN_MEMORY {

@@ -1,6 +1,7 @@
 //! A full disk: the tick is lost and reported, the store keeps running, and writes again when there is room.
 
 use gua_test::runs_as_root;
+use std::path::Path;
 use std::process::Command;
 
 use gua_model::{GapReason, Outage};
@@ -74,6 +75,39 @@ fn a_history_that_could_not_be_created_leaves_no_file() {
 
 #[test]
 fn the_same_store_survives_a_real_full_disk() {
+    on_small_disk(fill_and_recover);
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_is_named() {
+    on_small_disk(|directory| {
+        let path = directory.join("gua.db");
+        let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        let mut host = SyntheticHost::small();
+        let run = begin(&mut store, &host);
+        record(&mut store, run, &mut host, 50);
+        store.close().unwrap();
+        fill(&directory.join("ballast"));
+        for name in ["gua.db", "other.db"] {
+            let opened = Store::open(
+                &directory.join(name),
+                OpenMode::CreateOrAppend,
+                &WriterOptions::default(),
+            );
+            let message = gua_model::chain::chain(&opened.unwrap_err());
+            let says_so = ["disk is full", "No space left on device"];
+            assert!(
+                says_so.iter().any(|words| message.contains(words)),
+                "{message}"
+            );
+        }
+        std::fs::remove_file(directory.join("ballast")).unwrap();
+        open(&path, &WriterOptions::default()).close().unwrap();
+    });
+}
+
+/// Runs a test in a file system of 2 MB.
+fn on_small_disk(test: impl FnOnce(&Path) + std::panic::UnwindSafe) {
     if !runs_as_root("a disk that is full, as a small tmpfs") {
         return;
     }
@@ -86,32 +120,33 @@ fn the_same_store_survives_a_real_full_disk() {
         eprintln!("NOT TESTED (no mounts here): a full disk");
         return;
     }
-    let result = std::panic::catch_unwind(|| fill_and_recover(directory.path()));
+    let place = directory.path().to_owned();
+    let result = std::panic::catch_unwind(move || test(&place));
     let unmounted = Command::new("umount").arg(directory.path()).status();
     assert!(unmounted.unwrap().success());
     result.unwrap();
 }
 
-fn fill_and_recover(directory: &std::path::Path) {
+/// Uses up the remaining space.
+fn fill(ballast: &Path) {
+    use std::io::Write as _;
+    let mut block = vec![0u8; 1 << 20];
+    let mut file = std::fs::File::create(ballast).unwrap();
+    while !block.is_empty() {
+        if file.write_all(&block).is_err() {
+            block.truncate(block.len() / 2);
+        }
+    }
+}
+
+fn fill_and_recover(directory: &Path) {
     let path = directory.join("gua.db");
     let ballast = directory.join("ballast");
     let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
     let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     let mut written = record(&mut store, run, &mut host, 50);
-    // Fill the remaining space.
-    let mut block = vec![0u8; 1 << 20];
-    while !block.is_empty() {
-        use std::io::Write as _;
-        let mut file = std::fs::OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&ballast)
-            .unwrap();
-        if file.write_all(&block).is_err() {
-            block.truncate(block.len() / 2);
-        }
-    }
+    fill(&ballast);
     let mut lost = 0;
     for _ in 0..200 {
         let tick = host.tick();
