@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_model::Uid;
 use gua_model::subuid::SubUids;
-use gua_model::{Pid, Uid};
 use rustix::fs::{FileType, Mode, OFlags, RawMode, fstat};
 use rustix::io::Errno;
 
@@ -126,26 +126,6 @@ impl ClaimDir {
     #[must_use]
     pub fn me(&self) -> Uid {
         self.me
-    }
-
-    /// PID of the process that holds the lock, from the text of `/proc/locks`; for the message after
-    /// [`ClaimError::Busy`].
-    #[must_use]
-    pub fn lock_owner(&self, proc_locks: &str) -> Option<Pid> {
-        let facts = fstat(&self.directory).ok()?;
-        let (major, minor) = (
-            rustix::fs::major(facts.st_dev),
-            rustix::fs::minor(facts.st_dev),
-        );
-        let place = format!("{major:02x}:{minor:02x}:{}", facts.st_ino);
-        proc_locks.lines().find_map(|line| {
-            // `1: FLOCK  ADVISORY  WRITE 4711 00:1a:2 0 EOF`; a waiter's line has `->` after the number.
-            let fields: Vec<_> = line.split_ascii_whitespace().collect();
-            match fields[..] {
-                [_, "FLOCK", _, _, pid, at, ..] if at == place => pid.parse().ok().map(Pid),
-                _ => None,
-            }
-        })
     }
 
     pub(crate) fn handle(&self) -> BorrowedFd<'_> {

@@ -2,7 +2,8 @@
 
 mod names;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use gua_claim::{
@@ -13,6 +14,7 @@ use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Sample, Uid};
 use gua_probe::clock;
+use gua_probe::host::{HostRoot, locks};
 use gua_probe::process::lineage::{Life, Lineage};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable, sub_uids};
 use gua_settings::Settings;
@@ -116,13 +118,15 @@ impl Claims {
     /// Returns the error with its cause, if it can be found: the process that holds the lock.
     #[must_use]
     pub fn explained(&self, error: &ClaimError) -> Failure {
-        let locks = matches!(error, ClaimError::Busy { .. })
-            .then(|| std::fs::read_to_string("/proc/locks").ok())
-            .flatten();
-        let owner = locks.and_then(|locks| self.dir.lock_owner(&locks));
-        Failure::failed(match owner {
+        let is_busy = matches!(error, ClaimError::Busy { .. });
+        let inode = std::fs::metadata(self.dir.path()).map(|facts| facts.ino());
+        let holders = match (is_busy, inode) {
+            (true, Ok(inode)) => locks::holders(&HostRoot::real(), &[inode]),
+            _ => BTreeSet::new(),
+        };
+        Failure::failed(match holders.first() {
             Some(pid) => {
-                let who = Names::default().process(pid);
+                let who = Names::default().process(*pid);
                 format!("the lock is held by {who}: {}", chain(error))
             }
             None => chain(error),

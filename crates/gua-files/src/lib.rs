@@ -177,5 +177,15 @@ pub fn directory(path: &Path) -> &Path {
     }
 }
 
+/// Whether the file system of a path has no room for another small file.
+#[must_use]
+pub fn is_full(path: &Path) -> bool {
+    const LEAST_BYTES: u64 = 64 << 10;
+    rustix::fs::statvfs(directory(path)).is_ok_and(|facts| {
+        facts.f_bavail.saturating_mul(facts.f_frsize) < LEAST_BYTES
+            || (facts.f_files > 0 && facts.f_favail == 0)
+    })
+}
+
 #[cfg(test)]
 mod tests;

@@ -63,7 +63,7 @@ impl OpenError {
                 path: path.to_owned(),
             },
             // SQLite reports this if there is no room for its shared memory.
-            Some(SystemIoFailure) if is_full(path) => OpenError::DiskFull {
+            Some(SystemIoFailure) if gua_files::is_full(path) => OpenError::DiskFull {
                 path: path.to_owned(),
             },
             Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged {
@@ -76,15 +76,6 @@ impl OpenError {
             },
         }
     }
-}
-
-/// Whether the file system of a path has no room for the files that SQLite makes.
-fn is_full(path: &Path) -> bool {
-    const LEAST_BYTES: u64 = 64 << 10;
-    rustix::fs::statvfs(crate::directory(path)).is_ok_and(|facts| {
-        facts.f_bavail.saturating_mul(facts.f_frsize) < LEAST_BYTES
-            || (facts.f_files > 0 && facts.f_favail == 0)
-    })
 }
 
 /// Reason a write failed. The store stays usable: the next write may succeed.

@@ -6,7 +6,7 @@ use gua_model::Pid;
 
 use super::{HostRoot, read};
 
-/// Returns the processes that hold a POSIX lock on one of the files, given by inode. Empty if the list cannot be read.
+/// Returns the processes that hold a lock of fcntl(2) or flock(2) on one of the files, given by inode. Empty if the list cannot be read.
 #[must_use]
 pub fn holders(root: &HostRoot, inodes: &[u64]) -> BTreeSet<Pid> {
     match read(&root.proc.join("locks"), 1 << 20) {
@@ -21,7 +21,7 @@ pub fn parse(text: &[u8], inodes: &[u64]) -> BTreeSet<Pid> {
     let text = String::from_utf8_lossy(text);
     let holder = |line: &str| {
         let mut fields = line.split_ascii_whitespace().skip(1);
-        if fields.next()? != "POSIX" {
+        if !matches!(fields.next()?, "POSIX" | "FLOCK") {
             return None;
         }
         let pid = fields.nth(2)?.parse().ok()?;
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_holders_of_posix_locks_on_the_file_are_listed() {
+    fn only_holders_of_locks_on_the_file_are_listed() {
         let text = b"1: POSIX  ADVISORY  READ 4711 fe:00:1234 120 120\n\
             1: -> POSIX  ADVISORY  WRITE 4712 fe:00:1234 120 120\n\
             2: FLOCK  ADVISORY  WRITE 4713 fe:00:1234 0 EOF\n\
@@ -45,6 +45,6 @@ mod tests {
             4: OFDLCK ADVISORY  READ -1 fe:00:1234 0 EOF\n\
             5: POSIX  ADVISORY  WRITE 4715 00:1a:99 0 0\nPOSIX\n\xff\n";
         let found: Vec<u32> = parse(text, &[1234, 99]).iter().map(|pid| pid.0).collect();
-        assert_eq!(found, [4711, 4715]);
+        assert_eq!(found, [4711, 4713, 4715]);
     }
 }

@@ -143,11 +143,16 @@ fn failed(status: ExitStatus, log: &Path, log_began: u64) -> ExitCode {
         (Some(code), _) => u8::try_from(code).unwrap_or(1),
         (None, Some(signal)) => u8::try_from(128 + signal).unwrap_or(1),
     };
+    let lines = last_lines(log, SHOWN_LINES, log_began);
     output::eprint(&format!(
-        "{BACKGROUND}: failed to start (exit {code}); log: {}\n{}",
+        "{BACKGROUND}: failed to start (exit {code}); log: {}\n{lines}",
         log.display(),
-        last_lines(log, SHOWN_LINES, log_began)
     ));
+    // Then the log does not say so.
+    if lines.is_empty() && gua_files::is_full(log) {
+        let disk = gua_files::directory(log).display();
+        output::eprint(&format!("{BACKGROUND}: the disk of `{disk}` is full\n"));
+    }
     ExitCode::from(code)
 }
 

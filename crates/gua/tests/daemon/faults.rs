@@ -1,11 +1,12 @@
 //! What a fault costs: exactly its own readings. Everything else is stored, and on schedule.
 
+use std::process::Command;
 use std::time::Duration;
 
 use gua_model::{GapReason, Gpu, Missing, Percent, Tick};
 
 use crate::host;
-use gua_test::{Running, TestHost, wait_for};
+use gua_test::{Running, TestHost, runs_as_root, wait_for};
 
 /// Scenario of three GPUs, of which the second can be faulty. `rest` is appended.
 fn gpus(second: &str, rest: &str) -> String {
@@ -218,4 +219,32 @@ fn a_driver_that_fails_and_recovers_is_read_again() {
             && !outages.is_empty(),
         "{outages:?}"
     );
+}
+
+#[test]
+fn a_disk_that_is_full_at_the_start_is_named() {
+    if !runs_as_root("a disk that is full, as a small tmpfs") {
+        return;
+    }
+    let host = host(&gpus("", ""));
+    let state = host.state("");
+    std::fs::create_dir_all(&state).unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=64k", "gua-test"]);
+    if !mount.arg(&state).status().is_ok_and(|it| it.success()) {
+        eprintln!("NOT TESTED (no mounts here): a full disk");
+        return;
+    }
+    // It fails once the disk is full.
+    std::fs::write(state.join("ballast"), vec![0; 1 << 20]).unwrap_err();
+    let ended = [
+        host.gua("start --interval 1s"),
+        host.gua("daemon --foreground --interval 1s"),
+    ];
+    let unmounted = Command::new("umount").arg(&state).status();
+    assert!(unmounted.unwrap().success());
+    for ended in ended {
+        assert_eq!(ended.code, 1, "{ended:?}");
+        assert!(ended.stderr.contains("is full"), "{ended:?}");
+    }
 }
