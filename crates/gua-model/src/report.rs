@@ -8,6 +8,7 @@ mod columns;
 mod cross;
 pub mod fold;
 mod gaps;
+pub mod groups;
 mod holds;
 mod longest;
 mod sessions;
@@ -58,6 +59,9 @@ pub struct Report {
     pub cards: Vec<ReportedGpu>,
     /// The longest holder first.
     pub people: Vec<PersonRow>,
+    /// Sums by group, project, job, pod or container, the longest holder first; empty unless they were asked for.
+    #[serde(default)]
+    pub groups: Vec<PersonRow>,
     pub heat: HeatMap,
     pub unit: CalendarUnit,
     /// In order of time.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use gua_model::calendar::CalendarUnit;
 use gua_model::report::Cross;
 use gua_model::report::fold::Scope;
+use gua_model::report::groups::WorkloadKind;
 use gua_model::state::ThresholdOverrides;
 use gua_model::{GpuUuid, Period, RollUp, Sample, Thresholds};
 use jiff::Timestamp;
@@ -26,6 +27,9 @@ pub struct Question {
     pub gpus: Vec<String>,
     /// Columns of time that GPUs and people are crossed with.
     pub cross: Option<Cross>,
+    /// Sums by job, pod or container.
+    #[serde(default)]
+    pub workloads: Option<WorkloadKind>,
     /// Length of the rows of time; chosen by the length of the window where `None`.
     pub unit: Option<CalendarUnit>,
     /// Time that an imported tick counts for, instead of the recorded interval.
@@ -55,6 +59,7 @@ impl Question {
             person: None,
             gpus: Vec::new(),
             cross: None,
+            workloads: None,
             unit: None,
             interval: None,
             thresholds: ThresholdOverrides::default(),

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use gua_model::coverage::host_time;
 use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
+use gua_model::report::groups::NamedSums;
 use gua_model::report::{
     BlockRow, Covered, Hold, HoldLists, IntervalUse, Note, Refused, Report, UNKNOWN, gap_rows,
     is_current, observed_within, slot_rows,
@@ -167,6 +168,8 @@ struct Sums {
     /// Since when each GPU is known.
     since: BTreeMap<GpuUuid, Timestamp>,
     sessions: SessionLists,
+    /// Sums by job, pod or container.
+    workloads: NamedSums,
     /// Time of the last imported row.
     imported_last: Option<Timestamp>,
     notes: Vec<Note>,
@@ -243,6 +246,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
         host_observed: count.host_observed,
         since: known.first_seen(),
         sessions: SessionLists::new(count.window),
+        workloads: NamedSums::default(),
         imported_last: None,
         notes: Vec::new(),
     };
@@ -356,6 +360,10 @@ fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> R
             return;
         }
         hold.observed_within = observed_within(&hold, sums.window, &sums.gaps_of(gpu, known));
+        if let Some(kind) = known.question.workloads {
+            let name = kind.name(&session.workload);
+            sums.workloads.add_session(name.as_deref(), &hold);
+        }
         if hold.current {
             let first = since.entry(gpu.clone()).or_insert(session.from);
             *first = session.from.min(*first);
@@ -463,6 +471,7 @@ fn lay_out(
         coverage,
         holders: lists.holders,
         past: lists.past,
+        groups: sums.workloads.rows(),
         past_count: lists.past_count,
         sessions: lists.sessions,
         session_count: lists.session_count,

@@ -28,8 +28,8 @@ use jiff::tz::TimeZone;
 
 pub use self::asked::{Asked, Words};
 pub use self::by::{
-    By, GpuRow, GpuSums, PersonSums, RowSums, StateRow, UserRow, gpu_rows, state_rows, table,
-    user_rows,
+    By, GpuRow, GpuSums, PersonSums, RowSums, StateRow, UserRow, WorkloadSums, gpu_rows,
+    state_rows, table, user_rows,
 };
 use self::by::{HourColumns, hour_columns, occurring_states};
 pub(crate) use self::figures::held_hours;

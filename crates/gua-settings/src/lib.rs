@@ -12,6 +12,7 @@ pub mod array;
 pub mod describe;
 pub mod edit;
 pub mod file;
+pub mod group;
 pub mod inputs;
 pub mod kind;
 mod name;

@@ -5,11 +5,13 @@
 use std::ffi::OsStr;
 
 use gua_model::quota::Limit;
+use gua_model::report::groups::Group;
 use gua_model::{ContainerOwners, DriverPids, OwnerRule};
 use toml::Spanned;
 use toml::de::DeValue;
 
 use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
+use crate::group::{GroupKindName, Members};
 use crate::kind::{
     ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, FilePath,
     GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes, MaybeFile,
@@ -365,6 +367,17 @@ settings! {
         owner: OwnerName;
     }
     example "namespace = \"vision\"\nowner = \"vision-lab\"\n"
+
+    [[group]]
+    /// Groups and projects for `gua report --by group` and `--by project`; any number of tables. Members are names of
+    /// people, containers and pods as reports show them; * matches any characters but /. Without groups of the kind
+    /// "group", the groups of the system count.
+    groups: Group, GroupFields {
+        name: AccountName;
+        kind: GroupKindName;
+        members: Members;
+    }
+    example "name = \"vision\"\nmembers = [\"ada\", \"bob\"]\n"
 }
 
 fn default_of<K: Kind>(text: &str, home: &Home) -> K::Value {

@@ -256,6 +256,7 @@ fn finished(
         heat: fold.heat.clone(),
         all: fold.all.clone(),
         people,
+        groups: Vec::new(),
         unit: fold.scope().unit,
         coverage,
         past_count: past.len(),

@@ -82,6 +82,7 @@ impl Words {
             person: self.user.clone(),
             gpus: self.gpus.clone(),
             cross: (self.by == Some(By::Hour)).then_some(Cross::HourOfDay),
+            workloads: self.by.and_then(By::workload),
             unit: self.by.and_then(By::unit),
             interval: self.interval,
             thresholds: self.thresholds,

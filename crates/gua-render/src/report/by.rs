@@ -1,5 +1,6 @@
-//! The tables of a report: by person, GPU, day, hour of the day, week, month or state.
+//! The tables of a report: by person, group, project, job, pod, container, GPU, day, hour of the day, week, month or state.
 
+use gua_model::report::groups::{GroupKind, WorkloadKind};
 use gua_model::report::{PersonRow, Report, ReportedGpu, Sums};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
@@ -17,10 +18,15 @@ pub enum By {
     Week,
     Month,
     State,
+    Group,
+    Project,
+    Job,
+    Pod,
+    Container,
 }
 
 impl By {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         By::User,
         By::Gpu,
         By::Day,
@@ -28,6 +34,11 @@ impl By {
         By::Week,
         By::Month,
         By::State,
+        By::Group,
+        By::Project,
+        By::Job,
+        By::Pod,
+        By::Container,
     ];
 
     /// The value of `--by`.
@@ -41,6 +52,11 @@ impl By {
             By::Week => "week",
             By::Month => "month",
             By::State => "state",
+            By::Group => "group",
+            By::Project => "project",
+            By::Job => "job",
+            By::Pod => "pod",
+            By::Container => "container",
         }
     }
 
@@ -51,8 +67,36 @@ impl By {
             By::Day => Some(CalendarUnit::Day),
             By::Week => Some(CalendarUnit::Week),
             By::Month => Some(CalendarUnit::Month),
-            By::User | By::Gpu | By::Hour | By::State => None,
+            _ => None,
         }
+    }
+
+    /// The kind of workload that the rows are, if they are workloads.
+    #[must_use]
+    pub fn workload(self) -> Option<WorkloadKind> {
+        match self {
+            By::Job => Some(WorkloadKind::Job),
+            By::Pod => Some(WorkloadKind::Pod),
+            By::Container => Some(WorkloadKind::Container),
+            _ => None,
+        }
+    }
+
+    /// The kind of group that the rows are, if they are groups of people.
+    #[must_use]
+    pub fn group(self) -> Option<GroupKind> {
+        match self {
+            By::Group => Some(GroupKind::Group),
+            By::Project => Some(GroupKind::Project),
+            _ => None,
+        }
+    }
+
+    /// Whether the rows are in order of their size, so that the first ones matter most.
+    #[must_use]
+    pub(super) fn is_ranked(self) -> bool {
+        let is_sum = self.workload().is_some() || self.group().is_some();
+        is_sum || matches!(self, By::User | By::Gpu)
     }
 }
 
@@ -69,6 +113,15 @@ rows! {
         /// Hours divided equally among the people on each GPU; null where that is not recorded.
         charged_hours: Option<Hours> as "charged h" = sums.charged_time().map(Hours::from),
         energy_kwh: Option<Kilowatthours> as "kWh" = sums.counted_energy().map(Kilowatthours::from),
+    }
+
+    /// Hours of a job, pod or container, from its sessions. They do not say how a shared GPU is charged, or what it drew.
+    struct WorkloadSums from (sums: &OwnerTotal) {
+        /// GPU-ticks on which it held a GPU, also before the window.
+        samples: u64 = sums.samples(),
+        held_hours: Hours as "held h" = Hours(sums.hours()),
+        idle_held_hours: Hours as "idle-held h" = Hours(sums.idle_hours()),
+        idle_held_share: Option<Share> as "idle-held" = sums.idle_share().map(Share),
     }
 
     /// Hours and energy of GPUs.
@@ -177,7 +230,10 @@ pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
 #[must_use]
 pub fn table(report: &Report, by: By) -> Table {
     match by {
-        By::User => users(report),
+        By::User => users("user", &report.people),
+        By::Group => users("group", &report.groups),
+        By::Project => users("project", &report.groups),
+        By::Job | By::Pod | By::Container => workloads(report, by.as_str()),
         By::Gpu => gpus(report),
         By::Day => slots(report, "day", "%Y-%m-%d"),
         // By its Monday.
@@ -201,16 +257,25 @@ fn headed<const N: usize>(
     table
 }
 
-fn users(report: &Report) -> Table {
+/// People, or groups of them.
+fn users(key: &'static str, people: &[PersonRow]) -> Table {
     let sums = PersonSums::COLUMNS.iter().map(Column::header).collect();
-    let rows = user_rows(report).into_iter();
-    let rows = rows.map(|row| {
-        (
-            [row.user.into()],
-            cells(PersonSums::COLUMNS, Some(&row.sums)),
-        )
+    let rows = people.iter().map(|person| {
+        let sums = PersonSums::new(&person.sums);
+        let name = person.name.clone();
+        ([name.into()], cells(PersonSums::COLUMNS, Some(&sums)))
     });
-    headed([("user", "user")], sums, rows)
+    headed([(key, key)], sums, rows)
+}
+
+fn workloads(report: &Report, key: &'static str) -> Table {
+    let sums = WorkloadSums::COLUMNS.iter().map(Column::header).collect();
+    let rows = report.groups.iter().map(|workload| {
+        let sums = WorkloadSums::new(&workload.sums);
+        let name = workload.name.clone();
+        ([name.into()], cells(WorkloadSums::COLUMNS, Some(&sums)))
+    });
+    headed([(key, key)], sums, rows)
 }
 
 fn gpus(report: &Report) -> Table {

@@ -301,7 +301,7 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
     let mut rows = table(page.report, by);
     let all = rows.rows.len();
     // A time series is not truncated: that would hide the newest rows.
-    if matches!(by, By::User | By::Gpu) {
+    if by.is_ranked() {
         rows.rows.truncate(page.top);
     }
     for column in &mut rows.columns {

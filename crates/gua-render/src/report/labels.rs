@@ -408,6 +408,11 @@ pub(super) fn by(by: By) -> Label {
         By::Week => Label("By week", "주별"),
         By::Month => Label("By month", "월별"),
         By::State => Label("By state", "상태별"),
+        By::Group => Label("By group", "그룹별"),
+        By::Project => Label("By project", "프로젝트별"),
+        By::Job => Label("By job", "작업별"),
+        By::Pod => Label("By pod", "파드별"),
+        By::Container => Label("By container", "컨테이너별"),
     }
 }
 

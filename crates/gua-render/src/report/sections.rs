@@ -298,7 +298,7 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
     let mut table = table(page.report, by);
     let all = table.rows.len();
     // A time series is not truncated: that would hide the newest rows.
-    if matches!(by, By::User | By::Gpu) {
+    if by.is_ranked() {
         table.rows.truncate(page.top);
     }
     if table.rows.is_empty() {

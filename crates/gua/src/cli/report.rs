@@ -147,7 +147,8 @@ pub struct ReportArgs {
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
-    /// Print one table instead of the sections. `hour` is the hour of the day; weeks start on Monday.
+    /// Print one table instead of the sections. `hour` is the hour of the day; weeks start on Monday. Groups and projects are
+    /// those of `[[group]]` in the configuration; without any, groups are those of the system.
     #[arg(long, value_name = "WHAT", value_parser = one_of(&By::ALL, By::as_str))]
     pub by: Option<By>,
 

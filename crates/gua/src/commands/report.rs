@@ -2,13 +2,16 @@
 
 use std::process::ExitCode;
 
-use gua_model::report::unbalanced;
+use gua_model::report::groups::{Group, GroupKind, grouped, groups_of};
+use gua_model::report::{PersonRow, unbalanced};
+use gua_probe::process;
 use gua_render::report::{By, Page, Words, html, json, korean, table, text};
 use gua_render::table::csv;
 
 use crate::balance;
 use crate::cli::{Language, ReportArgs, ReportFormat};
 use crate::context::{Context, VERSION};
+use crate::failure::Failure;
 use crate::output;
 
 pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
@@ -23,7 +26,10 @@ pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
         thresholds: context.settings().threshold_flags(),
     };
     let asked = words.ask(&context.zone(), context.now())?;
-    let report = context.ask(|source| source.report(&asked.question))?;
+    let mut report = context.ask(|source| source.report(&asked.question))?;
+    if let Some(kind) = args.by.and_then(By::group) {
+        report.groups = by_group(&report.people, kind, context)?;
+    }
     let page = Page {
         width: args.width.into(),
         top: args.top,
@@ -39,4 +45,33 @@ pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
     })?;
     let left_out = unbalanced(&report.notes);
     Ok(balance::exit_code("gua report", left_out, &args.strict))
+}
+
+/// Sums of people by the groups of the configuration. Without any, the groups of the system count, except those that have
+/// the name of their only member.
+fn by_group(
+    people: &[PersonRow],
+    kind: GroupKind,
+    context: &Context,
+) -> Result<Vec<PersonRow>, Failure> {
+    let groups = context.settings().groups.iter();
+    let groups: Vec<Group> = groups.map(|listed| listed.value.clone()).collect();
+    let is_configured = groups.iter().any(|group| group.kind == kind);
+    match kind {
+        GroupKind::Project if !is_configured => {
+            let problem = "--by project: the configuration has no project";
+            let hint = "write [[group]] tables with kind = \"project\"; see docs/configuration.md";
+            return Err(Failure::usage(problem).hint(hint));
+        }
+        GroupKind::Group if !is_configured => {}
+        _ => return Ok(grouped(people, |name| groups_of(name, kind, &groups))),
+    }
+    let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
+    let found = process::groups_of(&names).ok_or_else(|| {
+        Failure::failed("the user directory of this host does not respond, so groups are unknown")
+    })?;
+    Ok(grouped(people, |name| {
+        let groups = found.get(name).into_iter().flatten();
+        groups.filter(|group| *group != name).cloned().collect()
+    }))
 }

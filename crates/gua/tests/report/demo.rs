@@ -79,6 +79,39 @@ fn what_the_demo_says_to_type_next_works() {
 }
 
 #[test]
+fn hours_are_summed_by_group_project_job_and_container() {
+    let home = without_driver();
+    let config = "[[group]]\nname = \"vision\"\nmembers = [\"ada\", \"bob\"]\n\
+                  [[group]]\nname = \"serving\"\nmembers = [\"container:*\"]\n";
+    std::fs::create_dir_all(home.path(".gua")).unwrap();
+    std::fs::write(home.path(".gua/config.toml"), config).unwrap();
+    let rows = |by: &str| {
+        let csv = home.fine(&format!("demo report --csv --by {by}"));
+        let rows = csv.lines().skip(1).map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            (cells[0].to_owned(), cells[2].parse::<f64>().unwrap())
+        });
+        rows.collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let (people, groups) = (rows("user"), rows("group"));
+    assert_eq!(groups["vision"], people["ada"] + people["bob"]);
+    assert_eq!(groups["serving"], people["container:llm-api"]);
+    assert!((groups.values().sum::<f64>() - people.values().sum::<f64>()).abs() < 0.001);
+    let jobs = rows("job");
+    // Two GPUs from 2026-10-26 09:30 to the end.
+    assert_eq!(jobs["4715"], 2.0 * 101.5);
+    let containers = rows("container");
+    assert_eq!(containers["llm-api"], people["container:llm-api"]);
+    let refused = home.gua("demo report --by project");
+    assert_eq!(refused.code, 2);
+    assert!(
+        refused.stderr.contains("has no project"),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
 fn an_interrupted_demo_leaves_nothing() {
     let home = without_driver();
     let mut command = home.gua_command("demo");

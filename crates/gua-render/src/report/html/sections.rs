@@ -236,7 +236,7 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
         By::User => charts::people(page),
         By::Day | By::Week | By::Month => charts::over_time(page),
         By::Hour => charts::heat(page),
-        By::Gpu | By::State => html! {},
+        _ => html! {},
     };
     // A time series is not truncated: that would hide the newest rows.
     let whole = Look::whole("by-table", page.language);
@@ -244,7 +244,6 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
         _ if rows.rows.is_empty() => paragraph(labels::NOTHING.of(page.language)),
         By::Gpu => gpu_table(page, "by-table"),
         By::State => state_table(page, rows, "by-table"),
-        By::User => html_table(&rows, Look::of(page, "by-table")),
         By::Day | By::Week | By::Month => html_table(&nonempty_columns(&rows), whole),
         By::Hour => {
             let (rows, left_out) = first_columns(&rows, page.top);
@@ -253,6 +252,7 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
                 @if left_out > 0 { (paragraph(labels::columns_left_out(left_out, page.language))) }
             }
         }
+        _ => html_table(&rows, Look::of(page, "by-table")),
     };
     html! { (chart) (section(page, ("by", labels::by(by), None), &inside)) }
 }
