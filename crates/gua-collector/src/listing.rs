@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use gua_model::idle::IdleGpu;
 use gua_model::pick::Order;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, RollUp, Sample};
 use gua_probe::host::time::ticks_per_second;
-use gua_query::SinceQuestion;
+use gua_query::{IdleQuestion, SinceQuestion};
 use gua_render::listing::ListDocument;
 use gua_render::listing::row::{Leased, Row, Terms, rows as listed};
 use gua_settings::Loaded;
@@ -29,6 +30,18 @@ pub fn since(
     };
     let source = location::source(loaded);
     source.since(&question).unwrap_or_default()
+}
+
+/// For how long GPUs that are idle now, and their holders, have been idle. Empty if the history is absent or cannot be read.
+#[must_use]
+pub fn idle(loaded: &Loaded, gpus: Vec<GpuUuid>, now: Timestamp) -> BTreeMap<GpuUuid, IdleGpu> {
+    let question = IdleQuestion {
+        gpus,
+        thresholds: loaded.settings.thresholds(),
+        at: now,
+    };
+    let source = location::source(loaded);
+    source.idle(&question).unwrap_or_default()
 }
 
 /// Rows of the listing, and the error if the claims could not be read.

@@ -1,6 +1,6 @@
 //! The readings of a GPU as columns, from the table in [`gua_model::readings`].
 
-use gua_model::{Gpu, READINGS, ReadingKind};
+use gua_model::{Bytes, Gpu, LegacyGpuTick, READINGS, ReadingKind};
 
 use crate::batch::Value;
 use crate::column::{Column, Kind};
@@ -29,10 +29,16 @@ pub(crate) fn of_gpu<'a>(gpu: &Gpu, energy: Value<'a>) -> impl Iterator<Item = V
     })
 }
 
-/// Returns the one reading that imported rows have.
-pub(crate) fn of_imported(memory_used: Option<i64>) -> impl Iterator<Item = Value<'static>> {
+/// Returns the readings that imported rows have, in the units of the columns. A value beyond them is missing.
+pub(crate) fn of_imported(tick: &LegacyGpuTick<'_>) -> impl Iterator<Item = Value<'static>> {
+    let scaled = |value: Option<i64>, unit: u64| value?.checked_mul(i64::try_from(unit).ok()?);
+    let memory = scaled(tick.memory_used_mb, Bytes::PER_MB);
+    let power = scaled(tick.power_w, 1_000);
+    let temperature = tick.temperature_c;
     exported().map(move |reading| match reading.field {
-        "memory_used" => memory_used.into(),
+        "memory_used" => memory.into(),
+        "temperature" => temperature.into(),
+        "power" => power.into(),
         _ => Value::Missing,
     })
 }

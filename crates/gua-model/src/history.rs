@@ -142,7 +142,7 @@ fn reason(word: &str) -> Option<Missing> {
     .find(|why| why.as_str() == word)
 }
 
-/// Parses `ada:8000`, `ada@7:8000`, `ada/desktop:50`, `ada:8000%40` (SM utilisation), `?:8000`, `gone@7:10`.
+/// Parses `ada:8000`, `ada@7:8000`, `ada/desktop:50`, `ada:8000%40` (SM utilisation), `ada:8000%none`, `?:8000`, `gone@7:10`.
 fn process(word: &str, boot: BootId) -> Process {
     let (who, memory) = word.split_once(':').unwrap();
     let (memory, sm_util) = memory.split_once('%').unwrap_or((memory, ""));
@@ -169,9 +169,12 @@ fn process(word: &str, boot: BootId) -> Process {
             .parse()
             .map(Bytes::from_mb)
             .map_err(|_| Missing::Unsupported),
-        sm_util: sm_util
-            .parse()
-            .map_or(Err(Missing::Unsupported), |util| Ok(Some(percent(util)))),
+        sm_util: match sm_util {
+            "none" => Ok(None),
+            number => number
+                .parse()
+                .map_or(Err(Missing::Unsupported), |util| Ok(Some(percent(util)))),
+        },
         identity: match name {
             "?" => Err(Missing::Denied),
             "gone" => Err(Missing::Gone),

@@ -56,6 +56,8 @@ pub struct LegacyGpuTick<'a> {
     pub index: Option<i64>,
     /// Used memory of the whole GPU, as stored in the column.
     pub memory_used_mb: Option<i64>,
+    pub temperature_c: Option<i64>,
+    pub power_w: Option<i64>,
     pub run: LegacyRun,
     pub processes: &'a [LegacyProcess<'a>],
     /// Utilisation of further rows for the same GPU, moment and run. Together they are one tick of the GPU, but the

@@ -19,6 +19,7 @@ pub mod gap;
 #[cfg(test)]
 mod history;
 pub mod id;
+pub mod idle;
 pub mod legacy;
 pub mod nvgpu;
 pub mod owner;

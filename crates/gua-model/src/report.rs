@@ -4,6 +4,7 @@
 //! rows count whole ticks, as the tool that wrote them does. Shares are shares of time; for imported rows alone, of
 //! GPU-ticks.
 
+mod charted;
 mod columns;
 mod cross;
 pub mod fold;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::calendar::CalendarUnit;
 use crate::gap::GapReason;
 use crate::id::{GpuUuid, Pid};
+use crate::idle::Idle;
 use crate::period::Period;
 use crate::sample::Slice;
 use crate::session::UtilSource;
@@ -36,8 +38,8 @@ pub use self::gaps::{fill_gaps, gap_rows, unseen};
 pub use self::holds::{Holds, UNKNOWN};
 #[cfg(test)]
 pub(crate) use self::longest::tests::hold as test_hold;
-pub use self::longest::{CHARTED, CHARTED_OF_EACH, HeldLists, HoldLists, PAST_LISTED};
-pub use self::sessions::{IMPORTED_SLACK, is_current, is_imported_current, observed_within};
+pub use self::longest::{HeldLists, HoldLists, PAST_LISTED};
+pub use self::sessions::{IMPORTED_SLACK, is_imported_current, observed_within};
 pub use self::sums::Sums;
 use self::sums::count;
 pub(crate) use self::sums::{hours, ratio};
@@ -69,12 +71,13 @@ pub struct Report {
     /// Time crossed with GPUs and people, in order of the columns; empty unless it was asked for.
     pub cross: Vec<CrossRow>,
     pub coverage: Covered,
-    /// Holders that were there at the last tick and do not use what they hold, the longest first.
-    pub holders: Vec<Hold>,
-    /// The same for those that are gone: the longest of them, and how many there are in all.
+    /// Holders that were there at the last tick, in order of the GPU. [`Report::idle_now`] lists those of idle GPUs.
+    pub current: Vec<Hold>,
+    /// Holders that are gone and did not use what they held ([`Hold::is_without_use`]): the longest of them, and how many
+    /// there are in all.
     pub past: Vec<Hold>,
     pub past_count: usize,
-    /// The longest sessions, whether used or not, in order of their start, and how many there are in all.
+    /// All sessions as a chart draws them, in order of their start, and how many there are. Short ones are merged.
     pub sessions: Vec<Hold>,
     pub session_count: usize,
     /// The part of the window in which the history knows anything.
@@ -237,6 +240,10 @@ pub struct Hold {
     pub idle_held: Option<Micros>,
     /// Whether it was there at the last tick.
     pub current: bool,
+    /// For how long it has been idle; `None` unless it is there and its GPU is idle now ([`crate::idle`]).
+    pub idle: Option<Idle>,
+    /// Number of sessions in it: more than one where a chart draws short ones as one.
+    pub sessions: u64,
 }
 
 /// All GPUs at the last tick of the window.
@@ -263,6 +270,8 @@ pub struct GpuStatus {
     pub process: Option<String>,
     /// Since when the oldest of its holders has been there.
     pub held_since: Option<Timestamp>,
+    /// For how long it has been idle; `None` unless it is idle now ([`crate::idle`]) and its history is known.
+    pub idle: Option<Idle>,
 }
 
 /// Requests for GPUs that were not granted at once.
@@ -368,6 +377,15 @@ impl Hold {
 }
 
 impl Report {
+    /// Holders of GPUs that are idle now, the longest idle first.
+    #[must_use]
+    pub fn idle_now(&self) -> Vec<&Hold> {
+        let mut found: Vec<&Hold> = self.current.iter().collect();
+        found.retain(|hold| hold.idle.is_some());
+        found.sort_by_key(|hold| hold.idle.map(|idle| idle.since.at));
+        found
+    }
+
     /// Whether the last tick is so recent that its processes can be acted on: a pid of long ago is another's by now.
     #[must_use]
     pub fn is_fresh(&self) -> bool {

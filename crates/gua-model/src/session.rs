@@ -17,10 +17,13 @@ use crate::owner::{Owner, Workload};
 use crate::period::{Period, whole_micros};
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process, ProcessKind, Sample};
-use crate::span::Span;
+use crate::span::{Holder, Span};
 use crate::state::{RollUp, State, Thresholds};
 use crate::tick::Tick;
 use crate::unit::{Bytes, Centipercent, Micros};
+
+/// Mean utilisation of a GPU below which nothing ran on it.
+const QUIET: Centipercent = Centipercent(100);
 
 /// Key of an open session. Two sessions of a process that returned to a GPU after leaving it have the same key and
 /// differ in `from`.
@@ -83,16 +86,28 @@ pub enum UtilSource {
 }
 
 impl Session {
-    /// Returns the mean utilisation of the process if the driver reported it, or else of the GPU, and its source.
+    /// Returns the mean utilisation of the process if the driver reported it for at least half of the time, or else of
+    /// the GPU, and its source. Sessions of earlier versions know it only for the time in which the process was busy.
     #[must_use]
     pub fn util(&self) -> Option<(Centipercent, UtilSource)> {
-        let own = self.own_util.mean().map(|mean| (mean, UtilSource::Process));
+        let is_known = self.own_util.known.0 >= self.observed.0 / 2;
+        let own = self.own_util.mean().filter(|_| is_known);
+        let own = own.map(|mean| (mean, UtilSource::Process));
         own.or_else(|| self.gpu_util.mean().map(|mean| (mean, UtilSource::Card)))
     }
 
     #[must_use]
     pub fn period(&self) -> Period {
         Period::new(self.from, self.to)
+    }
+
+    /// Whether it was there at a tick, whatever came after it. A tick that could not read the processes of the GPU says
+    /// nothing against it.
+    #[must_use]
+    pub fn is_there_at(&self, tick: &Tick, thresholds: &Thresholds) -> bool {
+        let at = whole_micros(tick.sample.at);
+        // The span before a tick that no longer shows the process ends with that tick.
+        self.from <= at && at <= self.to && may_go_on(self, &tick.sample, thresholds)
     }
 
     /// Returns the unobserved time inside the session.
@@ -237,8 +252,7 @@ impl Sessions {
                     gpu: span.gpu.clone(),
                 };
                 if let Some(session) = self.open.get_mut(&key) {
-                    let own = holder.sm_util.ok().flatten();
-                    session.account(span, own.map(|util| util.get()));
+                    session.account(span, own_util(span, holder));
                 }
             }
         }
@@ -267,6 +281,23 @@ impl Sessions {
             session.see(process);
             session.shared |= holders(gpu, &self.thresholds).any(is_another);
         }
+    }
+}
+
+/// Utilisation of a holder within a span, in percent; `None` if it is unknown.
+///
+/// The driver has no record of a process that did nothing, so a process without one was idle. That holds only if the
+/// others explain what the GPU did: behind the Multi-Process Service, for example, a busy process may have no record.
+fn own_util(span: &Span, holder: &Holder) -> Option<u8> {
+    match holder.sm_util {
+        Ok(Some(util)) => Some(util.get()),
+        Ok(None) => {
+            let is_quiet = span.util.is_ok_and(|util| util < QUIET);
+            let mut others = span.holders.iter();
+            let is_explained = others.any(|other| matches!(other.sm_util, Ok(Some(_))));
+            (is_quiet || is_explained).then_some(0)
+        }
+        Err(_) => None,
     }
 }
 

@@ -60,7 +60,8 @@ pub struct Holder {
     pub owner: Option<Owner>,
     pub kind: ProcessKind,
     pub memory: Reading<Bytes>,
-    /// Its own mean SM utilisation in this time, as the next tick read it; `Ok(None)` where that had none.
+    /// Its own mean SM utilisation in this time, as the next tick read it; `Ok(None)` where the driver had no record of it,
+    /// which is so while a process does nothing. It is missing where the next tick does not show the process.
     pub sm_util: Reading<Option<Percent>>,
 }
 

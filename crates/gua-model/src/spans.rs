@@ -313,7 +313,7 @@ fn holder(process: &Process, later: Option<&Gpu>) -> Holder {
             };
             later
                 .and_then(|later| later.processes.iter().find(is_it))
-                .map_or(Ok(None), |process| process.sm_util)
+                .map_or(Err(Missing::Gone), |process| process.sm_util)
         }),
     }
 }

@@ -11,6 +11,7 @@
 mod error;
 pub mod explain;
 pub mod gpu;
+pub mod idle;
 pub mod protocol;
 mod question;
 pub mod quota;
@@ -26,8 +27,9 @@ pub mod words;
 pub use error::{QueryError, RecordsError};
 pub use protocol::Remote;
 pub use question::{
-    ExplainQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion, RunsQuestion,
-    SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion, WindowEnd,
+    ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
+    RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion,
+    WindowEnd,
 };
 pub use records::{GpuInfo, Records, WatchedRun};
 pub use report::report;

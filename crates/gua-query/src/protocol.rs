@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use gua_model::idle::IdleGpu;
 use gua_model::pick::LastUse;
 use gua_model::quota::Usage;
 use gua_model::report::Report;
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::QueryError;
 use crate::explain::Answer;
 use crate::question::{
-    ExplainQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
+    ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
     SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion,
 };
 use crate::records::WatchedRun;
@@ -25,7 +26,7 @@ use crate::statement::MonthAnswer;
 
 /// Version of [`Request`] and [`Reply`] as bytes. Raise it with every change to a type in them: both ends compare it
 /// before they decode anything.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 type Result<T> = std::result::Result<T, QueryError>;
 
@@ -79,6 +80,7 @@ questions! {
     explain: Explain(ExplainQuestion) -> Answer;
     explain_sample: ExplainSample(SampleQuestion) -> Answer;
     since: Since(SinceQuestion) -> BTreeMap<GpuUuid, Since>;
+    idle: Idle(IdleQuestion) -> BTreeMap<GpuUuid, IdleGpu>;
     last_use: LastUse(LastUseQuestion) -> LastUse;
     recorded_runs: RecordedRuns(RecordedRunsQuestion) -> Vec<WatchedRun>;
     require_person: RequirePerson(PersonQuestion) -> ();

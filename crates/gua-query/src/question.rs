@@ -158,6 +158,15 @@ pub struct SinceQuestion {
     pub now: Timestamp,
 }
 
+/// Asks for how long GPUs that are idle at a moment, and their holders, have been idle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleQuestion {
+    /// The GPUs that are idle ([`gua_model::idle::is_idle_now`]) at the moment.
+    pub gpus: Vec<GpuUuid>,
+    pub thresholds: Thresholds,
+    pub at: Timestamp,
+}
+
 /// Asks when GPUs were last in use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastUseQuestion {

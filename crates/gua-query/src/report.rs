@@ -11,12 +11,13 @@ mod partial_quarters;
 use std::collections::{BTreeMap, HashMap};
 
 use gua_model::coverage::host_time;
+use gua_model::idle::IdleGpu;
 use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::groups::NamedSums;
 use gua_model::report::{
-    BlockRow, Covered, Hold, HoldLists, IntervalUse, Note, Refused, Report, UNKNOWN, gap_rows,
-    is_current, observed_within, slot_rows,
+    BlockRow, Covered, Hold, HoldLists, IntervalUse, Note, Now, Refused, Report, UNKNOWN, gap_rows,
+    observed_within, slot_rows,
 };
 use gua_model::statement::SessionsByPerson;
 use gua_model::text::sanitize;
@@ -76,6 +77,8 @@ struct Known<'a> {
     scope: Scope,
     /// The last tick of our own in the window.
     last: Option<Tick>,
+    /// For how long the GPUs that are idle at that tick have been idle.
+    idle: BTreeMap<GpuUuid, IdleGpu>,
 }
 
 impl<'a> Known<'a> {
@@ -88,14 +91,21 @@ impl<'a> Known<'a> {
         let period = known_period(question, &gpus, imported.as_ref());
         let chosen = choose_all(&question.gpus, &named(&gpus, imported.as_ref()))?;
         let last = records.last_tick_before(window.to())?;
+        let last = last.filter(|tick| window.contains(tick.sample.at));
+        let thresholds = question.thresholds.over(stored);
+        let idle = match &last {
+            Some(last) => now::idle_at(records, last, thresholds)?,
+            None => BTreeMap::new(),
+        };
         Ok(Self {
             question,
             stored,
-            thresholds: question.thresholds.over(stored),
+            thresholds,
+            idle,
             outages: records.outages(window)?,
             period,
             scope: question.scope(chosen, period),
-            last: last.filter(|tick| window.contains(tick.sample.at)),
+            last,
             gpus,
             imported,
         })
@@ -150,7 +160,7 @@ fn named(gpus: &BTreeMap<GpuUuid, GpuInfo>, imported: Option<&ImportedFacts>) ->
     let imported = imported.map(|(uuid, gpu)| NamedGpu {
         uuid: Some(uuid.clone()),
         index: gpu.index,
-        name: None,
+        name: gpu.name.clone(),
         parent: None,
     });
     gpus.values().map(NamedGpu::from).chain(imported).collect()
@@ -170,8 +180,8 @@ struct Sums {
     sessions: SessionLists,
     /// Sums by job, pod or container.
     workloads: NamedSums,
-    /// Time of the last imported row.
-    imported_last: Option<Timestamp>,
+    /// All GPUs at the last imported moment, where it is the last tick of the window.
+    imported_now: Option<Now>,
     notes: Vec<Note>,
 }
 
@@ -193,9 +203,10 @@ struct SessionLists {
 }
 
 impl SessionLists {
-    fn new(window: Period) -> Self {
+    /// Creates the lists of a window, of which `known` is shown in charts.
+    fn new(window: Period, known: Period) -> Self {
         Self {
-            lists: HoldLists::default(),
+            lists: HoldLists::new(known),
             by_person: SessionsByPerson::new(window),
         }
     }
@@ -245,9 +256,9 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
         coverage,
         host_observed: count.host_observed,
         since: known.first_seen(),
-        sessions: SessionLists::new(count.window),
+        sessions: SessionLists::new(count.window, known.period),
         workloads: NamedSums::default(),
-        imported_last: None,
+        imported_now: None,
         notes: Vec::new(),
     };
     Ok((sums, unbalanced))
@@ -310,6 +321,9 @@ fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Re
         known.question.interval,
         &mut part,
     )?;
+    if known.last.is_none() {
+        sums.imported_now = part.last_moment(records, facts)?;
+    }
     part.finish(facts, left_out, sums);
     Ok(())
 }
@@ -373,7 +387,7 @@ fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> R
     if known.question.wants_person(UNKNOWN)
         && let Some(last) = &known.last
     {
-        for hold in now::nameless_holds(last, &known.thresholds, &|gpu| known.wants(gpu)) {
+        for hold in now::nameless_holds(last, known) {
             sums.sessions.push(&hold, &known.thresholds);
         }
     }
@@ -382,6 +396,9 @@ fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> R
 
 fn hold(session: &Session, known: &Known<'_>) -> Hold {
     let owner = session.owner.as_ref();
+    let last = known.last.as_ref();
+    let current = last.is_some_and(|last| session.is_there_at(last, &known.stored));
+    let idle = known.idle.get(&session.key.gpu).filter(|_| current);
     Hold {
         gpu: session.key.gpu.clone(),
         index: known.index(&session.key.gpu),
@@ -403,7 +420,9 @@ fn hold(session: &Session, known: &Known<'_>) -> Hold {
         observed_within: None,
         active: Some(session.active),
         idle_held: Some(session.idle_held),
-        current: is_current(session.period(), known.last_at()),
+        current,
+        idle: idle.map(|idle| idle.of(Some(session.key.process))),
+        sessions: 1,
     }
 }
 
@@ -430,10 +449,9 @@ fn lay_out(
     if ticks > 0 {
         sums.notes.push(Note::Damaged { ticks });
     }
-    let now = match (&known.last, &known.imported) {
-        (Some(last), _) => Some(now::at_tick(last, known, since)),
-        (None, Some(facts)) => imported::last_moment(records, facts, sums.imported_last, known)?,
-        (None, None) => None,
+    let now = match &known.last {
+        Some(last) => Some(now::at_tick(last, known, since)),
+        None => sums.imported_now.take(),
     };
     let host = now::host(records, known.last.as_ref())?;
     let facts = known.imported.as_ref();
@@ -469,7 +487,7 @@ fn lay_out(
         slots,
         cross,
         coverage,
-        holders: lists.holders,
+        current: lists.current,
         past: lists.past,
         groups: sums.workloads.rows(),
         past_count: lists.past_count,

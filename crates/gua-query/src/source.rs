@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
+use gua_model::idle::IdleGpu;
 use gua_model::pick::LastUse;
 use gua_model::quota::Usage;
 use gua_model::report::Report;
@@ -11,8 +12,9 @@ use gua_model::{GpuUuid, Tick};
 
 use crate::error::{QueryError, RecordsError};
 use crate::explain::{Answer, explain, explain_sample};
+use crate::idle::idle;
 use crate::question::{
-    ExplainQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
+    ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
     SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion,
 };
 use crate::quota::usage;
@@ -41,6 +43,9 @@ pub trait Source: fmt::Debug {
     fn explain_sample(&self, question: &SampleQuestion) -> Result<Answer>;
 
     fn since(&self, question: &SinceQuestion) -> Result<BTreeMap<GpuUuid, Since>>;
+
+    /// For how long GPUs that are idle now, and their holders, have been idle. A GPU of which nothing is recorded is absent.
+    fn idle(&self, question: &IdleQuestion) -> Result<BTreeMap<GpuUuid, IdleGpu>>;
 
     fn last_use(&self, question: &LastUseQuestion) -> Result<LastUse>;
 
@@ -109,6 +114,10 @@ impl Source for RecordsSource<'_> {
 
     fn since(&self, question: &SinceQuestion) -> Result<BTreeMap<GpuUuid, Since>> {
         self.answer(|records| Ok(since(records, question)?))
+    }
+
+    fn idle(&self, question: &IdleQuestion) -> Result<BTreeMap<GpuUuid, IdleGpu>> {
+        self.answer(|records| Ok(idle(records, question)?))
     }
 
     fn last_use(&self, question: &LastUseQuestion) -> Result<LastUse> {

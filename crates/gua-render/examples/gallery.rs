@@ -241,6 +241,7 @@ fn sessions(cards: usize, hours: i64) -> SessionChart {
                     idle_held: held * idle,
                     ..StateHours::default()
                 },
+                sessions: 1,
             });
             let pause = if card % 5 == 3 {
                 -0.6 * length

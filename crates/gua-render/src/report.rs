@@ -28,7 +28,7 @@ use jiff::tz::TimeZone;
 
 pub use self::asked::{Asked, Words};
 pub use self::by::{
-    By, GpuRow, GpuSums, PersonSums, RowSums, StateRow, UserRow, WorkloadSums, gpu_rows,
+    By, GpuRow, GpuSums, IdleHolder, IdleTime, PersonSums, RowSums, StateRow, UserRow, WorkloadSums, gpu_rows,
     state_rows, table, user_rows,
 };
 use self::by::{HourColumns, hour_columns, occurring_states};
@@ -86,6 +86,12 @@ impl Page<'_> {
     fn between(&self, period: Period, word: &str) -> String {
         let [from, to] = [period.from(), period.to()].map(|at| self.short(at));
         format!("{from}{word}{to}")
+    }
+
+    /// Time of the last tick; of the report itself where there is none.
+    fn last(&self) -> Timestamp {
+        let now = self.report.now.as_ref();
+        now.map_or(self.report.made, |now| now.at)
     }
 
     /// The ends of the window, with the year.

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gua_model::idle::{Idle, is_idle_now};
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::{
     BlockRow, Covered, Cross, GapRow, GpuStatus, Hold, Host, IntervalUse, Note, Now, Refused,
     Report, ReportedGpu, SlotRow, Sums,
 };
+use gua_model::since::{Since, Start};
 use gua_model::{
     Basis, Bytes, CalendarUnit, GapReason, GpuUuid, Micros, Millijoules, OwnerKey, Period, Pid,
     QuarterTotal, RollUp, State, Thresholds, Uid, User, UtilSource, slots,
@@ -235,12 +237,16 @@ fn finished(
         .collect();
     let labels: Vec<_> = slot_rows.iter().map(|slot| slot.label).collect();
     let sessions = sessions(shape);
-    let idle: Vec<Hold> = sessions
-        .iter()
-        .filter(|hold| hold.is_without_use(&Thresholds::default()))
-        .cloned()
-        .collect();
-    let (holders, past): (Vec<Hold>, Vec<Hold>) = idle.into_iter().partition(|hold| hold.current);
+    let now = any.then(|| now(shape));
+    let (mut current, mut past): (Vec<Hold>, Vec<Hold>) =
+        sessions.iter().cloned().partition(|hold| hold.current);
+    past.retain(|hold| hold.is_without_use(&Thresholds::default()));
+    for hold in &mut current {
+        let mut gpus = now.iter().flat_map(|now| &now.cards);
+        hold.idle = gpus
+            .find(|gpu| gpu.gpu == hold.gpu)
+            .and_then(|gpu| gpu.idle);
+    }
     Report {
         host: any.then(|| Host {
             name: "gpu-host-07.lab.example.org".to_owned(),
@@ -260,12 +266,12 @@ fn finished(
         unit: fold.scope().unit,
         coverage,
         past_count: past.len(),
-        holders,
+        current,
         past,
         session_count: sessions.len(),
         sessions,
         known: window,
-        now: any.then(|| now(shape)),
+        now,
         refused: any.then(|| refused(shape, &uuids)),
         tick_interval: any.then(|| std::time::Duration::from_secs(30)),
         interval: IntervalUse::Recorded,
@@ -325,6 +331,8 @@ fn sessions(shape: Shape) -> Vec<Hold> {
                 active: Some(Micros(period.micros().0 * (100 - idle) / 100)),
                 idle_held: Some(Micros(period.micros().0 * idle / 100)),
                 current: to == end(),
+                idle: None,
+                sessions: 1,
             });
             from = to + SignedDuration::from_hours(1 + i64::try_from(dice.roll(9)).unwrap());
         }
@@ -374,6 +382,13 @@ fn now(shape: Shape) -> Now {
                 .collect(),
             process: held.then(|| "python".to_owned()),
             held_since: held.then(|| end() - SignedDuration::from_hours(i64::from(card % 50))),
+            idle: is_idle_now(state).then(|| Idle {
+                since: Since {
+                    at: end() - SignedDuration::from_mins(i64::from(card % 50) * 31 + 9),
+                    start: Start::Seen,
+                },
+                unobserved: Micros(0),
+            }),
         }
     });
     Now {

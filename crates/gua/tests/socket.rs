@@ -233,16 +233,19 @@ fn one_user_has_a_limited_number_of_questions_of_limited_size() {
     // The reader accepts in order, so the fifth is refused while the four are open.
     let mut answer = Vec::new();
     served.connect().read_to_end(&mut answer).unwrap();
-    assert_eq!(answer, [1, 0, 0, 0, 1, 0, 0, 0, 2], "busy");
+    let mut busy = gua_query::protocol::VERSION.to_le_bytes().to_vec();
+    busy.extend([1, 0, 0, 0, 2]);
+    assert_eq!(answer, busy, "busy");
     // A client that waits its turn is answered once the silent ones have been given up.
     let report = served.host.gua(&format!("report {WINDOW}"));
     assert_eq!(report.code, 0, "{report:?}");
     drop(idle);
-    for (question, expected) in [
-        ([1, 0, 0, 0, 255, 255, 255, 255], "too long"),
-        ([9, 0, 0, 0, 1, 0, 0, 0], "version 9"),
+    for (version, length, expected) in [
+        (gua_query::protocol::VERSION, u32::MAX, "too long"),
+        (9, 1, "version 9"),
     ] {
         let mut stream = served.connect();
+        let question = [version.to_le_bytes(), length.to_le_bytes()].concat();
         stream.write_all(&question).unwrap();
         let mut answer = Vec::new();
         // The reader ends without reading the rest, which the kernel reports after the answer (ECONNRESET).

@@ -1,7 +1,7 @@
 //! One row for each GPU at each tick: its readings, its state, and the time that they cover.
 
 use gua_model::span::SharePart;
-use gua_model::{Bytes, Gpu, LegacyGpuTick, LegacyMoment, Micros, Period, RollUp, Span, Tick};
+use gua_model::{Gpu, LegacyGpuTick, LegacyMoment, Micros, Period, RollUp, Span, Tick};
 
 use super::{IMPORTED, OWN, Reading, StateTimes};
 use crate::batch::Value::Missing;
@@ -39,11 +39,6 @@ impl ImportedSample<'_> {
             Micros(0)
         }
     }
-
-    fn memory_used(&self) -> Option<i64> {
-        let bytes = i64::try_from(Bytes::PER_MB).unwrap_or(i64::MAX);
-        self.tick.memory_used_mb?.checked_mul(bytes)
-    }
 }
 
 columns! {
@@ -73,7 +68,7 @@ columns! {
         util_mean_percent: Float = "Mean utilisation over the time that the tick covers.";
             own.span.util.ok().map(|util| f64::from(util.0) / 100.0); Missing,
         readings: Readings = "";
-            readings::of_gpu(own.gpu, own.span.energy_within(own.counted).into()); readings::of_imported(old.memory_used()),
+            readings::of_gpu(own.gpu, own.span.energy_within(own.counted).into()); readings::of_imported(old.tick),
         processes: Int = "Processes in the driver's lists."; own.gpu.processes.len(); old.tick.processes.len(),
     }
 }

@@ -117,6 +117,8 @@ mod tests {
                 util: 0,
                 index: None,
                 memory_used_mb: None,
+                temperature_c: None,
+                power_w: None,
                 run: LegacyRun::NONE,
                 processes: &[],
                 more_rows: &[],

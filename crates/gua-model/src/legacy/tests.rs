@@ -34,6 +34,8 @@ fn tick(
         util,
         index: None,
         memory_used_mb: None,
+        temperature_c: None,
+        power_w: None,
         run: LegacyRun::NONE,
         processes: kept(processes.collect()),
         more_rows: &[],

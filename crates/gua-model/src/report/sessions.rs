@@ -1,4 +1,4 @@
-//! Which sessions count as current, and how much of a session was observed within a window.
+//! Which imported sessions count as current, and how much of a session was observed within a window.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,12 +9,6 @@ use crate::unit::Micros;
 
 /// How long before the last tick an imported session may end and still count as current. gpu-usage-audit has this slack.
 pub const IMPORTED_SLACK: SignedDuration = SignedDuration::from_secs(120);
-
-/// Whether a session of our own ticks was there at the last tick of a window, whatever came after it.
-#[must_use]
-pub fn is_current(session: Period, last_tick: Option<Timestamp>) -> bool {
-    last_tick.is_some_and(|last| session.from() <= last && session.to() >= last)
-}
 
 /// Whether a session of imported rows, last seen at `last_row`, counts as current at the last tick of a window.
 #[must_use]
@@ -59,18 +53,6 @@ mod tests {
 
     fn minutes(count: u64) -> Micros {
         Micros::from_secs(count * 60)
-    }
-
-    #[test]
-    fn a_session_is_current_while_it_covers_the_last_tick_of_the_window() {
-        let check = |last: Option<i64>, expected| {
-            assert_eq!(is_current(period(10, 20), last.map(at)), expected);
-        };
-        check(Some(10), true);
-        check(Some(20), true);
-        check(Some(21), false);
-        check(Some(9), false);
-        check(None, false);
     }
 
     #[test]

@@ -224,3 +224,54 @@ proptest! {
         }
     }
 }
+
+/// A process that is busy at `util` for every sixth tick: 16 % of the time. `gpu` is the utilisation of the GPU at each tick.
+fn bursty(others: &str, util: u32, is_listed: impl Fn(usize) -> bool) -> Session {
+    let tick = |number: usize| {
+        // A record covers the time before its tick.
+        let record = match number % 6 == 1 {
+            true => util.to_string(),
+            false => "none".to_owned(),
+        };
+        let busy = if number % 6 == 0 { util } else { 0 };
+        let record = if is_listed(number) {
+            record
+        } else {
+            "none".to_owned()
+        };
+        format!("{} gpu0 util={busy} ada:900%{record} {others}", number * 30)
+    };
+    let history: Vec<String> = (0..=600).map(tick).collect();
+    let sessions = fold(&ticks(&history.join("; ")), Thresholds::default());
+    let mut ada = sessions.into_iter().filter(|session| {
+        let owner = session.owner.as_ref().map(|owner| owner.who.shown());
+        owner.as_deref() == Some("ada")
+    });
+    ada.next().unwrap()
+}
+
+#[test]
+fn the_mean_of_a_bursty_process_counts_the_time_in_which_it_did_nothing() {
+    let (mean, source) = bursty("", 65, |_| true).util().unwrap();
+    assert_eq!(source, UtilSource::Process);
+    // 65 % in one of six ticks.
+    assert!((1070..1100).contains(&mean.0), "{mean:?}");
+    // Beside a process that works all the time, its own share is the same.
+    let (mean, source) = bursty("bob:900%80", 65, |_| true).util().unwrap();
+    assert_eq!(source, UtilSource::Process);
+    assert!((1070..1100).contains(&mean.0), "{mean:?}");
+}
+
+#[test]
+fn a_process_without_any_record_on_a_busy_gpu_has_the_mean_of_the_gpu() {
+    // Ticks in which the GPU is busy and no process has a record say nothing about the process.
+    let session = bursty("", 65, |_| false);
+    assert!(session.own_util.known < session.gpu_util.known);
+    let history = |number: usize| format!("{} gpu0 util=90 ada:900%none", number * 30);
+    let history: Vec<String> = (0..100).map(history).collect();
+    let sessions = fold(&ticks(&history.join("; ")), Thresholds::default());
+    assert_eq!(
+        sessions[0].util(),
+        Some((Centipercent(9000), UtilSource::Card))
+    );
+}

@@ -163,7 +163,7 @@ fn a_holders_own_utilisation_is_the_one_of_the_time_after_the_tick() {
                 .map(|util| util.map(|util| util.get()))
         })
         .collect();
-    assert_eq!(own, [Ok(Some(20)), Ok(None)]);
+    assert_eq!(own, [Ok(Some(20)), Err(Missing::Gone)]);
 }
 
 #[test]

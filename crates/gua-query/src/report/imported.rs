@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use gua_model::idle::{Idle, idle_since, is_idle_now};
 use gua_model::legacy::{
     ImportedCoverage, ImportedPart as Part, ImportedSession, LegacyMoment, LegacyProcess,
     OpenSessions,
 };
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
-    GpuStatus, Hold, Host, Note, Now, UNKNOWN, fill_gaps, is_imported_current,
+    GpuStatus, Hold, Host, IMPORTED_SLACK, Note, Now, UNKNOWN, fill_gaps, is_imported_current,
 };
+use gua_model::since::{Since, Start};
 use gua_model::{
     Bytes, CountGraphics, GpuDay, GpuQuarter, GpuUuid, Micros, Period, Pid, Quarter, RollUp,
     UtcDay, UtilSource,
@@ -19,7 +21,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Known, SessionLists, Sums};
 use crate::error::RecordsError;
-use crate::question::{Question, WindowEnd};
+use crate::idle::idle_imported;
+use crate::question::{IdleQuestion, Question, WindowEnd};
 use crate::records::{ImportedFacts, QuarterVisitor, Records};
 
 /// The rows to read. An imported row counts as a whole tick; where no end was named, later rows count too.
@@ -99,7 +102,7 @@ impl<'a> ImportedPart<'a> {
             start,
             window,
             open: OpenSessions::default(),
-            sessions: SessionLists::new(window),
+            sessions: SessionLists::new(window, known.period),
             coverage: BTreeMap::new(),
             last: None,
             has_graphics: false,
@@ -129,8 +132,38 @@ impl<'a> ImportedPart<'a> {
         let pieces = parts.map(|(gpu, part)| (gpu, part.sessions.as_slice()));
         // A session that ends here ended longer ago than any that counts as current.
         self.open.push(begin, pieces, &mut |gpu, session| {
-            keep(gpu, session, None, known, sessions);
+            keep(gpu, session, End::default(), known, sessions);
         });
+    }
+
+    /// All GPUs at the last imported moment of the window.
+    pub(super) fn last_moment(
+        &self,
+        records: &dyn Records,
+        facts: &ImportedFacts,
+    ) -> Result<Option<Now>, RecordsError> {
+        let (Some(last), known) = (self.last, self.known) else {
+            return Ok(None);
+        };
+        let after = last.saturating_add(SignedDuration::from_micros(1));
+        let instant = Period::new(last, after.unwrap_or(Timestamp::MAX));
+        let mut found = None;
+        records.imported_moments(instant, &mut |moment| {
+            found = Some(gpus_at(moment, facts, known));
+        })?;
+        if let Some(now) = &mut found {
+            let idle_now = now.cards.iter().filter(|card| is_idle_now(card.state));
+            let question = IdleQuestion {
+                gpus: idle_now.map(|card| card.gpu.clone()).collect(),
+                thresholds: known.thresholds,
+                at: now.at,
+            };
+            let idle = idle_imported(records, &question)?;
+            for card in &mut now.cards {
+                card.idle = idle.get(&card.gpu).copied();
+            }
+        }
+        Ok(found)
     }
 
     /// Adds what was read to the sums of the report. `left_out` is the number of ticks that were left out.
@@ -144,10 +177,18 @@ impl<'a> ImportedPart<'a> {
             ..
         } = self;
         sums.sessions = self.sessions;
-        sums.imported_last = last;
         let last = last.max(known.last_at());
+        let now = sums.imported_now.as_ref();
+        let idle = |gpu: &GpuUuid| {
+            let mut gpus = now?.cards.iter();
+            gpus.find(|card| card.gpu == *gpu)?.idle
+        };
         open.finish(&mut |gpu, session| {
-            keep(gpu, session, last, known, &mut sums.sessions);
+            let end = End {
+                last,
+                idle: idle(gpu),
+            };
+            keep(gpu, session, end, known, &mut sums.sessions);
         });
         if self.has_graphics && known.thresholds.count_graphics == CountGraphics::No {
             sums.notes.push(Note::GraphicsLeftOut);
@@ -199,27 +240,32 @@ impl<'a> ImportedPart<'a> {
     }
 }
 
+/// The last tick of the window, and for how long a GPU that is idle then has been idle.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    last: Option<Timestamp>,
+    idle: Option<Idle>,
+}
+
 /// Keeps a session that was asked for.
 fn keep(
     gpu: &GpuUuid,
     session: &ImportedSession,
-    last: Option<Timestamp>,
+    end: End,
     known: &Known<'_>,
     sessions: &mut SessionLists,
 ) {
     let owner = session.owner.as_deref().unwrap_or(UNKNOWN);
     if known.wants(gpu) && known.question.wants_person(owner) {
-        let hold = hold(gpu, session, last, known.question.interval);
+        let hold = hold(gpu, session, end, known.question);
         sessions.push(&hold, &known.thresholds);
     }
 }
 
-fn hold(
-    gpu: &GpuUuid,
-    session: &ImportedSession,
-    last: Option<Timestamp>,
-    interval: Option<Duration>,
-) -> Hold {
+fn hold(gpu: &GpuUuid, session: &ImportedSession, end: End, question: &Question) -> Hold {
+    let interval = question.interval;
+    let current = is_imported_current(session.to, end.last);
+    let idle = end.idle.filter(|_| current);
     Hold {
         gpu: gpu.clone(),
         index: session.index.and_then(|index| u32::try_from(index).ok()),
@@ -241,27 +287,27 @@ fn hold(
         observed_within: None,
         active: None,
         idle_held: None,
-        current: is_imported_current(session.to, last),
+        current,
+        idle: idle.map(|idle| narrowed(idle, session, question.window)),
+        sessions: 1,
     }
 }
 
-/// All GPUs at the last imported moment of the window.
-pub(super) fn last_moment(
-    records: &dyn Records,
-    facts: &ImportedFacts,
-    last: Option<Timestamp>,
-    known: &Known<'_>,
-) -> Result<Option<Now>, RecordsError> {
-    let Some(last) = last else {
-        return Ok(None);
+/// For how long a holder has been idle on a GPU, whose rows do not say when the holder came. A session whose first row is
+/// not the first of the window began with that row.
+fn narrowed(idle: Idle, session: &ImportedSession, window: Period) -> Idle {
+    let slack = SignedDuration::try_from(session.last_row).unwrap_or(SignedDuration::MAX);
+    let slack = slack.saturating_add(IMPORTED_SLACK);
+    let has_begun = session.from.duration_since(window.from()) > slack;
+    let came = Since {
+        at: session.from,
+        start: Start::Seen,
     };
-    let after = last.saturating_add(SignedDuration::from_micros(1));
-    let instant = Period::new(last, after.unwrap_or(Timestamp::MAX));
-    let mut found = None;
-    records.imported_moments(instant, &mut |moment| {
-        found = Some(gpus_at(moment, facts, known));
-    })?;
-    Ok(found)
+    let since = idle_since(has_begun.then_some(came), Some(idle.since));
+    Idle {
+        since: since.unwrap_or(idle.since),
+        ..idle
+    }
 }
 
 fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) -> Now {
@@ -288,6 +334,7 @@ fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) 
             owners: biggest.map(owner).into_iter().collect(),
             process: biggest.and_then(|row| row.name).map(str::to_owned),
             held_since: None,
+            idle: None,
         });
     }
     cards.sort_by_key(|card| (card.index.is_none(), card.index, card.gpu.clone()));

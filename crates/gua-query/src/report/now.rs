@@ -1,14 +1,17 @@
 //! The GPUs and holders at the last tick of a window.
 
+use std::collections::BTreeMap;
+
 use gua_model::classify::holders;
+use gua_model::idle::{IdleGpu, is_idle_now};
 use gua_model::pick::is_free;
 use gua_model::report::{GpuStatus, Hold, Host, Now, UNKNOWN};
-use gua_model::{
-    Gpu, GpuUuid, Micros, Missing, Period, RollUp, Thresholds, Tick, UtilSource, classify,
-};
+use gua_model::{Gpu, GpuUuid, Micros, Missing, Period, Thresholds, Tick, UtilSource, classify};
 
 use super::{HeldSince, Known};
 use crate::error::RecordsError;
+use crate::idle::idle;
+use crate::question::IdleQuestion;
 use crate::records::Records;
 
 /// The host by its latest collector run, with the driver of the last tick.
@@ -58,8 +61,8 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
             memory_total: gpu.memory_total.ok(),
             owners,
             process,
-            // A session that ended at this tick may be in the map.
-            held_since: since.get(&gpu.uuid).copied().filter(|_| !there.is_empty()),
+            held_since: since.get(&gpu.uuid).copied(),
+            idle: known.idle.get(&gpu.uuid).map(|idle| idle.longest),
         });
     }
     Now {
@@ -68,21 +71,33 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
     }
 }
 
+/// For how long the GPUs that are idle at a tick have been idle.
+pub(super) fn idle_at(
+    records: &dyn Records,
+    tick: &Tick,
+    thresholds: Thresholds,
+) -> Result<BTreeMap<GpuUuid, IdleGpu>, RecordsError> {
+    let gpus = tick.sample.gpus.iter();
+    let idle_now = gpus
+        .filter(|gpu| gpu.place.counts() && is_idle_now(classify(gpu, &thresholds, None).state));
+    let question = IdleQuestion {
+        gpus: idle_now.map(|gpu| gpu.uuid.clone()).collect(),
+        thresholds,
+        at: tick.sample.at,
+    };
+    idle(records, &question)
+}
+
 /// Holders of a tick that cannot be named and therefore have no session: processes that are gone, or hidden from us.
 /// Since when they hold their GPU is unknown.
-pub(super) fn nameless_holds(
-    last: &Tick,
-    thresholds: &Thresholds,
-    wanted: &dyn Fn(&GpuUuid) -> bool,
-) -> Vec<Hold> {
-    let sample = &last.sample;
+pub(super) fn nameless_holds(last: &Tick, known: &Known<'_>) -> Vec<Hold> {
+    let (sample, thresholds) = (&last.sample, &known.thresholds);
     let mut found = Vec::new();
-    let counted = |gpu: &&Gpu| gpu.place.counts() && wanted(&gpu.uuid);
+    let counted = |gpu: &&Gpu| gpu.place.counts() && known.wants(&gpu.uuid);
     for gpu in sample.gpus.iter().filter(counted) {
-        let state = classify(gpu, thresholds, None).state;
-        if state.roll_up() != Some(RollUp::IdleHeld) {
+        let Some(idle) = known.idle.get(&gpu.uuid) else {
             continue;
-        }
+        };
         let there = holders(gpu, thresholds).count();
         for process in holders(gpu, thresholds).filter(|process| process.identity.is_err()) {
             found.push(Hold {
@@ -108,6 +123,8 @@ pub(super) fn nameless_holds(
                 active: None,
                 idle_held: None,
                 current: true,
+                idle: Some(idle.longest),
+                sessions: 1,
             });
         }
     }

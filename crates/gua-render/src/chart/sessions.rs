@@ -1,6 +1,8 @@
 //! Sessions over time: a row for each GPU or person, a bar for each session. A bar's height is divided by the time in
 //! each state, because a session's totals do not say when within it. Unobserved time is hatched.
 
+use std::fmt::Write as _;
+
 use gua_model::Period;
 use gua_model::text::sanitize;
 use jiff::tz::TimeZone;
@@ -11,9 +13,13 @@ use super::palette::{BAND, GRID, INK};
 use super::scale::{count, hours};
 use super::time_axis::{TimeScale, ticks};
 use super::{Frame, Shown, StateHours, axis, words};
+use crate::markup::number;
 
 /// Minimum width of a bar, so that a short session stays visible in a long window.
 const LEAST_WIDTH: f64 = 1.0;
+
+/// Width below which a bar is too narrow to point at. Such bars of a row are one outline for each state, without a tooltip.
+const POINTABLE: f64 = 2.5;
 
 /// One session, on one row.
 #[derive(Clone, Debug)]
@@ -23,6 +29,8 @@ pub struct SessionBar {
     pub label: String,
     /// Time by state. Time in none of the held states was not observed.
     pub hours: StateHours,
+    /// Number of sessions that the bar shows.
+    pub sessions: u64,
 }
 
 /// One GPU or one person.
@@ -157,12 +165,22 @@ impl SessionChart {
             canvas.rect(rect, Fill::State(Shown::Gap), &facts, &tooltip);
         }
         let lane_height = (row.height - 4.0) / count(row.lanes.max(1));
+        let mut thin: [String; Shown::HELD.len()] = Default::default();
         for (lane, bar, seen) in &row.bars {
             let (from, to) = scale.ends(*seen);
             let width = (to - from).max(LEAST_WIDTH);
             let x = from.min(scale.left + scale.width - width);
             let y = y + 2.0 + lane_height * count(*lane) + 0.5;
-            self.draw_bar(canvas, Rect::new(x, y, width, lane_height - 1.0), bar);
+            let rect = Rect::new(x, y, width, lane_height - 1.0);
+            match width < POINTABLE && bar.hours.held() > 0.0 {
+                true => outline(&mut thin, rect, &bar.hours),
+                false => self.draw_bar(canvas, rect, bar),
+            }
+        }
+        for (state, outline) in Shown::HELD.into_iter().zip(thin) {
+            if !outline.is_empty() {
+                canvas.group(state, |canvas| canvas.path(&outline));
+            }
         }
     }
 
@@ -171,6 +189,10 @@ impl SessionChart {
         let language = canvas.frame.language;
         let when = axis::period_text(bar.period, &self.zone, language);
         let mut tooltip = format!("{label}\n{when}");
+        if bar.sessions > 1 {
+            let (count, word) = (bar.sessions, words::SESSIONS.of(language));
+            tooltip.push_str(&format!("\n{word}: {count}"));
+        }
         for state in Shown::HELD {
             if bar.hours.of(state) > 0.0 {
                 let (word, amount) = (state.label().of(language), hours(bar.hours.of(state)));
@@ -191,6 +213,20 @@ impl SessionChart {
             let text = Text::label(rect.x + 4.0, y, Anchor::Start, &shown);
             canvas.text_over_marks(text.painted(INK).sized(size));
         }
+    }
+}
+
+/// Adds a bar to the outlines of its states, from the bottom.
+fn outline(outlines: &mut [String], rect: Rect, hours: &StateHours) {
+    let [from, to] = [rect.x, rect.x + rect.width].map(number);
+    let mut foot = rect.bottom();
+    for (state, outline) in Shown::HELD.into_iter().zip(outlines) {
+        let height = rect.height * hours.of(state) / hours.held();
+        if height > 0.0 {
+            let [low, high] = [foot, foot - height].map(number);
+            let _ = write!(outline, "M{from} {low}V{high}H{to}V{low}Z");
+        }
+        foot -= height;
     }
 }
 

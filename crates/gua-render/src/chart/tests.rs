@@ -251,7 +251,7 @@ proptest! {
         let mut rows: Vec<SessionRow> = names.into_iter().map(|name| SessionRow { name, bars: Vec::new(), gaps: Vec::new() }).collect();
         let count = rows.len();
         for (place, (from, length, label, hours)) in bars.into_iter().enumerate() {
-            rows[place % count].bars.push(SessionBar { period: period(from, length), label, hours });
+            rows[place % count].bars.push(SessionBar { period: period(from, length), label, hours, sessions: 1 });
         }
         rows[0].gaps = gaps.into_iter().map(|(from, length)| period(from, length)).collect();
         let chart = SessionChart { window: period(0, minutes), rows, zone: zone(), observed: true };

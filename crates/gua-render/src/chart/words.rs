@@ -11,6 +11,7 @@ labels! {
     // Explains which of several overlapping sessions a character shows.
     USE_FIRST = "Where sessions overlap, one in use is shown.", "세션이 겹치면 사용 중인 세션을 표시합니다.";
     NO_DATA = "no data", "데이터 없음";
+    SESSIONS = "sessions", "세션 수";
     SHARE_OF_TIME = "share of GPU time", "GPU 시간 비율";
     TIME = "time", "시각";
     LOCAL_TIME = "local time", "현지 시각";

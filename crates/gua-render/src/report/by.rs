@@ -1,9 +1,12 @@
-//! The tables of a report: by person, group, project, job, pod, container, GPU, day, hour of the day, week, month or state.
+//! The tables of a report: by person, group, project, job, pod, container, GPU, day, hour of the day, week, month or state,
+//! and the holders of idle GPUs.
 
+use gua_model::idle::Idle;
 use gua_model::report::groups::{GroupKind, WorkloadKind};
-use gua_model::report::{PersonRow, Report, ReportedGpu, Sums};
+use gua_model::report::{Hold, PersonRow, Report, ReportedGpu, Sums};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
+use jiff::Timestamp;
 
 use super::labels;
 use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
@@ -23,10 +26,11 @@ pub enum By {
     Job,
     Pod,
     Container,
+    Idle,
 }
 
 impl By {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         By::User,
         By::Gpu,
         By::Day,
@@ -39,6 +43,7 @@ impl By {
         By::Job,
         By::Pod,
         By::Container,
+        By::Idle,
     ];
 
     /// The value of `--by`.
@@ -57,6 +62,7 @@ impl By {
             By::Job => "job",
             By::Pod => "pod",
             By::Container => "container",
+            By::Idle => "idle",
         }
     }
 
@@ -150,6 +156,27 @@ rows! {
         share: Option<Share>,
         energy_kwh: Option<Kilowatthours> as "kWh",
     }
+
+    /// For how long a GPU or a holder has been idle; null unless it is idle at the last tick.
+    struct IdleTime from (idle: Option<Idle>, now: Timestamp) {
+        /// When it was last active, or when it was taken.
+        idle_since: Option<Timestamp> as "idle since" = idle.map(|idle| idle.since.at),
+        /// Whether it may have been idle for longer.
+        idle_since_is_bound: Option<bool> as "bound" = idle.map(|idle| idle.is_bound()),
+        idle_seconds: Option<i64> as "idle s" = idle.map(|idle| idle.length(now).as_secs()),
+        /// Part of these seconds in which the GPU was not observed.
+        idle_unobserved_seconds: Option<u64> as "gap s" =
+            idle.map(|idle| idle.unobserved.0 / Micros::PER_SECOND),
+    }
+
+    /// A holder of an idle GPU.
+    struct IdleHolder from (hold: &Hold) {
+        user: Option<String> = hold.owner.clone(),
+        process: Option<String> = hold.process.clone(),
+        pid: Option<u32> = hold.pid.map(|pid| pid.0),
+        held_since: Timestamp as "held since" = hold.period.from(),
+        peak_memory_bytes: Option<u64> as "peak bytes" = hold.peak_memory.map(|memory| memory.0),
+    }
 }
 
 /// The sums of a row: of the GPUs or, in a report about one person, of that person.
@@ -241,6 +268,7 @@ pub fn table(report: &Report, by: By) -> Table {
         By::Month => slots(report, "month", "%Y-%m"),
         By::Hour => hours(report),
         By::State => Table::of(StateRow::COLUMNS, &state_rows(report)),
+        By::Idle => idle_table(report),
     }
 }
 
@@ -294,6 +322,21 @@ fn gpus(report: &Report) -> Table {
     let part = has_instances.then(|| Header::new("gpu_part", "part"));
     let sums = part.into_iter().chain(RowSums::headers(report)).collect();
     headed(first, sums, rows)
+}
+
+/// Holders of GPUs that are idle at the last tick, the longest idle first.
+fn idle_table(report: &Report) -> Table {
+    let now = report.now.as_ref();
+    let now = now.map_or(report.made, |now| now.at);
+    let times = IdleTime::COLUMNS.iter().map(Column::header);
+    let holders = IdleHolder::COLUMNS.iter().map(Column::header);
+    let rows = report.idle_now().into_iter().map(|hold| {
+        let mut sums = cells(IdleTime::COLUMNS, Some(&IdleTime::new(hold.idle, now)));
+        sums.extend(cells(IdleHolder::COLUMNS, Some(&IdleHolder::new(hold))));
+        ([hold.gpu.to_string().into(), hold.index.into()], sums)
+    });
+    let first = [("gpu_uuid", "gpu"), ("gpu_index", "#")];
+    headed(first, times.chain(holders).collect(), rows)
 }
 
 fn slots(report: &Report, key: &'static str, form: &str) -> Table {

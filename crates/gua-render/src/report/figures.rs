@@ -188,8 +188,14 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
     let mut hours = StateHours::default();
     let (Some(observed), Some(active), Some(idle)) = (hold.observed, hold.active, hold.idle_held)
     else {
-        // Imported sessions do not record the time in each state.
-        hours.held_unknown = hold.whole().micros().hours();
+        // Imported sessions do not record the time in each state, but the mean of their rows.
+        let whole = hold.whole().micros().hours();
+        let threshold = f64::from(report.thresholds.active_util.get());
+        match hold.util {
+            Some((util, _)) if util >= threshold => hours.active = whole,
+            Some(_) => hours.idle_held = whole,
+            None => hours.held_unknown = whole,
+        }
         return hours;
     };
     hours.active = active.hours();

@@ -7,7 +7,7 @@ use gua_model::report::{
 use gua_model::{CalendarUnit, CountGraphics, Micros, RollUp, Thresholds, UtilSource};
 use jiff::Timestamp;
 
-use super::by::{GpuRow, StateRow, UserRow, gpu_rows, state_rows, user_rows};
+use super::by::{GpuRow, IdleTime, StateRow, UserRow, gpu_rows, state_rows, user_rows};
 use super::{By, Page, labels, table};
 use crate::document::{
     Hours, Kilowatthours, Number, Percent, Rows, Share, Window, documents, pretty,
@@ -52,11 +52,11 @@ documents! {
         states: Option<Vec<StateRow>> = page.report.person.is_none().then(|| state_rows(page.report)),
         slots: Slots = Slots::new(page.report),
         heatmap: Heatmap = Heatmap::new(page.report),
-        /// Processes that hold a GPU without using it at the last tick of the window.
-        holders: Vec<Holder> = holders(page, &page.report.holders),
+        /// Processes on GPUs that are idle-held at the last tick of the window, the longest idle first.
+        holders: Vec<Holder> = holders(page, page.report.idle_now().into_iter()),
         past_waste_count: usize = page.report.past_count,
         /// The longest earlier sessions without use, at most 1,000.
-        past_waste: Vec<Holder> = holders(page, &page.report.past),
+        past_waste: Vec<Holder> = holders(page, page.report.past.iter()),
         /// The GPUs at the last tick of the window.
         now: Option<NowDocument> = page.report.now.as_ref().map(NowDocument::new),
         /// Requests for GPUs that were not granted at once.
@@ -187,6 +187,8 @@ documents! {
         shared: bool = hold.shared,
         /// Whether it is still there at the last tick.
         current: bool = hold.current,
+        #[serde(flatten)]
+        idle: IdleTime = IdleTime::new(hold.idle, page.last()),
         /// Command that inspects the process.
         look: Option<String> = labels::commands(page, hold).map(|(look, _)| look),
         /// Command that stops the process.
@@ -195,10 +197,10 @@ documents! {
 
     struct NowDocument from (now: &Now) {
         at: Timestamp = now.at,
-        gpus: Vec<GpuNow> = now.cards.iter().map(GpuNow::new).collect(),
+        gpus: Vec<GpuNow> = now.cards.iter().map(|gpu| GpuNow::new(gpu, now.at)).collect(),
     }
 
-    struct GpuNow from (gpu: &GpuStatus) {
+    struct GpuNow from (gpu: &GpuStatus, at: Timestamp) {
         gpu_uuid: String = gpu.gpu.to_string(),
         gpu_index: Option<u32> = gpu.index,
         gpu_name: Option<String> = gpu.name.clone(),
@@ -212,6 +214,8 @@ documents! {
         users: Vec<String> = gpu.owners.clone(),
         process: Option<String> = gpu.process.clone(),
         held_since: Option<Timestamp> = gpu.held_since,
+        #[serde(flatten)]
+        idle: IdleTime = IdleTime::new(gpu.idle, at),
     }
 
     struct RefusedDocument from (refused: &Refused) {
@@ -240,8 +244,8 @@ documents! {
     }
 }
 
-fn holders(page: &Page<'_>, holds: &[Hold]) -> Vec<Holder> {
-    holds.iter().map(|hold| Holder::new(page, hold)).collect()
+fn holders<'a>(page: &Page<'_>, holds: impl Iterator<Item = &'a Hold>) -> Vec<Holder> {
+    holds.map(|hold| Holder::new(page, hold)).collect()
 }
 
 fn equivalent(report: &Report, class: RollUp) -> Option<Number> {

@@ -4,7 +4,7 @@
 mod boxes;
 mod spell;
 
-use gua_model::report::{GpuStatus, Hold, Now, UNKNOWN};
+use gua_model::report::{GpuStatus, Hold, Now, Report, UNKNOWN};
 use gua_model::table::Align;
 use gua_model::text::sanitize;
 use gua_model::{Bytes, CountGraphics, Micros, RollUp, State};
@@ -40,7 +40,7 @@ pub fn korean(page: &Page<'_>) -> String {
         notes(&mut out, page);
         return out;
     }
-    to_act_on(&mut out, page);
+    holders(&mut out, page);
     past_waste(&mut out, page);
     if let Some(now) = &report.now {
         all_gpus(&mut out, now);
@@ -103,21 +103,33 @@ fn summary(out: &mut String, page: &Page<'_>) {
         );
     }
     let free = report.now.as_ref().map_or(0, |now| free(now).count());
-    let (holders, past) = (report.holders.len(), report.past_count);
+    let (holders, past) = (to_act_on(report).len(), report.past_count);
     line!(
         out,
         "  현재 점유 {holders}건   ·   기간 중 낭비 {past}건   ·   현재 가용 {free}장\n"
     );
 }
 
-fn to_act_on(out: &mut String, page: &Page<'_>) {
+/// Holders that someone should look after: those of idle GPUs. For old rows alone, those with a low mean, as the tool that
+/// wrote the rows lists them.
+fn to_act_on(report: &Report) -> Vec<&Hold> {
+    if report.all.observed() > Micros(0) {
+        return report.idle_now();
+    }
+    let current = report.current.iter();
+    let unused = current.filter(|hold| hold.is_without_use(&report.thresholds));
+    unused.collect()
+}
+
+fn holders(out: &mut String, page: &Page<'_>) {
     let report = page.report;
+    let holders = to_act_on(report);
     line!(
         out,
         "■ 조치 필요 — 점유 중이지만 쓰지 않는 GPU ({}건)\n",
-        report.holders.len()
+        holders.len()
     );
-    if report.holders.is_empty() {
+    if holders.is_empty() {
         return line!(out, "  해당하는 프로세스가 없습니다.\n");
     }
     let columns: [BoxColumn<'_, Hold>; 6] = [
@@ -134,7 +146,6 @@ fn to_act_on(out: &mut String, page: &Page<'_>) {
             megabytes(hold.peak_memory)
         }),
     ];
-    let holders: Vec<&Hold> = report.holders.iter().collect();
     line!(out, "{}", boxed(&columns, &holders));
     let host = report.host.as_ref();
     let host = host.map_or_else(|| "unknown".to_owned(), |host| sanitize(&host.name));

@@ -21,7 +21,7 @@ labels! {
     SUMMARY = "Summary", "요약";
     OVER_TIME = "How the GPUs' time was spent", "시간에 따른 GPU 상태";
     PERSON_OVER_TIME = "What was held over time", "시간에 따른 점유";
-    HOLDERS = "Held now without use", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
+    HOLDERS = "Idle now", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
     NOW = "All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱";
     PEOPLE = "People", "사용자";
     PEOPLE_CHART = "GPU-hours by person", "사용자별 GPU 시간";
@@ -71,8 +71,8 @@ labels! {
     PAST_MEANS =
         "processes that held a GPU without use and were no longer there at the last tick; whole sessions",
         "GPU를 잡고도 쓰지 않다가 마지막 틱에는 없던 프로세스입니다 (세션 전체)";
-    IMPORTED_SESSIONS = "Imported sessions do not say how their time was used.", "가져온 세션은 시간을 어떻게 썼는지 알려 주지 않습니다.";
-    HOLDERS_THEN = "Held at the last tick without use", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
+    IMPORTED_SESSIONS = "Imported sessions have one state, that of their mean utilisation.", "가져온 세션은 평균 사용률에 따른 상태 하나로 표시합니다.";
+    HOLDERS_THEN = "Idle at the last tick", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
     NO_OWNER = "owner unknown: decide first", "소유자를 알 수 없습니다. 먼저 판단하세요";
     OBSERVED_PART =
         "observed {observed_share} of {capacity_hours} GPU-hours; {gap_hours} GPU-hours are gaps, which no share counts",
@@ -159,6 +159,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("gpus", "GPU 수"),
     ("reason", "이유"),
     ("since", "점유 시작"),
+    ("idle", "유휴 시간"),
     ("holder", "점유자"),
     ("asker", "요청자"),
     ("times", "횟수"),
@@ -210,11 +211,11 @@ phrases! {
         "{owner} is known from the process, not from a login: decide first",
         "{owner}: 로그인이 아니라 프로세스에서 알아낸 이름입니다. 먼저 판단하세요";
     nobody_idle(at: &str) =
-        "nobody held a GPU without using it at {at}",
+        "no GPU was held without use at {at}",
         "{at}에는 GPU를 잡고 쓰지 않는 사람이 없었습니다";
     idle_holders(util: u8, memory: u64, at: &str) =
-        "mean utilisation under {util} %, over {memory} MB held, present at {at}; whole sessions, also before the window",
-        "평균 사용률 {util}% 미만, {memory} MB 초과 점유, 마지막 틱({at})에도 있던 프로세스입니다 (세션 전체)";
+        "GPUs under {util} % utilisation with over {memory} MB held at {at}; idle for: since the GPU was last active",
+        "마지막 틱({at})에 사용률 {util}% 미만, {memory} MB 초과 점유 상태인 GPU입니다. 유휴 시간: 마지막 실가동 이후";
     based_on(buffered: f64, rest: f64) =
         "{buffered:.1}% of the observed time is based on the driver's own samples, {rest:.1}% on one reading per tick",
         "관측 시간의 {buffered:.1}%는 드라이버 자체 샘플에, {rest:.1}%는 틱마다 한 번 읽은 값에 근거합니다";
@@ -234,10 +235,10 @@ phrases! {
         "{count} sessions overlap others in their row.", "세션 {count}건은 같은 줄의 다른 세션과 겹칩니다.";
     one_overlaps(count: usize) =
         "{count} session overlaps another in its row.", "세션 {count}건은 같은 줄의 다른 세션과 겹칩니다.";
-    /// Note for a chart that does not show all sessions.
-    sessions_left_out(shown: usize, all: usize) =
-        "{shown} of {all} sessions: the longest, and those of each GPU and person.",
-        "세션 {all}건 가운데 {shown}건: 가장 긴 세션과 GPU별·사용자별로 긴 세션.";
+    /// Note for a chart with merged sessions.
+    sessions_merged(all: usize, shown: usize) =
+        "{all} sessions in {shown} bars: short ones of one person on one GPU are drawn as one.",
+        "세션 {all}건을 막대 {shown}개로 표시: 같은 GPU에서 같은 사용자의 짧은 세션은 하나로 그립니다.";
     /// Note about the columns that a table does not show.
     columns_left_out(count: usize) =
         "{count} more columns of GPUs and people (--top shows them, --csv has all).",
@@ -294,7 +295,7 @@ pub(super) fn held_without_use(report: &Report) -> Label {
 /// Explains which holders do not use their GPU, or says that there are none.
 pub(super) fn holders_are(page: &Page<'_>, now: &Now, language: Language) -> String {
     let (at, thresholds) = (page.short(now.at), &page.report.thresholds);
-    match page.report.holders.is_empty() {
+    match page.report.idle_now().is_empty() {
         true => nobody_idle(&at, language),
         false => {
             let util = thresholds.active_util.get();
@@ -413,6 +414,7 @@ pub(super) fn by(by: By) -> Label {
         By::Job => Label("By job", "작업별"),
         By::Pod => Label("By pod", "파드별"),
         By::Container => Label("By container", "컨테이너별"),
+        By::Idle => HOLDERS,
     }
 }
 

@@ -40,8 +40,49 @@ impl Medium {
     }
 }
 
+/// Holders of idle GPUs.
+pub(super) fn idle_now(page: &Page<'_>, holds: &[&Hold], medium: Medium) -> Table {
+    let mut table = Table::new([
+        ("gpu", "gpu"),
+        ("owner", "owner"),
+        ("process", "process"),
+        ("idle", "idle for"),
+        ("peak_memory_mb", "peak MB"),
+        ("since", "held since"),
+    ]);
+    let now = page.last();
+    for hold in holds {
+        table.rows.push(vec![
+            labels::gpu_name(hold.index, &hold.gpu, medium.number_sign()).into(),
+            owner(page, hold, medium),
+            process(page, hold, medium),
+            hold.idle.map(|idle| idle.shown(now)).into(),
+            hold.peak_memory.map(|memory| memory.whole_mb()).into(),
+            page.short(hold.period.from()).into(),
+        ]);
+    }
+    table
+}
+
+fn owner(page: &Page<'_>, hold: &Hold, medium: Medium) -> Cell {
+    let unknown = labels::UNKNOWN.of(medium.language(page));
+    hold.owner.as_deref().unwrap_or(unknown).into()
+}
+
+/// The name of a process, its id, whether the GPU was shared, and its workload.
+fn process(page: &Page<'_>, hold: &Hold, medium: Medium) -> Cell {
+    let process = hold.process.as_deref().unwrap_or("?");
+    let shared = match hold.shared {
+        true => format!(", {}", labels::SHARED.of(medium.language(page))),
+        false => String::new(),
+    };
+    let room = medium.pick(24, usize::MAX);
+    let workload = hold.workload.as_deref();
+    let workload = workload.map_or_else(String::new, |work| format!(" {}", clip(work, room)));
+    format!("{process} ({}{shared}){workload}", labels::pid(hold)).into()
+}
+
 pub(super) fn holds(page: &Page<'_>, holds: &[Hold], medium: Medium) -> Table {
-    let language = medium.language(page);
     let mut table = Table::new([
         ("gpu", "gpu"),
         ("owner", "owner"),
@@ -57,19 +98,10 @@ pub(super) fn holds(page: &Page<'_>, holds: &[Hold], medium: Medium) -> Table {
         Medium::Html => Cell::Hours(time.hours()),
     };
     for hold in holds {
-        let process = hold.process.as_deref().unwrap_or("?");
-        let shared = match hold.shared {
-            true => format!(", {}", labels::SHARED.of(language)),
-            false => String::new(),
-        };
-        let room = medium.pick(24, usize::MAX);
-        let workload = hold.workload.as_deref();
-        let workload = workload.map_or_else(String::new, |work| format!(" {}", clip(work, room)));
-        let owner = hold.owner.as_deref();
         table.rows.push(vec![
             labels::gpu_name(hold.index, &hold.gpu, medium.number_sign()).into(),
-            owner.unwrap_or(labels::UNKNOWN.of(language)).into(),
-            format!("{process} ({}{shared}){workload}", labels::pid(hold)).into(),
+            owner(page, hold, medium),
+            process(page, hold, medium),
             length(hold.period.micros()),
             hold.idle_held.map_or(Cell::Missing, length),
             hold.util

@@ -322,10 +322,10 @@ fn the_action_report_counts_the_rows_it_lists() {
             continue;
         }
         assert!(
-            words.contains(&format!("현재 점유 {}건", report.holders.len())),
+            words.contains(&format!("현재 점유 {}건", report.idle_now().len())),
             "{name}: {words}"
         );
-        assert_eq!(words.matches("    ↳ ").count(), report.holders.len());
+        assert_eq!(words.matches("    ↳ ").count(), report.idle_now().len());
         let left = report.past_count.saturating_sub(8);
         assert_eq!(words.contains(&format!("… 외 {left}건")), left > 0);
         assert!(words.contains(&format!("현재 ({}장)", shape.cards)));

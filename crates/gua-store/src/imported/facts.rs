@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use gua_model::{Bytes, GpuUuid, sane};
+use gua_model::{Bytes, GpuUuid, UtcDay, sane};
 use gua_query::records::{ImportedFacts, ImportedGpu, ImportedHost};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::error::LegacyError;
+use super::rows::GpuRow;
+use super::stored::{load_texts, stored_block};
 use crate::history::History;
+use crate::sql::rows;
 
 impl History {
     /// Metadata of everything imported; `None` if nothing was.
@@ -23,15 +26,19 @@ impl History {
         if began.is_none() {
             return Ok(None);
         }
+        let mut gpus = read_gpus(
+            connection,
+            "SELECT gpu_uuid, name, memory_total_mb FROM old_device",
+        )?;
+        for (gpu, index) in last_indexes(connection)? {
+            gpus.entry(gpu).or_default().index = Some(index);
+        }
         Ok(Some(ImportedFacts {
             host: read_host(
                 connection,
                 "SELECT hostname, env_kind, driver_version FROM old_host ORDER BY source, row LIMIT 1",
             )?,
-            gpus: read_gpus(
-                connection,
-                "SELECT gpu_uuid, name, memory_total_mb FROM old_device",
-            )?,
+            gpus,
             began: began.and_then(sane::time),
             ended: ended.and_then(sane::time),
             damaged: damaged.unsigned_abs(),
@@ -41,6 +48,41 @@ impl History {
             )?,
         }))
     }
+}
+
+/// The last known index of each GPU. Rows are packed, so the last block of each UTC day is read instead of all of them.
+fn last_indexes(connection: &Connection) -> Result<BTreeMap<GpuUuid, u32>, LegacyError> {
+    let texts = load_texts(connection)?;
+    let mut query = connection.prepare(
+        "SELECT first_row, at_us, written_as, run, rows, cells FROM old_card_block
+         WHERE source = ?1 AND at_us >= ?2 AND at_us < ?3 ORDER BY at_us DESC, first_row DESC LIMIT 1",
+    )?;
+    let sources = "SELECT id FROM old_source ORDER BY last_us DESC, id DESC";
+    let sources: rusqlite::Result<Vec<i64>> = rows(connection, sources, [], |row| row.get(0));
+    let mut found = BTreeMap::new();
+    for source in sources? {
+        let mut end = sane::END;
+        loop {
+            let mut blocks = query.query((source, sane::FIRST, end))?;
+            let Some(row) = blocks.next()? else { break };
+            let at: i64 = row.get(1)?;
+            // A damaged block is reported where its rows are read.
+            let block = stored_block::<GpuRow>(row, &texts).ok();
+            for row in block.iter().flat_map(|block| block.rows.iter().rev()) {
+                let gpu = texts.get(row.gpu).and_then(|gpu| gpu.parse().ok());
+                let index = row.gpu_index.and_then(|index| u32::try_from(index).ok());
+                if let (Some(gpu), Some(index)) = (gpu, index) {
+                    found.entry(gpu).or_insert(index);
+                }
+            }
+            end = UtcDay::of(sane::nearest(at))
+                .first_quarter()
+                .period()
+                .from()
+                .as_microsecond();
+        }
+    }
+    Ok(found)
 }
 
 /// First host that a query returns, by name, environment and driver.

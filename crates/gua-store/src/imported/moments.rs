@@ -235,6 +235,8 @@ impl Moment {
                 util: row.util_pct,
                 index: row.gpu_index,
                 memory_used_mb: row.memory_used_mb,
+                temperature_c: row.temperature_c,
+                power_w: row.power_w,
                 run: known,
                 processes: &processes[begun..end],
                 more_rows: more.get(place).map_or(&[], Vec::as_slice),

@@ -3,6 +3,7 @@
 
 mod clock;
 mod damage;
+mod idle;
 mod kill;
 mod mig;
 mod migration;

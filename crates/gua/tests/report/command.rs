@@ -235,10 +235,7 @@ fn a_window_in_the_past_is_reported_as_of_its_last_tick() {
     home.fine("demo --db demo.db --ticks 720 --interval 60s");
     let report = home.fine("report --db demo.db --since 6h --until 2h");
     assert!(report.contains("(bare, driver 560.35.05-fake)"), "{report}");
-    assert!(
-        report.contains("§7 Held at the last tick without use (2)"),
-        "{report}"
-    );
+    assert!(report.contains("§7 Idle at the last tick (2)"), "{report}");
     assert!(
         !report.contains("kill "),
         "the pid of hours ago may have been reused\n{report}"

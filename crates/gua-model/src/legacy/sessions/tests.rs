@@ -26,6 +26,8 @@ fn moments(text: &'static str) -> Vec<LegacyMoment<'static>> {
                 util: number,
                 index: None,
                 memory_used_mb: None,
+                temperature_c: None,
+                power_w: None,
                 run: LegacyRun {
                     run: util.starts_with('+').then_some(2),
                     ..LegacyRun::NONE

@@ -15,7 +15,7 @@ const MOST_ROWS: usize = 104;
 /// Maximum number of gaps in a row that can be distinguished.
 const MOST_GAPS: usize = 200;
 
-/// Returns the longest sessions, and a note if not all of them are shown.
+/// Returns all sessions, and a note if some of them are drawn as one.
 pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChart, Option<String>) {
     let report = page.report;
     let language = page.language;
@@ -37,8 +37,8 @@ pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChar
     };
     let mut notes = Vec::new();
     if report.session_count > report.sessions.len() {
-        let (shown, all) = (report.sessions.len(), report.session_count);
-        notes.push(labels::sessions_left_out(shown, all, language));
+        let (all, shown) = (report.session_count, report.sessions.len());
+        notes.push(labels::sessions_merged(all, shown, language));
     }
     if left_out > 0 {
         notes.push(labels::rows_left_out(left_out, whose, language));
@@ -58,6 +58,7 @@ fn bar(hold: &Hold, label: String, report: &Report) -> SessionBar {
         period: hold.whole(),
         label,
         hours: session_hours(hold, report),
+        sessions: hold.sessions,
     }
 }
 

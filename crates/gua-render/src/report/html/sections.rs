@@ -16,23 +16,24 @@ use crate::report::lists::{self, Medium};
 use crate::report::{By, HourColumns, Page, hour_columns, labels, occurring_states, table};
 use crate::table::{Cell, Table};
 
-/// Returns the holders that do not use their GPU, with commands to inspect and stop them.
+/// Returns the holders of GPUs that are idle now, with commands to inspect and stop them.
 pub(super) fn holders(page: &Page<'_>) -> Markup {
     let report = page.report;
     let Some(now) = &report.now else {
         return html! {};
     };
+    let idle = report.idle_now();
     let about = (
         "holders",
         labels::held_without_use(report),
-        Some(report.holders.len()),
+        Some(idle.len()),
     );
     let inside = html! {
         (paragraph(sentence(&labels::holders_are(page, now, page.language))))
-        @if !report.holders.is_empty() {
-            (html_table(&lists::holds(page, &report.holders, Medium::Html), Look::of(page, "holders-table")))
+        @if !idle.is_empty() {
+            (html_table(&lists::idle_now(page, &idle, Medium::Html), Look::of(page, "holders-table")))
             ul.commands {
-                @for hold in report.holders.iter().take(page.top) { li { (commands(page, hold)) } "\n" }
+                @for hold in idle.iter().take(page.top) { li { (commands(page, hold)) } "\n" }
             }
         }
     };

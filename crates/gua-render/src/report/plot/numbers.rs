@@ -164,12 +164,13 @@ fn moment(page: &Page<'_>, cross: Cross, place: usize) -> Vec<Cell> {
     }
 }
 
-const SESSION: [Column<Hold>; 11] = [
+const SESSION: [Column<Hold>; 12] = [
     Column::new("gpu_uuid", "gpu", |hold| hold.gpu.to_string().into()),
     Column::new("gpu_index", "#", |hold| hold.index.into()),
     Column::key("user", |hold| hold.owner.clone().into()),
     Column::key("process", |hold| hold.process.clone().into()),
     Column::key("pid", |hold| hold.pid.map(|pid| pid.0).into()),
+    Column::key("sessions", |hold| Cell::Count(hold.sessions)),
     Column::key("from", |hold| hold.period.from().into()),
     Column::key("to", |hold| hold.period.to().into()),
     Column::key("hours", |hold| Cell::time(Some(hold.period.micros()))),

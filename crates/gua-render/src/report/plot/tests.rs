@@ -1,8 +1,8 @@
 //! Every chart of hosts of any size: no two labels touch, nothing is drawn outside, the numbers match the report, and
 //! an empty window has a message.
 
-use gua_model::Period;
 use gua_model::report::Report;
+use gua_model::{Period, UtilSource};
 use gua_test::reports::{Shape, crossed};
 use jiff::tz::TimeZone;
 
@@ -258,7 +258,7 @@ fn ties_of_gpus_are_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn an_imported_session_is_of_unknown_use_and_overlaps_are_said() {
+fn an_imported_session_has_the_state_of_its_mean_and_overlaps_are_said() {
     let mut report = hosts(1);
     let hold = report.sessions[0].clone();
     report.sessions = vec![hold.clone(), hold];
@@ -274,16 +274,24 @@ fn an_imported_session_is_of_unknown_use_and_overlaps_are_said() {
     report.sessions.truncate(1);
     let hold = &mut report.sessions[0];
     (hold.observed, hold.active, hold.idle_held) = (None, None, None);
-    let (_, plot) = rows(&report, SESSIONS);
-    assert!(plot.subtitle.contains("Imported sessions do not say"));
-    assert!(!plot.subtitle.contains("overlap"), "{}", plot.subtitle);
-    let look = Look {
-        theme: Theme::Light,
-        width: 960,
-    };
-    let svg = plot.svg(look);
-    assert!(svg.contains("data-state=\"held-unknown\""), "{svg}");
-    assert!(!svg.contains("data-state=\"active\""), "{svg}");
+    for (util, state) in [
+        (Some(60.0), "active"),
+        (Some(9.9), "idle-held"),
+        (None, "held-unknown"),
+    ] {
+        report.sessions[0].util = util.map(|util| (util, UtilSource::Card));
+        let (_, plot) = rows(&report, SESSIONS);
+        assert!(plot.subtitle.contains("Imported sessions have one state"));
+        assert!(!plot.subtitle.contains("overlap"), "{}", plot.subtitle);
+        let look = Look {
+            theme: Theme::Light,
+            width: 960,
+        };
+        let svg = plot.svg(look);
+        let states = ["active", "idle-held", "held-unknown"];
+        let drawn = states.map(|state| svg.contains(&format!("data-state=\"{state}\"")));
+        assert_eq!(drawn, states.map(|known| known == state), "{svg}");
+    }
 }
 
 #[test]

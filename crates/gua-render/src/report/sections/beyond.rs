@@ -40,14 +40,15 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let Some(now) = &report.now else { return };
     let title = labels::held_without_use(report).of(English);
-    line!(out, "§7 {title} ({})", report.holders.len());
+    let idle = report.idle_now();
+    line!(out, "§7 {title} ({})", idle.len());
     let words = labels::holders_are(page, now, English);
-    if report.holders.is_empty() {
+    if idle.is_empty() {
         return line!(out, "  ({words})");
     }
     line!(out, "  {words}");
-    let shown = &report.holders[..report.holders.len().min(page.top)];
-    out.push_str(&lists::holds(page, shown, Medium::Text).text(2));
+    let shown = &idle[..idle.len().min(page.top)];
+    out.push_str(&lists::idle_now(page, shown, Medium::Text).text(2));
     for hold in shown {
         let Some((look, stop)) = labels::commands(page, hold) else {
             line!(
@@ -62,7 +63,7 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
             "    pid {pid}: look: {look}\n      stop: {stop}   ({decide})"
         );
     }
-    more(out, report.holders.len(), page.top);
+    more(out, idle.len(), page.top);
 }
 
 pub(super) fn past_waste(out: &mut String, page: &Page<'_>) {
