@@ -12,6 +12,7 @@ mod gaps;
 pub mod groups;
 mod holds;
 mod longest;
+mod minutes;
 mod sessions;
 mod sums;
 
@@ -39,6 +40,7 @@ pub use self::holds::{Holds, UNKNOWN};
 #[cfg(test)]
 pub(crate) use self::longest::tests::hold as test_hold;
 pub use self::longest::{HeldLists, HoldLists, PAST_LISTED};
+pub use self::minutes::{Buckets, bucket_length};
 pub use self::sessions::{IMPORTED_SLACK, is_imported_current, observed_within};
 pub use self::sums::Sums;
 use self::sums::count;
@@ -68,6 +70,8 @@ pub struct Report {
     pub unit: CalendarUnit,
     /// In order of time.
     pub slots: Vec<SlotRow>,
+    /// The same in buckets of minutes, for a window too short for hours; empty otherwise.
+    pub minutes: Vec<SlotRow>,
     /// Time crossed with GPUs and people, in order of the columns; empty unless it was asked for.
     pub cross: Vec<CrossRow>,
     pub coverage: Covered,

@@ -16,8 +16,8 @@ use gua_model::refusal::in_the_way;
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::groups::NamedSums;
 use gua_model::report::{
-    BlockRow, Covered, Hold, HoldLists, IntervalUse, Note, Now, Refused, Report, UNKNOWN, gap_rows,
-    observed_within, slot_rows,
+    BlockRow, Buckets, Covered, Hold, HoldLists, IntervalUse, Note, Now, Refused, Report, SlotRow,
+    UNKNOWN, bucket_length, gap_rows, observed_within, slot_rows,
 };
 use gua_model::statement::SessionsByPerson;
 use gua_model::text::sanitize;
@@ -471,6 +471,7 @@ fn lay_out(
     coverage.gaps = gap_rows(gaps.iter().copied(), &known.outages);
     let people = sums.fold.people.rows();
     let slots = slot_rows(&sums.fold, known.period, &gaps);
+    let minutes = minutes(records, known, &gaps)?;
     let cross = layout::cross(&sums, &slots, &cards, &people);
     let SessionLists { lists, by_person } = sums.sessions;
     let lists = lists.finish();
@@ -485,6 +486,7 @@ fn lay_out(
         heat: sums.fold.heat.clone(),
         unit: sums.fold.scope().unit,
         slots,
+        minutes,
         cross,
         coverage,
         current: lists.current,
@@ -504,6 +506,22 @@ fn lay_out(
         all: sums.fold.all,
     };
     Ok((report, by_person))
+}
+
+/// States over time in buckets of minutes, where the window is short and its ticks are kept.
+fn minutes(records: &dyn Records, known: &Known<'_>, gaps: &[&Gap]) -> Result<Vec<SlotRow>> {
+    let period = known.period;
+    let is_kept = records.raw_from()?.is_none_or(|from| from <= period.from());
+    let Some(length) = bucket_length(period).filter(|_| is_kept && known.last.is_some()) else {
+        return Ok(Vec::new());
+    };
+    let mut buckets = Buckets::new(period, length, &known.question.zone);
+    records.spans(period, known.thresholds, &mut |span| {
+        if known.wants(&span.gpu) {
+            buckets.push(span);
+        }
+    })?;
+    Ok(buckets.finish(gaps, known.question.person.as_deref()))
 }
 
 /// Requests that were not granted at once; for one person, those they made and those they were in the way of.

@@ -110,6 +110,7 @@ fn states(hours: i64, cards: f64, unit: CalendarUnit) -> StatesOverTime {
         slots,
         unobserved: Vec::new(),
         per: unit,
+        minutes: None,
         height: 260.0,
         zone,
     }

@@ -19,6 +19,7 @@ mod korean;
 mod labels;
 mod lists;
 pub mod plot;
+mod screen;
 mod sections;
 
 use gua_model::period::Period;
@@ -28,8 +29,8 @@ use jiff::tz::TimeZone;
 
 pub use self::asked::{Asked, Words};
 pub use self::by::{
-    By, GpuRow, GpuSums, IdleHolder, IdleTime, PersonSums, RowSums, StateRow, UserRow, WorkloadSums, gpu_rows,
-    state_rows, table, user_rows,
+    By, GpuRow, GpuSums, IdleHolder, IdleTime, PersonSums, RowSums, StateRow, UserRow,
+    WorkloadSums, gpu_rows, state_rows, table, user_rows,
 };
 use self::by::{HourColumns, hour_columns, occurring_states};
 pub(crate) use self::figures::held_hours;
@@ -37,6 +38,7 @@ pub use self::glance::glance;
 pub use self::html::html;
 pub use self::korean::korean;
 pub(crate) use self::labels::gpu_name;
+pub use self::screen::screen;
 pub use self::sections::text;
 use crate::chart::Language;
 

@@ -259,6 +259,7 @@ fn finished(
         person: None,
         cross: fold.crossed(&labels, &uuids, &names),
         slots: if any { slot_rows } else { Vec::new() },
+        minutes: Vec::new(),
         heat: fold.heat.clone(),
         all: fold.all.clone(),
         people,

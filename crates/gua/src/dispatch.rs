@@ -104,7 +104,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Claim(command) => return claim::run(command, &load()?),
         Command::Run(args) => return run::run(args, &load()?),
         Command::Runs(command) => return runs::run(command, &load()?),
-        Command::Report(args) => return report::run(args, &load()?),
+        Command::Report(args) => return report::run(args, report::OnTerminal::Screen, &load()?),
         Command::Plot(args) => return plot::run(args, &load()?),
         Command::Demo(args) => return demo::run(args, flags),
         Command::Bench(args) => bench::run(args, &load()?)?,

@@ -11,4 +11,5 @@ pub mod dispatch;
 pub mod failure;
 pub mod names;
 pub mod output;
+mod page_file;
 mod progress;

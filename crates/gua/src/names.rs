@@ -11,6 +11,7 @@ use clap::{Args, FromArgMatches};
 use gua_settings::FlagValue;
 
 use crate::cli::{self, CollectArgs, RecordDemoArgs, ReportArgs};
+use crate::commands::report::OnTerminal;
 use crate::commands::{daemon, demo, report};
 use crate::context::{Context, VERSION};
 use crate::failure::{self, Exit};
@@ -90,7 +91,7 @@ fn audit(arguments: &[OsString]) -> ExitCode {
                 "`report` under the name of the tool that it replaces",
             ),
             rest,
-            |args, flags| report::run(&args, &Context::load(flags)?),
+            |args, flags| report::run(&args, OnTerminal::Sections, &Context::load(flags)?),
         ),
         "demo" => run_as(
             audit_command::<RecordDemoArgs>(

@@ -3,3 +3,4 @@
 mod command;
 mod demo;
 mod originals;
+mod terminal;

@@ -67,7 +67,7 @@ pub fn cross_rows<'a>(
 }
 
 /// Divides a gap among slots. Of a gap shorter than its period only the sum is known: it goes to the first slots.
-fn in_slots(gap: &Gap, rows: &[SlotRow]) -> Vec<(usize, Micros)> {
+pub(super) fn in_slots(gap: &Gap, rows: &[SlotRow]) -> Vec<(usize, Micros)> {
     let first = rows.partition_point(|row| row.period.to() <= gap.period.from());
     let overlapping = rows[first..]
         .iter()

@@ -127,7 +127,14 @@ fn classes() -> String {
             ".gua-chart .f-{name}{{fill:var(--gua-{name})}}.gua-chart .s-{name}{{stroke:var(--gua-{name})}}"
         )
     };
-    all().map(rules).collect()
+    // The free state is pale: an outline separates it from the ground. Print has no patterns: a viewer or a printer would
+    // draw every mark with one again, which makes a page of many sessions twenty times as large.
+    const OUTLINE: &str = ".gua-chart .f-free{stroke:var(--gua-free-ink);stroke-width:.6;vector-effect:non-scaling-stroke}";
+    const PRINT: &str = "@media print{.gua-chart [data-state=idle-held]{fill:var(--gua-idle-held)}\
+        .gua-chart [data-state=held-unknown]{fill:var(--gua-held-unknown)}\
+        .gua-chart [data-state=gap]{fill:var(--gua-gap);stroke:var(--gua-gap-line);stroke-width:.5}}";
+    let rules: String = all().map(rules).collect();
+    rules + OUTLINE + PRINT
 }
 
 #[cfg(test)]

@@ -34,6 +34,8 @@ pub struct StatesOverTime {
     pub unobserved: Vec<Period>,
     /// Length of a whole slot, for the axis title.
     pub per: CalendarUnit,
+    /// Length of a slot in minutes, where it is shorter than an hour.
+    pub minutes: Option<i64>,
     /// Height of the plot in pixels.
     pub height: f64,
     pub zone: TimeZone,
@@ -57,13 +59,16 @@ impl StatesOverTime {
         let labels: Vec<(f64, String)> = labels
             .map(|value| (value / steps.top(), grouped(*value, steps.decimals)))
             .collect();
-        let unit = words::gpu_hours_per(self.per).of(language);
-        let plot = axis::values(&mut canvas, self.height, unit, &labels);
+        let unit = match self.minutes {
+            Some(minutes) => words::gpu_hours_per_minutes(minutes, language),
+            None => words::gpu_hours_per(self.per).of(language).to_owned(),
+        };
+        let plot = axis::values(&mut canvas, self.height, &unit, &labels);
         let scale = TimeScale {
             window,
             left: plot.x,
             width: plot.width,
-            finest: Some(self.per),
+            finest: self.minutes.is_none().then_some(self.per),
         };
         for period in &self.unobserved {
             let (from, to) = scale.ends(*period);

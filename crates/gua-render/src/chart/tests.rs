@@ -163,6 +163,7 @@ fn states_over(hours: i64, unit: CalendarUnit, amounts: &[StateHours]) -> States
             .collect(),
         unobserved: Vec::new(),
         per: unit,
+        minutes: None,
         height: states::PLOT,
         zone,
     }

@@ -21,6 +21,7 @@ labels! {
 }
 
 phrases! {
+    gpu_hours_per_minutes(minutes: i64) = "GPU-hours per {minutes} min", "{minutes}분당 GPU 시간";
     others(count: usize) = "others ({count})", "그 외 ({count})";
     idle_share(percent: &str) = "{percent} idle-held", "유휴점유 {percent}";
 }

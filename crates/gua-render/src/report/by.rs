@@ -102,7 +102,7 @@ impl By {
     #[must_use]
     pub(super) fn is_ranked(self) -> bool {
         let is_sum = self.workload().is_some() || self.group().is_some();
-        is_sum || matches!(self, By::User | By::Gpu)
+        is_sum || matches!(self, By::User | By::Gpu | By::Idle)
     }
 }
 

@@ -54,9 +54,29 @@ pub(super) fn over_time(page: &Page<'_>) -> StatesOverTime {
         slots: report.slots.iter().map(slot).collect(),
         unobserved: Vec::new(),
         per: report.unit,
+        minutes: None,
         height: PLOT,
         zone: page.zone.clone(),
     }
+}
+
+/// States over time in the finest buckets of the report: minutes where the window is short.
+pub(super) fn over_minutes(page: &Page<'_>) -> Option<StatesOverTime> {
+    let report = page.report;
+    let first = report
+        .minutes
+        .iter()
+        .max_by_key(|row| row.period.micros())?;
+    let slot = |row: &SlotRow| StateSlot {
+        period: row.period,
+        hours: hours_of(report, &row.sums, row.gap),
+    };
+    let minutes = first.period.micros().0 / (60 * Micros::PER_SECOND);
+    Some(StatesOverTime {
+        slots: report.minutes.iter().map(slot).collect(),
+        minutes: i64::try_from(minutes).ok(),
+        ..over_time(page)
+    })
 }
 
 /// GPU-hours by person, with the idle-held share.

@@ -55,6 +55,8 @@ pub(crate) fn document(
 fn body(page: &Page<'_>) -> Markup {
     html! {
         (masthead(page))
+        // What people act on comes first.
+        @if page.by.is_none() { (sections::holders(page)) }
         (summary::summary(page))
         @if let Some(by) = page.by {
             (sections::by(page, by))
@@ -62,9 +64,9 @@ fn body(page: &Page<'_>) -> Markup {
             // Without GPUs, the other sections would all be empty.
             (charts::over_time(page))
             // A group of sections starts a new page in print.
-            div.group { (sections::holders(page)) (sections::now(page)) }
+            div.group { (sections::now(page)) }
             div.group { (charts::people(page)) (sections::people(page)) (charts::sessions(page)) }
-            div.group { (charts::heat(page)) (sections::gpus(page)) }
+            div.group { @if has_week(page) { (charts::heat(page)) } (sections::gpus(page)) }
             div.group {
                 (sections::coverage(page)) (sections::energy(page)) (sections::past(page)) (sections::refused_requests(page))
             }
@@ -72,6 +74,12 @@ fn body(page: &Page<'_>) -> Markup {
         (sections::notes(page))
         (sections::method(page))
     }
+}
+
+/// Whether the window is long enough for the hours of the week to mean anything.
+fn has_week(page: &Page<'_>) -> bool {
+    const TWO_DAYS: f64 = 48.0;
+    page.report.known.micros().hours() >= TWO_DAYS
 }
 
 fn host_name(page: &Page<'_>) -> String {

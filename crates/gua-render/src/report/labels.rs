@@ -225,6 +225,8 @@ phrases! {
     states(util: u8, memory: u64) =
         "active: utilisation at or over {util} %; idle-held: under it while processes hold over {memory} MB; truly-idle: the rest",
         "실가동: 사용률 {util}% 이상. 유휴점유: 사용률이 그보다 낮고 프로세스가 {memory} MB 넘게 점유. 완전유휴: 그 외";
+    /// Length of the buckets of a chart.
+    per_minutes(minutes: i64) = "in steps of {minutes} min", "{minutes}분 단위";
     /// Label of the row for the hidden rows of a list.
     rest(count: usize) = "{count} more (--top shows them)", "그 외 {count}건 (--top으로 더 보기)";
     gpus_left_out(count: usize) =
@@ -397,6 +399,35 @@ pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)>
     let gpu = gpu_name(hold.index, &hold.gpu, "");
     let look = format!("gua explain {gpu}; ps -o user,etime,args -p {pid}");
     Some((look, format!("kill {pid}")))
+}
+
+/// Caption of a table of the page, by its id.
+pub(super) fn caption(id: &str) -> Option<Label> {
+    Some(match id {
+        "holders-table" => Label(
+            "Holders of idle GPUs, the longest idle first",
+            "쓰이지 않는 GPU의 점유자 (오래 쉰 순)",
+        ),
+        "now-table" => Label(
+            "State of each GPU at the last tick",
+            "마지막 틱의 GPU별 상태",
+        ),
+        "people-table" => Label("Hours and energy of each person", "사용자별 시간과 에너지"),
+        "gpus-table" => Label("Hours by state of each GPU", "GPU별 상태 시간"),
+        "past-table" => Label(
+            "Processes that held a GPU without use",
+            "쓰지 않고 GPU를 점유한 프로세스",
+        ),
+        "gaps-table" => Label("Unobserved periods, the largest first", "관측 공백 (긴 순)"),
+        "energy-table" => Label("Hours and energy of each state", "상태별 시간과 에너지"),
+        "in-vain-table" => Label(
+            "Idle-held GPUs that blocked a request",
+            "요청을 막은 유휴점유 GPU",
+        ),
+        "by-table" => Label("The table of --by", "--by 표"),
+        "sessions" => Label("The longest sessions", "가장 긴 세션"),
+        _ => return None,
+    })
 }
 
 /// Title of the table of `--by`.

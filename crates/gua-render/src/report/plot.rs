@@ -2,7 +2,7 @@
 //! its numbers are the ones that every report prints.
 
 mod numbers;
-mod terminal;
+pub(super) mod terminal;
 
 use gua_model::report::Cross;
 use jiff::Timestamp;

@@ -55,6 +55,7 @@ pub(super) fn picture(sheet: &Sheet<'_>, account: &Account) -> Markup {
         slots: Vec::new(),
         unobserved: Vec::new(),
         per: CalendarUnit::Day,
+        minutes: None,
         height: PLOT,
         zone: sheet.zone.clone(),
     };

@@ -2,6 +2,8 @@
 //! take screenshots of them.
 #![cfg(test)]
 
+mod screen;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use gua_model::quota::Measure;
 
-use super::{FormatArgs, HistoryArgs, StrictArgs, one_of};
+use super::{FormatArgs, HistoryArgs, PageFileArgs, StrictArgs, one_of};
 
 /// Subcommands of `gua csv`.
 #[derive(Debug, Subcommand)]
@@ -274,13 +274,16 @@ pub struct StatementArgs {
     #[arg(long, value_name = "NAME", value_hint = ValueHint::Username)]
     pub user: Option<String>,
 
-    /// Output format.
-    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-    pub format: StatementFormat,
+    /// Output format [default: by the extension of the file, else text].
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub format: Option<StatementFormat>,
 
     /// Same as --format json.
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+
+    #[command(flatten)]
+    pub file: PageFileArgs,
 
     #[command(flatten)]
     pub history: HistoryArgs,
@@ -291,6 +294,23 @@ pub struct StatementArgs {
 
     #[command(flatten)]
     pub strict: StrictArgs,
+}
+
+impl StatementArgs {
+    /// Output format selected by `--format`, `--json`, `--open` or the extension of the file.
+    #[must_use]
+    pub fn form(&self) -> StatementFormat {
+        match (self.json, self.format) {
+            (true, _) => StatementFormat::Json,
+            (_, Some(format)) => format,
+            _ if self.file.open => StatementFormat::Html,
+            _ => match self.file.ending().as_deref() {
+                Some("html" | "htm") => StatementFormat::Html,
+                Some("json") => StatementFormat::Json,
+                _ => StatementFormat::Text,
+            },
+        }
+    }
 }
 
 /// Output format of a statement.

@@ -1,6 +1,6 @@
 //! Arguments of `gua report`, `gua export` and `gua import`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
 use gua_export::What;
@@ -127,7 +127,9 @@ pub enum TableFormat {
                   gua report --since 7d --by user --top 50      hours by user\n  \
                   gua report --since 2026-10-01 --until 2026-11-01 --by day --csv\n  \
                   gua report --since 30d --user ada             only one user\n  \
-                  gua report --since 30d --format html > report.html\n  \
+                  gua report --since 30d -o report.html         the page with charts\n  \
+                  gua report --since 30d --open                 the same, in a browser\n  \
+                  gua report --by idle                          who holds GPUs without use now\n  \
                   gua report --db /tmp/old-gua.db               a file of gpu-usage-audit"
 )]
 pub struct ReportArgs {
@@ -192,9 +194,9 @@ pub struct ReportArgs {
     #[arg(id = "states.held_mb", long = "held-mb", value_name = "MB")]
     pub held_mb: Option<std::ffi::OsString>,
 
-    /// Output format.
-    #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-    pub format: ReportFormat,
+    /// Output format [default: by the extension of the file, else text].
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub format: Option<ReportFormat>,
 
     /// Same as --format json.
     #[arg(long, conflicts_with_all = ["format", "csv"])]
@@ -208,8 +210,47 @@ pub struct ReportArgs {
     #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t)]
     pub lang: Language,
 
+    /// Print all sections on a terminal too, as into a pipe.
+    #[arg(long)]
+    pub full: bool,
+
+    #[command(flatten)]
+    pub file: PageFileArgs,
+
     #[command(flatten)]
     pub strict: StrictArgs,
+}
+
+/// Output file of a report or a statement.
+#[derive(Debug, Args)]
+pub struct PageFileArgs {
+    /// Output file; its extension selects the format: .html, .json, .csv or .txt. `-` is stdout.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// Overwrite an existing file.
+    #[arg(long)]
+    pub overwrite: bool,
+
+    /// Write the page with charts, to a temporary file without -o, and open it in a browser.
+    #[arg(long)]
+    pub open: bool,
+}
+
+impl PageFileArgs {
+    /// The file to write; `None` is stdout.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        let named = self.output.as_deref();
+        named.filter(|path| *path != Path::new("-"))
+    }
+
+    /// Extension of the file, in lower case.
+    #[must_use]
+    pub fn ending(&self) -> Option<String> {
+        let ending = self.path()?.extension()?.to_str()?;
+        Some(ending.to_ascii_lowercase())
+    }
 }
 
 /// Output format of a report.
@@ -241,13 +282,20 @@ impl From<Language> for chart::Language {
 }
 
 impl ReportArgs {
-    /// Output format selected by `--format`, `--json` or `--csv`.
+    /// Output format selected by `--format`, `--json`, `--csv`, `--open` or the extension of the file.
     #[must_use]
     pub fn form(&self) -> ReportFormat {
-        match (self.json, self.csv) {
-            (true, _) => ReportFormat::Json,
-            (_, true) => ReportFormat::Csv,
-            _ => self.format,
+        match (self.json, self.csv, self.format) {
+            (true, ..) => ReportFormat::Json,
+            (_, true, _) => ReportFormat::Csv,
+            (.., Some(format)) => format,
+            _ if self.file.open => ReportFormat::Html,
+            _ => match self.file.ending().as_deref() {
+                Some("html" | "htm") => ReportFormat::Html,
+                Some("json") => ReportFormat::Json,
+                Some("csv") => ReportFormat::Csv,
+                _ => ReportFormat::Text,
+            },
         }
     }
 }

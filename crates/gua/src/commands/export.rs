@@ -147,7 +147,7 @@ fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Fa
 }
 
 /// Rejects a path that may not be overwritten, before the work is done.
-pub(super) fn refuse_existing(path: &Path, over: Over) -> Result<(), Failure> {
+pub(crate) fn refuse_existing(path: &Path, over: Over) -> Result<(), Failure> {
     match over.allows(path) {
         true => Ok(()),
         false => Err(Failure::usage(format!("{} exists already", path.display()))

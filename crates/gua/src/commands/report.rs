@@ -5,16 +5,31 @@ use std::process::ExitCode;
 use gua_model::report::groups::{Group, GroupKind, grouped, groups_of};
 use gua_model::report::{PersonRow, unbalanced};
 use gua_probe::process;
-use gua_render::report::{By, Page, Words, html, json, korean, table, text};
+use gua_render::report::{By, Page, Words, html, json, korean, screen, table, text};
 use gua_render::table::csv;
 
 use crate::balance;
 use crate::cli::{Language, ReportArgs, ReportFormat};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, page_file};
 
-pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
+/// What a report prints on a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTerminal {
+    /// What a reader needs first.
+    Screen,
+    /// The sections, as into a pipe: what gpu-usage-audit prints.
+    Sections,
+}
+
+pub fn run(
+    args: &ReportArgs,
+    on_terminal: OnTerminal,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let form = args.form();
+    page_file::check(&args.file, form == ReportFormat::Html)?;
     let words = Words {
         since: args.since.clone(),
         until: args.until.clone(),
@@ -36,13 +51,16 @@ pub fn run(args: &ReportArgs, context: &Context) -> anyhow::Result<ExitCode> {
         language: args.lang.into(),
         ..asked.page(&report, VERSION)
     };
-    output::data(&match args.form() {
+    let is_short = on_terminal == OnTerminal::Screen && !args.full && asked.by.is_none();
+    let columns = output::width().filter(|_| is_short && args.file.path().is_none());
+    let written = match form {
         ReportFormat::Text if args.lang == Language::Ko => korean(&page),
-        ReportFormat::Text => text(&page),
+        ReportFormat::Text => columns.map_or_else(|| text(&page), |columns| screen(&page, columns)),
         ReportFormat::Html => html(&page),
         ReportFormat::Json => json::json(&page),
         ReportFormat::Csv => csv(&table(&report, asked.by.unwrap_or(By::Gpu))),
-    })?;
+    };
+    page_file::write(&written, &args.file, form == ReportFormat::Html, context)?;
     let left_out = unbalanced(&report.notes);
     Ok(balance::exit_code("gua report", left_out, &args.strict))
 }

@@ -20,9 +20,10 @@ use crate::balance;
 use crate::cli::{StatementArgs, StatementFormat};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
-use crate::output;
+use crate::page_file;
 
 pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    page_file::check(&args.file, args.form() == StatementFormat::Html)?;
     let now = clock::now();
     let zone = zone(args.tz.as_deref(), TimeZone::system())?;
     let month = month(args.month.as_deref(), now, &zone)?;
@@ -40,16 +41,14 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
         only: args.user.as_deref(),
         version: VERSION,
     };
-    let form = if args.json {
-        StatementFormat::Json
-    } else {
-        args.format
-    };
-    output::data(&match form {
+    let form = args.form();
+    let written = match form {
         StatementFormat::Text => text(&sheet),
         StatementFormat::Html => html(&sheet),
         StatementFormat::Json => json(&sheet),
-    })?;
+    };
+    let is_page = form == StatementFormat::Html;
+    page_file::write(&written, &args.file, is_page, context)?;
     let left_out = unbalanced(&statement.notes);
     Ok(balance::exit_code("gua statement", left_out, &args.strict))
 }

@@ -36,9 +36,13 @@ fn figure(
 
 /// States over time.
 pub(super) fn over_time(page: &Page<'_>) -> Markup {
-    let chart = figures::over_time(page);
-    let per = labels::per(page.report.unit, page.language);
-    let about = ("over-time", labels::over_time(page.report), Some(per));
+    let fine = figures::over_minutes(page).filter(|_| page.by.is_none());
+    let chart = fine.unwrap_or_else(|| figures::over_time(page));
+    let per = match chart.minutes {
+        Some(minutes) => labels::per_minutes(minutes, page.language),
+        None => labels::per(page.report.unit, page.language).to_owned(),
+    };
+    let about = ("over-time", labels::over_time(page.report), Some(&*per));
     figure(page, about, |frame| chart.draw(frame))
 }
 

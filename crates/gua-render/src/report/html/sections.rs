@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::charts;
 use super::summary::state_bar;
-use super::table::{Look, paragraph, section, table as html_table};
+use super::table::{Look, folded, paragraph, section, table as html_table};
 use crate::chart::Shown;
 use crate::language::{Label, sentence};
 use crate::markup::{Escaped, number_of};
@@ -65,7 +65,7 @@ pub(super) fn past(page: &Page<'_>) -> Markup {
         @if rest > 0 { (paragraph(labels::rest(rest, page.language))) }
     };
     let about = ("past", labels::PAST, Some(report.past_count));
-    html! { @if !report.past.is_empty() { (section(page, about, &inside)) } }
+    html! { @if !report.past.is_empty() { (folded(page, about, &inside)) } }
 }
 
 /// Returns every GPU at the last tick.
@@ -134,7 +134,7 @@ pub(super) fn refused_requests(page: &Page<'_>) -> Markup {
         @if !rows.rows.is_empty() { (html_table(&rows, Look::of(page, "in-vain-table"))) }
     };
     let about = ("in-vain", labels::REFUSED, Some(refused.requests));
-    section(page, about, &inside)
+    folded(page, about, &inside)
 }
 
 /// Held and charged hours, and energy.
@@ -208,7 +208,7 @@ pub(super) fn coverage(page: &Page<'_>) -> Markup {
             @if !gaps.rows.is_empty() { (html_table(&gaps, Look::of(page, "gaps-table"))) }
         },
     };
-    section(page, ("coverage", labels::COVERAGE, None), &inside)
+    folded(page, ("coverage", labels::COVERAGE, None), &inside)
 }
 
 /// Hours and energy of each state that occurred.
@@ -222,7 +222,7 @@ pub(super) fn energy(page: &Page<'_>) -> Markup {
         @if let Some(known) = labels::energy_known(report, language) { (paragraph(sentence(&known))) }
         (paragraph(language.pick("kWh: NVML-reported.", "kWh: NVML 보고값.")))
     };
-    section(page, ("energy", labels::ENERGY, None), &inside)
+    folded(page, ("energy", labels::ENERGY, None), &inside)
 }
 
 fn state_table(page: &Page<'_>, mut states: Table, id: &str) -> Markup {
@@ -304,5 +304,5 @@ pub(super) fn method(page: &Page<'_>) -> Markup {
         (paragraph(shares.of(language)))
         @if let Some(given) = given { (paragraph(given)) }
     };
-    section(page, ("method", labels::METHOD, None), &inside)
+    folded(page, ("method", labels::METHOD, None), &inside)
 }

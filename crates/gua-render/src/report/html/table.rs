@@ -29,6 +29,27 @@ pub(super) fn section(
     }
 }
 
+/// Returns a section whose content is folded on a screen. Print shows it.
+pub(super) fn folded(
+    page: &Page<'_>,
+    (id, title, count): (&str, Label, Option<usize>),
+    inside: &Markup,
+) -> Markup {
+    html! {
+        section id=(id) {
+            details {
+                summary {
+                    h2 {
+                        (Escaped(title.of(page.language)))
+                        @if let Some(count) = count { " " span.count { (count) } }
+                    }
+                }
+                (inside)
+            }
+        } "\n"
+    }
+}
+
 pub(crate) fn paragraph(text: impl AsRef<str>) -> Markup {
     html! { p.say { (Escaped(text)) } "\n" }
 }
@@ -105,6 +126,9 @@ pub(crate) fn table(table: &Table, look: Look<'_>) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" {
             table id=(look.id) class=(dense) {
+                @if let Some(caption) = labels::caption(look.id) {
+                    caption { (Escaped(caption.of(look.language))) }
+                }
                 thead { tr {
                     @for (column, class) in table.columns.iter().zip(&classes) {
                         th scope="col" class=(class) data-key=(Escaped(&column.key)) {

@@ -80,7 +80,12 @@ fn legend(
 }
 
 /// Draws the parts of a whole: `whole` takes `width` columns, and each part ends at the cumulative sum.
-fn stack(hours: &StateHours, whole: f64, width: usize, states: &[Shown]) -> String {
+pub(in crate::report) fn stack(
+    hours: &StateHours,
+    whole: f64,
+    width: usize,
+    states: &[Shown],
+) -> String {
     let mut text = String::new();
     let mut sum = 0.0;
     let mut used = 0;
@@ -113,7 +118,7 @@ fn columns_of(share: f64, width: usize) -> usize {
 }
 
 /// Truncates or pads a name to this width.
-fn padded(name: &str, width: usize) -> String {
+pub(in crate::report) fn padded(name: &str, width: usize) -> String {
     let name = sanitize(name);
     let mut text = String::new();
     let mut used = 0;

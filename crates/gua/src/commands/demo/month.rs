@@ -16,6 +16,7 @@ use jiff::Timestamp;
 
 use super::HOST;
 use crate::cli::{DemoView, RecordDemoArgs};
+use crate::commands::report::OnTerminal;
 use crate::commands::{self, export, plot, top};
 use crate::context::{Context, VERSION};
 use crate::output;
@@ -90,7 +91,9 @@ pub(super) fn show(view: &DemoView, flags: &[FlagValue]) -> anyhow::Result<ExitC
     let (context, _recorded) = simulated(flags)?;
     match view {
         DemoView::Top(_) => {}
-        DemoView::Report(args) => return commands::report::run(args, &context),
+        DemoView::Report(args) => {
+            return commands::report::run(args, OnTerminal::Screen, &context);
+        }
         DemoView::Plot(args) => return plot::run(args, &context),
         DemoView::Html { output, overwrite } => page(&context, output, Over::of(*overwrite))?,
     }

@@ -1,0 +1,376 @@
+//! The report on a terminal: what a reader needs first, in one screen. A verdict with a bar, what is idle now and what to do
+//! about it, the people who held most, one line for each GPU, and the coverage where it is not complete. `--full` prints
+//! the sections instead.
+//!
+//! Every line fits the width of the terminal, and no word is divided. Numbers are those of the sections.
+
+use gua_model::palette::Tone;
+use gua_model::report::{GpuStatus, Hold, ReportedGpu};
+use gua_model::text::{clip, columns, counted, gigabytes, sanitize};
+use gua_model::{Micros, RollUp};
+
+use super::figures::{held_hours, state_hours};
+use super::lists::{self, Medium};
+use super::plot::terminal::{padded, stack};
+use super::{Page, labels};
+use crate::chart::{Shown, StateHours};
+use crate::language::Language::English;
+use crate::paint;
+use crate::table::Cell;
+
+/// Number of people that are shown.
+const PEOPLE: usize = 5;
+/// Width of the text, however wide the terminal is: longer lines are hard to follow.
+const WIDEST: usize = 120;
+/// Width below which lines are cut.
+const NARROWEST: usize = 40;
+/// Coverage below which it is shown.
+const COMPLETE: f64 = 0.99;
+
+/// The report for a terminal with this number of columns.
+#[must_use]
+pub fn screen(page: &Page<'_>, columns: usize) -> String {
+    let width = columns.clamp(NARROWEST, WIDEST);
+    let report = page.report;
+    let mut out = String::new();
+    title(&mut out, page, width);
+    if report.all.samples() == 0 && !report.all.was_seen() && report.people.is_empty() {
+        for words in [labels::NO_SAMPLES, labels::BEGIN] {
+            paragraph(&mut out, words.of(English), width);
+        }
+        return out;
+    }
+    verdict(&mut out, page, width);
+    idle_now(&mut out, page, width);
+    people(&mut out, page, width);
+    gpus(&mut out, page, width);
+    coverage(&mut out, page, width);
+    for note in &report.notes {
+        let note = format!("note: {}", labels::note(page, note, English));
+        paragraph(&mut out, &note, width);
+    }
+    out.push('\n');
+    let more = "More: --full has all sections, --by user (gpu, day, hour, idle) one table, --open the page with charts.";
+    let muted = paint::muted();
+    for part in wrapped(more, width) {
+        line!(out, "{muted}{part}{muted:#}");
+    }
+    out
+}
+
+fn title(out: &mut String, page: &Page<'_>, width: usize) {
+    let report = page.report;
+    let host = report.host.as_ref();
+    let host = host.map_or(labels::NO_HOST.of(English), |host| &host.name);
+    let window = page.between(report.window, " to ");
+    let mut parts = vec![sanitize(host), format!("{window} {}", page.zone_name())];
+    if let Some(person) = &report.person {
+        parts.push(format!("only {}", sanitize(person)));
+    }
+    for part in wrapped(&parts.join(" · "), width) {
+        line!(out, "{part}");
+    }
+    out.push('\n');
+}
+
+/// One sentence and one bar.
+fn verdict(out: &mut String, page: &Page<'_>, width: usize) {
+    let report = page.report;
+    let bar = |hours: &StateHours, states: &[Shown]| {
+        let whole = states.iter().map(|state| hours.of(*state)).sum();
+        stack(hours, whole, width - 4, states)
+    };
+    let share = |share: Option<f64>| share.unwrap_or(0.0) * 100.0;
+    if let Some(person) = &report.person {
+        let held = &report.all.held;
+        let (hours, idle) = (held.hours(), share(held.idle_share()));
+        let words = format!(
+            "{} held GPUs for {hours:.1} hours and did not use them for {idle:.0} % of that time.",
+            sanitize(person)
+        );
+        paragraph(out, &words, width);
+        let hours = held_hours(held);
+        line!(out, "  {}", bar(&hours, &Shown::HELD));
+        return;
+    }
+    let gpus = report.gpus();
+    let of = if gpus == 1 { "GPU" } else { "GPUs" };
+    let [active, idle, free] = RollUp::ALL.map(|class| report.equivalent(class));
+    let words = match gpus {
+        1 => {
+            let [active, idle, free] = RollUp::ALL.map(|class| share(report.all.share(class)));
+            format!(
+                "The GPU worked {active:.0} % of the time, was held without use for {idle:.0} % and free for {free:.0} %."
+            )
+        }
+        _ => format!(
+            "On average {active:.1} of {gpus} {of} worked, {idle:.1} were held without use and {free:.1} were free."
+        ),
+    };
+    paragraph(out, &words, width);
+    let hours = state_hours(&report.all);
+    let states = [
+        Shown::Active,
+        Shown::IdleHeld,
+        Shown::HeldUnknown,
+        Shown::TrulyIdle,
+    ];
+    line!(out, "  {}", bar(&hours, &states));
+    let mut legend = String::new();
+    let shares = [
+        (Tone::Active, "active", report.all.share(RollUp::Active)),
+        (
+            Tone::IdleHeld,
+            "idle-held",
+            report.all.share(RollUp::IdleHeld),
+        ),
+        (Tone::Free, "free", report.all.share(RollUp::TrulyIdle)),
+        (
+            Tone::HeldUnknown,
+            "use unknown",
+            report.all.unknown_share().filter(|share| *share > 0.0),
+        ),
+    ];
+    for (tone, word, part) in shares {
+        let Some(part) = part else { continue };
+        let (style, glyph) = (paint::bar(tone), tone.colours().glyph);
+        legend.push_str(&format!(
+            "  {style}{glyph}{style:#} {word} {:.0} %",
+            part * 100.0
+        ));
+    }
+    line!(out, "{legend}");
+}
+
+/// The list to act on.
+fn idle_now(out: &mut String, page: &Page<'_>, width: usize) {
+    let report = page.report;
+    let Some(now) = &report.now else { return };
+    let idle = report.idle_now();
+    let title = labels::held_without_use(report).of(English);
+    out.push('\n');
+    if idle.is_empty() {
+        let style = paint::style(Tone::Free);
+        return line!(out, "{title}: {style}nothing{style:#}");
+    }
+    let mut gpus: Vec<_> = idle.iter().map(|hold| &hold.gpu).collect();
+    gpus.sort();
+    gpus.dedup();
+    let count = counted(u64::try_from(gpus.len()).unwrap_or(u64::MAX), "GPU");
+    let style = paint::style(Tone::IdleHeld);
+    let when = match report.is_fresh() {
+        true => String::new(),
+        false => format!(" ({})", page.short(now.at)),
+    };
+    line!(
+        out,
+        "{title}{when}: {style}{count} held without use{style:#}"
+    );
+    let shown = &idle[..idle.len().min(page.top)];
+    idle_rows(out, page, shown, width);
+    if idle.len() > shown.len() {
+        let rest = idle.len() - shown.len();
+        line!(out, "  and {rest} more: gua report --by idle");
+    }
+    let first = shown.iter().find_map(|hold| {
+        let (_, stop) = labels::commands(page, hold)?;
+        Some((labels::gpu_name(hold.index, &hold.gpu, ""), stop, hold))
+    });
+    let advice = match first {
+        Some((gpu, stop, hold)) => format!(
+            "What to do: look with `gua explain {gpu}`; {}, then `{stop}`.",
+            labels::decide(hold, English)
+        ),
+        None if report.is_fresh() => return,
+        None => {
+            "The last tick is old: check that they are still running before you act.".to_owned()
+        }
+    };
+    paragraph(out, &advice, width);
+}
+
+fn idle_rows(out: &mut String, page: &Page<'_>, holds: &[&Hold], width: usize) {
+    let now = page.last();
+    let cells = |hold: &&Hold| {
+        let owner = hold.owner.as_deref();
+        let process = hold.process.as_deref().unwrap_or("?");
+        let memory = hold
+            .peak_memory
+            .map(|memory| format!("{} GB", gigabytes(memory)));
+        let idle = hold.idle.map_or_else(String::new, |idle| idle.shown(now));
+        [
+            labels::gpu_name(hold.index, &hold.gpu, "GPU "),
+            sanitize(owner.unwrap_or(labels::UNKNOWN.of(English))),
+            format!("{} ({})", sanitize(process), labels::pid(hold)),
+            memory.unwrap_or_default(),
+            format!("idle for {idle}"),
+        ]
+    };
+    let rows: Vec<[String; 5]> = holds.iter().map(cells).collect();
+    let widest = |place: usize| {
+        let widths = rows.iter().map(|row| columns(&row[place]));
+        widths.max().unwrap_or(0)
+    };
+    let (memory, idle) = (widest(3), widest(4));
+    let gpu = widest(0).min(14);
+    // The owner and the process share the room that the others leave.
+    let room = width.saturating_sub(2 + gpu + memory + idle + 8);
+    let owner = widest(1).min((room / 2).max(8));
+    let process = widest(2).min(room.saturating_sub(owner).max(8));
+    let style = paint::style(Tone::IdleHeld);
+    for row in rows {
+        let [its_gpu, its_owner, its_process, its_memory, its_idle] = row;
+        let names = [(its_gpu, gpu), (its_owner, owner), (its_process, process)];
+        let names = names.map(|(text, width)| padded(&clip(&text, width), width));
+        line!(
+            out,
+            "  {}  {its_memory:>memory$}  {style}{its_idle}{style:#}",
+            names.join("  ")
+        );
+    }
+}
+
+/// The people with the most hours.
+fn people(out: &mut String, page: &Page<'_>, width: usize) {
+    let report = page.report;
+    let shown = &report.people[..report.people.len().min(PEOPLE)];
+    if shown.is_empty() || report.person.is_some() {
+        return;
+    }
+    line!(out, "\nPeople, by GPU-hours held");
+    let name = shown.iter().map(|person| columns(&sanitize(&person.name)));
+    let name = name.max().unwrap_or(0).min(20);
+    let largest = shown.iter().map(|person| person.sums.hours());
+    let largest = largest.fold(0.0, f64::max);
+    let bar_width = width.saturating_sub(2 + name + 2 + 2 + 10 + 16);
+    for person in shown {
+        let (hours, idle) = (person.sums.hours(), person.sums.idle_share());
+        let bar = stack(&held_hours(&person.sums), largest, bar_width, &Shown::HELD);
+        let idle = idle.map(|idle| format!("{:3.0} % idle-held", idle * 100.0));
+        let idle = idle.unwrap_or_default();
+        line!(
+            out,
+            "  {}  {bar}  {hours:8.1} h {idle}",
+            padded(&clip(&person.name, name), name)
+        );
+    }
+    if report.people.len() > shown.len() {
+        let rest = report.people.len() - shown.len();
+        line!(out, "  and {rest} more: gua report --by user");
+    }
+}
+
+/// One line for each GPU.
+fn gpus(out: &mut String, page: &Page<'_>, width: usize) {
+    let report = page.report;
+    let mut cards: Vec<&ReportedGpu> = report.cards.iter().collect();
+    if cards.is_empty() || report.person.is_some() {
+        return;
+    }
+    cards.sort_by_key(|card| (card.index.is_none(), card.index, card.slice.is_some()));
+    let names: Vec<String> = cards.iter().map(|card| gpu_name(card)).collect();
+    let name = names.iter().map(|name| columns(name)).max().unwrap_or(0);
+    let name = name.min(16);
+    // Three shares of five columns, and the state now.
+    let room = width.saturating_sub(2 + name + 2 + 3 * 7);
+    let bar_width = (room / 2).clamp(8, 48);
+    let after = room.saturating_sub(bar_width + 2);
+    let head = format!("\n{:<at$}", "GPUs", at = 2 + name + 2 + bar_width + 1);
+    line!(out, "{head} active   idle   free  now");
+    let states = [
+        Shown::Active,
+        Shown::IdleHeld,
+        Shown::HeldUnknown,
+        Shown::TrulyIdle,
+    ];
+    for (card, its_name) in cards.iter().zip(&names) {
+        let hours = state_hours(&card.sums);
+        let whole = states.iter().map(|state| hours.of(*state)).sum();
+        let bar = stack(&hours, whole, bar_width, &states);
+        let shares = RollUp::ALL.map(|class| match card.sums.share(class) {
+            Some(share) => format!("{:3.0} %", share * 100.0),
+            None => "    -".to_owned(),
+        });
+        let now = report.now.as_ref();
+        let now = now.and_then(|now| now.cards.iter().find(|gpu| gpu.gpu == card.gpu));
+        line!(
+            out,
+            "  {}  {bar}  {}  {}",
+            padded(&clip(its_name, name), name),
+            shares.join("  "),
+            now.map_or_else(String::new, |now| state_now(now, page, after))
+        );
+    }
+}
+
+fn gpu_name(card: &ReportedGpu) -> String {
+    let name = labels::gpu_name(card.index, &card.gpu, "GPU ");
+    match card.slice {
+        Some(slice) => format!("{name} {}/{}", slice.slices, slice.of),
+        None => name,
+    }
+}
+
+/// The state at the last tick, for how long it has been idle, and its owners.
+fn state_now(gpu: &GpuStatus, page: &Page<'_>, room: usize) -> String {
+    let tone = Tone::of(gpu.state);
+    let word = match (gpu.idle, tone) {
+        (Some(idle), _) => format!("idle for {}", idle.shown(page.last())),
+        (None, Tone::Free) => "free".to_owned(),
+        (None, _) => gpu.state.as_str().to_owned(),
+    };
+    let word = clip(&word, room);
+    let style = paint::style(tone);
+    let left = room.saturating_sub(columns(&word) + 1);
+    let owners = clip(&gpu.owners.join(","), left);
+    match owners.is_empty() || left < 3 {
+        true => format!("{style}{word}{style:#}"),
+        false => format!("{style}{word}{style:#} {owners}"),
+    }
+}
+
+/// The unobserved time, where it is more than a trifle.
+fn coverage(out: &mut String, page: &Page<'_>, width: usize) {
+    let covered = &page.report.coverage;
+    let Some(share) = covered.share().filter(|share| *share < COMPLETE) else {
+        return;
+    };
+    let mut words = format!(
+        "Observed {:.1} % of the time; {:.1} GPU-hours are gaps, which no share counts.",
+        share * 100.0,
+        covered.gap.hours()
+    );
+    if let Some(gap) = covered.gaps.first().filter(|gap| gap.micros > Micros(0)) {
+        let table = lists::gaps(page, std::slice::from_ref(gap), Medium::Text);
+        let cells = table.rows.first().into_iter().flatten();
+        let cells: Vec<String> = cells.map(Cell::shown).collect();
+        if let [when, .., reason] = cells.as_slice() {
+            words.push_str(&format!(" The largest: {when}, {reason}."));
+        }
+    }
+    out.push('\n');
+    paragraph(out, &words, width);
+}
+
+fn paragraph(out: &mut String, words: &str, width: usize) {
+    for part in wrapped(words, width.saturating_sub(2)) {
+        line!(out, "  {part}");
+    }
+}
+
+/// Lines of at most this width. No word is divided, unless it is longer than a line.
+fn wrapped(words: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in words.split(' ') {
+        let last = lines.last_mut().expect("there is at least one line");
+        if last.is_empty() {
+            last.push_str(&clip(word, width));
+        } else if columns(last) + 1 + columns(word) <= width {
+            last.push(' ');
+            last.push_str(word);
+        } else {
+            lines.push(clip(word, width));
+        }
+    }
+    lines
+}

@@ -1,0 +1,61 @@
+//! The report on a terminal. Its colours are the same on light and dark backgrounds: the palette's tests check the contrast on
+//! both, so one recording counts for both.
+
+use gua_render::chart::Language;
+use gua_render::report::screen;
+use gua_test::reports::{Shape, report};
+use jiff::tz::TimeZone;
+
+use crate::{SHAPES, page};
+
+fn plain(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').unwrap().1)
+}
+
+#[test]
+fn every_line_fits_the_terminal_and_no_word_is_divided() {
+    for (name, shape) in SHAPES {
+        let report = report(shape, &TimeZone::UTC);
+        let page = page(&report, Language::English, None, 10);
+        for columns in [40, 80, 100, 140, 300] {
+            let text = plain(&screen(&page, columns));
+            for line in text.lines() {
+                let width = gua_model::text::columns(line);
+                assert!(width <= columns.max(76), "{name} at {columns}: {line}");
+            }
+        }
+        let words = plain(&screen(&page, 80));
+        assert!(!words.contains("GPU-0"), "GPUs have numbers\n{words}");
+    }
+}
+
+#[test]
+fn the_screen_has_the_verdict_what_is_idle_people_gpus_and_coverage() {
+    let shape = Shape {
+        cards: 8,
+        people: 12,
+        days: 7,
+    };
+    let report = report(shape, &TimeZone::UTC);
+    for columns in [80, 140] {
+        let text = screen(&page(&report, Language::English, None, 10), columns);
+        insta::assert_snapshot!(format!("screen-{columns}"), text.replace('\u{1b}', "\\e"));
+    }
+}
+
+#[test]
+fn complete_coverage_is_not_mentioned() {
+    let shape = Shape {
+        cards: 2,
+        people: 2,
+        days: 7,
+    };
+    let mut report = report(shape, &TimeZone::UTC);
+    let text = |report: &_| plain(&screen(&page(report, Language::English, None, 10), 80));
+    assert!(text(&report).contains("Observed 96.4 % of the time"));
+    let covered = &mut report.coverage;
+    covered.observed = covered.capacity;
+    assert!(!text(&report).contains("Observed"));
+}

@@ -1,0 +1,83 @@
+//! Where a report or a statement is written: stdout, a file, or a page that a browser opens.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use gua_files::Over;
+use gua_probe::process::ignored::was_ignored;
+
+use crate::cli::PageFileArgs;
+use crate::commands::export::refuse_existing;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+
+/// Program that opens a file with the user's browser.
+const OPENER: &str = "xdg-open";
+
+/// Refuses what cannot be written, before the work, which may take long.
+pub(crate) fn check(args: &PageFileArgs, is_page: bool) -> Result<(), Failure> {
+    if args.open && !is_page {
+        let problem = "--open shows the page with charts, and another format was asked for";
+        return Err(Failure::usage(problem).hint("leave --format, --json and --csv out"));
+    }
+    match args.path() {
+        Some(path) => refuse_existing(path, Over::of(args.overwrite)),
+        None => Ok(()),
+    }
+}
+
+/// Writes the text where it was asked for.
+pub(crate) fn write(
+    text: &str,
+    args: &PageFileArgs,
+    is_page: bool,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let path = match (args.path(), args.open && is_page) {
+        (None, false) => return output::data(text),
+        (Some(path), _) => path.to_owned(),
+        (None, true) => temporary(context)?,
+    };
+    let over = Over::of(args.overwrite);
+    gua_files::remove_parts_on_signals(was_ignored);
+    refuse_existing(&path, over)?;
+    let plain = anstream::adapter::strip_str(text).to_string();
+    let what = format!("cannot write `{}`", path.display());
+    gua_files::write(&path, plain.as_bytes(), over).map_err(Failure::because(what))?;
+    if args.open {
+        open(&path)?;
+    }
+    Ok(())
+}
+
+/// A new file for a page that nobody named.
+fn temporary(context: &Context) -> anyhow::Result<PathBuf> {
+    Ok(context.temporary_directory("gua-page")?.join("page.html"))
+}
+
+/// Opens a page in the user's browser.
+fn open(path: &Path) -> Result<(), Failure> {
+    let opened = Command::new(OPENER)
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let shown = path.display();
+    let problem = match opened {
+        Ok(status) if status.success() => {
+            output::eprint(&format!("opened {shown}\n"));
+            return Ok(());
+        }
+        Ok(_) => format!("{OPENER} found no browser for {shown}"),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            format!("cannot open {shown}: this host has no {OPENER}")
+        }
+        Err(error) => format!("cannot open {shown}: {error}"),
+    };
+    let hint = format!(
+        "the page is written; copy it to your computer, for example with scp HOST:{shown} ."
+    );
+    Err(Failure::failed(problem).hint(hint))
+}

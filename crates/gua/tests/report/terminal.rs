@@ -1,0 +1,79 @@
+//! `gua report` on a terminal and into files.
+
+use std::path::Path;
+
+use gua_test::{Pty, TestHost};
+
+use crate::without_driver;
+
+/// A home directory with a history of sixty ticks that ended just now.
+fn home() -> TestHost {
+    let home = without_driver();
+    home.fine("demo --db demo.db --ticks 60");
+    home
+}
+
+/// What a program prints on a terminal.
+fn on_terminal(home: &TestHost, program: &Path, line: &str) -> String {
+    let pty = Pty::new();
+    let mut command = home.command(program);
+    command.args(line.split(' '));
+    let mut child = pty.start(&mut command);
+    // The command keeps the program's end of the terminal open.
+    drop(command);
+    let text = pty.rest();
+    assert!(child.wait().unwrap().success(), "{text}");
+    text
+}
+
+#[test]
+fn a_terminal_gets_one_screen_and_a_pipe_or_the_old_name_the_sections() {
+    let home = home();
+    let gua = home.program().to_owned();
+    let screen = on_terminal(&home, &gua, "report --db demo.db");
+    assert!(screen.contains("On average "), "{screen}");
+    assert!(screen.contains("Idle now"), "{screen}");
+    assert!(!screen.contains("§1"), "{screen}");
+    let full = on_terminal(&home, &gua, "report --db demo.db --full");
+    assert!(full.contains("§1 Headline"), "{full}");
+    let audit = home.link("gpu-usage-audit");
+    let old = on_terminal(&home, &audit, "report --db demo.db");
+    assert!(old.contains("§1 Headline"), "{old}");
+    let piped = home.fine("report --db demo.db");
+    assert!(piped.contains("§1 Headline"), "{piped}");
+}
+
+#[test]
+fn a_report_and_a_statement_are_written_to_files() {
+    let home = home();
+    home.fine("report --db demo.db -o report.html");
+    let page = std::fs::read_to_string(home.path("report.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+    let again = home.gua("report --db demo.db -o report.html");
+    assert_eq!(again.code, 2, "{}", again.stderr);
+    assert!(again.stderr.contains("exists already"), "{}", again.stderr);
+    home.fine("report --db demo.db -o report.json --overwrite");
+    let json = std::fs::read_to_string(home.path("report.json")).unwrap();
+    assert!(json.contains("gua.report.v1"), "{json}");
+    home.fine("report --db demo.db --by idle -o idle.csv");
+    let csv = std::fs::read_to_string(home.path("idle.csv")).unwrap();
+    assert!(csv.starts_with("gpu_uuid,gpu_index,idle_since,"), "{csv}");
+    home.fine("statement --db demo.db -o statement.html");
+    let page = std::fs::read_to_string(home.path("statement.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>"), "{page}");
+}
+
+#[test]
+fn open_without_a_browser_says_where_the_page_is() {
+    let mut home = home();
+    let empty = home.path("bin");
+    std::fs::create_dir(&empty).unwrap();
+    home.set("PATH", &empty);
+    let ended = home.gua("report --db demo.db --open -o page.html");
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("has no xdg-open"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("page.html"), "{}", ended.stderr);
+    assert!(home.path("page.html").exists());
+    let refused = home.gua("report --db demo.db --open --json");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
