@@ -10,11 +10,13 @@ use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
+use crate::access::MemberCaller;
 use crate::demo::Guest;
 use crate::error::Problem;
 use crate::ingest::WriteQueue;
 use crate::limits::{Rate, RateLimit};
 use crate::live::LiveState;
+use crate::local::Local;
 use crate::metrics::Metrics;
 use crate::token_cache::TokenCache;
 
@@ -40,6 +42,8 @@ pub struct AppOptions {
     pub trusted_proxies: Vec<IpAddr>,
     /// Account that may enter without a password; only a demonstration has one.
     pub guest: Option<Guest>,
+    /// The only host, for a server without accounts.
+    pub local: Option<Local>,
 }
 
 /// State of a running board.
@@ -55,6 +59,7 @@ pub struct App {
     pub(crate) trusted_proxies: Vec<IpAddr>,
     /// Whether this is a demonstration.
     pub(crate) is_demo: bool,
+    pub(crate) local: Option<Local>,
     guest: Mutex<Option<Guest>>,
     pub(crate) pushes: RateLimit<HostId>,
     pub(crate) claims: RateLimit<Option<IpAddr>>,
@@ -86,6 +91,7 @@ impl App {
             tokens: TokenCache::default(),
             trusted_proxies: options.trusted_proxies,
             is_demo: options.guest.is_some(),
+            local: options.local,
             guest: Mutex::new(options.guest),
             // A host that was offline sends its spool as fast as the board takes it.
             pushes: RateLimit::new(Rate {
@@ -131,6 +137,21 @@ impl App {
         let result = tokio::task::spawn_blocking(move || call(&app)).await;
         // The task fails only if the call panicked, or while the runtime is shutting down.
         result.map_err(|_| Problem::Stopping)?.map_err(Into::into)
+    }
+
+    /// Asks the only host of a server without accounts, on a thread for blocking work.
+    pub(crate) async fn local<T: Send + 'static>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&Local) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let local = self.local.clone().ok_or(Problem::NotFound("path"))?;
+        let result = tokio::task::spawn_blocking(move || call(&local)).await;
+        result.map_err(|_| Problem::Stopping)
+    }
+
+    /// Every caller of a server without accounts.
+    pub(crate) fn local_caller(&self) -> Option<&MemberCaller> {
+        self.local.as_ref().map(|local| &local.caller)
     }
 
     /// Describes a change by an account or a program.

@@ -45,6 +45,14 @@ pub enum Problem {
     /// Nothing was stored. The client should send it again.
     #[error("the board cannot store this now; try again later")]
     NotStored,
+    /// There is no history to answer from.
+    #[error("{0}")]
+    NoHistory(String),
+    /// The driver of this host cannot be read.
+    #[error("{0}")]
+    NoDriver(String),
+    #[error("this server needs a token: as bearer token, or as the password for any user name")]
+    PasswordNeeded,
     #[error("the board failed to answer")]
     Internal(#[source] StoreError),
 }
@@ -53,7 +61,7 @@ impl Problem {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Problem::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
+            Problem::Unauthenticated(_) | Problem::PasswordNeeded => StatusCode::UNAUTHORIZED,
             Problem::Forbidden(_) => StatusCode::FORBIDDEN,
             Problem::NotFound(_) => StatusCode::NOT_FOUND,
             Problem::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -62,9 +70,11 @@ impl Problem {
             Problem::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Problem::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,
-            Problem::Overloaded | Problem::Stopping | Problem::NotStored => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Problem::Overloaded
+            | Problem::Stopping
+            | Problem::NotStored
+            | Problem::NoHistory(_)
+            | Problem::NoDriver(_) => StatusCode::SERVICE_UNAVAILABLE,
             Problem::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -116,9 +126,15 @@ impl IntoResponse for Problem {
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
-        if let Problem::Unauthenticated(_) = self {
+        let scheme = match self {
+            Problem::Unauthenticated(_) => Some("Bearer"),
+            // A browser then asks for it.
+            Problem::PasswordNeeded => Some("Basic realm=\"gua\""),
+            _ => None,
+        };
+        if let Some(scheme) = scheme {
             let headers = response.headers_mut();
-            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(scheme));
         }
         let mut causes = Vec::new();
         let mut source = self.source();
@@ -126,7 +142,10 @@ impl IntoResponse for Problem {
             causes.push(error.to_string());
             source = error.source();
         }
-        response.extensions_mut().insert(Detail(detail));
+        // A log-in page would not help where the browser itself asks for a token.
+        if !matches!(self, Problem::PasswordNeeded) {
+            response.extensions_mut().insert(Detail(detail));
+        }
         if !causes.is_empty() {
             response.extensions_mut().insert(Causes(causes.join(": ")));
         }

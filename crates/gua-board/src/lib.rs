@@ -11,6 +11,7 @@
 //! - [`demo`]: the reports of a simulated fleet
 //! - [`ingest`]: batches of observations, one transaction each, acknowledged when stored
 //! - [`live`]: the latest state of all hosts with changes since a revision, for pages and event streams
+//! - [`local`]: the same pages for one host without accounts, and nvgpu's agent and master
 //! - [`run`]: the whole life of a server: socket, signals, regular work
 //! - [`set_up`]: what commands on the board's host add to its data
 //! - [`server`]: connections, time limits and the graceful stop
@@ -25,6 +26,7 @@ pub mod error;
 pub mod ingest;
 pub mod limits;
 pub mod live;
+pub mod local;
 mod metrics;
 mod openapi;
 mod operation;

@@ -12,6 +12,7 @@ mod gpu;
 mod guide;
 mod host;
 mod layout;
+mod local;
 mod session;
 mod text;
 
@@ -24,4 +25,5 @@ pub(crate) use availability::availability;
 pub(crate) use event::events;
 pub(crate) use host::{gpu, host};
 pub(crate) use layout::{View, problem};
+pub(crate) use local::{overview, people, person, report};
 pub(crate) use session::{enter_demo, home, join, join_form, log_in, log_in_form, log_out};

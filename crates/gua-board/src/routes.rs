@@ -13,7 +13,7 @@ use crate::access::{Access, enforce};
 use crate::app::App;
 use crate::error::Problem;
 use crate::request::observe;
-use crate::{agent, api, openapi, operation, pages};
+use crate::{agent, api, local, openapi, operation, pages};
 
 /// One row of the table.
 pub struct Route {
@@ -49,7 +49,7 @@ const VIEWER: Access = Access::Role(Role::Viewer);
 const MEMBER: Access = Access::Role(Role::Member);
 const ADMIN: Access = Access::Role(Role::Admin);
 
-/// All routes.
+/// All routes of a board.
 pub const ROUTES: &[Route] = routes! {
     GET "/healthz" Access::Public => operation::health;
     GET "/readyz" Access::Public => operation::ready;
@@ -113,10 +113,37 @@ pub const ROUTES: &[Route] = routes! {
     GET "/api/v1/workspaces/{workspace}/audit" ADMIN => api::audit_log;
 };
 
+/// Routes of a server without accounts: nothing can be changed through them.
+pub const LOCAL_ROUTES: &[Route] = routes! {
+    GET "/healthz" Access::Public => operation::health;
+    GET "/readyz" Access::Public => operation::ready;
+    GET "/assets/{file}" Access::Public => pages::asset;
+
+    GET "/" Access::Account => pages::overview;
+    GET "/report" Access::Account => pages::report;
+    GET "/people" Access::Account => pages::people;
+    GET "/people/{name}" Access::Account => pages::person;
+    GET "/gpu_status" Access::Account => local::gpu_status;
+    GET "/cluster_status" Access::Account => local::cluster_status;
+
+    GET "/w/{workspace}" VIEWER => pages::availability;
+    GET "/w/{workspace}/events" VIEWER => pages::events;
+    GET "/w/{workspace}/hosts/{host}" VIEWER => pages::host;
+    GET "/w/{workspace}/hosts/{host}/gpus/{gpu}" VIEWER => pages::gpu;
+    GET "/api/v1/workspaces/{workspace}/hosts" VIEWER => api::hosts;
+    GET "/api/v1/workspaces/{workspace}/availability" VIEWER => api::availability;
+    GET "/api/v1/workspaces/{workspace}/hosts/{host}" VIEWER => api::host;
+    GET "/api/v1/workspaces/{workspace}/live" VIEWER => api::live;
+};
+
 /// Builds the router.
 pub fn router(app: &Arc<App>) -> Router {
     let mut router = Router::new();
-    for route in ROUTES {
+    let routes = match app.local {
+        Some(_) => LOCAL_ROUTES,
+        None => ROUTES,
+    };
+    for route in routes {
         let state = (Arc::clone(app), route.access);
         let handler = (route.handler)().route_layer(from_fn_with_state(state, enforce));
         router = router.route(route.path, handler);

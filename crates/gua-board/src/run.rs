@@ -26,6 +26,9 @@ const EXPIRE_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two deletions of old snapshots.
 const EXPIRE_PERIOD: Duration = Duration::from_secs(15 * 60);
 
+/// Time between two readings of the only host of a server without accounts.
+const HOST_PERIOD: Duration = Duration::from_secs(2);
+
 /// Reason a server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -90,12 +93,20 @@ impl Board {
         if let Some(fleet) = &fleet {
             fleet.catch_up(&app);
         }
+        // A page that is opened at once shows the GPUs.
+        if let Some(local) = &app.local {
+            local.refresh(&app);
+        }
         let address = self.address;
         self.runtime.block_on(async move {
             let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
             let expiry = tokio::spawn(expire(Arc::clone(&app)));
             let fleet = fleet.map(|fleet| tokio::spawn(fleet.run(Arc::clone(&app))));
+            let host = app
+                .local
+                .is_some()
+                .then(|| tokio::spawn(watch_host(Arc::clone(&app))));
             started();
             let stop = async {
                 tokio::select! {
@@ -107,8 +118,23 @@ impl Board {
             let served = serve(self.listener, app, stop).await;
             expiry.abort();
             drop(fleet.inspect(tokio::task::JoinHandle::abort));
+            drop(host.inspect(tokio::task::JoinHandle::abort));
             served.map_err(|source| RunError::Listen { address, source })
         })
+    }
+}
+
+/// Reads the state of the only host again and again. A slow driver delays the next reading, and no request.
+async fn watch_host(app: Arc<App>) {
+    let mut period = interval(HOST_PERIOD);
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        period.tick().await;
+        let watched = Arc::clone(&app);
+        let refreshed = app.local(move |local| local.refresh(&watched)).await;
+        if let Err(error) = refreshed {
+            warn!(error = %error, "host not read");
+        }
     }
 }
 

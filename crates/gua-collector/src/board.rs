@@ -1,6 +1,7 @@
-//! Everything sent to a board. This is the only module that connects to another host, and only with an enrolment or a
-//! claim.
+//! Everything sent to a board. This is the only module that connects to another host, and only with an enrolment, with a
+//! claim, or to agents that are configured for `gua serve`.
 //!
+//! - [`agents`]: the reports of nvgpu's agents, for `gua serve`
 //! - [`endpoint`]: how a board is reached, with proxy, certificates and time limits
 //! - [`client`]: one request and its response over one connection
 //! - [`cloud_file`]: `cloud.json` on disk; [`enrolment`]: reloads it when it changes
@@ -12,6 +13,7 @@
 //!
 //! No error contains a token, and messages from a board are sanitized before they are displayed.
 
+pub mod agents;
 pub mod archive;
 mod archive_uploader;
 pub mod client;

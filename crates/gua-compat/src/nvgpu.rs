@@ -1,12 +1,14 @@
-//! Output of nvgpu: its table and its list of free GPUs, with its rules and wording but without its bugs (`46.0 %`, `nan`,
+//! Output of nvgpu: its table, its list of free GPUs and the report of its agent, with its rules and wording but without its bugs (`46.0 %`, `nan`,
 //! a crash if a process is not visible).
 
 mod ago;
+pub mod cluster;
 
 use anstyle::{AnsiColor, Style};
 use gua_model::pick::{FreeRule, LastUse, Wish, obstacle};
 use gua_model::text::sanitize;
 use gua_model::{Bytes, Gpu, Place, Process, ProcessKey, Sample};
+use gua_wire::nvgpu::{AgentGpu, AgentMemory};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
@@ -19,11 +21,8 @@ pub fn available(sample: &Sample, limit: Option<isize>) -> String {
         rule: FreeRule::MemoryAlone,
         ..Wish::default()
     };
-    let is_free = |gpu: &&Gpu| {
-        let has_number = !matches!(gpu.place, Place::Instance { .. });
-        has_number && obstacle(gpu, &wish, &LastUse::new()).is_none()
-    };
-    let free = sample.gpus.iter().filter(is_free);
+    let is_free = |gpu: &&Gpu| obstacle(gpu, &wish, &LastUse::new()).is_none();
+    let free = whole(sample).filter(is_free);
     let free: Vec<String> = free.map(|gpu| gpu.index.to_string()).collect();
     format!("{}\n", limited(&free, limit).join(","))
 }
@@ -39,7 +38,8 @@ fn limited(free: &[String], limit: Option<isize>) -> &[String] {
     &free[..most]
 }
 
-const TITLES: [&str; 11] = [
+/// Titles of the table's columns; the index has none.
+pub const TITLES: [&str; 11] = [
     "",
     "status",
     "type",
@@ -74,10 +74,7 @@ pub struct ProcessFacts<'a> {
 /// Returns the table of `nvgpu list`, with colors. Without colors, the original also removes the padding of numbers.
 #[must_use]
 pub fn table(sample: &Sample, is_coloured: bool, facts: ProcessFacts<'_>) -> String {
-    let mut rows: Vec<(u32, Row)> = sample
-        .gpus
-        .iter()
-        .filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
+    let mut rows: Vec<(u32, Row)> = whole(sample)
         .map(|gpu| (gpu.index, row(gpu, sample, is_coloured, facts)))
         .collect();
     for problem in &sample.problems {
@@ -92,49 +89,110 @@ pub fn table(sample: &Sample, is_coloured: bool, facts: ProcessFacts<'_>) -> Str
     laid_out(&rows)
 }
 
-fn row(gpu: &Gpu, sample: &Sample, is_coloured: bool, facts: ProcessFacts<'_>) -> Row {
+/// GPUs of a sample without MIG instances, which have no index.
+fn whole(sample: &Sample) -> impl Iterator<Item = &Gpu> {
+    let is_whole = |gpu: &&Gpu| !matches!(gpu.place, Place::Instance { .. });
+    sample.gpus.iter().filter(is_whole)
+}
+
+/// Returns the GPUs of a host as nvgpu's agent reports them.
+#[must_use]
+pub fn agent_gpus(sample: &Sample, facts: ProcessFacts<'_>) -> Vec<AgentGpu> {
+    whole(sample)
+        .map(|gpu| agent_gpu(gpu, sample, facts))
+        .collect()
+}
+
+fn agent_gpu(gpu: &Gpu, sample: &Sample, facts: ProcessFacts<'_>) -> AgentGpu {
     let processes = computing(gpu, sample);
     let users: Vec<String> = processes.iter().map(|process| user(process)).collect();
-    let users = users.join(",");
-    let pids: Vec<String> = processes
-        .iter()
-        .map(|process| process.pid.to_string())
-        .collect();
-    let (status, color) = match users.as_str() {
-        "?" => ("[!]", AnsiColor::Red),
-        "" if gpu.compute_list.is_ok() => ("[ ]", AnsiColor::Green),
-        "" => ("[!]", AnsiColor::Red),
-        _ => ("[~]", AnsiColor::Blue),
-    };
-    let missing = || "N/A".to_owned();
-    let util = gpu.util.map_or_else(
-        |_| missing(),
-        |util| match is_coloured {
-            true => format!("{:>3} %", util.get()),
-            // Without colors, the table of the original removes the padding.
-            false => format!("{} %", util.get()),
-        },
-    );
+    let pids = processes.iter().map(|process| process.pid.to_string());
+    let total = gpu.memory_total.ok();
+    AgentGpu {
+        model: gpu.name.as_ref().ok().map(|name| sanitize(name)),
+        is_available: processes.is_empty() && gpu.compute_list.is_ok(),
+        pids: pids.collect::<Vec<_>>().join(","),
+        users: users.join(","),
+        running_since: since(&processes, sample, facts.ticks_per_second),
+        utilization: gpu.util.ok().map(|util| util.get()),
+        clock_mhz: gpu.sm_clock.ok().map(|clock| clock.0),
+        temperature: gpu.temperature.ok().map(|degrees| degrees.0),
+        cmd: command(&processes, facts),
+        memory: gpu
+            .memory_used_with_reserved()
+            .ok()
+            .map(|used| AgentMemory {
+                total: total.map(|total| total.0),
+                free: total.map(|total| total.0.saturating_sub(used.0)),
+                used: used.0,
+            }),
+    }
+}
+
+/// State of a GPU in nvgpu's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    Free,
+    InUse,
+    /// The processes or their user cannot be seen.
+    Stuck,
+}
+
+impl Status {
+    #[must_use]
+    pub fn of(gpu: &AgentGpu) -> Self {
+        match gpu.users.as_str() {
+            "?" => Status::Stuck,
+            "" if gpu.is_available => Status::Free,
+            "" => Status::Stuck,
+            _ => Status::InUse,
+        }
+    }
+
+    fn mark(self) -> (&'static str, AnsiColor) {
+        match self {
+            Status::Free => ("[ ]", AnsiColor::Green),
+            Status::InUse => ("[~]", AnsiColor::Blue),
+            Status::Stuck => ("[!]", AnsiColor::Red),
+        }
+    }
+}
+
+/// Returns the cells of a GPU in nvgpu's table, in the order of [`TITLES`] after the index.
+#[must_use]
+pub fn cells(gpu: &AgentGpu) -> [String; 10] {
+    fn shown<T: std::fmt::Display>(value: Option<T>) -> String {
+        value.map_or_else(|| "N/A".to_owned(), |value| value.to_string())
+    }
+    let text = |value: &Option<String>| value.as_deref().map(sanitize).unwrap_or_default();
+    [
+        Status::of(gpu).mark().0.to_owned(),
+        shown(gpu.model.as_deref().map(sanitize)),
+        shown(gpu.utilization.map(|util| format!("{util:>3} %"))),
+        shown(
+            gpu.memory
+                .map(|memory| format!("{}GB", gigabytes(Bytes(memory.used)))),
+        ),
+        shown(gpu.temperature),
+        shown(gpu.clock_mhz),
+        sanitize(&gpu.users),
+        text(&gpu.running_since),
+        sanitize(&gpu.pids),
+        text(&gpu.cmd),
+    ]
+}
+
+fn row(gpu: &Gpu, sample: &Sample, is_coloured: bool, facts: ProcessFacts<'_>) -> Row {
+    let shown = agent_gpu(gpu, sample, facts);
+    let mut row = vec![gpu.index.to_string()];
+    // Without colors, the table of the original removes the padding.
+    row.extend(cells(&shown).map(|cell| match is_coloured {
+        true => cell,
+        false => cell.trim_start().to_owned(),
+    }));
     Row {
-        color,
-        cells: vec![
-            gpu.index.to_string(),
-            status.to_owned(),
-            gpu.name
-                .as_ref()
-                .map_or_else(|_| missing(), |name| sanitize(name)),
-            util,
-            gpu.memory_used_with_reserved()
-                .map_or_else(|_| missing(), |bytes| format!("{}GB", gigabytes(bytes))),
-            gpu.temperature
-                .map_or_else(|_| missing(), |degrees| degrees.0.to_string()),
-            gpu.sm_clock
-                .map_or_else(|_| missing(), |clock| clock.0.to_string()),
-            users,
-            since(&processes, sample, facts.ticks_per_second),
-            pids.join(","),
-            command(&processes, facts),
-        ],
+        color: Status::of(&shown).mark().1,
+        cells: row,
     }
 }
 
@@ -190,28 +248,26 @@ fn gigabytes(bytes: Bytes) -> String {
     }
 }
 
-fn since(processes: &[&Process], sample: &Sample, ticks_per_second: u64) -> String {
+fn since(processes: &[&Process], sample: &Sample, ticks_per_second: u64) -> Option<String> {
     let identities = processes
         .iter()
         .filter_map(|process| process.identity.as_ref().ok());
     let ages = identities.filter_map(|who| who.age(sample.since_boot, ticks_per_second));
-    let Some(age) = ages.max() else {
-        return String::new();
-    };
+    let age = ages.max()?;
     let now = sample.at.to_zoned(TimeZone::UTC);
     let length = SignedDuration::try_from(age).unwrap_or_default();
     let months = now
         .checked_sub(length)
         .map_or(0, |then| months_between(&then, &now));
-    ago(age, months)
+    Some(ago(age, months))
 }
 
-fn command(processes: &[&Process], facts: ProcessFacts<'_>) -> String {
+fn command(processes: &[&Process], facts: ProcessFacts<'_>) -> Option<String> {
     let keys = processes
         .iter()
         .filter_map(|process| Some(process.identity.as_ref().ok()?.key));
     let mut lines = keys.filter_map(|key| (facts.command)(&key));
-    lines.next().unwrap_or_default()
+    lines.next()
 }
 
 /// Formats the table: numbers right-aligned, text left-aligned, each column at least two wider than its title.

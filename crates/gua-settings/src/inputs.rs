@@ -31,6 +31,8 @@ pub const BOARD_TOKEN_VARIABLE: &str = "GUA_BOARD_TOKEN";
 
 /// Variables in the environment of a job: its GPUs, and how it communicates with the surrounding `gua run`.
 pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+/// Environment variable with the path of nvgpu's configuration file.
+pub const NVGPU_CLUSTER: &str = "NVGPU_CLUSTER_CFG";
 const RUN_VARIABLES: [&str; 3] = [RUN_VARIABLE, DESCRIPTOR_VARIABLE, PIPE_VARIABLE];
 
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
@@ -80,7 +82,7 @@ impl Inputs {
             .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR", "JOURNAL_STREAM"])
             .chain(PROXY_VARIABLES.into_iter().flatten())
             .chain(RUN_VARIABLES)
-            .chain([CUDA_VISIBLE_DEVICES]);
+            .chain([CUDA_VISIBLE_DEVICES, NVGPU_CLUSTER]);
         let variables: BTreeMap<_, _> = names
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .collect();

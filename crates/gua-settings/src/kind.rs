@@ -132,6 +132,9 @@ kinds! {
     /// Directory of the daily CSV; `None` when it is off.
     CsvPlace: Option<PathBuf>, "a directory, or off",
         |raw, home| path_or("off", raw, home, CsvPlace::WHAT), |value| or_word("off", value);
+    /// Agents of nvgpu's master.
+    AgentList: Vec<String>, "agents separated by commas, each self or a URL such as http://host:1080, or none",
+        agent_list, |value| if value.is_empty() { NONE.into() } else { value.join(",").into() };
     /// URL of a board, or none.
     BoardAddress: Option<ServerUrl>, "the address of a board, such as https://board.example.com, or none",
         board_address, |value| value.as_ref().map_or_else(|| NONE.into(), |url| url.to_string().into());
@@ -141,6 +144,9 @@ const HOUR: Duration = Duration::from_secs(3600);
 
 /// Keyword for an absent value.
 const NONE: &str = "none";
+
+/// The agent that is this host.
+pub const AGENT_SELF: &str = "self";
 
 /// A value that is one of a few words.
 pub trait Word: Copy + PartialEq + 'static {
@@ -338,6 +344,21 @@ fn board_address(raw: Raw<'_>, _: &Home) -> Parsed<Option<ServerUrl>> {
             .map(Some)
             .map_err(|error| Some(error.to_string())),
     }
+}
+
+fn agent_list(raw: Raw<'_>, _: &Home) -> Parsed<Vec<String>> {
+    let text = text(raw).ok_or(None)?.to_string_lossy();
+    if text.trim() == NONE {
+        return Ok(Vec::new());
+    }
+    let agents: Vec<String> = text
+        .split(',')
+        .map(|agent| agent.trim().to_owned())
+        .collect();
+    for agent in agents.iter().filter(|agent| *agent != AGENT_SELF) {
+        ServerUrl::parse(agent).map_err(|error| Some(error.to_string()))?;
+    }
+    Ok(agents)
 }
 
 fn library(raw: Raw<'_>, home: &Home) -> Parsed<PathBuf> {

@@ -13,10 +13,10 @@ use toml::de::DeValue;
 use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
 use crate::group::{GroupKindName, Members};
 use crate::kind::{
-    ActivePercent, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days, FilePath,
-    GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes, MaybeFile,
-    Megabytes, OthersShown, PlainHttp, PushForm, Raw, RawAge, ReadDeadline, TickInterval,
-    UserNames,
+    ActivePercent, AgentList, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days,
+    FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes,
+    MaybeFile, Megabytes, OthersShown, PlainHttp, PushForm, Raw, RawAge, ReadDeadline,
+    TickInterval, UserNames,
 };
 use crate::owner::{NamePattern, OwnerName, PathPattern};
 use crate::quota::{AccountName, EnergyAmount, GpuHours, SharingName, TermName};
@@ -335,6 +335,11 @@ settings! {
         spool_mb: Megabytes = "0", "GUA_CLOUD_SPOOL_MB";
         /// Number of days that the board's archive keeps, for `gua sync-archive` and --archive.
         archive_days: Days = "30", "GUA_CLOUD_ARCHIVE_DAYS";
+    }
+    /// The web pages of this host (`gua serve`).
+    serve: ServeSettings {
+        /// Hosts on the first page, separated by commas: "self" and URLs of agents; "none" shows no host (docs/serve.md).
+        agents: AgentList = "self", "GUA_SERVE_AGENTS";
     }
 
     [[quota]]

@@ -9,6 +9,7 @@
 //! - [`enroll`]: the claim that enrolls a host
 //! - [`snapshot`]: the state of a host, sent after a tick
 //! - [`live`]: the live state with everything that a snapshot has no place for
+//! - [`nvgpu`]: the reports of nvgpu's agent and master
 //! - [`stream`]: utilisation, once per second
 //! - [`archive`]: closed days as compressed CSV
 //! - [`users`]: plain, pseudonymous or omitted user names
@@ -20,6 +21,7 @@ pub mod cloud;
 pub mod enroll;
 mod fields;
 pub mod live;
+pub mod nvgpu;
 mod python;
 pub mod refusal;
 pub mod run;

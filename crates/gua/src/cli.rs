@@ -37,7 +37,10 @@ pub const GROUPS: &[(&str, &str)] = &[
     ("Jobs", "run runs phase summarize claim"),
     ("Report", "report plot statement export import"),
     ("Account", "quota csv"),
-    ("Many hosts", "enroll unenroll sync-once sync-archive board"),
+    (
+        "Many hosts",
+        "serve enroll unenroll sync-once sync-archive board",
+    ),
     ("Keep", "db config demo bench completions version help"),
 ];
 
@@ -169,6 +172,8 @@ pub enum Command {
     SyncOnce(SyncOnceArgs),
 
     SyncArchive(SyncArchiveArgs),
+
+    Serve(ServeArgs),
 
     /// Run a board that shows the GPUs of many hosts.
     #[command(after_help = "Examples:\n  \

@@ -25,6 +25,7 @@ pub mod quota;
 pub mod report;
 pub mod run;
 pub mod runs;
+pub mod serve;
 pub mod service;
 pub mod statement;
 pub mod status;

@@ -116,6 +116,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Enroll(args) => enroll::run(args, &load()?)?,
         Command::SyncOnce(args) => sync_once::run(args, &load()?)?,
         Command::SyncArchive(_) => sync_archive::run(&load()?)?,
+        Command::Serve(args) => serve::run(args, load()?)?,
         Command::Board(command) => return board::run(command, &load()?),
         Command::Db(command) => return db::run(command, &load()?),
     }

@@ -13,6 +13,7 @@ mod link;
 mod originals;
 mod quiet;
 mod secrecy;
+mod serve;
 mod served;
 mod shown;
 mod spool;

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::asset::{SCRIPT, STYLE};
 use super::text::{self, Text};
-use crate::access::{MemberCaller, cookie};
+use crate::access::{MemberCaller, Via, cookie};
 
 /// Cookie with the language that a person chose.
 const LANGUAGE_COOKIE: &str = "gua_language";
@@ -154,11 +154,8 @@ impl View {
                 a.brand href="/" { (self.t(text::BOARD)) }
                 @if let Some(caller) = frame.caller {
                     nav aria-label=(caller.workspace.name) {
-                        @for (tab, least, path, name) in TABS {
-                            @if caller.role >= *least {
-                                a href=(format!("{}{path}", workspace_path(caller)))
-                                    aria-current=[(frame.tab == Some(*tab)).then_some("page")] { (self.t(*name)) }
-                            }
+                        @for (tab, path, name) in tabs(caller) {
+                            a href=(path) aria-current=[(frame.tab == Some(tab)).then_some("page")] { (self.t(name)) }
                         }
                     }
                 }
@@ -167,7 +164,7 @@ impl View {
                     a href=(self.other_language()) hreflang=(match self.language { Language::English => "ko", Language::Korean => "en" }) {
                         (self.t(text::OTHER_LANGUAGE))
                     }
-                    @if let Some(caller) = frame.caller {
+                    @if let Some(caller) = frame.caller.filter(|caller| !matches!(caller.account.via, Via::Local)) {
                         form method="post" action="/logout" {
                             button.plain type="submit" title=(sanitize(&caller.account.name)) { (self.t(text::LOG_OUT)) }
                         }
@@ -207,7 +204,10 @@ pub(crate) struct Frame<'a> {
 /// Pages of the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tab {
+    Overview,
     Availability,
+    Report,
+    People,
     Servers,
     Members,
     Tokens,
@@ -222,6 +222,29 @@ const TABS: &[(Tab, Role, &str, Text)] = &[
     (Tab::Tokens, Role::Member, "/tokens", text::TOKENS),
     (Tab::Audit, Role::Admin, "/audit", text::AUDIT),
 ];
+
+/// Pages of a server without accounts, with their whole paths.
+const LOCAL_TABS: &[(Tab, &str, Text)] = &[
+    (Tab::Overview, "/", text::OVERVIEW),
+    (Tab::Availability, "/w/default", text::GPUS),
+    (Tab::Report, "/report", text::REPORT),
+    (Tab::People, "/people", text::PEOPLE),
+];
+
+/// The navigation of a caller: page, path and name.
+fn tabs(caller: &MemberCaller) -> Vec<(Tab, String, Text)> {
+    if let Via::Local = caller.account.via {
+        let tabs = LOCAL_TABS.iter();
+        return tabs
+            .map(|(tab, path, name)| (*tab, (*path).to_owned(), *name))
+            .collect();
+    }
+    let allowed = TABS.iter().filter(|(_, least, ..)| caller.role >= *least);
+    let base = workspace_path(caller);
+    allowed
+        .map(|(tab, _, path, name)| (*tab, format!("{base}{path}"), *name))
+        .collect()
+}
 
 /// Path of a workspace's pages. Its name is chosen by people and is encoded.
 pub(crate) fn workspace_path(caller: &MemberCaller) -> String {

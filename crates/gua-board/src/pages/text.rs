@@ -47,6 +47,17 @@ texts! {
     BOARD: "GPU board", "GPU 현황판";
     SKIP: "Skip to content", "본문으로 건너뛰기";
     AVAILABILITY: "Availability", "사용 가능";
+    OVERVIEW: "Overview", "개요";
+    GPUS: "GPUs", "GPU";
+    REPORT: "Report", "보고서";
+    PEOPLE: "People", "사용자";
+    NO_PEOPLE: "Nobody held a GPU in this time.", "이 기간에 GPU를 점유한 사용자가 없습니다.";
+    NO_AGENTS: "No agents are configured.", "설정된 에이전트가 없습니다.";
+    NO_GPUS: "This host has no GPUs.", "이 호스트에는 GPU가 없습니다.";
+    WINDOW_HOUR: "Last hour", "지난 1시간";
+    WINDOW_DAY: "Last day", "지난 하루";
+    WINDOW_WEEK: "Last week", "지난 1주";
+    WINDOW_MONTH: "Last 30 days", "지난 30일";
     SERVERS: "Servers", "서버";
     MEMBERS: "Members", "구성원";
     TOKENS: "API tokens", "API 토큰";

@@ -56,6 +56,7 @@ impl Board {
             public_url: "https://board.example.com".to_owned(),
             trusted_proxies: Vec::new(),
             guest: None,
+            local: None,
         });
         Self {
             app: app.unwrap(),

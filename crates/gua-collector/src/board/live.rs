@@ -21,13 +21,14 @@ use crate::location::file_at;
 const FREE_FOR: SignedDuration = SignedDuration::from_secs(60);
 
 /// The live report of a host whose driver could not be read.
-pub(super) fn failed(hostname: &str, at: Timestamp) -> String {
+#[must_use]
+pub fn failed(hostname: &str, at: Timestamp) -> LiveReport {
     let host = LiveHost {
         hostname: hostname.to_owned(),
         agent_version: VERSION.to_owned(),
         driver_version: None,
     };
-    LiveReport::failed(host, at, ErrorCode::NvmlInitFailed.as_str()).body()
+    LiveReport::failed(host, at, ErrorCode::NvmlInitFailed.as_str())
 }
 
 /// Builds live reports.
@@ -46,11 +47,13 @@ impl LiveReporter {
     pub fn body(&self, at: Timestamp, sample: Option<&Sample>) -> String {
         match sample {
             Some(sample) => self.report(sample).body(),
-            None => failed(&self.hostname, at),
+            None => failed(&self.hostname, at).body(),
         }
     }
 
-    fn report(&self, sample: &Sample) -> LiveReport {
+    /// Builds the live report of a sample.
+    #[must_use]
+    pub fn report(&self, sample: &Sample) -> LiveReport {
         let wish = Wish {
             thresholds: self.settings.thresholds(),
             idle_since: sample.at.checked_sub(FREE_FOR).ok(),

@@ -123,7 +123,7 @@ pub struct ReportedFault {
 pub fn report_fault(enrolled: &Enrolled, files: &LinkFiles, fault: DriverFault) -> ReportedFault {
     let at = clock::now();
     let what = (at, ErrorCode::NvmlInitFailed);
-    let live = || Some(live::failed(&host::name(), at));
+    let live = || Some(live::failed(&host::name(), at).body());
     let context = match heartbeat(enrolled, files, what, live) {
         Ok(pushed) => format!("{pushed}, because the driver could not be read"),
         Err(problem) => format!("{problem}, and the driver could not be read"),

@@ -1,5 +1,6 @@
 //! Commands that run a board.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,6 +8,38 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueHint};
 use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
 use gua_wire::ServerUrl;
+
+/// Serve the web pages of this host until it is stopped.
+///
+/// The pages show the GPUs now, and the report and the people of this host's history. There are no accounts, and nothing
+/// can be changed. /gpu_status, /cluster_status and / answer like nvgpu's agent and master; the hosts on the first page are
+/// those of the setting serve.agents, or of the file that NVGPU_CLUSTER_CFG names.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "On another address than loopback, either a token is required or --public.\n\n\
+                  Examples:\n  \
+                  gua serve                                               on http://127.0.0.1:8090\n  \
+                  gua serve --listen 0.0.0.0:1080 --token-file token      the browser asks for the token as a password\n  \
+                  gua serve --listen 0.0.0.0:1080 --public                for everyone who can reach the port\n  \
+                  GUA_SERVE_AGENTS=self,http://lab2:1080 gua serve        two hosts on the first page"
+)]
+pub struct ServeArgs {
+    /// Address and port to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8090")]
+    pub listen: SocketAddr,
+
+    /// File with the token that callers must send: as a bearer token, or as the password for any user name.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+
+    /// Answer everyone who reaches the address, without a token.
+    #[arg(long, conflicts_with = "token_file")]
+    pub public: bool,
+
+    /// History to read [default: that of your daemon, otherwise the service's].
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<OsString>,
+}
 
 #[derive(Debug, Subcommand)]
 pub enum BoardCommand {

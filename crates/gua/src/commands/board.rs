@@ -130,6 +130,7 @@ fn serve(
         public_url: public_url.clone(),
         trusted_proxies: proxies.to_vec(),
         guest: None,
+        local: None,
     };
     let started = || {
         let mut text = format!("gua board: serving {public_url}\n");
@@ -166,6 +167,7 @@ fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {
         public_url: public_url.clone(),
         trusted_proxies: Vec::new(),
         guest: Some(guest),
+        local: None,
     };
     let started = || {
         let link = link.reveal();

@@ -76,7 +76,7 @@ fn month(asked: Option<&str>, now: Timestamp, zone: &TimeZone) -> Result<Date, F
 }
 
 /// Adds the use of monthly limits to the statement. Limits with other periods do not apply to a month.
-fn judged(answer: MonthAnswer, quotas: &[Quota]) -> anyhow::Result<Statement> {
+pub(super) fn judged(answer: MonthAnswer, quotas: &[Quota]) -> anyhow::Result<Statement> {
     let MonthAnswer {
         mut statement,
         usage,

@@ -78,22 +78,8 @@ impl Served {
     }
 
     fn request(&self, line: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Value) {
-        let address = self.url.strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        let mut head = format!(
-            "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n",
-            body.len()
-        );
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
-        stream.write_all(body).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        let (status, body) = answer(&self.url, line, headers, body);
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
     }
 
     /// Live state of the hosts, by the API.
@@ -106,11 +92,40 @@ impl Served {
     }
 }
 
-fn url(running: &Running) -> String {
-    wait_for("the board's URL", || {
+/// Status and body of the answer to a request such as `GET /`.
+pub(crate) fn answer(
+    url: &str,
+    line: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> (u16, String) {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let mut head = format!(
+        "{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    if headers.iter().all(|(name, _)| *name != "Host") {
+        head.push_str(&format!("Host: {address}\r\n"));
+    }
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+    stream.write_all(body).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_owned())
+}
+
+/// URL that `gua board serve` or `gua serve` has printed.
+pub(crate) fn url(running: &Running) -> String {
+    wait_for("the server's URL", || {
         let said = running.stdout();
         let line = said.lines().next()?;
-        let url = line.strip_prefix("gua board: serving ")?;
+        let (_, url) = line.split_once(": serving ")?;
         said.ends_with('\n').then(|| url.to_owned())
     })
 }

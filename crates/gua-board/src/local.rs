@@ -1,0 +1,270 @@
+//! One host without accounts (`gua serve`): the pages of a board over the host's own live state and history, and the
+//! addresses of nvgpu's agent and master.
+//!
+//! The server is a board with one host and one account, which every caller has. Reports and nvgpu's documents come from
+//! [`LocalHost`], which the program implements: this crate reads no history and no driver.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use data_encoding::BASE64;
+use gua_board_store::ledger::Form;
+use gua_board_store::registry::{FIRST_WORKSPACE, HostClaim, NewAccount, Role};
+use gua_board_store::{HostId, Kind, Secret, SecretHash};
+use gua_model::table::Table;
+use gua_render::chart::Language;
+use gua_wire::LiveReport;
+use gua_wire::nvgpu::{AgentReport, ClusterEntry};
+
+use crate::access::{AccountCaller, MemberCaller, Via, bearer};
+use crate::app::App;
+use crate::error::Problem;
+use crate::set_up::{SetUp, SetUpError};
+
+/// Name of the only account.
+const ACCOUNT: &str = "local";
+
+/// What the server asks of the host that it runs on. Calls block.
+pub trait LocalHost: Send + Sync {
+    /// The live state of the host now.
+    fn live(&self) -> LiveReport;
+
+    /// This host as nvgpu's agent reports it, or why it cannot be read.
+    fn gpu_status(&self) -> Result<AgentReport, String>;
+
+    /// All configured agents, in their order, each asked at the same time.
+    fn cluster(&self) -> Vec<Agent>;
+
+    /// The report page for a window such as `7d`.
+    fn report(&self, since: &str, language: Language) -> Result<String, LocalError>;
+
+    /// The table of `gua report --by user` for a window such as `7d`; names are in its first column.
+    fn people(&self, since: &str) -> Result<Table, LocalError>;
+
+    /// The statement page of a person for the current month.
+    fn person(&self, name: &str) -> Result<String, LocalError>;
+}
+
+/// One configured agent of nvgpu's master.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    /// The agent as it is configured: a URL, or `self`.
+    pub name: String,
+    pub entry: ClusterEntry,
+    /// Rows of nvgpu's table, each with the class of its state.
+    pub rows: Vec<(&'static str, Vec<String>)>,
+}
+
+/// Why a page of the history cannot be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum LocalError {
+    /// The question is wrong.
+    #[error("{0}")]
+    Question(String),
+    /// There is no history, or it cannot be read.
+    #[error("{0}")]
+    History(String),
+}
+
+impl From<LocalError> for Problem {
+    fn from(error: LocalError) -> Self {
+        match error {
+            LocalError::Question(message) => Problem::Invalid(message),
+            LocalError::History(message) => Problem::NoHistory(message),
+        }
+    }
+}
+
+/// Who may call.
+#[derive(Clone, Debug)]
+pub enum Gate {
+    /// Programs and browsers on this host. A name that an attacker lets resolve to this host is refused.
+    ThisHost,
+    /// Everyone who reaches the server.
+    Everyone,
+    /// Callers with this token, as a bearer token or as the password of HTTP basic authentication.
+    Token(SecretHash),
+}
+
+/// The host that a server is for.
+#[derive(Clone)]
+pub struct Local {
+    pub host: Arc<dyn LocalHost>,
+    pub(crate) id: HostId,
+    /// Every caller.
+    pub(crate) caller: MemberCaller,
+    gate: Gate,
+}
+
+impl Local {
+    /// Enrols the host in new data.
+    ///
+    /// # Errors
+    /// If the data cannot be written.
+    pub fn enrol(
+        set_up: SetUp<'_>,
+        hostname: &str,
+        host: Arc<dyn LocalHost>,
+        gate: Gate,
+    ) -> Result<Self, SetUpError> {
+        let by = set_up.change();
+        let workspace = set_up.workspace(FIRST_WORKSPACE)?;
+        let account = set_up.registry.add_account(
+            &by,
+            &NewAccount {
+                name: ACCOUNT.to_owned(),
+                password: None,
+                workspace: workspace.id.clone(),
+                role: Role::Member,
+            },
+        )?;
+        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, None, 1, None)?;
+        let token = Secret::generate(Kind::Agent);
+        let claimed = set_up.registry.claim(&HostClaim {
+            key: key.hash(),
+            token: token.hash(),
+            token_prefix: token.prefix(),
+            hostname: Some(hostname.to_owned()),
+            agent_version: None,
+            driver_version: None,
+            address: None,
+            at: set_up.now,
+        })?;
+        Ok(Self {
+            host,
+            id: claimed.id,
+            caller: MemberCaller {
+                account: AccountCaller {
+                    id: account.id,
+                    name: account.name,
+                    via: Via::Local,
+                },
+                workspace,
+                role: Role::Member,
+                address: None,
+            },
+            gate,
+        })
+    }
+
+    /// Admits a request or refuses it.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<AccountCaller, Problem> {
+        let is_admitted = match &self.gate {
+            Gate::Everyone => true,
+            Gate::ThisHost => names_this_host(headers),
+            Gate::Token(token) => {
+                sent_token(headers).is_some_and(|sent| SecretHash::of(&sent) == *token)
+            }
+        };
+        match (&self.gate, is_admitted) {
+            (_, true) => Ok(self.caller.account.clone()),
+            (Gate::Token(_), false) => Err(Problem::PasswordNeeded),
+            (_, false) => Err(Problem::Forbidden(
+                "use the address of this server, or localhost, in the URL",
+            )),
+        }
+    }
+
+    /// Reads the state of the host and makes it the live state of the pages. Blocks.
+    pub(crate) fn refresh(&self, app: &App) {
+        let report = self.host.live();
+        app.live.apply(&self.id, Form::Live, report, app.now());
+    }
+}
+
+/// Whether the request names this host by address or as `localhost`. A page of another site can let its own name resolve to
+/// 127.0.0.1 and would then be able to read the answers.
+fn names_this_host(headers: &HeaderMap) -> bool {
+    let Some(host) = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok())
+    else {
+        return false;
+    };
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
+fn sent_token(headers: &HeaderMap) -> Option<String> {
+    if let Some(token) = bearer(headers) {
+        return Some(token.to_owned());
+    }
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, encoded) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = String::from_utf8(BASE64.decode(encoded.trim().as_bytes()).ok()?).ok()?;
+    let (_, password) = decoded.split_once(':')?;
+    Some(password.to_owned())
+}
+
+/// `GET /gpu_status`
+pub(crate) async fn gpu_status(State(app): State<Arc<App>>) -> Result<Json<AgentReport>, Problem> {
+    let report = app.local(|local| local.host.gpu_status()).await?;
+    Ok(Json(report.map_err(Problem::NoDriver)?))
+}
+
+/// `GET /cluster_status`
+pub(crate) async fn cluster_status(
+    State(app): State<Arc<App>>,
+) -> Result<Json<Vec<ClusterEntry>>, Problem> {
+    let agents = app.local(|local| local.host.cluster()).await?;
+    Ok(Json(agents.into_iter().map(|agent| agent.entry).collect()))
+}
+
+impl fmt::Debug for Local {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Local")
+            .field("gate", &self.gate)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
+        HeaderMap::from_iter([(name, value.parse().unwrap())])
+    }
+
+    #[test]
+    fn a_foreign_name_for_this_host_is_refused() {
+        let check = |host: &str, expected: bool| {
+            assert_eq!(
+                names_this_host(&headers(header::HOST, host)),
+                expected,
+                "{host}"
+            );
+        };
+        check("localhost:8090", true);
+        check("LOCALHOST", true);
+        check("127.0.0.1:8090", true);
+        check("[::1]:8090", true);
+        check("evil.example:8090", false);
+        check("127.0.0.1.evil.example", false);
+        check("", false);
+        assert!(!names_this_host(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_token_is_a_bearer_token_or_a_password() {
+        let sent = |value: &str| sent_token(&headers(header::AUTHORIZATION, value));
+        assert_eq!(sent("Bearer abc").as_deref(), Some("abc"));
+        // `x:abc`
+        assert_eq!(sent("Basic eDphYmM=").as_deref(), Some("abc"));
+        assert_eq!(sent("basic eDphYmM=").as_deref(), Some("abc"));
+        for wrong in ["", "abc", "Basic !", "Basic YWJj", "Digest x"] {
+            assert_eq!(sent(wrong), None, "{wrong}");
+        }
+    }
+}

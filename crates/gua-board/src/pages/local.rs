@@ -1,0 +1,188 @@
+//! Pages that only `gua serve` has: the table of nvgpu's master, the report and the people of this host.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use gua_model::text::sanitize;
+use gua_wire::nvgpu::ClusterEntry;
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::layout::{Frame, Tab, View, encode};
+use super::text::{self, Text};
+use crate::app::App;
+use crate::error::Problem;
+use crate::local::Agent;
+
+/// Windows that the pages link to.
+const WINDOWS: [(&str, Text); 4] = [
+    ("1h", text::WINDOW_HOUR),
+    ("1d", text::WINDOW_DAY),
+    ("7d", text::WINDOW_WEEK),
+    ("30d", text::WINDOW_MONTH),
+];
+
+/// Columns of nvgpu's table that are numbers.
+const NUMBERS: [usize; 4] = [3, 4, 5, 6];
+
+/// Policy of the report and the statement, which are complete documents with their styles inside.
+const DOCUMENT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+                               form-action 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Window {
+    #[serde(default = "day")]
+    since: String,
+}
+
+fn day() -> String {
+    "1d".to_owned()
+}
+
+/// `GET /`: every agent with its GPUs.
+pub(crate) async fn overview(view: View, State(app): State<Arc<App>>) -> Result<Response, Problem> {
+    let agents = app.local(|local| local.host.cluster()).await?;
+    let title = view.t(text::OVERVIEW);
+    let main = html! {
+        h1 { (title) }
+        @if agents.is_empty() { p.say { (view.t(text::NO_AGENTS)) } }
+        @for agent in &agents { (section(&view, agent)) }
+        section {
+            h2 { (view.t(text::REPORT)) }
+            p { @for (since, name) in WINDOWS { a.button href=(format!("/report?since={since}")) { (view.t(name)) } " " } }
+        }
+    };
+    page(&app, &view, title, Tab::Overview, &main)
+}
+
+fn section(view: &View, agent: &Agent) -> Markup {
+    let name = sanitize(&agent.name);
+    html! {
+        section {
+            @match &agent.entry {
+                ClusterEntry::Report(report) => {
+                    h2 { (name) " (" (sanitize(&report.hostname)) ")" }
+                    @if agent.rows.is_empty() { p.say { (view.t(text::NO_GPUS)) } } @else {
+                        div.scroll tabindex="0" { (table(&name, &agent.rows)) }
+                    }
+                }
+                ClusterEntry::Failed { error } => {
+                    h2 { (name) }
+                    p.bad { (sanitize(error)) }
+                }
+            }
+        }
+    }
+}
+
+fn table(caption: &str, rows: &[(&'static str, Vec<String>)]) -> Markup {
+    let class = |column: usize| NUMBERS.contains(&column).then_some("n");
+    html! {
+        table {
+            caption.unseen { (caption) }
+            thead { tr { @for (column, title) in TITLES.iter().enumerate() {
+                th.n[class(column).is_some()] scope="col" { (title) }
+            } } }
+            tbody { @for (state, cells) in rows { tr class=(state) {
+                @for (column, cell) in cells.iter().enumerate() { td class=[class(column)] { (cell) } }
+            } } }
+        }
+    }
+}
+
+/// Titles of nvgpu's columns.
+const TITLES: [&str; 11] = [
+    "GPU",
+    "status",
+    "type",
+    "util.",
+    "mem. used",
+    "temp.",
+    "MHz",
+    "users",
+    "since",
+    "pids",
+    "cmd",
+];
+
+/// `GET /report`: the page of `gua report --format html`.
+pub(crate) async fn report(
+    view: View,
+    State(app): State<Arc<App>>,
+    Query(window): Query<Window>,
+) -> Result<Response, Problem> {
+    let language = view.language;
+    let page = app
+        .local(move |local| local.host.report(&window.since, language))
+        .await?;
+    Ok(document(page?))
+}
+
+/// `GET /people`: hours per person.
+pub(crate) async fn people(
+    view: View,
+    State(app): State<Arc<App>>,
+    Query(window): Query<Window>,
+) -> Result<Response, Problem> {
+    let since = window.since.clone();
+    let people = app.local(move |local| local.host.people(&since)).await??;
+    let title = view.t(text::PEOPLE);
+    let main = html! {
+        h1 { (title) }
+        p { @for (since, name) in WINDOWS {
+            a.button href=(format!("/people?since={since}")) aria-current=[(since == window.since).then_some("true")] { (view.t(name)) } " "
+        } }
+        @if people.rows.is_empty() { p.say { (view.t(text::NO_PEOPLE)) } } @else {
+            div.scroll tabindex="0" { table {
+                caption.unseen { (title) }
+                thead { tr { @for (place, column) in people.columns.iter().enumerate() {
+                    th.n[place > 0] scope="col" { (column.title) }
+                } } }
+                tbody { @for row in &people.rows { tr {
+                    @for (place, cell) in row.iter().enumerate() {
+                        @match place {
+                            0 => td { a href=(format!("/people/{}", encode(&cell.exact()))) { (sanitize(&cell.shown())) } },
+                            _ => td.n { (cell.shown()) },
+                        }
+                    }
+                } } }
+            } }
+        }
+    };
+    page(&app, &view, title, Tab::People, &main)
+}
+
+/// `GET /people/{name}`: the statement of this month.
+pub(crate) async fn person(
+    State(app): State<Arc<App>>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let page = app.local(move |local| local.host.person(&name)).await?;
+    Ok(document(page?))
+}
+
+fn document(page: String) -> Response {
+    let headers = [
+        (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("text/html; charset=utf-8"),
+        ),
+        (
+            header::CONTENT_SECURITY_POLICY,
+            HeaderValue::from_static(DOCUMENT_POLICY),
+        ),
+    ];
+    (headers, page).into_response()
+}
+
+fn page(app: &App, view: &View, title: &str, tab: Tab, main: &Markup) -> Result<Response, Problem> {
+    let frame = Frame {
+        title,
+        caller: app.local_caller(),
+        tab: Some(tab),
+        is_live: false,
+    };
+    Ok(view.page(frame, main))
+}

@@ -1,0 +1,334 @@
+//! `gua serve`: the web pages of this host, from its driver and its history, and nvgpu's agent and master.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use gua_board::AppOptions;
+use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
+use gua_board::run::Board;
+use gua_board::set_up::SetUp;
+use gua_board_store::{SecretHash, SqliteStore};
+use gua_collector::board::{LiveReporter, agents, live};
+use gua_collector::log;
+use gua_compat::nvgpu::{self, ProcessFacts, Status};
+use gua_model::table::Table;
+use gua_model::{ProcessKey, Sample};
+use gua_probe::host::time::ticks_per_second;
+use gua_probe::reader::Reader;
+use gua_probe::{clock, host};
+use gua_query::{QueryError, StatementQuestion};
+use gua_render::chart::Language;
+use gua_render::report::{By, Words, html, table};
+use gua_render::statement::{self, Sheet};
+use gua_settings::Source;
+use gua_settings::inputs::NVGPU_CLUSTER;
+use gua_settings::kind::AGENT_SELF;
+use gua_wire::nvgpu::{AgentReport, ClusterEntry};
+use gua_wire::{LiveReport, ServerUrl, UserPolicy};
+use jiff::tz::TimeZone;
+
+use crate::cli::ServeArgs;
+use crate::context::{Context, VERSION};
+use crate::failure::Failure;
+use crate::output;
+
+/// Maximum size of nvgpu's configuration file and of a token file.
+const MOST_INPUT: u64 = 1 << 20;
+/// Minimum length of a token: shorter ones can be guessed.
+const SHORTEST_TOKEN: usize = 16;
+
+pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
+    let gate = gate(args)?;
+    let agents = agents_of(&context)?;
+    let format = context.settings().collect.log_format.value;
+    let stream = context.loaded.inputs.variable("JOURNAL_STREAM");
+    log::start(log::Form::choose(format, stream), output::eprint);
+    let mut builder = tempfile::Builder::new();
+    let directory = builder
+        .prefix("gua-serve-")
+        .tempdir_in(context.loaded.inputs.temporary())
+        .context("cannot create a temporary directory")?;
+    let store = Arc::new(SqliteStore::open(directory.path())?);
+    let hostname = host::name();
+    let set_up = SetUp {
+        registry: store.as_ref(),
+        now: clock::now(),
+    };
+    let this = Arc::new(ThisHost::new(context, agents));
+    let local = Local::enrol(set_up, &hostname, this, gate.clone())?;
+    let board = Board::bind(args.listen)?;
+    let address = board.address();
+    let options = AppOptions {
+        registry: Arc::clone(&store) as _,
+        ledger: store,
+        clock: Arc::new(clock::now),
+        public_url: format!("http://{address}"),
+        trusted_proxies: Vec::new(),
+        guest: None,
+        local: Some(local),
+    };
+    let started = || {
+        // A closed output is no reason to stop serving.
+        let _ = output::data(&format!("gua serve: serving http://{address}\n"));
+        output::eprint(warning(&gate));
+    };
+    Ok(board.run(options, None, started)?)
+}
+
+/// Decides who may call. Beyond loopback, that must be chosen.
+fn gate(args: &ServeArgs) -> anyhow::Result<Gate> {
+    if let Some(path) = &args.token_file {
+        let text = gua_files::read_regular(path, MOST_INPUT)
+            .with_context(|| format!("cannot read the token file `{}`", path.display()))?;
+        let text = String::from_utf8_lossy(&text);
+        let token = text.trim();
+        if token.len() < SHORTEST_TOKEN {
+            return Err(Failure::usage(format!(
+                "--token-file: the token has fewer than {SHORTEST_TOKEN} characters"
+            ))
+            .hint("`openssl rand -hex 32 > FILE` makes one")
+            .into());
+        }
+        return Ok(Gate::Token(SecretHash::of(token)));
+    }
+    match (args.listen.ip().is_loopback(), args.public) {
+        (_, true) => Ok(Gate::Everyone),
+        (true, false) => Ok(Gate::ThisHost),
+        (false, false) => Err(unprotected(args.listen).into()),
+    }
+}
+
+fn unprotected(listen: SocketAddr) -> Failure {
+    Failure::usage(format!(
+        "--listen {listen}: everyone who reaches this address would see the users of the GPUs"
+    ))
+    .hint("require a token with --token-file FILE, or accept that with --public")
+}
+
+/// What strangers see.
+fn warning(gate: &Gate) -> &'static str {
+    match gate {
+        Gate::ThisHost => "",
+        Gate::Everyone => {
+            "gua serve: everyone who reaches this address sees the GPUs, and the names, processes and hours of their users\n"
+        }
+        Gate::Token(_) => {
+            "gua serve: the token crosses the network unencrypted; put a TLS proxy in front of it\n"
+        }
+    }
+}
+
+/// Returns the agents of the first page: those of the settings, else those of nvgpu's configuration file.
+fn agents_of(context: &Context) -> anyhow::Result<Vec<String>> {
+    let setting = &context.settings().serve.agents;
+    let file = context.loaded.inputs.variable(NVGPU_CLUSTER);
+    let (Source::Default, Some(file)) = (&setting.source, file) else {
+        return Ok(setting.value.clone());
+    };
+    let path = Path::new(file);
+    let place = format!("{NVGPU_CLUSTER}: `{}`", path.display());
+    let text = match gua_files::read_regular(path, MOST_INPUT) {
+        Ok(text) => text,
+        // nvgpu ignores a file that is missing.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(setting.value.clone());
+        }
+        Err(error) => return Err(error).context(place),
+    };
+    let found = nvgpu::cluster::agents(&String::from_utf8_lossy(&text));
+    let found = found.map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    let agents = found.unwrap_or_else(|| setting.value.clone());
+    for agent in agents.iter().filter(|agent| *agent != AGENT_SELF) {
+        ServerUrl::parse(agent).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    }
+    Ok(agents)
+}
+
+/// The host that this program runs on.
+struct ThisHost {
+    context: Context,
+    reporter: LiveReporter,
+    agents: Vec<String>,
+    /// Requests read the newest sample; only the regular refresh calls the driver.
+    reader: Mutex<Reader>,
+    latest: Mutex<Option<Result<Sample, String>>>,
+}
+
+impl ThisHost {
+    fn new(context: Context, agents: Vec<String>) -> Self {
+        Self {
+            reporter: LiveReporter {
+                settings: context.settings().clone(),
+                history: context.history(),
+                hostname: host::name(),
+                users: UserPolicy::Plain,
+            },
+            reader: Mutex::new(context.reader()),
+            latest: Mutex::new(None),
+            context,
+            agents,
+        }
+    }
+
+    fn sample(&self) -> Result<Sample, String> {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = reader.begin().and_then(|()| reader.finish());
+        let sample = taken.map_err(|fault| gua_model::chain::chain(&fault));
+        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample.clone());
+        sample
+    }
+
+    fn latest(&self) -> Result<Sample, String> {
+        let latest = self
+            .latest
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        latest.unwrap_or_else(|| self.sample())
+    }
+}
+
+impl LocalHost for ThisHost {
+    fn live(&self) -> LiveReport {
+        match self.sample() {
+            Ok(sample) => self.reporter.report(&sample),
+            Err(_) => live::failed(&self.reporter.hostname, clock::now()),
+        }
+    }
+
+    fn gpu_status(&self) -> Result<AgentReport, String> {
+        let sample = self.latest()?;
+        // The network carries short names, never command lines.
+        let name = |key: &ProcessKey| {
+            let mut identities = sample
+                .gpus
+                .iter()
+                .flat_map(|gpu| &gpu.processes)
+                .filter_map(|process| process.identity.as_ref().ok());
+            let found = identities.find(|identity| identity.key == *key)?;
+            found.comm.clone().ok()
+        };
+        let facts = ProcessFacts {
+            ticks_per_second: ticks_per_second(),
+            command: &name,
+        };
+        Ok(AgentReport {
+            hostname: self.reporter.hostname.clone(),
+            gpus: nvgpu::agent_gpus(&sample, facts),
+        })
+    }
+
+    fn cluster(&self) -> Vec<Agent> {
+        let urls: Vec<ServerUrl> = self
+            .agents
+            .iter()
+            .filter_map(|agent| ServerUrl::parse(agent).ok())
+            .collect();
+        let mut answers = agents::ask(&self.context.loaded, &urls).into_iter();
+        let entry = |name: &String| match name == AGENT_SELF {
+            true => match self.gpu_status() {
+                Ok(report) => ClusterEntry::Report(report),
+                Err(error) => ClusterEntry::Failed { error },
+            },
+            false => answers.next().unwrap_or(ClusterEntry::Failed {
+                error: "Host not available".to_owned(),
+            }),
+        };
+        let entries: Vec<ClusterEntry> = self.agents.iter().map(entry).collect();
+        let agents = self.agents.iter().zip(entries);
+        agents
+            .map(|(name, entry)| Agent {
+                name: name.clone(),
+                rows: rows(&entry),
+                entry,
+            })
+            .collect()
+    }
+
+    fn report(&self, since: &str, language: Language) -> Result<String, LocalError> {
+        let words = words(since);
+        let (asked, report) = self.asked(&words)?;
+        let mut page = asked.page(&report, VERSION);
+        page.language = language;
+        Ok(html(&page))
+    }
+
+    fn people(&self, since: &str) -> Result<Table, LocalError> {
+        let (_, report) = self.asked(&words(since))?;
+        Ok(table(&report, By::User))
+    }
+
+    fn person(&self, name: &str) -> Result<String, LocalError> {
+        let now = clock::now();
+        let zone = TimeZone::system();
+        let question = StatementQuestion {
+            month: now.to_zoned(zone.clone()).date().first_of_month(),
+            zone: zone.clone(),
+            now,
+            person: Some(name.to_owned()),
+        };
+        let answer = self
+            .context
+            .ask(|source| source.statement(&question))
+            .map_err(|error| history(&error))?;
+        let statement = super::statement::judged(answer, &self.context.settings().quotas)
+            .map_err(|error| history(&error))?;
+        Ok(statement::html(&Sheet {
+            statement: &statement,
+            zone,
+            only: Some(name),
+            version: VERSION,
+        }))
+    }
+}
+
+impl ThisHost {
+    fn asked(
+        &self,
+        words: &Words,
+    ) -> Result<(gua_render::report::Asked, gua_model::report::Report), LocalError> {
+        let asked = words.ask(&TimeZone::system(), clock::now());
+        let asked = asked.map_err(|failure| LocalError::Question(failure.message))?;
+        let report = self
+            .context
+            .ask(|source| source.report(&asked.question))
+            .map_err(|error| history(&error))?;
+        Ok((asked, report))
+    }
+}
+
+fn words(since: &str) -> Words {
+    Words {
+        since: since.to_owned(),
+        ..Words::default()
+    }
+}
+
+/// An unknown person is a wrong question; everything else is a fault of the history.
+fn history(error: &anyhow::Error) -> LocalError {
+    match error.downcast_ref::<QueryError>() {
+        Some(QueryError::NoSuchPerson { .. }) => LocalError::Question(format!("{error:#}")),
+        _ => LocalError::History(format!("{error:#}")),
+    }
+}
+
+/// Rows of nvgpu's table: index and cells, with the class of the state.
+fn rows(entry: &ClusterEntry) -> Vec<(&'static str, Vec<String>)> {
+    let ClusterEntry::Report(report) = entry else {
+        return Vec::new();
+    };
+    let row = |(index, gpu)| {
+        let class = match Status::of(gpu) {
+            Status::Free => "free",
+            Status::InUse => "used",
+            Status::Stuck => "unusable",
+        };
+        let cells = [usize::to_string(&index)]
+            .into_iter()
+            .chain(nvgpu::cells(gpu));
+        (class, cells.collect())
+    };
+    report.gpus.iter().enumerate().map(row).collect()
+}
