@@ -45,7 +45,7 @@ pub enum Group {
     /// Held without being used: worth asking its holder.
     IdleHeld,
     InUse,
-    /// Unobserved, lost, or on a host that stopped reporting.
+    /// Unobserved, lost, unhealthy, or on a host that stopped reporting.
     Unusable,
 }
 
@@ -56,7 +56,10 @@ impl Group {
     #[must_use]
     pub fn of(gpu: &LiveGpu, is_stale: bool) -> Self {
         let is_unseen = gpu.state == State::Unobserved
-            || gpu.obstacle == Some(ObstacleWord::Unobserved)
+            || matches!(
+                gpu.obstacle,
+                Some(ObstacleWord::Unobserved | ObstacleWord::Unhealthy)
+            )
             || gpu.health.contains(&HealthWord::Lost);
         match () {
             () if is_stale => Group::Unusable,

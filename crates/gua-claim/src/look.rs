@@ -1,6 +1,6 @@
 //! Converts a sample of the GPUs to the facts by which claims are judged.
 
-use gua_model::pick::is_free;
+use gua_model::pick::is_vacant;
 use gua_model::{BootId, CountGraphics, Gpu, GpuUuid, Process, Sample, Thresholds};
 
 use crate::claim::LiveClaim;
@@ -37,7 +37,7 @@ impl Look {
         Self {
             free: choice.free,
             acceptable: choice.acceptable,
-            vacant: of(&|gpu| is_free(gpu, thresholds)),
+            vacant: of(&|gpu| is_vacant(gpu, thresholds)),
             gpus: sample.gpus.iter().filter(|gpu| gpu.place.counts()).count(),
             on_gpus: on_gpus.collect(),
             unread: of(&|gpu| gpu.compute_list.is_err()),

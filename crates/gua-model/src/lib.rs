@@ -16,6 +16,7 @@ pub mod energy;
 pub mod failure;
 pub mod floor;
 pub mod gap;
+pub mod health;
 #[cfg(test)]
 mod history;
 pub mod id;
@@ -63,6 +64,7 @@ pub use driver_pids::DriverPids;
 pub use energy::EnergySource;
 pub use floor::{FloorRow, IdleFloor, UtcDay};
 pub use gap::{Gap, GapReason, Outage};
+pub use health::{Fault, faults};
 pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };

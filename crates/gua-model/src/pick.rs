@@ -1,8 +1,8 @@
 //! Selects the GPUs that are free to use, orders them, and states the obstacle for each of the others.
 //!
-//! A GPU is free if its state is truly-idle, little of its memory is used, and the history does not show recent use. A
-//! missing reading is an obstacle too: an unobserved GPU is never offered. Every command, report and page that says
-//! whether a GPU is free uses [`obstacle`] or [`is_free`].
+//! A GPU is free if its state is truly-idle, little of its memory is used, it has no fault, and the history does not show
+//! recent use. A missing reading is an obstacle too: an unobserved GPU is never offered. Every command, report and page
+//! that says whether a GPU is free uses [`obstacle`] or [`is_free`].
 
 mod order;
 mod patience;
@@ -15,6 +15,7 @@ use jiff::Timestamp;
 pub use self::order::{Direction, Key, Order, OrderError, sort};
 pub use self::patience::{could_be_free, is_awaited};
 use crate::classify::{classify, hold, holders};
+use crate::health::{Fault, faults};
 use crate::id::GpuUuid;
 use crate::owner::OwnerKey;
 use crate::reading::{Missing, Reading};
@@ -33,10 +34,22 @@ pub enum FreeRule {
     MemoryAlone,
 }
 
+/// Whether a GPU with a fault can be free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HealthRule {
+    /// A GPU with a fault is not offered.
+    #[default]
+    Required,
+    /// Faults are ignored.
+    Ignored,
+}
+
 /// Requirements on a GPU.
 #[derive(Clone, Debug)]
 pub struct Wish {
     pub rule: FreeRule,
+    /// nvgpu's rule ignores faults in any case.
+    pub health: HealthRule,
     pub thresholds: Thresholds,
     /// Maximum used share of its memory.
     pub max_used: Percent,
@@ -59,6 +72,7 @@ impl Default for Wish {
     fn default() -> Self {
         Self {
             rule: FreeRule::Unheld,
+            health: HealthRule::Required,
             thresholds: Thresholds::default(),
             max_used: Percent::new(Self::DEFAULT_MAX_USED.into()).expect("twenty is a percentage"),
             min_free: None,
@@ -92,6 +106,8 @@ pub enum Obstacle {
     /// Less memory is free than required.
     TooLittleFree(Bytes),
     UtilTooHigh(Percent),
+    /// It has a fault.
+    Unhealthy(Fault),
     /// The history shows it in use at this moment.
     UsedAt(Timestamp),
     /// It has a claim of another user.
@@ -115,6 +131,7 @@ impl fmt::Display for Obstacle {
             }
             Obstacle::TooLittleFree(free) => write!(out, "only {} free", mb(free)),
             Obstacle::UtilTooHigh(util) => write!(out, "utilisation {util}"),
+            Obstacle::Unhealthy(fault) => write!(out, "unhealthy: {fault}"),
             Obstacle::UsedAt(_) => write!(out, "in use a moment ago"),
             Obstacle::Claimed => write!(out, "claimed"),
             Obstacle::Awaited => write!(out, "kept for those who wait"),
@@ -127,6 +144,17 @@ impl fmt::Display for Obstacle {
 pub fn is_free(gpu: &Gpu, thresholds: &Thresholds) -> bool {
     let wish = Wish {
         thresholds: *thresholds,
+        ..Wish::default()
+    };
+    obstacle(gpu, &wish, &LastUse::new()).is_none()
+}
+
+/// Reports whether the GPU is free by the default wish, apart from its health.
+#[must_use]
+pub fn is_vacant(gpu: &Gpu, thresholds: &Thresholds) -> bool {
+    let wish = Wish {
+        thresholds: *thresholds,
+        health: HealthRule::Ignored,
         ..Wish::default()
     };
     obstacle(gpu, &wish, &LastUse::new()).is_none()
@@ -152,6 +180,7 @@ pub fn obstacle(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> Option<Obstacle> 
     standing
         .or_else(|| memory(gpu, wish))
         .or_else(|| util(gpu, wish))
+        .or_else(|| fault(gpu, wish).map(Obstacle::Unhealthy))
         .or_else(|| {
             let used = *last_use.get(&gpu.uuid)?;
             (wish.rule == FreeRule::Unheld && used > wish.idle_since?)
@@ -254,6 +283,14 @@ fn util(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
         Ok(util) if util <= limit => None,
         Ok(util) => Some(Obstacle::UtilTooHigh(util)),
         Err(why) => Some(Obstacle::Unseen(why)),
+    }
+}
+
+/// Returns the most serious fault, if the wish requires a healthy GPU.
+fn fault(gpu: &Gpu, wish: &Wish) -> Option<Fault> {
+    match (wish.rule, wish.health) {
+        (FreeRule::Unheld, HealthRule::Required) => faults(gpu).first().copied(),
+        _ => None,
     }
 }
 

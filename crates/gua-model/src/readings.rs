@@ -19,7 +19,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{GpuUuid, PciId};
 use crate::reading::{Missing, Reading};
-use crate::sample::{ComputeMode, PerformanceState, Place, Process, Switch, ThrottleReasons};
+use crate::sample::{
+    ComputeMode, MemoryRepairs, PerformanceState, Place, Process, Switch, ThrottleReasons,
+};
 use crate::unit::{Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Percent};
 use crate::window::UtilWindow;
 
@@ -159,7 +161,7 @@ macro_rules! readings {
     };
 }
 
-// Slots 22, 23 and 25 to 30 belong to the store's codec: index, name and place of the GPU. 31 to 33 are free; older
+// Slots 22, 23 and 25 to 30 belong to the store's codec: index, name and place of the GPU. 32 and 33 are free; older
 // files have no reading there, and the codec reads that as unsupported. A slot after 33 needs a new stored format.
 readings! {
     pci: PciId {
@@ -274,6 +276,13 @@ readings! {
         label: "uncorrected memory errors",
         json: "ecc_uncorrected_errors",
         column: "ecc_uncorrected" = "Memory errors that were not.",
+    }
+    /// Repairs of the memory that wait for a reset, and those that failed.
+    memory_repairs: MemoryRepairs {
+        slot: 31,
+        label: "memory repairs",
+        json: "memory_repairs",
+        column: "memory_repairs" = "Bits: 1 row remapping pending, 2 row remapping failed, 4 page retirement pending.",
     }
     mig: Switch {
         slot: 19,

@@ -131,18 +131,75 @@ impl ThrottleReasons {
         (0x100, "display-clocks"),
     ];
 
-    /// Returns the names of the reasons. Unknown bits are shown as a hexadecimal number.
+    /// Reports whether clocks are lowered because of heat.
+    #[must_use]
+    pub fn is_hot(self) -> bool {
+        self.0 & (0x020 | 0x040) != 0
+    }
+
+    /// Reports whether the hardware lowers clocks for another reason than heat.
+    #[must_use]
+    pub fn is_slowed_by_hardware(self) -> bool {
+        self.0 & (0x008 | 0x080) != 0
+    }
+
+    /// Returns the names of the reasons.
     #[must_use]
     pub fn names(self) -> Vec<String> {
-        let known = Self::NAMES
-            .iter()
-            .filter(|(bit, _)| self.0 & bit != 0)
-            .map(|(_, name)| (*name).to_owned());
-        let unknown = self.0 & !Self::NAMES.iter().fold(0, |all, (bit, _)| all | bit);
-        known
-            .chain((unknown != 0).then(|| format!("{unknown:#x}")))
-            .collect()
+        names_of(self.0, &Self::NAMES)
     }
+}
+
+/// Bit set of repairs of the memory that are pending or have failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryRepairs(pub u64);
+
+impl MemoryRepairs {
+    /// A row is remapped at the next reset.
+    pub const REMAP_PENDING: u64 = 1;
+    /// A row could not be remapped.
+    pub const REMAP_FAILED: u64 = 2;
+    /// A page is retired at the next reboot.
+    pub const RETIREMENT_PENDING: u64 = 4;
+
+    const NAMES: [(u64, &str); 3] = [
+        (Self::REMAP_PENDING, "remap-pending"),
+        (Self::REMAP_FAILED, "remap-failed"),
+        (Self::RETIREMENT_PENDING, "retirement-pending"),
+    ];
+
+    #[must_use]
+    pub fn remap_pending(self) -> bool {
+        self.0 & Self::REMAP_PENDING != 0
+    }
+
+    #[must_use]
+    pub fn remap_failed(self) -> bool {
+        self.0 & Self::REMAP_FAILED != 0
+    }
+
+    #[must_use]
+    pub fn retirement_pending(self) -> bool {
+        self.0 & Self::RETIREMENT_PENDING != 0
+    }
+
+    /// Returns the names of the repairs.
+    #[must_use]
+    pub fn names(self) -> Vec<String> {
+        names_of(self.0, &Self::NAMES)
+    }
+}
+
+/// Returns the names of the bits. Unknown bits are shown as a hexadecimal number.
+fn names_of(bits: u64, names: &[(u64, &str)]) -> Vec<String> {
+    let known = names
+        .iter()
+        .filter(|(bit, _)| bits & bit != 0)
+        .map(|(_, name)| (*name).to_owned());
+    let unknown = bits & !names.iter().fold(0, |all, (bit, _)| all | bit);
+    known
+        .chain((unknown != 0).then(|| format!("{unknown:#x}")))
+        .collect()
 }
 
 /// A mode that is on or off.

@@ -9,7 +9,7 @@ mod build;
 mod from_snapshot;
 
 use gua_model::pick::Obstacle;
-use gua_model::{GpuUuid, Missing, Reading, State};
+use gua_model::{Fault, GpuUuid, Missing, Reading, State};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -209,6 +209,8 @@ pub enum ObstacleWord {
     Busy,
     /// Too much of its memory is used.
     MemoryUsed,
+    /// It has a fault.
+    Unhealthy,
     /// It was in use a moment ago.
     UsedRecently,
     /// It has a claim.
@@ -228,6 +230,7 @@ impl From<Obstacle> for ObstacleWord {
                 ObstacleWord::Busy
             }
             Obstacle::MemoryUsed { .. } | Obstacle::TooLittleFree(_) => ObstacleWord::MemoryUsed,
+            Obstacle::Unhealthy(_) => ObstacleWord::Unhealthy,
             Obstacle::UsedAt(_) => ObstacleWord::UsedRecently,
             Obstacle::Claimed => ObstacleWord::Claimed,
             Obstacle::Awaited => ObstacleWord::Awaited,
@@ -235,7 +238,7 @@ impl From<Obstacle> for ObstacleWord {
     }
 }
 
-/// A fault of a GPU that an administrator should know.
+/// Serialized form of [`Fault`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthWord {
@@ -243,10 +246,30 @@ pub enum HealthWord {
     Lost,
     /// Memory errors that could not be corrected since the driver was loaded.
     UncorrectedErrors,
+    /// A defective row of memory could not be replaced.
+    RemapFailed,
+    /// A defective row of memory is replaced at the next reset.
+    RemapPending,
+    /// A defective page of memory is retired at the next reboot.
+    RetirementPending,
     /// Clocks are lowered because of heat.
     Hot,
     /// Clocks are lowered by the hardware: power brake or another slowdown.
     SlowedDown,
+}
+
+impl From<Fault> for HealthWord {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Lost => HealthWord::Lost,
+            Fault::UncorrectedErrors(_) => HealthWord::UncorrectedErrors,
+            Fault::RemapFailed => HealthWord::RemapFailed,
+            Fault::RemapPending => HealthWord::RemapPending,
+            Fault::RetirementPending => HealthWord::RetirementPending,
+            Fault::Hot => HealthWord::Hot,
+            Fault::SlowedDown => HealthWord::SlowedDown,
+        }
+    }
 }
 
 /// Serialized form of [`State`].

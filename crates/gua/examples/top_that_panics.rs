@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     let args = TopArgs {
         interval: Duration::from_millis(200),
         once: false,
+        act_as_admin: false,
         readonly: true,
         fake: true,
         history: HistoryArgs { db: None },

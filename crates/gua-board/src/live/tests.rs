@@ -115,3 +115,13 @@ fn nothing_changes_after_the_last_possible_revision() {
     let (_, hosts) = LiveState::default().changes_since(u64::MAX);
     assert!(hosts.is_empty());
 }
+
+#[test]
+fn an_idle_gpu_with_a_fault_cannot_be_used() {
+    use crate::availability::Group;
+    use gua_wire::live::ObstacleWord;
+    let mut gpu = report(0, "a").gpus.remove(0);
+    assert_eq!(Group::of(&gpu, false), Group::Free);
+    gpu.obstacle = Some(ObstacleWord::Unhealthy);
+    assert_eq!(Group::of(&gpu, false), Group::Unusable);
+}

@@ -248,9 +248,13 @@ texts! {
     MEMORY_USED: "too much of its memory is used", "메모리 사용량이 많음";
     USED_RECENTLY: "it was in use a moment ago", "방금까지 사용됨";
     CLAIMED: "it is claimed", "임시 예약됨";
+    UNHEALTHY: "it has a fault", "결함 있음";
     AWAITED: "it is kept for a waiting request", "대기 요청을 위해 보류됨";
     LOST: "lost by the driver", "드라이버가 GPU를 잃음";
     UNCORRECTED: "uncorrected memory errors", "복구되지 않은 메모리 오류";
+    REMAP_FAILED: "a memory row could not be remapped", "메모리 행 대체 실패";
+    REMAP_PENDING: "a memory row is remapped at the next reset", "다음 리셋 때 메모리 행 대체 예정";
+    RETIREMENT_PENDING: "a memory page is retired at the next reboot", "다음 재부팅 때 메모리 페이지 제외 예정";
     HOT: "slowed down by heat", "과열로 속도 저하";
     SLOWED: "slowed down by the hardware", "하드웨어에 의한 속도 저하";
 }
@@ -297,6 +301,7 @@ pub(crate) fn obstacle(obstacle: ObstacleWord) -> Text {
         ObstacleWord::Held => HELD,
         ObstacleWord::Busy => BUSY,
         ObstacleWord::MemoryUsed => MEMORY_USED,
+        ObstacleWord::Unhealthy => UNHEALTHY,
         ObstacleWord::UsedRecently => USED_RECENTLY,
         ObstacleWord::Claimed => CLAIMED,
         ObstacleWord::Awaited => AWAITED,
@@ -307,6 +312,9 @@ pub(crate) fn health(health: HealthWord) -> Text {
     match health {
         HealthWord::Lost => LOST,
         HealthWord::UncorrectedErrors => UNCORRECTED,
+        HealthWord::RemapFailed => REMAP_FAILED,
+        HealthWord::RemapPending => REMAP_PENDING,
+        HealthWord::RetirementPending => RETIREMENT_PENDING,
         HealthWord::Hot => HOT,
         HealthWord::SlowedDown => SLOWED,
     }

@@ -2,7 +2,7 @@
 
 use jiff::SignedDuration;
 
-use super::{LastUse, Obstacle, Wish, is_free, is_model, obstacle};
+use super::{LastUse, Obstacle, Wish, fault, is_model, is_vacant, obstacle};
 use crate::reading::Missing;
 use crate::sample::Gpu;
 
@@ -10,8 +10,8 @@ use crate::sample::Gpu;
 /// is kept for the wish if at most this much is missing.
 const SOON: SignedDuration = SignedDuration::from_mins(2);
 
-/// Reports whether the GPU could become free for this wish. Its model and memory size do not change; processes, use and
-/// claims do.
+/// Reports whether the GPU could become free for this wish. Its model, its memory size and most faults do not change;
+/// processes, use and claims do.
 #[must_use]
 pub fn could_be_free(gpu: &Gpu, wish: &Wish) -> bool {
     let is_large_enough = match (wish.min_free, gpu.memory_total, gpu.memory_held_back()) {
@@ -21,7 +21,8 @@ pub fn could_be_free(gpu: &Gpu, wish: &Wish) -> bool {
         // The reserved memory is unknown, so the GPU may have less than its total.
         (Some(wanted), Ok(total), Err(_)) => total >= wanted,
     };
-    gpu.place.counts() && is_model(gpu, &wish.models) && is_large_enough
+    let is_usable = fault(gpu, wish).is_none_or(|fault| !fault.lasts());
+    gpu.place.counts() && is_model(gpu, &wish.models) && is_large_enough && is_usable
 }
 
 /// Reports whether a waiting user would take the GPU as soon as it is free, so that later users must leave it. A vacant
@@ -33,6 +34,6 @@ pub fn is_awaited(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> bool {
         Some(Obstacle::UsedAt(at)) => wish
             .idle_since
             .is_some_and(|since| at.duration_since(since) <= SOON),
-        Some(_) => could_be_free(gpu, wish) && !is_free(gpu, &wish.thresholds),
+        Some(_) => could_be_free(gpu, wish) && !is_vacant(gpu, &wish.thresholds),
     }
 }

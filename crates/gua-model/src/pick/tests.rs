@@ -2,7 +2,7 @@ use super::*;
 use crate::classify::Basis;
 use crate::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
 use crate::owner::{Identity, Owner, OwnerKey, OwnerSource, User, Workload};
-use crate::sample::ProcessKind;
+use crate::sample::{MemoryRepairs, ProcessKind, ThrottleReasons};
 use crate::span::{Holder, Share};
 use crate::unit::{Celsius, Centipercent, Milliwatts};
 
@@ -69,6 +69,9 @@ fn card(text: &str) -> Gpu {
                 gpu.memory_total = Err(Missing::Unsupported);
                 gpu.memory_used = Err(Missing::Unsupported);
             }
+            ["ecc", errors] => gpu.ecc_uncorrected = Ok(errors.parse().unwrap()),
+            ["hot"] => gpu.throttle = Ok(ThrottleReasons(0x40)),
+            ["remap-failed"] => gpu.memory_repairs = Ok(MemoryRepairs(MemoryRepairs::REMAP_FAILED)),
             ["lost"] => gpu = Gpu::without_readings(gpu.uuid, 0, Missing::Gone),
             ["parent"] => gpu.place = Place::Parent { instances: 2 },
             ["draws", owner, mb] => {
@@ -160,6 +163,40 @@ fn memory_that_the_driver_keeps_is_not_free_and_is_never_taken_for_none() {
     assert_eq!(
         free_memory(&card("reserved 500")),
         Ok(Bytes::from_mb(9_500))
+    );
+}
+
+#[test]
+fn an_unhealthy_gpu_is_not_free_unless_faults_are_ignored() {
+    let any = Wish {
+        health: HealthRule::Ignored,
+        ..Wish::default()
+    };
+    let nvgpu = Wish {
+        rule: FreeRule::MemoryAlone,
+        ..Wish::default()
+    };
+    for (text, fault) in [
+        ("ecc 2", Fault::UncorrectedErrors(2)),
+        ("remap-failed", Fault::RemapFailed),
+        ("hot", Fault::Hot),
+    ] {
+        check(&Wish::default(), text, Some(Obstacle::Unhealthy(fault)));
+        check(&any, text, None);
+        check(&nvgpu, text, None);
+        let gpu = card(text);
+        assert!(!is_free(&gpu, &Thresholds::default()));
+        assert!(is_vacant(&gpu, &Thresholds::default()));
+        // A heat wave ends; memory errors remain until a reset.
+        assert_eq!(could_be_free(&gpu, &Wish::default()), text == "hot");
+        assert!(could_be_free(&gpu, &any) && is_awaited(&gpu, &any, &LastUse::new()));
+        assert!(!is_awaited(&gpu, &Wish::default(), &LastUse::new()));
+    }
+    check(&Wish::default(), "ecc 0", None);
+    check(
+        &Wish::default(),
+        "ecc 2 | used 500 | ada 500",
+        Some(Obstacle::Held),
     );
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::id::PciId;
-use crate::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
+use crate::sample::{ComputeMode, MemoryRepairs, PerformanceState, Switch, ThrottleReasons};
 use crate::unit::{Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Percent};
 
 /// A value that a GPU's reading can have.
@@ -101,18 +101,28 @@ impl ReadingValue for Celsius {
     }
 }
 
-impl ReadingValue for ThrottleReasons {
-    fn to_stored(self) -> u64 {
-        self.0
-    }
+/// Implements [`ReadingValue`] for bit sets, which JSON shows as names.
+macro_rules! bit_sets {
+    ($($name:ident,)*) => {
+        $(impl ReadingValue for $name {
+            fn to_stored(self) -> u64 {
+                self.0
+            }
 
-    fn from_stored(stored: u64) -> Option<Self> {
-        Some(Self(stored))
-    }
+            fn from_stored(stored: u64) -> Option<Self> {
+                Some(Self(stored))
+            }
 
-    fn shown(self) -> Shown {
-        Shown::Texts(self.names())
-    }
+            fn shown(self) -> Shown {
+                Shown::Texts(self.names())
+            }
+        })*
+    };
+}
+
+bit_sets! {
+    ThrottleReasons,
+    MemoryRepairs,
 }
 
 impl ReadingValue for Switch {

@@ -49,6 +49,7 @@ pub(super) fn read(
     gpu.power_limit = settings.power_limit;
     gpu.compute_mode = settings.compute_mode;
     gpu.persistence = settings.persistence;
+    gpu.memory_repairs = settings.memory_repairs;
     sensors::read_ecc(&mut gpu, &mut calls, device, settings.ecc_mode);
     gpu.mig = calls.call("nvmlDeviceGetMigMode", |library| library.mig_mode(device));
 
@@ -74,11 +75,25 @@ pub(super) fn read(
     if calls.has_failed() {
         tracked.expire_cache();
     }
+    let instances = instances.into_iter().map(|(mut instance, listed)| {
+        copy_health(&gpu, &mut instance);
+        (instance, listed)
+    });
+    let instances: Vec<(Gpu, Listed)> = instances.collect();
     for (mut gpu, listed) in std::iter::once((gpu, listed)).chain(instances) {
         listed.put_on(&mut gpu, &buffered);
         scan.gpus.push(gpu);
     }
     scan.gpus.extend(unread);
+}
+
+/// Sets the readings of health, which the driver has of the whole GPU only: a fault affects every instance on it.
+fn copy_health(parent: &Gpu, instance: &mut Gpu) {
+    instance.ecc_mode = parent.ecc_mode;
+    instance.ecc_corrected = parent.ecc_corrected;
+    instance.ecc_uncorrected = parent.ecc_uncorrected;
+    instance.memory_repairs = parent.memory_repairs;
+    instance.throttle = parent.throttle;
 }
 
 /// Reads the instances of a GPU in MIG mode. The second list has those that are known from earlier scans and could not

@@ -306,6 +306,30 @@ impl Library {
         Ok(count)
     }
 
+    /// Returns whether rows of the memory wait for a remapping, and whether one failed.
+    pub(crate) fn remapped_rows(&self, device: Device) -> Result<RemappedRows, Code> {
+        let (mut corrected, mut uncorrected, mut pending, mut failed) = (0, 0, 0, 0);
+        call!(
+            self,
+            nvmlDeviceGetRemappedRows(
+                device.0,
+                &mut corrected,
+                &mut uncorrected,
+                &mut pending,
+                &mut failed
+            )
+        )?;
+        Ok(RemappedRows {
+            pending: switch(pending)? == Switch::On,
+            failed: switch(failed)? == Switch::On,
+        })
+    }
+
+    /// Returns whether pages of the memory wait for a reboot to be retired.
+    pub(crate) fn retirement_pending(&self, device: Device) -> Result<Switch, Code> {
+        switch(self.get(&self.raw.nvmlDeviceGetRetiredPagesPendingStatus, device)?)
+    }
+
     pub(crate) fn persistence(&self, device: Device) -> Result<Switch, Code> {
         switch(self.get(&self.raw.nvmlDeviceGetPersistenceMode, device)?)
     }
@@ -354,6 +378,12 @@ impl Drop for Library {
             let _ = call!(self, nvmlShutdown());
         }
     }
+}
+
+/// State of the remapping of memory rows.
+pub(crate) struct RemappedRows {
+    pub(crate) pending: bool,
+    pub(crate) failed: bool,
 }
 
 /// Most memory that any GPU has.

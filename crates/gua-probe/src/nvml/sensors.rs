@@ -2,7 +2,7 @@
 //!
 //! A new reading is added here and to the table in `gua_model::readings`.
 
-use gua_model::sample::{PerformanceState, Switch, ThrottleReasons};
+use gua_model::sample::{MemoryRepairs, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     Bytes, Celsius, FanSpeed, Gpu, Megahertz, Millijoules, Milliwatts, Missing, Percent, Reading,
     UtilWindow,
@@ -75,6 +75,30 @@ pub(super) fn power_limit(calls: &mut Calls<'_>, device: Device) -> Reading<Mill
         )
     });
     limit.map(|value| Milliwatts(value.into()))
+}
+
+/// Reads which repairs of the memory are pending or have failed. GPUs up to Volta retire pages, later ones remap rows, so
+/// one of the two calls is unsupported. With MIG instances, the driver reports no remapped rows.
+pub(super) fn memory_repairs(calls: &mut Calls<'_>, device: Device) -> Reading<MemoryRepairs> {
+    let rows = calls.call("nvmlDeviceGetRemappedRows", |library| {
+        library.remapped_rows(device)
+    });
+    let pages = calls.call("nvmlDeviceGetRetiredPagesPendingStatus", |library| {
+        library.retirement_pending(device)
+    });
+    let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
+    let rows = rows.map(|rows| {
+        bit(rows.pending, MemoryRepairs::REMAP_PENDING)
+            | bit(rows.failed, MemoryRepairs::REMAP_FAILED)
+    });
+    let pages = pages.map(|pending| bit(pending == Switch::On, MemoryRepairs::RETIREMENT_PENDING));
+    match (rows, pages) {
+        (Ok(rows), Ok(pages)) => Ok(MemoryRepairs(rows | pages)),
+        (Ok(bits), Err(Missing::Unsupported)) | (Err(Missing::Unsupported), Ok(bits)) => {
+            Ok(MemoryRepairs(bits))
+        }
+        (Err(Missing::Unsupported), Err(why)) | (Err(why), _) | (_, Err(why)) => Err(why),
+    }
 }
 
 pub(super) fn read_memory(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {

@@ -1,4 +1,4 @@
-//! Values that change rarely: the settings of a GPU, which an administrator makes, and the versions of the driver. They
+//! Values that change rarely: the settings of a GPU, its memory repairs, and the versions of the driver. They
 //! are read again after [`MAX_AGE`] instead of at every tick; with slower ticks than that, at every tick.
 //!
 //! Nothing is reused after a failure: if a call for a GPU fails, if its handle changes, or if the library is opened
@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use gua_model::sample::{ComputeMode, Switch};
+use gua_model::sample::{ComputeMode, MemoryRepairs, Switch};
 use gua_model::{Driver, Milliwatts, Missing, Reading};
 
 use super::calls::Calls;
@@ -37,6 +37,7 @@ pub(super) struct Settings {
     pub(super) ecc_mode: Reading<Switch>,
     pub(super) compute_mode: Reading<ComputeMode>,
     pub(super) persistence: Reading<Switch>,
+    pub(super) memory_repairs: Reading<MemoryRepairs>,
 }
 
 impl Settings {
@@ -63,6 +64,7 @@ impl Settings {
             persistence: calls.call("nvmlDeviceGetPersistenceMode", |library| {
                 library.persistence(device)
             }),
+            memory_repairs: sensors::memory_repairs(calls, device),
         };
         *cache = (!calls.has_failed()).then_some(Cached { at: now, value });
         value

@@ -1,8 +1,9 @@
 //! Every reading of a GPU and of a process, as scripted in the scenario.
 
-use gua_model::sample::{ComputeMode, PerformanceState, Switch, ThrottleReasons};
+use gua_model::sample::{ComputeMode, MemoryRepairs, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
-    Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource, Percent,
+    Bytes, Celsius, FanSpeed, Fault, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource,
+    Percent, faults,
 };
 
 use super::host::{FileHost, only, pids, process_of};
@@ -34,6 +35,9 @@ const EVERYTHING: &str = r#"
     ecc = true
     ecc_corrected = 5
     ecc_uncorrected = 1
+    remap_pending = 1
+    remap_failed = 1
+    retirement_pending = 1
     persistence = false
     compute_mode = 3
     mig_mode = false
@@ -73,6 +77,7 @@ fn every_reading_of_a_gpu_is_the_scripted_one() {
     assert_eq!(gpu.throttle, Ok(ThrottleReasons(4)));
     assert_eq!(gpu.ecc_mode, Ok(Switch::On));
     assert_eq!((gpu.ecc_corrected, gpu.ecc_uncorrected), (Ok(5), Ok(1)));
+    assert_eq!(gpu.memory_repairs, Ok(MemoryRepairs(7)));
     assert_eq!(gpu.persistence, Ok(Switch::Off));
     assert_eq!(gpu.compute_mode, Ok(ComputeMode::ExclusiveProcess));
     assert_eq!(gpu.mig, Ok(Switch::Off));
@@ -98,6 +103,34 @@ fn a_process_has_its_start_its_owner_its_short_name_and_its_share() {
         (owner.shown().as_str(), owner.source),
         ("ada", OwnerSource::Login)
     );
+}
+
+#[test]
+fn memory_repairs_are_known_from_either_call_and_unknown_if_one_fails() {
+    let check = |keys: &str, fault: &str, expected| {
+        let sample = FileHost::new(&format!("[[card]]\n{keys}\n{fault}")).sample();
+        assert_eq!(only(&sample).memory_repairs, expected, "{keys}");
+    };
+    let fault = "[[fault]]\nfunction = \"nvmlDeviceGetRemappedRows\"\ncode = 999\n";
+    check("", "", Err(Missing::Unsupported));
+    check("remap_pending = 0", "", Ok(MemoryRepairs(0)));
+    check("remap_pending = 1", "", Ok(MemoryRepairs(1)));
+    check("retirement_pending = 1", "", Ok(MemoryRepairs(4)));
+    check("remap_pending = 7", "", Err(Missing::Failed));
+    check("retirement_pending = 0", fault, Err(Missing::Failed));
+}
+
+#[test]
+fn an_instance_has_the_faults_of_its_gpu() {
+    let sample = FileHost::new(
+        "[[card]]\necc = true\necc_uncorrected = 2\nthrottle_reasons = 64\n[[card.mig]]\nslices = 1\n",
+    )
+    .sample();
+    let [gpu, instance] = &sample.gpus[..] else {
+        panic!("{:?}", sample.gpus)
+    };
+    assert_eq!(faults(gpu), faults(instance));
+    assert_eq!(faults(gpu), [Fault::UncorrectedErrors(2), Fault::Hot]);
 }
 
 #[test]

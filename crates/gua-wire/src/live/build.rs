@@ -3,12 +3,12 @@
 use std::collections::{HashMap, HashSet};
 
 use gua_model::pick::{LastUse, Obstacle, Wish, obstacle};
-use gua_model::{Gpu, GpuUuid, Missing, Place, Process, Sample, classify};
+use gua_model::{Gpu, GpuUuid, Place, Process, Sample, classify, faults};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{HealthWord, LiveGpu, LiveHost, LiveInstance, LiveProcess, LiveReport, LiveVersion};
+use super::{LiveGpu, LiveHost, LiveInstance, LiveProcess, LiveReport, LiveVersion};
 use crate::snapshot::ProcessType;
 use crate::users::UserPolicy;
 
@@ -37,14 +37,6 @@ pub struct LiveInputs<'a> {
     pub kept: &'a HashSet<GpuUuid>,
     pub waiting: u32,
 }
-
-/// Throttle reasons as the model names them, and the fault that they show.
-const THROTTLE: [(&str, HealthWord); 4] = [
-    ("hw-thermal", HealthWord::Hot),
-    ("sw-thermal", HealthWord::Hot),
-    ("hw-slowdown", HealthWord::SlowedDown),
-    ("hw-power-brake", HealthWord::SlowedDown),
-];
 
 impl LiveInputs<'_> {
     /// Builds the report.
@@ -102,7 +94,7 @@ pub(super) fn live_gpu(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> LiveGpu {
         memory_total_bytes: gpu.memory_total.map(|bytes| bytes.0).into(),
         temperature_celsius: gpu.temperature.map(|heat| heat.0).into(),
         power_milliwatts: gpu.power.map(|power| power.0).into(),
-        health: health(gpu),
+        health: faults(gpu).into_iter().map(Into::into).collect(),
         claim: None,
         processes: gpu.processes.iter().map(live_process).collect(),
     }
@@ -131,23 +123,4 @@ fn instance(place: &Place) -> Option<LiveInstance> {
         slices: slice.map(|slice| slice.slices),
         slices_of: slice.map(|slice| slice.of),
     })
-}
-
-fn health(gpu: &Gpu) -> Vec<HealthWord> {
-    let mut faults = Vec::new();
-    if gpu.util == Err(Missing::Gone) {
-        faults.push(HealthWord::Lost);
-    }
-    if gpu.ecc_uncorrected.is_ok_and(|errors| errors > 0) {
-        faults.push(HealthWord::UncorrectedErrors);
-    }
-    let reasons = gpu
-        .throttle
-        .map_or_else(|_| Vec::new(), |throttle| throttle.names());
-    for (name, fault) in THROTTLE {
-        if reasons.iter().any(|reason| reason == name) && !faults.contains(&fault) {
-            faults.push(fault);
-        }
-    }
-    faults
 }

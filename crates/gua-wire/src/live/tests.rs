@@ -1,6 +1,7 @@
 use std::collections::{HashMap, HashSet};
 
 use gua_model::pick::{LastUse, Wish};
+use gua_model::sample::MemoryRepairs;
 use gua_model::{Bytes, Driver, Gpu, Percent, Pid, Process, ProcessKind, Sample, State};
 
 use super::*;
@@ -35,21 +36,18 @@ fn a_snapshot_is_judged_by_the_rule_of_available() {
     check(ghost, "", State::Ghost, Some(ObstacleWord::Busy));
 }
 
-/// A process that the driver does not name has no place in a snapshot; the live report carries it.
-#[test]
-fn a_holder_without_a_pid_reaches_the_board() {
+/// A vacant GPU.
+fn vacant() -> Gpu {
     let mut gpu = Gpu::without_readings("GPU-a".parse().unwrap(), 0, Missing::Unsupported);
     gpu.util = Percent::new(0).ok_or(Missing::Failed);
     gpu.memory_total = Ok(Bytes::from_mb(40_000));
     gpu.memory_used = Ok(Bytes::from_mb(5));
     (gpu.compute_list, gpu.graphics_list) = (Ok(()), Ok(()));
-    gpu.processes.push(Process {
-        pid: Pid(0),
-        kind: ProcessKind::Compute,
-        memory: Ok(Bytes::from_mb(2)),
-        sm_util: Err(Missing::Unsupported),
-        identity: Err(Missing::Denied),
-    });
+    gpu
+}
+
+/// Returns what an agent sends about a GPU.
+fn live(gpu: Gpu) -> LiveGpu {
     let sample = Sample {
         at: Timestamp::UNIX_EPOCH,
         since_boot: std::time::Duration::ZERO,
@@ -72,11 +70,44 @@ fn a_holder_without_a_pid_reaches_the_board() {
         kept: &HashSet::new(),
         waiting: 0,
     };
-    let report = inputs.build();
-    let live = &report.gpus[0];
+    inputs.build().gpus.remove(0)
+}
+
+/// A process that the driver does not name has no place in a snapshot; the live report carries it.
+#[test]
+fn a_holder_without_a_pid_reaches_the_board() {
+    let mut gpu = vacant();
+    gpu.processes.push(Process {
+        pid: Pid(0),
+        kind: ProcessKind::Compute,
+        memory: Ok(Bytes::from_mb(2)),
+        sm_util: Err(Missing::Unsupported),
+        identity: Err(Missing::Denied),
+    });
+    let live = live(gpu);
     assert_eq!(live.obstacle, Some(ObstacleWord::Held));
     assert_eq!((live.processes.len(), live.processes[0].pid), (1, 0));
     assert_eq!(live.processes[0].owner, None);
+}
+
+#[test]
+fn an_unhealthy_gpu_is_not_free_on_a_board() {
+    assert!(live(vacant()).is_free());
+    let mut gpu = vacant();
+    gpu.ecc_uncorrected = Ok(2);
+    gpu.memory_repairs = Ok(MemoryRepairs(MemoryRepairs::REMAP_PENDING));
+    let live = live(gpu);
+    assert_eq!(live.obstacle, Some(ObstacleWord::Unhealthy));
+    assert_eq!(
+        live.health,
+        [HealthWord::UncorrectedErrors, HealthWord::RemapPending]
+    );
+    let json = serde_json::to_string(&live).unwrap();
+    assert!(json.contains(r#""obstacle":"unhealthy""#), "{json}");
+    assert!(
+        json.contains(r#""health":["uncorrected-errors","remap-pending"]"#),
+        "{json}"
+    );
 }
 
 #[test]

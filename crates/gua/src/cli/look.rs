@@ -12,12 +12,13 @@ use super::TableFormat;
 
 /// List all GPUs with their holders and states.
 ///
-/// [ ] means that no process holds the GPU, [~] that it is held, and [!] that something is wrong: a holder has exited
-/// or is not visible, or the GPU is busy without a holder or cannot be read. With a running daemon, the list also shows
-/// how long each GPU has been in its state.
+/// One line for each process that holds a GPU, and one for each GPU without any: the state, the use, the health, and who
+/// holds how much of its memory. With a running daemon, the list also shows how long each GPU has been in its state.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "The column cmd shows command lines, including those of other users; it exists only in the table.\n\
+    after_help = "A GPU that `gua available` offers is called free. The column health shows uncorrected memory errors (ECC), pending \
+                  or failed memory repairs (remap, retire), and clocks lowered by heat (hot) or hardware (slowed).\n\
+                  The column command shows command lines, including those of other users; it exists only in the table.\n\
                   JSON (docs/schema/gua.list.v1.json) and CSV contain the short name of the program. CSV has one line per \
                   holder, and one for each GPU without holders.\n\n\
                   Examples:\n  \
@@ -97,7 +98,7 @@ impl FormatArgs {
 /// Print the indexes of free GPUs for CUDA_VISIBLE_DEVICES.
 ///
 /// A GPU is free if at most 20 % of its memory is used, no process holds it and it is not busy; with a running daemon,
-/// it must also have been idle for the last minute. Leased GPUs are excluded. The holders of the other GPUs are printed
+/// it must also have been idle for the last minute. GPUs with a fault and leased GPUs are excluded. The holders of the other GPUs are printed
 /// to stderr. If no GPU is free, nothing is printed and the exit code is 3.
 #[derive(Debug, Args)]
 #[command(
@@ -113,6 +114,7 @@ impl FormatArgs {
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
                   gua available --account-as-free \"$USER\"          ignore your own processes\n  \
                   gua available --board https://board.example.com --min-free-memory 40GB\n  \
+                  gua available --unhealthy                        offer GPUs with memory errors too\n  \
                   gua available --csv                              every GPU, and why it is not free\n  \
                   gua available --rule nvgpu                       check only memory, like nvgpu"
 )]
@@ -153,6 +155,10 @@ pub struct AvailableArgs {
     #[arg(long, value_name = "USER", action = ArgAction::Append)]
     pub account_as_free: Vec<String>,
 
+    /// Include GPUs with a fault: memory errors, pending memory repairs, or clocks lowered by heat or hardware.
+    #[arg(long)]
+    pub unhealthy: bool,
+
     /// Minimum idle time of a free GPU; checked only if a daemon is running.
     #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "60s")]
     pub free_for: Duration,
@@ -183,7 +189,7 @@ pub struct AvailableArgs {
     pub format: FormatArgs,
 
     /// Search all hosts of this board instead of this host. Prints one line for each free GPU, such as lab-a100:3.
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, conflicts_with_all = ["order", "account_as_free", "free_for", "claim", "for_pid", "wait", "respect_quota", "rule", "max_used_percent", "history.db"])]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, conflicts_with_all = ["order", "account_as_free", "free_for", "claim", "for_pid", "wait", "respect_quota", "rule", "unhealthy", "max_used_percent", "history.db"])]
     pub board: Option<ServerUrl>,
 
     /// Do not print the holders of the other GPUs.
@@ -194,16 +200,22 @@ pub struct AvailableArgs {
     pub history: HistoryArgs,
 }
 
-impl Default for AvailableArgs {
-    /// The arguments of `gua available` without flags.
-    fn default() -> Self {
-        let command = Self::augment_args(clap::Command::new("gua"));
-        let matches = command.try_get_matches_from(["gua"]);
-        matches
-            .and_then(|matches| Self::from_arg_matches(&matches))
-            .expect("every argument is optional or has a valid default")
-    }
+/// Implements `Default` as the arguments of the command without flags.
+macro_rules! without_flags {
+    ($($Args:ty),*) => { $(
+        impl Default for $Args {
+            fn default() -> Self {
+                let command = Self::augment_args(clap::Command::new("gua"));
+                let matches = command.try_get_matches_from(["gua"]);
+                matches
+                    .and_then(|matches| Self::from_arg_matches(&matches))
+                    .expect("every argument is optional or has a valid default")
+            }
+        }
+    )* };
 }
+
+without_flags!(ListArgs, AvailableArgs);
 
 /// Explain the state of a GPU: the readings and the rule that applies.
 ///
@@ -371,13 +383,16 @@ pub struct MeArgs {
 
 /// Show a live view of the GPUs and their holders.
 ///
-/// For each GPU: utilisation, memory, power and temperature with their history, and the state with its duration. Below:
-/// every process with its owner, or every user. Press ? for the keys.
+/// For each GPU: utilisation, memory, power and temperature with their history, the state with its duration, and its
+/// faults. Below: every process with its owner, its command line and its use of the host, or every user. The processes of
+/// a job on several GPUs are one line. Press ? for the keys.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   gua top                   q quits, ? shows help\n  \
                   gua top --interval 200ms  sample more often\n  \
                   gua top --readonly        disable signals to processes\n  \
+                  sudo gua top --act-as-admin\n                            \
+                  signal processes of other users, which is logged\n  \
                   gua top --once            print one frame as text, for a pipe or a mail\n  \
                   gua top --fake            show simulated GPUs")]
 pub struct TopArgs {
@@ -392,6 +407,10 @@ pub struct TopArgs {
     /// Disable signals to processes.
     #[arg(long)]
     pub readonly: bool,
+
+    /// Allow root to signal the processes of other users. Each such signal is written to the system's log.
+    #[arg(long, conflicts_with_all = ["readonly", "fake", "once"])]
+    pub act_as_admin: bool,
 
     /// Show the simulated GPUs of `gua demo` instead of those of this host.
     #[arg(long)]

@@ -52,6 +52,38 @@ fn free_gpus_are_printed_for_scripts_and_holders_of_the_others_for_people() {
 }
 
 #[test]
+fn unhealthy_gpus_are_offered_on_request_only_and_always_by_the_rule_of_nvgpu() {
+    let host = Machine::new(
+        "[clock]\nat = 100\n\
+         [[card]]\necc = true\necc_uncorrected = 2\n\
+         [[card]]\nremap_pending = 1\n\
+         [[card]]\nthrottle_reasons = 64\n\
+         [[card]]\necc = true\n",
+    );
+    let output = check(&host, "", 0, "3\n");
+    for reason in [
+        "gpu 0 is unhealthy (2 uncorrected memory errors); --unhealthy includes it",
+        "gpu 1 is unhealthy (a memory row is remapped at the next reset); --unhealthy includes it",
+        "gpu 2 is unhealthy (slowed down by heat); --unhealthy includes it",
+    ] {
+        assert!(output.contains(reason), "{output}");
+    }
+    assert_eq!(check(&host, "--unhealthy", 0, "0,1,2,3\n"), "");
+    check(&host, "--rule nvgpu", 0, "0,1,2,3\n");
+    assert_eq!(host.named("nvgpu", "available").stdout, "0,1,2,3\n");
+    let output = check(&host, "--count 2 --claim 1m --wait 1s", 3, "");
+    assert!(output.contains("2 wanted"), "{output}");
+    let listing = host.listing();
+    let health = |gpu: usize| listing["gpus"][gpu]["health"].as_str().unwrap_or_default();
+    assert_eq!(
+        [0, 1, 2, 3].map(health),
+        ["uncorrected-errors", "remap-pending", "hot", "ok"]
+    );
+    let text = host.gua("list").stdout;
+    assert!(text.contains("ECC 2") && text.contains("remap"), "{text}");
+}
+
+#[test]
 fn with_no_free_gpu_it_prints_nothing_and_exits_with_3() {
     let host = lab();
     let output = check(&host, "--count 3", 3, "");

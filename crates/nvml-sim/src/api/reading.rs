@@ -107,6 +107,14 @@ exports! {
     R390 card fn nvmlDeviceGetTotalEccErrors(device: Device, kind: c_uint, _since: c_uint, count: Out<c_ulonglong>) |seen| {
         count.set(ecc_errors(seen, kind)?)
     };
+    R450 card fn nvmlDeviceGetRemappedRows(device: Device, corrected: Out<c_uint>, uncorrected: Out<c_uint>, pending: Out<c_uint>, failed: Out<c_uint>) |seen| {
+        let waits = whole32(seen.read_without_mig(|sensors| &sensors.remap_pending)?);
+        pending.set(waits)?;
+        failed.set(whole32(seen.read(|sensors| &sensors.remap_failed)?))?;
+        corrected.set(0)?;
+        uncorrected.set(waits)
+    };
+    R390 value fn nvmlDeviceGetRetiredPagesPendingStatus(device: Device, pending: Out<c_uint>) |seen| whole32(seen.read(|sensors| &sensors.retirement_pending)?);
     R390 card fn nvmlDeviceGetDetailedEccErrors(device: Device, kind: c_uint, _since: c_uint, counts: Out<nvmlEccErrorCounts_t>) |seen| {
         let deviceMemory = ecc_errors(seen, kind)?;
         counts.set(nvmlEccErrorCounts_t { l1Cache: 0, l2Cache: 0, deviceMemory, registerFile: 0 })

@@ -61,6 +61,12 @@ pub struct Card {
     pub ecc: Option<bool>,
     pub ecc_corrected: Option<Value>,
     pub ecc_uncorrected: Option<Value>,
+    /// 1 if a memory row waits for a reset to be remapped. If absent, the GPU does not remap rows.
+    pub remap_pending: Option<Value>,
+    /// 1 if a memory row could not be remapped.
+    pub remap_failed: Option<Value>,
+    /// 1 if a memory page waits for a reboot to be retired. If absent, the GPU does not retire pages.
+    pub retirement_pending: Option<Value>,
     pub display: bool,
     /// Default: true.
     pub persistence: Option<bool>,

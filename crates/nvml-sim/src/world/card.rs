@@ -69,6 +69,9 @@ sensors! {
     pcie_rx_kib = Some(0.0),
     ecc_corrected = Some(0.0),
     ecc_uncorrected = Some(0.0),
+    remap_pending = None,
+    remap_failed = Some(0.0),
+    retirement_pending = None,
     // Without the keys, these are the integral of the power and the memory of the processes.
     energy_mj = None,
     memory_used_mib = None,

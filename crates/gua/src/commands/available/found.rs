@@ -2,7 +2,9 @@
 
 use gua_claim::{Choice, Claim, LiveClaim, Short};
 use gua_collector::claims::{Names, Taken, deadline};
-use gua_model::pick::{FreeRule, LastUse, Obstacle, Wish, against, is_awaited, obstacle, sort};
+use gua_model::pick::{
+    FreeRule, HealthRule, LastUse, Obstacle, Wish, against, is_awaited, obstacle, sort,
+};
 use gua_model::text::{sanitize, short_age};
 use gua_model::{Gpu, GpuUuid, Place, Sample, classify};
 use gua_probe::host::time::ticks_per_second;
@@ -251,6 +253,9 @@ impl<'a> Found<'a> {
                         by.map(|live| names.claim(live, self.sample.at)).collect();
                     format!("claimed by {}", by.join(" and by "))
                 }
+                Obstacle::Unhealthy(fault) => {
+                    format!("unhealthy ({fault}); --unhealthy includes it")
+                }
                 other => format!("not free: {other}"),
             };
             text.push_str(&self.query.line(format!("{name} is {what}")));
@@ -297,6 +302,10 @@ fn wish(query: &Query<'_>, sample: &Sample) -> Wish {
         rule: match args.rule {
             RuleName::Gua => FreeRule::Unheld,
             RuleName::Nvgpu => FreeRule::MemoryAlone,
+        },
+        health: match args.unhealthy {
+            true => HealthRule::Ignored,
+            false => HealthRule::Required,
         },
         thresholds: query.context.settings().thresholds(),
         max_used: args.max_used_percent,

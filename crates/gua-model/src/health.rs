@@ -1,0 +1,175 @@
+//! Health of a GPU: faults that its readings show. `gua list`, `gua top` and boards display them, and a GPU with a fault
+//! is not offered as free unless the user asks for it. This is the only definition of an unhealthy GPU.
+//!
+//! What each reading means is in NVIDIA's documents on memory error management and in the header `nvml.h`: uncorrected
+//! errors and pending repairs are cleared by a reset of the GPU, a failed repair is a reason to replace it.
+
+use std::fmt;
+
+use crate::reading::Missing;
+use crate::readings::Gpu;
+
+/// A fault that an administrator should know about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fault {
+    /// The driver lost the GPU.
+    Lost,
+    /// Memory errors that could not be corrected since the driver was loaded.
+    UncorrectedErrors(u64),
+    /// A defective row of memory could not be replaced by a spare one.
+    RemapFailed,
+    /// A defective row of memory is replaced at the next reset.
+    RemapPending,
+    /// A defective page of memory is retired at the next reboot.
+    RetirementPending,
+    /// Clocks are lowered because of heat.
+    Hot,
+    /// Clocks are lowered by the hardware: power brake or another slowdown.
+    SlowedDown,
+}
+
+impl Fault {
+    /// Returns the name in documents.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Fault::Lost => "lost",
+            Fault::UncorrectedErrors(_) => "uncorrected-errors",
+            Fault::RemapFailed => "remap-failed",
+            Fault::RemapPending => "remap-pending",
+            Fault::RetirementPending => "retirement-pending",
+            Fault::Hot => "hot",
+            Fault::SlowedDown => "slowed-down",
+        }
+    }
+
+    /// Returns the text of a narrow column.
+    #[must_use]
+    pub fn in_short(self) -> String {
+        match self {
+            Fault::Lost => "lost".to_owned(),
+            Fault::UncorrectedErrors(errors) => format!("ECC {errors}"),
+            Fault::RemapFailed => "remap failed".to_owned(),
+            Fault::RemapPending => "remap".to_owned(),
+            Fault::RetirementPending => "retire".to_owned(),
+            Fault::Hot => "hot".to_owned(),
+            Fault::SlowedDown => "slowed".to_owned(),
+        }
+    }
+
+    /// Reports whether the fault remains until a person resets or replaces the GPU. A lost GPU may come back.
+    #[must_use]
+    pub fn lasts(self) -> bool {
+        !matches!(self, Fault::Lost | Fault::Hot | Fault::SlowedDown)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Lost => write!(out, "lost by the driver"),
+            Fault::UncorrectedErrors(1) => write!(out, "1 uncorrected memory error"),
+            Fault::UncorrectedErrors(errors) => write!(out, "{errors} uncorrected memory errors"),
+            Fault::RemapFailed => write!(out, "a memory row could not be remapped"),
+            Fault::RemapPending => write!(out, "a memory row is remapped at the next reset"),
+            Fault::RetirementPending => write!(out, "a memory page is retired at the next reboot"),
+            Fault::Hot => write!(out, "slowed down by heat"),
+            Fault::SlowedDown => write!(out, "slowed down by the hardware"),
+        }
+    }
+}
+
+/// Reports whether any reading of health could be taken. Without one, nobody knows whether the GPU is in order.
+#[must_use]
+pub fn is_known(gpu: &Gpu) -> bool {
+    gpu.ecc_uncorrected.is_ok() || gpu.memory_repairs.is_ok() || gpu.throttle.is_ok()
+}
+
+/// Returns the faults of a GPU, the most serious first. A reading that is missing shows no fault.
+#[must_use]
+pub fn faults(gpu: &Gpu) -> Vec<Fault> {
+    let errors = gpu.ecc_uncorrected.ok().filter(|errors| *errors > 0);
+    let repairs = gpu.memory_repairs.unwrap_or_default();
+    let throttle = gpu.throttle.ok();
+    let is_hot = throttle.is_some_and(|reasons| reasons.is_hot());
+    let is_slowed = throttle.is_some_and(|reasons| reasons.is_slowed_by_hardware());
+    [
+        (gpu.util == Err(Missing::Gone)).then_some(Fault::Lost),
+        errors.map(Fault::UncorrectedErrors),
+        repairs.remap_failed().then_some(Fault::RemapFailed),
+        repairs.remap_pending().then_some(Fault::RemapPending),
+        repairs
+            .retirement_pending()
+            .then_some(Fault::RetirementPending),
+        is_hot.then_some(Fault::Hot),
+        is_slowed.then_some(Fault::SlowedDown),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{MemoryRepairs, ThrottleReasons};
+
+    fn healthy() -> Gpu {
+        Gpu {
+            ecc_uncorrected: Ok(0),
+            memory_repairs: Ok(MemoryRepairs(0)),
+            // An idle GPU at its power limit, with clocks set by an administrator, is in order.
+            throttle: Ok(ThrottleReasons(0x1 | 0x2 | 0x4 | 0x10 | 0x100)),
+            ..Gpu::without_readings("GPU-a".parse().unwrap(), 0, Missing::Unsupported)
+        }
+    }
+
+    fn check(change: impl FnOnce(&mut Gpu), expected: &[&str]) {
+        let mut gpu = healthy();
+        change(&mut gpu);
+        let found: Vec<String> = faults(&gpu).iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_missing_reading_and_normal_throttling_are_no_faults() {
+        check(|_| {}, &[]);
+        check(|gpu| gpu.ecc_uncorrected = Err(Missing::Failed), &[]);
+        check(|gpu| gpu.memory_repairs = Err(Missing::Unsupported), &[]);
+        check(|gpu| gpu.throttle = Err(Missing::Denied), &[]);
+    }
+
+    #[test]
+    fn every_reading_of_health_shows_its_fault() {
+        check(|gpu| gpu.util = Err(Missing::Gone), &["lost by the driver"]);
+        check(
+            |gpu| gpu.ecc_uncorrected = Ok(1),
+            &["1 uncorrected memory error"],
+        );
+        let repairs = |bits| move |gpu: &mut Gpu| gpu.memory_repairs = Ok(MemoryRepairs(bits));
+        check(repairs(1), &["a memory row is remapped at the next reset"]);
+        check(repairs(2), &["a memory row could not be remapped"]);
+        check(repairs(4), &["a memory page is retired at the next reboot"]);
+        let throttle = |bits| move |gpu: &mut Gpu| gpu.throttle = Ok(ThrottleReasons(bits));
+        check(throttle(0x20), &["slowed down by heat"]);
+        check(throttle(0x40), &["slowed down by heat"]);
+        check(throttle(0x08), &["slowed down by the hardware"]);
+        check(throttle(0x80), &["slowed down by the hardware"]);
+    }
+
+    #[test]
+    fn faults_that_need_a_person_last() {
+        let mut gpu = healthy();
+        gpu.ecc_uncorrected = Ok(3);
+        gpu.throttle = Ok(ThrottleReasons(0x40 | 0x8));
+        let found = faults(&gpu);
+        let lasting: Vec<&str> = found
+            .iter()
+            .filter(|fault| fault.lasts())
+            .map(|fault| fault.as_str())
+            .collect();
+        assert_eq!(lasting, ["uncorrected-errors"]);
+        let short: Vec<String> = found.iter().map(|fault| fault.in_short()).collect();
+        assert_eq!(short, ["ECC 3", "hot", "slowed"]);
+    }
+}
