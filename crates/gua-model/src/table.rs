@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use crate::text::{clip, columns, sanitize};
 use crate::{Micros, Millijoules};
 
-/// Blank columns between two columns of text.
-const GAP: usize = 2;
+/// Blanks between two columns of text.
+const BETWEEN: &str = "  ";
+const GAP: usize = BETWEEN.len();
 
 /// Declaration of one column of a table whose rows are `R`.
 #[derive(Debug)]
@@ -332,6 +333,18 @@ impl Table {
         width: Option<usize>,
         underline: Underline,
     ) -> impl Iterator<Item = String> {
+        self.painted(width, underline, |_, cell| cell.to_owned())
+            .into_iter()
+    }
+
+    /// The same lines. `paint` gets the row and the column of a cell, and the cell as it is shown; it may add sequences
+    /// that take no space. Headings are in no row. A line that does not fit is shortened and not painted.
+    pub fn painted(
+        &self,
+        width: Option<usize>,
+        underline: Underline,
+        paint: impl Fn((Option<usize>, usize), &str) -> String,
+    ) -> Vec<String> {
         let shown: Vec<Vec<String>> = self
             .rows
             .iter()
@@ -363,13 +376,23 @@ impl Table {
         let titles = self.columns.iter().map(|column| column.title.clone());
         let dashes = widths.iter().map(|width| "-".repeat(width.unwrap_or(0)));
         let dashes = (underline == Underline::Yes).then(|| dashes.collect());
-        std::iter::once(titles.collect())
-            .chain(dashes)
-            .chain(shown)
-            .map(move |cells: Vec<String>| {
-                let line = line(&cells, &to_left, &widths);
-                width.map_or(line.clone(), |width| clip(&line, width))
+        let head = std::iter::once(titles.collect()).chain(dashes);
+        let head = head.map(|cells: Vec<String>| (None, cells));
+        let body = (0..).map(Some).zip(shown);
+        head.chain(body)
+            .map(|(row, cells)| {
+                let parts = parts(&cells, &to_left, &widths);
+                let plain = parts.iter().map(|(_, part)| part.as_str());
+                let plain = plain.collect::<Vec<_>>().join(BETWEEN);
+                match width {
+                    Some(width) if columns(&plain) > width => clip(&plain, width),
+                    _ => {
+                        let painted = parts.iter().map(|(place, part)| paint((row, *place), part));
+                        painted.collect::<Vec<_>>().join(BETWEEN)
+                    }
+                }
             })
+            .collect()
     }
 }
 
@@ -409,18 +432,27 @@ pub fn fitted(layouts: &[Layout], natural: &[usize], width: usize) -> Vec<Option
     (0..natural.len()).map(of).collect()
 }
 
-fn line(cells: &[String], to_left: &[bool], widths: &[Option<usize>]) -> String {
+/// Returns the cells that are shown, with their columns, as wide as these; a line ends without blanks.
+fn parts(cells: &[String], to_left: &[bool], widths: &[Option<usize>]) -> Vec<(usize, String)> {
     let mut parts = Vec::new();
-    for ((cell, to_left), width) in cells.iter().zip(to_left).zip(widths) {
+    for (place, ((cell, to_left), width)) in cells.iter().zip(to_left).zip(widths).enumerate() {
         let Some(width) = *width else { continue };
         let cell = clip(cell, width);
         let padding = " ".repeat(width.saturating_sub(columns(&cell)));
-        parts.push(match to_left {
+        let part = match to_left {
             true => format!("{cell}{padding}"),
             false => format!("{padding}{cell}"),
-        });
+        };
+        parts.push((place, part));
     }
-    parts.join(&" ".repeat(GAP)).trim_end().to_owned()
+    while let Some((_, last)) = parts.last_mut() {
+        last.truncate(last.trim_end().len());
+        if !last.is_empty() {
+            break;
+        }
+        parts.pop();
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -469,11 +501,34 @@ mod tests {
     }
 
     #[test]
+    fn paint_takes_no_space_and_lines_end_without_blanks() {
+        let table = table();
+        let paint = |(row, column): (Option<usize>, usize), cell: &str| match (row, column) {
+            (Some(0), 0) => format!("<{cell}>"),
+            (None, 2) => format!("[{cell}]"),
+            _ => cell.to_owned(),
+        };
+        assert_eq!(
+            table.painted(None, Underline::No, paint),
+            [
+                "user  held h  [ idle]",
+                "<ada >    1.23  50.0%",
+                "김     12.00      -"
+            ]
+        );
+        let narrow = table.painted(Some(5), Underline::No, paint);
+        let is_plain = |line: &String| columns(line) <= 5 && !line.contains(['<', '[']);
+        assert!(narrow.iter().all(is_plain), "{narrow:?}");
+    }
+
+    #[test]
     fn a_wide_character_takes_two_columns() {
         let check = |user: &str, most, expected: &str| {
             let cells = ["0", "[~]", user, "7 %"].map(str::to_owned);
             let widths = [Some(1), Some(6), Some(7), Some(5)];
-            let line = line(&cells, &[false, true, true, false], &widths);
+            let parts = parts(&cells, &[false, true, true, false], &widths);
+            let line = parts.into_iter().map(|(_, part)| part);
+            let line = line.collect::<Vec<_>>().join(BETWEEN);
             let line = Option::map_or(most, line.clone(), |most| clip(&line, most));
             assert_eq!(line, expected, "{user}");
         };

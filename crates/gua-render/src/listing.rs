@@ -7,11 +7,14 @@ pub mod text;
 
 use std::time::Duration;
 
+use gua_model::health::{faults, is_known};
 use gua_model::pick::free_memory;
 use gua_model::since::{Since, Start};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::text::sanitize;
-use gua_model::{Gpu, Identity, Missing, Owner, Place, Process, Reading, Sample, State, Workload};
+use gua_model::{
+    Fault, Gpu, Identity, Missing, Owner, Place, Process, Reading, Sample, State, Workload,
+};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,7 +36,8 @@ pub enum Status {
     Free,
     /// A process holds the GPU.
     Held,
-    /// A holder has exited or is not visible, the GPU or its memory is in use without a holder, or it cannot be read.
+    /// A holder has exited or is not visible, the GPU or its memory is in use without a holder, it has a fault, or it
+    /// cannot be read.
     Wrong,
 }
 
@@ -80,7 +84,7 @@ rows! {
         },
         name: Option<String> = gpu.and_then(|gpu| Some(sanitize(gpu.name.as_ref().ok()?))),
         /// `free` by the rule of `gua available`, `held`, or `wrong` if a holder is gone or cannot be seen, the GPU or its memory
-        /// is in use without one, or it cannot be read.
+        /// is in use without one, it has a fault, or it cannot be read.
         status: &'static str = condition.status.as_str(),
         /// One of the states in docs/states.md; null where instances take the place of the GPU.
         state: Option<&'static str> = condition.state.map(State::as_str),
@@ -105,6 +109,9 @@ rows! {
         sm_clock_megahertz: Option<u32> = reading(gpu, |gpu| gpu.sm_clock).map(|clock| clock.0),
         /// Whether the list of compute processes could be read.
         processes_listed: bool = gpu.is_some_and(|gpu| gpu.compute_list.is_ok()),
+        /// `ok`, or the faults with commas between them: `lost`, `uncorrected-errors`, `remap-failed`, `remap-pending`,
+        /// `retirement-pending`, `hot`, `slowed-down`. Null if no reading of health is available.
+        health: Option<String> = row_health(gpu, condition, |fault| fault.as_str().to_owned(), ","),
         /// Age of the oldest holder.
         oldest_holder_seconds: Option<u64> = condition.oldest.map(|age| age.as_secs()),
     }
@@ -150,6 +157,26 @@ rows! {
 
 fn reading<T>(gpu: Option<&Gpu>, of: impl Fn(&Gpu) -> Reading<T>) -> Option<T> {
     of(gpu?).ok()
+}
+
+/// Returns the faults of a GPU, or of one that could not even be identified; `ok` if there is none, and `None` if no
+/// reading of health is available.
+fn row_health(
+    gpu: Option<&Gpu>,
+    condition: &Condition,
+    name: impl Fn(&Fault) -> String,
+    between: &str,
+) -> Option<String> {
+    let faults = match gpu {
+        Some(gpu) => faults(gpu),
+        None => {
+            Vec::from_iter((condition.unobserved == Some(Missing::Gone)).then_some(Fault::Lost))
+        }
+    };
+    match faults.is_empty() {
+        true => gpu.is_some_and(is_known).then(|| "ok".to_owned()),
+        false => Some(faults.iter().map(name).collect::<Vec<_>>().join(between)),
+    }
 }
 
 fn identity(process: &Process) -> Option<&Identity> {

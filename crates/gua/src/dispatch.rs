@@ -50,6 +50,9 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 
 fn gua(arguments: &[OsString]) -> ExitCode {
     wanted_color(arguments).write_global();
+    if arguments.len() == 1 && output::is_terminal() && list::overview().is_some() {
+        return ExitCode::SUCCESS;
+    }
     let parsed = match cli::parse::<Cli>(cli::tree(), arguments.iter().cloned()) {
         Ok(parsed) => parsed,
         Err(error) => return answer(error, arguments),

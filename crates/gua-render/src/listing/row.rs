@@ -91,7 +91,7 @@ fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
         None if holders.is_empty() => Status::Free,
         Some(_) if is_free(gpu, &terms.thresholds) => Status::Free,
         Some(State::Unobserved) => Status::Wrong,
-        // Something uses the GPU that nobody can see, or a reading is missing.
+        // Something uses the GPU that nobody can see, it has a fault, or a reading is missing.
         _ if holders.is_empty() || !are_known => Status::Wrong,
         _ => Status::Held,
     };

@@ -1,18 +1,17 @@
-//! Table of `gua list`: as many columns as fit the terminal; the least important ones are dropped first.
+//! Table of `gua list`: a line for each process that holds a GPU, and one for each GPU without any. The state comes
+//! first. As many columns are shown as fit the terminal; the least important ones are dropped first.
 
 use std::time::Duration;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
 use gua_model::since::Start;
 use gua_model::table::{Align, Cell, Column, Table, Underline};
 use gua_model::text::{gigabytes, short_age};
-use gua_model::{Missing, ProcessKey, Sample, State};
+use gua_model::{Missing, Place, Process, ProcessKey, Sample, State, Tone};
 
 use super::row::Row;
-use super::{Status, people};
-
-/// Sign of a GPU that is free but leased; nvgpu has no leases.
-const CLAIMED: &str = "[c]";
+use super::{Status, people, row_health};
+use crate::paint;
 
 /// Level of detail of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,13 +26,22 @@ pub enum Detail {
 /// A line of the table.
 struct Line<'a> {
     row: &'a Row<'a>,
+    /// `None` for a GPU without holders.
+    process: Option<&'a Process>,
+    /// Whether this is the first line of its GPU, which has the readings of the GPU.
+    is_first: bool,
     sample: &'a Sample,
+    ticks_per_second: u64,
     detail: Detail,
     commands: Commands<'a>,
 }
 
+/// Positions of the columns whose cells are painted.
+const STATE: usize = 1;
+const HEALTH: usize = 4;
+
 /// Columns of `gua list` from left to right. The last two are hidden with fewer details.
-fn columns<'a>() -> [Column<Line<'a>>; 14] {
+fn columns<'a>() -> [Column<Line<'a>>; 16] {
     type Getter<'a> = fn(&Line<'a>) -> Cell;
     let left = |title, priority, min_width, cell: Getter<'a>| {
         Column::new(title, title, cell).on_screen(Align::Left, priority, min_width)
@@ -42,106 +50,172 @@ fn columns<'a>() -> [Column<Line<'a>>; 14] {
         Column::new(title, title, cell).on_screen(Align::Right, priority, None)
     };
     [
-        right("", 14, |line| match line.row.is_instance() {
-            true => "".into(),
-            false => line.row.index.to_string().into(),
+        left("GPU", 20, None, |line| line.of_gpu(label)),
+        left("state", 19, None, |line| {
+            line.of_gpu(|row| state(row, line.sample))
         }),
-        left("status", 13, None, |line| sign(line.row).into()),
-        left("type", 7, Some(12), |line| {
-            line.row.name(line.sample).into()
+        right("util", 18, |line| {
+            let util = |row: &Row<'_>| row.reading(|gpu| gpu.util);
+            line.of_gpu(|row| util(row).map(|util| format!("{util}")))
         }),
-        right("util.", 12, |line| {
-            let util = line.row.reading(|gpu| gpu.util);
-            util.map(|util| format!("{util:>3}")).into()
+        right("memory", 14, |line| line.of_gpu(memory)),
+        left("health", 13, Some(6), |line| line.of_gpu(health)),
+        left("user", 17, Some(6), |line| user(line).into()),
+        left("program", 16, Some(8), |line| {
+            line.of_process(|process| {
+                let identity = process.identity.as_ref().ok()?;
+                identity.comm.clone().ok()
+            })
         }),
-        right("mem. used", 11, |line| memory(line.row).into()),
-        right("temp.", 4, |line| {
-            let temperature = line.row.reading(|gpu| gpu.temperature);
-            temperature.map(|degrees| format!("{}C", degrees.0)).into()
+        right("held", 15, |line| {
+            line.of_process(|process| Some(format!("{} GB", gigabytes(process.memory.ok()?))))
+        }),
+        right("pid", 11, |line| {
+            line.of_process(|process| Some(process.pid.to_string()))
+        }),
+        right("since", 12, |line| {
+            line.of_process(|process| {
+                let identity = process.identity.as_ref().ok()?;
+                let age = identity.age(line.sample.since_boot, line.ticks_per_second)?;
+                Some(short_age(age))
+            })
+        }),
+        right("temp", 7, |line| {
+            let heat = |row: &Row<'_>| row.reading(|gpu| gpu.temperature);
+            line.of_gpu(|row| heat(row).map(|degrees| format!("{}C", degrees.0)))
+        }),
+        right("power", 8, |line| {
+            let power = |row: &Row<'_>| row.reading(|gpu| gpu.power);
+            line.of_gpu(|row| power(row).map(|power| format!("{} W", power.whole_watts())))
         }),
         right("MHz", 2, |line| {
-            let clock = line.row.reading(|gpu| gpu.sm_clock);
-            clock.map(|clock| clock.0).into()
+            let clock = |row: &Row<'_>| row.reading(|gpu| gpu.sm_clock);
+            line.of_gpu(|row| clock(row).map(|clock| clock.0))
         }),
-        right("power", 6, |line| {
-            let power = line.row.reading(|gpu| gpu.power);
-            power
-                .map(|power| format!("{} W", power.whole_watts()))
-                .into()
+        left("type", 9, Some(12), |line| {
+            let short = |name: String| name.trim_start_matches("NVIDIA ").to_owned();
+            line.of_gpu(|row| row.name(line.sample).map(short))
         }),
-        left("state", 9, None, |line| state(line.row, line.sample).into()),
-        left("users", 10, Some(8), |line| users(line.row).into()),
-        right("since", 8, |line| {
-            let oldest = line.row.condition.oldest;
-            oldest.map_or_else(String::new, short_age).into()
-        }),
-        left("pids", 3, Some(7), |line| {
-            let pids = line
-                .row
-                .holders
-                .iter()
-                .map(|process| process.pid.to_string());
-            pids.collect::<Vec<_>>().join(",").into()
-        }),
-        left("cmd", 5, Some(10), |line| {
-            command(line.row, line.detail, line.commands).into()
+        left("command", 10, Some(10), |line| {
+            line.of_process(|process| {
+                let identity = process.identity.as_ref().ok()?;
+                (line.commands)(&identity.key, line.detail)
+            })
         }),
         left("uuid", 1, None, |line| {
-            let uuid = line.row.gpu.map(|gpu| gpu.uuid.to_string());
-            uuid.unwrap_or_default().into()
+            line.of_gpu(|row| row.gpu.map(|gpu| gpu.uuid.to_string()).unwrap_or_default())
         }),
     ]
+}
+
+impl Line<'_> {
+    /// Cell about the GPU, which only its first line has.
+    fn of_gpu<T: Into<Cell>>(&self, cell: impl FnOnce(&Row<'_>) -> T) -> Cell {
+        match self.is_first {
+            true => cell(self.row).into(),
+            false => "".into(),
+        }
+    }
+
+    /// Cell about the process; empty if there is none.
+    fn of_process(&self, cell: impl FnOnce(&Process) -> Option<String>) -> Cell {
+        self.process
+            .map_or_else(|| "".into(), |process| cell(process).into())
+    }
 }
 
 /// Looks up the command line of a process; `None` if it is not visible.
 pub type Commands<'a> = &'a dyn Fn(&ProcessKey, Detail) -> Option<String>;
 
+/// How the table is printed.
+#[derive(Clone, Copy)]
+#[expect(missing_debug_implementations, reason = "it holds a function")]
+pub struct Options<'a> {
+    /// Columns of the terminal; `None` if the lines may have any length.
+    pub width: Option<usize>,
+    pub detail: Detail,
+    pub ticks_per_second: u64,
+    pub commands: Commands<'a>,
+}
+
 /// Table with colors, which the output removes if they are disabled.
 #[must_use]
-pub fn text(
-    sample: &Sample,
-    rows: &[Row<'_>],
-    width: Option<usize>,
-    detail: Detail,
-    commands: Commands<'_>,
-) -> String {
+pub fn text(sample: &Sample, rows: &[Row<'_>], options: Options<'_>) -> String {
     if rows.is_empty() {
         return "no GPU found\n".to_owned();
     }
-    let line = |row| Line {
-        row,
-        sample,
-        detail,
-        commands,
-    };
-    let lines: Vec<Line<'_>> = rows.iter().map(line).collect();
+    let lines: Vec<Line<'_>> = rows
+        .iter()
+        .flat_map(|row| lines(row, sample, options))
+        .collect();
     let columns = columns();
-    let hidden = match detail {
+    let hidden = match options.detail {
         Detail::WithoutCommands => 2,
         Detail::Usual => 1,
         Detail::Whole => 0,
     };
     let shown = columns.len() - hidden;
     let table = Table::of(&columns[..shown], &lines);
-    // The headings and the dashes below them are not colored.
-    let styles = [None, None].into_iter();
-    let styles = styles.chain(rows.iter().map(|row| Some(style(row))));
-    let lines = table.lines(width, Underline::Yes).zip(styles);
-    lines
-        .map(|(line, style)| match style {
-            None => format!("{line}\n"),
-            Some(style) => format!("{style}{line}{style:#}\n"),
-        })
-        .collect()
+    let painted = table.painted(options.width, Underline::No, |(row, column), cell| {
+        let style = match row.and_then(|row| lines.get(row)) {
+            None => Style::new().bold(),
+            Some(line) => style(line, column),
+        };
+        format!("{style}{cell}{style:#}")
+    });
+    painted.into_iter().map(|line| line + "\n").collect()
 }
 
-/// Sign of nvgpu, or that of a GPU that is leased but not used yet.
-fn sign(row: &Row<'_>) -> &'static str {
-    match row.condition.status {
-        _ if row.is_only_claimed() => CLAIMED,
-        Status::Free => "[ ]",
-        Status::Held => "[~]",
-        Status::Wrong => "[!]",
+fn lines<'a>(row: &'a Row<'a>, sample: &'a Sample, options: Options<'a>) -> Vec<Line<'a>> {
+    let line = |process, is_first| Line {
+        row,
+        process,
+        is_first,
+        sample,
+        ticks_per_second: options.ticks_per_second,
+        detail: options.detail,
+        commands: options.commands,
+    };
+    match row.holders.is_empty() {
+        true => vec![line(None, true)],
+        false => (0..)
+            .zip(&row.holders)
+            .map(|(place, process)| line(Some(*process), place == 0))
+            .collect(),
+    }
+}
+
+/// Style of a cell: the state and the faults stand out.
+fn style(line: &Line<'_>, column: usize) -> Style {
+    let has_fault = health(line.row).is_some_and(|health| health != "ok");
+    match column {
+        STATE if line.is_first => tone(line.row).map_or(Style::new().bold(), paint::style),
+        HEALTH if line.is_first && has_fault => paint::style(Tone::Unhealthy),
+        _ => Style::new(),
+    }
+}
+
+/// Tone of a GPU's state; `None` for a GPU that is leased or divided.
+fn tone(row: &Row<'_>) -> Option<Tone> {
+    let condition = &row.condition;
+    match (condition.state?, condition.unobserved) {
+        _ if row.is_only_claimed() => None,
+        (_, Some(Missing::Gone)) => Some(Tone::Unhealthy),
+        // Nothing holds it, and yet it is not free: it has a fault, or its memory is in use.
+        (State::TrulyIdle, _) if condition.status != Status::Free => Some(Tone::HeldUnknown),
+        (state, _) => Some(Tone::of(state)),
+    }
+}
+
+/// Index of the GPU; an instance also has its own number.
+fn label(row: &Row<'_>) -> String {
+    match row.gpu.map(|gpu| &gpu.place) {
+        Some(Place::Instance {
+            gpu_instance: Ok(instance),
+            ..
+        }) => format!("{}:{instance}", row.index),
+        Some(Place::Instance { .. }) => format!("{}:?", row.index),
+        _ => row.index.to_string(),
     }
 }
 
@@ -154,93 +228,43 @@ fn memory(row: &Row<'_>) -> Option<String> {
     }
 }
 
-/// Command line of the first visible holder, or those of all holders in PID order, with `?` for one that is not visible.
-fn command(row: &Row<'_>, detail: Detail, commands: Commands<'_>) -> String {
-    let lines = row.holders.iter().map(|process| {
-        let identity = process.identity.as_ref().ok()?;
-        commands(&identity.key, detail)
-    });
-    match detail {
-        Detail::Usual | Detail::WithoutCommands => lines.flatten().next().unwrap_or_default(),
-        Detail::Whole => {
-            let lines = lines.map(|line| line.unwrap_or_else(|| "?".to_owned()));
-            lines.collect::<Vec<_>>().join("; ")
-        }
-    }
+fn health(row: &Row<'_>) -> Option<String> {
+    row_health(row.gpu, &row.condition, |fault| fault.in_short(), ", ")
 }
 
-/// Owners of the holders, or of the lease on a GPU that is not used yet.
-fn users(row: &Row<'_>) -> String {
-    if row.is_only_claimed() {
-        let claims = row.claims.iter().map(|claim| claim.text.clone());
-        return format!("claimed by {}", people::distinct(claims).join(", "));
+/// Owner of the process, or of the lease on a GPU that is not used yet.
+fn user(line: &Line<'_>) -> String {
+    if line.row.is_only_claimed() {
+        let claims = line.row.claims.iter().map(|claim| claim.text.clone());
+        return people::distinct(claims).join(", ");
     }
-    let users = row.holders.iter();
-    let users = users.map(|process| people::owner_and_workload(process));
-    people::distinct(users).join(", ")
+    line.process
+        .map_or_else(String::new, people::owner_and_workload)
 }
 
-/// State with its duration, if a daemon has recorded it; `>` marks a lower bound.
+/// State with its duration, if a daemon has recorded it; `>` marks a lower bound. A GPU that `gua available` offers is
+/// called free.
 fn state(row: &Row<'_>, sample: &Sample) -> String {
     let Some(state) = row.condition.state else {
         return "MIG".to_owned();
     };
-    match (state, row.condition.unobserved, row.condition.since) {
-        (State::Unobserved, Some(Missing::Gone), _) => "lost".to_owned(),
-        (State::Unobserved, Some(Missing::Denied), _) => "no access".to_owned(),
-        (_, _, Some(since)) => {
-            let age = Duration::try_from(sample.at.duration_since(since.at)).unwrap_or_default();
-            let bound = match since.start {
-                Start::Seen => "",
-                Start::AtLatest => ">",
-            };
-            format!("{state} {bound}{}", short_age(age))
-        }
-        _ => state.as_str().to_owned(),
-    }
-}
-
-/// Colors of nvgpu, and one more for GPUs that are leased but not used yet.
-fn style(row: &Row<'_>) -> Style {
-    let color = match row.condition.status {
-        _ if row.is_only_claimed() => AnsiColor::Yellow,
-        Status::Free => AnsiColor::Green,
-        Status::Held => AnsiColor::Blue,
-        Status::Wrong => AnsiColor::Red,
+    let name = match (state, row.condition.unobserved) {
+        _ if row.is_only_claimed() => return "claimed".to_owned(),
+        (State::Unobserved, Some(Missing::Gone)) => return "lost".to_owned(),
+        (State::Unobserved, Some(Missing::Denied)) => return "no access".to_owned(),
+        _ if row.condition.status == Status::Free => "free",
+        (state, _) => state.as_str(),
     };
-    Style::new().fg_color(Some(color.into()))
+    let Some(since) = row.condition.since else {
+        return name.to_owned();
+    };
+    let age = Duration::try_from(sample.at.duration_since(since.at)).unwrap_or_default();
+    let bound = match since.start {
+        Start::Seen => "",
+        Start::AtLatest => ">",
+    };
+    format!("{name} {bound}{}", short_age(age))
 }
 
 #[cfg(test)]
-mod tests {
-    use gua_model::table::fitted;
-
-    use super::*;
-
-    #[test]
-    fn columns_are_dropped_by_priority_and_the_rest_fits() {
-        let natural = [1, 6, 23, 5, 12, 5, 4, 5, 14, 30, 5, 20, 28];
-        let titles = |width: usize| {
-            let columns = columns();
-            let layouts = columns.each_ref().map(|column| column.layout);
-            let widths = fitted(&layouts, &natural, width);
-            let kept = columns
-                .iter()
-                .zip(&widths)
-                .filter(|(_, width)| width.is_some());
-            let sum: usize = widths.iter().flatten().sum();
-            let gaps = widths.iter().flatten().count().saturating_sub(1) * 2;
-            assert!(sum + gaps <= width, "{width}");
-            kept.map(|(column, _)| column.title)
-                .collect::<Vec<_>>()
-                .join("|")
-        };
-        assert_eq!(
-            titles(300),
-            "|status|type|util.|mem. used|temp.|MHz|power|state|users|since|pids|cmd"
-        );
-        assert_eq!(titles(80), "|status|type|util.|mem. used|state|users|since");
-        assert_eq!(titles(40), "|status|util.|mem. used|users");
-        assert_eq!(titles(20), "|status|util.");
-    }
-}
+mod tests;

@@ -22,7 +22,7 @@ use gua_probe::host::HostRoot;
 use gua_probe::host::time::ticks_per_second;
 use gua_render::document::sorted;
 use gua_render::listing::row::{Terms, rows};
-use gua_render::listing::text::{Detail, text as gpu_table};
+use gua_render::listing::text::{Detail, Options, text as gpu_table};
 use gua_render::listing::{ListDocument, ListEntry};
 use gua_settings::kind::Home;
 use gua_settings::{FileState, Settings, Source};
@@ -104,8 +104,13 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
         let layout = output::width().map_or(Layout::Lines, Layout::Columns);
         let table = gpus.filter(|(_, rows)| !rows.is_empty());
         let table = table.map_or_else(String::new, |(sample, rows)| {
-            let width = layout.table_width();
-            gpu_table(sample, &rows, width, Detail::WithoutCommands, &|_, _| None)
+            let options = Options {
+                width: layout.table_width(),
+                detail: Detail::WithoutCommands,
+                ticks_per_second: terms.ticks_per_second,
+                commands: &|_, _| None,
+            };
+            gpu_table(sample, &rows, options)
         });
         output::data(&page::text(&facts, &checks, &table, &plan, layout))?;
     }

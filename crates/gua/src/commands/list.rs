@@ -3,13 +3,14 @@
 mod watch;
 
 use gua_collector::listing;
-use gua_model::Sample;
+use gua_model::{ProcessKey, Sample};
 use gua_probe::host::time::ticks_per_second;
 use gua_probe::process::ProcRoot;
 use gua_probe::process::command::command_line;
 use gua_render::document::pretty;
 use gua_render::listing::ListDocument;
-use gua_render::listing::text::{Detail, text};
+use gua_render::listing::text::{Detail, Options, text};
+use gua_render::paint;
 use gua_render::table::{CsvHeader, csv_headed};
 
 use super::board::fleet;
@@ -26,6 +27,23 @@ pub fn run(args: &ListArgs, context: &Context) -> anyhow::Result<()> {
         return output::data(&page(args, context, &sample, First::Yes)?);
     };
     watch::run(args, context, interval)
+}
+
+/// Prints the list and a hint for `gua` without arguments. `None` if this host has no GPUs that can be read; the caller
+/// then shows the usage.
+pub fn overview() -> Option<()> {
+    let context = Context::load(&[]).ok()?;
+    let sample = context
+        .sample()
+        .ok()
+        .filter(|sample| !sample.gpus.is_empty())?;
+    let args = ListArgs::default();
+    let page = page(&args, &context, &sample, First::Yes).ok()?;
+    let hint = paint::muted();
+    let hint = format!(
+        "{hint}gua top: live view · gua report: past use · gua --help: all commands{hint:#}\n"
+    );
+    output::data(&(page + &hint)).ok()
 }
 
 /// Whether this is the first output.
@@ -68,13 +86,20 @@ fn page(
                 false => (output::width(), Detail::Usual),
             };
             let root = ProcRoot::default();
-            let mut text = text(sample, &rows, width, detail, &|key, detail| {
+            let commands = |key: &ProcessKey, detail| {
                 let line = command_line(&root, key).ok()?;
                 Some(match detail {
                     Detail::Whole => line.to_string(),
                     _ => line.in_short().to_string(),
                 })
-            });
+            };
+            let options = Options {
+                width,
+                detail,
+                ticks_per_second: ticks_per_second(),
+                commands: &commands,
+            };
+            let mut text = text(sample, &rows, options);
             for problem in sample.problems.iter().filter(|_| args.wide) {
                 text.push_str(&format!("{problem}\n"));
             }

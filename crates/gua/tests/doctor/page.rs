@@ -71,7 +71,7 @@ fn a_lost_gpu_is_an_error_and_the_other_is_still_read() {
     assert_eq!(report["gpus"][1]["state"], "unobserved");
     let page = host.doctor(&[]).stdout;
     assert!(
-        page.contains("\n  1  [!]     -     ") && page.contains(" lost "),
+        page.contains("\n  1    lost ") && page.contains(" lost "),
         "{page}"
     );
     assert!(page.contains("\nFix:\n  - See `dmesg"), "{page}");
@@ -91,18 +91,17 @@ fn the_page_shows_who_holds_which_gpu() {
     );
     let host = host(&scenario);
     let page = host.doctor(&[]).stdout;
-    let mut lines = page.lines().skip_while(|line| *line != "GPUs:").skip(3);
+    let mut lines = page.lines().skip_while(|line| *line != "GPUs:").skip(2);
     let (held, free) = (lines.next().unwrap(), lines.next().unwrap());
-    assert!(held.starts_with("  0  [~]     NVIDIA A100 "), "{held}");
+    assert!(held.starts_with("  0    idle-held "), "{held}");
     assert!(held.contains(" 11.0/80.0 GB "), "{held}");
-    assert!(free.starts_with("  1  [ ]     "), "{free}");
-    assert!(free.ends_with(" truly-idle"), "{free}");
+    assert!(free.starts_with("  1    free "), "{free}");
     let holder = &host.report()["gpus"][0]["holders"][0];
     assert_eq!(
         (&holder["pid"], &holder["unseen_because"]),
         (&pid.into(), &Value::Null)
     );
-    assert!(held.ends_with(&format!(" {pid}")), "{held}");
+    assert!(held.contains(&format!(" {pid} ")), "{held}");
     // This test has been running for less than an hour.
     assert!(holder["age_seconds"].as_u64() < Some(3_600), "{holder:#}");
 }

@@ -148,12 +148,11 @@ fn the_table_shows_the_same_numbers_rounded_for_people() {
     let host = host_of_all_kinds();
     let listing = host.listing();
     let text = host.gua("list").stdout;
-    for (gpu, line) in listing["gpus"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .zip(text.lines().skip(2))
-    {
+    let mut table = text.lines().skip(1);
+    for gpu in listing["gpus"].as_array().unwrap() {
+        let holders = gpu["holders"].as_array().unwrap();
+        let lines: Vec<&str> = table.by_ref().take(holders.len().max(1)).collect();
+        let line = lines[0];
         let number = |key: &str| gpu[key].as_u64();
         let gigabytes = |bytes: u64| {
             // Rounded down: a GPU that is not quite full does not look full.
@@ -171,11 +170,13 @@ fn the_table_shows_the_same_numbers_rounded_for_people() {
         for wanted in wanted.into_iter().flatten() {
             assert!(line.contains(&wanted), "{wanted} in {line}");
         }
-        for holder in gpu["holders"].as_array().unwrap() {
+        for (holder, line) in holders.iter().zip(lines) {
             assert!(line.contains(&holder["pid"].to_string()), "{line}");
+            let memory = gigabytes(holder["memory_used_bytes"].as_u64().unwrap());
+            assert!(line.contains(&format!("{memory} GB")), "{line}");
         }
     }
-    assert_eq!(text.lines().count(), 2 + 5, "{text}");
+    assert_eq!(text.lines().count(), 1 + 6, "{text}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Machine;
 use crate::GUA;
-use gua_test::{Ended, Sleeper};
+use gua_test::{Ended, Sleeper, Terminal};
 
 const TWO_GPUS: &str = "[clock]\nat = 100\n[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n";
 
@@ -21,24 +21,20 @@ fn wide_shows_the_whole_command_line_of_every_holder() {
     let host = Machine::new(&format!(
         "{TWO_GPUS}[[card]]\n[[card.process]]\npid = ONE\nmemory_mib = 2048\n{holder}"
     ));
-    let line = |arguments: &str| {
+    let last_two = |arguments: &str| {
         let text = host.gua(arguments).stdout;
-        text.lines().last().unwrap_or_default().to_owned()
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines[lines.len() - 2..].to_vec()
     };
-    let whole = line("list --wide");
     let expected = [
-        String::from("sleep 600"),
-        format!("sleep {}", words.join(" ")),
+        String::from("  sleep 600"),
+        format!("  sleep {}", words.join(" ")),
     ];
-    let found = expected
-        .iter()
-        .filter(|command| whole.contains(command.as_str()));
-    assert_eq!(found.count(), 2, "{whole}");
-    assert!(
-        whole.contains("; sleep") && !whole.contains("..."),
-        "{whole}"
-    );
-    let usual = line("list");
+    let whole = last_two("list --wide");
+    for (line, command) in whole.iter().zip(&expected) {
+        assert!(line.contains(command.as_str()), "{line}");
+    }
+    let usual = last_two("list").join("\n");
     assert!(!usual.contains(&expected[1]), "{usual}");
 }
 
@@ -57,8 +53,14 @@ fn instances_are_listed_below_their_gpu() {
     assert_eq!(places, ["parent", "instance", "whole"]);
     assert_eq!(listing["gpus"][1]["holders"][0]["pid"], host.one.pid());
     let text = host.gua("list --order -index").stdout;
-    let first: Vec<&str> = text.lines().skip(2).map(|line| &line[..1]).collect();
-    assert_eq!(first, ["1", "0", " "], "{text}");
+    let label = |line: &str| {
+        line.split_whitespace()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let first: Vec<String> = text.lines().skip(1).map(label).collect();
+    assert_eq!(first, ["1", "0", "0:1"], "{text}");
 }
 
 #[test]
@@ -71,8 +73,8 @@ fn a_lost_gpu_costs_only_its_own_line() {
     let text = host.gua("list").stdout;
     assert!(
         text.lines()
-            .nth(3)
-            .is_some_and(|line| line.contains("[!]") && line.ends_with("lost")),
+            .nth(2)
+            .is_some_and(|line| line.starts_with("1    lost ") && line.contains(" lost ")),
         "{text}"
     );
     let nvl = host.named("nvl", "");
@@ -255,13 +257,32 @@ fn lines_fit_a_terminal_of_any_width() {
             .lines()
             .filter(|line| !line.trim().is_empty())
             .collect();
-        // A heading, its rule and one line per GPU: no line was wrapped.
-        assert_eq!(lines.len(), 4, "{width}:\n{screen}");
+        // A heading and one line per GPU: no line was wrapped.
+        assert_eq!(lines.len(), 3, "{width}:\n{screen}");
         assert!(
-            lines[2].contains("[~]") && lines[3].contains("[ ]"),
+            lines[1].contains(" active") && lines[2].contains(" free"),
             "{width}:\n{screen}"
         );
     }
+}
+
+#[test]
+fn gua_alone_shows_the_list_on_a_terminal_of_a_host_with_gpus_and_the_usage_elsewhere() {
+    let line = format!("{GUA}; echo code=$?; exec cat");
+    let host = Machine::new(TWO_GPUS);
+    let screen = Terminal::new(&host, &line, (80, 24)).shows("code=");
+    let lines: Vec<&str> = screen.lines().collect();
+    assert!(lines[0].starts_with("GPU  state"), "{screen}");
+    assert!(lines[2].starts_with("1    free"), "{screen}");
+    assert!(lines[3].contains("gua --help"), "{screen}");
+    assert_eq!(lines[4], "code=0", "{screen}");
+    let piped = Ended::from(host.command(GUA).output().unwrap());
+    assert_eq!((piped.code, piped.stdout.as_str()), (2, ""));
+    assert!(piped.stderr.contains("Usage: gua"), "{}", piped.stderr);
+    let none = Machine::new("");
+    let screen = Terminal::new(&none, &line, (80, 120)).shows("code=");
+    assert!(screen.contains("Usage: gua"), "{screen}");
+    assert!(screen.contains("code=2"), "{screen}");
 }
 
 #[test]
