@@ -10,6 +10,7 @@ pub mod disk;
 pub mod driver;
 pub mod locks;
 pub mod logind;
+pub mod memory;
 pub mod mount;
 pub mod namespace;
 pub mod privilege;

@@ -19,6 +19,7 @@ mod names;
 #[doc(hidden)]
 pub mod parse;
 mod tree;
+pub mod usage;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;

@@ -16,11 +16,13 @@ use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, Thresholds, Uid, class
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::jobs;
 use crate::lost;
 use crate::rows::{self, ProcessRow, UserRow};
 use crate::streak::Streaks;
+use crate::surroundings::Surroundings;
 use crate::terminal::Palette;
-use crate::timeline::{Moment, Source, Timeline};
+use crate::timeline::{self, Moment, Source, Timeline};
 use crate::tree::{self, Lineage};
 
 /// Settings that do not change while the program runs.
@@ -46,6 +48,8 @@ pub enum Rights {
     Simulated,
     /// Only the processes of this user.
     Own(Me),
+    /// The processes of everyone: an administrator has asked for it. The program logs each signal.
+    Admin(Me),
 }
 
 /// The user at the terminal.
@@ -57,6 +61,11 @@ pub struct Me {
 }
 
 impl Me {
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.uid == Uid(0)
+    }
+
     /// Reports whether a process runs as this user and belongs to this person. Root has no further rights.
     #[must_use]
     pub fn owns(&self, own: Option<Uid>, owner: Option<Uid>) -> bool {
@@ -144,6 +153,8 @@ pub(crate) struct PendingSignal {
     pub(crate) name: String,
     pub(crate) owner: String,
     pub(crate) signal: Signal,
+    /// Whether it is a process of the user, and not one that only an administrator may signal.
+    pub(crate) is_own: bool,
 }
 
 /// State of the driver.
@@ -164,6 +175,7 @@ pub struct App {
     pub(crate) timeline: Timeline,
     streaks: Streaks,
     lineage: Lineage,
+    pub(crate) surroundings: Surroundings,
     /// Time of the moment that is shown; `None` follows the newest.
     pub(crate) frozen: Option<Timestamp>,
     pub(crate) medium: Medium,
@@ -204,6 +216,7 @@ impl App {
             timeline: Timeline::default(),
             streaks,
             lineage: Lineage::new(),
+            surroundings: Surroundings::default(),
             frozen: None,
             medium: Medium::Screen,
             view: View::Processes,
@@ -288,9 +301,37 @@ impl App {
         self.keeping_selection(|app| app.lineage = lineage);
     }
 
+    /// Sets what the host says about now; the caller looks it up with each sample.
+    pub fn take_surroundings(&mut self, surroundings: Surroundings) {
+        self.keeping_selection(|app| app.surroundings = surroundings);
+    }
+
+    /// Adds recorded moments of the last minutes before the first sample, so that curves are not empty at the start.
+    pub fn take_past(&mut self, mut recorded: Vec<Moment>) {
+        let first = self.timeline.first_at();
+        let from = first.and_then(|first| first.checked_sub(timeline::PAST).ok());
+        recorded.retain(|moment| from.is_some_and(|from| moment.sample.at >= from));
+        self.timeline.put_before(recorded);
+    }
+
     #[must_use]
     pub fn wants_lineage(&self) -> bool {
         self.view == View::Tree && self.frozen.is_none()
+    }
+
+    /// Returns the processes of the newest sample, to look up what they use of the host.
+    #[must_use]
+    pub fn newest_processes(&self) -> Vec<ProcessKey> {
+        let newest = self.timeline.last_index();
+        let newest = newest.and_then(|index| self.timeline.get(index));
+        let gpus = newest.into_iter().flat_map(|moment| &moment.sample.gpus);
+        let processes = gpus.flat_map(|gpu| &gpu.processes);
+        let mut keys: Vec<ProcessKey> = processes
+            .filter_map(|process| Some(process.identity.as_ref().ok()?.key))
+            .collect();
+        keys.sort_unstable_by_key(|key| (key.pid, key.start.0));
+        keys.dedup();
+        keys
     }
 
     /// Returns the processes that are shown now.
@@ -366,14 +407,21 @@ impl App {
         let Some(moment) = self.shown() else {
             return Vec::new();
         };
-        let mut rows = rows::processes(&moment.sample, self.setup.ticks_per_second);
+        let nothing = Surroundings::default();
+        let surroundings = match self.frozen {
+            None => &self.surroundings,
+            Some(_) => &nothing,
+        };
+        let ticks = self.setup.ticks_per_second;
+        let mut rows = rows::processes(&moment.sample, ticks, surroundings);
         if !self.filter.is_empty() {
             rows.retain(|row| rows::matches(row, &self.filter));
         }
         rows::sort(&mut rows, self.column, self.descending);
         match self.view {
             View::Tree => tree::arrange(rows, &self.lineage),
-            View::Processes | View::Users => rows,
+            View::Processes => jobs::merged(rows),
+            View::Users => rows,
         }
     }
 

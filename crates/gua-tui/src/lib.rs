@@ -5,12 +5,14 @@
 
 pub mod app;
 mod format;
+mod jobs;
 pub mod key;
 mod lost;
 pub mod plain;
 mod rows;
 mod spark;
 mod streak;
+pub mod surroundings;
 pub mod terminal;
 pub mod timeline;
 mod tree;
@@ -19,6 +21,7 @@ mod writer;
 
 pub use app::{Action, App, Me, Rights, Setup, Signal};
 pub use key::Input;
+pub use surroundings::Surroundings;
 pub use terminal::{Palette, Screen};
 pub use timeline::Moment;
 pub use tree::{Ancestor, Lineage};

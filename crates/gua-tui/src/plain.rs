@@ -22,7 +22,7 @@ pub fn snapshot(app: &mut App, width: u16, now: Timestamp) -> String {
     text(&buffer)
 }
 
-/// Returns the number of lines: the host, the GPUs, the table.
+/// Returns the largest number of lines: the two of the host, the GPUs, the table.
 fn lines(sample: &Sample) -> u16 {
     let gpus = sample
         .gpus
@@ -30,7 +30,7 @@ fn lines(sample: &Sample) -> u16 {
         .map(|gpu| if gpu.place.parent().is_some() { 1 } else { 2 })
         .sum::<usize>();
     let processes: usize = sample.gpus.iter().map(|gpu| gpu.processes.len()).sum();
-    u16::try_from(3 + gpus + processes.max(1)).unwrap_or(u16::MAX)
+    u16::try_from(4 + gpus + processes.max(1)).unwrap_or(u16::MAX)
 }
 
 fn text(buffer: &Buffer) -> String {

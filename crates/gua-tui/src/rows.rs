@@ -10,7 +10,9 @@ use gua_model::{
     Reading, RollUp, Sample, Thresholds, User, classify,
 };
 
-/// One process on one GPU.
+use crate::surroundings::Surroundings;
+
+/// One process on one GPU, or one job on several.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ProcessRow {
     pub(crate) gpu: String,
@@ -26,6 +28,14 @@ pub(crate) struct ProcessRow {
     pub(crate) sm: Reading<Option<Percent>>,
     pub(crate) age: Option<Duration>,
     pub(crate) name: String,
+    /// Use of the CPUs, in percent of one, and memory of the host; `None` if they were not looked up.
+    pub(crate) cpu: Option<u32>,
+    pub(crate) host_memory: Option<Bytes>,
+    /// Empty if it is not visible.
+    pub(crate) command: String,
+    pub(crate) parent: Option<Pid>,
+    /// Number of processes in this line: those of a job on several GPUs are one line.
+    pub(crate) members: usize,
     /// Job, pod or container.
     pub(crate) workload: String,
     /// Branches in front of the name in a tree.
@@ -51,7 +61,9 @@ pub(crate) struct UserRow {
 }
 
 /// Names of the columns that lines can be sorted by.
-pub(crate) const SORTED: [&str; 7] = ["gpu", "pid", "user", "memory", "sm", "age", "name"];
+pub(crate) const SORTED: [&str; 9] = [
+    "gpu", "pid", "user", "memory", "sm", "cpu", "ram", "age", "name",
+];
 
 /// Returns the label of a GPU: its index, and the id of the instance.
 pub(crate) fn label(gpu: &Gpu) -> String {
@@ -69,13 +81,27 @@ pub(crate) fn label(gpu: &Gpu) -> String {
     }
 }
 
-pub(crate) fn processes(sample: &Sample, ticks_per_second: u64) -> Vec<ProcessRow> {
+pub(crate) fn processes(
+    sample: &Sample,
+    ticks_per_second: u64,
+    surroundings: &Surroundings,
+) -> Vec<ProcessRow> {
     let gpus = sample.gpus.iter().enumerate();
     let rows = gpus.flat_map(|(place, gpu)| {
         let processes = gpu.processes.iter();
         processes.map(move |process| row(sample, place, gpu, process, ticks_per_second))
     });
-    rows.collect()
+    let with_use = |mut row: ProcessRow| {
+        let found = row.key.and_then(|key| surroundings.processes.get(&key));
+        if let Some(found) = found {
+            row.cpu = found.cpu_percent;
+            row.host_memory = Some(found.memory);
+            row.command = sanitize(&found.command);
+            row.parent = Some(found.parent);
+        }
+        row
+    };
+    rows.map(with_use).collect()
 }
 
 fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) -> ProcessRow {
@@ -99,6 +125,11 @@ fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) 
         sm: process.sm_util,
         age: identity.and_then(|identity| identity.age(sample.since_boot, ticks)),
         name,
+        cpu: None,
+        host_memory: None,
+        command: String::new(),
+        parent: None,
+        members: 1,
         workload: workload.unwrap_or_default(),
         branch: String::new(),
         is_ancestor: false,
@@ -114,6 +145,7 @@ pub(crate) fn matches(row: &ProcessRow, filter: &str) -> bool {
     let wanted = filter.to_lowercase();
     let has = |text: &str| text.to_lowercase().contains(&wanted);
     has(&row.name)
+        || has(&row.command)
         || has(&user_name(row.owner.as_ref()))
         || has(&row.workload)
         || row.pid.to_string().contains(&wanted)
@@ -138,6 +170,8 @@ pub(crate) fn sort(rows: &mut [ProcessRow], column: &str, descending: bool) {
             "user" => known(name(one), name(other), descending),
             "memory" => known(one.memory.ok(), other.memory.ok(), descending),
             "sm" => known(sm(one), sm(other), descending),
+            "cpu" => known(one.cpu, other.cpu, descending),
+            "ram" => known(one.host_memory, other.host_memory, descending),
             "age" => known(one.age, other.age, descending),
             "name" => known(Some(&one.name), Some(&other.name), descending),
             _ => known(Some(one.place), Some(other.place), descending),

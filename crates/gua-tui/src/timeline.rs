@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use gua_model::Sample;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 /// A sample with its interval and its source.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +28,9 @@ const MAX_LIVE: usize = 600;
 
 /// Maximum number of GPUs times moments, for live and recorded ones each: about 50 MB.
 const MAX_GPU_MOMENTS: usize = 40_000;
+
+/// Recorded time before the first sample of this run that is always kept, for the curves.
+pub(crate) const PAST: SignedDuration = SignedDuration::from_mins(15);
 
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
@@ -72,9 +75,14 @@ impl Timeline {
         recorded.count() >= first.map_or(usize::MAX, |first| room(&first.sample))
     }
 
-    /// Drops the recorded moments, which can be read again.
+    /// Drops the recorded moments, which can be read again, except those just before the first sample.
     pub(crate) fn drop_recorded(&mut self) {
-        self.moments.retain(|moment| moment.source == Source::Live);
+        let mut live = self.moments.iter();
+        let first = live.find(|moment| moment.source == Source::Live);
+        let from = first.and_then(|first| first.sample.at.checked_sub(PAST).ok());
+        self.moments.retain(|moment| {
+            moment.source == Source::Live || from.is_some_and(|from| moment.sample.at >= from)
+        });
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&Moment> {
@@ -120,7 +128,15 @@ impl Timeline {
                 place = older;
             }
             let reach = self.moments.get(place).map_or(0, length).max(step);
-            *column = (self.distance(place, time) < reach).then_some(place);
+            let nearest = (self.distance(place, time) < reach).then_some(place);
+            // A recorded tick covers its interval, which may be many columns long.
+            let covers = |older: &usize| {
+                self.moments.get(*older).is_some_and(|moment| {
+                    let passed = time - micros(moment.sample.at);
+                    (0..length(moment)).contains(&passed)
+                })
+            };
+            *column = nearest.or_else(|| place.checked_sub(1).filter(covers));
         }
         columns
     }
@@ -176,14 +192,16 @@ mod tests {
     #[test]
     fn recorded_moments_that_overlap_are_not_taken_twice() {
         let mut timeline = Timeline::default();
-        timeline.push(moment(100, Source::Live));
+        timeline.push(moment(2000, Source::Live));
         let taken = timeline.put_before(vec![
             moment(70, Source::Recorded),
-            moment(100, Source::Recorded),
+            moment(1970, Source::Recorded),
+            moment(2000, Source::Recorded),
         ]);
-        assert_eq!((taken, times(&timeline)), (1, vec![70, 100]));
+        assert_eq!((taken, times(&timeline)), (2, vec![70, 1970, 2000]));
+        // The curves keep the last minutes before the first sample.
         timeline.drop_recorded();
-        assert_eq!(times(&timeline), [100]);
+        assert_eq!(times(&timeline), [1970, 2000]);
     }
 
     #[test]

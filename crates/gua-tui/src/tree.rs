@@ -147,6 +147,11 @@ impl TreeBuilder<'_> {
             sm: Err(Missing::Unsupported),
             age: None,
             name: name.unwrap_or_else(|| "?".to_owned()),
+            cpu: None,
+            host_memory: None,
+            command: String::new(),
+            parent: None,
+            members: 1,
             workload: String::new(),
             branch,
             is_ancestor: true,
@@ -159,6 +164,7 @@ mod tests {
     use super::*;
     use crate::app::fixture::{gpu, sample_of};
     use crate::rows::processes;
+    use crate::surroundings::Surroundings;
 
     /// Takes `child:parent` pairs and the pids on a GPU; expects one line per row: branch and pid.
     fn check(pairs: &[(u32, u32)], holders: &[u32], expected: &[&str]) {
@@ -176,7 +182,7 @@ mod tests {
             .collect();
         let list: Vec<(u32, &str, u64)> = holders.iter().map(|pid| (*pid, "ada", 100)).collect();
         let sample = sample_of(1000, vec![gpu(0, "GPU-a", Ok(50), &list)]);
-        let rows = arrange(processes(&sample, 100), &lineage);
+        let rows = arrange(processes(&sample, 100, &Surroundings::default()), &lineage);
         let shown: Vec<String> = rows
             .iter()
             .map(|row| format!("{}{}", row.branch, row.pid))

@@ -1,14 +1,15 @@
 //! The screen: one line about the host, the GPUs, the table, one line of keys. It fits any size.
 
 mod gpus;
+mod host;
 mod overlay;
 mod style;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use gua_model::Sample;
 use gua_model::text::short_age;
+use gua_model::{Sample, faults};
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -25,6 +26,11 @@ pub(crate) fn draw_text(app: &mut App, area: Rect, buffer: &mut Buffer, now: Tim
     let styles = Styles::of(app.setup.palette);
     let [head, rest] = cut(area, 1);
     header(app, styles, now, head.width.into()).render(head, buffer);
+    let panel = host::panel(app, styles, rest.width.into());
+    let [place, rest] = cut(rest, u16::from(panel.is_some()));
+    if let Some(panel) = panel {
+        panel.render(place, buffer);
+    }
     if let Some(index) = app.shown_index() {
         let [upper, lower] = cut(rest, gpus::text_height(app));
         gpus::draw(app, index, upper, buffer, styles);
@@ -45,6 +51,11 @@ pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     if let Some(text) = problem {
         let text = clip(&text, banner.width.into());
         Line::styled(text, styles.bad()).render(banner, buffer);
+    }
+    let panel = host::panel(app, styles, rest.width.into()).filter(|_| rest.height >= host::ROOM);
+    let [place, rest] = cut(rest, u16::from(panel.is_some()));
+    if let Some(panel) = panel {
+        panel.render(place, buffer);
     }
     let foot = u16::from(rest.height > 2);
     let [body, foot] = cut(rest, rest.height - foot);
@@ -90,6 +101,13 @@ fn header<'a>(app: &App, styles: Styles, now: Timestamp, room: usize) -> Line<'a
             let used: usize = spans.iter().map(|span| width(&span.content)).sum();
             room.saturating_sub(used)
         };
+        let gpus = moment.sample.gpus.iter().filter(|gpu| gpu.place.counts());
+        let unhealthy = gpus.filter(|gpu| !faults(gpu).is_empty()).count();
+        if unhealthy > 0 {
+            let text = clip(&format!("{unhealthy} unhealthy"), left(&spans));
+            spans.push(Span::styled(text, styles.bad()));
+            spans.push(Span::raw("  "));
+        }
         for (word, count) in app.counts(&moment.sample) {
             if count > 0 {
                 let text = clip(&format!("{count} {word}"), left(&spans));
@@ -192,7 +210,7 @@ fn footer<'a>(app: &App, styles: Styles, room: usize) -> Line<'a> {
         Some(view),
         Some("←→ time"),
         Some("space pause"),
-        matches!(app.setup.rights, Rights::Own(_)).then_some("x signal"),
+        matches!(app.setup.rights, Rights::Own(_) | Rights::Admin(_)).then_some("x signal"),
     ];
     let mut text = String::new();
     for key in keys.into_iter().flatten() {

@@ -82,7 +82,7 @@ pub fn command_line(root: &ProcRoot, process: &ProcessKey) -> Reading<CommandLin
     }
 }
 
-fn read(path: &Path) -> Reading<Vec<u8>> {
+pub(super) fn read(path: &Path) -> Reading<Vec<u8>> {
     host::read(path, MOST).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Missing::Gone,
         io::ErrorKind::PermissionDenied => Missing::Denied,

@@ -27,6 +27,8 @@ pub struct Stat {
     /// Field 6, the session; 0 if it began outside of this pid namespace. The kernel shows a process that is just ending
     /// with -1, which is 0 here.
     pub session: u32,
+    /// Fields 14 and 15: user and system time of the process alone, in clock ticks.
+    pub own_ticks: u64,
     /// Fields 14 to 17: user and system time of the process and of its children that it has waited for, in clock ticks.
     pub ticks: u64,
     /// Field 20.
@@ -65,14 +67,17 @@ pub fn stat(text: &[u8]) -> Option<(&[u8], Stat)> {
         b"-1" => 0,
         digits => number(digits)?.try_into().ok()?,
     };
-    let mut ticks = number(fields.nth(14 - 7)?)?;
-    for _ in 15..=17 {
+    let user = number(fields.nth(14 - 7)?)?;
+    let own_ticks = user.saturating_add(number(fields.next()?)?);
+    let mut ticks = own_ticks;
+    for _ in 16..=17 {
         ticks = ticks.saturating_add(number(fields.next()?)?);
     }
     let stat = Stat {
         state,
         parent,
         session,
+        own_ticks,
         ticks,
         threads: number(fields.nth(20 - 18)?)?,
         start: number(fields.nth(22 - 21)?)?,

@@ -131,6 +131,8 @@ mod tests {
             &[(10, "ada", 900)],
             &[(10, "ada", 500), (12, "cyd", 100)],
         );
+        // The tree shows a process on each of its GPUs.
+        app.key(Key::Char('t'));
         app.key(Key::Down);
         assert_eq!(chosen(&app), "10 on 1");
         look(

@@ -113,7 +113,7 @@ impl App {
     fn sort_by(&mut self, steps: usize) {
         let place = SORTED.iter().position(|name| *name == self.column);
         self.column = SORTED[(place.unwrap_or(0) + steps) % SORTED.len()];
-        self.descending = matches!(self.column, "memory" | "sm" | "age");
+        self.descending = matches!(self.column, "memory" | "sm" | "cpu" | "ram" | "age");
     }
 
     fn toggle(&mut self, view: View) {
@@ -211,7 +211,7 @@ impl App {
     /// Opens the confirmation of a signal, or shows why there is none.
     fn request_signal(&mut self) {
         let me = match self.setup.rights {
-            Rights::Own(me) => me,
+            Rights::Own(me) | Rights::Admin(me) => me,
             Rights::Simulated => return self.warn("simulated processes cannot be signalled"),
             Rights::ReadOnly => return self.warn("read-only: no process is signalled"),
         };
@@ -226,6 +226,10 @@ impl App {
         let Some(row) = rows.get(self.selected) else {
             return self.warn("there is no process to signal");
         };
+        if row.members > 1 {
+            let count = row.members;
+            return self.warn(format!("{count} processes: t shows them one by one"));
+        }
         let own = row.own.as_ref().map(|user| user.uid);
         let owner = match &row.owner {
             // A rule names an owner for the books; the process is still its user's.
@@ -233,13 +237,14 @@ impl App {
             owner => owner.as_ref().and_then(OwnerKey::uid),
         };
         match row.key {
-            Some(process) if me.owns(own, owner) => {
+            Some(process) if me.owns(own, owner) || self.setup.rights == Rights::Admin(me) => {
                 self.overlay = Overlay::Confirm(PendingSignal {
                     process,
                     pid: row.pid,
                     name: row.name.clone(),
                     owner: user_name(row.owner.as_ref()),
                     signal: Signal::Terminate,
+                    is_own: me.owns(own, owner),
                 });
             }
             _ => {

@@ -95,7 +95,7 @@ fn the_order_follows_the_column_and_turns() {
     check("sssr", [10, 12, 11]);
     check("S", [11, 10, 12]);
     let mut app = watched();
-    type_in(&mut app, "sssssss");
+    type_in(&mut app, "sssssssss");
     assert_eq!(app.column, "gpu");
 }
 
@@ -250,6 +250,20 @@ fn nobody_elses_process_and_nothing_read_only_is_signalled() {
         owner: Uid(0),
     });
     assert!(refused(&mut root, "x").contains("not your process"));
+    // Root that acts as an administrator must confirm, and sees the owner.
+    let mut admin = watched();
+    admin.setup.rights = Rights::Admin(Me {
+        uid: Uid(0),
+        owner: Uid(0),
+    });
+    assert_eq!(type_in(&mut admin, "x"), []);
+    assert!(
+        matches!(&admin.overlay, Overlay::Confirm(wish) if !wish.is_own && wish.owner == "bob")
+    );
+    assert!(matches!(
+        type_in(&mut admin, "y")[..],
+        [Action::Signal { .. }]
+    ));
 }
 
 #[test]

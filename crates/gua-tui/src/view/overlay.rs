@@ -58,7 +58,12 @@ pub(super) fn confirm(pending: &PendingSignal, area: Rect, buffer: &mut Buffer, 
             pid, name, owner, ..
         },
     ) = (pending.signal.as_str(), pending);
-    let question = format!("Send {signal} to {pid} ({name}) of {owner}?");
+    let authority = if pending.is_own {
+        ""
+    } else {
+        " as administrator"
+    };
+    let question = format!("Send {signal} to {pid} ({name}) of {owner}{authority}?");
     let lines = vec![
         Line::styled(clip(&question, 200), styles.bold()),
         Line::raw(""),

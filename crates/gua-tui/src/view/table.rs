@@ -25,15 +25,17 @@ const fn column<R>(
     Column::new(key, head, cell).on_screen(align, u8::MAX - rank, Some(width))
 }
 
-const PROCESS: [Column<ProcessRow>; 9] = [
+const PROCESS: [Column<ProcessRow>; 11] = [
     column(("gpu", "GPU"), (Left, 5, 1), |row| row.gpu.clone().into()),
-    column(("pid", "PID"), (Right, 8, 4), |row| {
-        row.pid.to_string().into()
+    column(("pid", "PID"), (Right, 8, 4), |row| match row.members {
+        ..=1 => row.pid.to_string().into(),
+        // The line of a job has the number of its processes instead.
+        members => format!("{members} pids").into(),
     }),
     column(("user", "USER"), (Left, 10, 0), |row| {
         of_process(row, |row| user_name(row.owner.as_ref()).into())
     }),
-    column(("kind", "T"), (Left, 1, 8), |row| {
+    column(("kind", "T"), (Left, 1, 10), |row| {
         of_process(row, |row| match row.kind {
             ProcessKind::Compute => "C".into(),
             ProcessKind::Graphics => "G".into(),
@@ -48,14 +50,24 @@ const PROCESS: [Column<ProcessRow>; 9] = [
             row.sm.ok().flatten().map(|sm| u32::from(sm.get())).into()
         })
     }),
-    column(("age", "AGE"), (Right, 7, 6), |row| {
+    column(("cpu", "CPU%"), (Right, 5, 6), |row| {
+        of_process(row, |row| row.cpu.into())
+    }),
+    column(("ram", "RAM"), (Right, 6, 7), |row| {
+        of_process(row, |row| row.host_memory.map(bytes).into())
+    }),
+    column(("age", "AGE"), (Right, 7, 8), |row| {
         of_process(row, |row| row.age.map(short_age).into())
     }),
-    column(("name", "NAME"), (Left, 12, 3), |row| {
-        format!("{}{}", row.branch, row.name).into()
-    }),
-    column(("workload", "JOB/POD/CONTAINER"), (Left, 17, 7), |row| {
+    column(("workload", "JOB/POD/CONTAINER"), (Left, 17, 9), |row| {
         row.workload.clone().into()
+    }),
+    column(("name", "COMMAND"), (Left, 12, 3), |row| {
+        let command = match row.command.as_str() {
+            "" => &row.name,
+            command => command,
+        };
+        format!("{}{command}", row.branch).into()
     }),
 ];
 
@@ -153,7 +165,13 @@ fn fit(columns: &[Header], room: usize) -> Vec<usize> {
         widths[place] = width;
         used += width + 1;
     }
-    let rest = (room + 1).saturating_sub(used);
+    let mut rest = (room + 1).saturating_sub(used);
+    // The last column, a command line or a list, gets some space before the names do.
+    if let Some(last) = widths.iter_mut().rev().find(|width| **width > 0) {
+        let more = rest.min(12);
+        *last += more;
+        rest -= more;
+    }
     // Names of users and programs get the remaining space first.
     let growing: Vec<usize> = (0..columns.len())
         .filter(|place| widths[*place] >= 10 && columns[*place].layout.align == Left)

@@ -1,6 +1,9 @@
 //! Screens as text, compared with snapshots: `INSTA_UPDATE=always` rewrites them after a wanted change.
 
-use gua_model::{Gpu, Missing, Percent, Place, ProcessKind};
+use std::time::Duration;
+
+use gua_model::sample::ThrottleReasons;
+use gua_model::{Bytes, Gpu, Missing, Percent, Pid, Place, ProcessKind};
 use jiff::Timestamp;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -8,6 +11,9 @@ use ratatui::backend::TestBackend;
 use crate::app::App;
 use crate::app::fixture::{app, at, gpu, instance, process, sample_of};
 use crate::plain;
+use crate::surroundings::{HostLoad, ProcessUse, Surroundings};
+use crate::terminal::Palette;
+use crate::timeline::{Moment, Source};
 use crossterm::event::KeyCode as Key;
 
 use super::draw;
@@ -87,6 +93,98 @@ fn a_laboratory_on_20_by_10() {
 #[test]
 fn a_laboratory_on_200_by_60() {
     check(&mut laboratory(), (200, 60), "laboratory-200x60");
+}
+
+/// The laboratory with memory errors on its second GPU and what the host says about its processes.
+fn hospital() -> App {
+    let mut app = laboratory();
+    let index = app.timeline.last_index().unwrap();
+    let mut sample = app.timeline.get(index).unwrap().sample.clone();
+    sample.at = at(1101);
+    sample.gpus[1].ecc_uncorrected = Ok(3);
+    sample.gpus[1].throttle = Ok(ThrottleReasons(0x40));
+    // One process of ada on two GPUs.
+    let trainer = sample.gpus[0].processes[0].clone();
+    sample.gpus[2].processes.push(trainer);
+    app.take_sample(sample);
+    let processes = app.newest_processes().into_iter().map(|key| {
+        let found = ProcessUse {
+            parent: Pid(1),
+            cpu_percent: Some(key.pid.0 / 10),
+            memory: Bytes::from_mb(3000),
+            command: format!("python3 train.py --config run-{}.toml", key.pid),
+        };
+        (key, found)
+    });
+    app.take_surroundings(Surroundings {
+        processes: processes.collect(),
+        host: HostLoad {
+            cpu_percent: Some(42),
+            load: Some(407),
+            memory: Some((Bytes::from_mb(120_000), Bytes::from_mb(515_000))),
+        },
+    });
+    app
+}
+
+#[test]
+fn faults_owners_jobs_and_the_host_at_80_and_140_columns() {
+    for size in [(80, 24), (140, 40)] {
+        let name = format!("hospital-{}x{}", size.0, size.1);
+        let shown = picture(&mut hospital(), size, at(1101));
+        insta::assert_snapshot!(name, shown);
+        for text in ["ECC 3, hot", "bob", "host", "python3 train.py", "0,2"] {
+            assert!(shown.contains(text), "{text} in\n{shown}");
+        }
+    }
+    let mut app = hospital();
+    app.key(Key::Char('d'));
+    let shown = picture(&mut app, (80, 24), at(1101));
+    insta::assert_snapshot!("hospital-one-line-80x24", shown);
+    let line = shown.lines().find(|line| line.starts_with('1')).unwrap();
+    assert!(line.contains("bob") && line.contains("ECC 3"), "{line}");
+}
+
+/// The sequences are the same on light and dark backgrounds; `gua_model::palette` tests that both can read them.
+#[test]
+fn colours_have_one_meaning_at_80_and_140_columns() {
+    for width in [80, 140] {
+        let mut app = hospital();
+        app.setup.palette = Palette::Colour;
+        let shown = plain::snapshot(&mut app, width, at(1101)).replace('\u{1b}', "^");
+        insta::assert_snapshot!(format!("colours-{width}"), shown);
+    }
+}
+
+#[test]
+fn the_past_has_no_host_and_no_command_lines() {
+    let mut app = hospital();
+    app.key(Key::Left);
+    let shown = picture(&mut app, (100, 24), at(1101));
+    assert!(
+        !shown.contains("train.py") && !shown.contains("\nhost"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn curves_begin_with_the_recorded_past() {
+    let recorded = |second| Moment {
+        sample: sample_of(second, vec![gpu(0, "GPU-a", Ok(100), &[])]),
+        interval: Duration::from_secs(30),
+        source: Source::Recorded,
+    };
+    let mut app = app();
+    app.take_sample(sample_of(5000, vec![gpu(0, "GPU-a", Ok(100), &[])]));
+    app.take_past(vec![recorded(1000), recorded(4940), recorded(4970)]);
+    let shown = picture(&mut app, (80, 10), at(5000));
+    assert!(shown.contains("████████████"), "{shown}");
+    assert_eq!(
+        app.timeline.first_at(),
+        Some(at(4940)),
+        "not older than 15 minutes"
+    );
+    assert!(!shown.contains("no older samples"), "{shown}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! and the signals.
 
 mod events;
+mod host;
 mod panics;
 mod record;
 mod session;
@@ -13,8 +14,9 @@ use std::time::Duration;
 use anstream::{AutoStream, ColorChoice};
 use gua_model::Sample;
 use gua_model::demo::month::{Month, TICKS_PER_SECOND};
+use gua_probe::clock;
 use gua_probe::fault::DriverFault;
-use gua_probe::{clock, host};
+use gua_probe::host as machine;
 use gua_settings::Settings;
 use gua_tui::{App, Palette, Rights, Setup, plain};
 use jiff::tz::TimeZone;
@@ -24,6 +26,7 @@ use crate::cli::TopArgs;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
+use host::HostWatch;
 use record::Record;
 
 /// Source of samples, called once per interval on its own thread.
@@ -38,6 +41,9 @@ const PAPER_WIDTH: u16 = 100;
 pub fn run(args: &TopArgs, context: &Context) -> anyhow::Result<()> {
     if args.interval < SHORTEST_INTERVAL {
         return Err(Failure::usage("--interval must be at least 100ms").into());
+    }
+    if args.act_as_admin && !signal::me().is_root() {
+        return Err(Failure::usage("--act-as-admin needs root").into());
     }
     if args.fake {
         return run_simulated(args, context);
@@ -74,7 +80,9 @@ fn show(
 ) -> anyhow::Result<()> {
     let setup = setup(args, context.settings(), record.is_some());
     if args.once {
-        return once(setup, samples, record);
+        // The processes of simulated GPUs do not exist here.
+        let host = (!args.fake).then(HostWatch::new);
+        return once(setup, samples, record, host);
     }
     require_terminal()?;
     session::run(setup, samples, record)
@@ -101,11 +109,12 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     let rights = match args {
         _ if args.readonly || args.once => Rights::ReadOnly,
         _ if args.fake => Rights::Simulated,
+        _ if args.act_as_admin => Rights::Admin(signal::me()),
         _ => Rights::Own(signal::me()),
     };
     let (host, ticks_per_second) = match args.fake {
         true => (demo::HOST.to_owned(), TICKS_PER_SECOND),
-        false => (host::name(), host::time::ticks_per_second()),
+        false => (machine::name(), machine::time::ticks_per_second()),
     };
     Setup {
         host,
@@ -119,12 +128,20 @@ fn setup(args: &TopArgs, settings: &Settings, has_history: bool) -> Setup {
     }
 }
 
-fn once(setup: Setup, mut samples: Samples, record: Option<Record>) -> anyhow::Result<()> {
+fn once(
+    setup: Setup,
+    mut samples: Samples,
+    record: Option<Record>,
+    host: Option<HostWatch>,
+) -> anyhow::Result<()> {
     let mut app = App::new(setup, clock::now());
     let sample = samples()?;
     let since = record.map(|record| record.since(&sample));
     app.take_sample(sample);
     app.take_since(&since.unwrap_or_default());
+    if let Some(mut host) = host {
+        app.take_surroundings(host.look(&app.newest_processes()));
+    }
     let now = clock::now();
     let columns = output::columns().and_then(|columns| u16::try_from(columns).ok());
     let width = columns.unwrap_or(PAPER_WIDTH);

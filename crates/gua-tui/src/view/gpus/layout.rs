@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use super::measure::{Measure, value_of};
-use super::text::percent;
+use super::text::{faults_of, percent};
 use super::{GpuView, count};
 use crate::app::Medium;
 use crate::format::{clip, left, right, width};
@@ -37,29 +37,40 @@ impl GpuView<'_> {
         // On a narrow line the state is clipped in favour of the utilisation.
         let beside = width(&number) + width(&util) + 2;
         let state = left(word, room.saturating_sub(beside).clamp(7, 12));
-        let name = left(&self.name(), if room < 100 { 14 } else { 18 });
+        // The model matters less than the owner and the curve; a host rarely has several.
+        let name = left(&self.name(), if room < 100 { 0 } else { 18 });
         let styled = |measure| self.measure_style(measure);
-        let parts: [(u8, String, Style); 8] = [
+        let owners = left(&self.owners(), if room < 100 { 10 } else { 16 });
+        // All lines leave the same space for faults, so that their curves are in line.
+        let most = gpus().map(|gpu| width(&faults_of(gpu))).max();
+        let faults = left(&faults_of(self.gpu), most.unwrap_or(0).min(12));
+        let fault_style = match faults.trim().is_empty() {
+            true => Style::new(),
+            false => self.styles.bad(),
+        };
+        let parts: [(u8, String, Style); 10] = [
             (0, number, self.styles.bold()),
-            (5, name, Style::new()),
+            (9, name, Style::new()),
             (1, state, style),
-            (4, left(&self.age(), 7), self.styles.dim()),
+            (5, left(&self.age(), 7), self.styles.dim()),
             (2, util, style),
-            (3, right(&self.memory(), 11), styled(Measure::Memory)),
-            (6, right(&self.watts(), 5), styled(Measure::Power)),
+            (4, right(&self.memory(), 11), styled(Measure::Memory)),
+            (7, right(&self.watts(), 5), styled(Measure::Power)),
             (
-                7,
+                8,
                 right(&self.temperature(), 5),
                 styled(Measure::Temperature),
             ),
+            (3, owners, Style::new()),
+            (6, faults, fault_style),
         ];
         let mut used = 0;
-        let mut keep = [false; 8];
+        let mut keep = [false; 10];
         let mut order: Vec<usize> = (0..parts.len()).collect();
         order.sort_by_key(|place| parts[*place].0);
         for place in order {
             let wide = width(&parts[place].1) + 1;
-            if used + wide <= room + 1 {
+            if wide > 1 && used + wide <= room + 1 {
                 used += wide;
                 keep[place] = true;
             }
@@ -78,10 +89,6 @@ impl GpuView<'_> {
                 spans.push(Span::styled(history, self.styles.state(self.verdict.state)));
                 spans.push(Span::raw(" "));
             }
-        }
-        if rest > 62 {
-            let owners = clip(&self.owners(), rest - 61);
-            spans.push(Span::styled(owners, self.styles.dim()));
         }
         Line::from(spans).render(area, buffer);
     }
@@ -179,6 +186,12 @@ impl GpuView<'_> {
             (_, None) => since,
         };
         spans.push(Span::styled(about, style));
+        let faults = faults_of(self.gpu);
+        // A lost GPU already says so.
+        if !faults.is_empty() && self.verdict.unobserved() != Some(Missing::Gone) {
+            spans.push(Span::raw(" "));
+            spans.push(Span::styled(format!(" {faults} "), self.styles.bad()));
+        }
         let owners = self.owners();
         if !owners.is_empty() {
             spans.push(Span::raw(clip(&format!(" · {owners}"), room)));

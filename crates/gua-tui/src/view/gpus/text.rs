@@ -3,7 +3,7 @@
 use gua_model::classify::holders;
 use gua_model::since::Start;
 use gua_model::text::short_age;
-use gua_model::{Gpu, Missing, Place};
+use gua_model::{Gpu, Missing, Place, faults};
 use ratatui::style::Style;
 
 use super::GpuView;
@@ -144,4 +144,11 @@ pub(super) fn percent(gpu: &Gpu) -> String {
         Ok(util) => format!("{}%", util.get()),
         Err(_) => MISSING.to_owned(),
     }
+}
+
+/// Returns the faults of a GPU, the most serious first; empty if there are none.
+pub(super) fn faults_of(gpu: &Gpu) -> String {
+    let faults = faults(gpu);
+    let faults = faults.iter().map(|fault| fault.in_short());
+    faults.collect::<Vec<_>>().join(", ")
 }

@@ -31,6 +31,8 @@ pub(super) enum Event {
     Panicked,
     /// Requested moments of the history.
     Recorded(Vec<Moment>),
+    /// The last recorded minutes before this session.
+    Past(Vec<Moment>),
     /// Start times of the current states from the history.
     Since(BTreeMap<GpuUuid, Since>),
 }

@@ -1,6 +1,7 @@
 //! Session of `top` at a terminal, from setting up the screen to restoring it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use super::events::{self, Event};
+use super::host::HostWatch;
 use super::panics::Panics;
 use super::record::Record;
 use super::{Samples, signal};
@@ -27,10 +29,12 @@ pub(super) fn run(setup: Setup, samples: Samples, record: Option<Record>) -> any
     let (sender, events) = events::queue();
     events::forward_signals(sender.clone()).context("cannot wait for signals")?;
     events::sample(samples, setup.interval, sender.clone()).context(NO_THREAD)?;
+    let is_simulated = setup.rights == Rights::Simulated;
     let app = App::new(setup, clock::now());
     let mut session = Session {
         app,
         record,
+        host: (!is_simulated).then(HostWatch::new),
         sender,
         has_answered: false,
     };
@@ -89,6 +93,8 @@ enum Next {
 struct Session {
     app: App,
     record: Option<Record>,
+    /// `None` for simulated GPUs, whose processes do not exist here.
+    host: Option<HostWatch>,
     sender: SyncSender<Event>,
     has_answered: bool,
 }
@@ -145,9 +151,13 @@ impl Session {
             Event::Answer(answer) => match *answer {
                 Ok(sample) => {
                     if !std::mem::replace(&mut self.has_answered, true) {
-                        self.ask_since_when(&sample)?;
+                        self.ask_history(&sample)?;
                     }
                     self.app.take_sample(sample);
+                    if let Some(host) = &mut self.host {
+                        let processes = self.app.newest_processes();
+                        self.app.take_surroundings(host.look(&processes));
+                    }
                     self.look_up();
                 }
                 // A driver that has never answered and returns an error is unusable; one that hangs may recover.
@@ -168,13 +178,20 @@ impl Session {
             Event::Drawn | Event::Panicked => {}
             Event::Recorded(moments) => self.app.take_recorded(moments),
             Event::Since(since) => self.app.take_since(&since),
+            Event::Past(moments) => self.app.take_past(moments),
         }
         Ok(Next::Draw)
     }
 
-    /// Requests the start times of states that began before this session from the history.
-    fn ask_since_when(&self, sample: &Sample) -> anyhow::Result<()> {
+    /// Requests what the history knows of the time before this session: the last minutes for the curves, and the start
+    /// times of the current states.
+    fn ask_history(&self, sample: &Sample) -> anyhow::Result<()> {
         if let Some(record) = self.record.clone() {
+            let (past, before) = (record.clone(), sample.at);
+            events::later("past", &self.sender, move || {
+                Some(Event::Past(past.page_before(before)))
+            })
+            .context(NO_THREAD)?;
             let sample = sample.clone();
             events::later("history", &self.sender, move || {
                 Some(Event::Since(record.since(&sample)))
@@ -198,11 +215,16 @@ impl Session {
                 }
             }
             Action::Signal { process, signal } => {
-                if let Rights::Own(me) = self.app.rights() {
-                    match signal::send(process, signal, me) {
-                        Ok(message) => self.app.notify(message),
-                        Err(refused) => self.app.warn(refused),
+                let sent = match self.app.rights() {
+                    Rights::Own(me) => signal::send(process, signal, me),
+                    Rights::Admin(me) => {
+                        signal::send_as_admin(process, signal, me, Path::new(signal::LOG))
                     }
+                    Rights::ReadOnly | Rights::Simulated => return Ok(Next::Draw),
+                };
+                match sent {
+                    Ok(message) => self.app.notify(message),
+                    Err(refused) => self.app.warn(refused),
                 }
             }
         }

@@ -1,0 +1,35 @@
+//! What the host says about itself and about the processes on its GPUs: CPU, memory, command lines. The program looks it
+//! up with each sample; it belongs to now, so past moments do not have it.
+
+use std::collections::HashMap;
+
+use gua_model::{Bytes, Pid, ProcessKey};
+
+/// Everything that was looked up with one sample.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Surroundings {
+    pub host: HostLoad,
+    pub processes: HashMap<ProcessKey, ProcessUse>,
+}
+
+/// Load of the host. What could not be read is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostLoad {
+    /// Busy share of all CPUs since the last look.
+    pub cpu_percent: Option<u32>,
+    /// Mean number of runnable processes over the last minute, in hundredths.
+    pub load: Option<u64>,
+    /// Used and total memory.
+    pub memory: Option<(Bytes, Bytes)>,
+}
+
+/// What a process uses of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessUse {
+    pub parent: Pid,
+    /// Use of the CPUs since the last look; 100 is one whole CPU.
+    pub cpu_percent: Option<u32>,
+    pub memory: Bytes,
+    /// Empty if it is not visible.
+    pub command: String,
+}
