@@ -83,7 +83,7 @@ pub use sample::{Driver, Place, Problem, Process, ProcessKind, Sample, Slice};
 pub use session::{Session, SessionKey, Sessions, UtilSource, UtilSum};
 pub use slices::Slices;
 pub use span::{Holder, OwnerPart, Share, SharePart, Span};
-pub use spans::{Floors, Spans};
+pub use spans::{Floors, Spans, accounted};
 pub use state::{CountGraphics, Evidence, RollUp, State, Thresholds, Verdict};
 pub use tick::Tick;
 pub use total::{

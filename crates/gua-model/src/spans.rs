@@ -223,6 +223,15 @@ impl Closing<'_> {
     }
 }
 
+/// Number of GPUs of a sample that account for a part of a physical GPU. Reports count these.
+#[must_use]
+pub fn accounted(gpus: &[Gpu]) -> usize {
+    let missing = missing_parents(gpus);
+    let gpus: Vec<&Gpu> = gpus.iter().chain(&missing).collect();
+    let slices = slices::assign(&gpus);
+    slices.into_iter().filter(|slices| slices.any()).count()
+}
+
 /// Parents that a tick names but does not contain. Their readings failed.
 fn missing_parents(gpus: &[Gpu]) -> Vec<Gpu> {
     let mut missing: Vec<Gpu> = Vec::new();

@@ -239,6 +239,15 @@ impl QuarterTotal {
         }
     }
 
+    /// Ticks that reports count: none for a GPU whose MIG instances had all of its slices, which are counted instead.
+    #[must_use]
+    pub fn counted_ticks(&self) -> u64 {
+        match self.states.is_empty() {
+            true => 0,
+            false => self.card.ticks,
+        }
+    }
+
     /// Adds other totals; those of imported rows must be later ones.
     pub fn merge(&mut self, other: &Self) {
         self.card.merge(&other.card);

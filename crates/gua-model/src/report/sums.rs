@@ -48,7 +48,6 @@ impl Sums {
             }
         }
         let GpuTotal {
-            ticks,
             util_sum,
             util_known,
             energy,
@@ -56,9 +55,9 @@ impl Sums {
             ownerless,
             ..
         } = total.card;
-        // A GPU whose MIG instances stood in its place all the time is counted by them.
+        let ticks = total.counted_ticks();
+        self.ticks += ticks;
         if !total.states.is_empty() {
-            self.ticks += ticks;
             self.rows += total.imported.as_ref().map_or(ticks, |part| part.rows);
         }
         self.util_sum += util_sum;
