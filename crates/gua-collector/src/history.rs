@@ -5,6 +5,7 @@ mod waiting;
 
 use std::time::Duration;
 
+use gua_compat::gpu_usage_audit::import_inside;
 use gua_model::chain::chain;
 use gua_model::period::Quarter;
 use gua_model::{GapReason, Outage, Tick};
@@ -38,6 +39,8 @@ pub struct HistorySink {
     maintained: Option<Quarter>,
     /// Refusals and runs that users leave in the shared directory.
     events: Option<Events>,
+    /// Whether the log says that gpu-usage-audit writes into the history.
+    is_intruder_logged: bool,
 }
 
 impl HistorySink {
@@ -56,6 +59,7 @@ impl HistorySink {
             waiting: Waiting::default(),
             maintained: None,
             events: None,
+            is_intruder_logged: false,
         })
     }
 
@@ -105,6 +109,31 @@ impl HistorySink {
         self.run = self.store.begin_run(&next)?;
         self.next = next;
         Ok(())
+    }
+
+    /// Imports rows that gpu-usage-audit, for example a cron job that was left over, has written into the history.
+    fn import_inside(&mut self, at: Timestamp) {
+        let imported = import_inside(&mut self.store, at);
+        let is_first = !self.is_intruder_logged;
+        match imported {
+            Ok(None) => return,
+            Ok(Some(imported)) if is_first => {
+                let rows = imported.new_gpu_rows + imported.new_process_rows;
+                warn!(
+                    rows,
+                    "gpu-usage-audit writes into the history; its rows are imported; stop it (see `crontab -l` and `systemctl list-timers`)"
+                );
+            }
+            Err(error) if is_first => {
+                let error = chain(&error);
+                warn!(
+                    error,
+                    "gpu-usage-audit writes into the history; its rows cannot be imported"
+                );
+            }
+            _ => {}
+        }
+        self.is_intruder_logged = true;
     }
 
     fn write(&mut self, tick: &Tick) -> Result<(), WriteError> {
@@ -192,6 +221,7 @@ impl Sink for HistorySink {
         if self.maintained == Some(quarter) {
             return Ok(());
         }
+        self.import_inside(at);
         let maintenance = self.store.maintain(at)?;
         self.maintained = (!maintenance.more).then_some(quarter);
         Ok(())
@@ -307,6 +337,31 @@ mod tests {
         let other = rusqlite::Connection::open(path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         (sink, other)
+    }
+
+    #[test]
+    fn rows_that_the_python_tool_writes_into_the_history_are_imported() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let (mut sink, other) = locked_sink(&path);
+        other.execute_batch("ROLLBACK").unwrap();
+        drop(other);
+        let shape = gua_test::old_history::Shape {
+            cards: 1,
+            ticks: 4,
+            interval_seconds: 30,
+            process_rows: 4,
+        };
+        let end = Timestamp::from_second(1_790_000_000).unwrap();
+        gua_test::old_history::write(&path, &shape, end).unwrap();
+        sink.deliver(&tick(1)).unwrap();
+        sink.maintain(tick(1).sample.at).unwrap();
+        Box::new(sink).finish(tick(2).sample.at);
+        let history = History::open(&path).unwrap();
+        let sources = history.old_sources().unwrap();
+        assert_eq!(sources.len(), 1);
+        assert_eq!((sources[0].gpu_rows, sources[0].process_rows), (4, 4));
+        assert_eq!(history.info().unwrap().ticks, 2);
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0. They are never modified.
+//! SQLite files of gpu-usage-audit 1.0.2 to 1.8.0. They are never modified. Its tables in a history of gua are read too.
 
 mod adopt;
 mod export;
 mod facts;
 mod fold;
 mod import;
+mod inside;
 mod old_form;
 mod open;
 mod records;
@@ -16,5 +17,6 @@ pub use gua_store::imported::{Imported, LegacyError, OnProgress, Progress, old_t
 pub use gua_wire::archive::Value as OldCell;
 pub use import::import;
 pub(crate) use import::import_open;
+pub use inside::{import_inside, rows_inside};
 pub use old_form::{Days, EachRow, OldForm, OldTables};
 pub use open::OldFile;

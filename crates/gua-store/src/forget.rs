@@ -43,6 +43,7 @@ impl Store {
     /// Erases the user with this name (or, if no user has it, with this uid) from every table and from the free pages
     /// of the file. If it fails with [`WriteError::Reader`], the tables no longer contain the user, but the file does, until
     /// [`Store::vacuum`] succeeds.
+    /// Tables of gpu-usage-audit in it are removed: the caller has imported their rows.
     pub fn forget(&mut self, user: &str) -> Result<Forgotten, WriteError> {
         // Overwrite deleted content at once, even if the operation is interrupted later.
         self.connection.pragma_update(None, "secure_delete", "ON")?;
@@ -70,6 +71,8 @@ impl Store {
         erase_workload(&transaction, user)?;
         forgotten.old_rows = imported::forget(&transaction, user)
             .map_err(|error| WriteError::Old(Box::new(error)))?;
+        // Rows that gpu-usage-audit wrote into this file have names too. They were imported before.
+        imported::drop_old_tables(&transaction)?;
         let is_known = !forgotten.known_as.is_empty();
         if is_known {
             totals::fill_days(&transaction).map_err(into_write)?;

@@ -35,8 +35,8 @@ pub use rows::{
     COMPUTE, Cell, CellKind, Column, GpuRow, ImportedRow, ProcessRow, Tally, TextId, Texts, summed,
 };
 pub use small::{SmallRow, SmallTable};
-pub use sources::OldSource;
-pub(crate) use sources::forget;
+pub use sources::{OLD_TABLES, OldSource};
+pub(crate) use sources::{drop_old_tables, forget};
 pub use stamp::{Stamp, old_text};
 pub use stored::{Blocks, Order};
 pub(crate) use totals::{mark_all_stale, settle};

@@ -48,6 +48,11 @@ CREATE INDEX idx_proc_sample_uuid_ts ON proc_sample(gpu_uuid, ts);
 CREATE UNIQUE INDEX idx_gpu_device_uuid ON gpu_device(gpu_uuid);
 ";
 
+/// Changes a history by SQL.
+pub fn change(path: &Path, sql: &str) -> Result<(), rusqlite::Error> {
+    Connection::open(path)?.execute_batch(sql)
+}
+
 /// Writes the history. Its last tick is the one before `end`.
 pub fn write(path: &Path, shape: &Shape, end: Timestamp) -> Result<(), rusqlite::Error> {
     let mut connection = Connection::open(path)?;

@@ -112,7 +112,7 @@ fn refuse_newer(old: &OldFile) -> Result<(), LegacyError> {
 
 /// Facts that stay the same when a file grows, is copied or loses old samples: its first host and run, with their times
 /// to the microsecond. Either may be written first, so each of them is sufficient.
-fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
+pub(super) fn facts(old: &OldFile) -> Result<Vec<String>, LegacyError> {
     if let Some(fact) = &old.known_by {
         return Ok(vec![fact.clone()]);
     }

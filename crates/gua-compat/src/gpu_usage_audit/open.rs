@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_store::imported::LegacyError;
+use gua_store::imported::{LegacyError, OLD_TABLES};
 use gua_store::{FileKind, FilePrint, beside, what_is_this};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -45,15 +45,6 @@ impl Columns {
         names.collect::<Vec<_>>().join(" ")
     }
 }
-
-/// The five tables of an old history.
-const TABLES: [&str; 5] = [
-    "host",
-    "daemon_run",
-    "gpu_sample",
-    "proc_sample",
-    "gpu_device",
-];
 
 impl OldFile {
     /// Opens the history at `path`, even if it belongs to another user and its directory is not writable.
@@ -100,6 +91,28 @@ impl OldFile {
             logged,
             known_by: None,
         })
+    }
+
+    /// Opens the tables that gpu-usage-audit made in a history of gua; `None` if there are none. The file itself is only
+    /// opened by SQLite: closing another descriptor of it would release the locks of a writer in this process
+    /// (<https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>).
+    pub(crate) fn inside(history: &Path) -> Result<Option<Self>, LegacyError> {
+        let read = |source| LegacyError::Read {
+            path: history.into(),
+            source,
+        };
+        let (connection, still) = connect(history)?;
+        connection.execute_batch("BEGIN").map_err(read)?;
+        let columns = columns(&connection).map_err(read)?;
+        let is_there = missing(&columns).is_none();
+        Ok(is_there.then(|| Self {
+            path: history.into(),
+            connection,
+            columns,
+            still,
+            logged: log_of(history).exists(),
+            known_by: None,
+        }))
     }
 
     /// Wraps rows laid out as an old history in memory, with the path of their file and the fact that identifies it.
@@ -221,7 +234,7 @@ fn log_of(path: &Path) -> PathBuf {
 fn columns(connection: &Connection) -> Result<Columns, rusqlite::Error> {
     let mut query = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
     let mut found = BTreeSet::new();
-    for table in TABLES {
+    for table in OLD_TABLES {
         let names = query.query_map([table], |row| row.get::<_, String>(0))?;
         for name in names {
             found.insert((table.to_owned(), name?));

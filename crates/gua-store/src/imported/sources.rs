@@ -13,6 +13,7 @@ use super::stored::load_texts;
 use super::totals::{mark_all_stale, settle};
 use crate::history::History;
 use crate::sql::rows;
+use crate::store::Store;
 
 /// An imported file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +30,50 @@ pub struct OldSource {
     pub highest_run: i64,
 }
 
+/// Tables of gpu-usage-audit, which it makes in any file that it is pointed at.
+pub const OLD_TABLES: [&str; 5] = [
+    "host",
+    "daemon_run",
+    "gpu_sample",
+    "proc_sample",
+    "gpu_device",
+];
+
+/// Last rows of the two large tables that were imported from a file identified by one of these facts; `None` for a new file.
+fn imported_to(history: &Connection, facts: &[String]) -> Result<Option<(i64, i64)>, LegacyError> {
+    let sql = "SELECT last_card_row, last_process_row FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1 AND complete";
+    for fact in facts {
+        let found: Vec<(i64, i64)> = rows(history, sql, [fact], |row| -> Result<_, LegacyError> {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+        if let Some(found) = found.first() {
+            return Ok(Some(*found));
+        }
+    }
+    Ok(None)
+}
+
+/// Removes the tables of gpu-usage-audit from a history of gua.
+pub(crate) fn drop_old_tables(change: &Connection) -> rusqlite::Result<()> {
+    for table in OLD_TABLES {
+        change.execute_batch(&format!("DROP TABLE IF EXISTS main.{table}"))?;
+    }
+    Ok(())
+}
+
+impl Store {
+    /// Last imported rows of the two large tables of a file; `None` for a new file.
+    pub fn imported_to(&self, facts: &[String]) -> Result<Option<(i64, i64)>, LegacyError> {
+        imported_to(&self.connection, facts)
+    }
+}
+
 impl History {
+    /// Last imported rows of the two large tables of a file; `None` for a new file.
+    pub fn imported_to(&self, facts: &[String]) -> Result<Option<(i64, i64)>, LegacyError> {
+        imported_to(&self.connection, facts)
+    }
+
     /// All imported files.
     pub fn old_sources(&self) -> Result<Vec<OldSource>, LegacyError> {
         sources(&self.connection)
