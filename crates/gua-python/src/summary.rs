@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gua_run::ResourceSummary;
+use gua_run::{LineRule, ResourceSummary};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -12,7 +12,7 @@ use crate::failure;
 /// position.
 type Summarized<'py> = (Bound<'py, PyDict>, Vec<&'static str>, bool);
 
-/// Summarizes metric files, including those of the original program.
+/// Summarizes metric files as the original program does, including those that it wrote.
 #[pyfunction]
 #[pyo3(signature = (gpu, cpu, dmon))]
 pub(crate) fn summarize(
@@ -21,7 +21,9 @@ pub(crate) fn summarize(
     cpu: Option<PathBuf>,
     dmon: Option<PathBuf>,
 ) -> PyResult<Summarized<'_>> {
-    let found = py.detach(|| gua_run::summarize(gpu.as_deref(), cpu.as_deref(), dmon.as_deref()));
+    let rule = LineRule::WholeLine;
+    let found =
+        py.detach(|| gua_run::summarize(gpu.as_deref(), cpu.as_deref(), dmon.as_deref(), rule));
     let mut found = found.map_err(|error| failure::of_file(&error.source, &error.path))?;
     let numbers = PyDict::new(py);
     for (name, value) in fields(&mut found.summary) {

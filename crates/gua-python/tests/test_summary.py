@@ -50,8 +50,10 @@ def test_the_originals_files_give_the_originals_numbers(tmp_path: Path) -> None:
     for number in range(20):
         gpu, cpu, dmon = (tmp_path / f"{name}{number}" for name in ("gpu", "cpu", "dmon"))
         lines = [gpu_line(dice.randrange(101), dice.randrange(40960), round(dice.uniform(20, 400), 2)) for _ in range(number)]
+        # A missing value costs the whole line.
+        lines += [gpu_line(100, 99999, "[N/A]"), gpu_line("[N/A]", 99999, 400)]
         gpu.write_text("".join(lines + ["cut, off\n"]))
-        cpu.write_text(HEAD + "".join(f"t,{dice.uniform(0, 100):.1f},{dice.uniform(0, 100):.1f}\n" for _ in range(number)))
+        cpu.write_text(HEAD + "".join(f"t,{dice.uniform(0, 100):.1f},{dice.uniform(0, 100):.1f}\n" for _ in range(number)) + "t,-,99.0\nt,9.0,-\n")
         # `dmon -s um`, where the column that the original takes is the right one.
         rows = "".join(f"    0 {dice.randrange(101):6} {dice.randrange(101):6} 0 0\n" for _ in range(number))
         dmon.write_text("# gpu     sm    mem    enc    dec\n# Idx      %      %      %      %\n" + rows)

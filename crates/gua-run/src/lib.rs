@@ -59,7 +59,7 @@ pub use gua_wire::run::file;
 pub use gua_wire::run::json::{Fields, NoJson};
 pub use gua_wire::run::kind::RunFile;
 pub use gua_wire::run::log::Seconds;
-pub use gua_wire::run::summary::ResourceSummary;
+pub use gua_wire::run::summary::{LineRule, ResourceSummary};
 
 pub use gpu_use::GpuSummary;
 pub use job::{End, Job, JobCommand, end_by};

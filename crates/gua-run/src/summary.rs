@@ -11,7 +11,8 @@ use gua_files::FileError;
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_wire::run::kind::RunFile;
-use gua_wire::run::summary::{ResourceSummary, Tally};
+use gua_wire::run::metrics::DMON_HEADER;
+use gua_wire::run::summary::{LineRule, ResourceSummary, Tally};
 use serde_json::Value;
 
 use crate::run_summary::JAX_PEAK;
@@ -33,13 +34,16 @@ pub struct Summarized {
     pub missing: Vec<&'static str>,
     /// Whether memory utilisation was read by column position, because the file has no header.
     pub guessed_mem_util: bool,
+    /// Number of lines that were left out because one of their values is missing.
+    pub left_out: u64,
     /// Number of lines with readings in each of the files.
     pub gpu_lines: u64,
     pub cpu_lines: u64,
     pub dmon_lines: u64,
 }
 
-/// Computes what a job used from its metric files. The numbers of a file that is missing or not given are zero.
+/// Computes what a job used from its metric files, as the original does: a GPU line with a missing value does not count. The
+/// numbers of a file that is missing or not given are zero.
 ///
 /// ```
 /// use gua_run::build_resource_summary;
@@ -57,16 +61,17 @@ pub fn build_resource_summary(
     cpu: Option<&Path>,
     dmon: Option<&Path>,
 ) -> Result<ResourceSummary, FileError> {
-    summarize(gpu, cpu, dmon).map(|summarized| summarized.summary)
+    summarize(gpu, cpu, dmon, LineRule::WholeLine).map(|summarized| summarized.summary)
 }
 
-/// Like [`build_resource_summary`], and also returns the missing values.
+/// Like [`build_resource_summary`] by either rule, and also returns the missing values.
 pub fn summarize(
     gpu: Option<&Path>,
     cpu: Option<&Path>,
     dmon: Option<&Path>,
+    rule: LineRule,
 ) -> Result<Summarized, FileError> {
-    let mut tally = Tally::default();
+    let mut tally = Tally::by(rule);
     let gpu_lines = lines(gpu, |line| tally.gpu_line(line))?;
     let dmon_lines = lines(dmon, |line| tally.dmon_line(line))?;
     let cpu_lines = lines(cpu, |line| tally.cpu_line(line))?;
@@ -74,6 +79,7 @@ pub fn summarize(
         summary: tally.summary(),
         missing: tally.missing(),
         guessed_mem_util: tally.guessed_mem_util(),
+        left_out: tally.left_out(),
         gpu_lines,
         cpu_lines,
         dmon_lines,
@@ -114,20 +120,49 @@ fn for_each_line<T>(
     read().map_err(FileError::cannot("read", path))
 }
 
-/// Summarizes the metric files of a run: a directory, or some of its files.
-pub fn summarize_paths(paths: &[PathBuf]) -> Result<Summarized, Failure> {
+/// Summarizes the metric files of a run: a directory, or some of its files. Without a rule, files that `gua run` wrote are
+/// read per field, and all others as the original reads them.
+pub fn summarize_paths(paths: &[PathBuf], rule: Option<LineRule>) -> Result<Summarized, Failure> {
     let files = match paths {
         [directory] if directory.is_dir() => in_directory(directory)?,
         paths => by_kind(paths)?,
     };
     let path = |file: RunFile| files.get(file.name()).map(PathBuf::as_path);
     let (gpu, cpu, dmon) = (path(RunFile::Gpu), path(RunFile::Cpu), path(RunFile::Dmon));
-    let mut found = summarize(gpu, cpu, dmon).map_err(|error| unreadable(&error))?;
+    let rule = match rule {
+        Some(rule) => rule,
+        None if is_own(dmon, path(RunFile::Log)).map_err(|error| unreadable(&error))? => {
+            LineRule::PerField
+        }
+        None => LineRule::WholeLine,
+    };
+    let mut found = summarize(gpu, cpu, dmon, rule).map_err(|error| unreadable(&error))?;
     let peak = path(RunFile::Log).map(jax_peak).transpose();
     if let Some(peak) = peak.map_err(|error| unreadable(&error))?.flatten() {
         found.summary.jax_peak_bytes_mb = peak;
     }
     Ok(found)
+}
+
+/// Whether `gua run` wrote the files: the header of its dmon file, or the first event of its log, which the original does
+/// not write.
+fn is_own(dmon: Option<&Path>, log: Option<&Path>) -> Result<bool, FileError> {
+    let has = |path: Option<&Path>, is_mark: &dyn Fn(&str) -> bool| match path {
+        None => Ok(false),
+        Some(path) => {
+            let found = for_each_line(path, LOOKED_AT, |line| match is_mark(line.trim_end()) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+            found.map(|found| found.is_some())
+        }
+    };
+    let header = DMON_HEADER.lines().next();
+    let is_started = |line: &str| {
+        line.contains(RUN_STARTED)
+            && serde_json::from_str::<Value>(line).is_ok_and(|entry| entry["event"] == RUN_STARTED)
+    };
+    Ok(has(dmon, &|line| Some(line) == header)? || has(log, &is_started)?)
 }
 
 fn unreadable(error: &FileError) -> Failure {
@@ -226,7 +261,7 @@ mod tests {
     #[test]
     fn files_that_are_not_there_leave_zeros_and_are_told() {
         let nowhere = Path::new("/nonexistent/hw_metrics.csv");
-        let found = summarize(Some(nowhere), None, Some(nowhere)).unwrap();
+        let found = summarize(Some(nowhere), None, Some(nowhere), LineRule::PerField).unwrap();
         assert_eq!(found.summary, ResourceSummary::default());
         assert_eq!(found.missing.len(), 6);
         assert_eq!(found.gpu_lines, 0);
@@ -235,7 +270,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_read_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let error = summarize(None, Some(folder.path()), None).unwrap_err();
+        let error = summarize(None, Some(folder.path()), None, LineRule::PerField).unwrap_err();
         assert_eq!(error.path, folder.path());
         assert!(error.to_string().contains("cannot read `/"), "{error}");
     }
@@ -245,7 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("long");
         std::fs::write(&path, vec![b'x'; 1 << 20]).unwrap();
-        let found = summarize(Some(&path), Some(&path), Some(&path)).unwrap();
+        let found = summarize(Some(&path), Some(&path), Some(&path), LineRule::WholeLine).unwrap();
         assert_eq!(found.summary, ResourceSummary::default());
     }
 }

@@ -101,6 +101,22 @@ fn same_cases() -> Vec<[String; 3]> {
             "",
             "",
         ),
+        // A missing value costs the whole line.
+        file(
+            gpu("40", "40536", "50") + &gpu("60", "100", "60") + &gpu("100", "99999", "[N/A]"),
+            "",
+            "",
+        ),
+        file(
+            gpu("[N/A]", "100", "50") + &gpu("40", "[Not Supported]", "60") + &gpu("9", "1", "2"),
+            "",
+            "",
+        ),
+        file(
+            String::new(),
+            &format!("{head}t,30.0,60.0\nt,10.0,65.0\nt,-,1.0\nt,20.0,x\n"),
+            "",
+        ),
         file(gpu("-5", "-1", "-3"), "", ""),
         file(
             String::new(),
@@ -177,17 +193,6 @@ fn where_the_original_is_wrong_we_are_right() {
         [String::new(), String::new(), dmon.to_owned()],
         "mem_util_mean_pct",
         [Some(12.0), Some(10.0)],
-    );
-    // A GPU without a power sensor still has utilisation.
-    check(
-        "one missing value",
-        [
-            gpu("40", "100", "[N/A]") + &gpu("60", "50", "20"),
-            String::new(),
-            String::new(),
-        ],
-        "gpu_util_mean_pct",
-        [Some(50.0), Some(60.0)],
     );
 }
 

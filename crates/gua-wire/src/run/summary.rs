@@ -64,6 +64,17 @@ pub fn one_decimal(value: f64) -> f64 {
     format!("{value:.1}").parse().unwrap_or(value)
 }
 
+/// What a line with a missing value counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LineRule {
+    /// Its other values count. The live summary of a run uses this rule.
+    #[default]
+    PerField,
+    /// As in the original: a GPU line counts if utilisation, memory and power are numbers, and the idle share of a CPU line
+    /// only after a valid user share.
+    WholeLine,
+}
+
 /// Sums of the lines read so far.
 ///
 /// ```
@@ -87,6 +98,8 @@ pub struct Tally {
     cpu_usr: Sum,
     cpu_idle: Sum,
     dmon: Columns,
+    rule: LineRule,
+    left_out: u64,
 }
 
 /// Positions of the columns in `hw_dmon.csv`.
@@ -105,6 +118,21 @@ const MEM_UNNAMED: usize = 2;
 pub(super) const DMON_FIELDS: usize = 4;
 
 impl Tally {
+    /// A tally that reads lines by a rule.
+    #[must_use]
+    pub fn by(rule: LineRule) -> Self {
+        Self {
+            rule,
+            ..Self::default()
+        }
+    }
+
+    /// Number of lines that [`LineRule::WholeLine`] left out although some of their values are numbers.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
     /// Adds the readings of a GPU, as [`super::metrics::gpu_line`] and [`super::metrics::dmon_line`] write them.
     pub fn gpu(&mut self, gpu: &Gpu) {
         self.gpu_util
@@ -129,9 +157,15 @@ impl Tally {
         if fields.len() < GPU_FIELDS {
             return false;
         }
-        self.gpu_util.add(number(fields[1]));
-        self.vram.add(number(fields[3]));
-        self.power.add(number(fields[5]));
+        let [util, used, power] = [1, 3, 5].map(|place| number(fields[place]));
+        let is_whole = util.is_some() && used.is_some() && power.is_some();
+        if self.rule == LineRule::WholeLine && !is_whole {
+            self.left_out += u64::from(util.or(used).or(power).is_some());
+            return false;
+        }
+        self.gpu_util.add(util);
+        self.vram.add(used);
+        self.power.add(power);
         true
     }
 
@@ -171,6 +205,10 @@ impl Tally {
             return false;
         };
         let (usr, idle) = (number(usr), number(idle));
+        if self.rule == LineRule::WholeLine && usr.is_none() {
+            self.left_out += u64::from(idle.is_some());
+            return false;
+        }
         self.cpu_usr.add(usr);
         self.cpu_idle.add(idle);
         usr.is_some() || idle.is_some()
@@ -340,6 +378,30 @@ mod tests {
         assert_eq!(summary.gpu_util_mean_pct, 20.0);
         assert_eq!(summary.peak_vram_mb, 300.0);
         assert_eq!(summary.power_watts_mean, 50.5);
+    }
+
+    #[test]
+    fn by_the_rule_of_the_original_a_missing_value_costs_the_line() {
+        let mut tally = Tally::by(LineRule::WholeLine);
+        assert!(tally.gpu_line("t, 40, 5, 40536, 81920, 50.5, 40, 1, 1"));
+        assert!(tally.gpu_line("t, 60, 5, 1000, 81920, 60.5, 40, 1, 1"));
+        assert!(!tally.gpu_line("t, 100, 5, 99999, 81920, [N/A], 40, 1, 1"));
+        assert!(!tally.gpu_line("t, [N/A], 5, [N/A], 81920, [N/A], 40, 1, 1"));
+        for line in [
+            "t,usr_pct,idle_pct",
+            "t,30.0,60.0",
+            "t,10.0,65.0",
+            "t,-,1.0",
+            "t,20.0,x",
+        ] {
+            tally.cpu_line(line);
+        }
+        let summary = tally.summary();
+        assert_eq!(summary.peak_vram_mb, 40536.0);
+        assert_eq!(summary.gpu_util_mean_pct, 50.0);
+        assert_eq!(summary.cpu_usr_mean_pct, 20.0);
+        assert_eq!(summary.cpu_idle_mean_pct, 62.5);
+        assert_eq!(tally.left_out(), 2);
     }
 
     #[test]

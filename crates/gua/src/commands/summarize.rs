@@ -1,12 +1,14 @@
 //! `gua summarize`: computes the ten values of ResourceSummary from the metric files of `gua run` or run_monitor.
 
-use gua_run::{Fields, Summarized, summarize_paths};
+use gua_model::text::counted;
+use gua_run::{Fields, LineRule, Summarized, summarize_paths};
 
 use crate::cli::SummarizeArgs;
 use crate::output;
 
 pub fn run(args: &SummarizeArgs) -> anyhow::Result<()> {
-    let found = summarize_paths(&args.paths)?;
+    let rule = args.per_field.then_some(LineRule::PerField);
+    let found = summarize_paths(&args.paths, rule)?;
     output::data(&match args.json {
         true => json(&found),
         false => text(&found),
@@ -60,9 +62,15 @@ fn remarks(found: &Summarized) -> String {
     let mut text = String::new();
     if found.guessed_mem_util {
         text.push_str(
-            "gua summarize: the dmon file has no header; the third was used as memory utilisation, as the \
+            "gua summarize: the dmon file has no header; the third column was used as memory utilisation, as the \
              original does\n",
         );
+    }
+    if found.left_out > 0 {
+        text.push_str(&format!(
+            "gua summarize: left out {} with a missing value, as the original does; --per-field counts the other values\n",
+            counted(found.left_out, "line")
+        ));
     }
     if !found.missing.is_empty() {
         let missing = found.missing.join(", ");

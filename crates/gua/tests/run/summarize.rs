@@ -55,6 +55,32 @@ fn files_are_recognised_by_their_content() {
 }
 
 #[test]
+fn files_of_the_original_give_its_numbers_and_our_own_count_per_field() {
+    let host = without_driver();
+    let gpu = "t, 40, 5, 40536, 81920, 50.5, 40, 1, 1\nt, 60, 5, 100, 81920, 50.5, 40, 1, 1\nt, 100, 5, 99999, 81920, [N/A], 40, 1, 1\n";
+    fs::create_dir(host.path("out")).unwrap();
+    fs::write(host.path("out/hw_metrics.csv"), gpu).unwrap();
+    let peak = |line: &str| {
+        let ended = summarize(&host, line);
+        let numbers: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+        (numbers["peak_vram_mb"].as_f64().unwrap(), ended.stderr)
+    };
+    let (theirs, remark) = peak("out --json");
+    assert_eq!(theirs, 40536.0);
+    assert!(
+        remark.contains("left out 1 line") && remark.contains("--per-field"),
+        "{remark}"
+    );
+    let (better, remark) = peak("out --json --per-field");
+    assert_eq!(better, 99999.0);
+    assert!(!remark.contains("left out"), "{remark}");
+    // Written by `gua run`.
+    let started = r#"{"ts":"2026-05-11T00:00:00.000+00:00","type":"event","event":"run_started"}"#;
+    fs::write(host.path("out/run.jsonl"), started).unwrap();
+    assert_eq!(peak("out --json").0, 99999.0);
+}
+
+#[test]
 fn the_peak_of_an_earlier_run_in_the_same_log_is_not_reported_for_the_last() {
     let host = host(ONE_GPU);
     let peak = || {
