@@ -103,7 +103,8 @@ pub struct PhaseArgs {
 /// Summarize the metric files of a run.
 ///
 /// Reads files of `gua run` and of pytyche's run_monitor, and prints the ten values of ResourceSummary. The column of
-/// the memory utilisation in hw_dmon.csv is found by its name.
+/// the memory utilisation in hw_dmon.csv is found by its name. A line with a missing value is left out, as the original
+/// does; in files of `gua run`, its other values count.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   gua summarize runs/7\n  \
@@ -113,6 +114,10 @@ pub struct SummarizeArgs {
     /// Directory of a run, or its metric files.
     #[arg(value_name = "PATH", required = true, value_hint = ValueHint::AnyPath)]
     pub paths: Vec<PathBuf>,
+
+    /// Count the other values of a line with a missing one, also in files of run_monitor.
+    #[arg(long)]
+    pub per_field: bool,
 
     /// Print the ResourceSummary dictionary as JSON.
     #[arg(long)]
@@ -141,9 +146,9 @@ pub enum RunsCommand {
         after_help = "Examples:\n  gua runs list\n  gua runs list --since 30d --user ada\n  gua runs list --format csv > runs.csv"
     )]
     List {
-        /// List only runs that started within this duration before now.
-        #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
-        since: Option<Duration>,
+        /// List only runs that started after this: a duration before now (30d, 1w), a date, or `today` or `last-month`.
+        #[arg(long, value_name = "WHEN")]
+        since: Option<String>,
 
         /// List only the runs of this user (name or UID).
         #[arg(long, value_name = "USER")]

@@ -9,6 +9,7 @@ use gua_collector::location;
 use gua_model::Period;
 use gua_probe::clock;
 use gua_query::runs::Runs;
+use gua_query::words::moment;
 use gua_query::{RunsQuestion, Source, WatchedRun};
 use gua_render::document::sorted;
 use gua_render::runs::{self as page, RunDocument, RunsDocument, ShownRun};
@@ -16,7 +17,8 @@ use gua_render::table::{Table, csv};
 use gua_run::watcher;
 use gua_settings::Source as SetIn;
 use gua_store::{FileKind, what_is_this};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use crate::cli::{RunsCommand, TableFormat};
 use crate::context::Context;
@@ -37,10 +39,10 @@ pub fn run(command: &RunsCommand, context: &Context) -> anyhow::Result<ExitCode>
             ..
         } => {
             let now = clock::now();
-            let from = since.map_or(Timestamp::MIN, |since| {
-                let since = SignedDuration::try_from(since).unwrap_or(SignedDuration::MAX);
-                now.checked_sub(since).unwrap_or(Timestamp::MIN)
-            });
+            let from = match since {
+                Some(since) => moment("--since", since, &TimeZone::system(), now)?.at,
+                None => Timestamp::MIN,
+            };
             let question = RunsQuestion {
                 window: Period::new(from, Timestamp::MAX),
                 user: user.clone(),
@@ -85,7 +87,7 @@ fn print(table: &Table, format: TableFormat, runs: &[ShownRun<'_>]) -> anyhow::R
 
 /// Source of recorded runs; `None` if no history is expected yet, because runs can exist before the first history.
 fn source(context: &Context) -> anyhow::Result<Option<Box<dyn Source>>> {
-    let path = context.history();
+    let path = context.announced_history();
     if let Some(service) = location::service(&path, context.settings()) {
         return Ok(Some(Box::new(service)));
     }
