@@ -35,6 +35,20 @@ pub const CUDA_VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 pub const NVGPU_CLUSTER: &str = "NVGPU_CLUSTER_CFG";
 const RUN_VARIABLES: [&str; 3] = [RUN_VARIABLE, DESCRIPTOR_VARIABLE, PIPE_VARIABLE];
 
+/// Variables of the locale of messages. The first one that is set takes precedence (locale(7)).
+const LOCALE_VARIABLES: [&str; 3] = ["LC_ALL", "LC_MESSAGES", "LANG"];
+
+/// Whether `FORCE_COLOR` asks for color without a terminal. `NO_COLOR` takes precedence.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the environment"
+)]
+pub fn is_color_forced() -> bool {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    set("NO_COLOR").is_none() && set("FORCE_COLOR").is_some_and(|value| value != "0")
+}
+
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
 /// Maximum size of a configuration file. A larger file is a mistake.
@@ -80,6 +94,7 @@ impl Inputs {
             .iter()
             .map(|entry| entry.env)
             .chain([CONFIG_VARIABLE, "HOME", "PATH", "TMPDIR", "JOURNAL_STREAM"])
+            .chain(LOCALE_VARIABLES)
             .chain(PROXY_VARIABLES.into_iter().flatten())
             .chain(RUN_VARIABLES)
             .chain([CUDA_VISIBLE_DEVICES, NVGPU_CLUSTER]);
@@ -102,6 +117,15 @@ impl Inputs {
             .get(name)
             .map(OsString::as_os_str)
             .filter(|text| !text.is_empty())
+    }
+
+    /// Whether the locale of messages is Korean.
+    #[must_use]
+    pub fn is_korean(&self) -> bool {
+        let locale = LOCALE_VARIABLES.iter().find_map(|name| self.variable(name));
+        let language = locale.and_then(OsStr::to_str).unwrap_or_default();
+        let language = language.split(['_', '.', '@']).next();
+        language == Some("ko")
     }
 
     /// Returns the proxies that the environment configures.

@@ -31,6 +31,7 @@ use gua_model::state::ThresholdOverrides;
 
 pub use array::{Layer, Listed};
 pub use inputs::{CUDA_VISIBLE_DEVICES, Candidate, Inputs, Proxies};
+pub use name::nearest;
 pub use problem::{Place, Position, Problem};
 pub use table::{ARRAYS, ArrayEntry, ENTRIES, Entry, Settings};
 

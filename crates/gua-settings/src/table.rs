@@ -276,6 +276,8 @@ settings! {
     history: HistorySettings {
         /// History file. The flag --db overrides it.
         db: FilePath = "~/.gua/gua.db", "GUA_DB";
+        /// History of the host's service, which commands use unless your own daemon runs. For a service installed with --db.
+        service_db: FilePath = "/var/lib/gua/gua.db", "GUA_SERVICE_DB";
         /// Socket through which the service answers questions about a history that you may not read.
         socket: FilePath = "/run/gua.sock", "GUA_SOCKET";
     }

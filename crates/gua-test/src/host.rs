@@ -96,7 +96,7 @@ impl TestHost {
     #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let home = self.directory();
-        let fixed: [(&str, OsString); 10] = [
+        let fixed: [(&str, OsString); 11] = [
             ("HOME", home.into()),
             ("PATH", "/usr/bin:/bin".into()),
             ("TMPDIR", self.path("tmp").into()),
@@ -108,6 +108,8 @@ impl TestHost {
             // The pids in scenarios are those of real processes, also in a pid namespace of its own.
             ("GUA_DRIVER_PIDS", "here".into()),
             ("GUA_CLAIM_DIR", self.path("claims").into()),
+            // Not that of a service on the machine that runs the tests.
+            ("GUA_SERVICE_DB", self.path("service.db").into()),
         ];
         let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
         fixed.into_iter().chain(self.variables.clone()).collect()

@@ -30,7 +30,7 @@ fn every_mistake_is_told_with_its_place() {
     );
     check(
         "[history]\nzzz = 1\n",
-        &["f:2:1: unknown key `zzz` in [history]; there are db, socket"],
+        &["f:2:1: unknown key `zzz` in [history]; there are db, service_db, socket"],
     );
     check(
         "held_mb = 1\n",
