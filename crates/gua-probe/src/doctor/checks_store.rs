@@ -9,7 +9,7 @@ use gua_model::text::sanitize;
 use serde_json::json;
 
 use super::check::{Finding, Status, size};
-use super::facts::{Choice, Facts};
+use super::facts::{Choice, Facts, HistoryKind};
 
 const TOO_LITTLE: Bytes = Bytes::from_mb(50);
 const LITTLE: Bytes = Bytes::from_mb(1024);
@@ -17,6 +17,17 @@ const LITTLE: Bytes = Bytes::from_mb(1024);
 const FEW_INODES: u64 = 100;
 
 pub(super) fn default_db(facts: &Facts) -> Finding {
+    let found = collectors_path(facts);
+    match &facts.known.read_elsewhere {
+        Some(path) => found.advise(format!(
+            "Commands without `--db` use the history {}, not the one that `gua daemon` would write.",
+            sanitize(&path.to_string_lossy())
+        )),
+        None => found,
+    }
+}
+
+fn collectors_path(facts: &Facts) -> Finding {
     let (path, choice) = (&facts.known.db, facts.known.choice);
     let late = "the file system did not respond in time";
     let spot = facts.spot.as_ref();
@@ -65,7 +76,12 @@ pub(super) fn default_db(facts: &Facts) -> Finding {
         .advise("Pass a path that does not exist yet to begin a new history."),
         _ if is_read_only => unusable("on a file system that is mounted read-only"),
         (Entry::File { .. }, Choice::Default, _) => {
-            finding(Status::Ok, "exists and will be appended to")
+            let (status, summary, advice) = existing(facts);
+            let found = finding(status, &summary);
+            match advice {
+                Some(advice) => found.advise(advice),
+                None => found,
+            }
         }
         (Entry::Absent, Choice::Default, Parent::Missing) => {
             match room.and_then(|room| in_the_way(path, room)) {
@@ -83,6 +99,34 @@ pub(super) fn default_db(facts: &Facts) -> Finding {
         (Entry::Absent, _, Parent::Writable) => {
             finding(Status::Ok, "absent and ready to be created")
         }
+    }
+}
+
+/// What a collector will do with the file at the default path, and what the user should do first.
+fn existing(facts: &Facts) -> (Status, String, Option<String>) {
+    let path = sanitize(&facts.known.db.to_string_lossy());
+    match (&facts.known.history, facts.known.python_writer) {
+        (HistoryKind::Old, Some(pid)) => (
+            Status::Warning,
+            format!("a history of gpu-usage-audit, which its collector (pid {pid}) is writing"),
+            Some("Stop that collector with `gua stop`. `gua daemon` then imports the history into a new file.".to_owned()),
+        ),
+        (HistoryKind::Old, None) => (
+            Status::Ok,
+            format!("a history of gpu-usage-audit; `gua daemon` imports it into a new file and keeps it as {path}.gpu-usage-audit-1"),
+            None,
+        ),
+        (HistoryKind::OursWithOldRows(rows), _) => (
+            Status::Warning,
+            format!("exists and will be appended to; gpu-usage-audit has written {rows} rows into it"),
+            Some("Stop the old collector (see `crontab -l` and `systemctl list-timers`). `gua daemon` imports its rows.".to_owned()),
+        ),
+        (HistoryKind::Other(what), _) => (
+            Status::Error,
+            format!("exists and is {what}; `gua daemon` refuses it"),
+            Some(format!("Rename it (`mv {path} {path}.old`), or pass another path with `--db PATH`.")),
+        ),
+        (HistoryKind::Ours, _) => (Status::Ok, "exists and will be appended to".to_owned(), None),
     }
 }
 

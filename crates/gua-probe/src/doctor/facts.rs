@@ -60,6 +60,12 @@ pub struct Known {
     /// Path of the history file that a collector would write.
     pub db: PathBuf,
     pub choice: Choice,
+    /// What the existing file is.
+    pub history: HistoryKind,
+    /// PID of a collector of gpu-usage-audit that writes the file.
+    pub python_writer: Option<u32>,
+    /// Path of the history that commands read, if it is not the one that a collector would write.
+    pub read_elsewhere: Option<PathBuf>,
     /// The setting `driver.pids`.
     pub driver_pids: PidSetting,
     /// The driver's library, if a setting names one.
@@ -132,6 +138,20 @@ pub struct NamedLibrary {
     pub source: String,
     /// `None` if this is unknown: the loader resolves the name, or the file system did not respond.
     pub exists: Option<bool>,
+}
+
+/// What a collector does with an existing file depends on its kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum HistoryKind {
+    /// A history of gua, an empty file, or none.
+    #[default]
+    Ours,
+    /// A history of gua into which gpu-usage-audit has written rows that are not imported yet.
+    OursWithOldRows(u64),
+    /// A history of gpu-usage-audit.
+    Old,
+    /// Any other file; the text says what it is.
+    Other(String),
 }
 
 /// Whether the path of the history is the default.

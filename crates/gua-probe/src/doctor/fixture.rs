@@ -21,7 +21,7 @@ use gua_model::{
 use jiff::tz::TimeZone;
 
 use super::check::{Finding, Status};
-use super::facts::{Choice, Facts, Known, Link, PidSetting};
+use super::facts::{Choice, Facts, HistoryKind, Known, Link, PidSetting};
 use super::smi::{End, Run};
 
 pub(super) const VERSION: &str = "550.54.14";
@@ -84,6 +84,9 @@ pub(super) fn healthy() -> Facts {
             link: Link::NotEnrolled,
             db: "/home/ada/.gua/gua.db".into(),
             choice: Choice::Default,
+            history: HistoryKind::Ours,
+            python_writer: None,
+            read_elsewhere: None,
             driver_pids: PidSetting {
                 value: DriverPids::Auto,
                 source: None,

@@ -59,6 +59,55 @@ fn the_default_path_may_exist_and_its_directory_need_not() {
 }
 
 #[test]
+fn it_says_what_will_happen_to_an_existing_file() {
+    let check =
+        |history: HistoryKind, writer: Option<u32>, status, summary: &str, advice: &[&str]| {
+            let mut facts = healthy();
+            facts.known.db = "/h/gua.db".into();
+            facts.known.history = history;
+            facts.known.python_writer = writer;
+            facts.spot = Some(Spot {
+                entry: Entry::File { size: Bytes(4096) },
+                parent: Parent::Writable,
+                room: None,
+            });
+            assert_check(&default_db(&facts), status, summary, advice);
+        };
+    let imports = "a history of gpu-usage-audit; `gua daemon` imports it into a new file and keeps it as /h/gua.db.gpu-usage-audit-1";
+    check(HistoryKind::Old, None, Status::Ok, imports, &[]);
+    check(
+        HistoryKind::Old,
+        Some(7),
+        Status::Warning,
+        "a history of gpu-usage-audit, which its collector (pid 7) is writing",
+        &["advice: Stop that collector"],
+    );
+    check(
+        HistoryKind::OursWithOldRows(12),
+        None,
+        Status::Warning,
+        "exists and will be appended to; gpu-usage-audit has written 12 rows into it",
+        &["advice: Stop the old collector"],
+    );
+    check(
+        HistoryKind::Other("not a database".to_owned()),
+        None,
+        Status::Error,
+        "exists and is not a database; `gua daemon` refuses it",
+        &["advice: Rename it (`mv /h/gua.db /h/gua.db.old`)"],
+    );
+}
+
+#[test]
+fn a_history_that_commands_read_instead_is_named() {
+    let mut facts = healthy();
+    facts.known.read_elsewhere = Some("/var/lib/gua/gua.db".into());
+    let found = default_db(&facts);
+    let advice = &found.advice.last().unwrap().action;
+    assert!(advice.contains("/var/lib/gua/gua.db"), "{advice}");
+}
+
+#[test]
 fn a_custom_path_must_be_free_and_have_a_directory() {
     let custom = Choice::Custom;
     let file = Entry::File { size: Bytes(4096) };
