@@ -1,5 +1,6 @@
-//! The history that a command reads by default: that of the user's own daemon, else the host's. A history that the user may
-//! not read is asked through the service's socket.
+//! The history that a command uses without `--db`: that of the user's own daemon, else the host's. A history that the user
+//! may not read is asked through the service's socket. Only commands that collect (`daemon`, `start`, `sync-once`) begin
+//! a history of the user beside the host's.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileTypeExt as _;
@@ -17,14 +18,26 @@ use crate::managed::{PidOwner, owner_of};
 use crate::pid_file::PidFile;
 use crate::socket::Service;
 
-/// Path of the host's history, which the service writes.
+/// Default path of the host's history, which the service writes.
 pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
+
+/// Path of the host's history.
+fn of_service(loaded: &Loaded) -> &Path {
+    &loaded.settings.history.service_db.value
+}
 
 /// Path of the history to read: the configured one; else the user's own while its daemon is running; else the host's;
 /// else the user's own, which may not exist.
 #[must_use]
 pub fn history(loaded: &Loaded) -> PathBuf {
-    among(loaded, Path::new(OF_THE_HOST))
+    among(loaded, of_service(loaded))
+}
+
+/// Which history was chosen, if that is not obvious: none is configured, and there is more than one, or the chosen one is at
+/// an unusual path.
+#[must_use]
+pub fn note(loaded: &Loaded, chosen: &Path) -> Option<String> {
+    note_among(loaded, chosen, of_service(loaded))
 }
 
 /// Query source for [`history`].
@@ -53,7 +66,7 @@ pub fn file_at(path: PathBuf) -> RecordsSource<'static> {
 #[must_use]
 pub fn service(path: &Path, settings: &Settings) -> Option<Remote<Service>> {
     let socket = &settings.history.socket.value;
-    let is_hosts = path == Path::new(OF_THE_HOST);
+    let is_hosts = path == settings.history.service_db.value;
     let is_closed = match what_is_this(path) {
         FileKind::Unreadable { .. } => true,
         FileKind::Missing => is_hosts,
@@ -96,11 +109,32 @@ pub fn open_history(db: &Path) -> Result<History, OpenFailure> {
         } => Failure::usage(error.to_string())
             .hint("`gua import` imports it into a history of gua, which can be exported")
             .into(),
-        OpenError::Unreadable { .. } => Failure::failed(chain(&error))
-            .hint("this command reads the file itself: run it as root, or as a member of the file's group")
-            .into(),
+        OpenError::Unreadable { .. } => unreadable(&error).into(),
         error => OpenFailure::Open(error),
     })
+}
+
+/// Error of a command that opens a history itself and may not.
+#[must_use]
+pub fn unreadable(error: &OpenError) -> Failure {
+    Failure::failed(chain(error)).hint(
+        "this command opens the file itself: run it as root, or choose a history of your own with --db",
+    )
+}
+
+/// Error of a command that opens a history itself, if the service has it at another path than the usual one.
+pub fn refuse_service_elsewhere(path: &Path, settings: &Settings) -> Result<(), Failure> {
+    let is_elsewhere = path == settings.history.service_db.value
+        && what_is_this(path) == FileKind::Missing
+        && is_socket(&settings.history.socket.value);
+    match is_elsewhere {
+        true => Err(Failure::usage(format!(
+            "the service answers, but its history is not at {}",
+            path.display()
+        ))
+        .hint("`gua service status` shows its path; pass it with --db")),
+        false => Ok(()),
+    }
 }
 
 /// Converts an error of a query to a usage error if it is one: a name that the history does not have, or a file that is no history.
@@ -139,14 +173,14 @@ pub fn usage_error(error: &QueryError) -> Option<Failure> {
 /// period.
 #[must_use]
 pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
-    for_limits_among(loaded, layer, Path::new(OF_THE_HOST))
+    for_limits_among(loaded, layer, of_service(&hosts_settings(loaded)))
 }
 
 /// History for enforcing limits. Limits of the host ignore `--db`, so that users cannot evade them with another
 /// history.
 #[must_use]
 pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
-    to_refuse_among(loaded, layer, Path::new(OF_THE_HOST))
+    to_refuse_among(loaded, layer, of_service(&hosts_settings(loaded)))
 }
 
 /// Query source for a history against which the limits of a configuration file are evaluated. For limits of the host, only
@@ -154,18 +188,19 @@ pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
 #[must_use]
 pub fn source_for_limits(path: &Path, layer: Layer, loaded: &Loaded) -> Box<dyn gua_query::Source> {
     match layer {
-        Layer::Host => source_at(path, &Loaded::from(&of_host(loaded), &[]).settings),
+        Layer::Host => source_at(path, &hosts_settings(loaded).settings),
         Layer::User => source_at(path, &loaded.settings),
     }
 }
 
-/// The inputs of the host's configuration alone.
-fn of_host(loaded: &Loaded) -> Inputs {
-    Inputs {
+/// The settings of the host's configuration alone, which users cannot change.
+fn hosts_settings(loaded: &Loaded) -> Loaded {
+    let inputs = Inputs {
         variables: BTreeMap::new(),
         home: None,
         system_file: loaded.inputs.system_file.clone(),
-    }
+    };
+    Loaded::from(&inputs, &[])
 }
 
 fn to_refuse_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
@@ -180,7 +215,7 @@ fn for_limits_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
     if layer == Layer::User || is_said {
         return among(loaded, host);
     }
-    let named = Loaded::from(&of_host(loaded), &[]).settings.history.db;
+    let named = hosts_settings(loaded).settings.history.db;
     match named.source {
         Source::Default if is_there(host, loaded) => host.to_owned(),
         Source::Default => among(loaded, host),
@@ -207,6 +242,33 @@ fn among(loaded: &Loaded, host: &Path) -> PathBuf {
     let own = of_own_daemon(loaded).or_else(|| is_fresh(&db.value).then(|| db.value.clone()));
     own.or_else(|| is_there(host, loaded).then(|| host.to_owned()))
         .unwrap_or_else(|| db.value.clone())
+}
+
+fn note_among(loaded: &Loaded, chosen: &Path, host: &Path) -> Option<String> {
+    let db = &loaded.settings.history.db;
+    if db.source != Source::Default {
+        return None;
+    }
+    let own = db.value.as_path();
+    let reason = match chosen {
+        path if path == host => "the history of the host's service",
+        path if path == own => "your own history",
+        _ => "the history of your running daemon",
+    };
+    let exists = |path: &Path| match path == host {
+        true => is_there(host, loaded),
+        false => path.exists(),
+    };
+    let mut others = [own, host].into_iter().filter(|path| *path != chosen);
+    let chosen = chosen.display();
+    match others.find(|path| exists(path)) {
+        Some(other) => Some(format!(
+            "using {chosen}, {reason}; `--db {}` chooses the other one",
+            other.display()
+        )),
+        None if reason.ends_with("daemon") => Some(format!("using {chosen}, {reason}")),
+        None => None,
+    }
 }
 
 /// History of the user's background daemon.
@@ -258,10 +320,20 @@ mod tests {
         let make =
             |path: &Path| Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
         make(&host).close().unwrap();
+        let note = |loaded: &Loaded| note_among(loaded, &among(loaded, &host), &host);
+        assert_eq!(note(&loaded), None, "there is only one");
         make(&own).close().unwrap();
         assert_eq!(among(&loaded, &host), host);
+        let said = note(&loaded).unwrap();
+        assert!(
+            said.starts_with(&format!("using {}, the", host.display())),
+            "{said}"
+        );
+        assert!(said.contains(&format!("--db {}`", own.display())), "{said}");
         std::fs::write(home.path().join(".gua/gua.db-wal"), "").unwrap();
         assert_eq!(among(&loaded, &host), own);
+        let said = note(&loaded).unwrap();
+        assert!(said.contains("your own history"), "{said}");
 
         // Limits of the host use the host's history, even if the user has one.
         let of = |loaded: &Loaded, layer| for_limits_among(loaded, layer, &host);
@@ -279,6 +351,7 @@ mod tests {
         let named = FlagValue::of("--db", "history", "db", Some("/x.db"));
         let loaded = Loaded::from(&inputs, named.as_slice());
         assert_eq!(among(&loaded, &host), Path::new("/x.db"));
+        assert_eq!(note(&loaded), None, "it was chosen by flag");
         assert_eq!(of(&loaded, Layer::Host), Path::new("/x.db"));
         // `--db` has no effect where limits are enforced.
         let held_back = |layer| to_refuse_among(&loaded, layer, &host);

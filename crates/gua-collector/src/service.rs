@@ -27,6 +27,8 @@ use self::unit::Readers;
 pub struct Install {
     /// Interval between ticks of the collector; `None` leaves it to the configuration.
     pub interval: Option<Duration>,
+    /// Path of the history; `None` keeps that of the installed units.
+    pub db: Option<PathBuf>,
     /// Who may ask about the host's history; `None` keeps those of the installed units.
     pub readable_by: Option<String>,
     /// Interval between pushes of the timer.

@@ -30,6 +30,17 @@ pub fn enrolled(loaded: &Loaded) -> Result<Arc<Enrolled>, Failure> {
     })
 }
 
+/// Error for an enrolment at a board without TLS, such as the Python tool accepts. It must not stop the collecting.
+#[must_use]
+pub fn insecure(loaded: &Loaded) -> Option<Failure> {
+    match enrolment(loaded).current() {
+        Err(EnrolmentError::Endpoint(error @ EndpointError::Insecure(_))) => {
+            Some(endpoint_failure(&error))
+        }
+        _ => None,
+    }
+}
+
 /// Hint for an unusable enrolment.
 fn remedy(error: &LoadError) -> &'static str {
     match error {

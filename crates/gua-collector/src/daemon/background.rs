@@ -13,7 +13,7 @@ use gua_probe::clock;
 use gua_settings::{FlagValue, Settings};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::observer::{ANSWERED, READY};
+use super::observer::{ANSWERED, NOTE, READY};
 use super::{Append, Cloud};
 use crate::managed::{MARK, OWN_ARGUMENT};
 
@@ -81,10 +81,13 @@ pub enum Stage {
     DriverAnswered,
 }
 
-/// Waits until the first tick is stored, the start has failed or the time is over.
-pub fn wait(child: &mut Child, limit: Duration) -> Start {
+/// Waits until the first tick is stored, the start has failed or the time is over. Messages for the user go to `show`.
+pub fn wait(child: &mut Child, limit: Duration, show: &mut dyn FnMut(&str)) -> Start {
     let mut pipe = child.stdout.take().expect("standard output was piped");
     let (messages, is_closed) = read_messages(&mut pipe, limit);
+    for note in messages.lines().filter_map(|line| line.strip_prefix(NOTE)) {
+        show(note);
+    }
     let has_sent = |message: &str| messages.lines().any(|line| line == message);
     if has_sent(READY) {
         return Start::Ready;
@@ -156,13 +159,22 @@ mod tests {
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let found = wait(&mut child, Duration::from_secs(limit));
+            let mut notes = Vec::new();
+            let found = wait(&mut child, Duration::from_secs(limit), &mut |note| {
+                notes.push(note.to_owned());
+            });
+            assert_eq!(notes.is_empty(), !script.contains("note "), "{notes:?}");
             let _ = child.kill();
             let _ = child.wait();
             assert_eq!(found, expected, "{script}");
         };
         let ended = || Start::Ended(ExitStatus::from_raw(3 << 8));
         check("echo answered; echo ready; read line", 60, Start::Ready);
+        check(
+            "echo answered; echo note taken over; echo ready; read line",
+            60,
+            Start::Ready,
+        );
         check("exit 3", 60, ended());
         check("echo answered; exit 3", 60, ended());
         check("read line", 1, Start::Slow(Stage::DriverAsked));

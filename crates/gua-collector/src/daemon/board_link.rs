@@ -40,11 +40,15 @@ impl Cloud {
         }
     }
 
-    /// Fails if a daemon could never push, before it is started.
-    pub fn admit(self, loaded: &Loaded) -> Result<(), Failure> {
-        match self {
-            Cloud::Off => Ok(()),
-            Cloud::Ticks | Cloud::TicksAndArchive => setup::enrolled(loaded).map(drop),
+    /// Fails if a daemon could never push, before it is started. A board without TLS is only a warning: the daemon then
+    /// collects without pushes.
+    pub fn admit(self, loaded: &Loaded) -> Result<Option<Failure>, Failure> {
+        if self == Cloud::Off {
+            return Ok(None);
+        }
+        match setup::insecure(loaded) {
+            Some(warning) => Ok(Some(warning)),
+            None => setup::enrolled(loaded).map(|_| None),
         }
     }
 }

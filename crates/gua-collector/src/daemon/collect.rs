@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use gua_model::Sample;
 use gua_model::duration::Clockwise;
@@ -22,7 +22,6 @@ use super::{Append, DaemonError, HistoryFile, options};
 use crate::board::salt;
 use crate::csv::{CsvOptions, CsvSink, DayFiles, configured_form};
 use crate::events::Events;
-use crate::location::OF_THE_HOST;
 use crate::log_file::LogFile;
 use crate::outage_file::OutageFile;
 use crate::pid_file::PidFile;
@@ -60,12 +59,12 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     let Loaded {
         settings, inputs, ..
     } = &job.loaded;
-    let place = HistoryFile::of(&settings.history.db.value, inputs.home.as_deref());
+    let place = HistoryFile::configured(&job.loaded);
     place.admit(job.append)?;
     if place.is_default() {
         make_directory_of(place.path())?;
     }
-    let link = Link::configure(job.cloud, &job.loaded)?;
+    let (link, unencrypted) = link(job.cloud, &job.loaded)?;
     let (log, mut starter, pid_file) = match job.mode {
         Mode::Foreground => (None, None, None),
         Mode::Background { starter } => {
@@ -81,6 +80,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
         job.log,
     );
+    warn_unencrypted(unencrypted);
     let mut runtime = HostRuntime::new(Reader::new(daemon_options(settings)))
         .map_err(Failure::because("cannot wait for signals"))?;
     let Some(answer) = runtime.first_read() else {
@@ -150,11 +150,30 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     Ok(())
 }
 
+/// Configures the link to the board. A board without TLS is only a warning: the daemon then collects without pushes.
+fn link(cloud: Cloud, loaded: &Loaded) -> Result<(Option<Link>, Option<Failure>), Failure> {
+    match cloud.admit(loaded)? {
+        Some(warning) => Ok((None, Some(warning))),
+        None => Ok((Link::configure(cloud, loaded)?, None)),
+    }
+}
+
+fn warn_unencrypted(warning: Option<Failure>) {
+    if let Some(Failure { message, hint, .. }) = warning {
+        let hint = hint.unwrap_or_default();
+        warn!(
+            error = message,
+            hint, "nothing is pushed to the board; ticks are stored locally"
+        );
+    }
+}
+
 /// Prepares the history of the host for questions of other users, and starts the reader of the socket where systemd does
 /// not. A failure costs answers but no ticks.
 fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
     let path = &settings.history.socket;
-    let is_hosts = place.path() == Path::new(OF_THE_HOST) || path.source != Source::Default;
+    let is_hosts =
+        place.path() == settings.history.service_db.value || path.source != Source::Default;
     if !is_hosts || !rustix::process::geteuid().is_root() {
         return None;
     }
@@ -195,7 +214,7 @@ fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
     }
 }
 
-/// Imports a history of gpu-usage-audit at the default path into a new file.
+/// Imports a history of gpu-usage-audit at the default path into a new file, and says so in the log and to the starter.
 fn import_old(
     place: &HistoryFile,
     options: &Options,
@@ -203,10 +222,14 @@ fn import_old(
     observer: &DaemonObserver,
 ) -> Result<(), DaemonError> {
     let mut is_logged = false;
+    let path = place.path().display();
     let adopted = place.adopt_old(options, &mut |progress| {
         if !std::mem::replace(&mut is_logged, true) {
             let rows = progress.rows_total;
             info!(rows, "importing a history of gpu-usage-audit");
+            observer.note(&format!(
+                "{path} is a history of gpu-usage-audit: importing its {rows} rows into a new file"
+            ));
         }
         observer.extend_start();
         if runtime.stop_requested() {
@@ -218,6 +241,9 @@ fn import_old(
     if let Some(adopted) = adopted {
         let renamed_to = adopted.old_renamed_to.display();
         info!(%renamed_to, "history of gpu-usage-audit imported and verified");
+        observer.note(&format!(
+            "imported and verified; the old file is kept as {renamed_to}"
+        ));
     }
     Ok(())
 }

@@ -12,6 +12,7 @@ use gua_model::period::Period;
 use gua_model::{Cadence, Sample, duration};
 use gua_probe::clock;
 use gua_probe::host::{self, HostRoot};
+use gua_settings::Loaded;
 use gua_store::{FileKind, History, NewRun, OpenMode, Store, WriterOptions, what_is_this};
 use jiff::Timestamp;
 use tracing::warn;
@@ -28,25 +29,41 @@ pub struct HistoryFile {
     choice: Choice,
 }
 
-/// Whether the path is the default one.
+/// Whether the path is the default one, that of the host's service, or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Default,
+    Host,
     Custom,
 }
 
 impl HistoryFile {
+    /// The history that the settings name, with that of the host's service recognised.
+    #[must_use]
+    pub fn configured(loaded: &Loaded) -> Self {
+        let history = &loaded.settings.history;
+        let home = loaded.inputs.home.as_deref();
+        Self::of(&history.db.value, home, &history.service_db.value)
+    }
+
     /// Compares paths by components: `//` and `/./` are ignored, links and `..` are not resolved.
     #[must_use]
-    pub fn of(path: &Path, home: Option<&Path>) -> Self {
+    pub fn of(path: &Path, home: Option<&Path>, host: &Path) -> Self {
         let choice = match home.map(gua_settings::default_db) {
             Some(default) if default == path => Choice::Default,
+            _ if path == host => Choice::Host,
             _ => Choice::Custom,
         };
         Self {
             path: path.to_owned(),
             choice,
         }
+    }
+
+    /// The same file at another path: that of an image.
+    #[must_use]
+    pub fn found_at(self, path: PathBuf) -> Self {
+        Self { path, ..self }
     }
 
     #[must_use]
@@ -70,15 +87,19 @@ impl HistoryFile {
                     .hint("update gua, or choose another path with --db"))
             }
             (_, Choice::Default, _) => Ok(()),
+            (FileKind::GpuUsageAudit, Choice::Host, Append::Yes) => Ok(()),
             (FileKind::GpuUsageAudit, _, Append::Yes) => Err(Failure::usage(format!(
                 "`{path}` is a history of gpu-usage-audit, which gua never modifies"
             ))
             .hint(format!(
-                "choose another path with --db and import its rows with `gua import {path}`"
+                "choose another path, such as {path}.new: `gua import {path} --db {path}.new`, then --db {path}.new here"
             ))),
             (FileKind::OurHistory { .. } | FileKind::Empty, _, Append::Yes) => Ok(()),
             (_, _, Append::Yes) => Err(Failure::usage(format!(
                 "`{path}` is {kind}, not a history of gua"
+            ))
+            .hint(format!(
+                "choose another path with --db, or rename the file: `mv {path} {path}.old`"
             ))),
             (_, _, Append::No) => Err(Failure::usage(format!(
                 "`{path}` exists already and is {kind}; {}",
@@ -104,13 +125,26 @@ impl HistoryFile {
         }
     }
 
-    /// Imports a gpu-usage-audit history at the default path into a new file, verifies the counts, and renames the old file.
+    /// Whether the directory is created by the collector or its unit if it does not exist.
+    #[must_use]
+    pub fn is_in_own_directory(&self) -> bool {
+        self.choice != Choice::Custom
+    }
+
+    /// Whether an existing file is a history of gpu-usage-audit that [`HistoryFile::adopt_old`] takes over.
+    #[must_use]
+    pub fn will_be_adopted(&self) -> bool {
+        self.choice != Choice::Custom && what_is_this(&self.path) == FileKind::GpuUsageAudit
+    }
+
+    /// Imports a gpu-usage-audit history at the default path or that of the host's service into a new file, verifies the
+    /// counts, and renames the old file.
     pub fn adopt_old(
         &self,
         options: &Options,
         on_progress: OnProgress<'_>,
     ) -> Result<Option<Adopted>, DaemonError> {
-        if !self.is_default() {
+        if self.choice == Choice::Custom {
             return Ok(None);
         }
         let writer_pid = python_writer(&HostRoot::real(), &self.path);
@@ -122,7 +156,7 @@ impl HistoryFile {
             &self.path,
             clock::now(),
             collector,
-            &writer(options),
+            &self.writer(options),
             on_progress,
         );
         match (adopted, writer_pid) {
@@ -145,7 +179,7 @@ impl HistoryFile {
         let interval = options.interval;
         let mode = match (self.choice, append) {
             (Choice::Default, _) | (_, Append::Yes) => OpenMode::CreateOrAppend,
-            (Choice::Custom, Append::No) => OpenMode::Create,
+            (Choice::Host | Choice::Custom, Append::No) => OpenMode::Create,
         };
         if let Some(pid) = python_writer(&HostRoot::real(), &self.path) {
             return Err(Failure::failed(format!(
@@ -155,11 +189,7 @@ impl HistoryFile {
             .hint("stop it first, for example with `gua stop`")
             .into());
         }
-        let mut options = writer(options);
-        if self.is_private() {
-            options.file_mode = Some(PRIVATE);
-        }
-        let store = Store::open(&self.path, mode, &options)?;
+        let store = Store::open(&self.path, mode, &self.writer(options))?;
         if self.is_private() {
             self.close_to_others();
         }
@@ -179,7 +209,16 @@ impl HistoryFile {
     /// Whether only root and the file's group may open the file: the history of the host. A user who can open it can hold
     /// SQLite's locks and so stop the recording. Everyone else asks through the socket.
     fn is_private(&self) -> bool {
-        self.choice == Choice::Custom && rustix::process::geteuid().is_root()
+        self.choice != Choice::Default && rustix::process::geteuid().is_root()
+    }
+
+    fn writer(&self, options: &Options) -> WriterOptions {
+        WriterOptions {
+            keep_raw: Some(options.keep_raw),
+            thresholds: options.thresholds,
+            file_mode: self.is_private().then_some(PRIVATE),
+            ..WriterOptions::default()
+        }
     }
 
     /// Takes the permissions of others away from a file that an earlier version made.
@@ -210,14 +249,6 @@ impl HistoryFile {
 const PRIVATE: u32 = 0o640;
 /// Permissions of everyone else.
 const OTHERS: u32 = 0o007;
-
-fn writer(options: &Options) -> WriterOptions {
-    WriterOptions {
-        keep_raw: Some(options.keep_raw),
-        thresholds: options.thresholds,
-        ..WriterOptions::default()
-    }
-}
 
 /// What a running daemon has written so far, for `gua status`, or why the history cannot be read.
 #[must_use]
@@ -291,6 +322,44 @@ fn overdue(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_old_history_at_the_path_of_the_host_is_taken_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let shape = gua_test::old_history::Shape {
+            cards: 1,
+            ticks: 4,
+            interval_seconds: 30,
+            process_rows: 4,
+        };
+        let end = Timestamp::from_second(1_790_000_000).unwrap();
+        gua_test::old_history::write(&path, &shape, end).unwrap();
+        let host = HistoryFile::of(&path, None, &path);
+        let other = HistoryFile::of(&path, None, Path::new("/elsewhere.db"));
+        // As the contract says, an existing file is only continued with --append.
+        assert!(host.admit(Append::No).is_err());
+        let refused = other.admit(Append::Yes).unwrap_err();
+        let hint = refused.hint.unwrap();
+        assert!(hint.contains("`gua import "), "{hint}");
+        host.admit(Append::Yes).unwrap();
+        assert!(host.will_be_adopted() && !other.will_be_adopted());
+
+        let options = crate::daemon::options(&gua_settings::Settings::defaults(
+            &gua_settings::kind::Home(None),
+        ));
+        let go_on = &mut |_| std::ops::ControlFlow::Continue(());
+        assert!(other.adopt_old(&options, go_on).unwrap().is_none());
+        let adopted = host.adopt_old(&options, go_on).unwrap().unwrap();
+        assert!(adopted.imported.unwrap().new_gpu_rows > 0);
+        assert!(matches!(what_is_this(&path), FileKind::OurHistory { .. }));
+        assert_eq!(
+            what_is_this(&adopted.old_renamed_to),
+            FileKind::GpuUsageAudit
+        );
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & OTHERS != 0, !rustix::process::geteuid().is_root());
+    }
 
     #[test]
     fn ticks_are_overdue_after_two_intervals_of_this_run() {

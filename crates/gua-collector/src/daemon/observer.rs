@@ -22,6 +22,8 @@ use crate::{Observer, OpenOutage, Options};
 /// was stored.
 pub(super) const ANSWERED: &str = "answered";
 pub(super) const READY: &str = "ready";
+/// Start of a line for the user of that command.
+pub(super) const NOTE: &str = "note ";
 
 /// Observes the loop of a daemon.
 #[derive(Debug)]
@@ -47,6 +49,13 @@ pub(super) struct DaemonObserver {
 }
 
 impl DaemonObserver {
+    /// Shows a message to the user who started this daemon, if that command is still waiting.
+    pub(super) fn note(&self, text: &str) {
+        if let Some(mut starter) = self.starter.as_ref() {
+            let _ = writeln!(starter, "{NOTE}{text}");
+        }
+    }
+
     /// Asks systemd for more time while a long start is in progress.
     pub(super) fn extend_start(&self) {
         notify(&[

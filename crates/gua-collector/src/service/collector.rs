@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use gua_model::failure::Failure;
+use gua_model::text::sanitize;
+use gua_probe::host::HostRoot;
 use gua_settings::{FileState, Loaded};
 
 use super::board::BoardFacts;
@@ -12,6 +14,8 @@ use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
 use super::units::{self, Messages, Units, begins_with, foreign_unit, removed};
 use super::{Install, Output, readers, sync, system_user, this_program};
+use crate::daemon::{Append, HistoryFile};
+use crate::python_collector::python_writer;
 
 /// Unit name of the service, followed by the unit name that gpu-usage-audit used.
 pub const NAME: &str = "gua.service";
@@ -40,6 +44,10 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         let notes = board.unwrap_or_default();
         return Ok(Output { text, notes });
     }
+    let history = history(&facts, place, loaded);
+    if let Some(history) = &history {
+        admit(history, place)?;
+    }
     reject_foreign_units(place, install.force)?;
     if place.scope == Scope::System {
         system_user::create(place)?;
@@ -56,8 +64,14 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
             "  it ends with your last session; to keep it running: loginctl enable-linger\n"
         }
     };
+    let old = history.filter(HistoryFile::will_be_adopted);
     let messages = Messages {
-        notes: notes(&facts, place),
+        notes: notes(
+            &facts,
+            place,
+            old.as_ref(),
+            &loaded.settings.history.service_db.value,
+        ),
         image_needs: Some(format!("the program at {}", facts.program.display())),
         idle: format!("systemd is not running here: {}", place.begins()),
         after: after.to_owned(),
@@ -85,6 +99,10 @@ fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts,
     Ok(UnitFacts {
         program,
         scope: place.scope,
+        db: place.database(
+            install.db.as_deref(),
+            &loaded.settings.history.service_db.value,
+        ),
         interval: install.interval,
         readers: readers(install, place)?,
         settings: settings.map(|file| file.path.clone()),
@@ -92,11 +110,64 @@ fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts,
     })
 }
 
-/// Notes about the collector's unit for the user.
-fn notes(facts: &UnitFacts, place: &Place) -> String {
+/// The history that the collector will write; `None` in an image whose users each have their own.
+fn history(facts: &UnitFacts, place: &Place, loaded: &Loaded) -> Option<HistoryFile> {
+    let home = loaded.inputs.home.as_deref();
+    let home = home.filter(|_| place.scope == Scope::User);
+    let history = &loaded.settings.history;
+    let file = |db: &Path| HistoryFile::of(db, home, &history.service_db.value);
+    match &facts.db {
+        Some(db) => Some(file(db).found_at(place.file(db))),
+        None if place.is_image() => None,
+        None => Some(file(&history.db.value)),
+    }
+}
+
+/// Rejects a history that the collector could not write, before anything is installed.
+fn admit(history: &HistoryFile, place: &Place) -> Result<(), Failure> {
+    history.admit(Append::Yes)?;
+    let path = history.path();
+    if !history.is_in_own_directory() && !path.parent().is_some_and(Path::is_dir) {
+        let directory = path.parent().unwrap_or(path).display();
+        return Err(
+            Failure::usage(format!("the directory `{directory}` does not exist"))
+                .hint(format!("create it: `mkdir -p {directory}`")),
+        );
+    }
+    let writer = match place.is_image() {
+        true => None,
+        false => python_writer(&HostRoot::real(), path),
+    };
+    match writer {
+        Some(pid) => Err(Failure::failed(format!(
+            "a collector of gpu-usage-audit (pid {pid}) writes to `{}`",
+            path.display()
+        ))
+        .hint(format!(
+            "stop it, with `systemctl disable --now UNIT` if a unit started it (`systemctl status {pid}` names the unit), else with `kill {pid}`; then install again"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Notes about the collector's unit for the user. `old` is a history of gpu-usage-audit at its path.
+fn notes(facts: &UnitFacts, place: &Place, old: Option<&HistoryFile>, service_db: &Path) -> String {
     let mut notes = String::new();
+    if let Some(old) = old {
+        let path = old.path().display();
+        notes.push_str(&format!(
+            "  {path} is a history of gpu-usage-audit: the collector imports it when it starts, and keeps the file as {path}.gpu-usage-audit-1\n"
+        ));
+    }
     if place.scope == Scope::System {
         notes.push_str(&format!("  may ask: {}\n", facts.readers));
+    }
+    let is_found = facts.db.as_ref().is_none_or(|db| db == service_db);
+    if let (Scope::System, false, Some(db)) = (place.scope, is_found, &facts.db) {
+        notes.push_str(&format!(
+            "  for commands without --db, add to [history] in /etc/gua/config.toml: service_db = \"{}\"\n",
+            db.display()
+        ));
     }
     if let Some(Pushing { board, .. }) = &facts.cloud {
         notes.push_str(&board.notes());
@@ -161,17 +232,66 @@ pub fn status(place: &Place) -> String {
     let systemctl = Systemctl { place };
     let mut text = format!("gua service: installed at {}\n", path.display());
     if systemctl.is_running() {
-        let state = |property: &str| systemctl.property(NAME, property);
-        text.push_str(&format!(
-            "  state: {} ({})\n  at boot: {}\n  main pid: {}\n",
-            state("ActiveState"),
-            state("SubState"),
-            state("UnitFileState"),
-            state("MainPID")
-        ));
+        let property = |name: &str| systemctl.property(NAME, name);
+        text.push_str(&state(&property, &|| systemctl.last_log_lines(NAME)));
     } else {
         text.push_str(&place.not_running());
     }
     text.push_str(&format!("  history: {}\n", place.history()));
     text + &sync::status(place)
+}
+
+/// Lines about the unit's state. A collector that does not stay running is reported with its last log lines: systemd
+/// calls it `activating` while it waits for the next restart.
+fn state(property: &dyn Fn(&str) -> String, log: &dyn Fn() -> String) -> String {
+    let (active, sub) = (property("ActiveState"), property("SubState"));
+    let mut text = format!(
+        "  state: {active} ({sub})\n  at boot: {}\n  main pid: {}\n",
+        property("UnitFileState"),
+        property("MainPID")
+    );
+    let result = property("Result");
+    let is_failing = active == "failed" || sub.starts_with("auto-restart");
+    if is_failing || !["success", "unknown", ""].contains(&result.as_str()) {
+        text.push_str(&format!(
+            "  failing: {result}, exit status {}, restarted {} times\n",
+            property("ExecMainStatus"),
+            property("NRestarts")
+        ));
+        for line in log().lines() {
+            text.push_str(&format!("  log: {}\n", sanitize(line)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_collector_that_keeps_failing_is_reported_with_its_log() {
+        let unit = |state: [&'static str; 4]| {
+            move |name: &str| {
+                let values = ["ActiveState", "SubState", "Result", "NRestarts"];
+                let at = values.iter().position(|value| *value == name);
+                at.map_or("2", |at| state[at]).to_owned()
+            }
+        };
+        let log = || "gua daemon --foreground: `x` is not a database\n".to_owned();
+        let failing = unit(["activating", "auto-restart", "exit-code", "41"]);
+        let text = state(&failing, &log);
+        assert!(
+            text.contains("  failing: exit-code, exit status 2, restarted 41 times\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("  log: gua daemon --foreground: `x`"),
+            "{text}"
+        );
+        let failed = unit(["failed", "failed", "start-limit-hit", "5"]);
+        assert!(state(&failed, &log).contains("  failing: start-limit-hit"));
+        let running = unit(["active", "running", "success", "0"]);
+        assert!(!state(&running, &log).contains("failing"));
+    }
 }

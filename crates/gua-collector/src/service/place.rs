@@ -4,7 +4,11 @@ use std::path::{Path, PathBuf};
 
 use gua_model::failure::Failure;
 
-use super::unit;
+use super::{collector, unit};
+use crate::location::OF_THE_HOST;
+
+/// Default history of a user's service, for display.
+const OF_A_USER: &str = "~/.gua/gua.db";
 
 /// Scope of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,16 +79,25 @@ impl Place {
         }
     }
 
+    /// Path of the history of a unit: the given one, that of the installed unit of the collector, or the default of the
+    /// host. `None` leaves it to the configuration of the user.
+    pub(super) fn database(&self, given: Option<&Path>, default: &Path) -> Option<PathBuf> {
+        let installed = || {
+            let text = std::fs::read_to_string(self.unit(collector::NAME)).ok()?;
+            let is_ours = text.starts_with(unit::FIRST_LINE);
+            is_ours.then(|| unit::database_of(&text)).flatten()
+        };
+        let default = || (self.scope == Scope::System).then(|| default.to_owned());
+        let given = given.map(Path::to_owned);
+        given.or_else(installed).or_else(default)
+    }
+
     /// Path of the service's history as seen from the running system.
     pub(super) fn history(&self) -> String {
-        let path = unit::database(self.scope);
-        match (&self.root, self.scope) {
-            (None, _) => path.to_owned(),
-            (Some(root), Scope::System) => root
-                .join(path.trim_start_matches('/'))
-                .display()
-                .to_string(),
-            (Some(_), Scope::User) => format!("{path} of each user of the image"),
+        match (self.database(None, Path::new(OF_THE_HOST)), &self.root) {
+            (Some(path), _) => self.file(path).display().to_string(),
+            (None, None) => OF_A_USER.to_owned(),
+            (None, Some(_)) => format!("{OF_A_USER} of each user of the image"),
         }
     }
 

@@ -22,6 +22,7 @@ const USUAL: Duration = Duration::from_secs(300);
 struct Facts {
     program: PathBuf,
     scope: Scope,
+    db: Option<PathBuf>,
     board: BoardFacts,
     every: Duration,
     archive: bool,
@@ -37,6 +38,10 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     let facts = Facts {
         program: this_program()?,
         scope: place.scope,
+        db: place.database(
+            install.db.as_deref(),
+            &loaded.settings.history.service_db.value,
+        ),
         board: BoardFacts::of(loaded, place)?,
         every,
         archive: install.archive,
@@ -106,12 +111,14 @@ pub(super) fn status(place: &Place) -> String {
 fn service(facts: &Facts) -> String {
     let mut words = vec!["sync-once".to_owned()];
     let mut rest = facts.board.environment();
+    if let Some(db) = &facts.db {
+        words.extend(["--db".to_owned(), db.to_string_lossy().into_owned()]);
+    }
     if facts.scope == Scope::System {
-        words.extend(["--db", unit::database(Scope::System)].map(String::from));
         words.extend(facts.board.config_flag());
         let mut files: Vec<&Path> = vec![&facts.program];
         files.extend(facts.board.files.iter().map(PathBuf::as_path));
-        rest.push_str(&unit::system_lines(&files));
+        rest.push_str(&unit::system_lines(&files, facts.db.as_deref()));
     }
     words.extend(facts.archive.then(|| "--archive".to_owned()));
     let values = [
@@ -149,6 +156,7 @@ mod tests {
                     // Any existing program: systemd checks that it is executable.
                     program: "/bin/true".into(),
                     scope,
+                    db: None,
                     board: board(),
                     every: Duration::from_secs(minutes * 60),
                     archive,

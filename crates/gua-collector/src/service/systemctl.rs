@@ -90,4 +90,22 @@ impl Systemctl<'_> {
             _ => "unknown".to_owned(),
         }
     }
+
+    /// Last lines of a unit's log, or the command that shows them.
+    pub(super) fn last_log_lines(&self, unit: &str) -> String {
+        let mut words = vec!["--unit", unit];
+        if self.place.scope == Scope::User {
+            words.insert(0, "--user");
+        }
+        let shown = Command::new("journalctl")
+            .args(&words)
+            .args(["--lines=5", "--output=cat", "--no-pager", "--quiet"])
+            .output();
+        match shown {
+            Ok(log) if log.status.success() && !log.stdout.is_empty() => {
+                String::from_utf8_lossy(&log.stdout).into_owned()
+            }
+            _ => format!("see `journalctl {}`", words.join(" ")),
+        }
+    }
 }

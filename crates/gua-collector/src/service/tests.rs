@@ -7,7 +7,8 @@ use std::process::Command;
 use super::board::BoardFacts;
 use super::collector::{ALIAS, NAME};
 use super::place::Scope;
-use super::unit::{Pushing, Readers, UnitFacts, answering, text};
+use super::unit::{Pushing, Readers, UnitFacts, answering, database_of, text};
+use crate::location::OF_THE_HOST;
 
 /// Requires that `systemd-analyze verify` prints nothing, as it does for valid units.
 #[track_caller]
@@ -52,6 +53,7 @@ fn facts(scope: Scope, readers: Readers) -> UnitFacts {
         // Any existing program: systemd checks that it is executable.
         program: PathBuf::from("/bin/true"),
         scope,
+        db: (scope == Scope::System).then(|| OF_THE_HOST.into()),
         interval: None,
         readers,
         settings: None,
@@ -198,4 +200,27 @@ fn who_may_read_is_found_again_in_a_unit() {
     assert_eq!(of_old("UMask=0077\n"), Some(Readers::Root));
     let unit = text(&facts(Scope::User, Readers::Root));
     assert_eq!(Readers::of_unit(&unit), None);
+}
+
+#[test]
+fn a_history_elsewhere_is_written_read_and_found_again() {
+    let path = "/srv/100% gpu $x/gua.db";
+    let facts = UnitFacts {
+        db: Some(path.into()),
+        ..facts(Scope::System, Readers::Everyone)
+    };
+    check(&facts);
+    let unit = text(&facts);
+    assert!(
+        unit.contains("\nReadWritePaths=\"/srv/100%% gpu $x\"\n"),
+        "{unit}"
+    );
+    assert_eq!(database_of(&unit), Some(path.into()));
+    let [_, (_, reader)] = answering(&facts);
+    assert!(
+        reader.contains("__answers \"/srv/100%% gpu $$x/gua.db\"\n"),
+        "{reader}"
+    );
+    let usual = text(&self::facts(Scope::System, Readers::Everyone));
+    assert!(!usual.contains("ReadWritePaths="), "{usual}");
 }

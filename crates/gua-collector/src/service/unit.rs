@@ -10,6 +10,7 @@ use gua_model::duration;
 use super::board::{BoardFacts, network};
 use super::collector::{ALIAS, READER, SOCKET};
 use super::place::Scope;
+use crate::location::OF_THE_HOST;
 use crate::socket::ANSWERS_ARGUMENT;
 
 /// First line of the units, which identifies units written by gua.
@@ -20,6 +21,8 @@ pub(super) const FIRST_LINE: &str = "# Written by `gua service install`. Changes
 pub(super) struct UnitFacts {
     pub(super) program: PathBuf,
     pub(super) scope: Scope,
+    /// Path of the history; `None` leaves it to the configuration of the user.
+    pub(super) db: Option<PathBuf>,
     pub(super) interval: Option<Duration>,
     pub(super) readers: Readers,
     /// Configuration file that the sandbox must not hide.
@@ -102,12 +105,14 @@ impl fmt::Display for Readers {
 /// System user and group that read the host's history.
 const USER: &str = "gua";
 
-/// Path of the history of a scope for display.
-pub(super) fn database(scope: Scope) -> &'static str {
-    match scope {
-        Scope::System => "/var/lib/gua/gua.db",
-        Scope::User => "~/.gua/gua.db",
-    }
+/// Path of the history in the command line of a unit.
+pub(super) fn database_of(unit: &str) -> Option<PathBuf> {
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="))?;
+    let mut words = shlex::split(line)?.into_iter();
+    words.find(|word| word == "--db")?;
+    Some(words.next()?.replace("$$", "$").replace("%%", "%").into())
 }
 
 /// Complete unit file.
@@ -115,8 +120,8 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     let mut words = ["daemon", "--foreground", "--append"]
         .map(String::from)
         .to_vec();
-    if facts.scope == Scope::System {
-        words.extend(["--db", database(Scope::System)].map(String::from));
+    if let Some(db) = &facts.db {
+        words.extend(["--db".to_owned(), db.to_string_lossy().into_owned()]);
     }
     if let Some(interval) = facts.interval {
         words.extend(["--interval".to_owned(), duration::written(interval)]);
@@ -140,7 +145,7 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     };
     if facts.scope == Scope::System {
         wants.push_str(&format!("Wants={SOCKET}\nAfter={SOCKET}\n"));
-        rest.push_str(&system_lines(&files));
+        rest.push_str(&system_lines(&files, facts.db.as_deref()));
     }
     let values = [
         ("first_line", FIRST_LINE),
@@ -199,9 +204,19 @@ pub(super) const HARDENING: &str = include_str!("templates/hardening.conf");
 
 /// Lines of the host's units, which run as root with almost no capabilities: they must see every process, even with
 /// hidepid.
-pub(super) fn system_lines(files: &[&Path]) -> String {
-    let values = [("user", USER), ("home", home(files))];
-    filled(include_str!("templates/system.conf"), &values)
+pub(super) fn system_lines(files: &[&Path], db: Option<&Path>) -> String {
+    let mut files = files.to_vec();
+    files.extend(db);
+    let values = [("user", USER), ("home", home(&files))];
+    let mut text = filled(include_str!("templates/system.conf"), &values);
+    // The default directory is the state directory of the unit.
+    let directory = db.and_then(Path::parent);
+    let is_state = directory == Path::new(OF_THE_HOST).parent();
+    if let Some(directory) = directory.filter(|_| !is_state) {
+        let directory = quoted(&directory.to_string_lossy());
+        text.push_str(&format!("ReadWritePaths={directory}\n"));
+    }
+    text
 }
 
 /// Value of `ProtectHome=` with which these files can be read.
@@ -220,8 +235,12 @@ pub(super) fn answering(facts: &UnitFacts) -> [(&'static str, String); 2] {
         ("access", &facts.readers.access()),
         ("reader", READER),
     ];
-    let words = [ANSWERS_ARGUMENT, database(Scope::System)].map(String::from);
-    let mut files: Vec<&Path> = vec![&facts.program];
+    let db = facts.db.as_deref().unwrap_or(Path::new(OF_THE_HOST));
+    let words = [
+        ANSWERS_ARGUMENT.to_owned(),
+        db.to_string_lossy().into_owned(),
+    ];
+    let mut files: Vec<&Path> = vec![&facts.program, db];
     files.extend(facts.settings.as_deref());
     let reader = [
         ("first_line", FIRST_LINE),
