@@ -19,8 +19,6 @@ use crate::live::{HostLive, LiveState, Since};
 
 /// GPUs on one page.
 const PAGE: usize = 100;
-/// Bytes of a gigabyte as vendors count it, so that a GPU sold with 24 GB has at least 24 GB.
-const GIGABYTE: u64 = 1_000_000_000;
 /// Points of a utilisation curve.
 const CURVE_POINTS: usize = 36;
 
@@ -203,10 +201,15 @@ impl Demand {
             .as_ref()
             .is_none_or(|part| model.to_lowercase().contains(&part.trim().to_lowercase()));
         let has_memory = self.memory.is_none_or(|least| {
-            matches!(gpu.memory_total_bytes, LiveValue::Known(total) if total / GIGABYTE >= least)
+            matches!(gpu.memory_total_bytes, LiveValue::Known(total) if whole_gigabytes(total) >= least)
         });
         has_name && has_memory
     }
+}
+
+/// Memory in whole gigabytes of 2^30 bytes, rounded: drivers report a little less than the size under which a GPU is sold.
+fn whole_gigabytes(bytes: u64) -> u64 {
+    bytes.saturating_add(1 << 29) >> 30
 }
 
 /// Returns the model as people call it: `A100-SXM4-80GB`, `A100 80 GB`.
@@ -216,9 +219,7 @@ pub fn model(gpu: &LiveGpu) -> String {
     let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
     match gpu.memory_total_bytes {
         LiveValue::Known(total) if !name.contains("GB") && !name.contains("gb") => {
-            // The size it is sold under: drivers report a little less than that many GiB.
-            let size = (total + (1 << 29)) >> 30;
-            format!("{name} {size} GB")
+            format!("{name} {} GB", whole_gigabytes(total))
         }
         _ => name.to_owned(),
     }

@@ -239,8 +239,12 @@ fn share_of(standing: &Standing) -> Option<f64> {
 pub fn percentages(terms: &[(Term, Percentages)], only: Option<&str>) -> Table {
     let mut table = Table::new([("user", "user")]);
     for (per, _) in terms {
-        let key = format!("{}_percent", term(*per).replace(' ', "_"));
-        table.columns.push(Header::new(key, term(*per)));
+        let name = match per {
+            Term::Rolling(length) if length.as_secs() == 3600 => "hour".to_owned(),
+            per => term(*per),
+        };
+        let key = format!("{}_percent", name.replace(' ', "_"));
+        table.columns.push(Header::new(key, name));
     }
     let users = terms.iter().flat_map(|(_, sums)| sums.users());
     let users = users.filter(|user| only.is_none_or(|only| only == *user));

@@ -155,6 +155,8 @@ async fn the_first_line_says_what_is_free() {
     check("?model=A100&gpus=2", &expected(0..3, 2, "A100-SXM4-80GB")).await;
     check("?model=H100&gpus=9", "No GPU is free now; 0 idle-held").await;
     check("?memory=100", "No GPU is free now; 0 idle-held").await;
+    // A GB has 2^30 bytes: an A100 has 80 of them, and not 85.
+    check("?memory=81", "No GPU is free now; 0 idle-held").await;
     check(
         "?memory=100&lang=ko",
         "지금 사용 가능한 GPU가 없습니다. 유휴 점유 0개",

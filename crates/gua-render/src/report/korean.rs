@@ -94,7 +94,8 @@ fn summary(out: &mut String, page: &Page<'_>) {
             out,
             "  실가동 {active:.0}%   ·   유휴점유 {idle_held:.0}%   ·   완전유휴 {truly_idle:.0}%{unknown}"
         );
-        let gpus = report.now.as_ref().map_or(0, |now| now.cards.len());
+        // Of the same window as the mean. The original counts the GPUs of the last tick, and so prints 2.9 of 2.
+        let gpus = report.gpus();
         let unused = report.equivalent(RollUp::IdleHeld) + report.equivalent(RollUp::TrulyIdle);
         let hours = report.all.hours(RollUp::IdleHeld);
         line!(
