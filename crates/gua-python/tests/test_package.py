@@ -42,6 +42,23 @@ def test_the_wheel_alone_contains_the_package_and_the_program(tmp_path: Path) ->
     assert run(fresh / "bin/gua", "--version") == f"{gua.__version__}\n"
 
 
+def test_the_wheel_of_the_old_names_serves_programs_that_use_them(tmp_path: Path) -> None:
+    def run(*words: str | Path) -> str:
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True, env={"HOME": str(tmp_path)}).stdout
+
+    fresh = tmp_path / "fresh"
+    run(sys.executable, "-m", "venv", fresh)
+    wheel = Path(os.environ["GUA_WHEEL"])
+    names = wheel.with_name(f"gua_names-{gua.__version__}-py3-none-any.whl")
+    pip = (fresh / "bin/python", "-m", "pip", "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-index", wheel, names)
+    script = "import nvgpu; print(nvgpu.available_gpus.__module__, nvgpu.gpu_info.__name__)"
+    assert run(fresh / "bin/python", "-c", script) == "gua.nvgpu gpu_info\n"
+    for name in ("nvgpu", "nvl", "gpu-usage-audit"):
+        assert run(fresh / "bin" / name, "--version") == f"{gua.__version__}\n"
+    assert run(fresh / "bin/nvl", "--help").startswith("usage: nvl")
+
+
 def test_the_package_has_no_dependencies_and_is_typed() -> None:
     assert importlib.metadata.requires("gua") is None
     assert importlib.metadata.version("gua") == gua.__version__
