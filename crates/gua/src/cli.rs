@@ -59,7 +59,8 @@ pub const GROUPS: &[(&str, &str)] = &[
                   `gua help COMMAND` explains a command and shows examples."
 )]
 pub struct Cli {
-    /// When to use color. By default, color is used on a terminal unless `NO_COLOR` is set.
+    /// When to use color. By default, color is used on a terminal unless `NO_COLOR` is set, and elsewhere if `FORCE_COLOR` is
+    /// set.
     #[arg(long, global = true, display_order = 900, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
     pub color: ColorChoice,
 
@@ -252,9 +253,11 @@ pub struct Parsed<T> {
 
 /// Parses arguments, including the program name.
 pub fn parse<T: FromArgMatches>(
-    mut command: clap::Command,
+    command: clap::Command,
     arguments: impl IntoIterator<Item = OsString>,
 ) -> Result<Parsed<T>, clap::Error> {
+    // A repeated flag takes its last value, so that an alias with flags can be overridden.
+    let mut command = command.args_override_self(true);
     let matches = command.try_get_matches_from_mut(arguments)?;
     let args = T::from_arg_matches(&matches)?;
     let mut name = command.get_name().to_owned();
@@ -289,6 +292,13 @@ fn flag(arg: &clap::Arg, matches: &ArgMatches) -> Option<FlagValue> {
     let value = matches.get_raw(id)?.next()?;
     let flag = format!("--{}", arg.get_long()?);
     FlagValue::of(flag, entry.section, entry.key, Some(value))
+}
+
+/// The known name that a misspelled one probably means, as the end of an error message.
+#[must_use]
+pub fn suggestion<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> String {
+    let near = gua_settings::nearest(name, known);
+    near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
 /// The whole command tree, with the commands listed in their groups.

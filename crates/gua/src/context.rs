@@ -19,6 +19,7 @@ use gua_settings::{FlagValue, Loaded, Settings};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::cli::Language;
 use crate::output;
 
 pub use gua_collector::VERSION;
@@ -94,10 +95,36 @@ impl Context {
         }
     }
 
+    /// The requested language, or that of the locale.
+    #[must_use]
+    pub fn language(&self, requested: Option<Language>) -> Language {
+        requested.unwrap_or(match self.loaded.inputs.is_korean() {
+            true => Language::Ko,
+            false => Language::En,
+        })
+    }
+
     /// Path of the history to read.
     #[must_use]
     pub fn history(&self) -> PathBuf {
         location::history(&self.loaded)
+    }
+
+    /// Path of the history to use, with a message on stderr if it is not obvious which one that is.
+    #[must_use]
+    pub fn announced_history(&self) -> PathBuf {
+        let path = self.history();
+        if let Some(note) = location::note(&self.loaded, &path) {
+            output::eprint(&format!("note: {note}\n"));
+        }
+        path
+    }
+
+    /// Path of the history for a command that opens the file itself.
+    pub fn history_to_open(&self) -> Result<PathBuf, Failure> {
+        let path = self.announced_history();
+        location::refuse_service_elsewhere(&path, self.settings())?;
+        Ok(path)
     }
 
     /// Source of queries for the history to read.
@@ -111,7 +138,16 @@ impl Context {
         &self,
         question: impl FnOnce(&dyn Source) -> Result<T, QueryError>,
     ) -> anyhow::Result<T> {
-        Ok(question(self.source().as_ref())?)
+        let path = self.announced_history();
+        let source = location::source_at(&path, self.settings());
+        if let Ok(rows @ 1..) = gua_compat::gpu_usage_audit::rows_inside(&path) {
+            let path = path.display();
+            output::eprint(&format!(
+                "warning: gpu-usage-audit wrote {rows} rows into {path} that are not imported yet and not counted here\n\
+                 hint: `gua daemon` imports them, or `gua import {path} --db {path}`; stop the old collector (see `crontab -l` and `systemctl list-timers`)\n"
+            ));
+        }
+        Ok(question(source.as_ref())?)
     }
 
     /// Creates a reader, which starts its child process at the first request.

@@ -42,6 +42,9 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     let own_name = arguments
         .first()
         .map_or(OsStr::new("gua"), OsString::as_os_str);
+    if gua_settings::inputs::is_color_forced() {
+        ColorChoice::Always.write_global();
+    }
     match Name::of(Path::new(own_name)) {
         Name::Gua => gua(arguments),
         other => names::run(other, arguments.get(1..).unwrap_or_default()),
@@ -49,7 +52,9 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
 }
 
 fn gua(arguments: &[OsString]) -> ExitCode {
-    wanted_color(arguments).write_global();
+    if let Some(wanted) = wanted_color(arguments) {
+        wanted.write_global();
+    }
     if arguments.len() == 1 && output::is_terminal() && list::overview().is_some() {
         return ExitCode::SUCCESS;
     }
@@ -167,8 +172,9 @@ fn hide_what_was_typed(error: &mut clap::Error) {
     }
 }
 
-/// Value of `--color`, read before the arguments are parsed because parse errors are colored too.
-fn wanted_color(arguments: &[OsString]) -> ColorChoice {
+/// Value of `--color`, if it is not `auto`. It is read before the arguments are parsed because parse errors are colored too.
+fn wanted_color(arguments: &[OsString]) -> Option<ColorChoice> {
+    let mut wanted = None;
     let mut rest = arguments
         .iter()
         .skip(1)
@@ -181,10 +187,10 @@ fn wanted_color(arguments: &[OsString]) -> ColorChoice {
             _ => continue,
         };
         match value {
-            Some("always") => return ColorChoice::Always,
-            Some("never") => return ColorChoice::Never,
+            Some("always") => wanted = Some(ColorChoice::Always),
+            Some("never") => wanted = Some(ColorChoice::Never),
             _ => {}
         }
     }
-    ColorChoice::Auto
+    wanted
 }

@@ -8,13 +8,14 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, FromArgMatches};
+use gua_query::words::refuse_new_words;
 use gua_settings::FlagValue;
 
 use crate::cli::{self, CollectArgs, RecordDemoArgs, ReportArgs};
 use crate::commands::report::OnTerminal;
-use crate::commands::{daemon, demo, report};
+use crate::commands::{csv, daemon, demo, report};
 use crate::context::{Context, VERSION};
-use crate::failure::{self, Exit};
+use crate::failure::{self, Exit, Failure};
 use crate::output;
 
 /// Tool name under which the program was called.
@@ -24,6 +25,7 @@ pub enum Name {
     GpuUsageAudit,
     Nvgpu,
     Nvl,
+    GpuStats,
 }
 
 impl Name {
@@ -34,6 +36,7 @@ impl Name {
             Some("gpu-usage-audit") => Name::GpuUsageAudit,
             Some("nvgpu") => Name::Nvgpu,
             Some("nvl") => Name::Nvl,
+            Some("gpu_stats") => Name::GpuStats,
             _ => Name::Gua,
         }
     }
@@ -60,6 +63,7 @@ pub fn run(name: Name, arguments: &[OsString]) -> ExitCode {
     match name {
         Name::GpuUsageAudit => audit(arguments),
         Name::Nvl => printed("nvl", nvgpu::nvl(arguments)),
+        Name::GpuStats => printed("gpu_stats", gpu_stats(arguments)),
         Name::Nvgpu | Name::Gua => nvgpu::nvgpu(arguments),
     }
 }
@@ -91,7 +95,10 @@ fn audit(arguments: &[OsString]) -> ExitCode {
                 "`report` under the name of the tool that it replaces",
             ),
             rest,
-            |args, flags| report::run(&args, OnTerminal::Sections, &Context::load(flags)?),
+            |args: ReportArgs, flags| {
+                refuse_new_words("--since", &args.since)?;
+                report::run(&args, OnTerminal::Sections, &Context::load(flags)?)
+            },
         ),
         "demo" => run_as(
             audit_command::<RecordDemoArgs>(
@@ -102,11 +109,39 @@ fn audit(arguments: &[OsString]) -> ExitCode {
             |args, flags| succeed(demo::record(&args, &Context::load(flags)?)),
         ),
         unknown => {
+            let known = ["daemon", "report", "demo", "version", "help"];
             output::eprint(&format!(
-                "{AUDIT_USAGE}\ngpu-usage-audit: unknown command `{}`\n",
-                unknown.escape_debug()
+                "{AUDIT_USAGE}\ngpu-usage-audit: unknown command `{}`{}\n",
+                unknown.escape_debug(),
+                cli::suggestion(unknown, known.into_iter())
             ));
             Exit::Usage.into()
+        }
+    }
+}
+
+const STATS_USAGE: &str = "\
+usage: gpu_stats [-h] [--version]
+
+Adds one sample to the daily CSV file in ~/gpu_stats: gua under the name of the tool that it replaces, as
+`gua csv sample`. `gua csv install` takes samples regularly.
+";
+
+/// Takes one sample, like the script of that name, which has no arguments.
+fn gpu_stats(arguments: &[OsString]) -> anyhow::Result<()> {
+    match arguments
+        .first()
+        .map(|first| first.to_string_lossy())
+        .as_deref()
+    {
+        None => csv::sample(&Context::load(&[])?),
+        Some("-h" | "--help") => output::data(STATS_USAGE),
+        Some("--version") => output::data(&format!("{VERSION}\n")),
+        Some(unknown) => {
+            let unknown = unknown.escape_debug();
+            Err(Failure::usage(format!("unknown argument `{unknown}`"))
+                .hint("`gua csv sample --help` shows the options of gua")
+                .into())
         }
     }
 }

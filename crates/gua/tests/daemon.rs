@@ -7,3 +7,4 @@ mod pid_files;
 mod python;
 mod soak;
 mod systemd;
+mod takeover;

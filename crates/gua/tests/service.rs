@@ -9,6 +9,7 @@ fn gua(image: &Path, arguments: &[&str]) -> Output {
     crate::without_driver()
         .variable("HOME", "/home/nobody-has-this")
         .command(crate::GUA)
+        .env_remove("GUA_SERVICE_DB")
         .arg("service")
         .args(arguments)
         .arg("--root")
@@ -70,6 +71,84 @@ fn installing_twice_and_removing_leaves_nothing() {
         assert_eq!(files(image.path()), Vec::<String>::new());
         assert!(done(&gua(image.path(), &["uninstall", scope])).contains("not installed"));
     }
+}
+
+#[test]
+fn a_history_that_is_there_already_is_taken_over_or_refused_before_anything_is_installed() {
+    let image = tempfile::tempdir().unwrap();
+    let directory = image.path().join("var/lib/gua");
+    fs::create_dir_all(&directory).unwrap();
+    let db = directory.join("gua.db");
+    fs::write(&db, "not a database").unwrap();
+    let before = files(image.path());
+    let refused = gua(image.path(), &["install", "--system"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let output = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        output.contains("not a history of gua") && output.contains("`mv "),
+        "{output}"
+    );
+    assert_eq!(files(image.path()), before);
+
+    fs::remove_file(&db).unwrap();
+    let shape = gua_test::old_history::Shape {
+        cards: 1,
+        ticks: 2,
+        interval_seconds: 30,
+        process_rows: 2,
+    };
+    let end = jiff::Timestamp::from_second(1_790_000_000).unwrap();
+    gua_test::old_history::write(&db, &shape, end).unwrap();
+    let output = done(&gua(image.path(), &["install", "--system"]));
+    assert!(
+        output.contains("the collector imports it when it starts"),
+        "{output}"
+    );
+    // The collector would refuse it at another path.
+    let elsewhere = image.path().join("srv");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::copy(&db, elsewhere.join("gua.db")).unwrap();
+    let refused = gua(
+        image.path(),
+        &["install", "--system", "--db", "/srv/gua.db"],
+    );
+    assert_eq!(refused.status.code(), Some(2));
+    let output = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(output.contains("`gua import "), "{output}");
+}
+
+#[test]
+fn a_history_at_another_path_is_kept_by_later_installs() {
+    let image = tempfile::tempdir().unwrap();
+    let arguments = ["install", "--system", "--db", "/srv/gpu/gua.db"];
+    let refused = gua(image.path(), &arguments);
+    assert_eq!(refused.status.code(), Some(2));
+    let output = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(output.contains("`mkdir -p "), "{output}");
+    fs::create_dir_all(image.path().join("srv/gpu")).unwrap();
+    let output = done(&gua(image.path(), &arguments));
+    assert!(
+        output.contains("service_db = \"/srv/gpu/gua.db\""),
+        "{output}"
+    );
+    done(&gua(
+        image.path(),
+        &["install", "--system", "--interval", "10s"],
+    ));
+    let unit = image.path().join("etc/systemd/system/gua.service");
+    let text = fs::read_to_string(unit).unwrap();
+    assert!(
+        text.contains(" --db /srv/gpu/gua.db --interval 10s\n"),
+        "{text}"
+    );
+    let shown = image.path().join("srv/gpu/gua.db").display().to_string();
+    let status = done(&gua(image.path(), &["status", "--system"]));
+    assert!(
+        status.contains(&format!("  history: {shown}\n")),
+        "{status}"
+    );
+    let output = done(&gua(image.path(), &["uninstall", "--system"]));
+    assert!(output.contains(&shown), "{output}");
 }
 
 #[test]

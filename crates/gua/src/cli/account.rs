@@ -233,6 +233,10 @@ pub struct QuotaShowArgs {
     #[arg(long, value_name = "FORMULA", value_enum, default_value_t)]
     pub formula: QuotaFormula,
 
+    /// With `--formula percent`: show the period this many periods ago: 1 is yesterday, last week and last month.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub ago: u32,
+
     #[command(flatten)]
     pub history: HistoryArgs,
 

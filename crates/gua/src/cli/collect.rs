@@ -91,6 +91,10 @@ pub struct ServiceInstallArgs {
     #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
     pub interval: Option<std::time::Duration>,
 
+    /// History file to write [default: as installed before; else /var/lib/gua/gua.db, for a user ~/.gua/gua.db].
+    #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
+    pub db: Option<PathBuf>,
+
     /// Who may ask about the host's history: everyone, group:NAME or root [default: as installed before; else everyone, or
     /// with hidepid the group that can see all processes].
     #[arg(long, value_name = "WHO", conflicts_with = "sync_once")]

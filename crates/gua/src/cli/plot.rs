@@ -53,7 +53,7 @@ pub struct PlotArgs {
     #[arg(long, conflicts_with = "format")]
     pub term: bool,
 
-    /// Start of the time range: a duration before now, or a date and time.
+    /// Start of the time range: a duration before now, a date and time, or `today` or `last-month`.
     #[arg(
         long,
         value_name = "WHEN",
@@ -62,7 +62,7 @@ pub struct PlotArgs {
     )]
     pub since: String,
 
-    /// End of the time range: a duration before now, or a date and time [default: now].
+    /// End of the time range: a duration before now, a date and time, or `today` or `last-month` [default: now].
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
@@ -98,9 +98,9 @@ pub struct PlotArgs {
     #[arg(long, value_name = "ZONE")]
     pub tz: Option<String>,
 
-    /// Language of the labels.
-    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t)]
-    pub lang: Language,
+    /// Language of the labels [default: that of the locale].
+    #[arg(long, value_name = "LANGUAGE", value_enum)]
+    pub lang: Option<Language>,
 
     #[command(flatten)]
     pub history: HistoryArgs,

@@ -70,11 +70,11 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FORM", value_enum)]
     pub format: Option<ExportFormat>,
 
-    /// Start of the time range: a duration before now, or a date and time [default: the first tick].
+    /// Start of the time range: a duration before now, a date and time, or `today` or `last-month` [default: the first tick].
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub since: Option<String>,
 
-    /// End of the time range: a duration before now, or a date and time [default: now].
+    /// End of the time range: a duration before now, a date and time, or `today` or `last-month` [default: now].
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
@@ -136,7 +136,7 @@ pub struct ReportArgs {
     #[command(flatten)]
     pub history: HistoryArgs,
 
-    /// Start of the time range: a duration before now, or a date and time.
+    /// Start of the time range: a duration before now, a date and time, or `today` or `last-month`.
     #[arg(
         long,
         value_name = "WHEN",
@@ -145,7 +145,7 @@ pub struct ReportArgs {
     )]
     pub since: String,
 
-    /// End of the time range: a duration before now, or a date and time [default: now].
+    /// End of the time range: a duration before now, a date and time, or `today` or `last-month` [default: now].
     #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
     pub until: Option<String>,
 
@@ -206,9 +206,9 @@ pub struct ReportArgs {
     #[arg(long, conflicts_with = "format")]
     pub csv: bool,
 
-    /// Language of the report; `ko` prints the action report of gpu-usage-audit 1.7 and later.
-    #[arg(long, value_name = "LANGUAGE", value_enum, default_value_t)]
-    pub lang: Language,
+    /// Language of the report [default: that of the locale]; `ko` prints the action report of gpu-usage-audit 1.7 and later.
+    #[arg(long, value_name = "LANGUAGE", value_enum)]
+    pub lang: Option<Language>,
 
     /// Print all sections on a terminal too, as into a pipe.
     #[arg(long)]
@@ -265,9 +265,8 @@ pub enum ReportFormat {
 }
 
 /// Language of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
-    #[default]
     En,
     Ko,
 }

@@ -39,7 +39,7 @@ pub fn run(command: &CsvCommand, context: &Context) -> anyhow::Result<()> {
 }
 
 /// Takes one sample and appends its rows.
-fn sample(context: &Context) -> anyhow::Result<()> {
+pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();
     let files = DayFiles::new(directory(context)?, configured_form(settings));
     let sample = context.sample()?;

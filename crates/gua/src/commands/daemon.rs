@@ -60,11 +60,15 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
         return already_running(pid);
     }
     let append = Append::from(args.append);
-    let home = context.loaded.inputs.home.as_deref();
-    let history = HistoryFile::of(&settings.history.db.value, home);
+    let history = HistoryFile::configured(&context.loaded);
     history.admit(append)?;
     let cloud = Cloud::new(args.cloud, args.archive);
-    cloud.admit(&context.loaded)?;
+    if let Some(Failure { message, hint, .. }) = cloud.admit(&context.loaded)? {
+        let hint = hint.map_or_else(String::new, |hint| format!("hint: {hint}\n"));
+        output::eprint(&format!(
+            "{BACKGROUND}: warning: {message}; nothing is pushed, ticks are stored locally\n{hint}"
+        ));
+    }
     let log = &settings.collect.log_file.value;
     make_directory_of(pid_file.path())?;
     make_directory_of(log)?;
@@ -78,7 +82,8 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
     let mut child = background::spawn(&arguments, output)
         .map_err(Failure::because("cannot start the daemon"))?;
     let pid = child.id();
-    match background::wait(&mut child, limit) {
+    let mut show = |note: &str| output::eprint(&format!("{BACKGROUND}: {note}\n"));
+    match background::wait(&mut child, limit, &mut show) {
         Start::Ready => {}
         Start::Slow(Stage::DriverAsked) => output::eprint(&format!(
             "{BACKGROUND}: the driver has not answered yet; see the log\n"

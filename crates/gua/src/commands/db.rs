@@ -31,7 +31,7 @@ use crate::progress::Bar;
 
 /// Runs one of the commands on the configured history.
 pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
-    let db = context.settings().history.db.value.as_path();
+    let db = &context.history_to_open()?;
     match command {
         DbCommand::Check { format, .. } => return check(db, *format),
         DbCommand::Repair { .. } => repair(db)?,
@@ -78,6 +78,7 @@ fn explained(error: OpenError) -> anyhow::Error {
             Exit::Failed,
             "stop the collector first, with `gua stop` or `systemctl stop gua`",
         ),
+        OpenError::Unreadable { .. } => return location::unreadable(&error).into(),
         _ => return error.into(),
     };
     Failure::new(exit, error.to_string()).hint(hint).into()

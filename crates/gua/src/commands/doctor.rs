@@ -10,10 +10,12 @@ use std::time::Duration;
 use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::{CallError, EnrolmentError, Limits, setup};
 use gua_collector::claims;
+use gua_collector::python_collector::python_writer;
+use gua_compat::gpu_usage_audit::rows_inside;
 use gua_model::chain::chain;
 use gua_probe::doctor::check::Check;
 use gua_probe::doctor::facts::{
-    Answer, Choice, Enrolled, Fault, Known, Link, NamedLibrary, PidSetting,
+    Answer, Choice, Enrolled, Fault, HistoryKind, Known, Link, NamedLibrary, PidSetting,
 };
 use gua_probe::doctor::page::{self, Layout};
 use gua_probe::doctor::plan::{self, Commands, Plan};
@@ -26,6 +28,7 @@ use gua_render::listing::text::{Detail, Options, text as gpu_table};
 use gua_render::listing::{ListDocument, ListEntry};
 use gua_settings::kind::Home;
 use gua_settings::{FileState, Settings, Source};
+use gua_store::{FileKind, what_is_this};
 use gua_wire::server_url::Scheme;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -165,12 +168,29 @@ fn known(context: &Context) -> Known {
             .map_err(|error| chain(&error)),
         link: link(context),
         choice: choice(&db, context.loaded.inputs.home.as_deref()),
+        history: history_kind(&db),
+        python_writer: python_writer(&HostRoot::real(), &db),
+        read_elsewhere: Some(context.history()).filter(|read| *read != db),
         db,
         driver_pids: PidSetting {
             value: pids.value,
             source: (pids.source != Source::Default).then(|| pids.source.to_string()),
         },
         library: named_library(settings),
+    }
+}
+
+fn history_kind(db: &Path) -> HistoryKind {
+    match what_is_this(db) {
+        FileKind::GpuUsageAudit => HistoryKind::Old,
+        FileKind::OurHistory { .. } => match rows_inside(db) {
+            Ok(rows @ 1..) => HistoryKind::OursWithOldRows(rows),
+            _ => HistoryKind::Ours,
+        },
+        kind @ (FileKind::NewerHistory { .. } | FileKind::OtherSqlite | FileKind::NotSqlite) => {
+            HistoryKind::Other(kind.to_string())
+        }
+        _ => HistoryKind::Ours,
     }
 }
 

@@ -27,7 +27,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
     gua_files::remove_parts_on_signals(was_ignored);
     let target = Target::of(args)?;
     let format = form(args, &target)?;
-    let db = context.history();
+    let db = context.history_to_open()?;
     let history = location::open_history(&db)?;
     let Some(format) = format else {
         let Target::File(path) = target else {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 
-use crate::cli::{built, visible_commands};
+use crate::cli::{self, built, visible_commands};
 use crate::failure::Failure;
 
 /// The long help of a command, or of the whole program for an empty path.
@@ -58,8 +58,10 @@ fn no_such_command(above: &clap::Command, path: &[String]) -> Failure {
         [] => format!("`{above}` has no subcommands"),
         names => format!("the commands of `{above}` are {}", names.join(", ")),
     };
+    let last = path.last().map_or("", String::as_str);
+    let near = cli::suggestion(last, names.iter().copied());
     Failure::usage(format!(
-        "no command `{}`; {there_are}",
+        "no command `{}`; {there_are}{near}",
         wanted.escape_debug()
     ))
 }

@@ -6,14 +6,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::Context as _;
-use gua_collector::make_directory_of;
 use gua_collector::python_collector::python_writer;
+use gua_collector::{location, make_directory_of};
 use gua_compat::gpu_usage_audit::{Imported, LegacyError, OldCollector, adopt};
 use gua_model::text::counted;
 use gua_probe::clock;
 use gua_probe::host::HostRoot;
 use gua_settings::Source;
-use gua_store::{OpenError, OpenMode, Store, WriterOptions};
+use gua_store::{FileKind, OpenError, OpenMode, Store, WriterOptions, what_is_this};
 
 use crate::cli::ImportArgs;
 use crate::context::Context;
@@ -23,16 +23,16 @@ use crate::progress::Bar;
 
 /// Imports the given files into the configured history.
 pub fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
-    let db = context.settings().history.db.value.as_path();
+    let db = &context.history_to_open()?;
     let Some(old) = &args.path else {
-        return gpu_stats::run(args, context);
+        return gpu_stats::run(args, context, db);
     };
     if is_same(old, db) {
         return take_over(db);
     }
     // Checked before a history is created for it.
     gua_compat::gpu_usage_audit::OldFile::open(old).map_err(explained)?;
-    let mut store = open(context)?;
+    let mut store = open(context, db)?;
     let mut bar = Bar::new("importing");
     let imported =
         gua_compat::gpu_usage_audit::import(&mut store, old, clock::now(), &mut |progress| {
@@ -53,10 +53,8 @@ pub fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
 }
 
 /// Opens the history to import into; creates it if it does not exist.
-fn open(context: &Context) -> anyhow::Result<Store> {
-    let setting = &context.settings().history.db;
-    let db = setting.value.as_path();
-    if setting.source == Source::Default {
+fn open(context: &Context, db: &Path) -> anyhow::Result<Store> {
+    if context.settings().history.db.source == Source::Default {
         make_directory_of(db)?;
     }
     Store::open(db, OpenMode::CreateOrAppend, &WriterOptions::default()).map_err(busy)
@@ -64,6 +62,9 @@ fn open(context: &Context) -> anyhow::Result<Store> {
 
 /// Handles an old history at the path of the new one: imports it into a new file and renames the old file.
 fn take_over(path: &Path) -> anyhow::Result<()> {
+    if matches!(what_is_this(path), FileKind::OurHistory { .. }) {
+        return import_inside(path);
+    }
     let collector = match python_writer(&HostRoot::real(), path) {
         Some(_) => OldCollector::Running,
         None => OldCollector::NotRunning,
@@ -87,6 +88,22 @@ fn take_over(path: &Path) -> anyhow::Result<()> {
         path.display(),
         adopted.old_renamed_to.display()
     ))
+}
+
+/// Imports the rows that gpu-usage-audit has written into a history of gua.
+fn import_inside(path: &Path) -> anyhow::Result<()> {
+    let mut store = Store::open(path, OpenMode::Append, &WriterOptions::default()).map_err(busy)?;
+    let imported = gua_compat::gpu_usage_audit::import_inside(&mut store, clock::now());
+    let imported = imported.map_err(explained)?;
+    store.close().context("cannot close the history")?;
+    match imported {
+        Some(imported) => output::data(&format!(
+            "{} that gpu-usage-audit wrote into {}\n",
+            sentence(&imported),
+            path.display()
+        )),
+        None => Err(explained(LegacyError::Ours { path: path.into() })),
+    }
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
@@ -129,6 +146,7 @@ fn busy(error: OpenError) -> anyhow::Error {
         OpenError::Busy { .. } => {
             "a history has one writer: `gua stop`, import, `gua start`; for a service `systemctl stop gua`, import, `systemctl start gua`. Or import into another file with --db, which needs no stop"
         }
+        OpenError::Unreadable { .. } => return location::unreadable(&error).into(),
         _ => return error.into(),
     };
     Failure::failed(error.to_string()).hint(hint).into()

@@ -19,11 +19,19 @@ type Definitions = &'static str;
 /// Environment variables that do not correspond to a setting.
 const OTHER_VARIABLES: Definitions = "\
 GUA_CONFIG\tA configuration file to read instead of the user's.
-NO_COLOR\tIf set, output is not colored unless --color requests it.";
+NO_COLOR\tIf set, output is not colored unless --color requests it.
+FORCE_COLOR\tIf set, output is colored without a terminal too, unless NO_COLOR is set or --color forbids it.
+LC_ALL, LC_MESSAGES, LANG\tIf the locale is Korean, reports and charts are in Korean unless --lang is given.";
 
 const FILES: Definitions = "\
 ~/.gua/config.toml\tThe user's configuration. GUA_CONFIG replaces it with another file.
-/etc/gua/config.toml\tThe configuration for all users of the host.";
+/etc/gua/config.toml\tThe configuration for all users of the host.
+~/.gua/gua.db\tThe user's history.
+/var/lib/gua/gua.db\tThe history of the host's service.
+/run/gua.sock\tThe socket through which users ask the service.
+~/.gua/cloud.json\tThe enrolment at a board.
+~/.gua/gua.log, ~/.gua/gua.pid\tThe log and the PID file of the background daemon.
+~/gpu_stats\tThe daily CSV files of `gua csv`.";
 
 const EXIT_CODES: Definitions = "\
 0\tSuccess. Writing to a closed pipe (EPIPE) also exits with 0.
@@ -33,7 +41,8 @@ const EXIT_CODES: Definitions = "\
 
 const OTHER_NAMES: Definitions = "\
 nvgpu, nvl\tIf called as nvgpu, the program lists GPUs and free GPUs with the table, rules and wording of that tool. nvl is `nvgpu list`.
-gpu-usage-audit\tIf called as gpu-usage-audit, the program provides `daemon`, `report`, `demo`, `help` and `version` of that tool.";
+gpu-usage-audit\tIf called as gpu-usage-audit, the program provides `daemon`, `report`, `demo`, `help` and `version` of that tool.
+gpu_stats\tIf called as gpu_stats, the program takes one sample as `gua csv sample` does.";
 
 /// Prints one page, or writes all pages to a directory.
 pub fn run(args: &ManArgs) -> anyhow::Result<()> {

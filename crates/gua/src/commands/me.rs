@@ -103,7 +103,7 @@ fn recorded_message(flags: &[FlagValue]) -> Option<String> {
         window: Period::new(now.checked_sub(RECENT).ok()?, now),
         limit: 1,
     };
-    let ticks = context.ask(|source| source.ticks(&question)).ok()?;
+    let ticks = context.source().ticks(&question).ok()?;
     let sample = ticks.into_iter().next_back()?.sample;
     let document = MeDocument::new(Facts {
         at: sample.at,

@@ -54,7 +54,7 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let page = Page {
         top: args.top,
-        language: args.lang.into(),
+        language: context.language(args.lang).into(),
         ..asked.page(&report, VERSION)
     };
     let plot = Plot::new(&page, kind).titled(args.title.clone());

@@ -41,6 +41,11 @@ pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode
         QuotaCommand::Show(args) if args.formula == QuotaFormula::Percent => {
             percent::run(args, context)?;
         }
+        QuotaCommand::Show(args) if args.ago > 0 => {
+            return Err(Failure::usage("--ago is only for --formula percent")
+                .hint("`gua statement --month YYYY-MM` shows an earlier month against the limits")
+                .into());
+        }
         QuotaCommand::Show(args) => {
             let accounts = accounts(args, context)?;
             if args.format.wanted() == TableFormat::Text && accounts.standings.is_empty() {

@@ -45,16 +45,17 @@ pub fn run(
     if let Some(kind) = args.by.and_then(By::group) {
         report.groups = by_group(&report.people, kind, context)?;
     }
+    let language = context.language(args.lang);
     let page = Page {
         width: args.width.into(),
         top: args.top,
-        language: args.lang.into(),
+        language: language.into(),
         ..asked.page(&report, VERSION)
     };
     let is_short = on_terminal == OnTerminal::Screen && !args.full && asked.by.is_none();
     let columns = output::width().filter(|_| is_short && args.file.path().is_none());
     let written = match form {
-        ReportFormat::Text if args.lang == Language::Ko => korean(&page),
+        ReportFormat::Text if language == Language::Ko => korean(&page),
         ReportFormat::Text => columns.map_or_else(|| text(&page), |columns| screen(&page, columns)),
         ReportFormat::Html => html(&page),
         ReportFormat::Json => json::json(&page),

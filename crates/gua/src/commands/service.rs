@@ -11,7 +11,7 @@ pub fn run(command: &ServiceCommand, context: &Context) -> anyhow::Result<()> {
     let place = |args: &ServiceScopeArgs| place(args, context);
     match command {
         ServiceCommand::Install(args) => {
-            let (install, place) = (install(args), place(&args.scope)?);
+            let (install, place) = (install(args, context)?, place(&args.scope)?);
             print(&match args.sync_once {
                 true => sync::install(&install, &place, &context.loaded)?,
                 false => collector::install(&install, &place, &context.loaded)?,
@@ -28,8 +28,12 @@ pub fn run(command: &ServiceCommand, context: &Context) -> anyhow::Result<()> {
     }
 }
 
-fn install(args: &ServiceInstallArgs) -> Install {
-    Install {
+fn install(args: &ServiceInstallArgs, context: &Context) -> Result<Install, Failure> {
+    let db = &context.settings().history.db.value;
+    // The service does not start in this directory.
+    let absolute = || std::path::absolute(db).map_err(Failure::cannot("find", db));
+    Ok(Install {
+        db: args.db.as_ref().map(|_| absolute()).transpose()?,
         interval: args.interval,
         readable_by: args.readable_by.clone(),
         every: args.every,
@@ -38,7 +42,7 @@ fn install(args: &ServiceInstallArgs) -> Install {
         no_start: args.no_start,
         force: args.force,
         print: args.print,
-    }
+    })
 }
 
 fn place(args: &ServiceScopeArgs, context: &Context) -> Result<Place, Failure> {

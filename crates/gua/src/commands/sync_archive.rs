@@ -17,7 +17,7 @@ use crate::progress::Bar;
 
 pub fn run(context: &Context) -> anyhow::Result<()> {
     let enrolled = setup::enrolled(&context.loaded)?;
-    let db = context.history();
+    let db = context.history_to_open()?;
     if what_is_this(&db) == FileKind::Missing {
         return Err(location::no_history(&db).into());
     }

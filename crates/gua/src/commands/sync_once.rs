@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use gua_collector::board::{Enrolled, LinkFiles, LiveReporter, setup};
 use gua_collector::daemon::{Append, DaemonError, HistoryFile, options};
 use gua_collector::{Options, Sink as _, make_directory_of};
+use gua_compat::gpu_usage_audit::Adopted;
 use gua_model::demo::{self, Script};
 use gua_model::usage_state::UsageTracker;
 use gua_model::{Sample, Tick};
@@ -24,6 +25,9 @@ use crate::output;
 
 pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();
+    if let Some(failure) = setup::insecure(&context.loaded).filter(|_| !args.fake) {
+        return store_without_push(failure, context);
+    }
     let enrolled = setup::enrolled(&context.loaded)?;
     let users = setup::users(settings)?;
     let hostname = host::name();
@@ -48,12 +52,7 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
         let stored = store_fake(args, context, &sample)?;
         sync.push_sample(&sample, &stored)
     } else {
-        let place = HistoryFile::of(
-            &settings.history.db.value,
-            context.loaded.inputs.home.as_deref(),
-        );
-        place.admit(Append::Yes)?;
-        sync.push_reading(&place, context)
+        sync.push_reading(&place(context)?, context)
     };
     if !args.archive {
         return pushed;
@@ -75,6 +74,20 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
             Err(error)
         }
     }
+}
+
+/// The history to write, if it may be written.
+fn place(context: &Context) -> Result<HistoryFile, Failure> {
+    let place = HistoryFile::configured(&context.loaded);
+    place.admit(Append::Yes)?;
+    Ok(place)
+}
+
+/// Stores a sample of a host whose board may not be contacted.
+fn store_without_push(failure: Failure, context: &Context) -> anyhow::Result<()> {
+    let stored = store(&place(context)?, &context.sample()?, context.settings())?;
+    let message = format!("{}; {}", failure.message, stored.message_after_failure());
+    Err(Failure { message, ..failure }.into())
 }
 
 /// One synchronisation.
@@ -218,7 +231,16 @@ fn store(place: &HistoryFile, sample: &Sample, settings: &Settings) -> anyhow::R
     make_directory_of(place.path())?;
     let written = place
         .adopt_old(&options, &mut |_| ControlFlow::Continue(()))
-        .and_then(|_| write(place, sample, &options));
+        .and_then(|adopted| {
+            if let Some(Adopted { old_renamed_to, .. }) = adopted {
+                output::eprint(&format!(
+                    "gua sync-once: {} was a history of gpu-usage-audit and is imported; the old file is kept as {}\n",
+                    place.path().display(),
+                    old_renamed_to.display()
+                ));
+            }
+            write(place, sample, &options)
+        });
     match written {
         Ok(()) => Ok(Stored::At(place.path().to_owned())),
         Err(DaemonError::Open(OpenError::Busy { path, pid })) => {

@@ -351,16 +351,25 @@ fn percentages_match_the_formula_in_the_gpu_stats_notes() {
     let mut lines = output.lines();
     assert_eq!(
         lines.next(),
-        Some("user,day_percent,week_percent,month_percent")
+        Some("user,hour_percent,day_percent,week_percent,month_percent")
     );
     let cells: Vec<&str> = lines.next().unwrap().split(',').collect();
     assert_eq!(cells[0], "ada");
     // Thirty samples of one minute at 50 sum to 1500; a month has 43200 minutes. The window can span midnight.
-    let month: f64 = cells[3].parse().unwrap();
+    let hour: f64 = cells[1].parse().unwrap();
+    assert!(
+        (hour - 25.0).abs() < 1.0,
+        "half an hour at 50 percent: {hour}"
+    );
+    let month: f64 = cells[4].parse().unwrap();
     let begun = Value::from(month);
     assert!(month <= 1500.0 / 43_200.0 + 1e-6 && month > 0.0, "{begun}");
-    let day: f64 = cells[1].parse().unwrap();
+    let day: f64 = cells[2].parse().unwrap();
     assert!(day <= 1500.0 / 1440.0 + 1e-6, "{day}");
+    // Two hours ago nobody was there yet.
+    let before = host.fine("quota show --formula percent --csv --tz UTC --ago 2");
+    assert!(!before.contains(&format!("ada,{hour}")), "{before}");
+    assert_eq!(host.gua("quota show --ago 1").code, 2);
     // Time observed by our own collector counts once, although an imported file covers it too.
     host.fine("export --format gpu-usage-audit -o old.db");
     host.fine("import old.db");

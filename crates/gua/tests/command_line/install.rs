@@ -116,7 +116,7 @@ fn installing_and_uninstalling_restores_the_prefix() {
     }
     let names = |link: &str| fs::read_link(prefix.path().join("bin").join(link)).unwrap();
     assert!(
-        ["gpu-usage-audit", "nvgpu", "nvl"]
+        ["gpu-usage-audit", "nvgpu", "nvl", "gpu_stats"]
             .iter()
             .all(|link| names(link) == Path::new("gua"))
     );
@@ -252,6 +252,66 @@ fn foreign_files_are_named_and_kept_without_force() {
         VERSION
     );
     assert_eq!(fs::read_link(bin.join("nvgpu")).unwrap(), Path::new("gua"));
+}
+
+#[test]
+fn a_directory_in_the_way_is_renamed_with_force() {
+    let prefix = Prefix::new();
+    let bin = prefix.path().join("bin");
+    for name in ["gua", "nvgpu"] {
+        fs::create_dir_all(bin.join(name)).unwrap();
+        fs::write(bin.join(name).join("theirs"), "kept").unwrap();
+    }
+    let refused = prefix.install(&[]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.stderr.contains("bin/gua: a directory"),
+        "{refused:?}"
+    );
+    let forced = prefix.install(&["--force"]);
+    assert_eq!(forced.code, 0, "{forced:?}");
+    for name in ["gua", "nvgpu"] {
+        let kept = bin.join(format!("{name}.before-gua/theirs"));
+        assert_eq!(fs::read_to_string(kept).unwrap(), "kept");
+    }
+    assert_eq!(
+        prefix.program.run(&bin.join("gua"), ["version"]).stdout,
+        VERSION
+    );
+    assert_eq!(fs::read_link(bin.join("nvgpu")).unwrap(), Path::new("gua"));
+}
+
+#[test]
+fn completions_of_the_other_names_offer_only_what_they_accept() {
+    let prefix = Prefix::new();
+    assert_eq!(prefix.install(&[]).code, 0);
+    for (link, commands) in [
+        ("gpu-usage-audit", "daemon report demo help version"),
+        ("nvgpu", "available list help version"),
+        ("nvl", "--help --version"),
+        ("gpu_stats", "--help --version"),
+    ] {
+        let script = prefix
+            .path()
+            .join("share/bash-completion/completions")
+            .join(link);
+        let script = fs::read_to_string(script).unwrap();
+        assert_eq!(script, format!("complete -W '{commands}' {link}\n"));
+        for word in commands.split(' ') {
+            let is_flag = word.starts_with("--") || ["help", "version"].contains(&word);
+            let arguments = if is_flag {
+                vec![word]
+            } else {
+                vec![word, "--help"]
+            };
+            let ended = prefix
+                .program
+                .run(&prefix.path().join("bin").join(link), arguments);
+            assert_eq!(ended.code, 0, "{link} {word}: {ended:?}");
+        }
+    }
+    let pages = prefix.path().join("share/man/man1/gpu_stats.1");
+    assert!(pages.exists());
 }
 
 #[test]

@@ -176,6 +176,66 @@ fn colour_follows_the_flag_and_is_off_in_a_pipe() {
 }
 
 #[test]
+fn force_color_needs_no_terminal_and_yields_to_everything_else() {
+    let escape = '\u{1b}';
+    let check = |variables: &[(&str, &str)], line: &str, expected: bool| {
+        let with = |program: Program, (name, value): &(&str, &str)| program.variable(name, value);
+        let program = variables.iter().fold(Program::new(), with);
+        let found = program.gua(line.split(' ')).stdout.contains(escape);
+        assert_eq!(found, expected, "{variables:?} {line}");
+    };
+    check(&[("FORCE_COLOR", "1")], "help", true);
+    check(&[("FORCE_COLOR", "0")], "help", false);
+    check(&[("FORCE_COLOR", "")], "help", false);
+    check(&[("FORCE_COLOR", "1"), ("NO_COLOR", "1")], "help", false);
+    check(&[("FORCE_COLOR", "1")], "help --color never", false);
+}
+
+#[test]
+fn a_repeated_flag_takes_its_last_value() {
+    for (line, code) in [
+        ("config show --json --json", 0),
+        ("config show --color always --color never", 0),
+        ("help --color=always --color=never", 0),
+        // Only the last value counts, here an invalid one.
+        ("report --since 1h --since soon --db nowhere.db", 2),
+    ] {
+        let ended = gua(line);
+        assert_eq!(ended.code, code, "gua {line}: {ended:?}");
+        assert!(!ended.stderr.contains("multiple times"), "{ended:?}");
+        assert!(!ended.stdout.contains('\u{1b}'), "gua {line}");
+    }
+    let ended = gua("report --since soon --since 1h --db nowhere.db");
+    assert!(ended.stderr.contains("nowhere.db"), "{ended:?}");
+    // A flag that can be repeated keeps all of its values.
+    let ended = gua("report --gpu 0 --gpu 1 --gpu 1 --db nowhere.db");
+    assert!(ended.stderr.contains("nowhere.db"), "{ended:?}");
+}
+
+#[test]
+fn a_misspelled_command_gets_a_suggestion() {
+    for (line, near) in [
+        ("help reprot", "did you mean `report`?"),
+        ("help db chek", "did you mean `check`?"),
+        ("lits", "'list'"),
+        ("report --frmat json", "'--format'"),
+        ("report --by usr", "'user'"),
+    ] {
+        let ended = gua(line);
+        assert_eq!(ended.code, 2, "gua {line}");
+        assert!(ended.stderr.contains(near), "gua {line}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_date_that_does_not_exist_is_named_as_such() {
+    let ended = gua("report --since 2026-11-31");
+    assert_eq!(ended.code, 2);
+    let sentence = "gua report: --since: no such date: `2026-11-31`\n";
+    assert!(ended.stderr.contains(sentence), "{ended:?}");
+}
+
+#[test]
 fn writing_to_a_closed_pipe_is_success_without_a_message() {
     for line in [
         "help",

@@ -31,6 +31,57 @@ fn files(directory: &Path) -> BTreeMap<PathBuf, u64> {
 }
 
 #[test]
+fn korean_follows_the_locale_unless_a_language_is_given() {
+    let check = |locale: &[(&str, &str)], flag: &str, is_korean: bool| {
+        let mut home = without_driver();
+        for (name, value) in locale {
+            home.set(name, *value);
+        }
+        home.fine("demo --db demo.db --ticks 2 --interval 1ms");
+        let report = home.fine(&format!("report --db demo.db {flag}"));
+        assert_eq!(
+            report.contains("요약"),
+            is_korean,
+            "{locale:?} {flag}: {report}"
+        );
+        assert_eq!(
+            report.contains("§1 Headline"),
+            !is_korean,
+            "{locale:?} {flag}"
+        );
+    };
+    check(&[("LC_ALL", "ko_KR.UTF-8")], "", true);
+    check(&[("LC_ALL", "ko_KR.UTF-8")], "--lang en", false);
+    check(&[("LC_ALL", ""), ("LANG", "ko_KR.UTF-8")], "", true);
+    check(&[("LC_ALL", "C.UTF-8"), ("LANG", "ko_KR.UTF-8")], "", false);
+    check(&[("LC_ALL", "kok_IN")], "", false);
+    check(&[("LC_ALL", "C.UTF-8")], "--lang ko", true);
+}
+
+#[test]
+fn the_korean_report_counts_gpus_over_the_window_of_its_mean() {
+    let home = without_driver();
+    let shape = gua_test::old_history::Shape {
+        cards: 3,
+        ticks: 100,
+        interval_seconds: 30,
+        process_rows: 0,
+    };
+    let end = gua_probe::clock::now() - jiff::SignedDuration::from_secs(60);
+    let path = home.path("old.db");
+    gua_test::old_history::write(&path, &shape, end).unwrap();
+    // In the last tick one of them is missing.
+    let last = "DELETE FROM gpu_sample WHERE gpu_index = 2 AND ts = (SELECT max(ts) FROM gpu_sample); \
+                UPDATE gpu_sample SET util_pct = 0";
+    gua_test::old_history::change(&path, last).unwrap();
+    let report = home.fine("report --db old.db --since 1d --lang ko");
+    assert!(
+        report.contains("GPU 3장 중 평균 3.0장이 쉬었고"),
+        "{report}"
+    );
+}
+
+#[test]
 fn usage_errors_exit_with_2_and_change_nothing() {
     let home = home();
     std::fs::write(home.path("text.db"), "no history\n").unwrap();
@@ -43,10 +94,7 @@ fn usage_errors_exit_with_2_and_change_nothing() {
             "`1y` is not a duration; write it like 30s, 1h, 200ms",
         ),
         ("--since 30", "`30` is not a duration"),
-        (
-            "--until yesterday",
-            "--until: `yesterday` is not a duration",
-        ),
+        ("--until tomorrow", "--until: `yesterday` is not a duration"),
         ("--since 1h --until 2h", "the window ends"),
         ("--interval 1w", "30s, 1h, 200ms"),
         ("--tz Mars/Olympus", "no time zone is called `Mars/Olympus`"),

@@ -9,11 +9,14 @@ use std::process::ExitCode;
 use gua_claim::EventId;
 use gua_collector::board::{CloudFile, LinkFiles};
 use gua_collector::{claims, history};
+use gua_compat::gpu_usage_audit::import_inside;
 use gua_model::Uid;
 use gua_model::text::counted;
+use gua_probe::clock;
 use gua_settings::kind::UserNames;
 use gua_store::{Forgotten, WriteError};
 
+use crate::commands::import;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -33,6 +36,8 @@ pub(super) fn run(db: &Path, user: &str, yes: bool, context: &Context) -> anyhow
         output::eprint("nothing was erased\n");
         return Ok(Exit::Failed.into());
     }
+    // Rows that gpu-usage-audit wrote into the file would keep the name.
+    import_inside(&mut store, clock::now()).map_err(import::explained)?;
     let forgotten = store.forget(user).map_err(|error| explained(db, error))?;
     store.close()?;
     if forgotten.is_empty() {

@@ -28,7 +28,7 @@ use crate::progress::Bar;
 /// Maximum number of invalid lines per file that are reported individually.
 const SHOWN: usize = 5;
 
-pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
+pub(super) fn run(args: &ImportArgs, context: &Context, db: &Path) -> anyhow::Result<()> {
     let place = args.gpu_stats.as_deref().unwrap_or(Path::new("."));
     if args.interval.is_some_and(|interval| interval.is_zero()) {
         return Err(Failure::usage("--interval must be greater than zero").into());
@@ -46,7 +46,7 @@ pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
             false => Again::Continue,
         },
     };
-    let mut store = open(context)?;
+    let mut store = open(context, db)?;
     let mut sums = Sums::default();
     let mut bar = Bar::new("importing");
     for (done, path) in files.iter().enumerate() {
@@ -65,7 +65,7 @@ pub(super) fn run(args: &ImportArgs, context: &Context) -> anyhow::Result<()> {
     }
     bar.clear();
     store.close().context("cannot close the history")?;
-    let db = context.settings().history.db.value.display().to_string();
+    let db = db.display().to_string();
     output::data(&sums.summary(files.len(), &place.display().to_string(), &db))
 }
 
