@@ -53,7 +53,7 @@ pub struct Workload {
     /// `NAMESPACE/NAME` of the pod, where the files of its node can be read.
     pub pod_name: Option<String>,
     pub job: Option<SlurmJob>,
-    /// User in the cgroup path of that job, pod or container.
+    /// User of that job, pod or container, by its cgroup path or by the daemon that runs the job.
     pub user: Option<User>,
     /// Person or group that the configuration names as the owner.
     pub assigned: Option<String>,
@@ -218,7 +218,7 @@ impl Identity {
         }
         match (workload.source(), &workload.user, own) {
             (Some(source), Some(user), _) => return Some(owner(user, source)),
-            // With cgroups of version 2, the path of a job does not name its user, as whom Slurm runs it.
+            // Slurm runs a job as its user.
             (Some(OwnerSource::Job), None, Some(own)) => return Some(owner(own, OwnerSource::Job)),
             _ => {}
         }

@@ -94,6 +94,8 @@ struct Known {
     read_at: Duration,
     /// Whether its login uid counts.
     login_counts: bool,
+    /// The user of its job, pod or container.
+    workload_user: Option<Uid>,
     seen: Reading<Seen>,
 }
 
@@ -201,7 +203,7 @@ impl ProcessTable {
             workload: Workload {
                 // The files of a rootless runtime belong to its user.
                 container_name: container
-                    .filter(|_| cgroup.user.is_none())
+                    .filter(|_| known.workload_user.is_none())
                     .and_then(|id| containers.container(id, now)),
                 pod_name: cgroup
                     .pod
@@ -210,7 +212,7 @@ impl ProcessTable {
                 container: container.cloned(),
                 pod: cgroup.pod.clone(),
                 job: cgroup.job.clone(),
-                user: cgroup.user.map(&mut user),
+                user: known.workload_user.map(&mut user),
                 ..Workload::default()
             },
             comm: seen.comm.clone(),
@@ -231,12 +233,23 @@ impl ProcessTable {
         }
         let seen = self.tree.see(number);
         let run = self.state_root.0.join("run");
+        let root = self.tree.root();
         let known = Known {
             tick: self.tick,
             read_at: now,
             login_counts: seen
                 .as_ref()
-                .is_ok_and(|seen| login::counts(self.tree.root(), &run, pid.0, seen)),
+                .is_ok_and(|seen| login::counts(root, &run, pid.0, seen)),
+            workload_user: seen.as_ref().ok().and_then(|Seen { cgroup, .. }| {
+                // With cgroups of version 2, the path of a job does not name its user.
+                let of_job = || {
+                    cgroup
+                        .job
+                        .as_ref()
+                        .and_then(|_| login::job_user(root, pid.0))
+                };
+                cgroup.user.or_else(of_job)
+            }),
             seen,
         };
         self.processes.insert(pid, known);

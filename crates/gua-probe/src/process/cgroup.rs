@@ -198,14 +198,16 @@ fn pod(part: &str, under: Under) -> Option<PodUid> {
     is_uid.then(|| uid.parse().ok())?
 }
 
-/// Matches `docker-<id>.scope`, `libpod-<id>`, `…:cri-containerd:<id>`, or the bare id.
+/// Matches `docker-<id>.scope`, `libpod-<id>`, `…:cri-containerd:<id>`, or the bare id. Podman uses `libpod-payload-<id>` in
+/// the cgroup of a service (`--cgroups=split`, which is the default of its systemd units).
 fn container(part: &str, under: Under) -> Option<ContainerId> {
-    const RUNTIMES: [&str; 6] = [
+    const RUNTIMES: [&str; 7] = [
         "docker",
         "containerd",
         "cri-containerd",
         "crio",
         "libpod",
+        "libpod-payload",
         "nerdctl",
     ];
     let name = part.strip_suffix(".scope").unwrap_or(part);
@@ -310,6 +312,8 @@ mod tests {
             "/system.slice/nerdctl-$id.scope",
             "/machine.slice/libpod-$id.scope/container",
             "/libpod_parent/libpod-$id",
+            "/system.slice/web.service/libpod-payload-$id",
+            "/system.slice/web.service/libpod-payload-$id/init.scope",
             "/ecs/0b6f8a3c2d1e4f5a9b8c7d6e5f4a3b2c/$id",
             "/../docker-$id.scope",
         ] {
@@ -408,6 +412,10 @@ mod tests {
         );
         check(
             &format!("0::{manager}/user.slice/docker-$id.scope"),
+            "container $id user 1000",
+        );
+        check(
+            &format!("0::{manager}/app.slice/web.service/libpod-payload-$id"),
             "container $id user 1000",
         );
         check(

@@ -1,4 +1,4 @@
-//! Whether a login uid counts.
+//! Whether a login uid counts, and the user of a job whose cgroup does not name one.
 //!
 //! The kernel lets any process set its login uid while it is unset, so the number alone proves nothing. It counts where
 //! state that only root can write confirms it: the slice of the user that the process is in, logind's record of the audit
@@ -20,8 +20,18 @@ const LONGEST_CHAIN: usize = 64;
 /// Maximum size of a file of a process.
 const LONGEST: u64 = 1 << 16;
 
-/// Names of daemons that run the jobs of other users.
-const JOB_DAEMONS: [&[u8]; 2] = [b"slurmstepd", b"slurmd"];
+/// Name of the daemon that starts the processes of a Slurm job as its user.
+const STEP_DAEMON: &[u8] = b"slurmstepd";
+
+/// Names of daemons that run the jobs of other users: of Slurm, PBS, Grid Engine and HTCondor.
+const JOB_DAEMONS: [&[u8]; 6] = [
+    STEP_DAEMON,
+    b"slurmd",
+    b"pbs_mom",
+    b"sge_execd",
+    b"sge_shepherd",
+    b"condor_starter",
+];
 
 /// Reports whether the login of a process counts. `run` is the directory of logind's records.
 pub(super) fn counts(proc: &ProcRoot, run: &Path, pid: u32, seen: &Seen) -> bool {
@@ -49,8 +59,19 @@ pub(super) fn counts(proc: &ProcRoot, run: &Path, pid: u32, seen: &Seen) -> bool
         })
 }
 
+/// Returns the user of the Slurm job that a process is in: the user of the process that the daemon of the job step started. A
+/// process below it can run as another user: by a set-uid program, or in a user namespace.
+pub(super) fn job_user(proc: &ProcRoot, pid: u32) -> Option<Uid> {
+    let ancestors = ancestors(proc, pid);
+    let is_daemon = |one: &Ancestor| one.is_root && one.comm == STEP_DAEMON;
+    let daemon = ancestors.iter().position(is_daemon)?;
+    Some(ancestors.get(daemon.checked_sub(1)?)?.own)
+}
+
 struct Ancestor {
     comm: Vec<u8>,
+    /// Its effective user.
+    own: Uid,
     /// Whether its real and its effective user are root. A program that is set-uid root keeps the real user.
     is_root: bool,
     login: Option<Uid>,
@@ -80,6 +101,7 @@ fn ancestor(proc: &ProcRoot, pid: u32) -> Option<(Ancestor, u32)> {
     let number = |name: &str| parse::loginuid(&read(name)?)?;
     let ancestor = Ancestor {
         comm: comm.to_vec(),
+        own: Uid(uids.effective),
         is_root: (uids.real, uids.effective) == (0, 0),
         login: number("loginuid").map(Uid),
         session: number("sessionid"),

@@ -48,13 +48,14 @@ pub(super) struct Seen {
 /// Open files of a process. They refer to this process only, even if its PID was reused, and cannot be read once it has
 /// ended and was reaped. Reading them again avoids the lookup by name, which is most of the cost.
 struct Kept {
+    directory: OwnedFd,
     comm: OwnedFd,
     status: OwnedFd,
     /// Counts the open files.
     _one_of: Rc<()>,
 }
 
-/// Maximum number of processes with open files. Each has two; a process may have 1024 files open by default, and the
+/// Maximum number of processes with open files. Each has three; a process may have 1024 files open by default, and the
 /// driver needs some of them.
 const MOST_KEPT: usize = 200;
 
@@ -65,15 +66,17 @@ fn most_kept() -> usize {
     let spare = usize::try_from(limit)
         .unwrap_or(usize::MAX)
         .saturating_sub(64);
-    MOST_KEPT.min(spare / 6)
+    MOST_KEPT.min(spare / 9)
 }
 
 /// Properties that change if a pid is reused (the start), if a process executes another program (the name) and if it
-/// changes its user. The owner of the directory does not show every change of the user: it is root's after a setuid(2).
+/// changes its user. The owner of the directory shows a change by a set-uid program; it does not show every change by
+/// setuid(2), after which it is root's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) start: u64,
     pub(super) comm: Vec<u8>,
+    directory_owner: Uid,
     own: Reading<Uid>,
     can_change_user: bool,
 }
@@ -92,6 +95,7 @@ impl Mark {
         Ok(Self {
             start,
             comm,
+            directory_owner,
             own: match uids {
                 Ok(uids) => Ok(Uid(uids.effective)),
                 // The directory belongs to the effective user, unless the process is not dumpable: then it can be root's.
@@ -183,6 +187,9 @@ impl Tree {
     }
 
     fn has_the_mark(&mut self, kept: &Kept, mark: &Mark) -> Result<bool, Errno> {
+        if Uid(rustix::fs::fstat(&kept.directory)?.st_uid) != mark.directory_owner {
+            return Ok(false);
+        }
         if mark.can_change_user {
             let length = rustix::io::pread(&kept.status, &mut self.buffer[..], 0)?;
             let uids = parse::status_uids(&self.buffer[..length]);
@@ -208,15 +215,16 @@ impl Tree {
 
     /// Keeps a process's files open. Only in the kernel's own tree: in another, a file that was replaced stays
     /// readable.
-    fn keep(&self, directory: &OwnedFd) -> Option<Kept> {
+    fn keep(&self, directory: OwnedFd) -> Option<Kept> {
         if self.root != ProcRoot::default() || Rc::strong_count(&self.kept) > most_kept() {
             return None;
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let open = |name| rustix::fs::openat(directory, name, flags, Mode::empty()).ok();
+        let open = |name| rustix::fs::openat(&directory, name, flags, Mode::empty()).ok();
         Some(Kept {
             comm: open(c"comm")?,
             status: open(c"status")?,
+            directory,
             _one_of: Rc::clone(&self.kept),
         })
     }
@@ -257,11 +265,9 @@ impl Tree {
         let cgroup = read(process, c"cgroup", buffer)
             .map(parse::cgroup)
             .unwrap_or_default();
-        let kept = self.keep(&directory);
-        let buffer = &mut self.buffer;
-        // The kept files belong to this process if it is alive here. A process that ended meanwhile leaves gaps that
-        // look like a kernel without these files.
+        // A process that ended meanwhile leaves gaps that look like a kernel without these files.
         read(process, c"stat", buffer)?;
+        let kept = self.keep(directory);
         Ok(Seen {
             comm: shown_comm(&mark),
             login: self.known_login(login),

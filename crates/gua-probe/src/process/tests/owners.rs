@@ -70,6 +70,12 @@ fn a_container_is_the_owner_of_its_processes() {
         NO_LOGIN,
         "container:jupyter-ada by container",
     );
+    check_owner(
+        "0::/system.slice/web.service/libpod-payload-$id",
+        33,
+        NO_LOGIN,
+        "container:jupyter-ada by container",
+    );
     // A daemon that a user started by hand passes its login on.
     check_owner(
         docker,
@@ -107,6 +113,9 @@ fn a_rootless_container_belongs_to_the_user_whose_slice_it_is_in() {
     check_owner(podman, 100_032, NO_LOGIN, "ada by container");
     let docker = "0::/user.slice/user-1000.slice/user@1000.service/app.slice/docker-$id.scope";
     check_owner(docker, 165_536, NO_LOGIN, "ada by container");
+    let unit =
+        "0::/user.slice/user-1000.slice/user@1000.service/app.slice/web.service/libpod-payload-$id";
+    check_owner(unit, 100_032, NO_LOGIN, "ada by container");
 }
 
 #[test]
@@ -135,6 +144,35 @@ fn a_slurm_job_belongs_to_its_user_whoever_started_the_daemon() {
 }
 
 #[test]
+fn a_slurm_job_belongs_to_its_user_whatever_its_processes_run_as() {
+    let cgroup = "0::/system.slice/slurmstepd.scope/job_42/step_0/user/task_0";
+    let put = |tree: &FakeProc, pid, parent, comm: &str, uid| {
+        tree.put(&FakeProcess {
+            pid,
+            parent,
+            comm: comm.as_bytes().to_vec(),
+            ..process(cgroup, uid, "1000")
+        });
+    };
+    // A program by sudo, and a process of a rootless container.
+    for uid in [0, 100_032] {
+        let tree = host();
+        put(&tree, 50, 1, "slurmstepd", 0);
+        put(&tree, 51, 50, "bash", 1001);
+        put(&tree, 52, 51, "sudo", 0);
+        put(&tree, PID.0, 52, "python3", uid);
+        let identity = owners(&tree).resolve(PID).unwrap();
+        assert_eq!(shown(&identity), "bob by job not ada", "{uid}");
+    }
+    // A process of that name that is not root's starts no job.
+    let tree = host();
+    put(&tree, 50, 1, "slurmstepd", 33);
+    put(&tree, PID.0, 50, "python3", 1001);
+    let identity = owners(&tree).resolve(PID).unwrap();
+    assert_eq!(shown(&identity), "bob by job not ada");
+}
+
+#[test]
 fn a_job_without_a_cgroup_belongs_to_the_user_that_it_runs_as() {
     let tree = host();
     let session = "0::/user.slice/user-1000.slice/session-3.scope";
@@ -144,13 +182,15 @@ fn a_job_without_a_cgroup_belongs_to_the_user_that_it_runs_as() {
         comm: comm.as_bytes().to_vec(),
         ..process(session, uid, "1000")
     };
-    tree.put(&above(50, 1, "slurmstepd", 0));
     tree.put(&FakeProcess {
         parent: 50,
         ..process(session, 1001, "1000")
     });
-    let identity = owners(&tree).resolve(PID).unwrap();
-    assert_eq!(shown(&identity), "bob by process not ada");
+    for daemon in ["slurmstepd", "pbs_mom", "condor_starter"] {
+        tree.put(&above(50, 1, daemon, 0));
+        let identity = owners(&tree).resolve(PID).unwrap();
+        assert_eq!(shown(&identity), "bob by process not ada", "{daemon}");
+    }
     // A user's own program of that name is no daemon.
     tree.put(&above(50, 1, "slurmstepd", 1000));
     let identity = owners(&tree).resolve(PID).unwrap();

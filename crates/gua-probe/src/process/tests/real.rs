@@ -1,9 +1,13 @@
 //! Tests against real processes.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use gua_model::owner::OwnerSource;
+use rustix::fs::StatVfsMountFlags;
 use rustix::process::{WaitId, WaitIdOptions, geteuid, waitid};
 
 use super::*;
@@ -114,6 +118,56 @@ fn a_real_change_of_user_is_noticed_at_the_next_tick() {
     std::io::Read::read_exact(said, &mut answer).unwrap();
     table.end_tick();
     assert_eq!(own(table.resolve(child.pid()).unwrap()), Uid(1234));
+}
+
+#[test]
+fn a_change_of_user_by_a_set_uid_program_of_the_same_name_is_noticed_at_the_next_tick() {
+    if !geteuid().is_root() {
+        eprintln!("SKIPPED: only root can make a set-uid program of another user");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let set_mode = |path: &Path, mode| {
+        std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    };
+    set_mode(directory.path(), 0o755);
+    let shell = directory.path().join("job");
+    std::fs::copy("/bin/sh", &shell).unwrap();
+    let below = directory.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    let program = below.join("job");
+    std::fs::copy("/bin/cat", &program).unwrap();
+    std::os::unix::fs::chown(&program, Some(1235), None).unwrap();
+    set_mode(&program, 0o4755);
+    // The shell reads one line, and the program gives the next one back.
+    let mut command = Command::new(&shell);
+    command
+        .args(["-c", "read line; exec \"$0\""])
+        .arg(&program)
+        .uid(1234)
+        .gid(1234);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = Running(command.spawn().unwrap());
+    let mut table = real_table();
+    let own = |identity: Identity| identity.own.unwrap().uid;
+    let before = resolve_as(&mut table, &child, "job");
+    assert_eq!(own(before), Uid(1234));
+    let said = child.0.stdin.as_mut().unwrap();
+    std::io::Write::write_all(said, b"\nnow").unwrap();
+    let mut answer = [0; 3];
+    let heard = child.0.stdout.as_mut().unwrap();
+    std::io::Read::read_exact(heard, &mut answer).unwrap();
+    table.end_tick();
+    let after = own(table.resolve(child.pid()).unwrap());
+    if rustix::fs::statvfs(directory.path())
+        .unwrap()
+        .f_flag
+        .contains(StatVfsMountFlags::NOSUID)
+    {
+        eprintln!("SKIPPED: programs of this file system do not change the user");
+        return;
+    }
+    assert_eq!(after, Uid(1235));
 }
 
 #[test]
