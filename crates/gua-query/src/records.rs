@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use gua_model::refusal::Refusal;
 use gua_model::{
-    Bytes, Floors, GpuDay, GpuQuarter, GpuUuid, KnownGpu, LegacyMoment, Outage, Period, Quarter,
-    Session, Slice, Span, Thresholds, Tick, User, UtcDay,
+    Bytes, Floors, GpuDay, GpuQuarter, GpuUuid, KnownGpu, LegacyMoment, Outage, OwnerKey, Period,
+    Quarter, Session, Slice, Span, Thresholds, Tick, User, UtcDay,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,8 @@ pub trait Records {
     /// All GPUs ever seen by our own ticks, in the order in which they were first seen.
     fn gpus(&self) -> Result<Vec<GpuInfo>>;
 
-    /// Names of all owners that own ticks ever saw, as reports show them.
-    fn people(&self) -> Result<BTreeSet<String>>;
+    /// All owners that own ticks ever saw.
+    fn owners(&self) -> Result<BTreeSet<OwnerKey>>;
 
     /// Name of the only person who appears by name, where these records hide the others.
     fn only_person(&self) -> Result<Option<String>> {

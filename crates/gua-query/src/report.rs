@@ -8,7 +8,7 @@ mod layout;
 mod now;
 mod partial_quarters;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gua_model::coverage::host_time;
 use gua_model::idle::IdleGpu;
@@ -340,7 +340,8 @@ fn refuse_unknown_person(records: &dyn Records, known: &Known<'_>, sums: &Sums) 
 
 /// Fails where neither ticks nor imported rows name a person.
 pub(crate) fn require_person(records: &dyn Records, person: &str) -> Result<()> {
-    let mut known = records.people()?;
+    let owners = records.owners()?;
+    let mut known: BTreeSet<String> = owners.iter().map(|owner| owner.shown().into()).collect();
     if known.contains(person) {
         return Ok(());
     }

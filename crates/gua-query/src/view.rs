@@ -64,6 +64,8 @@ pub struct View {
     records: Box<dyn Records>,
     viewer: Viewer,
     others: Others,
+    /// Whether neither the records nor the host know another name of the viewer's user id.
+    had_one_name: bool,
     aliases: RefCell<Aliases>,
 }
 
@@ -87,10 +89,19 @@ impl View {
     /// Limits what a viewer sees of records.
     #[must_use]
     pub fn new(records: Box<dyn Records>, viewer: Viewer, others: Others) -> Self {
+        let had_one_name = records.owners().is_ok_and(|owners| {
+            let of_viewer = owners.iter().filter_map(|owner| match owner {
+                OwnerKey::User(user) if user.uid == viewer.uid => user.name.as_ref(),
+                _ => None,
+            });
+            let names: BTreeSet<&String> = of_viewer.chain(&viewer.name).collect();
+            names.len() <= 1
+        });
         Self {
             records,
             viewer,
             others,
+            had_one_name,
             aliases: RefCell::default(),
         }
     }
@@ -104,13 +115,15 @@ impl View {
         }
     }
 
-    /// Whether a user is the viewer. A user id that had another name belonged to another person.
+    /// Whether a user is the viewer. The records cannot tell a user who was renamed from a user id that was given to
+    /// another person, so another name counts as another person. Where one of the names is not known, the user id decides
+    /// if it never had two names.
     fn is_own_user(&self, user: &User) -> bool {
-        let is_named_otherwise = match (&user.name, &self.viewer.name) {
-            (Some(then), Some(now)) => then != now,
-            _ => false,
+        let is_same_name = match (&user.name, &self.viewer.name) {
+            (Some(then), Some(now)) => then == now,
+            _ => self.had_one_name,
         };
-        user.uid == self.viewer.uid && !is_named_otherwise
+        user.uid == self.viewer.uid && is_same_name
     }
 
     fn is_own_name(&self, name: &str) -> bool {
@@ -198,18 +211,16 @@ impl View {
     /// The session, unless it is one that the viewer must not see.
     fn session(&self, session: &Session) -> Option<Session> {
         let mut masked = session.clone();
-        let Some(owner) = &session.owner else {
-            masked.workload = Workload::default();
-            return Some(masked);
-        };
-        if self.is_own(&owner.who) {
-            return Some(masked);
-        }
-        if matches!(self.others, Others::Totals) {
-            return None;
+        if let Some(owner) = &session.owner {
+            if self.is_own(&owner.who) {
+                return Some(masked);
+            }
+            if matches!(self.others, Others::Totals) {
+                return None;
+            }
+            masked.owner = Some(self.owner(owner));
         }
         masked.key.process = hidden(session.key.process);
-        masked.owner = Some(self.owner(owner));
         masked.comm = Err(Missing::Denied);
         masked.workload = Workload::default();
         Some(masked)
@@ -217,6 +228,7 @@ impl View {
 
     fn process(&self, process: &mut Process) {
         let Ok(identity) = &mut process.identity else {
+            process.pid = Pid(0);
             return;
         };
         let owner = identity.owner();
@@ -249,9 +261,9 @@ impl View {
     fn span(&self, span: &Span) -> Span {
         let mut span = span.clone();
         for holder in &mut span.holders {
-            let Some(owner) = &holder.owner else { continue };
-            if !self.is_own(&owner.who) {
-                holder.owner = Some(self.owner(owner));
+            let owner = holder.owner.as_ref();
+            if !owner.is_some_and(|owner| self.is_own(&owner.who)) {
+                holder.owner = owner.map(|owner| self.owner(owner));
                 holder.process = holder.process.map(hidden);
             }
         }
@@ -287,9 +299,9 @@ impl Records for View {
         self.records.gpus()
     }
 
-    fn people(&self) -> Result<BTreeSet<String>> {
-        let people = self.records.people()?;
-        Ok(people.iter().map(|name| self.name(name)).collect())
+    fn owners(&self) -> Result<BTreeSet<OwnerKey>> {
+        let owners = self.records.owners()?;
+        Ok(owners.iter().map(|owner| self.who(owner)).collect())
     }
 
     fn only_person(&self) -> Result<Option<String>> {

@@ -184,7 +184,7 @@ fn read(path: &Path) -> Anything {
     let (_, took) = timed(|| {
         history.runs()?;
         history.cards()?;
-        history.people()?;
+        history.owners()?;
         history.outages(Period::new(Timestamp::MIN, Timestamp::MAX))
     })?;
     print("runs, GPUs, users, outages", took, "")?;

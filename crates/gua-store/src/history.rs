@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::period::Period;
-use gua_model::{BootId, Bytes, GapReason, Outage, sane};
+use gua_model::{BootId, Bytes, GapReason, Outage, OwnerKey, sane};
 use gua_query::GpuInfo;
 use jiff::Timestamp;
 use rusqlite::Connection;
@@ -175,16 +175,15 @@ impl History {
     }
 
     /// Names of all owners that were ever seen, as reports show them.
-    pub fn people(&self) -> Result<BTreeSet<String>, ReadError> {
+    pub fn owners(&self) -> Result<BTreeSet<OwnerKey>, ReadError> {
         self.read(|connection| {
             let mut statement = connection.prepare("SELECT kind, uid, name FROM owner")?;
             let mut rows = statement.query([])?;
-            let mut people = BTreeSet::new();
+            let mut owners = BTreeSet::new();
             while let Some(row) = rows.next()? {
-                let owner = names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?);
-                people.extend(owner.map(|owner| owner.shown().into_owned()));
+                owners.extend(names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?));
             }
-            Ok(people)
+            Ok(owners)
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
-use gua_model::{Floors, LegacyMoment, Outage, Period, Session, Span, Thresholds, Tick};
+use gua_model::{Floors, LegacyMoment, Outage, OwnerKey, Period, Session, Span, Thresholds, Tick};
 use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
@@ -44,7 +44,7 @@ macro_rules! as_named {
 
 impl Records for History {
     as_named! {
-        people() -> BTreeSet<String>;
+        owners() -> BTreeSet<OwnerKey>;
         host() -> Option<String>;
         thresholds() -> Thresholds;
         raw_from() -> Option<Timestamp>;

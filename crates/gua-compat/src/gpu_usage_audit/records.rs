@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use gua_model::refusal::Refusal;
 use gua_model::{
-    Floors, GpuQuarter, ImportedFold, LegacyMoment, Outage, OwnCoverage, Period, Quarter, Session,
-    Span, Thresholds, Tick,
+    Floors, GpuQuarter, ImportedFold, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Quarter,
+    Session, Span, Thresholds, Tick,
 };
 use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
@@ -23,7 +23,7 @@ impl Records for OldFile {
         Ok(Vec::new())
     }
 
-    fn people(&self) -> Result<BTreeSet<String>> {
+    fn owners(&self) -> Result<BTreeSet<OwnerKey>> {
         Ok(BTreeSet::new())
     }
 

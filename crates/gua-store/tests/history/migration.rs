@@ -34,7 +34,7 @@ fn contents(history: &History) -> String {
         "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
         history.totals(all()).unwrap(),
         history.sessions(all()).unwrap(),
-        history.people().unwrap(),
+        history.owners().unwrap(),
         history.cards().unwrap(),
         history.refusals(all()).unwrap(),
         read_all(history),
@@ -140,8 +140,8 @@ fn a_failed_migration_leaves_the_file_unchanged() {
 #[test]
 fn a_user_of_a_migrated_file_can_be_erased() {
     let place = released(1, SCHEMA_1);
-    let name = place.history().people().unwrap().into_iter().next();
-    let name = name.expect("a user of the host");
+    let owner = place.history().owners().unwrap().into_iter().next();
+    let name = owner.expect("a user of the host").shown().into_owned();
     let mut store = place.store();
     assert!(!store.forget(&name).unwrap().is_empty());
     store.close().unwrap();

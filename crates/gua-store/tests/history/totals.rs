@@ -160,10 +160,10 @@ fn the_last_tick_and_the_latest_names_are_available() {
     let last = history.last_tick().unwrap().unwrap();
     assert_eq!((last.run, Some(&last.tick)), (run, written.last()));
     assert_eq!(history.host().unwrap(), history.info().unwrap().host);
-    let people = history.people().unwrap();
+    let owners = history.owners().unwrap();
     for session in history.sessions(all()).unwrap() {
         let owner = session.owner.unwrap().who;
-        assert!(people.contains(&*owner.shown()));
+        assert!(owners.contains(&owner));
     }
     drop(history);
     // If the last tick cannot be read, the one before is not returned in its place.

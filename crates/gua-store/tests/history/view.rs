@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gua_model::{Missing, OwnerKey, Period, Quarter, Tick, Uid};
+use gua_model::{Missing, OwnerKey, Period, Quarter, Tick, Uid, User};
 use gua_query::{
     Others, QueryError, Question, Records, RecordsSource, Source as _, UsageQuestion, View, Viewer,
 };
@@ -16,7 +16,7 @@ use crate::Place;
 const ADA: u32 = 1001;
 
 /// Words that lead to another person.
-const HIDDEN: [&str; 18] = [
+const HIDDEN: [&str; 19] = [
     "bob",
     "carol",
     "dora",
@@ -32,6 +32,7 @@ const HIDDEN: [&str; 18] = [
     "Uid(1005)",
     "Uid(1006)",
     "Pid(20)",
+    "Pid(40)",
     "Pid(50)",
     "Pid(60)",
     "Pid(70)",
@@ -181,7 +182,7 @@ fn every_kind_of_record_is_limited() {
     for others in [Others::Totals, pseudonyms()] {
         let shows_sessions = matches!(others, Others::Pseudonyms(_));
         let view = view(&place, others);
-        let mut text = format!("{:?}", view.people().unwrap());
+        let mut text = format!("{:?}", view.owners().unwrap());
         let mut sessions = 0;
         let mut add = |session: &gua_model::Session| {
             sessions += 1;
@@ -215,4 +216,62 @@ fn every_kind_of_record_is_limited() {
             assert!(!text.contains(hidden), "{hidden}");
         }
     }
+}
+
+/// Records an hour of each user on a GPU of its own. Returns the names in a report for a viewer who sees the others' sum.
+fn seen_by(viewer: Option<&str>, users: &[Option<&str>]) -> Vec<String> {
+    let place = Place::new();
+    let mut store = place.store();
+    let from: Timestamp = "2026-11-02T00:00:00Z".parse().unwrap();
+    let run = store.begin_run(&NewRun {
+        started: from,
+        interval: Duration::from_secs(60),
+        host: "lab".to_owned(),
+        version: "0".to_owned(),
+        boot: None,
+    });
+    let run = run.unwrap();
+    let user = |name: Option<&str>| User {
+        uid: Uid(ADA),
+        name: name.map(str::to_owned),
+    };
+    let mut at = from;
+    for _ in 0..60 {
+        let gpu = |(index, name): (u32, &Option<&str>)| {
+            let process = samples::process(10 + index, user(*name), 4000);
+            samples::gpu(index, &format!("GPU-{index}"), 0, vec![process])
+        };
+        let tick = Tick {
+            sample: samples::sample(at, (0..).zip(users).map(gpu).collect()),
+            interval: Duration::from_secs(60),
+        };
+        store.record(run, &tick).unwrap();
+        at += Duration::from_secs(60);
+    }
+    store.close().unwrap();
+    let User { uid, name } = user(viewer);
+    let history = History::open(&place.path()).unwrap();
+    let view = View::new(Box::new(history), Viewer { uid, name }, Others::Totals);
+    let window = Period::new(from, at);
+    let question = Question::of_window(window, TimeZone::UTC, at);
+    let report = gua_query::report(&view, &question).unwrap();
+    let mut names: Vec<String> = report.people.into_iter().map(|row| row.name).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_uid_that_had_two_names_is_the_viewers_only_under_the_name_of_now() {
+    // A rename looks like a uid that was given to another person.
+    let (ada, zoe) = (Some("ada"), Some("zoe"));
+    assert_eq!(seen_by(ada, &[ada, zoe]), ["ada", "others"]);
+    assert_eq!(seen_by(zoe, &[ada]), ["others"]);
+    // A name is missing while a directory service does not answer.
+    assert_eq!(seen_by(ada, &[ada, None]), ["ada", "uid 1001"]);
+    assert_eq!(seen_by(ada, &[None]), ["uid 1001"]);
+    assert_eq!(seen_by(None, &[ada, None]), ["ada", "uid 1001"]);
+    // With two names it may be the other person.
+    assert_eq!(seen_by(ada, &[ada, None, zoe]), ["ada", "others"]);
+    assert_eq!(seen_by(ada, &[None, zoe]), ["others"]);
+    assert_eq!(seen_by(None, &[ada, zoe]), ["others"]);
 }
