@@ -30,9 +30,12 @@ const REACH: [SignedDuration; 4] = [
 /// Explains the recorded state of a GPU at a moment.
 pub fn explain(records: &dyn Records, question: &ExplainQuestion) -> Result<Answer> {
     let ExplainQuestion { at, now, .. } = *question;
-    let infos = records.gpus()?;
+    let mut infos = records.gpus()?;
     let thresholds = records.thresholds()?;
     let tick = records.tick_at(at, thresholds)?;
+    if let Some(TickAt { tick, .. }) = &tick {
+        correct_first_sights(&mut infos, tick);
+    }
     let rows = imported::covering(records, at)?;
     let known = known(records, tick.as_ref(), &infos, &rows)?;
     let mut gpu = choose(&question.gpu, &known)?;
@@ -61,6 +64,15 @@ pub fn explain(records: &dyn Records, question: &ExplainQuestion) -> Result<Answ
     };
     let found = search.find(tick, &gpu, info, rows)?;
     Ok(Answer { gpu, at, found })
+}
+
+/// Moves the first sight of each GPU of a tick to that tick, where a clock that was ahead stored a later one.
+fn correct_first_sights(infos: &mut [GpuInfo], tick: &Tick) {
+    for info in infos {
+        if tick.sample.gpus.iter().any(|gpu| gpu.uuid == info.uuid) {
+            info.first_seen = info.first_seen.min(tick.sample.at);
+        }
+    }
 }
 
 /// All GPUs that a question may name. Those of the moment come first, as indexes may have changed since.
@@ -135,13 +147,18 @@ impl Search<'_> {
                 },
             });
         }
-        if first.is_none_or(|first| self.at < first) {
-            return Ok(Found::Before { first });
-        }
+        let is_before = first.is_none_or(|first| self.at < first);
+        // Totals of a quarter that ends before the first sight prove that this was stored with a clock that was ahead.
+        let quarter = Quarter::of(self.at).period();
+        let is_just_before = is_before && first.is_some_and(|first| quarter.contains(first));
         if let Some(raw_from) = self.records.raw_from()?.filter(|from| self.at < *from)
+            && !is_just_before
             && let Some(found) = self.quarter(raw_from)?
         {
             return Ok(found);
+        }
+        if is_before {
+            return Ok(Found::Before { first });
         }
         Ok(match self.gap()? {
             Some(gap) => Found::Gap(gap),

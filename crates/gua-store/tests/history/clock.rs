@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use gua_model::report::{Note, Report};
 use gua_model::{Period, Tick};
-use gua_query::Question;
-use gua_store::History;
+use gua_query::explain::Found;
+use gua_query::{ExplainQuestion, Question, RecordsSource, Source as _};
+use gua_store::{History, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -13,7 +14,7 @@ use proptest::prelude::*;
 use rusqlite::Connection;
 
 use crate::CollectTotals as _;
-use crate::{Place, all, begin, read_all, record};
+use crate::{Place, all, begin, open, read_all, record};
 
 /// Sets the clock by so many seconds in the middle of a history, and expects every tick to be stored, in order.
 fn check(seconds: i64) {
@@ -164,6 +165,55 @@ fn a_late_first_sight_is_left_out_found_by_the_check_and_repaired_without_losing
     assert!(history.check(|_| {}).unwrap().is_clean());
     assert_eq!(read_all(&history), written);
     assert_eq!(place.store().repair().unwrap(), []);
+}
+
+/// Answers what the state of GPU 0 was at a moment.
+fn explain(place: &Place, at: Timestamp) -> Found {
+    let question = ExplainQuestion {
+        gpu: "0".to_owned(),
+        at,
+        now: at + SignedDuration::from_hours(24),
+    };
+    let source = RecordsSource::new(|| Ok(Box::new(place.history())));
+    source.explain(&question).unwrap().found
+}
+
+#[test]
+fn a_moment_is_explained_though_the_first_sight_of_its_gpu_is_late() {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    host.set_clock("2026-11-14T12:00:00Z".parse().unwrap());
+    let first = host.now();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 60);
+    let gap = host.now() + SignedDuration::from_secs(600);
+    host.pass(Duration::from_secs(3600));
+    record(&mut store, run, &mut host, 200);
+    store.close().unwrap();
+    let moments = [first + SignedDuration::from_secs(100), gap];
+    let found = moments.map(|at| explain(&place, at));
+    assert!(matches!(&found[0], Found::Seen(_)), "{found:?}");
+    assert!(matches!(&found[1], Found::Gap(_)), "{found:?}");
+    let late = host.now() + SignedDuration::from_hours(1);
+    Connection::open(place.path())
+        .unwrap()
+        .execute("UPDATE card SET first_seen = ?1", [late.as_microsecond()])
+        .unwrap();
+    let later = moments.map(|at| explain(&place, at));
+    assert_eq!(format!("{later:?}"), format!("{found:?}"));
+    // Where ticks are no longer kept, the totals are still known.
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(3600)),
+        ..WriterOptions::default()
+    };
+    let mut store = open(&place.path(), &options);
+    while store.maintain(host.now()).unwrap().more {}
+    store.close().unwrap();
+    let found = explain(&place, moments[0]);
+    assert!(matches!(found, Found::Quarter(_)), "{found:?}");
+    let before = explain(&place, first - SignedDuration::from_hours(1));
+    assert!(matches!(before, Found::Before { .. }), "{before:?}");
 }
 
 /// An event of a host with a bad clock.
