@@ -80,7 +80,7 @@ pub struct OwnerPart {
     pub owner: OwnerKey,
     /// The observed time in full, once however many processes.
     pub held: Micros,
-    /// The observed time shared equally among the owners on the GPU.
+    /// The time in which the GPU was not free, shared equally among the owners on it.
     pub charged: Micros,
     /// The energy of that time, shared equally; `None` where it is missing.
     pub energy: Option<Millijoules>,
@@ -147,8 +147,8 @@ impl Span {
         })
     }
 
-    /// The owners within `period` in their order, the unknown one first. What they are charged adds up to the observed
-    /// part of the span that lies in it.
+    /// The owners within `period` in their order, the unknown one first. What they are charged adds up to the part of the
+    /// span that lies in it and in which the GPU was observed and not free.
     pub fn owners_within(&self, period: Period) -> impl Iterator<Item = OwnerPart> {
         let ends = self.ends(period);
         let owners = self.owners();
@@ -156,13 +156,11 @@ impl Span {
         (0..number).zip(owners).map(move |(place, owner)| {
             // floor((x + 0)/n) + ... + floor((x + n - 1)/n) = x, and none of them ever falls (Hermite's identity).
             let equal = |amount: u64| equal_part(amount, place, number);
-            let energy = |time: u64| Some(equal(self.observed(self.energy_until(time)?)));
+            let energy = |time: u64| Some(equal(self.in_use(self.energy_until(time)?)));
             OwnerPart {
                 owner,
                 held: Micros(ends.difference(|time| self.observed(self.slices.part(time)))),
-                charged: Micros(
-                    ends.difference(|time| equal(self.observed(self.slices.part(time)))),
-                ),
+                charged: Micros(ends.difference(|time| equal(self.in_use(self.slices.part(time))))),
                 energy: ends.some_difference(energy).map(Millijoules),
             }
         })
@@ -216,9 +214,20 @@ impl Span {
     }
 
     fn observed(&self, amount: u64) -> u64 {
-        let seen = |index: &usize| self.shares[*index].verdict.state != State::Unobserved;
+        self.parts(amount, |state| state != State::Unobserved)
+    }
+
+    /// What `amount` has of the observed time in which the GPU was not free: nobody is charged for a GPU that others may
+    /// take.
+    fn in_use(&self, amount: u64) -> u64 {
+        self.parts(amount, |state| {
+            !matches!(state, State::Unobserved | State::TrulyIdle)
+        })
+    }
+
+    fn parts(&self, amount: u64, counts: impl Fn(State) -> bool) -> u64 {
         (0..self.shares.len())
-            .filter(seen)
+            .filter(|index| counts(self.shares[*index].verdict.state))
             .map(|index| self.part(index, amount))
             .sum()
     }

@@ -78,8 +78,8 @@ pub struct GpuTotal {
     /// of its instances, which have none.
     pub energy: Millijoules,
     pub energy_known: Micros,
-    /// Observed time without an owner: with the GPU truly idle (`free`), and with it in any other state (`ownerless`).
-    /// Together with the time charged to owners it equals the observed time.
+    /// Observed time that is charged to nobody: with the GPU truly idle (`free`), and with it in any other state and
+    /// without an owner (`ownerless`). Together with the time charged to owners it equals the observed time.
     pub free: Micros,
     pub ownerless: Micros,
 }
@@ -219,11 +219,10 @@ impl QuarterTotal {
             }
             if let Some(why) = share.verdict.unobserved() {
                 *self.unobserved.entry(why.into()) += share.micros;
+            } else if state == State::TrulyIdle {
+                self.card.free += share.micros;
             } else if span.holders.is_empty() {
-                match state {
-                    State::TrulyIdle => self.card.free += share.micros,
-                    _ => self.card.ownerless += share.micros,
-                }
+                self.card.ownerless += share.micros;
             }
         }
         for part in span.owners_within(piece) {

@@ -14,7 +14,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, TransactionBehavior};
 
-use crate::{imported, totals};
+use crate::{imported, maintain, totals};
 
 /// SQLite application id in the file header that identifies a history of gua: `gua1` in ASCII.
 pub const APPLICATION_ID: i32 = 0x6775_6131;
@@ -44,6 +44,10 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
         totals::convert(&transaction)?;
         imported::mark_all_stale(&transaction, None)?;
         imported::settle(&transaction)?;
+    }
+    if found > 0 && found < 3 {
+        // Before schema 3, a process of little memory was charged for a GPU that was free.
+        maintain::fold_again(&transaction)?;
     }
     if found < VERSION {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

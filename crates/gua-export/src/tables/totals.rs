@@ -104,7 +104,7 @@ columns! {
         uid: Int = about::UID; row.owner.uid().map(|uid| uid.0),
         ticks: Int = "Ticks that began in it and saw the person on the GPU."; row.total.ticks,
         held_us: Int = "Time in full, however many others were on the GPU."; row.total.held,
-        charged_us: Int = "The same time shared equally among the people on the GPU; absent for imported rows.";
+        charged_us: Int = "The part of that time in which the GPU was not truly idle, shared equally among the people on the GPU; absent for imported rows.";
             row.is_own.then_some(row.total.charged),
         idle_held_us: Int = "Of the held time, with the GPU idle-held."; row.total.idle_held,
         energy_millijoules: Int = "Energy, shared equally."; row.total.counted_energy().filter(|_| row.is_own),

@@ -228,7 +228,9 @@ proptest! {
             }
             let observed = span.observed_within(span.period());
             if !owners.is_empty() {
-                prop_assert_eq!(owners.iter().map(|owner| owner.charged).sum::<Micros>(), observed);
+                let in_use = span.states_within(span.period());
+                let in_use = in_use.filter(|part| !matches!(part.verdict.state, State::Unobserved | State::TrulyIdle));
+                prop_assert_eq!(owners.iter().map(|owner| owner.charged).sum::<Micros>(), in_use.map(|part| part.micros).sum());
             }
             for (index, owner) in owners.iter().enumerate() {
                 prop_assert_eq!(owner.held, observed);

@@ -91,6 +91,17 @@ fn nobody_is_charged_for_a_desktop_a_free_gpu_or_time_that_nobody_saw() {
 }
 
 #[test]
+fn a_small_process_holds_a_free_gpu_and_is_charged_only_while_it_works() {
+    let history = "0 gpu0 ada:50 energy=0; 30 gpu0 util=50 ada:50 energy=3000; 60 gpu0 energy=9000";
+    check_owners(history, &[(Some("ada"), [60, 30, 0, 2])]);
+    let totals = sum(&fold(&ticks(history), Thresholds::default()));
+    let (_, _, total) = totals.iter().next().unwrap();
+    assert_eq!(total.card.free, Micros::from_secs(60));
+    let energy: u64 = total.owners.values().map(|owner| owner.energy.0).sum();
+    assert_eq!(energy, 6000);
+}
+
+#[test]
 fn holders_of_a_parent_are_counted_on_its_instances_alone() {
     check_owners(
         "0 gpu0 instances=1 ada:900, mig0 parent=gpu0 ada:900",

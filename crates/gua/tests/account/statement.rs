@@ -51,14 +51,14 @@ fn charged_unowned_free_and_gap_hours_add_up_to_capacity() {
     let balance = &statement["balance"];
     assert_eq!(balance["capacity_less_parts_microseconds"], 0);
     let part = |key| hours(balance, key);
-    // Ada: ten hours plus half of five. Bob: half of five plus the two hours with almost no memory.
-    near(part("people_charged_hours"), 15.0 + 2.0);
+    // Ada: ten hours plus half of five. Bob: half of five. His two hours with almost no memory are free.
+    near(part("people_charged_hours"), 15.0);
     near(part("unowned_hours"), 1.0 + 1.0);
-    near(part("free_hours"), 5.0 + 2.0);
+    near(part("free_hours"), 5.0 + 2.0 + 2.0);
     // Capacity counts from the first sample of a GPU to the end of the month.
     let capacity = 2.0 * (26.0 * 24.0 + 16.0);
     near(part("capacity_hours"), capacity);
-    near(part("gap_hours"), capacity - 15.0 - 2.0 - 2.0 - 7.0);
+    near(part("gap_hours"), capacity - 15.0 - 2.0 - 9.0);
     let people = statement["people"].as_array().unwrap();
     let charged: f64 = people
         .iter()
@@ -129,8 +129,8 @@ fn the_books_balance_for_any_sequence_of_states() {
     }
 }
 
-/// A process with almost no memory leaves its GPU truly idle, and a GPU can be busy without any process. The two are
-/// not confused, although they last equally long.
+/// A process with almost no memory leaves its GPU truly idle, and so it is charged to nobody. A GPU can be busy without any
+/// process. The two are not confused, although they last equally long.
 #[test]
 fn unowned_time_is_counted_and_not_derived_as_the_remainder() {
     let host = host("");
@@ -141,9 +141,9 @@ fn unowned_time_is_counted_and_not_derived_as_the_remainder() {
     });
     let balance = statement(&host, "")["balance"].clone();
     assert_eq!(balance["capacity_less_parts_microseconds"], 0);
-    near(hours(&balance, "people_charged_hours"), 1.0);
+    near(hours(&balance, "people_charged_hours"), 0.0);
     near(hours(&balance, "unowned_hours"), 1.0);
-    near(hours(&balance, "free_hours"), 0.0);
+    near(hours(&balance, "free_hours"), 1.0);
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn html_and_text_have_the_same_numbers_and_a_page_for_each_person() {
     let text = host.fine("statement --month 2026-10 --tz UTC");
     assert_eq!(text.matches("Statement for October 2026: ").count(), 2);
     assert!(
-        text.contains("ada 12.50 + other people 4.50 + unowned 2.00 + free 7.00 + gap "),
+        text.contains("ada 12.50 + other people 2.50 + unowned 2.00 + free 9.00 + gap "),
         "{text}"
     );
     assert!(
