@@ -1,10 +1,15 @@
 //! Splits a window into local days. A split is never inside of a quarter hour, so that the totals of a quarter belong
 //! to one day.
 
+use std::collections::BTreeSet;
+
 use gua_model::{CalendarUnit, Period, Quarter, slots};
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use jiff::{Span, Timestamp};
+
+/// Maximum number of days after a tick in which there are rows of it: its interval and one day more.
+const REACH: i64 = 32;
 
 /// A local day, clipped to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +36,18 @@ pub fn days(window: Period, zone: &TimeZone) -> Vec<Day> {
         }
     }
     days
+}
+
+/// Removes the days that cannot have rows: all but the first, the last, and those near a day in UTC that has any. One row with
+/// a wrong time would otherwise make a window of decades.
+pub(crate) fn keep_days_near(days: &mut Vec<Day>, with_rows: &BTreeSet<Date>) {
+    let ends = [days.first(), days.last()].map(|day| day.map(|day| day.date));
+    days.retain(|day| {
+        // A tick covers at most its interval, and a local day begins or ends in a neighbouring one in UTC.
+        let near = day.date.saturating_sub(Span::new().days(REACH));
+        let until = day.date.saturating_add(Span::new().days(1));
+        ends.contains(&Some(day.date)) || with_rows.range(near..=until).next().is_some()
+    });
 }
 
 /// Returns the start of the first quarter hour at or after a time.
@@ -82,5 +99,19 @@ mod tests {
         );
         assert_eq!(found[0].period.to(), at("1930-01-01T23:45:00Z"));
         assert_eq!(found.len(), 3);
+    }
+
+    #[test]
+    fn days_without_rows_are_left_out_of_a_window_of_decades() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let window = Period::new(at("1970-01-01T00:00:00Z"), at("2026-03-01T00:00:00Z"));
+        let mut found = days(window, &TimeZone::UTC);
+        assert!(found.len() > 20_000);
+        let with_rows = [jiff::civil::date(2026, 1, 10)].into_iter().collect();
+        keep_days_near(&mut found, &with_rows);
+        let dates: Vec<String> = found.iter().map(|day| day.date.to_string()).collect();
+        assert_eq!(dates.len(), 1 + 34 + 1);
+        assert_eq!(dates[..2], ["1970-01-01", "2026-01-09"]);
+        assert_eq!(dates[34..], ["2026-02-11", "2026-02-28"]);
     }
 }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 
 use crate::batch::{Batch, Row};
 use crate::column::Column;
-use crate::days::{Day, days};
+use crate::days::{Day, days, keep_days_near};
 use crate::error::ExportError;
 use crate::names::Names;
 use crate::tables::sessions::OldSessions;
@@ -128,7 +128,9 @@ pub(crate) fn batches(
     each: &mut dyn FnMut(Date, &Batch) -> Result<(), ExportError>,
 ) -> Result<Exported, ExportError> {
     let seen = seen(history, &Names::of_history(history)?, ask)?;
-    let days = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
+    let mut days = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
+    let with_rows = history.days(Date::MIN, Date::MAX)?;
+    keep_days_near(&mut days, &(&with_rows.whole | &with_rows.cut));
     // Decoding ticks takes longer than writing their rows.
     let readers = if ask.what.needs_ticks() { READERS } else { 1 };
     let readers = readers.min(days.len());

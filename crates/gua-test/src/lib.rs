@@ -17,6 +17,8 @@
 pub mod board;
 pub mod browser;
 pub mod clock;
+#[cfg(feature = "history")]
+pub mod damage;
 mod driver;
 mod host;
 pub mod http;

@@ -7,6 +7,7 @@ mod account;
 mod board;
 mod command_line;
 mod daemon;
+mod damaged;
 mod doctor;
 mod explain;
 mod export;
