@@ -5,6 +5,7 @@ mod clock;
 mod damage;
 mod idle;
 mod kill;
+mod lost;
 mod mig;
 mod migration;
 mod moved;
