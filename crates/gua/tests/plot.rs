@@ -122,7 +122,7 @@ fn usage_errors_exit_with_2_and_write_nothing() {
         ("heat --per day -o a.svg", "a heat map over time needs --by"),
         ("hours --per day -o a.svg", "does not support --per"),
         ("--term --format svg", "cannot be used with"),
-        ("--since yesterday", "is not a duration"),
+        ("--since soon", "is not a duration"),
         ("--user nobody", "knows no user"),
         ("--db absent.db", "there is no history"),
     ] {

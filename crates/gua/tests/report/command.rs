@@ -94,7 +94,7 @@ fn usage_errors_exit_with_2_and_change_nothing() {
             "`1y` is not a duration; write it like 30s, 1h, 200ms",
         ),
         ("--since 30", "`30` is not a duration"),
-        ("--until tomorrow", "--until: `yesterday` is not a duration"),
+        ("--until tomorrow", "--until: `tomorrow` is not a duration"),
         ("--since 1h --until 2h", "the window ends"),
         ("--interval 1w", "30s, 1h, 200ms"),
         ("--tz Mars/Olympus", "no time zone is called `Mars/Olympus`"),
