@@ -335,7 +335,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    fn note(&mut self, gpu: &GpuUuid, quarter: Quarter, seen: Observed) {
+    fn note(&mut self, gpu: &GpuUuid, quarter: Quarter, seen: &Observed) {
         let needs_free = !self.held.contains_key(gpu);
         let Some(marks) = self.gpus.get_mut(gpu) else {
             return;
@@ -387,7 +387,7 @@ impl QuarterVisitor for Seen<'_> {
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
         for gpu in gpus {
-            self.note(&gpu.gpu, quarter, Observed::of(&gpu.total));
+            self.note(&gpu.gpu, quarter, &Observed::of(&gpu.total));
         }
     }
 
@@ -410,7 +410,7 @@ impl QuarterVisitor for Seen<'_> {
                     active: seen.active > Micros(0),
                     free: false,
                 };
-                self.note(&gpu.gpu, quarter, seen);
+                self.note(&gpu.gpu, quarter, &seen);
             }
         }
         true

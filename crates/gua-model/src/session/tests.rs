@@ -233,7 +233,7 @@ fn bursty(others: &str, util: u32, is_listed: impl Fn(usize) -> bool) -> Session
             true => util.to_string(),
             false => "none".to_owned(),
         };
-        let busy = if number % 6 == 0 { util } else { 0 };
+        let busy = if number.is_multiple_of(6) { util } else { 0 };
         let record = if is_listed(number) {
             record
         } else {
