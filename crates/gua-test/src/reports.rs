@@ -238,15 +238,7 @@ fn finished(
     let labels: Vec<_> = slot_rows.iter().map(|slot| slot.label).collect();
     let sessions = sessions(shape);
     let now = any.then(|| now(shape));
-    let (mut current, mut past): (Vec<Hold>, Vec<Hold>) =
-        sessions.iter().cloned().partition(|hold| hold.current);
-    past.retain(|hold| hold.is_without_use(&Thresholds::default()));
-    for hold in &mut current {
-        let mut gpus = now.iter().flat_map(|now| &now.cards);
-        hold.idle = gpus
-            .find(|gpu| gpu.gpu == hold.gpu)
-            .and_then(|gpu| gpu.idle);
-    }
+    let (current, past) = holders(&sessions, now.as_ref());
     Report {
         host: any.then(|| Host {
             name: "gpu-host-07.lab.example.org".to_owned(),
@@ -283,6 +275,20 @@ fn finished(
         },
         cards,
     }
+}
+
+/// Current holders with the idle time of their GPU, and past ones that did not use theirs.
+fn holders(sessions: &[Hold], now: Option<&Now>) -> (Vec<Hold>, Vec<Hold>) {
+    let (mut current, mut past): (Vec<Hold>, Vec<Hold>) =
+        sessions.iter().cloned().partition(|hold| hold.current);
+    past.retain(|hold| hold.is_without_use(&Thresholds::default()));
+    for hold in &mut current {
+        let mut gpus = now.iter().flat_map(|now| &now.cards);
+        hold.idle = gpus
+            .find(|gpu| gpu.gpu == hold.gpu)
+            .and_then(|gpu| gpu.idle);
+    }
+    (current, past)
 }
 
 /// Everyone has blocked the next person once.
