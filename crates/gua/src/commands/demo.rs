@@ -1,4 +1,4 @@
-//! `gua demo`: shows a simulated month ([`month`]), or records and reports the demo of gpu-usage-audit. Both use the real
+//! `gua demo`: shows a simulated month (`month`), or records and reports the demo of gpu-usage-audit. Both use the real
 //! store and report code. The clock is simulated unless `--real-time` is given.
 
 pub(crate) mod month;
