@@ -2,7 +2,7 @@
 //! notebook, the memory of a process that has exited, and an inference server. `gua demo`, `gua top --fake` and the pictures
 //! of the documentation show it.
 //!
-//! [`schedule`] says who runs what and when. This file turns it into samples that a driver could have returned: memory in
+//! `schedule` says who runs what and when. This file turns it into samples that a driver could have returned: memory in
 //! use is that of the processes, power follows utilisation, and counters only grow. The same end always gives the same
 //! samples.
 
