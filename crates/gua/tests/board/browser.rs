@@ -154,14 +154,18 @@ fn the_pages_work_without_a_script() {
     browser.go(&demo.link);
     browser.fill("[name=memory]", "40");
     browser.click(".filter button");
-    assert!(browser.url().contains("memory=40"), "{}", browser.url());
+    wait_for("the filtered page", || {
+        browser.url().contains("memory=40").then_some(())
+    });
     let page = browser.text("main").unwrap();
     assert!(
         page.contains("A6000") && !page.contains("#0\nGeForce"),
         "{page}"
     );
     browser.click(".gpus th a");
-    assert!(browser.text("h1").unwrap().starts_with("lab-"));
+    wait_for("the page of a host", || {
+        browser.text("h1").filter(|title| title.starts_with("lab-"))
+    });
 }
 
 #[test]
@@ -178,8 +182,10 @@ fn from_a_first_start_to_a_live_host() {
     browser.fill("[name=name]", "ada");
     browser.fill("[name=password]", PASSWORD);
     browser.click("form.stack button");
-    assert!(browser.url().ends_with("/w/default"), "{}", browser.url());
+    arrive(&browser, "/w/default");
+    wait_for("the link to the servers", || browser.text("a.button"));
     browser.click("a.button");
+    wait_for("the form for a host", || browser.text("form.row"));
     browser.fill("[name=name]", "lab-a100");
     browser.click("form.row button");
     let line = wait_for("the line to copy", || browser.text(".note code"));
@@ -220,24 +226,29 @@ fn from_a_first_start_to_a_live_host() {
     other.fill("[name=name]", "viewer");
     other.fill("[name=password]", PASSWORD);
     other.click("form.stack button");
-    assert!(!other.text("nav").unwrap().contains("Members"));
+    let pages = wait_for("the pages of a viewer", || other.text("nav"));
+    assert!(!pages.contains("Members"), "{pages}");
     other.go(&format!("{base}/w/default/members"));
     assert_eq!(other.text("h1").as_deref(), Some("Not allowed"));
 
     // Log out, and in again to the page that was asked for.
     browser.click(".right button");
-    assert!(browser.url().ends_with("/login"), "{}", browser.url());
+    arrive(&browser, "/login");
     browser.go(&format!("{base}/w/default/servers"));
     browser.fill("[name=name]", "ada");
     browser.fill("[name=password]", "wrong password");
     browser.click("form.stack button");
-    assert!(browser.text(".note").unwrap().contains("wrong"));
+    wait_for("the refusal", || {
+        browser.text(".note").filter(|text| text.contains("wrong"))
+    });
     browser.fill("[name=name]", "ada");
     browser.fill("[name=password]", PASSWORD);
     browser.click("form.stack button");
-    assert!(
-        browser.url().ends_with("/w/default/servers"),
-        "{}",
-        browser.url()
-    );
+    wait_for("the page that was asked for", || browser.text("nav"));
+    arrive(&browser, "/w/default/servers");
+}
+
+/// Waits until the browser shows a page: a click returns before the next page is loaded.
+fn arrive(browser: &Browser, path: &str) {
+    wait_for(path, || browser.url().ends_with(path).then_some(()));
 }
