@@ -55,6 +55,8 @@ pub struct Agent {
     /// The agent as it is configured: a URL, or `self`.
     pub name: String,
     pub entry: ClusterEntry,
+    /// Titles of nvgpu's table. The index has none there and is called `GPU` here.
+    pub titles: Vec<&'static str>,
     /// Rows of nvgpu's table, each with the class of its state.
     pub rows: Vec<(&'static str, Vec<String>)>,
 }

@@ -65,7 +65,7 @@ fn section(view: &View, agent: &Agent) -> Markup {
                 ClusterEntry::Report(report) => {
                     h2 { (name) " (" (sanitize(&report.hostname)) ")" }
                     @if agent.rows.is_empty() { p.say { (view.t(text::NO_GPUS)) } } @else {
-                        div.scroll tabindex="0" { (table(&name, &agent.rows)) }
+                        div.scroll tabindex="0" { (table(&name, agent)) }
                     }
                 }
                 ClusterEntry::Failed { error } => {
@@ -77,35 +77,20 @@ fn section(view: &View, agent: &Agent) -> Markup {
     }
 }
 
-fn table(caption: &str, rows: &[(&'static str, Vec<String>)]) -> Markup {
+fn table(caption: &str, agent: &Agent) -> Markup {
     let class = |column: usize| NUMBERS.contains(&column).then_some("n");
     html! {
         table {
             caption.unseen { (caption) }
-            thead { tr { @for (column, title) in TITLES.iter().enumerate() {
+            thead { tr { @for (column, title) in agent.titles.iter().enumerate() {
                 th.n[class(column).is_some()] scope="col" { (title) }
             } } }
-            tbody { @for (state, cells) in rows { tr class=(state) {
+            tbody { @for (state, cells) in &agent.rows { tr class=(state) {
                 @for (column, cell) in cells.iter().enumerate() { td class=[class(column)] { (cell) } }
             } } }
         }
     }
 }
-
-/// Titles of nvgpu's columns.
-const TITLES: [&str; 11] = [
-    "GPU",
-    "status",
-    "type",
-    "util.",
-    "mem. used",
-    "temp.",
-    "MHz",
-    "users",
-    "since",
-    "pids",
-    "cmd",
-];
 
 /// `GET /report`: the page of `gua report --format html`.
 pub(crate) async fn report(

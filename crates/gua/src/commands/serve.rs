@@ -241,6 +241,10 @@ impl LocalHost for ThisHost {
         agents
             .map(|(name, entry)| Agent {
                 name: name.clone(),
+                titles: ["GPU"]
+                    .into_iter()
+                    .chain(nvgpu::TITLES.into_iter().skip(1))
+                    .collect(),
                 rows: rows(&entry),
                 entry,
             })
