@@ -55,11 +55,11 @@ pub use sink::{Sink, SinkError};
 /// Version of gua.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Creates the parent directory of a file.
+/// Creates the parent directory of a file, which only this user can open.
 pub fn make_directory_of(file: &Path) -> Result<(), Failure> {
     match file.parent() {
-        Some(directory) if !directory.as_os_str().is_empty() => std::fs::create_dir_all(directory)
+        Some(directory) => gua_files::make_private_directory(directory)
             .map_err(Failure::cannot("create directory", directory)),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }

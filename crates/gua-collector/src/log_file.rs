@@ -72,7 +72,7 @@ pub fn open_to_append(path: &Path) -> io::Result<File> {
 pub fn last_lines(path: &Path, number: usize, from: u64) -> String {
     const MAX_BYTES: u64 = 64 * 1024;
     let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+        let mut file = gua_files::open_regular(path)?;
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(
             from.max(length.saturating_sub(MAX_BYTES)).min(length),

@@ -54,13 +54,13 @@ impl PidFile {
     /// The PID in the file; `None` for any content that is not a positive number.
     #[must_use]
     pub fn read(&self) -> Option<u32> {
-        read_pid(&mut File::open(&self.path).ok()?)
+        read_pid(&mut gua_files::open_regular(&self.path).ok()?)
     }
 
     /// Whether a running collector has locked the file.
     #[must_use]
     pub fn is_locked(&self) -> bool {
-        match File::open(&self.path) {
+        match gua_files::open_regular(&self.path) {
             Ok(file) => is_locked(&file),
             Err(_) => false,
         }
@@ -68,7 +68,7 @@ impl PidFile {
 
     /// Removes the file if it still contains this PID and is not locked.
     pub fn clear(&self, pid: u32) {
-        let Ok(mut file) = File::open(&self.path) else {
+        let Ok(mut file) = gua_files::open_regular(&self.path) else {
             return;
         };
         if file.try_lock().is_ok()
@@ -220,7 +220,7 @@ mod tests {
             return;
         }
         type Open = fn(&Path) -> bool;
-        let opens: [(&str, Open); 4] = [
+        let opens: [(&str, Open); 5] = [
             ("gua.pid", |path| PidFile::at(path).lock(1).is_ok()),
             ("gua.log", |path| {
                 crate::log_file::open_to_append(path).is_ok()
@@ -236,6 +236,9 @@ mod tests {
                 let minute = gua_compat::gpu_stats::Minute::of(at, &jiff::tz::TimeZone::UTC);
                 assert_eq!(form.file_name(minute.day), "20261115_gpu_stats.csv");
                 files.append(minute, "1,2\n").is_ok()
+            }),
+            ("gua.db-lock", |path| {
+                gua_store::WriterLock::take(&path.with_file_name("gua.db")).is_ok()
             }),
         ];
         for (name, open) in opens {
@@ -255,6 +258,15 @@ mod tests {
             rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
             give(&path);
             assert!(!open(&path), "pipe {name}");
+            std::fs::remove_file(&path).unwrap();
+            std::fs::create_dir(&path).unwrap();
+            give(&path);
+            assert!(!open(&path), "directory {name}");
+            std::fs::remove_dir(&path).unwrap();
+            std::fs::hard_link(&victim, &path).unwrap();
+            give(directory.path());
+            assert!(!open(&path), "hard link {name}");
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "", "{name}");
             std::fs::remove_file(&path).unwrap();
             assert!(open(&path), "{name}");
         }

@@ -10,18 +10,21 @@ mod error;
 mod own;
 mod signals;
 mod temporary;
+mod trust;
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
+use rustix::process::geteuid;
 use tempfile::TempPath;
 
 pub use error::FileError;
-pub use own::{open_own, read_regular};
-pub use signals::remove_parts_on_signals;
+pub use own::{open_of, open_own, open_regular, read_regular};
+pub use signals::{fail_writes_over_the_limit, remove_parts_on_signals};
 pub use temporary::TemporaryDirectory;
+pub use trust::{Untrusted, safe_for_root};
 
 /// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,10 +106,11 @@ impl NewFile {
             .tempfile_in(directory(&path))?
             .into_parts();
         signals::add_part(&part);
-        if let (Some(old), None) = (old, mode) {
-            // Only root can change the owner; other users write their own files.
+        // Only root can change the owner. The mode of another user's file may have been planted.
+        let keeps = |old: &Metadata| geteuid().is_root() || old.uid() == geteuid().as_raw();
+        if let (Some(old), None) = (old.filter(keeps), mode) {
             let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
-            file.set_permissions(old.permissions())?;
+            file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
         }
         let part = Some(part);
         Ok(Self {
@@ -174,6 +178,21 @@ pub fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
+    }
+}
+
+/// Creates a directory with its parents, each with mode 0700 whatever the umask. Existing directories stay as they are.
+pub fn make_private_directory(path: &Path) -> io::Result<()> {
+    if path.as_os_str().is_empty() || path.is_dir() {
+        return Ok(());
+    }
+    make_private_directory(directory(path))?;
+    match DirBuilder::new().mode(0o700).create(path) {
+        // The umask may have removed permissions of the owner.
+        Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o700)),
+        // Another process was faster.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
     }
 }
 

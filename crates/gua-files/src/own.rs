@@ -1,5 +1,6 @@
 //! Files that are opened in place: logs, locks, PID files and metric files. Another user who can write in the directory may
-//! have planted something under the name, so what is opened must belong to this process.
+//! have planted something under the name, so what is opened must belong to this process. Files that are read whole must be
+//! regular files of limited length: a pipe can block forever, and a device can have no end.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -13,11 +14,19 @@ use rustix::process::geteuid;
 use crate::directory;
 
 /// Maximum number of links that are followed, as in the kernel (path_resolution(7)).
-const MOST_LINKS: usize = 40;
+pub(crate) const MOST_LINKS: usize = 40;
+/// Write permission of the group and of everyone.
+pub(crate) const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Opens a file of this user, or creates it; it is never truncated. Refused are links and files that belong to other users,
-/// and pipes and sockets of others, which could block. Devices are accepted: only root can create them.
+/// pipes and sockets of others, which could block, and hard links to this user's files that others may have made. Devices are
+/// accepted: only root can create them.
 pub fn open_own(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    open_of(path, options, geteuid().as_raw())
+}
+
+/// Opens a file as [`open_own`] does, which must belong to `owner`. For root, who works on the files of a service.
+pub fn open_of(path: &Path, options: &OpenOptions, owner: u32) -> io::Result<File> {
     let path = follow_own_links(path)?;
     let mut options = options.clone();
     options.truncate(false);
@@ -31,12 +40,12 @@ pub fn open_own(path: &Path, options: &OpenOptions) -> io::Result<File> {
         return match options.create_new(true).custom_flags(flags).open(&path) {
             // Another process was faster.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                open_own(&path, options.create_new(false))
+                open_of(&path, options.create_new(false), owner)
             }
             created => created,
         };
     };
-    check_owner(&known)?;
+    check_owner(&known, owner)?;
     let mut flags = OFlags::NOCTTY;
     // What is left of a link here is one of the kernel's, such as /proc/self/fd/1 for a pipe.
     flags.set(OFlags::NOFOLLOW, !path.is_symlink());
@@ -44,13 +53,15 @@ pub fn open_own(path: &Path, options: &OpenOptions) -> io::Result<File> {
     flags.set(OFlags::NONBLOCK, !known.file_type().is_fifo());
     let flags = flags.bits().cast_signed();
     let file = options.custom_flags(flags).open(&path)?;
-    check_owner(&file.metadata()?)?;
+    let facts = file.metadata()?;
+    check_owner(&facts, owner)?;
+    check_names(&facts, &path, owner)?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
     Ok(file)
 }
 
-/// Reads a regular file of at most `most` bytes. A pipe, which could block, and a longer file are errors.
-pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+/// Opens a regular file for reading. A pipe, which could block, a device and a directory are errors.
+pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let flags = flags.bits().cast_signed();
     let file = OpenOptions::new()
@@ -66,8 +77,13 @@ pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
         };
         return Err(io::Error::other(format!("it is {kind}, not a file")));
     }
+    Ok(file)
+}
+
+/// Reads a regular file of at most `most` bytes. A pipe, which could block, and a longer file are errors.
+pub fn read_regular(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
+    open_regular(path)?.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
         let message = format!("it is longer than {most} bytes");
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
@@ -95,21 +111,35 @@ pub(crate) fn follow_own_links(path: &Path) -> io::Result<PathBuf> {
 fn check_link_owner(facts: &Metadata) -> io::Result<()> {
     match facts.uid() {
         0 => Ok(()),
-        owner => check(owner),
+        owner => check(owner, geteuid().as_raw()),
     }
 }
 
-fn check_owner(facts: &Metadata) -> io::Result<()> {
+fn check_owner(facts: &Metadata, expected: u32) -> io::Result<()> {
     match facts.file_type().is_char_device() {
         true => Ok(()),
-        false => check(facts.uid()),
+        false => check(facts.uid(), expected),
     }
 }
 
-fn check(owner: u32) -> io::Result<()> {
-    if owner == geteuid().as_raw() {
+fn check(owner: u32, expected: u32) -> io::Result<()> {
+    if owner == expected {
         return Ok(());
     }
     let message = format!("it belongs to another user (uid {owner})");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
+}
+
+/// Rejects a file with a second name in a directory that others can write: they can link to any file there, unless the
+/// kernel prevents it (`fs.protected_hardlinks`, proc(5)).
+fn check_names(facts: &Metadata, path: &Path, owner: u32) -> io::Result<()> {
+    if !facts.is_file() || facts.nlink() < 2 {
+        return Ok(());
+    }
+    let place = directory(path).metadata()?;
+    if place.uid() == owner && place.mode() & WRITABLE_BY_OTHERS == 0 {
+        return Ok(());
+    }
+    let message = "it is a hard link in a directory that other users can write";
     Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
 }

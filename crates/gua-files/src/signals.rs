@@ -1,10 +1,13 @@
-//! Removes temporary files when a signal ends the program.
+//! Signals about files: temporary files are removed when a signal ends the program, and a file that reaches the size limit is
+//! a write error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
@@ -28,6 +31,13 @@ pub fn remove_parts_on_signals(is_ignored: impl Fn(i32) -> bool) {
     watch(signals.filter(|signal| !is_ignored(*signal)), |signal| {
         let _ = emulate_default_handler(signal);
     });
+}
+
+/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail with EFBIG. By default SIGXFSZ ends the program.
+/// Started programs have the default action again, because a handler does not survive execve(2). Without a handler, if it
+/// cannot be set, the default stays.
+pub fn fail_writes_over_the_limit() {
+    let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
 /// Handles the signals on a thread. If that is not possible, they end the program as usual.

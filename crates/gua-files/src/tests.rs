@@ -151,6 +151,51 @@ fn a_planted_file_link_or_pipe_of_another_user_is_refused() {
 }
 
 #[test]
+fn a_hard_link_in_a_directory_that_others_can_write_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let at = |name: &str| home.path().join(name);
+    fs::write(at("victim"), "kept").unwrap();
+    fs::create_dir(at("open")).unwrap();
+    fs::hard_link(at("victim"), at("open/log")).unwrap();
+    let open = || open_own(&at("open/log"), OpenOptions::new().append(true));
+    for (mode, is_refused) in [(0o755, false), (0o777, true), (0o1777, true), (0o775, true)] {
+        fs::set_permissions(at("open"), Permissions::from_mode(mode)).unwrap();
+        assert_eq!(open().is_err(), is_refused, "{mode:o}");
+    }
+    // Replacing gives the name to a new file, and leaves the other one alone.
+    write(&at("open/log"), b"new", Over::Write).unwrap();
+    assert_eq!(fs::read_to_string(at("victim")).unwrap(), "kept");
+}
+
+#[test]
+fn a_file_that_replaces_another_has_no_special_permissions() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("page.html");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o6755)).unwrap();
+    write(&path, b"new", Over::Write).unwrap();
+    let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o755);
+}
+
+#[test]
+fn a_private_directory_has_its_mode_whatever_the_umask() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("a/.gua");
+    // nextest runs each test in a process of its own, so the umask of other tests does not change.
+    let umask = rustix::process::umask(Mode::from_raw_mode(0o777));
+    let made = make_private_directory(&path);
+    rustix::process::umask(umask);
+    made.unwrap();
+    assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o700, 0o700));
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    make_private_directory(&path).unwrap();
+    assert_eq!(mode(&path), 0o755, "an existing one is left alone");
+    fs::write(path.join("file"), "").unwrap();
+    make_private_directory(&path.join("file/x")).unwrap_err();
+}
+
+#[test]
 fn a_signal_removes_what_is_not_complete() {
     let home = tempfile::tempdir().unwrap();
     let (sender, heard) = channel();

@@ -176,19 +176,46 @@ mod tests {
 
     /// Only root can create files of another user.
     #[test]
-    fn a_link_that_another_user_planted_is_not_followed() {
+    fn what_another_user_planted_is_neither_followed_nor_opened() {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: needs root");
             return;
         }
         let folder = tempfile::tempdir().unwrap();
         let victim = folder.path().join("victim");
-        let link = folder.path().join("hw_metrics.csv");
         std::fs::write(&victim, "kept").unwrap();
-        std::os::unix::fs::symlink(&victim, &link).unwrap();
-        std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).unwrap();
-        let refused = LineFile::create(&link).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept");
+        let path = folder.path().join("hw_metrics.csv");
+        let plant: [(&str, &dyn Fn()); 4] = [
+            ("link", &|| {
+                std::os::unix::fs::symlink(&victim, &path).unwrap();
+            }),
+            ("pipe", &|| {
+                let mode = rustix::fs::Mode::from_raw_mode(0o666);
+                rustix::fs::mkfifoat(rustix::fs::CWD, &path, mode).unwrap();
+            }),
+            ("directory", &|| {
+                std::fs::create_dir(&path).unwrap();
+            }),
+            ("hard link", &|| {
+                std::fs::hard_link(&victim, &path).unwrap();
+            }),
+        ];
+        let give = |path: &Path| {
+            std::os::unix::fs::lchown(path, Some(65534), Some(65534)).unwrap();
+        };
+        give(folder.path());
+        for (what, plant) in plant {
+            plant();
+            if what != "hard link" {
+                give(&path);
+            }
+            for open in [LineFile::create, LineFile::append] {
+                let refused = open(&path).unwrap_err();
+                assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{what}");
+            }
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "kept", "{what}");
+            let removed = std::fs::remove_file(&path);
+            removed.or_else(|_| std::fs::remove_dir(&path)).unwrap();
+        }
     }
 }

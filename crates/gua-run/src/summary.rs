@@ -2,7 +2,6 @@
 //! determines their kinds and reads them line by line.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -107,7 +106,7 @@ fn for_each_line<T>(
     mut take: impl FnMut(&str) -> ControlFlow<T>,
 ) -> Result<Option<T>, FileError> {
     let mut read = || -> io::Result<Option<T>> {
-        let mut reader = BufReader::new(File::open(path)?);
+        let mut reader = BufReader::new(gua_files::open_regular(path)?);
         let mut line = Vec::new();
         while (&mut reader).take(longest).read_until(b'\n', &mut line)? > 0 {
             if let ControlFlow::Break(found) = take(&String::from_utf8_lossy(&line)) {

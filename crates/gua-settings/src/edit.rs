@@ -12,6 +12,7 @@ use toml::de::DeTable;
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, Value};
 
 use crate::array::{Fields, Mistakes, fields};
+use crate::inputs::MOST_BYTES;
 use crate::kind::Home;
 use crate::{Problem, Settings, file};
 
@@ -44,13 +45,15 @@ pub fn change(
     let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let cannot = |what| FileError::cannot(what, path);
     if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(cannot("create the directory of"))?;
+        gua_files::make_private_directory(directory).map_err(cannot("create the directory of"))?;
     }
     let _lock = lock(path).map_err(cannot("write"))?;
-    let text = match fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        text => text.map_err(cannot("read"))?,
+    let bytes = match gua_files::read_regular(path, MOST_BYTES) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        bytes => bytes.map_err(cannot("read"))?,
     };
+    let text = String::from_utf8(bytes)
+        .map_err(|error| cannot("read")(io::Error::new(io::ErrorKind::InvalidData, error)))?;
     let Some(changed) = edit(&text, path, home, change)? else {
         return Ok(());
     };

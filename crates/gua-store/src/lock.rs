@@ -4,8 +4,10 @@
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::Path;
+
+use rustix::process::geteuid;
 
 use crate::error::OpenError;
 use crate::open_file::is_same;
@@ -31,11 +33,15 @@ impl WriterLock {
         let (mut file, is_new) = match options.clone().create_new(true).open(&name) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                let file = gua_files::open_own(&name, &options);
+                let file = gua_files::open_of(&name, &options, owner(path));
                 (file.map_err(as_open_error)?, false)
             }
             Err(error) => return Err(as_open_error(error)),
         };
+        if is_new && owner(path) != geteuid().as_raw() {
+            // Root works on the history of a service. The lock file must not keep the service from writing.
+            fchown(&file, Some(owner(path)), None).map_err(as_open_error)?;
+        }
         lock(&mut file, path, &name)?;
         // A writer that fails to create its history removes its lock file. A lock on the removed file would exclude no
         // one.
@@ -58,7 +64,11 @@ impl WriterLock {
     pub fn take_if_there(path: &Path) -> Result<Option<Self>, OpenError> {
         let name = crate::beside(path, "-lock");
         let mut options = std::fs::OpenOptions::new();
-        let mut file = match options.read(true).write(true).open(&name) {
+        options.read(true).write(true);
+        if !name.exists() {
+            return Ok(None);
+        }
+        let mut file = match gua_files::open_of(&name, &options, owner(path)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(OpenError::Directory { path: name, source }),
             Ok(file) => file,
@@ -68,6 +78,16 @@ impl WriterLock {
             file,
             is_new: false,
         }))
+    }
+}
+
+/// Owner of the lock file: for root, that of the history, if there is one.
+fn owner(path: &Path) -> u32 {
+    let own = geteuid();
+    let history = path.metadata().map(|facts| facts.uid());
+    match own.is_root() {
+        true => history.unwrap_or(own.as_raw()),
+        false => own.as_raw(),
     }
 }
 

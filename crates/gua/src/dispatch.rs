@@ -12,6 +12,7 @@ use gua_probe::process::ignored;
 use gua_probe::reader::{READER_ARGUMENT, serve_stdio};
 use gua_settings::FlagValue;
 use gua_wire::Token;
+use rustix::process::Signal;
 
 use crate::cli::{self, Cli, Command, DaemonArgs, StartArgs};
 use crate::commands::*;
@@ -24,6 +25,9 @@ use crate::output;
 #[must_use]
 pub fn main(arguments: &[OsString]) -> ExitCode {
     ignored::heed_children();
+    if !ignored::was_ignored(Signal::XFSZ.as_raw()) {
+        gua_files::fail_writes_over_the_limit();
+    }
     // The reader child is this same program; it must not depend on the command-line interface.
     if arguments
         .get(1)

@@ -69,7 +69,7 @@ impl CloudFile {
     /// If the directory is not writable.
     pub fn prepare(&self) -> io::Result<PreparedFile> {
         if let Some(directory) = self.0.parent() {
-            std::fs::create_dir_all(directory)?;
+            gua_files::make_private_directory(directory)?;
         }
         Ok(PreparedFile(NewFile::begin_private(&self.0)?))
     }

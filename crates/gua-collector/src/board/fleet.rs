@@ -17,6 +17,8 @@ use super::setup;
 
 /// File with the tokens of `gua board login`, below the state directory.
 const FILE: &str = ".gua/boards.json";
+/// Maximum size of the file.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// A board and the token of a person.
 #[derive(Debug)]
@@ -109,7 +111,7 @@ impl SavedTokens {
         let mut tokens = self.load()?;
         tokens.insert(board.to_string(), token.reveal().to_owned());
         if let Some(directory) = self.0.parent() {
-            std::fs::create_dir_all(directory)?;
+            gua_files::make_private_directory(directory)?;
         }
         let new = NewFile::begin_private(&self.0)?;
         serde_json::to_writer_pretty(&new.file, &tokens)?;
@@ -117,7 +119,7 @@ impl SavedTokens {
     }
 
     fn load(&self) -> io::Result<BTreeMap<String, String>> {
-        match std::fs::read(&self.0) {
+        match gua_files::read_regular(&self.0, MAX_BYTES) {
             Ok(bytes) => Ok(serde_json::from_slice(&bytes)?),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
             Err(error) => Err(error),

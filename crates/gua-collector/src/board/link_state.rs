@@ -146,9 +146,12 @@ fn boot() -> Option<gua_model::id::BootId> {
         .ok()
 }
 
+/// Maximum size of a file with a state.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// Reads a JSON file; `None` if it is missing or invalid.
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    let bytes = std::fs::read(path).ok()?;
+    let bytes = gua_files::read_regular(path, MAX_BYTES).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 

@@ -157,7 +157,8 @@ impl Spool {
     /// Name and body of the oldest push. Unreadable ones are removed.
     pub(super) fn oldest(&mut self) -> Option<(String, String)> {
         while let Some(name) = self.pushes.keys().next().cloned() {
-            if let Ok(body) = fs::read_to_string(self.directory.join(&name)) {
+            let body = gua_files::read_regular(&self.directory.join(&name), self.max_bytes);
+            if let Some(body) = body.ok().and_then(|body| String::from_utf8(body).ok()) {
                 return Some((name, body));
             }
             self.remove(&name);

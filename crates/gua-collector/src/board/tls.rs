@@ -5,17 +5,14 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::pem::{self, PemObject as _};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 /// Why there are no CA certificates to trust.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("cannot read certificates from `{}`", path.display())]
-    File {
-        path: PathBuf,
-        source: rustls::pki_types::pem::Error,
-    },
+    File { path: PathBuf, source: pem::Error },
     #[error("no certificate in `{}`; a PEM file is required", path.display())]
     NoneInFile { path: PathBuf },
     #[error(
@@ -24,9 +21,14 @@ pub enum TlsError {
     NoneAtAll,
 }
 
+/// Maximum size of a file of CA certificates. That of Debian has 220 kB.
+const MAX_BYTES: u64 = 16 << 20;
+
 /// Reads the CA certificates of a file.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let read = gua_files::read_regular(path, MAX_BYTES)
+        .map_err(pem::Error::Io)
+        .and_then(|bytes| CertificateDer::pem_slice_iter(&bytes).collect());
     let certificates: Vec<_> = read.map_err(|source| TlsError::File {
         path: path.to_owned(),
         source,

@@ -51,14 +51,7 @@ pub fn days(place: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Reads the rows of one day.
 pub fn read_day(path: &Path) -> Result<Parsed, Failure> {
-    let facts = fs::metadata(path).map_err(cannot(path))?;
-    if !facts.is_file() || facts.len() > MOST_BYTES {
-        return Err(Failure::failed(format!(
-            "`{}` is no file of a day",
-            path.display()
-        )));
-    }
-    let bytes = fs::read(path).map_err(cannot(path))?;
+    let bytes = gua_files::read_regular(path, MOST_BYTES).map_err(cannot(path))?;
     parse(&bytes).map_err(Failure::because(format!(
         "`{}` is not of gpu_stats",
         path.display()

@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use gua_files::Over;
 use gua_store::imported::{Imported, LegacyError, OnProgress};
 use gua_store::{
     FileKind, OpenError, OpenMode, Store, WriterLock, WriterOptions, beside, directory,
@@ -215,14 +216,15 @@ fn free_name(path: &Path) -> PathBuf {
     free.next().expect("there are more numbers than files")
 }
 
+/// Maximum length of a file name (limits.h).
+const LONGEST_NAME: u64 = 255;
+
 fn write_note(staged: &Path, aside: &Path) -> Result<(), LegacyError> {
     use std::os::unix::ffi::OsStrExt as _;
 
     let note = beside(staged, NOTE);
     let name = aside.file_name().unwrap_or_default().as_bytes();
-    fs::write(&note, name).map_err(file("write", &note))?;
-    sync(&note)?;
-    sync(directory(&note))
+    gua_files::write(&note, name, Over::Write).map_err(file("write", &note))
 }
 
 /// New name of the old file, if an import was completed.
@@ -230,7 +232,7 @@ fn read_note(staged: &Path) -> Result<Option<PathBuf>, LegacyError> {
     use std::os::unix::ffi::OsStrExt as _;
 
     let note = beside(staged, NOTE);
-    match fs::read(&note) {
+    match gua_files::read_regular(&note, LONGEST_NAME) {
         Ok(name) if staged.exists() => Ok(Some(staged.with_file_name(OsStr::from_bytes(&name)))),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -58,7 +58,8 @@ fn write_all(command: &clap::Command, dir: &Path) -> anyhow::Result<()> {
         write_all(below, dir)?;
     }
     let path = dir.join(format!("{}.1", page_name(command)));
-    fs::write(&path, page(command)?).with_context(|| format!("cannot write `{}`", path.display()))
+    gua_files::replace(&path, &page(command)?, 0o644)
+        .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {

@@ -1,7 +1,6 @@
 //! `gua db forget`: erases a user from the history, and lists the other files in which the user remains.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -158,7 +157,7 @@ fn contains(path: &Path, text: &[u8]) -> bool {
     if text.is_empty() {
         return false;
     }
-    let Ok(mut file) = File::open(path) else {
+    let Ok(mut file) = gua_files::open_regular(path) else {
         return true;
     };
     let mut bytes = Vec::new();

@@ -1,0 +1,212 @@
+//! Files that root may use: a configuration, a driver library or a program that another user can change lets that user act as
+//! root. `sudo -E` keeps the user's HOME, and so finds such files without being told.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::process::geteuid;
+
+use crate::own::{MOST_LINKS, WRITABLE_BY_OTHERS};
+
+/// Bit of a directory in which only the owner of a file can rename or remove it (inode(7)).
+const STICKY: u32 = 0o1000;
+
+/// A file that root does not use, because another user can change it.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` is not used as root: {reason}", path.display())]
+pub struct Untrusted {
+    pub path: PathBuf,
+    /// Which part of the path can be changed, and by whom.
+    pub reason: String,
+}
+
+impl Untrusted {
+    /// What the user can do.
+    pub const HINT: &str = "make it belong to root and writable by root alone, or run without the other user's environment (`sudo -H`, not `sudo -E`)";
+}
+
+/// Checks that nobody but root can change a file or any directory on the way to it, links included. Only root needs this: for
+/// other users, and for root of a container with a user namespace of its own, it succeeds.
+pub fn safe_for_root(path: &Path) -> Result<(), Untrusted> {
+    match is_root_of_the_host() {
+        true => check(path, 0),
+        false => Ok(()),
+    }
+}
+
+fn is_root_of_the_host() -> bool {
+    // user_namespaces(7): the first namespace maps every ID to itself.
+    let whole = ["0", "0", "4294967295"];
+    let map = fs::read_to_string("/proc/self/uid_map");
+    geteuid().is_root() && map.is_ok_and(|map| map.split_whitespace().eq(whole))
+}
+
+/// Checks every component of a path: it must belong to root or `owner`, and nobody else may write it.
+fn check(path: &Path, owner: u32) -> Result<(), Untrusted> {
+    let untrusted = |reason: String| Untrusted {
+        path: path.to_owned(),
+        reason,
+    };
+    let cannot = |at: &Path, error: &io::Error| {
+        untrusted(format!("cannot examine `{}`: {error}", at.display()))
+    };
+    let whole = std::path::absolute(path).map_err(|error| cannot(path, &error))?;
+    let mut rest: VecDeque<OsString> = names(&whole);
+    let mut at = PathBuf::from("/");
+    let mut links = 0;
+    while let Some(name) = rest.pop_front() {
+        let next = if name == ".." {
+            at.parent().unwrap_or(&at).to_owned()
+        } else {
+            at.join(&name)
+        };
+        let facts = match fs::symlink_metadata(&next) {
+            // Only root can create it, because only root can write the directory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            facts => facts.map_err(|error| cannot(&next, &error))?,
+        };
+        if let Some(why) = changeable(&facts, owner) {
+            return Err(untrusted(format!("`{}` {why}", next.display())));
+        }
+        if !facts.is_symlink() {
+            at = next;
+            continue;
+        }
+        links += 1;
+        if links > MOST_LINKS {
+            return Err(untrusted("it has too many links".to_owned()));
+        }
+        let target = fs::read_link(&next).map_err(|error| cannot(&next, &error))?;
+        if target.is_absolute() {
+            at = PathBuf::from("/");
+        }
+        for name in names(&target).into_iter().rev() {
+            rest.push_front(name);
+        }
+    }
+    Ok(())
+}
+
+fn names(path: &Path) -> VecDeque<OsString> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
+    });
+    names.collect()
+}
+
+/// Who can change a file or a directory; `None` if only root and `owner` can.
+fn changeable(facts: &Metadata, owner: u32) -> Option<String> {
+    if ![0, owner].contains(&facts.uid()) {
+        return Some(format!("belongs to user {}", facts.uid()));
+    }
+    // Links have no permissions. In a sticky directory nobody can replace what belongs to root, which is checked next.
+    let is_sticky = facts.is_dir() && facts.mode() & STICKY != 0;
+    match facts.mode() & WRITABLE_BY_OTHERS {
+        _ if facts.is_symlink() || is_sticky => None,
+        0 => None,
+        mode if mode & 0o002 != 0 => Some("can be written by everyone".to_owned()),
+        // Members of root's group are root.
+        _ if facts.gid() == 0 => None,
+        _ => Some(format!("can be written by group {}", facts.gid())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    /// Reason for which a path below the directory is refused; the test's user stands for root.
+    fn reason(path: &Path) -> Option<String> {
+        let checked = check(path, geteuid().as_raw());
+        checked.err().map(|untrusted| untrusted.to_string())
+    }
+
+    #[test]
+    fn a_file_that_another_user_can_change_is_refused_with_the_part_of_its_path() {
+        let home = tempfile::tempdir().unwrap();
+        let at = |name: &str| home.path().join(name);
+        let mode = |name: &str, mode: u32| {
+            fs::set_permissions(at(name), Permissions::from_mode(mode)).unwrap();
+        };
+        fs::create_dir_all(at("safe/open")).unwrap();
+        fs::write(at("safe/file"), "").unwrap();
+        fs::write(at("safe/open/file"), "").unwrap();
+        symlink("open/../file", at("safe/link")).unwrap();
+        symlink(at("safe/open/file"), at("safe/out")).unwrap();
+        symlink("loop", at("safe/loop")).unwrap();
+        for name in ["safe", "safe/open"] {
+            mode(name, 0o755);
+        }
+        mode("safe/file", 0o644);
+        mode("safe/open/file", 0o644);
+        for name in [
+            "safe/file",
+            "safe/link",
+            "safe/out",
+            "safe/none",
+            "safe/open",
+        ] {
+            assert_eq!(reason(&at(name)), None, "{name}");
+        }
+        assert!(reason(&at("safe/loop")).unwrap().contains("too many links"));
+
+        mode("safe/file", 0o666);
+        let whole = at("safe/file").display().to_string();
+        let expected =
+            format!("`{whole}` is not used as root: `{whole}` can be written by everyone");
+        assert_eq!(reason(&at("safe/file")), Some(expected));
+        assert!(reason(&at("safe/link")).is_some());
+        mode("safe/open", 0o777);
+        let open = format!("`{}` can be written by everyone", at("safe/open").display());
+        for name in ["safe/open/file", "safe/out", "safe/open"] {
+            let reason = reason(&at(name)).unwrap();
+            assert!(reason.ends_with(&open), "{name}: {reason}");
+        }
+        mode("safe/open", 0o1777);
+        assert_eq!(reason(&at("safe/open/file")), None);
+    }
+
+    /// Only root can give files to another user.
+    #[test]
+    fn a_file_of_another_user_or_in_their_directory_is_refused() {
+        if !geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let theirs = home.path().join("ada");
+        fs::create_dir(&theirs).unwrap();
+        let file = theirs.join("config.toml");
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+        let reason = safe_for_root(&file).unwrap_err().reason;
+        assert_eq!(
+            reason,
+            format!("`{}` belongs to user 65534", theirs.display())
+        );
+        // A group other than root's may write.
+        std::os::unix::fs::chown(&theirs, Some(0), Some(65534)).unwrap();
+        fs::set_permissions(&theirs, Permissions::from_mode(0o775)).unwrap();
+        let reason = safe_for_root(&file).unwrap_err().reason;
+        assert!(
+            reason.ends_with("can be written by group 65534"),
+            "{reason}"
+        );
+        fs::set_permissions(&theirs, Permissions::from_mode(0o755)).unwrap();
+        safe_for_root(&file).unwrap();
+        // A link in a directory for everyone belongs to the user who made it.
+        let link = home.path().join("link");
+        symlink(&file, &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+        safe_for_root(&link).unwrap_err();
+    }
+}
