@@ -52,11 +52,6 @@ impl Retry {
         self.failures.end()
     }
 
-    /// Ends the delay without ending the fault.
-    pub(super) fn attempt_succeeded(&mut self) {
-        self.delay.succeeded();
-    }
-
     pub(super) fn has_failed(&self) -> bool {
         !self.failures.is_empty()
     }

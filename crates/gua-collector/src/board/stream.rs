@@ -122,11 +122,11 @@ impl Stream {
         Ok((handshake(connection, &enrolled)?, enrolled))
     }
 
+    /// The delay stays until the connection is stable: a board that accepts and drops every connection is retried with
+    /// growing delays and logged once.
     fn connected(&mut self) {
-        self.retry.attempt_succeeded();
         (self.changed)(true);
         if !std::mem::replace(&mut self.was_logged, true) {
-            self.retry.succeeded();
             info!("stream connected");
         }
     }
@@ -248,4 +248,47 @@ fn close(socket: &mut Socket) {
     };
     let _ = socket.close(Some(frame));
     let _ = socket.get_mut().flush();
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_probe::probe::ProbeOptions;
+    use gua_settings::Proxies;
+    use gua_wire::server_url::Unencrypted;
+
+    use super::*;
+    use crate::board::{CloudFile, ConnectOptions};
+
+    #[test]
+    fn a_board_that_accepts_and_drops_is_retried_with_growing_delays() {
+        let (_running, end) = std::sync::mpsc::channel();
+        let options = ConnectOptions {
+            unencrypted: Unencrypted::LoopbackOnly,
+            ca_file: None,
+            proxies: Proxies::default(),
+        };
+        let mut stream = Stream {
+            enrolment: Enrolment::new(CloudFile::at("/nowhere"), options),
+            reader: Reader::new(ReaderOptions::this_program(
+                ProbeOptions::default(),
+                FIRST_DELAY,
+            )),
+            end,
+            retry: Retry::new(FIRST_DELAY, MAX_DELAY),
+            was_logged: false,
+            changed: Box::new(|_| {}),
+        };
+        for seconds in [1, 2, 4, 8, 16, 30, 30] {
+            stream.connected();
+            stream.lost("the board closed the connection");
+            let delay = stream.retry.remaining(clock::monotonic()).unwrap();
+            // Up to half of it is added at random, and a little time has passed.
+            let least = Duration::from_secs(seconds) * 9 / 10;
+            assert!(
+                delay > least && delay <= least * 5 / 3,
+                "{seconds}: {delay:?}"
+            );
+        }
+        assert_eq!(stream.retry.succeeded(), Some(7), "one fault");
+    }
 }
