@@ -25,6 +25,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use gua_files::Untrusted;
 use gua_model::Thresholds;
 use gua_model::failure::Failure;
 use gua_model::state::ThresholdOverrides;
@@ -150,6 +151,22 @@ impl Loaded {
             all => format!("`gua config check` lists this and {} more", all - 1),
         };
         Err(Failure::usage(self.problems[0].to_string()).hint(hint))
+    }
+
+    /// Rejects a configuration file or a driver library that another user can change, if this process runs as root and acts
+    /// for a long time or for everyone.
+    pub fn safe_for_root(&self) -> Result<(), Failure> {
+        let files = self.files.iter();
+        let files = files.filter(|file| file.state != FileState::Absent);
+        let library = &self.settings.driver.library.value;
+        // A bare name is found by the system's loader, in directories of root.
+        let is_path = library.as_os_str().as_encoded_bytes().contains(&b'/');
+        let library = is_path.then_some(library.as_path());
+        for path in files.map(|file| file.path.as_path()).chain(library) {
+            gua_files::safe_for_root(path)
+                .map_err(|error| Failure::usage(error.to_string()).hint(Untrusted::HINT))?;
+        }
+        Ok(())
     }
 
     /// Reports an invalid flag, for commands that also work with an invalid configuration. There is no hint, because

@@ -59,6 +59,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     let Loaded {
         settings, inputs, ..
     } = &job.loaded;
+    job.loaded.safe_for_root()?;
     let place = HistoryFile::configured(&job.loaded);
     place.admit(job.append)?;
     if place.is_default() {

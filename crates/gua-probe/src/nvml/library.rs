@@ -76,6 +76,12 @@ impl Library {
     pub(crate) fn open(path: Option<&Path>) -> Result<Self, DriverFault> {
         let name = path.map_or(OsStr::new(SONAME), Path::as_os_str);
         let library = name.to_string_lossy().into_owned();
+        // A bare name is found by the system's loader, in directories of root.
+        let named = path.filter(|path| path.as_os_str().as_encoded_bytes().contains(&b'/'));
+        if let Err(untrusted) = named.map_or(Ok(()), gua_files::safe_for_root) {
+            let detail = format!("root does not load it: {}", untrusted.reason);
+            return Err(DriverFault::NotADriver { library, detail });
+        }
         // SAFETY: loading runs the library's initialisers. It is the driver's own library, or the one that the user
         // named in its place.
         let raw = unsafe { sys::NvmlLib::new(name) }.map_err(|error| {

@@ -59,6 +59,7 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
     if let Some(pid) = running(&pid_file)? {
         return already_running(pid);
     }
+    context.loaded.safe_for_root()?;
     let append = Append::from(args.append);
     let history = HistoryFile::configured(&context.loaded);
     history.admit(append)?;
