@@ -5,6 +5,8 @@
 mod board;
 pub mod collector;
 pub mod csv;
+mod host_facts;
+mod ownership;
 mod place;
 pub mod sync;
 mod system_user;
@@ -13,11 +15,13 @@ mod unit;
 mod units;
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::failure::Failure;
 use gua_probe::host::{HostRoot, mount};
+use gua_settings::Loaded;
 
 pub use self::place::{Place, Scope};
 use self::unit::Readers;
@@ -62,6 +66,37 @@ impl From<String> for Output {
 
 fn this_program() -> Result<PathBuf, Failure> {
     std::env::current_exe().map_err(Failure::because("cannot find the path of this program"))
+}
+
+const INSTALL_FIRST: &str = "install the program where everyone can run it, for example with `install gua /usr/local/bin/`, and run that one";
+
+/// Whether every user can reach and run a program.
+fn is_runnable_by_others(program: &Path) -> bool {
+    let allows = |path: &Path, bits: u32| {
+        let facts = fs::metadata(path);
+        facts.is_ok_and(|facts| facts.mode() & bits == bits)
+    };
+    let mut directories = program.ancestors().skip(1);
+    allows(program, 0o005) && directories.all(|directory| allows(directory, 0o001))
+}
+
+/// Rejects a service of the host that another user could change: by its configuration, its driver library or its program.
+fn safe_for_root(place: &Place, loaded: &Loaded, program: &Path) -> Result<(), Failure> {
+    loaded.safe_for_root()?;
+    if place.is_image() {
+        // The program of the image is not here.
+        return Ok(());
+    }
+    gua_files::safe_for_root(program)
+        .map_err(|error| Failure::usage(error.to_string()).hint(INSTALL_FIRST))?;
+    match is_runnable_by_others(program) {
+        true => Ok(()),
+        false => {
+            let program = program.display();
+            let message = format!("the service's user `gua` cannot run `{program}`");
+            Err(Failure::usage(message).hint(INSTALL_FIRST))
+        }
+    }
 }
 
 /// Users who may ask: as given, else as before.

@@ -35,9 +35,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::ancestry::{Ancestor, ancestry};
 use self::containers::Containers;
+pub use self::containers::has_container_runtime;
 pub use self::end::wait_for_end;
 use self::names::Names;
-pub use self::names::{groups_of, is_group, is_user, sub_uids};
+pub use self::names::{groups_of, is_group, is_user, sub_uids, user_ids};
 use self::tree::{Seen, Tree};
 use crate::clock;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
 
@@ -52,7 +52,7 @@ pub fn is_color_forced() -> bool {
 const SYSTEM_FILE: &str = "/etc/gua/config.toml";
 
 /// Maximum size of a configuration file. A larger file is a mistake.
-const MOST_BYTES: u64 = 1 << 20;
+pub(crate) const MOST_BYTES: u64 = 1 << 20;
 
 /// Proxies from the environment.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -98,9 +98,11 @@ impl Inputs {
             .chain(PROXY_VARIABLES.into_iter().flatten())
             .chain(RUN_VARIABLES)
             .chain([CUDA_VISIBLE_DEVICES, NVGPU_CLUSTER]);
-        let variables: BTreeMap<_, _> = names
+        let variables = names
             .filter_map(|name| Some((name, std::env::var_os(name)?)))
             .collect();
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+        let variables = with_credentials(variables, credentials.map(PathBuf::from).as_deref());
         // `home_dir` returns $HOME or, if that is unset, the home directory in the passwd entry.
         let home = std::env::home_dir().filter(|home| !home.as_os_str().is_empty());
         Self {
@@ -181,6 +183,28 @@ impl Inputs {
         };
         named.or(own).into_iter().chain([system]).collect()
     }
+}
+
+/// Files that systemd copies for a service (`LoadCredential=`, systemd.exec(5)), and the variables that they stand for.
+const CREDENTIALS: [(&str, &str); 4] = [
+    ("config.toml", CONFIG_VARIABLE),
+    ("cloud.json", "GUA_CLOUD_CONFIG"),
+    ("cloud.salt", "GUA_CLOUD_SALT_FILE"),
+    ("ca.pem", "GUA_CA_FILE"),
+];
+
+/// Adds the credentials of a service to the variables. A variable that is set counts.
+fn with_credentials(
+    mut variables: BTreeMap<&'static str, OsString>,
+    directory: Option<&Path>,
+) -> BTreeMap<&'static str, OsString> {
+    for (name, variable) in CREDENTIALS {
+        let file = directory.map(|directory| directory.join(name));
+        if let Some(file) = file.filter(|file| file.is_file()) {
+            variables.entry(variable).or_insert_with(|| file.into());
+        }
+    }
+    variables
 }
 
 /// Returns the one-time token from the environment, if it is set.
@@ -283,4 +307,26 @@ fn is_absent(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_a_service_stand_for_variables_that_are_not_set() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["cloud.json", "ca.pem", "other"] {
+            std::fs::write(directory.path().join(name), "").unwrap();
+        }
+        let set = BTreeMap::from([("GUA_CA_FILE", OsString::from("/set.pem"))]);
+        let found = with_credentials(set.clone(), Some(directory.path()));
+        let cloud = directory.path().join("cloud.json");
+        let expected = BTreeMap::from([
+            ("GUA_CA_FILE", OsString::from("/set.pem")),
+            ("GUA_CLOUD_CONFIG", cloud.into()),
+        ]);
+        assert_eq!(found, expected);
+        assert_eq!(with_credentials(set.clone(), None), set);
+    }
 }

@@ -17,4 +17,4 @@ mod serve;
 mod served;
 mod shown;
 mod spool;
-mod sync_once;
+pub(crate) mod sync_once;

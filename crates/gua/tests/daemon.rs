@@ -5,6 +5,7 @@ mod faults;
 mod history;
 mod pid_files;
 mod python;
+mod sandbox;
 mod soak;
 mod systemd;
 mod takeover;

@@ -22,6 +22,7 @@ mod run;
 mod service;
 mod socket;
 mod top;
+mod trust;
 
 use gua_test::TestHost;
 

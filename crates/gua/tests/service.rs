@@ -308,11 +308,11 @@ fn a_unit_that_pushes_has_the_settings_of_the_installing_user() {
         let line = [&line[..], &["--root", root]].concat();
         let unit = done(&at_home(home.path(), &line, &variables));
         assert_eq!(unit.matches("Environment=").count(), 4, "{unit}");
-        // The host's service has root's home directory, so the unit names the file with the pseudonym salt.
+        // The host's service cannot read the home directory, so systemd copies the file with the pseudonym salt.
         let line = ["install", "--system", what, "--print", "--root", root];
         let hash = [("GUA_CLOUD_USERS", "hash")];
         let unit = done(&at_home(home.path(), &line, &hash));
-        let salt = format!("Environment=\"GUA_CLOUD_SALT_FILE={here}/.gua/cloud.salt\"\n");
+        let salt = format!("LoadCredential=cloud.salt:{here}/.gua/cloud.salt\n");
         assert!(unit.contains(&salt), "{unit}");
     }
 }
@@ -325,7 +325,7 @@ fn the_history_is_private_and_the_socket_keeps_who_may_ask() {
     let output = done(&gua(image.path(), &group));
     assert!(output.contains("may ask: group:root"), "{output}");
     done(&gua(image.path(), &["install", "--system", "--sync-once"]));
-    let lines = "Group=gua\nUMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
+    let lines = "UMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
     for name in ["gua.service", "gua-sync.service"] {
         let unit = read(name).unwrap();
         assert!(unit.contains(lines), "{unit}");
@@ -352,9 +352,9 @@ fn a_collector_that_pushes_can_be_installed() {
     done(&gua(image.path(), &["install", "--system", "--cloud"]));
     let unit = image.path().join("etc/systemd/system/gua.service");
     let text = fs::read_to_string(unit).unwrap();
-    assert!(text.contains(" --cloud --config /"), "{text}");
+    assert!(text.contains("LoadCredential=cloud.json:/"), "{text}");
     assert!(text.contains("network-online.target"), "{text}");
-    assert!(text.contains("ProtectHome=read-only\n"), "{text}");
+    assert!(text.contains("User=gua\n"), "{text}");
     for wrong in [
         &["install", "--system", "--archive"][..],
         &["install", "--system", "--cloud", "--sync-once"],

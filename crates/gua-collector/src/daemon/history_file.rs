@@ -206,10 +206,14 @@ impl HistoryFile {
         })
     }
 
-    /// Whether only root and the file's group may open the file: the history of the host. A user who can open it can hold
+    /// Whether only its owner and its group may open the file: the history of the host. A user who can open it can hold
     /// SQLite's locks and so stop the recording. Everyone else asks through the socket.
     fn is_private(&self) -> bool {
-        self.choice != Choice::Default && rustix::process::geteuid().is_root()
+        match self.choice {
+            Choice::Default => false,
+            Choice::Host => true,
+            Choice::Custom => rustix::process::geteuid().is_root(),
+        }
     }
 
     fn writer(&self, options: &Options) -> WriterOptions {

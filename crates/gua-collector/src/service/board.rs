@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_model::failure::Failure;
+use gua_model::text::sanitize;
 use gua_settings::inputs::CONFIG_VARIABLE;
 use gua_settings::kind::UserNames;
 use gua_settings::{FileState, Loaded, Source};
@@ -19,8 +20,8 @@ pub(super) struct BoardFacts {
     pub(super) enrolment: PathBuf,
     /// Environment variables of the unit.
     pub(super) variables: Vec<(String, String)>,
-    /// Files that the unit reads; the sandbox must not hide them.
-    pub(super) files: Vec<PathBuf>,
+    /// Files that the host's units get as credentials, by name.
+    pub(super) credentials: Vec<(&'static str, PathBuf)>,
     /// Variables with secrets, which are not written to the unit because all users can read it.
     pub(super) withheld: Vec<&'static str>,
 }
@@ -32,23 +33,21 @@ impl BoardFacts {
             enrolment: absolute(&cloud.config.value)?,
             ..Self::default()
         };
-        facts.files.push(facts.enrolment.clone());
+        facts
+            .credentials
+            .push(("cloud.json", facts.enrolment.clone()));
         if cloud.users.value == UserNames::Hash {
-            facts.files.push(absolute(&cloud.salt_file.value)?);
+            let salt = absolute(&cloud.salt_file.value)?;
+            facts.credentials.push(("cloud.salt", salt));
         }
         if let Some(file) = &cloud.ca_file.value {
-            facts.files.push(absolute(file)?);
+            facts.credentials.push(("ca.pem", absolute(file)?));
         }
-        // Included even if it does not exist yet, because it may be created later.
-        let own = loaded.inputs.candidates().into_iter().next();
-        facts.files.extend(own.map(|candidate| candidate.path));
         for shown in loaded.settings.shown() {
             let is_given = matches!(shown.source, Source::Environment(_) | Source::Flag(_));
-            // The URL is that of the enrolment, whose path is passed to the host's service as a flag. The path of the
-            // salt is passed because the service may have another home directory.
+            // The URL is that of the enrolment. The host's service gets the files as credentials.
             let is_needed = match (shown.entry.key, place.scope) {
-                ("url", _) | ("config", Scope::System) => false,
-                ("salt_file", Scope::System) => cloud.users.value == UserNames::Hash,
+                ("url", _) | ("config" | "salt_file" | "ca_file", Scope::System) => false,
                 _ => is_given,
             };
             if shown.entry.section != "cloud" || !is_needed {
@@ -78,8 +77,8 @@ impl BoardFacts {
         let own = own.filter(|file| {
             file.state != FileState::Absent && file.path != loaded.inputs.system_file
         });
-        // With sudo, the home directory may not be that of root.
-        if let Some(file) = own.filter(|_| named || place.scope == Scope::System) {
+        // The host's service gets the file as a credential.
+        if let Some(file) = own.filter(|_| named && place.scope == Scope::User) {
             let path = absolute(&file.path)?.to_string_lossy().into_owned();
             self.variables.push((CONFIG_VARIABLE.to_owned(), path));
         }
@@ -112,9 +111,7 @@ impl BoardFacts {
             let owner = facts.uid();
             if owner != runs_as {
                 let whose = match place.scope {
-                    Scope::System => {
-                        "the host's service runs as root without the capability to read other users' private files"
-                    }
+                    Scope::System => "the host's service only uses files of root",
                     Scope::User => "your service could not read it",
                 };
                 let message = format!("`{}` belongs to user {owner}, and {whose}", path.display());
@@ -123,12 +120,6 @@ impl BoardFacts {
             }
         }
         Ok(())
-    }
-
-    /// Flag with the path of the enrolment, for the host's services, which have no home directory.
-    pub(super) fn config_flag(&self) -> [String; 2] {
-        let enrolment = self.enrolment.to_string_lossy().into_owned();
-        ["--config".to_owned(), enrolment]
     }
 
     /// `Environment=` lines of the unit.
@@ -150,7 +141,15 @@ impl BoardFacts {
     }
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+/// Absolute path for a unit, in which a path has one line.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    let has_control = path.to_string_lossy().contains(char::is_control);
+    if has_control {
+        let shown = sanitize(&path.to_string_lossy());
+        return Err(Failure::usage(format!(
+            "`{shown}` has a control character, which a unit cannot contain"
+        )));
+    }
     std::path::absolute(path).map_err(Failure::because(format!("where is `{}`?", path.display())))
 }
 

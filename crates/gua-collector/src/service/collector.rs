@@ -6,14 +6,15 @@ use std::path::Path;
 use gua_model::failure::Failure;
 use gua_model::text::sanitize;
 use gua_probe::host::HostRoot;
-use gua_settings::{FileState, Loaded};
+use gua_settings::Loaded;
 
 use super::board::BoardFacts;
+use super::host_facts::HostFacts;
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
 use super::units::{self, Messages, Units, begins_with, foreign_unit, removed};
-use super::{Install, Output, readers, sync, system_user, this_program};
+use super::{Install, Output, readers, safe_for_root, sync, system_user, this_program};
 use crate::daemon::{Append, HistoryFile};
 use crate::python_collector::python_writer;
 
@@ -27,6 +28,9 @@ pub(super) const READER: &str = "gua-reader.service";
 /// Installs, enables and starts the service.
 pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Output, Failure> {
     let facts = facts(install, place, loaded)?;
+    if place.scope == Scope::System && !install.print {
+        safe_for_root(place, loaded, &facts.program)?;
+    }
     let mut texts = Vec::new();
     if place.scope == Scope::System {
         texts.extend(unit::answering(&facts));
@@ -49,15 +53,18 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         admit(history, place)?;
     }
     reject_foreign_units(place, install.force)?;
-    if place.scope == Scope::System {
-        system_user::create(place)?;
-    }
+    system_user::admit(place, facts.db.as_deref())?;
     units.write(true)?;
     let systemctl = Systemctl { place };
     if place.scope == Scope::System && systemctl.is_running() {
-        // A socket in use does not take new options. The collector's unit starts it again. It may not be loaded yet.
+        // A socket in use does not take new options, and a collector of an earlier version runs as root. The collector's
+        // unit starts both again. They may not be loaded yet.
         let _ = systemctl.run(&["stop", SOCKET, READER]);
+        if !install.no_start {
+            let _ = systemctl.run(&["stop", NAME]);
+        }
     }
+    system_user::create(place, facts.db.as_deref())?;
     let after = match place.scope {
         Scope::System => "",
         Scope::User => {
@@ -94,8 +101,6 @@ fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts,
             Some(Pushing { board, archive })
         }
     };
-    let settings = loaded.files.first();
-    let settings = settings.filter(|file| file.state != FileState::Absent);
     Ok(UnitFacts {
         program,
         scope: place.scope,
@@ -105,7 +110,7 @@ fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts,
         ),
         interval: install.interval,
         readers: readers(install, place)?,
-        settings: settings.map(|file| file.path.clone()),
+        host: HostFacts::of(place, loaded)?,
         cloud,
     })
 }
@@ -208,6 +213,38 @@ fn reject_foreign_units(place: &Place, force: bool) -> Result<(), Failure> {
 
 fn points_to_ours(path: &Path) -> bool {
     fs::read_link(path).is_ok_and(|target| target.file_name().is_some_and(|name| name == NAME))
+}
+
+/// Makes the host's service, which has a copy of the enrolment, follow a change of it: a removed one ends the pushes. Returns a
+/// line for the user if the service is concerned.
+#[must_use]
+pub fn follow_enrolment(enrolment: &Path) -> Option<String> {
+    let place = Place::new(Some(Scope::System), None, None).ok()?;
+    let path = place.unit(NAME);
+    let text = fs::read_to_string(&path).ok()?;
+    let credential = unit::credential("cloud.json", enrolment);
+    if !text.starts_with(unit::FIRST_LINE) || !text.contains(&credential) {
+        return None;
+    }
+    let systemctl = Systemctl { place: &place };
+    let follow = || -> Result<(), Failure> {
+        if !enrolment.exists() {
+            units::write_unit(&path, &unit::without_board(&text))?;
+        }
+        if systemctl.is_running() {
+            systemctl.run(&["daemon-reload"])?;
+            systemctl.run(&["try-restart", NAME])?;
+        }
+        Ok(())
+    };
+    Some(match follow() {
+        Ok(()) => format!("\n  service: {NAME} uses the change"),
+        Err(error) => format!(
+            "\n  service: {}; it uses the change after `{}`",
+            error.message,
+            systemctl.shown(&["restart", NAME])
+        ),
+    })
 }
 
 /// Stops the service and removes its unit.

@@ -1,17 +1,18 @@
 //! The timer of `gua sync-once`: two units that are written, started and removed like the collector's unit.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_model::failure::Failure;
 use gua_settings::Loaded;
 
 use super::board::{BoardFacts, network};
+use super::host_facts::HostFacts;
 use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
-use super::unit::{self, HARDENING, SAMPLE_SERVICE};
+use super::unit::{self, Network, SAMPLE_SERVICE};
 use super::units::{Messages, Units, removed};
-use super::{Install, Output, system_user, this_program};
+use super::{Install, Output, safe_for_root, system_user, this_program};
 
 pub(super) const SERVICE: &str = "gua-sync.service";
 pub(super) const TIMER: &str = "gua-sync.timer";
@@ -23,6 +24,7 @@ struct Facts {
     program: PathBuf,
     scope: Scope,
     db: Option<PathBuf>,
+    host: HostFacts,
     board: BoardFacts,
     every: Duration,
     archive: bool,
@@ -42,6 +44,7 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
             install.db.as_deref(),
             &loaded.settings.history.service_db.value,
         ),
+        host: HostFacts::of(place, loaded)?,
         board: BoardFacts::of(loaded, place)?,
         every,
         archive: install.archive,
@@ -52,16 +55,18 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         first_line: unit::FIRST_LINE,
         texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
     };
+    if place.scope == Scope::System && !install.print {
+        safe_for_root(place, loaded, &facts.program)?;
+    }
     if install.print {
         let notes = facts.board.notes();
         let text = units.printed();
         return Ok(Output { text, notes });
     }
     facts.board.admit(loaded, place)?;
-    if place.scope == Scope::System {
-        system_user::create(place)?;
-    }
+    system_user::admit(place, facts.db.as_deref())?;
     units.write(install.force)?;
+    system_user::create(place, facts.db.as_deref())?;
     let notes = facts.board.notes();
     let program = facts.program.display();
     let after = match place.scope {
@@ -115,11 +120,15 @@ fn service(facts: &Facts) -> String {
         words.extend(["--db".to_owned(), db.to_string_lossy().into_owned()]);
     }
     if facts.scope == Scope::System {
-        words.extend(facts.board.config_flag());
-        let mut files: Vec<&Path> = vec![&facts.program];
-        files.extend(facts.board.files.iter().map(PathBuf::as_path));
-        rest.push_str(&unit::system_lines(&files, facts.db.as_deref()));
+        let db = facts.db.as_deref();
+        rest.push_str(&unit::sandbox(
+            &facts.program,
+            db,
+            &facts.host,
+            Some(&facts.board),
+        ));
     }
+    rest.push_str(&unit::hardening(Network::Used));
     words.extend(facts.archive.then(|| "--archive".to_owned()));
     let values = [
         ("first_line", unit::FIRST_LINE),
@@ -131,7 +140,7 @@ fn service(facts: &Facts) -> String {
         ("exec", &unit::exec(&facts.program, &words)),
         // The first upload to an archive may send many files.
         ("limit", if facts.archive { "1h" } else { "2min" }),
-        ("rest", &(rest + HARDENING)),
+        ("rest", &rest),
     ];
     unit::filled(SAMPLE_SERVICE, &values)
 }
@@ -157,16 +166,16 @@ mod tests {
                     program: "/bin/true".into(),
                     scope,
                     db: None,
+                    host: HostFacts::default(),
                     board: board(),
                     every: Duration::from_secs(minutes * 60),
                     archive,
                 };
                 let service = service(&facts);
                 assert_eq!(service.contains("--archive"), archive);
-                let is_named = service.contains("--config \"/root/.gua/a b.json\"");
-                assert_eq!(is_named, scope == Scope::System, "{service}");
-                // The secret must be readable.
-                assert!(!service.contains("ProtectHome=yes"), "{service}");
+                let credential = "LoadCredential=cloud.json:/root/.gua/a b.json\n";
+                let is_given = service.contains(credential);
+                assert_eq!(is_given, scope == Scope::System, "{service}");
                 verify(&[(SERVICE, service), (TIMER, timer(&facts))], scope);
             }
         }

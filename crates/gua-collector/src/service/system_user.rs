@@ -1,13 +1,15 @@
-//! The system user `gua`, whose group can read the host's history. It is declared for systemd-sysusers(8), which creates it at
-//! boot, and created at once on the running system: without the group, systemd does not start the units.
+//! The system user `gua`, which the host's service runs as, and whose group can read the history. It is declared for
+//! systemd-sysusers(8), which creates it at boot, and created at once on the running system.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gua_model::failure::Failure;
+use gua_probe::process::user_ids;
 
-use super::place::Place;
-use super::unit::{FIRST_LINE, system_user};
+use super::ownership;
+use super::place::{Place, Scope};
+use super::unit::{FIRST_LINE, USER, system_user};
 use super::units::{begins_with, remove_file, write_unit};
 
 const DECLARATION: &str = "/etc/sysusers.d/gua.conf";
@@ -16,8 +18,19 @@ fn declaration(place: &Place) -> PathBuf {
     place.file(DECLARATION)
 }
 
-/// Declares the user, and creates it on the running system.
-pub(super) fn create(place: &Place) -> Result<(), Failure> {
+/// Rejects a history that cannot be given to the user. Changes nothing.
+pub(super) fn admit(place: &Place, db: Option<&Path>) -> Result<(), Failure> {
+    match db.filter(|_| place.scope == Scope::System && !place.is_image()) {
+        Some(db) => ownership::admit(db, user_ids(USER)),
+        None => Ok(()),
+    }
+}
+
+/// Declares the user for the host's service. On the running system, creates it and gives it the history.
+pub(super) fn create(place: &Place, db: Option<&Path>) -> Result<(), Failure> {
+    if place.scope != Scope::System {
+        return Ok(());
+    }
     let path = declaration(place);
     write_unit(&path, &system_user())?;
     if place.is_image() {
@@ -25,19 +38,19 @@ pub(super) fn create(place: &Place) -> Result<(), Failure> {
     }
     let by_hand = "create it with `useradd --system --user-group --shell /usr/sbin/nologin gua`, then try again";
     let done = Command::new("systemd-sysusers").arg(&path).output();
-    match done {
-        Ok(done) if done.status.success() => Ok(()),
-        _ if gua_probe::process::is_group("gua") == Some(true) => Ok(()),
-        Ok(done) => {
+    let ids = match (user_ids(USER), done) {
+        (Some(ids), _) => ids,
+        (None, Ok(done)) => {
             let said = String::from_utf8_lossy(&done.stderr);
             let problem = format!("cannot create the system user `gua`: {}", said.trim());
-            Err(Failure::failed(problem).hint(by_hand))
+            return Err(Failure::failed(problem).hint(by_hand));
         }
-        Err(error) => {
+        (None, Err(error)) => {
             let problem = "cannot run `systemd-sysusers` to create the system user `gua`";
-            Err(Failure::because(problem)(error).hint(by_hand))
+            return Err(Failure::because(problem)(error).hint(by_hand));
         }
-    }
+    };
+    db.map_or(Ok(()), |db| ownership::give(db, ids))
 }
 
 /// Removes the declaration. The user stays, because the history stays.

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use super::board::BoardFacts;
 use super::collector::{ALIAS, NAME};
+use super::host_facts::HostFacts;
 use super::place::Scope;
-use super::unit::{Pushing, Readers, UnitFacts, answering, database_of, text};
+use super::unit::{Pushing, Readers, UnitFacts, answering, database_of, text, without_board};
 use crate::location::OF_THE_HOST;
 
 /// Requires that `systemd-analyze verify` prints nothing, as it does for valid units.
@@ -56,9 +57,60 @@ fn facts(scope: Scope, readers: Readers) -> UnitFacts {
         db: (scope == Scope::System).then(|| OF_THE_HOST.into()),
         interval: None,
         readers,
-        settings: None,
+        host: HostFacts::default(),
         cloud: None,
     }
+}
+
+/// Exposure of units by `systemd-analyze security`, from 0 to 100 (10.0).
+fn exposure(name: &str, text: &str) -> u32 {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join(name);
+    fs::write(&path, text).unwrap();
+    let is_at_most = |threshold: u32| {
+        let analysed = Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--no-pager"])
+            .arg(format!("--threshold={threshold}"))
+            .arg(&path)
+            .output()
+            .expect("systemd-analyze is needed (Debian: systemd)");
+        let said = String::from_utf8_lossy(&analysed.stdout);
+        assert!(said.contains("Overall exposure"), "{analysed:?}");
+        analysed.status.success()
+    };
+    (0..=100).find(|level| is_at_most(*level)).unwrap_or(100)
+}
+
+#[test]
+fn the_units_of_the_host_have_a_low_exposure() {
+    let pushing = Pushing {
+        board: board(),
+        archive: true,
+    };
+    let containers = HostFacts {
+        has_containers: true,
+        ..HostFacts::default()
+    };
+    let plain = facts(Scope::System, Readers::Everyone);
+    let limits = [
+        (HostFacts::default(), None, 11),
+        (containers.clone(), None, 13),
+        (HostFacts::default(), Some(pushing.clone()), 19),
+        // The network and the files of container runtimes together.
+        (containers, Some(pushing), 20),
+    ];
+    for (host, cloud, limit) in limits {
+        let unit = text(&UnitFacts {
+            host,
+            cloud,
+            ..plain.clone()
+        });
+        let exposure = exposure(NAME, &unit);
+        assert!(exposure <= limit, "{exposure} > {limit}\n{unit}");
+    }
+    let [_, (name, reader)] = answering(&plain);
+    let exposure = exposure(name, &reader);
+    assert!(exposure <= 6, "{exposure}\n{reader}");
 }
 
 /// Enrolment and settings with all characters that must be quoted.
@@ -70,7 +122,10 @@ pub(super) fn board() -> BoardFacts {
             variable("GUA_CLOUD_USERS", "omit"),
             variable("GUA_CA_FILE", "/etc/100% \"ca\"/$x\\y.pem"),
         ],
-        files: vec!["/root/.gua/a b.json".into()],
+        credentials: vec![
+            ("cloud.json", "/root/.gua/a b.json".into()),
+            ("cloud.salt", "/root/.gua/100%.salt".into()),
+        ],
         withheld: Vec::new(),
     }
 }
@@ -102,7 +157,7 @@ fn systemd_finds_nothing_wrong_with_any_unit() {
 
 #[test]
 fn only_the_service_opens_the_hosts_history_and_the_chosen_users_ask() {
-    let private = "Group=gua\nUMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
+    let private = "UMask=0027\nStateDirectory=gua\nStateDirectoryMode=0750\n";
     for (readers, access) in [
         (
             Readers::Everyone,
@@ -115,13 +170,14 @@ fn only_the_service_opens_the_hosts_history_and_the_chosen_users_ask() {
         (Readers::Root, "SocketMode=0600\n"),
     ] {
         let facts = facts(Scope::System, readers);
-        assert!(text(&facts).contains(private));
+        let unit = text(&facts);
+        assert!(unit.contains(private) && unit.contains("User=gua\nGroup=gua\n"));
         let [(_, socket), (_, reader)] = answering(&facts);
         assert!(socket.contains(access), "{socket}");
         for line in [
             "ExecStart=/bin/true __answers /var/lib/gua/gua.db\n",
             "StandardInput=socket\n",
-            "User=gua\nGroup=gua\n",
+            "DynamicUser=yes\nGroup=gua\n",
             "CapabilityBoundingSet=\n",
         ] {
             assert!(reader.contains(line), "{line}{reader}");
@@ -134,16 +190,15 @@ fn only_the_service_opens_the_hosts_history_and_the_chosen_users_ask() {
 #[test]
 fn the_service_never_loses_the_drivers_devices() {
     let unit = text(&facts(Scope::System, Readers::Everyone));
-    for line in unit.lines() {
-        for taker in [
-            "PrivateDevices=",
-            "ProtectClock=",
-            "DevicePolicy=",
-            "DeviceAllow=",
-            "ProtectProc=",
-        ] {
-            assert!(!line.starts_with(taker), "{line}");
-        }
+    assert!(!unit.contains("PrivateDevices="), "{unit}");
+    for line in [
+        "DeviceAllow=char-nvidia* rw\n",
+        "DeviceAllow=/dev/char/195:0 rw\n",
+        "DeviceAllow=/dev/char/195:255 rw\n",
+        // It overrides ProtectProc and hidepid.
+        "AmbientCapabilities=CAP_SYS_PTRACE\n",
+    ] {
+        assert!(unit.contains(line), "{line}{unit}");
     }
     assert!(unit.contains(&format!("Alias={ALIAS}\n")));
 }
@@ -159,24 +214,74 @@ fn a_collector_that_pushes_can_read_what_it_needs() {
         ..facts(Scope::System, Readers::Everyone)
     });
     for part in [
-        " --cloud --archive --config \"/root/.gua/a b.json\"\n",
+        " --cloud --archive\n",
+        "LoadCredential=cloud.json:/root/.gua/a b.json\n",
+        "LoadCredential=cloud.salt:/root/.gua/100%%.salt\n",
+        "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n",
         "Wants=network-online.target\n",
         "Environment=\"GUA_CLOUD_USERS=omit\"\n",
         "Environment=\"GUA_CA_FILE=/etc/100%% \\\"ca\\\"/$x\\\\y.pem\"\n",
-        "ProtectHome=read-only\n",
+        "ProtectHome=yes\n",
     ] {
         assert!(unit.contains(part), "{part}{unit}");
     }
-    // Also without a board if the settings are in a home directory.
-    let home = |settings: Option<&str>| {
+}
+
+#[test]
+fn a_collector_gets_what_the_host_needs_and_nothing_else() {
+    let of = |host: HostFacts| {
+        text(&UnitFacts {
+            host,
+            ..facts(Scope::System, Readers::Everyone)
+        })
+    };
+    let plain = of(HostFacts::default());
+    let lonely = [
+        "RestrictAddressFamilies=AF_UNIX\n",
+        "PrivateNetwork=yes\n",
+        "IPAddressDeny=any\n",
+    ];
+    assert!(lonely.iter().all(|line| plain.contains(line)), "{plain}");
+    for line in ["LoadCredential=", "SupplementaryGroups=", "CAP_DAC"] {
+        assert!(!plain.contains(line), "{line}{plain}");
+    }
+    let needy = of(HostFacts {
+        has_containers: true,
+        has_network_names: true,
+        device_group: Some(44),
+        settings: Some("/root/.gua/config.toml".into()),
+    });
+    for line in [
+        "CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH\n",
+        "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n",
+        "SupplementaryGroups=44\n",
+        "LoadCredential=config.toml:/root/.gua/config.toml\n",
+    ] {
+        assert!(needy.contains(line), "{line}{needy}");
+    }
+    assert!(!lonely.iter().any(|line| needy.contains(line)), "{needy}");
+}
+
+#[test]
+fn a_collector_without_its_board_collects_as_before() {
+    for archive in [false, true] {
+        let cloud = Some(Pushing {
+            board: board(),
+            archive,
+        });
         let unit = text(&UnitFacts {
-            settings: settings.map(PathBuf::from),
+            cloud,
+            interval: Some(std::time::Duration::from_secs(10)),
             ..facts(Scope::System, Readers::Everyone)
         });
-        unit.contains("ProtectHome=read-only\n")
-    };
-    assert!(home(Some("/root/.gua/config.toml")));
-    assert!(!home(Some("/etc/gua/config.toml")) && !home(None));
+        let without = without_board(&unit);
+        assert!(without.contains(" --interval 10s\n"), "{without}");
+        for gone in ["--cloud", "--archive", "LoadCredential="] {
+            assert!(unit.contains(gone) || gone == "--archive", "{unit}");
+            assert!(!without.contains(gone), "{without}");
+        }
+        verify(&[(NAME, without)], Scope::System);
+    }
 }
 
 #[test]
@@ -212,7 +317,8 @@ fn a_history_elsewhere_is_written_read_and_found_again() {
     check(&facts);
     let unit = text(&facts);
     assert!(
-        unit.contains("\nReadWritePaths=\"/srv/100%% gpu $x\"\n"),
+        unit.contains("\nReadWritePaths=\"/srv/100%% gpu $x\"\n")
+            && unit.contains("\nEnvironment=\"GUA_SERVICE_DB=/srv/100%% gpu $x/gua.db\"\n"),
         "{unit}"
     );
     assert_eq!(database_of(&unit), Some(path.into()));

@@ -9,6 +9,7 @@ use gua_model::duration;
 
 use super::board::{BoardFacts, network};
 use super::collector::{ALIAS, READER, SOCKET};
+use super::host_facts::HostFacts;
 use super::place::Scope;
 use crate::location::OF_THE_HOST;
 use crate::socket::ANSWERS_ARGUMENT;
@@ -25,8 +26,7 @@ pub(super) struct UnitFacts {
     pub(super) db: Option<PathBuf>,
     pub(super) interval: Option<Duration>,
     pub(super) readers: Readers,
-    /// Configuration file that the sandbox must not hide.
-    pub(super) settings: Option<PathBuf>,
+    pub(super) host: HostFacts,
     /// Board to which ticks are pushed.
     pub(super) cloud: Option<Pushing>,
 }
@@ -102,8 +102,8 @@ impl fmt::Display for Readers {
     }
 }
 
-/// System user and group that read the host's history.
-const USER: &str = "gua";
+/// System user and group of the host's service.
+pub(super) const USER: &str = "gua";
 
 /// Path of the history in the command line of a unit.
 pub(super) fn database_of(unit: &str) -> Option<PathBuf> {
@@ -126,16 +126,11 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     if let Some(interval) = facts.interval {
         words.extend(["--interval".to_owned(), duration::written(interval)]);
     }
-    let mut files: Vec<&Path> = vec![&facts.program];
-    files.extend(facts.settings.as_deref());
     let (mut wants, mut rest) = (String::new(), String::new());
+    let board = facts.cloud.as_ref().map(|pushing| &pushing.board);
     if let Some(Pushing { board, archive }) = &facts.cloud {
         words.push("--cloud".to_owned());
         words.extend(archive.then(|| "--archive".to_owned()));
-        if facts.scope == Scope::System {
-            words.extend(board.config_flag());
-        }
-        files.extend(board.files.iter().map(PathBuf::as_path));
         wants.push_str(network(facts.scope));
         rest = board.environment();
     }
@@ -145,13 +140,19 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     };
     if facts.scope == Scope::System {
         wants.push_str(&format!("Wants={SOCKET}\nAfter={SOCKET}\n"));
-        rest.push_str(&system_lines(&files, facts.db.as_deref()));
+        rest.push_str(&sandbox(
+            &facts.program,
+            facts.db.as_deref(),
+            &facts.host,
+            board,
+        ));
     }
+    rest.push_str(&hardening(Network::of(&facts.host, board)));
     let values = [
         ("first_line", FIRST_LINE),
         ("network", &wants),
         ("exec", &exec(&facts.program, &words)),
-        ("rest", &(rest + HARDENING)),
+        ("rest", &rest),
         ("wanted_by", wanted_by),
         ("alias", ALIAS),
     ];
@@ -199,24 +200,114 @@ pub(super) fn exec(program: &Path, words: &[String]) -> String {
     words.join(" ")
 }
 
-/// Hardening options of every unit that reads GPUs.
-pub(super) const HARDENING: &str = include_str!("templates/hardening.conf");
+/// Whether a unit uses the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Network {
+    Used,
+    Unused,
+}
 
-/// Lines of the host's units, which run as root with almost no capabilities: they must see every process, even with
-/// hidepid.
-pub(super) fn system_lines(files: &[&Path], db: Option<&Path>) -> String {
-    let mut files = files.to_vec();
-    files.extend(db);
-    let values = [("user", USER), ("home", home(&files))];
+impl Network {
+    pub(super) fn of(host: &HostFacts, board: Option<&BoardFacts>) -> Self {
+        match board.is_some() || host.has_network_names {
+            true => Self::Used,
+            false => Self::Unused,
+        }
+    }
+}
+
+/// Hardening options of every unit that reads GPUs, also of a user.
+pub(super) fn hardening(network: Network) -> String {
+    let families = match network {
+        Network::Used => "AF_UNIX AF_INET AF_INET6",
+        Network::Unused => "AF_UNIX",
+    };
+    filled(
+        include_str!("templates/hardening.conf"),
+        &[("families", families)],
+    )
+}
+
+/// Lines of the host's units, which run as a user of their own.
+pub(super) fn sandbox(
+    program: &Path,
+    db: Option<&Path>,
+    host: &HostFacts,
+    board: Option<&BoardFacts>,
+) -> String {
+    let capabilities = match host.has_containers {
+        // The runtimes' files with the names of containers are private to root.
+        true => "CAP_SYS_PTRACE CAP_DAC_READ_SEARCH",
+        false => "CAP_SYS_PTRACE",
+    };
+    let groups = host.device_group;
+    let groups = groups.map_or_else(String::new, |gid| format!("SupplementaryGroups={gid}\n"));
+    let settings = host.settings.iter().map(|path| ("config.toml", path));
+    let secrets = board.iter().flat_map(|board| &board.credentials);
+    let secrets = secrets.map(|(name, path)| (*name, path));
+    let credentials: String = settings
+        .chain(secrets)
+        .map(|(name, path)| credential(name, path))
+        .collect();
+    let devices: String = devices()
+        .map(|minor| format!("DeviceAllow=/dev/char/195:{minor} rw\n"))
+        .collect();
+    let network = match Network::of(host, board) {
+        Network::Used => "",
+        Network::Unused => "PrivateNetwork=yes\nIPAddressDeny=any\n",
+    };
+    let files: Vec<&Path> = [program].into_iter().chain(db).collect();
+    let values = [
+        ("user", USER),
+        ("groups", &groups),
+        ("capabilities", capabilities),
+        ("credentials", &credentials),
+        ("home", home(&files)),
+        ("devices", &devices),
+        ("network", network),
+    ];
     let mut text = filled(include_str!("templates/system.conf"), &values);
     // The default directory is the state directory of the unit.
     let directory = db.and_then(Path::parent);
     let is_state = directory == Path::new(OF_THE_HOST).parent();
-    if let Some(directory) = directory.filter(|_| !is_state) {
+    if let (Some(db), Some(directory)) = (db, directory.filter(|_| !is_state)) {
+        let service_db = quoted(&format!("GUA_SERVICE_DB={}", db.to_string_lossy()));
         let directory = quoted(&directory.to_string_lossy());
-        text.push_str(&format!("ReadWritePaths={directory}\n"));
+        text.push_str(&format!(
+            "Environment={service_db}\nReadWritePaths={directory}\n"
+        ));
     }
     text
+}
+
+/// Unit of a collector that no longer pushes to a board.
+pub(super) fn without_board(unit: &str) -> String {
+    let is_secret = |line: &str| {
+        let names = ["cloud.json", "cloud.salt", "ca.pem"];
+        let credential = line.strip_prefix("LoadCredential=");
+        credential.is_some_and(|rest| names.iter().any(|name| rest.starts_with(name)))
+    };
+    let kept = unit.lines().filter(|line| !is_secret(line));
+    let kept = kept.map(|line| match line.strip_prefix("ExecStart=") {
+        Some(words) => {
+            let words = words.trim_end_matches(" --archive");
+            format!("ExecStart={}\n", words.trim_end_matches(" --cloud"))
+        }
+        None => format!("{line}\n"),
+    });
+    kept.collect()
+}
+
+/// Minor numbers of the driver's devices: GPUs, `nvidia-modeset` and `nvidiactl` (nvidia's kernel module, `nv.h`).
+fn devices() -> impl Iterator<Item = u8> {
+    (0..32).chain(254..=255)
+}
+
+/// A file that systemd copies for the service when it starts, because its user cannot read it. gua finds it in
+/// `$CREDENTIALS_DIRECTORY` by its name.
+pub(super) fn credential(name: &str, path: &Path) -> String {
+    let path = path.to_string_lossy().replace('%', "%%");
+    format!("LoadCredential={name}:{path}\n")
 }
 
 /// Value of `ProtectHome=` with which these files can be read.
@@ -240,8 +331,7 @@ pub(super) fn answering(facts: &UnitFacts) -> [(&'static str, String); 2] {
         ANSWERS_ARGUMENT.to_owned(),
         db.to_string_lossy().into_owned(),
     ];
-    let mut files: Vec<&Path> = vec![&facts.program, db];
-    files.extend(facts.settings.as_deref());
+    let files: Vec<&Path> = vec![&facts.program, db];
     let reader = [
         ("first_line", FIRST_LINE),
         ("socket", SOCKET),

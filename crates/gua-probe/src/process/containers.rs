@@ -39,6 +39,16 @@ const PODMAN: [&str; 2] = [
     "run/containers/storage/overlay-containers/volatile-containers.json",
 ];
 
+/// Directory with a directory for each container of Docker.
+const DOCKER: &str = "var/lib/docker/containers";
+
+/// Whether the host has files of a container runtime, which only root can read.
+#[must_use]
+pub fn has_container_runtime(root: &Path) -> bool {
+    let mut places = PODMAN.iter().chain(&CONTAINERD).chain(&[DOCKER]);
+    places.any(|place| root.join(place).exists())
+}
+
 /// Cached names below a root directory.
 pub(super) struct Containers {
     root: PathBuf,
@@ -134,7 +144,7 @@ impl Containers {
 }
 
 fn find_container(root: &Path, id: &str) -> Option<String> {
-    let file = root.join(format!("var/lib/docker/containers/{id}/config.v2.json"));
+    let file = root.join(DOCKER).join(id).join("config.v2.json");
     if let Some(DockerContainer { name }) = json(&file) {
         return Some(name.trim_start_matches('/').to_owned());
     }

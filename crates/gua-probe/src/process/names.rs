@@ -80,6 +80,15 @@ pub fn is_group(name: &str) -> Option<bool> {
     within(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
 }
 
+/// Returns the uid and the main gid of a user; `None` if there is no such user, or its directory does not answer in time.
+#[must_use]
+pub fn user_ids(name: &str) -> Option<(u32, u32)> {
+    let name = name.to_owned();
+    let user = within(PATIENCE, move || uzers::get_user_by_name(&name));
+    user.flatten()
+        .map(|user| (user.uid(), user.primary_group_id()))
+}
+
 /// Reads which uids the rootless containers of each person use (subuid(5)). A host without the file has none.
 #[must_use]
 pub fn sub_uids() -> SubUids {

@@ -7,6 +7,7 @@ use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
 use anyhow::Context as _;
 use gua_collector::board::{Client, CloudFile, Endpoint, setup};
+use gua_collector::service::collector;
 use gua_model::text::sanitize;
 use gua_probe::host;
 use gua_settings::Settings;
@@ -60,7 +61,8 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
         )
     })?;
     // Pushes for the previous board must not go to this one.
-    let dropped = super::unenroll::remove_link(context, before.as_ref());
+    let mut dropped = super::unenroll::remove_link(context, before.as_ref());
+    dropped.extend(collector::follow_enrolment(file.path()));
     output::data(&format!(
         "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{dropped}\n  next: gua sync-once{}\n",
         sanitize(&token.hide_in(&config.shown_name())),

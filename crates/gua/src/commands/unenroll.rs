@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use gua_collector::board::{CloudFile, Peer, setup};
+use gua_collector::service::collector;
 use gua_wire::CloudConfig;
 
 use crate::context::Context;
@@ -15,7 +16,10 @@ pub fn run(context: &Context) -> anyhow::Result<()> {
     let removed = file
         .remove()
         .with_context(|| format!("cannot remove `{path}`"))?;
-    let dropped = remove_link(context, known.as_ref());
+    let mut dropped = remove_link(context, known.as_ref());
+    if removed {
+        dropped.extend(collector::follow_enrolment(file.path()));
+    }
     let text = match (removed, known) {
         (false, _) => format!("gua unenroll: this host is not enrolled (no `{path}`)\n"),
         (true, None) => format!("gua unenroll: removed {path}{dropped}\n"),

@@ -1,0 +1,81 @@
+//! Facts about the host that decide what the sandbox of its service permits.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use gua_model::ContainerOwners;
+use gua_model::failure::Failure;
+use gua_probe::process::has_container_runtime;
+
+use gua_settings::{FileState, Loaded};
+
+use super::board::absolute;
+use super::place::Place;
+
+/// What the host's service needs beyond its own directory, `/proc` and the driver's devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct HostFacts {
+    /// A container runtime, whose files with the names of containers only root can read.
+    pub(super) has_containers: bool,
+    /// User names come from the network (NIS), without a daemon in between.
+    pub(super) has_network_names: bool,
+    /// Group of the driver's devices, where not everyone may open them.
+    pub(super) device_group: Option<u32>,
+    /// Configuration file that the service's user may not be able to read.
+    pub(super) settings: Option<PathBuf>,
+}
+
+impl HostFacts {
+    pub(super) fn of(place: &Place, loaded: &Loaded) -> Result<Self, Failure> {
+        let root = place.file("/");
+        let containers = loaded.settings.owners.containers.value;
+        let own = loaded.files.first().filter(|file| {
+            file.state != FileState::Absent && file.path != loaded.inputs.system_file
+        });
+        let own = own.filter(|_| !place.is_image());
+        Ok(Self {
+            has_containers: containers == ContainerOwners::Name && has_container_runtime(&root),
+            has_network_names: has_network_names(&place.file("/etc/nsswitch.conf")),
+            device_group: device_group(&place.file("/dev/nvidiactl")),
+            settings: own.map(|file| absolute(&file.path)).transpose()?,
+        })
+    }
+}
+
+/// Whether nsswitch.conf(5) looks users up over the network in the asking process. Other services (sss, ldap, winbind) ask a
+/// daemon of the host.
+fn has_network_names(file: &Path) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| line.trim_start().strip_prefix("passwd"))
+        .filter_map(|line| line.trim_start().strip_prefix(':'))
+        .flat_map(str::split_whitespace)
+        .any(|service| matches!(service, "nis" | "nisplus"))
+}
+
+fn device_group(device: &Path) -> Option<u32> {
+    let facts = fs::metadata(device).ok()?;
+    let is_open = facts.mode() & 0o006 == 0o006;
+    (!is_open && facts.gid() != 0).then(|| facts.gid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_nis_needs_the_network_for_names() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("nsswitch.conf");
+        for (text, expected) in [
+            ("passwd:         files systemd sss\nhosts: nis\n", false),
+            ("passwd: files nis\n", true),
+            (" passwd : files nisplus\n", true),
+            ("# passwd: nis\n", false),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(has_network_names(&file), expected, "{text}");
+        }
+    }
+}
