@@ -1,5 +1,5 @@
 //! Files that root may use: a configuration, a driver library or a program that another user can change lets that user act as
-//! root. `sudo -E` keeps the user's HOME, and so finds such files without being told.
+//! root. `sudo -E` keeps the user's HOME, and so finds such files by itself.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Reason for which a path below the directory is refused; the test's user stands for root.
+    /// Reason for which a path below the directory is refused; the test's user takes the place of root.
     fn reason(path: &Path) -> Option<String> {
         let checked = check(path, geteuid().as_raw());
         checked.err().map(|untrusted| untrusted.to_string())

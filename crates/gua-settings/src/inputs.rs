@@ -185,7 +185,7 @@ impl Inputs {
     }
 }
 
-/// Files that systemd copies for a service (`LoadCredential=`, systemd.exec(5)), and the variables that they stand for.
+/// Files that systemd copies for a service (`LoadCredential=`, systemd.exec(5)), and the variables that they replace.
 const CREDENTIALS: [(&str, &str); 4] = [
     ("config.toml", CONFIG_VARIABLE),
     ("cloud.json", "GUA_CLOUD_CONFIG"),
