@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use gua_board_store::registry::{Account, Change};
 use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
+use gua_wire::Pin;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 
@@ -38,6 +39,8 @@ pub struct AppOptions {
     pub clock: Clock,
     /// URL under which people reach the board, without a trailing slash.
     pub public_url: String,
+    /// The board's own certificate, which hosts have to pin.
+    pub pin: Option<Pin>,
     /// Proxies whose `X-Forwarded-For` is used.
     pub trusted_proxies: Vec<IpAddr>,
     /// Account that may enter without a password; only a demonstration has one.
@@ -52,6 +55,7 @@ pub struct App {
     pub ledger: Arc<dyn Ledger>,
     pub live: LiveState,
     pub public_url: String,
+    pub(crate) pin: Option<Pin>,
     pub(crate) clock: Clock,
     pub(crate) queue: WriteQueue,
     pub(crate) metrics: Arc<Metrics>,
@@ -86,6 +90,7 @@ impl App {
             ledger: options.ledger,
             live,
             public_url: options.public_url,
+            pin: options.pin,
             clock: options.clock,
             metrics,
             tokens: TokenCache::default(),

@@ -15,6 +15,7 @@
 //! - [`run`]: the whole life of a server: socket, signals, regular work
 //! - [`set_up`]: what commands on the board's host add to its data
 //! - [`server`]: connections, time limits and the graceful stop
+//! - [`tls`]: the certificate of the server
 
 pub mod access;
 pub mod agent;
@@ -36,6 +37,7 @@ pub mod routes;
 pub mod run;
 pub mod server;
 pub mod set_up;
+pub mod tls;
 mod token_cache;
 
 pub use app::{App, AppOptions, Clock};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
@@ -16,6 +16,7 @@ use crate::app::{App, AppOptions, StartError};
 use crate::demo::Fleet;
 use crate::error::Problem;
 use crate::server::serve;
+use crate::tls::Tls;
 
 /// Time for which snapshots are kept. The newest one of each host stays for longer.
 const KEEP_SNAPSHOTS: SignedDuration = SignedDuration::from_hours(48);
@@ -28,6 +29,9 @@ const EXPIRE_PERIOD: Duration = Duration::from_secs(15 * 60);
 
 /// Time between two readings of the only host of a server without accounts.
 const HOST_PERIOD: Duration = Duration::from_secs(2);
+
+/// Time between two checks of the certificate's files.
+const CERTIFICATE_PERIOD: Duration = Duration::from_secs(30);
 
 /// Reason a server cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +55,7 @@ pub struct Board {
     runtime: Runtime,
     listener: TcpListener,
     address: SocketAddr,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Board {
@@ -69,7 +74,15 @@ impl Board {
             runtime,
             listener,
             address,
+            tls: None,
         })
+    }
+
+    /// Serves over TLS. SIGHUP, or a change of its files, loads the certificate again.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Option<Tls>) -> Self {
+        self.tls = tls.map(Arc::new);
+        self
     }
 
     /// Address that the board listens on.
@@ -107,6 +120,15 @@ impl Board {
                 .local
                 .is_some()
                 .then(|| tokio::spawn(watch_host(Arc::clone(&app))));
+            let acceptor = self.tls.as_ref().map(|tls| tls.acceptor());
+            // Without a certificate, SIGHUP ends the server as it ends every program whose terminal is closed.
+            let reload = match self.tls {
+                Some(tls) => {
+                    let hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
+                    Some(tokio::spawn(watch_certificate(tls, hangup)))
+                }
+                None => None,
+            };
             started();
             let stop = async {
                 tokio::select! {
@@ -115,12 +137,27 @@ impl Board {
                 }
                 info!("stop requested");
             };
-            let served = serve(self.listener, app, stop).await;
+            let served = serve(self.listener, acceptor, app, stop).await;
+            drop(reload.inspect(tokio::task::JoinHandle::abort));
             expiry.abort();
             drop(fleet.inspect(tokio::task::JoinHandle::abort));
             drop(host.inspect(tokio::task::JoinHandle::abort));
             served.map_err(|source| RunError::Listen { address, source })
         })
+    }
+}
+
+/// Loads the certificate again on SIGHUP and when its files have changed.
+async fn watch_certificate(tls: Arc<Tls>, mut hangup: Signal) {
+    let mut period = interval(CERTIFICATE_PERIOD);
+    loop {
+        tokio::select! {
+            _ = period.tick() => {}
+            _ = hangup.recv() => {}
+        }
+        let tls = Arc::clone(&tls);
+        // It reads files. A panic would be logged, and the next look tries again.
+        let _ = tokio::task::spawn_blocking(move || tls.reload()).await;
     }
 }
 

@@ -9,9 +9,11 @@ use axum::extract::Request;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt as _;
 use tracing::{info, warn};
 
@@ -21,6 +23,8 @@ use crate::routes::router;
 
 /// Maximum time for the head of a request to arrive, also on a connection that is kept open.
 const HEAD_TIME: Duration = Duration::from_secs(30);
+/// Maximum time for a TLS handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 /// Maximum size of the head of a request.
 const MOST_HEAD_BYTES: usize = 32 * 1024;
 /// Maximum number of connections. Further ones wait in the kernel's queue.
@@ -37,6 +41,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// If the listener has no address.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     app: Arc<App>,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
@@ -63,9 +68,12 @@ pub async fn serve(
                 continue;
             }
         };
-        if let Some(connection) = connection(stream, service.clone()) {
-            tokio::spawn(drive(connection, app.stopping(), permit));
-        }
+        let (tls, service, stopping) = (tls.clone(), service.clone(), app.stopping());
+        tokio::spawn(async move {
+            if let Some(connection) = connection(stream, tls, service).await {
+                drive(connection, stopping, permit).await;
+            }
+        });
     }
     drop(listener);
     app.begin_stop();
@@ -102,8 +110,13 @@ pub(crate) async fn until_stopping(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|is_stopping| *is_stopping).await;
 }
 
+/// A socket, with or without TLS.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
 type Connection = http1::UpgradeableConnection<
-    TokioIo<TcpStream>,
+    TokioIo<Box<dyn Stream>>,
     TowerToHyperService<
         tower::util::BoxCloneSyncService<
             Request<hyper::body::Incoming>,
@@ -113,11 +126,24 @@ type Connection = http1::UpgradeableConnection<
     >,
 >;
 
-/// Prepares a connection; `None` if the client is gone already.
-fn connection(stream: TcpStream, router: axum::Router) -> Option<Connection> {
+/// Prepares a connection; `None` if the client is gone already, or does not speak TLS.
+async fn connection(
+    stream: TcpStream,
+    tls: Option<TlsAcceptor>,
+    router: axum::Router,
+) -> Option<Connection> {
     let peer = stream.peer_addr().ok()?.ip().to_canonical();
     // Answers are small and complete; waiting to fill a packet only delays them.
     stream.set_nodelay(true).ok()?;
+    let stream: Box<dyn Stream> = match tls {
+        Some(tls) => Box::new(
+            timeout(HANDSHAKE_TIME, tls.accept(stream))
+                .await
+                .ok()?
+                .ok()?,
+        ),
+        None => Box::new(stream),
+    };
     let service = router.map_request(move |request: Request<hyper::body::Incoming>| {
         let mut request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(Peer(peer));

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::enroll::ClaimAnswer;
-use crate::fields::{FieldsError, required};
+use crate::fields::{FieldsError, optional, required};
+use crate::pin::{Pin, PinError};
 use crate::python::escaped;
 use crate::server_url::{ServerUrl, UrlError};
 use crate::token::{Token, TokenError};
@@ -17,6 +18,8 @@ pub struct CloudConfig {
     pub agent_token: Token,
     /// Prefix of the token, which the board's pages use to distinguish tokens. Display [`CloudConfig::shown_prefix`].
     pub token_prefix: String,
+    /// The only certificate to accept from the board. gpu-usage-audit ignores this field.
+    pub pin: Option<Pin>,
 }
 
 /// Reason why a file is not a valid `cloud.json`. The caller handles a missing file.
@@ -28,18 +31,21 @@ pub enum CloudError {
     ServerUrl(#[from] UrlError),
     #[error("the cloud config's agentToken cannot be used")]
     Token(#[from] TokenError),
+    #[error("the cloud config's pin cannot be used")]
+    Pin(#[from] PinError),
 }
 
 impl CloudConfig {
-    /// Combines the board's URL with its response to a claim.
+    /// Combines the board's URL and certificate with its response to a claim.
     #[must_use]
-    pub fn enrolled(server_url: ServerUrl, answer: ClaimAnswer) -> Self {
+    pub fn enrolled(server_url: ServerUrl, answer: ClaimAnswer, pin: Option<Pin>) -> Self {
         Self {
             server_url,
             host_id: answer.host_id,
             display_name: answer.display_name,
             agent_token: answer.agent_token,
             token_prefix: answer.token_prefix,
+            pin,
         }
     }
 
@@ -47,7 +53,7 @@ impl CloudConfig {
     /// used.
     ///
     /// # Errors
-    /// If it is not a JSON object with five non-empty strings, or if the URL or the token is invalid.
+    /// If it is not a JSON object with five non-empty strings, or if the URL, the token or the pin is invalid.
     pub fn read(bytes: &[u8]) -> Result<Self, CloudError> {
         let names = [
             "serverUrl",
@@ -58,12 +64,17 @@ impl CloudConfig {
         ];
         let [server_url, host_id, display_name, agent_token, token_prefix] =
             required(bytes, names)?;
+        let pin = match optional(bytes, "pin") {
+            Some(pin) => Some(pin.as_str().ok_or(PinError)?.parse()?),
+            None => None,
+        };
         Ok(Self {
             server_url: ServerUrl::parse(&server_url)?,
             host_id,
             display_name,
             agent_token: Token::new(&agent_token)?,
             token_prefix,
+            pin,
         })
     }
 
@@ -78,6 +89,8 @@ impl CloudConfig {
             agent_token: &'a str,
             display_name: &'a str,
             host_id: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pin: Option<String>,
             server_url: String,
             token_prefix: &'a str,
         }
@@ -85,10 +98,11 @@ impl CloudConfig {
             agent_token: self.agent_token.reveal(),
             display_name: &self.display_name,
             host_id: &self.host_id,
+            pin: self.pin.map(|pin| pin.to_string()),
             server_url: self.server_url.to_string(),
             token_prefix: &self.token_prefix,
         };
-        let json = serde_json::to_string_pretty(&file).expect("five strings are always JSON");
+        let json = serde_json::to_string_pretty(&file).expect("strings are always JSON");
         escaped(&json) + "\n"
     }
 
@@ -116,6 +130,7 @@ mod tests {
             display_name: "lab \u{e9}\u{7f} \u{1f600} \"q\"".to_owned(),
             agent_token: Token::new("gua_agent_secret").unwrap(),
             token_prefix: "gua_agent_se".to_owned(),
+            pin: None,
         }
     }
 
@@ -156,6 +171,26 @@ mod tests {
         let read = CloudConfig::read(file(" http://x/a/ ", " t ").as_bytes()).unwrap();
         assert_eq!(read.server_url.to_string(), "http://x/a");
         assert_eq!(read.agent_token.reveal(), "t");
+    }
+
+    #[test]
+    fn a_pin_is_kept_and_an_invalid_one_is_not_ignored() {
+        let config = CloudConfig {
+            pin: Some(Pin::of(b"certificate")),
+            ..config()
+        };
+        let written = config.write();
+        assert!(written.contains("  \"pin\": \"sha256:"), "{written}");
+        assert_eq!(CloudConfig::read(written.as_bytes()), Ok(config));
+        for wrong in [
+            "\"pin\": 1,\n  \"x",
+            "\"pin\": \"\",\n  \"x",
+            "\"pin\": \"sha256:zz",
+        ] {
+            let text = written.replace("\"pin\": \"sha256:", wrong);
+            let read = CloudConfig::read(text.as_bytes());
+            assert_eq!(read, Err(CloudError::Pin(PinError)), "{text}");
+        }
     }
 
     #[test]

@@ -35,6 +35,12 @@ pub(crate) fn required<const COUNT: usize>(
     }))
 }
 
+/// Returns an optional field of an object; `None` if it is absent or null.
+pub(crate) fn optional(bytes: &[u8], name: &str) -> Option<Value> {
+    let object: Map<String, Value> = serde_json::from_slice(bytes).ok()?;
+    object.get(name).filter(|value| !value.is_null()).cloned()
+}
+
 fn is_text(object: &Map<String, Value>, name: &str) -> bool {
     matches!(object.get(name), Some(Value::String(text)) if !text.is_empty())
 }

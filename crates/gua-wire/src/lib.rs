@@ -6,6 +6,7 @@
 //! a new format is added beside them. `docs/wire.md` lists the facts that leave a host.
 //!
 //! - [`cloud`]: the file that an enrolled host keeps; [`server_url`] and [`token`] are its parts
+//! - [`pin`]: the certificate that an enrolled host accepts
 //! - [`enroll`]: the claim that enrolls a host
 //! - [`snapshot`]: the state of a host, sent after a tick
 //! - [`live`]: the live state with everything that a snapshot has no place for
@@ -22,6 +23,7 @@ pub mod enroll;
 mod fields;
 pub mod live;
 pub mod nvgpu;
+pub mod pin;
 mod python;
 pub mod refusal;
 pub mod run;
@@ -35,6 +37,7 @@ pub use cloud::CloudConfig;
 pub use enroll::{ClaimAnswer, ClaimRequest};
 pub use fields::FieldsError;
 pub use live::LiveReport;
+pub use pin::Pin;
 pub use server_url::ServerUrl;
 pub use snapshot::{Form, Snapshot};
 pub use token::Token;

@@ -5,6 +5,7 @@ mod archive;
 mod browser;
 mod connection;
 mod daemon;
+mod encrypted;
 mod enroll;
 mod faults;
 mod hourly;

@@ -80,12 +80,19 @@ pub(crate) async fn add_key(
     input: Input<AddKey>,
 ) -> Answer {
     let added = api::add_enrolment_key(app.clone(), caller.clone(), input).await?;
-    // The key is not an argument: other users of the host could read it there.
-    let line = format!(
-        "echo {} | sudo gua enroll --server-url {} --enrollment-token - && sudo gua service install --cloud",
-        added.1.0.secret, app.public_url
-    );
+    let line = enrol_line(&app, &added.1.0.secret);
     servers_page(&view, app, caller, Some(&line)).await
+}
+
+/// The line that enrols a host. The key is not an argument: other users of the host could read it there.
+fn enrol_line(app: &App, key: &str) -> String {
+    let pin = app
+        .pin
+        .map_or_else(String::new, |pin| format!(" --pin {pin}"));
+    format!(
+        "echo {key} | sudo gua enroll --server-url {}{pin} --enrollment-token - && sudo gua service install --cloud",
+        app.public_url
+    )
 }
 
 async fn servers_page(view: &View, app: Board, caller: Caller, line: Option<&str>) -> Answer {

@@ -54,6 +54,7 @@ impl Board {
             ledger: Arc::clone(&store) as _,
             clock: Arc::new(clock),
             public_url: "https://board.example.com".to_owned(),
+            pin: None,
             trusted_proxies: Vec::new(),
             guest: None,
             local: None,

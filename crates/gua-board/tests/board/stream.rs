@@ -33,7 +33,7 @@ impl Served {
             let stop = async {
                 let _ = stopped.await;
             };
-            serve(listener, app, stop).await.unwrap();
+            serve(listener, None, app, stop).await.unwrap();
         });
         Self {
             address,

@@ -110,7 +110,7 @@ mod tests {
     fn config() -> CloudConfig {
         let answer = br#"{"hostId":"h1","displayName":"lab 1","agentToken":"gua_agent_secret","tokenPrefix":"gua_agent_se"}"#;
         let url = ServerUrl::parse("https://board.example.com").unwrap();
-        CloudConfig::enrolled(url, ClaimAnswer::read(answer).unwrap())
+        CloudConfig::enrolled(url, ClaimAnswer::read(answer).unwrap(), None)
     }
 
     #[test]

@@ -7,22 +7,21 @@ use std::sync::Arc;
 
 use gua_probe::clock;
 use gua_settings::Proxies;
-use gua_wire::ServerUrl;
 use gua_wire::server_url::{Insecure, Scheme, Unencrypted};
+use gua_wire::{Pin, ServerUrl};
 use rustls::CertificateError;
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::time::Instant;
 use ureq::unversioned::transport::{
-    ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, RustlsConnector, Transport,
-    TransportAdapter,
+    ConnectProxyConnector, ConnectionDetails, Connector, NextTimeout, Transport, TransportAdapter,
 };
 use ureq::{Agent, Error, Timeout};
 
 use super::connection::{Connection, Limits, TcpConnector};
 use super::proxy::{ProxyError, proxy_of};
-use super::tls::{TlsError, certificates, tls_config};
+use super::tls::{TlsConnector, TlsError, certificates, trust_authorities, trust_pin};
 
 /// Maximum size of a response head.
 const MAX_HEAD: usize = 64 * 1024;
@@ -33,6 +32,7 @@ const BUFFER: usize = 16 * 1024;
 pub struct Endpoint {
     board: ServerUrl,
     agent: Agent,
+    tls: TlsConnector,
 }
 
 /// Options for connections to boards.
@@ -41,6 +41,8 @@ pub struct ConnectOptions {
     pub unencrypted: Unencrypted,
     /// CA certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
+    /// The only certificate to accept, if the board has one that no CA has issued.
+    pub pin: Option<Pin>,
     pub proxies: Proxies,
 }
 
@@ -51,6 +53,8 @@ pub enum EndpointError {
     Insecure(#[from] Insecure),
     #[error(transparent)]
     Trust(#[from] TlsError),
+    #[error("a pin needs an https URL")]
+    PinWithoutTls,
     #[error("invalid proxy setting")]
     Proxy(#[from] ProxyError),
 }
@@ -67,11 +71,17 @@ impl ConnectError {
     /// What the user can do about it, if known.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
-        let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
-        let cause = self.source.get_ref()?.downcast_ref::<rustls::Error>()?;
-        (*cause == unknown).then_some(
-            "if the board's certificate was issued by a private CA, pass the CA certificate with --ca-file",
-        )
+        match self.source.get_ref()?.downcast_ref::<rustls::Error>()? {
+            rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => Some(
+                "if the board's certificate was issued by a private CA, pass the CA certificate with --ca-file; if the board made it, enrol with the line of its page Servers, which has a --pin",
+            ),
+            rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure) => {
+                Some(
+                    "the board's certificate is not the one of the --pin that this host was enrolled with; if it was replaced on purpose, enrol again",
+                )
+            }
+            _ => None,
+        }
     }
 }
 
@@ -83,14 +93,16 @@ impl Endpoint {
     pub fn new(board: &ServerUrl, options: &ConnectOptions) -> Result<Self, EndpointError> {
         board.check_encrypted(options.unencrypted)?;
         let ca_file = options.ca_file.as_deref();
-        let tls = match board.scheme() {
-            Scheme::Https => tls_config(ca_file)?,
+        let tls = TlsConnector(match (board.scheme(), options.pin) {
+            (Scheme::Https, Some(pin)) => Some(trust_pin(pin)),
+            (Scheme::Https, None) => Some(trust_authorities(ca_file)?),
+            (Scheme::Http, Some(_)) => return Err(EndpointError::PinWithoutTls),
             // Not needed here, but an invalid file is still an error.
-            Scheme::Http => {
+            (Scheme::Http, None) => {
                 ca_file.map(certificates).transpose()?;
-                Default::default()
+                None
             }
-        };
+        });
         // Redirects are not followed, and no status is an error.
         let config = Agent::config_builder()
             .http_status_as_error(false)
@@ -101,7 +113,6 @@ impl Endpoint {
             .input_buffer_size(BUFFER)
             .output_buffer_size(BUFFER)
             .proxy(proxy_of(board, &options.proxies)?)
-            .tls_config(tls)
             .timeout_connect(Some(Limits::CALL.connect))
             .timeout_global(Some(Limits::CALL.whole))
             .user_agent(concat!("gua/", env!("CARGO_PKG_VERSION")))
@@ -109,7 +120,8 @@ impl Endpoint {
             .build();
         Ok(Self {
             board: board.clone(),
-            agent: Agent::with_parts(config, steps(), NamingResolver::default()),
+            agent: Agent::with_parts(config, steps(tls.clone()), NamingResolver::default()),
+            tls,
         })
     }
 
@@ -145,6 +157,11 @@ impl Endpoint {
             Some(_) => resolver.empty(),
         };
         let now = Arc::new(Instant::now);
+        let tls = self.tls.clone();
+        let run = move |details: &ConnectionDetails<'_>| {
+            let transport = steps(tls.clone()).connect(details, None)?;
+            Ok(transport.ok_or(Error::ConnectionFailed)?.boxed())
+        };
         let transport = run(&ConnectionDetails {
             uri: &uri,
             addrs,
@@ -154,7 +171,7 @@ impl Endpoint {
             now: Instant::now(),
             timeout: timeout(Timeout::Connect),
             current_time: now.clone(),
-            run_connector: Arc::new(run),
+            run_connector: Arc::new(run.clone()),
             register_shutdown: Arc::new(|_| Ok(())),
         })?;
         let took = clock::monotonic().saturating_sub(began);
@@ -163,13 +180,8 @@ impl Endpoint {
     }
 }
 
-fn run(details: &ConnectionDetails<'_>) -> Result<Box<dyn Transport>, Error> {
-    let transport = steps().connect(details, None)?;
-    Ok(transport.ok_or(Error::ConnectionFailed)?.boxed())
-}
-
 /// The steps of a connection: a tunnel if there is a proxy, else a socket; then TLS if the board has it.
-fn steps() -> impl Connector {
+fn steps(tls: TlsConnector) -> impl Connector {
     let tunnel = Step(ConnectProxyConnector::default(), |details| {
         let proxy = details.config.proxy();
         let proxy = proxy.map_or_else(String::new, |it| format!("{}:{}", it.host(), it.port()));
@@ -178,7 +190,7 @@ fn steps() -> impl Connector {
     let socket = Step(TcpConnector, |details| {
         format!("cannot connect to `{}`", place(details.uri))
     });
-    let tls = Step(RustlsConnector::default(), |details| {
+    let tls = Step(tls, |details| {
         format!("TLS handshake with `{}` failed", host(details.uri))
     });
     ().chain(tunnel).chain(socket).chain(tls)

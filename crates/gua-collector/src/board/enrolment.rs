@@ -81,7 +81,11 @@ impl Enrolment {
         }
         self.known = None;
         let config = self.file.load()?;
-        let client = Client::new(Endpoint::new(&config.server_url, &self.options)?);
+        let options = ConnectOptions {
+            pin: config.pin,
+            ..self.options.clone()
+        };
+        let client = Client::new(Endpoint::new(&config.server_url, &options)?);
         let enrolled = Arc::new(Enrolled { config, client });
         if let Some(stamp) = stamp {
             self.known = Some((stamp, Arc::clone(&enrolled)));

@@ -78,6 +78,7 @@ pub fn connect_options(loaded: &Loaded) -> ConnectOptions {
     ConnectOptions {
         unencrypted: cloud.allow_http.value,
         ca_file: cloud.ca_file.value.clone(),
+        pin: None,
         proxies: loaded.inputs.proxies(),
     }
 }

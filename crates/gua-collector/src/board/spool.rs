@@ -275,7 +275,7 @@ mod tests {
             r#"{{"hostId":"{host}","displayName":"lab","agentToken":"gua_agent_secret","tokenPrefix":"gua"}}"#
         );
         let answer = ClaimAnswer::read(answer.as_bytes()).unwrap();
-        let config = CloudConfig::enrolled(ServerUrl::parse(board).unwrap(), answer);
+        let config = CloudConfig::enrolled(ServerUrl::parse(board).unwrap(), answer, None);
         Recipient::new(&config, users)
     }
 

@@ -103,7 +103,7 @@ impl Uploads {
         let board = Board::start();
         board.lists(listing(today));
         let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-        let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer);
+        let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer, None);
         let file = home.join("cloud.json");
         std::fs::write(&file, config.write()).unwrap();
         let files = ["--db", database, "--config", file.to_str().unwrap()];

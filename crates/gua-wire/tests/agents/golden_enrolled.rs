@@ -44,7 +44,7 @@ fn the_claim_does_not_change() {
 fn the_enrolment_file_does_not_change() {
     let url = ServerUrl::parse("https://board.example.com/gpus/").unwrap();
     let answer = ClaimAnswer::read(&golden("claim-answer.json")).unwrap();
-    let config = CloudConfig::enrolled(url, answer);
+    let config = CloudConfig::enrolled(url, answer, None);
     let file = golden("cloud.json");
     assert_eq!(config.write().as_bytes(), file);
     assert_eq!(CloudConfig::read(&file).unwrap(), config);

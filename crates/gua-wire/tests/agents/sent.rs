@@ -96,7 +96,7 @@ impl Sent {
 
 pub(crate) fn enrolment(url: &str) -> CloudConfig {
     let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-    CloudConfig::enrolled(ServerUrl::parse(url).unwrap(), answer)
+    CloudConfig::enrolled(ServerUrl::parse(url).unwrap(), answer, None)
 }
 
 fn check(version: &'static str, form: Form) {

@@ -47,10 +47,12 @@ pub enum BoardCommand {
     ///
     /// The first start prints a link that creates the first account. Agents enrol with a token of `gua board enroll-token`.
     #[command(
-        after_help = "On another address than loopback, the board must be behind a proxy that adds TLS: name its address with --proxy.\n\n\
+        after_help = "On another address than loopback, the board serves over TLS: with the certificate of --certificate, or with one that it\n\
+                      makes and that hosts pin when they enrol. Behind a proxy that adds TLS, name the proxy's address with --proxy instead.\n\n\
                       Examples:\n  \
                       gua board serve                                      on http://127.0.0.1:8080\n  \
-                      gua board serve --data /srv/board --listen 127.0.0.1:9000\n  \
+                      gua board serve --listen 0.0.0.0:8443                with a certificate of its own\n  \
+                      gua board serve --listen 0.0.0.0:443 --certificate board.pem --key board.key --url https://board.example.com\n  \
                       gua board serve --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com"
     )]
     Serve {
@@ -59,10 +61,19 @@ pub enum BoardCommand {
         /// Address and port to listen on.
         #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
         listen: SocketAddr,
-        /// URL under which people reach the board [default: http:// and the address].
+        /// URL under which people reach the board [default: http:// or https:// and the address or host name].
         #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
         url: Option<String>,
-        /// Address of a proxy whose X-Forwarded-For header is trusted; can be repeated.
+        /// Serve over TLS also on loopback and behind a proxy.
+        #[arg(long)]
+        tls: bool,
+        /// PEM file with the certificate of the board. It is loaded again when it changes, and on SIGHUP.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "key")]
+        certificate: Option<PathBuf>,
+        /// PEM file with the key of the certificate.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "certificate")]
+        key: Option<PathBuf>,
+        /// Address of a proxy that adds TLS, and whose X-Forwarded-For header is trusted; can be repeated.
         #[arg(long, value_name = "ADDRESS")]
         proxy: Vec<IpAddr>,
     },

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueHint};
+use gua_wire::Pin;
 
 /// Enrol this host at a board with a one-time token.
 ///
@@ -37,6 +38,10 @@ pub struct EnrollArgs {
 
     #[command(flatten)]
     pub way: WayArgs,
+
+    /// The only certificate to accept from the board, as the board's page Servers prints it. The enrolment keeps it.
+    #[arg(long, value_name = "sha256:HEX")]
+    pub pin: Option<Pin>,
 
     /// Name of this host on the board [default: the host name].
     #[arg(long, value_name = "NAME")]

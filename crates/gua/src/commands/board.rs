@@ -4,7 +4,7 @@ pub(super) mod fleet;
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,11 +14,13 @@ use gua_board::AppOptions;
 use gua_board::demo::{Fleet, GPUS, HOSTS};
 use gua_board::run::Board;
 use gua_board::set_up::{SetUp, SetUpError, join_url};
+use gua_board::tls::{CertificateFiles, Tls, own_certificate};
 use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::{OpenError, Secret, SqliteStore};
 use gua_collector::log;
-use gua_probe::clock;
+use gua_probe::{clock, host};
 use gua_settings::Inputs;
+use gua_wire::Pin;
 use jiff::SignedDuration;
 
 use crate::cli::{BoardCommand, BoardDataArgs, BoardUserCommand};
@@ -35,8 +37,21 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
             data,
             listen,
             url,
+            tls,
+            certificate,
+            key,
             proxy,
-        } => serve(data, *listen, url.as_deref(), proxy, context)?,
+        } => {
+            let files = certificate.clone().zip(key.clone());
+            let transport = Transport {
+                listen: *listen,
+                url: url.as_deref(),
+                is_tls_wanted: *tls,
+                files: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
+                proxies: proxy,
+            };
+            serve(data, &transport, context)?;
+        }
         BoardCommand::Demo { listen } => demo(*listen, context)?,
         BoardCommand::Login { url } => fleet::login(url, context)?,
         BoardCommand::User {
@@ -95,20 +110,59 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(
-    data: &BoardDataArgs,
+/// How people and agents reach a board.
+struct Transport<'a> {
     listen: SocketAddr,
-    url: Option<&str>,
-    proxies: &[IpAddr],
-    context: &Context,
-) -> anyhow::Result<()> {
-    if !listen.ip().is_loopback() && proxies.is_empty() {
-        return Err(Failure::usage(format!(
-            "--listen {listen}: tokens and passwords would cross the network unencrypted"
-        ))
-        .hint("listen on 127.0.0.1, or put a proxy with TLS in front and name it with --proxy")
-        .into());
+    url: Option<&'a str>,
+    is_tls_wanted: bool,
+    files: Option<CertificateFiles>,
+    proxies: &'a [IpAddr],
+}
+
+impl Transport<'_> {
+    /// Loads the certificate. The board makes its own where tokens and passwords would cross the network unencrypted; hosts
+    /// then have to pin it.
+    fn tls(&self, directory: &Path) -> anyhow::Result<(Option<Tls>, Option<Pin>)> {
+        if let Some(files) = &self.files {
+            return Ok((Some(Tls::load(files.clone())?), None));
+        }
+        let is_safe = self.listen.ip().is_loopback() || !self.proxies.is_empty();
+        if is_safe && !self.is_tls_wanted {
+            return Ok((None, None));
+        }
+        let address = self.listen.ip();
+        let mut names = vec![host::name(), "localhost".to_owned()];
+        names.extend((!address.is_unspecified()).then(|| address.to_string()));
+        names.extend(self.url_host().map(str::to_owned));
+        let tls = Tls::load(own_certificate(directory, &names)?)?;
+        let pin = tls.pin();
+        Ok((Some(tls), Some(pin)))
     }
+
+    /// Host name in the URL.
+    fn url_host(&self) -> Option<&str> {
+        let (_, rest) = self.url?.split_once("://")?;
+        let authority = rest.split('/').next()?;
+        let host = authority
+            .rsplit_once(':')
+            .map_or(authority, |(host, _)| host);
+        (!host.is_empty() && !host.starts_with('[')).then_some(host)
+    }
+
+    /// URL of the board, without a trailing slash.
+    fn public_url(&self, address: SocketAddr, is_tls: bool) -> String {
+        if let Some(url) = self.url {
+            return url.trim_end_matches('/').to_owned();
+        }
+        let scheme = if is_tls { "https" } else { "http" };
+        match address.ip().is_unspecified() {
+            true => format!("{scheme}://{}:{}", host::name(), address.port()),
+            false => format!("{scheme}://{address}"),
+        }
+    }
+}
+
+fn serve(data: &BoardDataArgs, transport: &Transport<'_>, context: &Context) -> anyhow::Result<()> {
     let inputs = &context.loaded.inputs;
     let format = context.settings().collect.log_format.value;
     log::start(
@@ -117,23 +171,26 @@ fn serve(
     );
     let store = Arc::new(open(data)?);
     let _lock = SqliteStore::lock_server(&directory(data)?)?;
-    let board = Board::bind(listen)?;
-    let public_url = match url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None => format!("http://{}", board.address()),
-    };
+    let (tls, pin) = transport.tls(&directory(data)?)?;
+    let board = Board::bind(transport.listen)?;
+    let public_url = transport.public_url(board.address(), tls.is_some());
+    let board = board.with_tls(tls);
     let link = set_up(&store).add_first_link(FIRST_WORKSPACE)?;
     let options = AppOptions {
         registry: Arc::clone(&store) as _,
         ledger: store,
         clock: Arc::new(clock::now),
         public_url: public_url.clone(),
-        trusted_proxies: proxies.to_vec(),
+        pin,
+        trusted_proxies: transport.proxies.to_vec(),
         guest: None,
         local: None,
     };
     let started = || {
         let mut text = format!("gua board: serving {public_url}\n");
+        if let Some(pin) = pin {
+            text.push_str(&format!("  hosts pin its certificate: --pin {pin}\n"));
+        }
         if let Some(link) = link {
             let url = join_url(&public_url, &link);
             text.push_str(&format!("  create the first account: {url}\n"));
@@ -165,6 +222,7 @@ fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {
         ledger: store,
         clock: Arc::new(clock::now),
         public_url: public_url.clone(),
+        pin: None,
         trusted_proxies: Vec::new(),
         guest: Some(guest),
         local: None,

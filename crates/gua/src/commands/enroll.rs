@@ -6,7 +6,7 @@ mod hidden_input;
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
 use anyhow::Context as _;
-use gua_collector::board::{Client, CloudFile, Endpoint, setup};
+use gua_collector::board::{Client, CloudFile, ConnectOptions, Endpoint, setup};
 use gua_collector::service::collector;
 use gua_model::text::sanitize;
 use gua_probe::host;
@@ -26,8 +26,12 @@ const MAX_LINE: u64 = 64 * 1024;
 pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();
     let board = board(settings)?;
-    let endpoint = Endpoint::new(&board, &setup::connect_options(&context.loaded))
-        .map_err(|error| setup::endpoint_failure(&error))?;
+    let options = ConnectOptions {
+        pin: args.pin,
+        ..setup::connect_options(&context.loaded)
+    };
+    let endpoint =
+        Endpoint::new(&board, &options).map_err(|error| setup::endpoint_failure(&error))?;
     let client = Client::new(endpoint);
     let file = CloudFile::at(&settings.cloud.config.value);
     if file.exists() && !args.force {
@@ -54,7 +58,7 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     let claim = ClaimRequest::new(token.clone(), about)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let answer = client.claim(&claim, &token)?;
-    let config = CloudConfig::enrolled(board, answer);
+    let config = CloudConfig::enrolled(board, answer, args.pin);
     prepared.save(&config).map_err(|error| {
         anyhow::Error::new(error).context(cannot_save()).context(
             "the board has accepted the one-time token, which is now used up; request a new one",

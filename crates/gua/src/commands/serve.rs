@@ -65,6 +65,7 @@ pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
         ledger: store,
         clock: Arc::new(clock::now),
         public_url: format!("http://{address}"),
+        pin: None,
         trusted_proxies: Vec::new(),
         guest: None,
         local: Some(local),

@@ -83,10 +83,13 @@ impl Scene {
         let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
         let file = CloudFile::at(directory.path().join("cloud.json"));
         let place = file.prepare().unwrap();
-        place.save(&CloudConfig::enrolled(url, answer)).unwrap();
+        place
+            .save(&CloudConfig::enrolled(url, answer, None))
+            .unwrap();
         let options = ConnectOptions {
             unencrypted: Unencrypted::LoopbackOnly,
             ca_file: None,
+            pin: None,
             proxies: Proxies::default(),
         };
         let (alive, end) = channel();
