@@ -99,13 +99,40 @@ pub trait Registry: Send + Sync {
         key: &EnrolmentKeyId,
     ) -> Result<(), StoreError>;
     /// Enrols a host: uses up one use of the key and adds the host in one transaction. `NotFound` if no valid key has
-    /// this hash.
+    /// this hash, or the key is not for a host of this name.
     fn claim(&self, claim: &HostClaim) -> Result<Host, StoreError>;
+    /// Returns why a key that exists does not enrol a host, and the key's workspace.
+    fn refusal(&self, claim: &HostClaim) -> Result<Option<(WorkspaceId, Refusal)>, StoreError>;
 
     /// Returns the enrolled hosts of a workspace, or of all, by display name.
     fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>, StoreError>;
-    /// Returns the host whose agent has this token.
-    fn host_by_token(&self, hash: &SecretHash) -> Result<Option<Host>, StoreError>;
+    /// Returns the host whose agent has this token. The first use of a token of [`Registry::rotate_token`] ends the previous
+    /// one.
+    fn host_by_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<Host>, StoreError>;
+    /// Adds the next token of a host. The present one stays valid until the agent uses the next one, so that an agent that
+    /// cannot save it is not locked out.
+    fn rotate_token(
+        &self,
+        host: &HostId,
+        next: &SecretHash,
+        prefix: &str,
+    ) -> Result<(), StoreError>;
+    /// Approves a host that enrolled with a key that needs approval.
+    fn approve_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+    ) -> Result<(), StoreError>;
+    /// Continues an old host with the agent of a new one, which is the same machine enrolled again. The old host keeps its
+    /// name and records, and the new one is removed.
+    fn replace_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        old: &HostId,
+        new: &HostId,
+    ) -> Result<(), StoreError>;
     fn rename_host(
         &self,
         by: &Change,
@@ -123,6 +150,14 @@ pub trait Registry: Send + Sync {
 
     /// Adds an entry about an event that changes nothing in the registry, such as a failed log-in.
     fn log(&self, by: &Change, event: &Event<'_>) -> Result<(), StoreError>;
+    /// Returns the newest entries of one kind since a time, newest first.
+    fn events(
+        &self,
+        workspace: &WorkspaceId,
+        action: Action,
+        since: Timestamp,
+        most: u32,
+    ) -> Result<Vec<AuditEntry>, StoreError>;
     /// Returns the newest entries of a workspace and those of no workspace, newest first, older than `before`.
     fn audit_log(
         &self,
@@ -332,9 +367,56 @@ pub struct EnrolmentKey {
     /// Display name of the host that enrols; `None` uses the host's own name.
     pub name: Option<String>,
     pub prefix: String,
+    #[serde(flatten)]
+    pub limits: KeyLimits,
     pub uses_left: u32,
     pub created: Timestamp,
     pub expires: Option<Timestamp>,
+}
+
+/// What hosts a key enrols, and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyLimits {
+    /// Pattern of host names that may enrol, with `*` for any text; `None` for all.
+    pub host_names: Option<String>,
+    /// Tags that the hosts receive.
+    pub tags: Vec<String>,
+    /// Whether an admin has to approve each host before it may report.
+    pub needs_approval: bool,
+}
+
+/// Reason an existing key does not enrol a host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("the enrolment token has been used already")]
+    Used,
+    #[error("the enrolment token has expired")]
+    Expired,
+    #[error("the enrolment token is for hosts named {0}")]
+    HostName(String),
+}
+
+/// Returns whether a name matches a pattern, in which `*` matches any text. Host names have no case.
+#[must_use]
+pub fn is_name_match(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
 }
 
 /// An enrolment key to add.
@@ -344,6 +426,7 @@ pub struct NewEnrolmentKey {
     pub prefix: String,
     pub workspace: WorkspaceId,
     pub name: Option<String>,
+    pub limits: KeyLimits,
     pub uses: u32,
     pub expires: Option<Timestamp>,
 }
@@ -372,7 +455,12 @@ pub struct Host {
     pub hostname: Option<String>,
     pub agent_version: Option<String>,
     pub driver_version: Option<String>,
+    pub tags: Vec<String>,
+    /// Whether it may report.
+    pub is_approved: bool,
     pub token_prefix: String,
+    /// Time since which the agent has its present token.
+    pub token_since: Timestamp,
     pub enrolled: Timestamp,
 }
 
@@ -392,14 +480,17 @@ pub enum Action {
     LinkAdded,
     EnrolmentKeyAdded,
     EnrolmentKeyRevoked,
+    EnrolmentRefused,
     HostEnrolled,
+    HostApproved,
     HostRenamed,
+    HostReplaced,
     HostRevoked,
     PersonViewed,
 }
 
 impl Action {
-    pub const ALL: [Action; 16] = [
+    pub const ALL: [Action; 19] = [
         Action::WorkspaceAdded,
         Action::AccountAdded,
         Action::PasswordSet,
@@ -412,8 +503,11 @@ impl Action {
         Action::LinkAdded,
         Action::EnrolmentKeyAdded,
         Action::EnrolmentKeyRevoked,
+        Action::EnrolmentRefused,
         Action::HostEnrolled,
+        Action::HostApproved,
         Action::HostRenamed,
+        Action::HostReplaced,
         Action::HostRevoked,
         Action::PersonViewed,
     ];
@@ -433,8 +527,11 @@ impl Action {
             Action::LinkAdded => "link-added",
             Action::EnrolmentKeyAdded => "enrolment-key-added",
             Action::EnrolmentKeyRevoked => "enrolment-key-revoked",
+            Action::EnrolmentRefused => "enrolment-refused",
             Action::HostEnrolled => "host-enrolled",
+            Action::HostApproved => "host-approved",
             Action::HostRenamed => "host-renamed",
+            Action::HostReplaced => "host-replaced",
             Action::HostRevoked => "host-revoked",
             Action::PersonViewed => "person-viewed",
         }
@@ -466,6 +563,24 @@ pub struct AuditEntry {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_of_host_names_is_matched_as_a_whole() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            assert_eq!(is_name_match(pattern, name), expected, "{pattern} {name}");
+        };
+        check("gpu1", "GPU1", true);
+        check("gpu1", "gpu12", false);
+        check("gpu*", "gpu12", true);
+        check("gpu*", "lab-gpu", false);
+        check("*.lab.example.com", "a.lab.example.com", true);
+        check("*.lab.example.com", "a.lab.example.com.evil", false);
+        check("a*b*a", "aba", true);
+        check("a*b*a", "aa", false);
+        check("ab*ba", "aba", false);
+        check("*", "", true);
+        check("", "x", false);
+    }
 
     #[test]
     fn an_unknown_word_is_answered_with_the_known_ones() {

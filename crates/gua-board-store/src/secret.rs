@@ -34,6 +34,9 @@ impl Kind {
     }
 }
 
+/// Minimum number of characters of a secret that was not generated here, after its prefix.
+pub const PRESET_LENGTH: usize = 32;
+
 /// A secret that was just generated. It is shown to its owner once and never stored.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret {
@@ -47,6 +50,16 @@ impl Secret {
         let text = data_encoding::BASE64URL_NOPAD.encode(&random::<32>());
         let text = format!("{}{text}", kind.prefix());
         Self { kind, text }
+    }
+
+    /// Wraps a secret that exists already. It has the prefix of its kind, and at least [`PRESET_LENGTH`] characters after it.
+    #[must_use]
+    pub fn preset(kind: Kind, text: &str) -> Option<Self> {
+        let text = text.trim().to_owned();
+        let rest = text.strip_prefix(kind.prefix())?;
+        let is_safe =
+            rest.len() >= PRESET_LENGTH && rest.bytes().all(|byte| byte.is_ascii_graphic());
+        is_safe.then_some(Self { kind, text })
     }
 
     /// Returns the secret, for the one answer that contains it.
@@ -112,5 +125,12 @@ mod tests {
         assert_eq!(format!("{secret:?}"), "Secret([hidden])");
         assert_ne!(secret, Secret::generate(Kind::Agent));
         assert_eq!(secret.hash(), SecretHash::of(secret.reveal()));
+        let preset = |text: &str| Secret::preset(Kind::Enrolment, text);
+        let random = "x".repeat(PRESET_LENGTH);
+        let text = format!("gua_enroll_{random}\n");
+        assert_eq!(preset(&text).unwrap().reveal(), text.trim());
+        assert_eq!(preset(&random), None);
+        assert_eq!(preset(&text[1..]), None);
+        assert_eq!(preset("gua_enroll_short"), None);
     }
 }

@@ -145,11 +145,16 @@ async fn agent(app: &Arc<App>, headers: &HeaderMap) -> Result<AgentCaller, Probl
     let host = match app.tokens.recent(&token) {
         Some(host) => Some(host),
         None => {
-            app.store(move |app| app.tokens.host(app.registry.as_ref(), &token))
+            app.store(move |app| app.tokens.host(app.registry.as_ref(), &token, app.now()))
                 .await?
         }
     };
     let host = host.ok_or(Problem::Unauthenticated(MESSAGE))?;
+    if !host.is_approved {
+        return Err(Problem::Forbidden(
+            "an admin of the board has to approve this host first",
+        ));
+    }
     Ok(AgentCaller { host, token })
 }
 

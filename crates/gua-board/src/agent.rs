@@ -7,6 +7,6 @@ mod observations;
 mod stream;
 
 pub(crate) use archives::{list_archives, prune_archives, put_archive};
-pub(crate) use claim::claim;
+pub(crate) use claim::{claim, new_token};
 pub(crate) use observations::{live, observe};
 pub(crate) use stream::stream;

@@ -1,6 +1,7 @@
 //! The JSON API: `/api/v1`. Everything that a page shows or changes goes through these handlers or the same traits.
 
 mod hosts;
+mod keys;
 mod members;
 mod session;
 mod tokens;
@@ -17,8 +18,12 @@ use crate::error::Problem;
 use crate::request::{parse, read_body};
 
 pub(crate) use hosts::{
-    AddKey, HostDetail, HostDocument, Rename, Since, add_enrolment_key, availability,
-    enrolment_keys, host, hosts, live, rename_host, revoke_enrolment_key, revoke_host,
+    HostDetail, HostDocument, Rename, Replace, Since, approve_host, availability, host, hosts,
+    live, rename_host, replace_host, revoke_host,
+};
+pub(crate) use keys::{
+    AddKey, add_enrolment_key, checked_limits, enrolment_keys, enrolment_refusals,
+    revoke_enrolment_key,
 };
 pub(crate) use members::{
     Before, Invitation, RoleBody, audit_log, invite, members, remove_member, set_role,

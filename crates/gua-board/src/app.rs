@@ -18,6 +18,7 @@ use crate::ingest::WriteQueue;
 use crate::limits::{Rate, RateLimit};
 use crate::live::LiveState;
 use crate::local::Local;
+use crate::machines::Machines;
 use crate::metrics::Metrics;
 use crate::token_cache::TokenCache;
 
@@ -60,6 +61,7 @@ pub struct App {
     pub(crate) queue: WriteQueue,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: TokenCache,
+    pub(crate) machines: Machines,
     pub(crate) trusted_proxies: Vec<IpAddr>,
     /// Whether this is a demonstration.
     pub(crate) is_demo: bool,
@@ -94,6 +96,7 @@ impl App {
             clock: options.clock,
             metrics,
             tokens: TokenCache::default(),
+            machines: Machines::default(),
             trusted_proxies: options.trusted_proxies,
             is_demo: options.guest.is_some(),
             local: options.local,

@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::app::App;
-use crate::set_up::{SetUp, SetUpError};
+use crate::set_up::{KeyRequest, SetUp, SetUpError};
 
 /// Number of hosts.
 pub const HOSTS: u32 = 12;
@@ -78,7 +78,7 @@ impl Fleet {
             };
             accounts.push(set_up.registry.add_account(&by, &account)?);
         }
-        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, None, HOSTS, None)?;
+        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(HOSTS))?;
         let mut hosts = Vec::new();
         for host in 0..HOSTS {
             let token = Secret::generate(Kind::Agent);

@@ -10,6 +10,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gua_board_store::StoreError;
 use gua_board_store::password::PasswordError;
+use gua_board_store::registry::Refusal;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -23,6 +24,9 @@ pub enum Problem {
     Unauthenticated(&'static str),
     #[error("{0}")]
     Forbidden(&'static str),
+    /// The enrolment token does not enrol this host; `None` if there is no such token.
+    #[error("{}", not_enrolled(.0.as_ref()))]
+    NotEnrolled(Option<Refusal>),
     #[error("no such {0}")]
     NotFound(&'static str),
     #[error("this path does not accept this method")]
@@ -57,11 +61,21 @@ pub enum Problem {
     Internal(#[source] StoreError),
 }
 
+fn not_enrolled(refusal: Option<&Refusal>) -> String {
+    match refusal {
+        Some(refusal) => format!("the enrolment token is not valid: {refusal}"),
+        None => "the enrolment token is not valid: it never existed, or was revoked".to_owned(),
+    }
+}
+
 impl Problem {
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
-            Problem::Unauthenticated(_) | Problem::PasswordNeeded => StatusCode::UNAUTHORIZED,
+            Problem::NotEnrolled(Some(Refusal::HostName(_))) => StatusCode::FORBIDDEN,
+            Problem::Unauthenticated(_) | Problem::PasswordNeeded | Problem::NotEnrolled(_) => {
+                StatusCode::UNAUTHORIZED
+            }
             Problem::Forbidden(_) => StatusCode::FORBIDDEN,
             Problem::NotFound(_) => StatusCode::NOT_FOUND,
             Problem::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -127,7 +141,7 @@ impl IntoResponse for Problem {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         let scheme = match self {
-            Problem::Unauthenticated(_) => Some("Bearer"),
+            Problem::Unauthenticated(_) | Problem::NotEnrolled(_) => Some("Bearer"),
             // A browser then asks for it.
             Problem::PasswordNeeded => Some("Basic realm=\"gua\""),
             _ => None,

@@ -28,6 +28,7 @@ pub mod ingest;
 pub mod limits;
 pub mod live;
 pub mod local;
+mod machines;
 mod metrics;
 mod openapi;
 mod operation;

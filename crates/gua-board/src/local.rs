@@ -23,7 +23,7 @@ use gua_wire::nvgpu::{AgentReport, ClusterEntry};
 use crate::access::{AccountCaller, MemberCaller, Via, bearer};
 use crate::app::App;
 use crate::error::Problem;
-use crate::set_up::{SetUp, SetUpError};
+use crate::set_up::{KeyRequest, SetUp, SetUpError};
 
 /// Name of the only account.
 const ACCOUNT: &str = "local";
@@ -124,7 +124,7 @@ impl Local {
                 role: Role::Member,
             },
         )?;
-        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, None, 1, None)?;
+        let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(1))?;
         let token = Secret::generate(Kind::Agent);
         let claimed = set_up.registry.claim(&HostClaim {
             key: key.hash(),

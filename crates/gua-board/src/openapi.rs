@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::access::Access;
 use crate::api::{
     AddKey, AddToken, Before, Credentials, HostDetail, HostDocument, Invitation, Join, List, Me,
-    Rename, RoleBody, Since, WithSecret,
+    Rename, Replace, RoleBody, Since, WithSecret,
 };
 use crate::availability::{Availability, Demand};
 use crate::error::Body;
@@ -59,6 +59,9 @@ const OPERATIONS: &[Operation] = operations! {
     GET "/hosts/{host}" "A host with its GPUs" => 200 HostDetail;
     PATCH "/hosts/{host}" "Rename a host", body Rename => 204;
     DELETE "/hosts/{host}" "Revoke a host" => 204;
+    POST "/hosts/{host}/approve" "Let a host report" => 204;
+    POST "/hosts/{host}/replace" "Continue another host with the agent of this one", body Replace => 204;
+    GET "/enrolment-refusals" "Hosts that could not enrol in the last day, newest first" => 200 List<AuditEntry>;
     GET "/availability" "GPUs by what they mean for a person who looks for one" query Demand => 200 Availability;
     GET "/live" "State of the hosts that changed after a revision" query Since => 200 LiveDocument;
     GET "/enrolment-keys" "Enrolment keys" => 200 List<EnrolmentKey>;

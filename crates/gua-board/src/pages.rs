@@ -13,12 +13,12 @@ mod guide;
 mod host;
 mod layout;
 mod local;
+mod servers;
 mod session;
 mod text;
 
 pub(crate) use admin::{
-    add_key, add_token, audit, invite, members, remove_member, rename_host, revoke_host,
-    revoke_key, revoke_token, servers, set_role, tokens,
+    add_token, audit, invite, members, remove_member, revoke_token, set_role, tokens,
 };
 pub(crate) use asset::asset;
 pub(crate) use availability::availability;
@@ -26,4 +26,7 @@ pub(crate) use event::events;
 pub(crate) use host::{gpu, host};
 pub(crate) use layout::{View, problem};
 pub(crate) use local::{overview, people, person, report};
+pub(crate) use servers::{
+    add_key, approve_host, rename_host, replace_host, revoke_host, revoke_key, servers,
+};
 pub(crate) use session::{enter_demo, home, join, join_form, log_in, log_in_form, log_out};

@@ -3,10 +3,13 @@
 
 use gua_board_store::password::{PasswordError, PasswordHash};
 use gua_board_store::registry::{
-    Change, LinkPurpose, NewAccount, NewApiToken, NewEnrolmentKey, NewLink, Role, Scope, Workspace,
+    Change, KeyLimits, LinkPurpose, NewAccount, NewApiToken, NewEnrolmentKey, NewLink, Role, Scope,
+    Workspace,
 };
 use gua_board_store::{Kind, Registry, Secret, StoreError};
 use jiff::{SignedDuration, Timestamp};
+
+use crate::error::Problem;
 
 /// Name of a command on the board's host in the audit log.
 const ACTOR: &str = "command line";
@@ -26,6 +29,41 @@ pub enum SetUpError {
     NoAccount(String),
     #[error("a name has 1 to 100 visible characters")]
     Name,
+}
+
+/// An enrolment key that a command asks for.
+#[derive(Clone, Debug)]
+pub struct KeyRequest<'a> {
+    pub name: Option<&'a str>,
+    pub uses: u32,
+    pub lifetime: Option<SignedDuration>,
+    /// Pattern of host names.
+    pub host_names: Option<&'a str>,
+    /// Tags, separated by commas.
+    pub tags: Option<&'a str>,
+    pub needs_approval: bool,
+    /// A secret that exists already, for automation.
+    pub preset: Option<Secret>,
+}
+
+impl KeyRequest<'_> {
+    /// A key without limits for this number of hosts.
+    #[must_use]
+    pub fn uses(uses: u32) -> Self {
+        Self {
+            name: None,
+            uses,
+            lifetime: None,
+            host_names: None,
+            tags: None,
+            needs_approval: false,
+            preset: None,
+        }
+    }
+
+    fn limits(&self) -> Result<KeyLimits, Problem> {
+        crate::api::checked_limits(self.host_names, self.tags, self.needs_approval)
+    }
 }
 
 /// Changes the data of a board at one time.
@@ -72,19 +110,20 @@ impl SetUp<'_> {
     pub fn add_enrolment_key(
         &self,
         workspace: &str,
-        name: Option<&str>,
-        uses: u32,
-        lifetime: Option<SignedDuration>,
+        wanted: KeyRequest<'_>,
     ) -> Result<Secret, SetUpError> {
-        let name = name.map(crate::api::checked_name).transpose();
-        let secret = Secret::generate(Kind::Enrolment);
+        let name = wanted.name.map(crate::api::checked_name).transpose();
+        let limits = wanted.limits();
+        let secret = wanted.preset;
+        let secret = secret.unwrap_or_else(|| Secret::generate(Kind::Enrolment));
         let key = NewEnrolmentKey {
             hash: secret.hash(),
             prefix: secret.prefix(),
             workspace: self.workspace(workspace)?.id,
             name: name.map_err(|_| SetUpError::Name)?,
-            uses,
-            expires: self.after(lifetime),
+            limits: limits.map_err(|_| SetUpError::Name)?,
+            uses: wanted.uses,
+            expires: self.after(wanted.lifetime),
         };
         self.registry.add_enrolment_key(&self.change(), &key)?;
         Ok(secret)

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gua_board_store::registry::Host;
 use gua_board_store::{Registry, SecretHash, StoreError};
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 /// Maximum age of the revision.
@@ -30,6 +31,7 @@ impl TokenCache {
         &self,
         registry: &dyn Registry,
         token: &SecretHash,
+        time: Timestamp,
     ) -> Result<Option<Host>, StoreError> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -48,7 +50,7 @@ impl TokenCache {
             return Ok(Some(host.clone()));
         }
         // Unknown tokens are not cached: a stranger could fill the memory with them.
-        let found = registry.host_by_token(token)?;
+        let found = registry.host_by_token(token, time)?;
         if let Some(host) = &found {
             inner.hosts.insert(*token, host.clone());
         }

@@ -183,8 +183,8 @@ mod tests {
         assert!(written.contains("  \"pin\": \"sha256:"), "{written}");
         assert_eq!(CloudConfig::read(written.as_bytes()), Ok(config));
         for wrong in [
-            "\"pin\": 1,\n  \"x",
-            "\"pin\": \"\",\n  \"x",
+            "\"pin\": 1,\n  \"x\": \"",
+            "\"pin\": \"\",\n  \"x\": \"",
             "\"pin\": \"sha256:zz",
         ] {
             let text = written.replace("\"pin\": \"sha256:", wrong);

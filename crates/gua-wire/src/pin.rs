@@ -1,5 +1,5 @@
-//! The fingerprint of a board's certificate. A host that was enrolled with one accepts exactly that certificate, whoever
-//! issued it and for whatever name.
+//! The fingerprint of a board's certificate. A host that was enrolled with one accepts exactly that certificate, with any
+//! issuer and any name.
 
 use std::fmt;
 use std::str::FromStr;

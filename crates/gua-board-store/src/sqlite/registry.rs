@@ -13,7 +13,7 @@ use crate::password::PasswordHash;
 use crate::registry::{
     Account, Action, ApiToken, AuditEntry, Change, EnrolmentKey, Event, FIRST_WORKSPACE, Host,
     HostClaim, LinkPurpose, Member, Membership, NewAccount, NewApiToken, NewEnrolmentKey, NewLink,
-    NewSession, Registry, Role, Workspace,
+    NewSession, Refusal, Registry, Role, Workspace,
 };
 use crate::secret::SecretHash;
 
@@ -329,13 +329,54 @@ impl Registry for SqliteStore {
         self.write(|transaction| hosts::claim(transaction, claim))
     }
 
-    fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>, StoreError> {
-        let workspace = workspace.map(WorkspaceId::as_str);
-        self.many(hosts::HOSTS, [workspace], hosts::host)
+    fn refusal(&self, claim: &HostClaim) -> Result<Option<(WorkspaceId, Refusal)>, StoreError> {
+        let found = self.one(hosts::KEY_BY_HASH, params![claim.key.0], hosts::key)?;
+        Ok(found.and_then(|key| {
+            let refusal = hosts::refusal(&key, claim)?;
+            Some((key.workspace, refusal))
+        }))
     }
 
-    fn host_by_token(&self, hash: &SecretHash) -> Result<Option<Host>, StoreError> {
-        self.one(hosts::HOST_BY_TOKEN, params![hash.0], hosts::host)
+    fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>, StoreError> {
+        let workspace = workspace.map(WorkspaceId::as_str);
+        self.many(&hosts::of_workspace(), [workspace], hosts::host)
+    }
+
+    fn host_by_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<Host>, StoreError> {
+        let find = || self.one(&hosts::by_token(), params![hash.0], hosts::host);
+        match find()? {
+            Some(host) => Ok(Some(host)),
+            None if self.write(|transaction| hosts::begin_token(transaction, hash, now))? => find(),
+            None => Ok(None),
+        }
+    }
+
+    fn rotate_token(
+        &self,
+        host: &HostId,
+        next: &SecretHash,
+        prefix: &str,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| hosts::rotate(transaction, host, next, prefix))
+    }
+
+    fn approve_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| hosts::approve(transaction, by, workspace, host))
+    }
+
+    fn replace_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        old: &HostId,
+        new: &HostId,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| hosts::replace(transaction, by, workspace, (old, new)))
     }
 
     fn rename_host(
@@ -372,19 +413,21 @@ impl Registry for SqliteStore {
         let sql = "SELECT number, at, actor, address, action, object FROM audit
                    WHERE (workspace = ?1 OR workspace IS NULL) AND number < ?2 ORDER BY number DESC LIMIT ?3";
         let range = params![workspace.as_str(), before.unwrap_or(i64::MAX), most];
-        self.many(sql, range, |row| {
-            let action: String = row.get(4)?;
-            let known = Action::ALL.into_iter();
-            let action = known.into_iter().find(|known| known.as_str() == action);
-            Ok(AuditEntry {
-                number: row.get(0)?,
-                at: time(row.get(1)?)?,
-                actor: row.get(2)?,
-                address: row.get(3)?,
-                action: action.ok_or(StoreError::Invalid("action"))?,
-                object: row.get(5)?,
-            })
-        })
+        self.many(sql, range, audit_entry)
+    }
+
+    fn events(
+        &self,
+        workspace: &WorkspaceId,
+        action: Action,
+        since: Timestamp,
+        most: u32,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        let sql = "SELECT number, at, actor, address, action, object FROM audit
+                   WHERE workspace = ?1 AND action = ?2 AND at >= ?3 ORDER BY number DESC LIMIT ?4";
+        let since = since.as_microsecond();
+        let range = params![workspace.as_str(), action.as_str(), since, most];
+        self.many(sql, range, audit_entry)
     }
 }
 
@@ -479,6 +522,20 @@ fn api_token(row: &Row<'_>) -> Result<ApiToken, StoreError> {
         prefix: row.get(5)?,
         created: time(row.get(6)?)?,
         expires: optional_time(row.get(7)?)?,
+    })
+}
+
+fn audit_entry(row: &Row<'_>) -> Result<AuditEntry, StoreError> {
+    let action: String = row.get(4)?;
+    let mut known = Action::ALL.into_iter();
+    let action = known.find(|known| known.as_str() == action);
+    Ok(AuditEntry {
+        number: row.get(0)?,
+        at: time(row.get(1)?)?,
+        actor: row.get(2)?,
+        address: row.get(3)?,
+        action: action.ok_or(StoreError::Invalid("action"))?,
+        object: row.get(5)?,
     })
 }
 

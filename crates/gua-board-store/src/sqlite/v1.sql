@@ -43,6 +43,11 @@ CREATE TABLE enrolment_key (
   prefix TEXT NOT NULL,
   workspace TEXT NOT NULL REFERENCES workspace (id),
   name TEXT,
+  -- Names of hosts that may enrol, with `*` for any text; NULL for all.
+  host_names TEXT,
+  -- Separated by line feeds.
+  tags TEXT NOT NULL,
+  needs_approval INTEGER NOT NULL,
   uses_left INTEGER NOT NULL,
   created INTEGER NOT NULL,
   expires INTEGER
@@ -55,8 +60,14 @@ CREATE TABLE host (
   hostname TEXT,
   agent_version TEXT,
   driver_version TEXT,
+  tags TEXT NOT NULL,
+  is_approved INTEGER NOT NULL,
   token BLOB UNIQUE,
   token_prefix TEXT NOT NULL,
+  token_since INTEGER NOT NULL,
+  -- Replaces the token when the agent first uses it.
+  next_token BLOB UNIQUE,
+  next_token_prefix TEXT,
   enrolled INTEGER NOT NULL
 ) STRICT;
 CREATE TABLE audit (

@@ -7,12 +7,13 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use gua_board_store::registry::HostClaim;
+use gua_board_store::registry::{Action, Change, Event, HostClaim, Refusal};
 use gua_board_store::{Kind, Secret, SecretHash, StoreError};
 use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
 use serde::{Deserialize, Serialize};
 
 use super::contract::{check_text, invalid};
+use crate::access::AgentCaller;
 use crate::app::App;
 use crate::error::Problem;
 use crate::request::{ClientAddress, parse, read_body};
@@ -33,6 +34,13 @@ struct Claim {
 struct Answer<'a> {
     host_id: &'a str,
     display_name: &'a str,
+    agent_token: &'a str,
+    token_prefix: &'a str,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NewToken<'a> {
     agent_token: &'a str,
     token_prefix: &'a str,
 }
@@ -59,17 +67,52 @@ pub(crate) async fn claim(
         at: app.now(),
     };
     let claimed = app.store(move |app| match app.registry.claim(&claim) {
-        Err(StoreError::NotFound(_)) => Ok(None),
-        other => other.map(Some),
+        Err(StoreError::NotFound(_)) => refused(app, &claim).map(Err),
+        other => other.map(Ok),
     });
-    let host = claimed.await?.ok_or(Problem::Unauthenticated(
-        "the enrolment token is not valid: it was used, has expired, or never existed",
-    ))?;
+    let host = claimed.await?.map_err(Problem::NotEnrolled)?;
     let answer = Answer {
         host_id: host.id.as_str(),
         display_name: &host.display_name,
         agent_token: token.reveal(),
         token_prefix: &host.token_prefix,
+    };
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
+}
+
+/// Returns why a claim is refused. The admins of the key's workspace see it, too.
+fn refused(app: &App, claim: &HostClaim) -> Result<Option<Refusal>, StoreError> {
+    let Some((workspace, refusal)) = app.registry.refusal(claim)? else {
+        return Ok(None);
+    };
+    let hostname = claim.hostname.as_deref().unwrap_or("a host without a name");
+    let by = Change {
+        actor: hostname.to_owned(),
+        address: claim.address.clone(),
+        at: claim.at,
+    };
+    let event = Event {
+        workspace: Some(&workspace),
+        action: Action::EnrolmentRefused,
+        object: &format!("{hostname}: {refusal}"),
+    };
+    app.registry.log(&by, &event)?;
+    Ok(Some(refusal))
+}
+
+/// Adds a new token for an agent. The old one is valid until the agent uses the new one.
+pub(crate) async fn new_token(
+    State(app): State<Arc<App>>,
+    Extension(agent): Extension<AgentCaller>,
+) -> Result<Response, Problem> {
+    let token = Secret::generate(Kind::Agent);
+    let (hash, prefix) = (token.hash(), token.prefix());
+    let host = agent.host.id;
+    app.store(move |app| app.registry.rotate_token(&host, &hash, &prefix))
+        .await?;
+    let answer = NewToken {
+        agent_token: token.reveal(),
+        token_prefix: &token.prefix(),
     };
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }

@@ -6,12 +6,13 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use gua_board_store::ledger::{Form, Observation};
 use gua_wire::LiveReport;
-use gua_wire::live::{ACCEPTS_HEADER, FORMAT};
+use gua_wire::live::{ACCEPTS_HEADER, FORMAT, NEW_TOKEN};
 use gua_wire::snapshot::Snapshot;
+use jiff::SignedDuration;
 use serde::Serialize;
 
 use super::contract::{check_live, check_snapshot};
@@ -22,6 +23,9 @@ use crate::request::{parse, read_body};
 
 /// Maximum size of a snapshot or live report: hundreds of GPUs with many processes each.
 const MOST_BYTES: usize = 4 << 20;
+
+/// Age at which an agent is asked to replace its token.
+const TOKEN_TIME: SignedDuration = SignedDuration::from_hours(24 * 30);
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -73,6 +77,13 @@ async fn record(
     body: Vec<u8>,
 ) -> Result<Response, Problem> {
     let received_at = app.now();
+    app.machines
+        .admit(&agent.host.id, &report, received_at)
+        .map_err(|_| {
+            Problem::Conflict(
+                "another machine reports with this host's token; enrol this one again",
+            )
+        })?;
     let observation = Observation {
         host: agent.host.id.clone(),
         form,
@@ -86,6 +97,11 @@ async fn record(
         gpu_slots_seen: report.gpus.len(),
     };
     app.live.apply(&agent.host.id, form, report, received_at);
-    let announced = [(ACCEPTS_HEADER, FORMAT)];
-    Ok((StatusCode::ACCEPTED, announced, Json(accepted)).into_response())
+    let mut response = (StatusCode::ACCEPTED, Json(accepted)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(ACCEPTS_HEADER, HeaderValue::from_static(FORMAT));
+    if received_at.duration_since(agent.host.token_since) > TOKEN_TIME {
+        headers.append(ACCEPTS_HEADER, HeaderValue::from_static(NEW_TOKEN));
+    }
+    Ok(response)
 }

@@ -100,7 +100,7 @@ async fn receive(
                     return Some((close_code::AWAY, "no frame for a minute"));
                 }
                 let token = agent.token;
-                let host = app.store(move |app| app.tokens.host(app.registry.as_ref(), &token));
+                let host = app.store(move |app| app.tokens.host(app.registry.as_ref(), &token, app.now()));
                 if let Ok(None) = host.await {
                     return Some((close_code::POLICY, "the agent token was revoked"));
                 }

@@ -1,4 +1,4 @@
-//! Hosts, their live state and enrolment keys.
+//! Hosts and their live state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
-use gua_board_store::registry::{EnrolmentKey, Host, NewEnrolmentKey};
-use gua_board_store::{EnrolmentKeyId, HostId, Kind, Secret};
+use gua_board_store::HostId;
+use gua_board_store::registry::Host;
+use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use gua_wire::live::{HostState, LiveDocument, LiveGpu};
 use jiff::{SignedDuration, Timestamp};
@@ -16,20 +17,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::visibility::{hide_names, visible};
-use super::{
-    Input, LONGEST_NAME, List, NAME_PATTERN, WithSecret, checked_name, query as checked_query,
-    whole,
-};
+use super::{Input, LONGEST_NAME, List, NAME_PATTERN, checked_name, query as checked_query};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::{Availability, Demand, Group, Row};
 use crate::error::Problem;
 use crate::live::HostLive;
 
-/// Lifetime of an enrolment key by default.
-const KEY_HOURS: u32 = 24;
-const MOST_KEY_HOURS: u32 = 24 * 366;
-const MOST_USES: u32 = 100_000;
+/// Time after its enrolment for which a host may turn out to be a known one.
+const NEW_HOST: SignedDuration = SignedDuration::from_hours(24 * 7);
 
 /// A host with the freshness of its state.
 #[derive(Serialize, JsonSchema)]
@@ -43,6 +39,10 @@ pub(crate) struct HostDocument {
     pub(crate) free_gpus: usize,
     /// Version of the agent that sent the newest report.
     pub(crate) reported_version: Option<String>,
+    /// Name of another machine that reports with the token of this host, and is refused.
+    pub(crate) other_machine: Option<String>,
+    /// Host that had the GPUs of this new one: probably the same machine, which was enrolled again.
+    pub(crate) same_gpus_as: Option<HostId>,
 }
 
 /// A host with its GPUs.
@@ -73,17 +73,9 @@ pub(crate) struct Rename {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct AddKey {
-    /// Display name of the host; by default the host's own name.
-    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
-    name: Option<String>,
-    /// Number of hosts that can enrol; by default one.
-    #[serde(default, deserialize_with = "whole")]
-    #[schemars(range(min = 1, max = MOST_USES))]
-    uses: Option<u32>,
-    #[serde(default, deserialize_with = "whole")]
-    #[schemars(range(min = 1, max = MOST_KEY_HOURS))]
-    expires_in_hours: Option<u32>,
+pub(crate) struct Replace {
+    /// The host that continues with the agent of the host in the path.
+    replaced: HostId,
 }
 
 pub(crate) async fn hosts(
@@ -95,10 +87,43 @@ pub(crate) async fn hosts(
     let hosts = app
         .store(move |app| app.registry.hosts(Some(&workspace)))
         .await?;
-    let items = hosts.into_iter().map(|host| document(&app, host, now));
+    let same = same_gpus(&app, &hosts, now);
+    let items = hosts.into_iter().map(|host| {
+        let same_gpus_as = same.get(&host.id).cloned();
+        HostDocument {
+            same_gpus_as,
+            ..document(&app, host, now)
+        }
+    });
     Ok(Json(List {
         items: items.collect(),
     }))
+}
+
+/// Finds the older host that had the GPUs of each new one.
+fn same_gpus(app: &App, hosts: &[Host], now: Timestamp) -> HashMap<HostId, HostId> {
+    let is_new = |host: &&Host| now.duration_since(host.enrolled) < NEW_HOST;
+    let mut new: HashMap<GpuUuid, &Host> = HashMap::new();
+    for host in hosts.iter().filter(is_new) {
+        let live = app.live.host(&host.id);
+        let gpus = live.iter().flat_map(|live| &live.report.gpus);
+        new.extend(gpus.map(|gpu| (gpu.uuid.clone(), host)));
+    }
+    let mut same = HashMap::new();
+    if new.is_empty() {
+        return same;
+    }
+    for host in hosts {
+        let live = app.live.host(&host.id);
+        for gpu in live.iter().flat_map(|live| &live.report.gpus) {
+            if let Some(other) = new.get(&gpu.uuid)
+                && other.enrolled > host.enrolled
+            {
+                same.insert(other.id.clone(), host.id.clone());
+            }
+        }
+    }
+    same
 }
 
 fn document(app: &App, host: Host, now: Timestamp) -> HostDocument {
@@ -114,6 +139,8 @@ fn document(app: &App, host: Host, now: Timestamp) -> HostDocument {
         reported_version: live
             .as_ref()
             .map(|live| live.report.host.agent_version.clone()),
+        other_machine: app.machines.other(&host.id, now),
+        same_gpus_as: None,
         host,
     }
 }
@@ -219,62 +246,39 @@ pub(crate) async fn revoke_host(
     let revoked = host.clone();
     app.store(move |app| app.registry.revoke_host(&change, &workspace, &host))
         .await?;
-    app.live.remove(&revoked);
+    forget(&app, &revoked);
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn enrolment_keys(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<List<EnrolmentKey>>, Problem> {
-    let workspace = caller.workspace.id;
-    let items = app
-        .store(move |app| app.registry.enrolment_keys(&workspace))
-        .await?;
-    Ok(Json(List { items }))
+fn forget(app: &App, host: &HostId) {
+    app.live.remove(host);
+    app.machines.remove(host);
 }
 
-pub(crate) async fn add_enrolment_key(
+pub(crate) async fn approve_host(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
-    Input(wanted): Input<AddKey>,
-) -> Result<(StatusCode, Json<WithSecret<EnrolmentKey>>), Problem> {
-    let name = wanted.name.as_deref().map(checked_name).transpose()?;
-    let uses = wanted.uses.unwrap_or(1);
-    let hours = wanted.expires_in_hours.unwrap_or(KEY_HOURS);
-    if !(1..=MOST_USES).contains(&uses) || !(1..=MOST_KEY_HOURS).contains(&hours) {
-        let message =
-            format!("uses is 1 to {MOST_USES}, and expiresInHours is 1 to {MOST_KEY_HOURS}");
-        return Err(Problem::Invalid(message));
-    }
-    let change = caller.change(&app);
-    let secret = Secret::generate(Kind::Enrolment);
-    let key = NewEnrolmentKey {
-        hash: secret.hash(),
-        prefix: secret.prefix(),
-        workspace: caller.workspace.id,
-        name,
-        uses,
-        expires: change
-            .at
-            .checked_add(SignedDuration::from_hours(hours.into()))
-            .ok(),
-    };
-    let object = app
-        .store(move |app| app.registry.add_enrolment_key(&change, &key))
-        .await?;
-    let secret = secret.reveal().to_owned();
-    Ok((StatusCode::CREATED, Json(WithSecret { object, secret })))
-}
-
-pub(crate) async fn revoke_enrolment_key(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, key)): Path<(String, EnrolmentKeyId)>,
+    Path((_, host)): Path<(String, HostId)>,
 ) -> Result<StatusCode, Problem> {
     let change = caller.change(&app);
     let workspace = caller.workspace.id;
-    app.store(move |app| app.registry.revoke_enrolment_key(&change, &workspace, &key))
+    app.store(move |app| app.registry.approve_host(&change, &workspace, &host))
         .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn replace_host(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, new)): Path<(String, HostId)>,
+    Input(Replace { replaced }): Input<Replace>,
+) -> Result<StatusCode, Problem> {
+    let change = caller.change(&app);
+    let workspace = caller.workspace.id;
+    let (old, removed) = (replaced.clone(), new.clone());
+    app.store(move |app| app.registry.replace_host(&change, &workspace, &old, &new))
+        .await?;
+    forget(&app, &removed);
+    app.machines.remove(&replaced);
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,12 +1,12 @@
-//! Servers, members, API tokens and the audit log.
+//! Members, API tokens and the audit log; the parts that all administration pages share.
 
 use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::Response;
-use gua_board_store::registry::{ApiToken, EnrolmentKey, Role, Scope};
-use gua_board_store::{AccountId, ApiTokenId, EnrolmentKeyId, HostId};
+use gua_board_store::registry::{ApiToken, Role, Scope};
+use gua_board_store::{AccountId, ApiTokenId};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -14,24 +14,24 @@ use maud::{Markup, html};
 use super::layout::{Frame, Tab, View, encode, see_other, utc, workspace_path};
 use super::text::{self, Text};
 use crate::access::MemberCaller;
-use crate::api::{self, AddKey, AddToken, Before, HostDocument, Input, Rename, RoleBody};
+use crate::api::{self, AddToken, Before, Input, RoleBody};
 use crate::app::App;
 use crate::error::Problem;
 
-type Board = State<Arc<App>>;
-type Caller = Extension<MemberCaller>;
-type Answer = Result<Response, Problem>;
+pub(super) type Board = State<Arc<App>>;
+pub(super) type Caller = Extension<MemberCaller>;
+pub(super) type Answer = Result<Response, Problem>;
 
 /// One administration page.
-struct Page<'a> {
-    view: &'a View,
-    caller: &'a MemberCaller,
-    tab: Tab,
-    name: Text,
+pub(super) struct Page<'a> {
+    pub(super) view: &'a View,
+    pub(super) caller: &'a MemberCaller,
+    pub(super) tab: Tab,
+    pub(super) name: Text,
 }
 
 impl Page<'_> {
-    fn show(&self, main: &Markup) -> Response {
+    pub(super) fn show(&self, main: &Markup) -> Response {
         let title = self.view.t(self.name);
         let frame = Frame {
             title,
@@ -43,13 +43,13 @@ impl Page<'_> {
     }
 
     /// Path of a form or page of the workspace.
-    fn path(&self, rest: &str) -> String {
+    pub(super) fn path(&self, rest: &str) -> String {
         workspace_path(self.caller) + rest
     }
 }
 
 /// A secret that is shown this once, or nothing.
-fn once(view: &View, lead: Text, secret: Option<&str>) -> Markup {
+pub(super) fn once(view: &View, lead: Text, secret: Option<&str>) -> Markup {
     html! {
         @if let Some(secret) = secret {
             section.note role="status" { p { (view.t(lead)) } (view.copyable(secret)) }
@@ -57,188 +57,15 @@ fn once(view: &View, lead: Text, secret: Option<&str>) -> Markup {
     }
 }
 
-fn until(view: &View, expires: Option<Timestamp>) -> Markup {
+pub(super) fn until(view: &View, expires: Option<Timestamp>) -> Markup {
     html! { @match expires { Some(at) => (utc(at)), None => (view.t(text::NEVER)) } }
 }
 
 /// A form with one button.
-fn button(action: &str, name: &str, label: &str) -> Markup {
+pub(super) fn button(action: &str, name: &str, label: &str) -> Markup {
     html! {
         form method="post" action=(action) { button.danger type="submit" aria-label=(label) { (name) } }
     }
-}
-
-pub(crate) async fn servers(view: View, app: Board, caller: Caller) -> Answer {
-    servers_page(&view, app, caller, None).await
-}
-
-/// Shows the page again, with the one line to run on the host.
-pub(crate) async fn add_key(
-    view: View,
-    app: Board,
-    caller: Caller,
-    input: Input<AddKey>,
-) -> Answer {
-    let added = api::add_enrolment_key(app.clone(), caller.clone(), input).await?;
-    let line = enrol_line(&app, &added.1.0.secret);
-    servers_page(&view, app, caller, Some(&line)).await
-}
-
-/// The line that enrols a host. The key is not an argument: other users of the host could read it there.
-fn enrol_line(app: &App, key: &str) -> String {
-    let pin = app
-        .pin
-        .map_or_else(String::new, |pin| format!(" --pin {pin}"));
-    format!(
-        "echo {key} | sudo gua enroll --server-url {}{pin} --enrollment-token - && sudo gua service install --cloud",
-        app.public_url
-    )
-}
-
-async fn servers_page(view: &View, app: Board, caller: Caller, line: Option<&str>) -> Answer {
-    let now = app.now();
-    let hosts = api::hosts(app.clone(), caller.clone()).await?.0.items;
-    let keys = api::enrolment_keys(app, caller.clone()).await?.0.items;
-    let keys: Vec<&EnrolmentKey> = keys
-        .iter()
-        .filter(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now))
-        .collect();
-    let page = Page {
-        view,
-        caller: &caller.0,
-        tab: Tab::Servers,
-        name: text::SERVERS,
-    };
-    let main = html! {
-        (once(view, text::KEY_READY, line))
-        section {
-            div data-part="servers" { (host_table(&page, &hosts, now)) }
-        }
-        section {
-            h2 { (view.t(text::ADD_SERVER)) }
-            p.say { (view.t(text::ADD_SERVER_LEAD)) }
-            form.row method="post" action=(page.path("/keys")) {
-                label { (view.t(text::DISPLAY_NAME)) input name="name" maxlength="100" placeholder=(view.t(text::OWN_NAME)); }
-                label { (view.t(text::USES)) input name="uses" type="number" min="1" max="100000" value="1"; }
-                label { (view.t(text::HOURS)) input name="expiresInHours" type="number" min="1" max="8784" value="24"; }
-                button type="submit" { (view.t(text::CREATE_KEY)) }
-            }
-        }
-        section {
-            h2 { (view.t(text::KEYS)) }
-            (key_table(&page, &keys))
-        }
-    };
-    Ok(page.show(&main))
-}
-
-fn host_table(page: &Page<'_>, hosts: &[HostDocument], now: Timestamp) -> Markup {
-    let view = page.view;
-    html! {
-        @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } } @else {
-            div.scroll tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { (view.t(text::HOST)) }
-                    th scope="col" { (view.t(text::LAST_REPORT)) }
-                    th scope="col" { (view.t(text::GPU)) }
-                    th scope="col" { (view.t(text::VERSION)) }
-                    th scope="col" { (view.t(text::ENROLLED)) }
-                    th scope="col" { (view.t(text::MANAGE)) }
-                } }
-                tbody { @for one in hosts { (host_row(page, one, now)) } }
-            } }
-        }
-    }
-}
-
-fn host_row(page: &Page<'_>, one: &HostDocument, now: Timestamp) -> Markup {
-    let view = page.view;
-    let name = sanitize(&one.host.display_name);
-    let id = encode(one.host.id.as_str());
-    let version = one
-        .reported_version
-        .as_ref()
-        .or(one.host.agent_version.as_ref());
-    let free = [one.free_gpus.to_string(), one.gpus.to_string()];
-    html! { tr {
-        th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } }
-        td {
-            @match one.last_seen { Some(at) => (view.ago(at, now)), None => (view.t(text::NEVER)) }
-            @if one.is_stale && one.last_seen.is_some() { small.bad { (view.t(text::STALE)) } }
-        }
-        td { (view.with(text::FREE_OF, &[&free[0], &free[1]])) }
-        td { (version.map_or_else(|| view.t(text::UNKNOWN).to_owned(), |version| sanitize(version))) }
-        td { (utc(one.host.enrolled)) }
-        td {
-            details {
-                summary aria-label=(format!("{} {name}", view.t(text::MANAGE))) { (view.t(text::MANAGE)) }
-                form.row method="post" action=(page.path(&format!("/servers/{id}/rename"))) {
-                    label { (view.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
-                    button type="submit" { (view.t(text::RENAME)) }
-                }
-                p.say { (view.t(text::REVOKE_HOST_LEAD)) }
-                (button(&page.path(&format!("/servers/{id}/revoke")), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&name])))
-            }
-        }
-    } }
-}
-
-fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
-    let view = page.view;
-    html! {
-        @if keys.is_empty() { p.say { (view.t(text::NO_KEYS)) } } @else {
-            div.scroll tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { (view.t(text::KEY)) }
-                    th scope="col" { (view.t(text::DISPLAY_NAME)) }
-                    th.n scope="col" { (view.t(text::USES_LEFT)) }
-                    th scope="col" { (view.t(text::EXPIRES)) }
-                    th scope="col" { (view.t(text::MANAGE)) }
-                } }
-                tbody { @for key in keys { tr {
-                    th scope="row" { code { (key.prefix) "…" } }
-                    td { (key.name.as_deref().map(sanitize).unwrap_or_default()) }
-                    td.n { (key.uses_left) }
-                    td { (until(view, key.expires)) }
-                    td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&key.prefix]))) }
-                } } }
-            } }
-        }
-    }
-}
-
-pub(crate) async fn rename_host(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-    input: Input<Rename>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::rename_host(app, caller, path, input).await?,
-    ))
-}
-
-pub(crate) async fn revoke_host(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(&back, api::revoke_host(app, caller, path).await?))
-}
-
-pub(crate) async fn revoke_key(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, EnrolmentKeyId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::revoke_enrolment_key(app, caller, path).await?,
-    ))
 }
 
 pub(crate) async fn members(view: View, app: Board, caller: Caller) -> Answer {

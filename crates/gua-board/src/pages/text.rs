@@ -164,6 +164,17 @@ texts! {
     OWN_NAME: "The server's own name if empty.", "비우면 서버의 이름을 사용합니다.";
     USES: "Number of servers", "서버 수";
     HOURS: "Valid for hours", "유효 시간(시간)";
+    HOST_NAMES: "Only hosts named", "허용할 호스트 이름";
+    TAGS: "Tags", "태그";
+    NEEDS_APPROVAL: "An admin approves each server", "관리자가 서버마다 승인";
+    WAITS_FOR_APPROVAL: "Waits for approval; its reports are refused until then.", "승인 대기 중이며 그때까지 보고가 거부됩니다.";
+    APPROVE: "Approve", "승인";
+    OTHER_MACHINE: "A second machine, {0}, reports with this server's token and is refused. Enrol it on its own.",
+        "다른 장비 {0}이(가) 이 서버의 토큰으로 보고하여 거부되었습니다. 따로 등록하세요.";
+    SAME_GPUS: "It has the GPUs of {0}.", "{0}의 GPU를 가지고 있습니다.";
+    REPLACE: "Replace that server", "그 서버를 대체";
+    REPLACE_OF: "Replace {0}", "{0} 대체";
+    REFUSED_HOSTS: "Refused in the last day", "지난 하루 동안 거부됨";
     CREATE_KEY: "Create key", "키 만들기";
     KEY_READY: "Run this on the server. The key is shown only now.",
         "서버에서 다음 명령을 실행하세요. 키는 지금만 표시됩니다.";

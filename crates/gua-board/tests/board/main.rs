@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod agents;
+mod enrolment;
 mod matrix;
 mod pages;
 mod people;
@@ -15,8 +16,8 @@ use axum::http::{HeaderMap, Request};
 use gua_board::{App, AppOptions};
 use gua_board_store::password::PasswordHash;
 use gua_board_store::registry::{
-    Change, FIRST_WORKSPACE, NewAccount, NewApiToken, NewEnrolmentKey, NewSession, Role, Scope,
-    Workspace,
+    Change, FIRST_WORKSPACE, KeyLimits, NewAccount, NewApiToken, NewEnrolmentKey, NewSession, Role,
+    Scope, Workspace,
 };
 use gua_board_store::{AccountId, Kind, Registry, Secret, SqliteStore};
 use jiff::Timestamp;
@@ -140,6 +141,7 @@ impl Board {
             prefix: secret.prefix(),
             workspace: workspace.id.clone(),
             name: None,
+            limits: KeyLimits::default(),
             uses,
             expires: None,
         };

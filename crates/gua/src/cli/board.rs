@@ -121,7 +121,9 @@ pub enum BoardCommand {
         after_help = "The token is printed once, alone on one line. The board stores only its hash.\n\n\
                       Examples:\n  \
                       gua board enroll-token --name lab-a100\n  \
-                      gua board enroll-token --uses 40 --expires 30d    for many hosts; each has its own name"
+                      gua board enroll-token --uses 40 --expires 30d    for many hosts; each has its own name\n  \
+                      gua board enroll-token --uses 40 --host-names 'gpu-*' --tags lab,a100 --approval\n  \
+                      gua board enroll-token --token-file token --uses 1000    a token that an image of the hosts contains"
     )]
     EnrollToken {
         #[command(flatten)]
@@ -134,6 +136,18 @@ pub enum BoardCommand {
         /// Number of hosts that can enrol with the token.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         uses: u32,
+        /// Names of hosts that can enrol, with * for any text [default: all].
+        #[arg(long, value_name = "PATTERN")]
+        host_names: Option<String>,
+        /// Tags of the hosts, separated by commas.
+        #[arg(long, value_name = "TAGS")]
+        tags: Option<String>,
+        /// Let an admin approve each host before it can report.
+        #[arg(long)]
+        approval: bool,
+        /// Use the token in this file: gua_enroll_ and at least 32 random characters. Repeating the command changes nothing.
+        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+        token_file: Option<PathBuf>,
         /// Lifetime of the token.
         #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "1d")]
         expires: Duration,

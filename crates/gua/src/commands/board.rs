@@ -13,10 +13,11 @@ use anyhow::Context as _;
 use gua_board::AppOptions;
 use gua_board::demo::{Fleet, GPUS, HOSTS};
 use gua_board::run::Board;
-use gua_board::set_up::{SetUp, SetUpError, join_url};
+use gua_board::set_up::{KeyRequest, SetUp, SetUpError, join_url};
 use gua_board::tls::{CertificateFiles, Tls, own_certificate};
 use gua_board_store::registry::FIRST_WORKSPACE;
-use gua_board_store::{OpenError, Secret, SqliteStore};
+use gua_board_store::secret::PRESET_LENGTH;
+use gua_board_store::{Kind, OpenError, Secret, SqliteStore, StoreError};
 use gua_collector::log;
 use gua_probe::{clock, host};
 use gua_settings::Inputs;
@@ -74,14 +75,31 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
             workspace,
             name,
             uses,
+            host_names,
+            tags,
+            approval,
+            token_file,
             expires,
         } => {
+            let preset = token_file.as_deref().map(preset).transpose()?;
+            let is_preset = preset.is_some();
+            let wanted = KeyRequest {
+                name: name.as_deref(),
+                uses: *uses,
+                lifetime: Some(signed(*expires)),
+                host_names: host_names.as_deref(),
+                tags: tags.as_deref(),
+                needs_approval: *approval,
+                preset,
+            };
             let store = open(data)?;
-            let lifetime = Some(signed(*expires));
-            let workspace = &workspace.workspace;
-            let name = name.as_deref();
-            let added = set_up(&store).add_enrolment_key(workspace, name, *uses, lifetime);
-            print_secret(&added.map_err(usage)?)?;
+            match set_up(&store).add_enrolment_key(&workspace.workspace, wanted) {
+                // Automation runs the command again and again.
+                Err(SetUpError::Store(StoreError::Conflict(_))) if is_preset => {}
+                // The caller has the token already.
+                Ok(_) if is_preset => {}
+                added => print_secret(&added.map_err(usage)?)?,
+            }
         }
         BoardCommand::ApiToken {
             data,
@@ -272,6 +290,19 @@ fn usage(error: SetUpError) -> anyhow::Error {
         SetUpError::Store(error) => error.into(),
         other => Failure::usage(other.to_string()).into(),
     }
+}
+
+/// Reads an enrolment token from a file.
+fn preset(path: &Path) -> anyhow::Result<Secret> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the token `{}`", path.display()))?;
+    let secret = Secret::preset(Kind::Enrolment, &text).ok_or_else(|| {
+        Failure::usage(format!(
+            "`{}` has no usable token: gua_enroll_ and at least {PRESET_LENGTH} characters without spaces",
+            path.display()
+        ))
+    })?;
+    Ok(secret)
 }
 
 fn print_secret(secret: &Secret) -> anyhow::Result<()> {

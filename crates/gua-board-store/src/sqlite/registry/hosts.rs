@@ -3,23 +3,38 @@
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
-use super::{audit, bump_revision, found, optional_time, time};
+use super::{audit, bump_revision, conflict_unless, found, optional_time, time};
 use crate::error::StoreError;
 use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
-use crate::registry::{Action, Change, EnrolmentKey, Host, HostClaim, NewEnrolmentKey};
+use crate::registry::{
+    Action, Change, EnrolmentKey, Host, HostClaim, KeyLimits, NewEnrolmentKey, Refusal,
+    is_name_match,
+};
+use crate::secret::SecretHash;
 
 /// All usable keys of a workspace, for [`key`].
-pub(super) const KEYS: &str =
-    "SELECT id, workspace, name, prefix, uses_left, created, expires FROM enrolment_key
-     WHERE workspace = ?1 AND uses_left > 0 ORDER BY created, id";
+pub(super) const KEYS: &str = "SELECT id, workspace, name, prefix, host_names, tags, needs_approval, uses_left, created, expires
+     FROM enrolment_key WHERE workspace = ?1 AND uses_left > 0 ORDER BY created, id";
 
-/// Enrolled hosts of a workspace (all if it is NULL), for [`host`].
-pub(super) const HOSTS: &str = "SELECT id, workspace, display_name, hostname, agent_version, driver_version, token_prefix, enrolled
-     FROM host WHERE token IS NOT NULL AND coalesce(workspace = ?1, TRUE) ORDER BY display_name, id";
+/// The key of a secret, for [`key`].
+pub(super) const KEY_BY_HASH: &str = "SELECT id, workspace, name, prefix, host_names, tags, needs_approval, uses_left, created, expires
+     FROM enrolment_key WHERE hash = ?1";
 
-/// The host of a token, for [`host`].
-pub(super) const HOST_BY_TOKEN: &str = "SELECT id, workspace, display_name, hostname, agent_version, driver_version, token_prefix, enrolled
-     FROM host WHERE token = ?1";
+/// Columns that [`host`] reads.
+const HOST: &str = "id, workspace, display_name, hostname, agent_version, driver_version, tags, is_approved, token_prefix, \
+                    token_since, enrolled";
+
+/// Query of the enrolled hosts of a workspace (all if it is NULL), for [`host`].
+pub(super) fn of_workspace() -> String {
+    format!(
+        "SELECT {HOST} FROM host WHERE token IS NOT NULL AND coalesce(workspace = ?1, TRUE) ORDER BY display_name, id"
+    )
+}
+
+/// Query of the host of a token, for [`host`].
+pub(super) fn by_token() -> String {
+    format!("SELECT {HOST} FROM host WHERE token = ?1")
+}
 
 pub(super) fn key(row: &Row<'_>) -> Result<EnrolmentKey, StoreError> {
     Ok(EnrolmentKey {
@@ -27,9 +42,14 @@ pub(super) fn key(row: &Row<'_>) -> Result<EnrolmentKey, StoreError> {
         workspace: WorkspaceId(row.get(1)?),
         name: row.get(2)?,
         prefix: row.get(3)?,
-        uses_left: row.get(4)?,
-        created: time(row.get(5)?)?,
-        expires: optional_time(row.get(6)?)?,
+        limits: KeyLimits {
+            host_names: row.get(4)?,
+            tags: tags(&row.get::<_, String>(5)?),
+            needs_approval: row.get(6)?,
+        },
+        uses_left: row.get(7)?,
+        created: time(row.get(8)?)?,
+        expires: optional_time(row.get(9)?)?,
     })
 }
 
@@ -41,9 +61,16 @@ pub(super) fn host(row: &Row<'_>) -> Result<Host, StoreError> {
         hostname: row.get(3)?,
         agent_version: row.get(4)?,
         driver_version: row.get(5)?,
-        token_prefix: row.get(6)?,
-        enrolled: time(row.get(7)?)?,
+        tags: tags(&row.get::<_, String>(6)?),
+        is_approved: row.get(7)?,
+        token_prefix: row.get(8)?,
+        token_since: time(row.get(9)?)?,
+        enrolled: time(row.get(10)?)?,
     })
+}
+
+fn tags(stored: &str) -> Vec<String> {
+    stored.lines().map(str::to_owned).collect()
 }
 
 pub(super) fn add_key(
@@ -52,20 +79,25 @@ pub(super) fn add_key(
     new: &NewEnrolmentKey,
 ) -> Result<EnrolmentKey, StoreError> {
     let id = EnrolmentKeyId::random();
-    transaction.execute(
-        "INSERT INTO enrolment_key (id, hash, prefix, workspace, name, uses_left, created, expires)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    let added = transaction.execute(
+        "INSERT INTO enrolment_key
+         (id, hash, prefix, workspace, name, host_names, tags, needs_approval, uses_left, created, expires)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (hash) DO NOTHING",
         params![
             id.as_str(),
             new.hash.0,
             new.prefix,
             new.workspace.as_str(),
             new.name,
+            new.limits.host_names,
+            new.limits.tags.join("\n"),
+            new.limits.needs_approval,
             new.uses,
             by.at.as_microsecond(),
             new.expires.map(Timestamp::as_microsecond),
         ],
     )?;
+    conflict_unless(added == 1, "this enrolment key exists already")?;
     let object = new.name.as_deref().unwrap_or(&new.prefix);
     let action = Action::EnrolmentKeyAdded;
     audit(transaction, by, Some(&new.workspace), action, object)?;
@@ -74,63 +106,181 @@ pub(super) fn add_key(
         workspace: new.workspace.clone(),
         name: new.name.clone(),
         prefix: new.prefix.clone(),
+        limits: new.limits.clone(),
         uses_left: new.uses,
         created: by.at,
         expires: new.expires,
     })
 }
 
-/// Uses the key and adds the host. Two claims with a one-time key cannot both succeed: the update is atomic.
+/// Returns why a key does not enrol a host.
+pub(super) fn refusal(key: &EnrolmentKey, claim: &HostClaim) -> Option<Refusal> {
+    if key.uses_left == 0 {
+        return Some(Refusal::Used);
+    }
+    if key.expires.is_some_and(|expires| expires <= claim.at) {
+        return Some(Refusal::Expired);
+    }
+    let name = claim.hostname.as_deref().unwrap_or_default();
+    let names = key.limits.host_names.as_ref()?;
+    (!is_name_match(names, name)).then(|| Refusal::HostName(names.clone()))
+}
+
+/// Uses the key and adds the host. Two claims with a one-time key cannot both succeed: the transaction writes, and writing
+/// transactions wait for each other.
 pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<Host, StoreError> {
-    let used = transaction
-        .query_row(
-            "UPDATE enrolment_key SET uses_left = uses_left - 1
-             WHERE hash = ?1 AND uses_left > 0 AND coalesce(expires > ?2, TRUE) RETURNING workspace, name, prefix",
-            params![claim.key.0, claim.at.as_microsecond()],
-            |row| {
-                let workspace = WorkspaceId(row.get(0)?);
-                Ok((workspace, row.get(1)?, row.get::<_, String>(2)?))
-            },
-        )
-        .optional()?;
-    let (workspace, name, prefix) = used.ok_or(StoreError::NotFound("enrolment key"))?;
-    let id = HostId::random();
-    let display_name: Option<String> = name;
-    let display_name = display_name
-        .or_else(|| claim.hostname.clone())
-        .unwrap_or_else(|| id.to_string());
+    let mut found = transaction.prepare_cached(KEY_BY_HASH)?;
+    let mut found = found.query(params![claim.key.0])?;
+    let found = found.next()?.map(key).transpose()?;
+    let key = found.filter(|key| refusal(key, claim).is_none());
+    let key = key.ok_or(StoreError::NotFound("enrolment key"))?;
     transaction.execute(
-        "INSERT INTO host (id, workspace, display_name, hostname, agent_version, driver_version, token, token_prefix, enrolled)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+        "UPDATE enrolment_key SET uses_left = uses_left - 1 WHERE id = ?1",
+        [key.id.as_str()],
+    )?;
+    let id = HostId::random();
+    let display_name = key.name.clone().or_else(|| claim.hostname.clone());
+    let host = Host {
+        display_name: display_name.unwrap_or_else(|| id.to_string()),
+        id,
+        workspace: key.workspace,
+        hostname: claim.hostname.clone(),
+        agent_version: claim.agent_version.clone(),
+        driver_version: claim.driver_version.clone(),
+        tags: key.limits.tags,
+        is_approved: !key.limits.needs_approval,
+        token_prefix: claim.token_prefix.clone(),
+        token_since: claim.at,
+        enrolled: claim.at,
+    };
+    transaction.execute(
+        &format!("INSERT INTO host ({HOST}, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
         params![
-            id.as_str(),
-            workspace.as_str(),
-            display_name,
-            claim.hostname,
-            claim.agent_version,
-            claim.driver_version,
+            host.id.as_str(),
+            host.workspace.as_str(),
+            host.display_name,
+            host.hostname,
+            host.agent_version,
+            host.driver_version,
+            host.tags.join("\n"),
+            host.is_approved,
+            host.token_prefix,
+            host.token_since.as_microsecond(),
+            host.enrolled.as_microsecond(),
             claim.token.0,
-            claim.token_prefix,
-            claim.at.as_microsecond(),
         ],
     )?;
     let by = Change {
-        actor: format!("enrolment key {prefix}"),
+        actor: format!("enrolment key {}", key.prefix),
         address: claim.address.clone(),
         at: claim.at,
     };
     let action = Action::HostEnrolled;
-    audit(transaction, &by, Some(&workspace), action, &display_name)?;
-    Ok(Host {
-        id,
-        workspace,
-        display_name,
-        hostname: claim.hostname.clone(),
-        agent_version: claim.agent_version.clone(),
-        driver_version: claim.driver_version.clone(),
-        token_prefix: claim.token_prefix.clone(),
-        enrolled: claim.at,
-    })
+    audit(
+        transaction,
+        &by,
+        Some(&host.workspace),
+        action,
+        &host.display_name,
+    )?;
+    Ok(host)
+}
+
+/// Adds the token that replaces the present one at its first use.
+pub(super) fn rotate(
+    transaction: &Transaction<'_>,
+    host: &HostId,
+    next: &SecretHash,
+    prefix: &str,
+) -> Result<(), StoreError> {
+    let changed = transaction.execute(
+        "UPDATE host SET next_token = ?2, next_token_prefix = ?3 WHERE id = ?1 AND token IS NOT NULL",
+        params![host.as_str(), next.0, prefix],
+    )?;
+    found(changed, "host")
+}
+
+/// Makes the next token of a host the present one; returns whether a host has such a token.
+pub(super) fn begin_token(
+    transaction: &Transaction<'_>,
+    token: &SecretHash,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let changed = transaction.execute(
+        "UPDATE host SET token = next_token, token_prefix = next_token_prefix, token_since = ?2,
+         next_token = NULL, next_token_prefix = NULL WHERE next_token = ?1 AND token IS NOT NULL",
+        params![token.0, now.as_microsecond()],
+    )?;
+    if changed > 0 {
+        bump_revision(transaction)?;
+    }
+    Ok(changed > 0)
+}
+
+pub(super) fn approve(
+    transaction: &Transaction<'_>,
+    by: &Change,
+    workspace: &WorkspaceId,
+    host: &HostId,
+) -> Result<(), StoreError> {
+    let name: Option<String> = transaction
+        .query_row(
+            "UPDATE host SET is_approved = TRUE WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
+            [workspace.as_str(), host.as_str()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let name = name.ok_or(StoreError::NotFound("host"))?;
+    bump_revision(transaction)?;
+    audit(
+        transaction,
+        by,
+        Some(workspace),
+        Action::HostApproved,
+        &name,
+    )
+}
+
+/// Gives the agent of the new host to the old one.
+pub(super) fn replace(
+    transaction: &Transaction<'_>,
+    by: &Change,
+    workspace: &WorkspaceId,
+    (old, new): (&HostId, &HostId),
+) -> Result<(), StoreError> {
+    conflict_unless(old != new, "a host cannot replace itself")?;
+    let token: Option<[u8; 32]> = transaction
+        .query_row(
+            "SELECT token FROM host WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL AND is_approved",
+            [workspace.as_str(), new.as_str()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let token = token.ok_or(StoreError::NotFound("host"))?;
+    // First, because no two hosts have the same token.
+    transaction.execute(
+        "UPDATE host SET token = NULL, next_token = NULL WHERE id = ?1",
+        [new.as_str()],
+    )?;
+    let name: Option<String> = transaction
+        .query_row(
+            "UPDATE host SET token = ?3, next_token = NULL,
+             (hostname, agent_version, driver_version, token_prefix, token_since) =
+             (SELECT hostname, agent_version, driver_version, token_prefix, token_since FROM host WHERE id = ?4)
+             WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
+            params![workspace.as_str(), old.as_str(), token, new.as_str()],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let name = name.ok_or(StoreError::NotFound("host"))?;
+    bump_revision(transaction)?;
+    audit(
+        transaction,
+        by,
+        Some(workspace),
+        Action::HostReplaced,
+        &name,
+    )
 }
 
 pub(super) fn rename(
@@ -157,7 +307,8 @@ pub(super) fn revoke(
 ) -> Result<(), StoreError> {
     let name: Option<String> = transaction
         .query_row(
-            "UPDATE host SET token = NULL WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
+            "UPDATE host SET token = NULL, next_token = NULL WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL
+             RETURNING display_name",
             [workspace.as_str(), host.as_str()],
             |row| row.get(0),
         )

@@ -1,0 +1,276 @@
+//! Servers: enrolled hosts, those that wait or were refused, and the keys that enrol more.
+
+use axum::extract::Path;
+use gua_board_store::registry::{AuditEntry, EnrolmentKey};
+use gua_board_store::{EnrolmentKeyId, HostId};
+use gua_model::text::sanitize;
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+use super::admin::{Answer, Board, Caller, Page, button, once, until};
+use super::layout::{Tab, View, encode, see_other, utc, workspace_path};
+use super::text;
+use crate::api::{self, AddKey, HostDocument, Input, Rename, Replace};
+use crate::app::App;
+
+pub(crate) async fn servers(view: View, app: Board, caller: Caller) -> Answer {
+    servers_page(&view, app, caller, None).await
+}
+
+/// Shows the page again, with the one line to run on the host.
+pub(crate) async fn add_key(
+    view: View,
+    app: Board,
+    caller: Caller,
+    input: Input<AddKey>,
+) -> Answer {
+    let added = api::add_enrolment_key(app.clone(), caller.clone(), input).await?;
+    let line = enrol_line(&app, &added.1.0.secret);
+    servers_page(&view, app, caller, Some(&line)).await
+}
+
+/// The line that enrols a host. The key is not an argument: other users of the host could read it there.
+fn enrol_line(app: &App, key: &str) -> String {
+    let pin = app
+        .pin
+        .map_or_else(String::new, |pin| format!(" --pin {pin}"));
+    format!(
+        "echo {key} | sudo gua enroll --server-url {}{pin} --enrollment-token - && sudo gua service install --cloud",
+        app.public_url
+    )
+}
+
+async fn servers_page(view: &View, app: Board, caller: Caller, line: Option<&str>) -> Answer {
+    let now = app.now();
+    let hosts = api::hosts(app.clone(), caller.clone()).await?.0.items;
+    let refusals = api::enrolment_refusals(app.clone(), caller.clone()).await?;
+    let refusals = refusals.0.items;
+    let keys = api::enrolment_keys(app, caller.clone()).await?.0.items;
+    let keys: Vec<&EnrolmentKey> = keys
+        .iter()
+        .filter(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now))
+        .collect();
+    let page = Page {
+        view,
+        caller: &caller.0,
+        tab: Tab::Servers,
+        name: text::SERVERS,
+    };
+    let main = html! {
+        (once(view, text::KEY_READY, line))
+        section {
+            div data-part="servers" {
+                (host_table(&page, &hosts, now))
+                (refusal_list(view, &refusals, now))
+            }
+        }
+        section {
+            h2 { (view.t(text::ADD_SERVER)) }
+            p.say { (view.t(text::ADD_SERVER_LEAD)) }
+            form.row method="post" action=(page.path("/keys")) {
+                label { (view.t(text::DISPLAY_NAME)) input name="name" maxlength="100" placeholder=(view.t(text::OWN_NAME)); }
+                label { (view.t(text::USES)) input name="uses" type="number" min="1" max="100000" value="1"; }
+                label { (view.t(text::HOURS)) input name="expiresInHours" type="number" min="1" max="8784" value="24"; }
+                label { (view.t(text::HOST_NAMES)) input name="hostNames" maxlength="100" placeholder="gpu-*"; }
+                label { (view.t(text::TAGS)) input name="tags" maxlength="100" placeholder="lab, a100"; }
+                label.check { input name="needsApproval" type="checkbox" value="true"; " " (view.t(text::NEEDS_APPROVAL)) }
+                button type="submit" { (view.t(text::CREATE_KEY)) }
+            }
+        }
+        section {
+            h2 { (view.t(text::KEYS)) }
+            (key_table(&page, &keys))
+        }
+    };
+    Ok(page.show(&main))
+}
+
+fn host_table(page: &Page<'_>, hosts: &[HostDocument], now: Timestamp) -> Markup {
+    let view = page.view;
+    html! {
+        @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } } @else {
+            div.scroll tabindex="0" { table {
+                thead { tr {
+                    th scope="col" { (view.t(text::HOST)) }
+                    th scope="col" { (view.t(text::LAST_REPORT)) }
+                    th scope="col" { (view.t(text::GPU)) }
+                    th scope="col" { (view.t(text::VERSION)) }
+                    th scope="col" { (view.t(text::ENROLLED)) }
+                    th scope="col" { (view.t(text::MANAGE)) }
+                } }
+                tbody { @for one in hosts { (host_row(page, one, hosts, now)) } }
+            } }
+        }
+    }
+}
+
+/// Hosts that could not enrol in the last day, and why.
+fn refusal_list(view: &View, refusals: &[AuditEntry], now: Timestamp) -> Markup {
+    html! {
+        @if !refusals.is_empty() {
+            h2 { (view.t(text::REFUSED_HOSTS)) }
+            ul {
+                @for entry in refusals {
+                    li {
+                        (sanitize(&entry.object)) " · " (view.ago(entry.at, now))
+                        @if let Some(address) = &entry.address { " · " (sanitize(address)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What an admin should know or do about a host.
+fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[HostDocument]) -> Markup {
+    let view = page.view;
+    let id = encode(one.host.id.as_str());
+    let name = sanitize(&one.host.display_name);
+    let mut known = hosts.iter();
+    let same = known.find(|other| one.same_gpus_as.as_ref() == Some(&other.host.id));
+    html! {
+        @if !one.host.tags.is_empty() { small { (sanitize(&one.host.tags.join(", "))) } }
+        @if !one.host.is_approved {
+            small.bad { (view.t(text::WAITS_FOR_APPROVAL)) }
+            (action(&page.path(&format!("/servers/{id}/approve")), None, view.t(text::APPROVE), &format!("{} {name}", view.t(text::APPROVE))))
+        }
+        @if let Some(other) = &one.other_machine {
+            small.bad { (view.with(text::OTHER_MACHINE, &[&sanitize(other)])) }
+        }
+        @if let Some(same) = same {
+            @let old = sanitize(&same.host.display_name);
+            small { (view.with(text::SAME_GPUS, &[&old])) }
+            (action(&page.path(&format!("/servers/{id}/replace")), Some(same.host.id.as_str()), view.t(text::REPLACE), &view.with(text::REPLACE_OF, &[&old])))
+        }
+    }
+}
+
+/// A form with one button, and the host that it is about.
+fn action(path: &str, replaced: Option<&str>, name: &str, label: &str) -> Markup {
+    html! {
+        form method="post" action=(path) {
+            @if let Some(host) = replaced { input type="hidden" name="replaced" value=(host); }
+            button type="submit" aria-label=(label) { (name) }
+        }
+    }
+}
+
+fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[HostDocument], now: Timestamp) -> Markup {
+    let view = page.view;
+    let name = sanitize(&one.host.display_name);
+    let id = encode(one.host.id.as_str());
+    let version = one
+        .reported_version
+        .as_ref()
+        .or(one.host.agent_version.as_ref());
+    let free = [one.free_gpus.to_string(), one.gpus.to_string()];
+    html! { tr {
+        th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } (host_notes(page, one, hosts)) }
+        td {
+            @match one.last_seen { Some(at) => (view.ago(at, now)), None => (view.t(text::NEVER)) }
+            @if one.is_stale && one.last_seen.is_some() { small.bad { (view.t(text::STALE)) } }
+        }
+        td { (view.with(text::FREE_OF, &[&free[0], &free[1]])) }
+        td { (version.map_or_else(|| view.t(text::UNKNOWN).to_owned(), |version| sanitize(version))) }
+        td { (utc(one.host.enrolled)) }
+        td {
+            details {
+                summary aria-label=(format!("{} {name}", view.t(text::MANAGE))) { (view.t(text::MANAGE)) }
+                form.row method="post" action=(page.path(&format!("/servers/{id}/rename"))) {
+                    label { (view.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
+                    button type="submit" { (view.t(text::RENAME)) }
+                }
+                p.say { (view.t(text::REVOKE_HOST_LEAD)) }
+                (button(&page.path(&format!("/servers/{id}/revoke")), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&name])))
+            }
+        }
+    } }
+}
+
+fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
+    let view = page.view;
+    html! {
+        @if keys.is_empty() { p.say { (view.t(text::NO_KEYS)) } } @else {
+            div.scroll tabindex="0" { table {
+                thead { tr {
+                    th scope="col" { (view.t(text::KEY)) }
+                    th scope="col" { (view.t(text::DISPLAY_NAME)) }
+                    th.n scope="col" { (view.t(text::USES_LEFT)) }
+                    th scope="col" { (view.t(text::EXPIRES)) }
+                    th scope="col" { (view.t(text::MANAGE)) }
+                } }
+                tbody { @for key in keys { tr {
+                    th scope="row" { code { (key.prefix) "…" } }
+                    td {
+                        (key.name.as_deref().map(sanitize).unwrap_or_default())
+                        @if let Some(names) = &key.limits.host_names { small { (sanitize(names)) } }
+                        @if !key.limits.tags.is_empty() { small { (sanitize(&key.limits.tags.join(", "))) } }
+                        @if key.limits.needs_approval { small { (view.t(text::NEEDS_APPROVAL)) } }
+                    }
+                    td.n { (key.uses_left) }
+                    td { (until(view, key.expires)) }
+                    td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&key.prefix]))) }
+                } } }
+            } }
+        }
+    }
+}
+
+pub(crate) async fn rename_host(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+    input: Input<Rename>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::rename_host(app, caller, path, input).await?,
+    ))
+}
+
+pub(crate) async fn revoke_host(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(&back, api::revoke_host(app, caller, path).await?))
+}
+
+pub(crate) async fn revoke_key(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, EnrolmentKeyId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::revoke_enrolment_key(app, caller, path).await?,
+    ))
+}
+
+pub(crate) async fn approve_host(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::approve_host(app, caller, path).await?,
+    ))
+}
+
+pub(crate) async fn replace_host(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+    input: Input<Replace>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::replace_host(app, caller, path, input).await?,
+    ))
+}
