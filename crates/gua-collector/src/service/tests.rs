@@ -93,9 +93,9 @@ fn the_units_of_the_host_have_a_low_exposure() {
     };
     let plain = facts(Scope::System, Readers::Everyone);
     let limits = [
-        (HostFacts::default(), None, 11),
-        (containers.clone(), None, 13),
-        (HostFacts::default(), Some(pushing.clone()), 19),
+        (HostFacts::default(), None, 9),
+        (containers.clone(), None, 11),
+        (HostFacts::default(), Some(pushing.clone()), 18),
         // The network and the files of container runtimes together.
         (containers, Some(pushing), 20),
     ];
@@ -110,7 +110,7 @@ fn the_units_of_the_host_have_a_low_exposure() {
     }
     let [_, (name, reader)] = answering(&plain);
     let exposure = exposure(name, &reader);
-    assert!(exposure <= 6, "{exposure}\n{reader}");
+    assert!(exposure <= 4, "{exposure}\n{reader}");
 }
 
 /// Enrolment and settings with all characters that must be quoted.
