@@ -200,10 +200,16 @@ pub fn make_private_directory(path: &Path) -> io::Result<()> {
 #[must_use]
 pub fn is_full(path: &Path) -> bool {
     const LEAST_BYTES: u64 = 64 << 10;
-    rustix::fs::statvfs(directory(path)).is_ok_and(|facts| {
-        facts.f_bavail.saturating_mul(facts.f_frsize) < LEAST_BYTES
-            || (facts.f_files > 0 && facts.f_favail == 0)
-    })
+    free_bytes(path).is_some_and(|free| free < LEAST_BYTES)
+        || rustix::fs::statvfs(directory(path))
+            .is_ok_and(|facts| facts.f_files > 0 && facts.f_favail == 0)
+}
+
+/// Free space on the file system of a path; `None` if it is unknown.
+#[must_use]
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let facts = rustix::fs::statvfs(directory(path)).ok()?;
+    Some(facts.f_bavail.saturating_mul(facts.f_frsize))
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ const QUARTERS_AT_ONCE: u32 = 8;
 impl Store {
     /// Does a small part of the work due at `now`, so that it never delays a tick. Call it after every tick.
     pub fn maintain(&mut self, now: Timestamp) -> Result<Upkeep, WriteError> {
+        self.bound_journal()?;
         let thresholds = self.thresholds()?;
         let mut upkeep = Upkeep::default();
         for _ in 0..QUARTERS_AT_ONCE {

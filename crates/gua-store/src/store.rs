@@ -9,6 +9,7 @@ use gua_model::period::Quarter;
 use gua_model::{BootId, Gpu, Outage, Place, Thresholds, Tick, sane};
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 
 use crate::codec::{self, Frame, Link};
 use crate::error::{OpenError, WriteError};
@@ -63,7 +64,7 @@ pub struct NewRun {
 }
 
 /// Id of one collector run within one history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunId(pub i64);
 
 /// The only writer of a history.
@@ -221,16 +222,23 @@ impl Store {
     /// Writes one tick with all its names in one transaction. Once this returns `Ok`, the tick survives a crash of the
     /// process.
     pub fn record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
-        match self.try_record(run, tick) {
-            Ok(()) => {
-                self.known.end_tick();
-                Ok(())
-            }
-            Err(error) => {
-                self.known.forget();
-                Err(error)
-            }
+        let mut recorded = self.try_record(run, tick);
+        // The journal may be what takes the room.
+        if matches!(recorded, Err(WriteError::DiskFull(_))) && self.merge_journal().unwrap_or(false)
+        {
+            self.known.forget();
+            recorded = self.try_record(run, tick);
         }
+        match recorded {
+            Ok(()) => self.known.end_tick(),
+            Err(_) => self.known.forget(),
+        }
+        recorded
+    }
+
+    /// Bounds the journal to a part of the free space: one that fills the disk cannot be merged, because that takes room too.
+    pub(crate) fn bound_journal(&self) -> rusqlite::Result<()> {
+        bound_journal(&self.connection, &self.path)
     }
 
     fn try_record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
@@ -421,6 +429,7 @@ fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError
     refuse_foreign_objects(path, &connection)?;
     refuse_damage(path, &connection)?;
     prepare(&mut connection, options).map_err(as_open_error)?;
+    bound_journal(&connection, path).map_err(as_open_error)?;
     Ok(connection)
 }
 
@@ -455,12 +464,11 @@ fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Re
     let is_new = schema::version(connection)? == 0;
     // A tick and a closed quarter hour together use about thirty statements.
     connection.set_prepared_statement_cache_capacity(48);
-    connection.pragma_update(None, "page_size", 4096)?;
+    connection.pragma_update(None, "page_size", PAGE)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "foreign_keys", "OFF")?;
     connection.pragma_update(None, "secure_delete", "FAST")?;
-    connection.pragma_update(None, "journal_size_limit", JOURNAL_LIMIT)?;
     connection.pragma_update(None, "cache_size", -1024)?;
     if let Some(pages) = options.most_pages {
         connection.pragma_update(None, "max_page_count", pages)?;
@@ -475,8 +483,20 @@ fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Re
 }
 
 pub(crate) const BUSY: Duration = Duration::from_secs(5);
-/// Maximum size of the journal in bytes after a checkpoint; a larger one is truncated to it.
-const JOURNAL_LIMIT: i64 = 4 << 20;
+/// Maximum size of the journal in pages before it is merged, and after that on the disk.
+const MOST_JOURNAL: i64 = 1000;
+/// Size in pages to which a journal is limited on a full disk. A tick takes one to three.
+const LEAST_JOURNAL: i64 = 16;
+const PAGE: i64 = 4096;
+
+fn bound_journal(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+    let free = gua_files::free_bytes(path);
+    let free = free.and_then(|free| i64::try_from(free).ok());
+    let free = free.unwrap_or(i64::MAX);
+    let pages = (free / 4 / PAGE).clamp(LEAST_JOURNAL, MOST_JOURNAL);
+    connection.pragma_update(None, "wal_autocheckpoint", pages)?;
+    connection.pragma_update(None, "journal_size_limit", pages * PAGE)
+}
 
 /// First unused microsecond at or after `wanted`. Two ticks can have the same time if the clock was set back.
 fn free_key(connection: &Connection, wanted: i64) -> rusqlite::Result<Option<i64>> {

@@ -79,6 +79,31 @@ fn the_same_store_survives_a_real_full_disk() {
 }
 
 #[test]
+fn the_journal_does_not_fill_a_small_disk() {
+    on_small_disk(|directory| {
+        let path = directory.join("gua.db");
+        let mut store = open(&path, &WriterOptions::default());
+        let mut host = SyntheticHost::small();
+        let run = begin(&mut store, &host);
+        let mut written = 0;
+        let size = |suffix: &str| {
+            let name = format!("{}{suffix}", path.display());
+            std::fs::metadata(name).map_or(0, |facts| facts.len())
+        };
+        // Much more passes through the journal than the disk has room for.
+        for _ in 0..1500 {
+            store.record(run, &host.tick()).unwrap();
+            store.maintain(host.now()).unwrap();
+            written += 1;
+            assert!(size("-wal") < 800 << 10, "{} after {written}", size("-wal"));
+        }
+        assert!(size("") < 1 << 20, "{}", size(""));
+        let history = gua_store::History::open(&path).unwrap();
+        assert_eq!(history.info().unwrap().ticks, written);
+    });
+}
+
+#[test]
 fn a_disk_that_is_full_at_the_start_is_named() {
     on_small_disk(|directory| {
         let path = directory.join("gua.db");
