@@ -1,5 +1,5 @@
-//! The history file as a sink: one transaction per tick. A full disk counts as lost ticks; a file that another process has
-//! locked does not, as long as the ticks fit into memory.
+//! The history file as a sink: one transaction per tick. While another process holds its lock, or the disk is full, ticks
+//! wait in memory; one that does not fit there is lost and counted.
 
 mod waiting;
 
@@ -33,7 +33,7 @@ pub struct HistorySink {
     run: RunId,
     /// Description of the next collector run.
     next: NewRun,
-    /// Ticks that could not be written because another process holds the lock.
+    /// Ticks that could not be written yet.
     waiting: Waiting,
     /// Quarter of the last tick, if its maintenance is complete.
     maintained: Option<Quarter>,
@@ -167,25 +167,38 @@ impl HistorySink {
         Ok(())
     }
 
-    /// Keeps a tick in memory until the lock is free. Fails if there is no room.
-    fn keep(&mut self, tick: &Tick) -> Result<(), SinkError> {
+    /// Keeps a tick in memory until the history takes it again. Fails if there is no room.
+    fn keep(&mut self, tick: &Tick, obstacle: WriteError) -> Result<(), SinkError> {
         let is_first = self.waiting.is_empty();
         let is_kept = self.waiting.push(tick);
         if is_kept && !is_first {
             return Ok(());
         }
-        let holder = lock_holders(self.store.path());
-        if is_kept {
-            warn!(holder, "the history is locked; ticks wait in memory");
-            return Ok(());
+        let waiting = self.waiting.len();
+        let is_locked = matches!(obstacle, WriteError::Locked(_));
+        let holder = is_locked.then(|| lock_holders(self.store.path()));
+        match (is_kept, holder) {
+            (true, Some(holder)) => {
+                warn!(holder, "the history is locked; ticks wait in memory");
+                Ok(())
+            }
+            (true, None) => {
+                let error = chain(&obstacle);
+                warn!(error, "the disk is full; ticks wait in memory");
+                Ok(())
+            }
+            (false, Some(holder)) => Err(SinkError {
+                reason: GapReason::NotStored,
+                message: format!(
+                    "the history is locked by {holder}, and {waiting} ticks wait already"
+                ),
+            }),
+            (false, None) => {
+                let SinkError { reason, message } = obstacle.into();
+                let message = format!("{message}, and {waiting} ticks wait already");
+                Err(SinkError { reason, message })
+            }
         }
-        Err(SinkError {
-            reason: GapReason::NotStored,
-            message: format!(
-                "the history is locked by {holder}, and {} ticks wait already",
-                self.waiting.len()
-            ),
-        })
     }
 }
 
@@ -199,7 +212,9 @@ impl Sink for HistorySink {
         let written = written.and_then(|()| self.write_waiting());
         match written.and_then(|()| self.write(tick)) {
             Ok(()) => Ok(()),
-            Err(WriteError::Locked(_)) => self.keep(tick),
+            Err(obstacle @ (WriteError::Locked(_) | WriteError::DiskFull(_))) => {
+                self.keep(tick, obstacle)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -236,13 +251,11 @@ impl Sink for HistorySink {
     fn finish(mut self: Box<Self>, at: Timestamp) {
         if !self.waiting.is_empty() {
             let _ = self.store.wait_for_lock(LAST_WAIT);
-            if self.write_waiting().is_err() {
+            if let Err(error) = self.write_waiting() {
                 let holder = lock_holders(self.store.path());
                 let ticks_lost = self.waiting.len();
-                error!(
-                    holder,
-                    ticks_lost, "the history is locked; waiting ticks are lost"
-                );
+                let error = chain(&error);
+                error!(error, holder, ticks_lost, "waiting ticks are lost");
             }
         }
         // On a full disk only the mark of an orderly end is missing.
@@ -292,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_loses_the_tick_and_leaves_the_history_intact() {
+    fn a_full_disk_loses_only_what_does_not_fit_into_memory() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("gua.db");
         let options = WriterOptions {
@@ -308,18 +321,21 @@ mod tests {
             boot: None,
         };
         let mut sink = HistorySink::begin(store, run).unwrap();
-        let (stored, error) = (0..)
+        // Three ticks of eight GPUs.
+        sink.waiting = Waiting::bounded(3 * 9);
+        let (taken, error) = (0..)
             .find_map(|second| Some((second, sink.deliver(&tick(second)).err()?)))
             .unwrap();
         assert_eq!(error.reason, GapReason::DiskFull);
         assert!(error.message.starts_with("the disk is full"), "{error}");
         assert!(
-            sink.deliver(&tick(stored + 1)).is_err(),
+            sink.deliver(&tick(taken + 1)).is_err(),
             "and so is the next"
         );
+        assert_eq!(sink.waiting.len(), 3);
         Box::new(sink).finish(Timestamp::from_second(1_800_100_000).unwrap());
         let history = History::open(&path).unwrap();
-        assert_eq!(history.info().unwrap().ticks, stored.unsigned_abs());
+        assert_eq!(history.info().unwrap().ticks, (taken - 3).unsigned_abs());
     }
 
     /// A sink of a new history, and a connection that holds its write lock.
