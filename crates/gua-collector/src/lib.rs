@@ -6,6 +6,7 @@
 //! an [`Observer`], and tests simulate all three. Log records go through `tracing`; the binary decides their format. A
 //! field `line` holds the text of a record in the form in which gpu-usage-audit printed it.
 
+pub mod access;
 pub mod board;
 #[cfg(test)]
 mod captured_log;

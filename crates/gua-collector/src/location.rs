@@ -7,13 +7,13 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_compat::open_records;
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
-use gua_query::{QueryError, RecordsSource, Remote};
+use gua_query::QueryError;
 use gua_settings::{Inputs, Layer, Loaded, Settings, Source};
 use gua_store::{FileKind, History, OpenError, what_is_this};
 
+use crate::access::Access;
 use crate::managed::{PidOwner, owner_of};
 use crate::pid_file::PidFile;
 use crate::socket::Service;
@@ -50,21 +50,30 @@ pub fn source(loaded: &Loaded) -> Box<dyn gua_query::Source> {
 #[must_use]
 pub fn source_at(path: &Path, settings: &Settings) -> Box<dyn gua_query::Source> {
     match service(path, settings) {
-        Some(service) => Box::new(service),
-        None => Box::new(file_at(path.to_owned())),
+        Some(service) => Access::Service(service).source(),
+        None => file_at(path.to_owned()),
     }
 }
 
 /// Query source for a file that the user can read.
 #[must_use]
-pub fn file_at(path: PathBuf) -> RecordsSource<'static> {
-    RecordsSource::new(move || open_records(&path))
+pub fn file_at(path: PathBuf) -> Box<dyn gua_query::Source> {
+    Access::File(path).source()
+}
+
+/// Access to a history of gua at a path: the file, or the service if the file cannot be read. A missing file and a file of
+/// gpu-usage-audit are usage errors.
+pub fn access(path: &Path, settings: &Settings) -> Result<Access, OpenFailure> {
+    match service(path, settings) {
+        Some(service) => Ok(Access::Service(service)),
+        None => open_history(path).map(|_| Access::File(path.to_owned())),
+    }
 }
 
 /// The service, if it has to be asked about the history at a path: the file is private to it. For the host's history, the
 /// service may also have another path.
 #[must_use]
-pub fn service(path: &Path, settings: &Settings) -> Option<Remote<Service>> {
+pub fn service(path: &Path, settings: &Settings) -> Option<Service> {
     let socket = &settings.history.socket.value;
     let is_hosts = path == settings.history.service_db.value;
     let is_closed = match what_is_this(path) {

@@ -8,6 +8,7 @@
 mod directory;
 pub mod full;
 mod import;
+mod percent;
 mod read;
 
 use std::fmt::Write as _;
@@ -21,6 +22,7 @@ use jiff::tz::TimeZone;
 
 pub use self::directory::{days, read_day, usual_interval};
 pub use self::import::{Again, StatsDay, StatsImported, StatsInterval, StatsRow, import_day};
+pub use self::percent::{PercentAnswer, PercentQuestion, percentages};
 pub use self::read::{NotGpuStats, Parsed, RowError, parse};
 
 /// First line of every file.

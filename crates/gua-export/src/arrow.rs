@@ -8,12 +8,12 @@ use arrow_array::{
     TimestampMicrosecondArray,
 };
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
-use gua_store::History;
 
 use crate::batch::{Cells, Values};
 use crate::column::{Column, Kind};
 use crate::error::ExportError;
-use crate::run::{Ask, batches};
+use crate::rows::Rows;
+use crate::run::Ask;
 use crate::tables::What;
 
 /// Returns the Arrow schema of a table.
@@ -26,7 +26,7 @@ pub fn schema(what: What) -> SchemaRef {
 
 /// Returns the rows of `ask`, whose format is ignored. An error is the last item.
 pub fn record_batches(
-    history: History,
+    rows: Box<dyn Rows>,
     ask: Ask,
 ) -> std::io::Result<impl RecordBatchReader + Send + 'static> {
     let schema = schema(ask.what);
@@ -34,16 +34,16 @@ pub fn record_batches(
     let fields = Arc::clone(&schema);
     std::thread::Builder::new()
         .name("gua-rows".to_owned())
-        .spawn(move || read(&history, &ask, &fields, &sender))?;
-    Ok(Rows { schema, batches })
+        .spawn(move || read(rows.as_ref(), &ask, &fields, &sender))?;
+    Ok(Batches { schema, batches })
 }
 
-struct Rows {
+struct Batches {
     schema: SchemaRef,
     batches: Receiver<Result<RecordBatch, ArrowError>>,
 }
 
-impl Iterator for Rows {
+impl Iterator for Batches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -51,19 +51,19 @@ impl Iterator for Rows {
     }
 }
 
-impl RecordBatchReader for Rows {
+impl RecordBatchReader for Batches {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 }
 
 fn read(
-    history: &History,
+    rows: &dyn Rows,
     ask: &Ask,
     schema: &SchemaRef,
     sender: &SyncSender<Result<RecordBatch, ArrowError>>,
 ) {
-    let read = batches(history, ask, &mut |_| {}, &mut |_, batch| {
+    let read = rows.batches(ask, &mut |_| {}, &mut |_, batch| {
         let arrays = batch.columns.iter().map(array).collect();
         let batch = RecordBatch::try_new(Arc::clone(schema), arrays);
         // An error means that the receiver was dropped.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use gua_model::{Bytes, Micros, Millijoules};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::column::{Column, Kind};
 
@@ -60,20 +61,20 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 }
 
 /// Rows of one table, stored by column.
-#[derive(Debug)]
-pub(crate) struct Batch {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Batch {
     pub(crate) columns: Vec<Cells>,
     pub(crate) rows: usize,
 }
 
 /// Values of one column: a definition level per row (1 if there is a value), and the values.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Cells {
     pub(crate) levels: Vec<i16>,
     pub(crate) values: Values,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Values {
     Time(Vec<i64>),
     Int(Vec<i64>),
@@ -83,12 +84,14 @@ pub(crate) enum Values {
 }
 
 /// Interned texts: a column repeats few of them many times.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Texts {
     pub(crate) places: Vec<u32>,
     pub(crate) known: Vec<String>,
+    #[serde(skip)]
     numbers: HashMap<String, u32>,
     /// Number of the last text, which often repeats.
+    #[serde(skip)]
     last: Option<u32>,
 }
 
@@ -116,6 +119,32 @@ impl Batch {
         let mut cells = RowCells(self.columns.iter_mut());
         row.put(&mut cells);
         debug_assert!(cells.0.next().is_none(), "a row fills every column");
+    }
+
+    /// Whether a batch from another process has the columns of a table, and a value in each place that says so.
+    #[must_use]
+    pub(crate) fn fits(&self, columns: &[Column]) -> bool {
+        let fits = |(cells, column): (&Cells, &Column)| {
+            let number = match (&cells.values, column.kind) {
+                (Values::Time(values), Kind::Time) | (Values::Int(values), Kind::Int) => {
+                    values.len()
+                }
+                (Values::Float(values), Kind::Float) => values.len(),
+                (Values::Bool(values), Kind::Bool) => values.len(),
+                (Values::Text(texts), Kind::Text) => {
+                    let is_known = |place: &u32| texts.known.len() > *place as usize;
+                    match texts.places.iter().all(is_known) {
+                        true => texts.places.len(),
+                        false => return false,
+                    }
+                }
+                _ => return false,
+            };
+            let is_level = |level: &i16| (0..=1).contains(level);
+            let set = cells.levels.iter().filter(|level| **level == 1).count();
+            cells.levels.len() == self.rows && cells.levels.iter().all(is_level) && set == number
+        };
+        self.columns.len() == columns.len() && self.columns.iter().zip(columns).all(fits)
     }
 
     /// Calls a function with the values of each row, in the order of the columns.

@@ -3,11 +3,8 @@
 use std::collections::BTreeMap;
 
 use gua_model::GpuUuid;
-use gua_query::GpuInfo;
-use gua_store::History;
+use gua_query::{GpuInfo, Records, RecordsError};
 use jiff::Timestamp;
-
-use crate::error::ExportError;
 
 /// Names used in rows.
 #[derive(Debug, Default)]
@@ -18,14 +15,14 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn of_history(history: &History) -> Result<Self, ExportError> {
-        let gpus = history.cards()?;
+    pub(crate) fn of(records: &dyn Records) -> Result<Self, RecordsError> {
+        let gpus = records.gpus()?;
         let gpus = gpus.into_iter().map(|gpu| (gpu.uuid.clone(), gpu));
-        let imported = history.old_facts()?.unwrap_or_default();
+        let imported = records.imported_facts()?.unwrap_or_default();
         let imported_names = imported.gpus.into_iter();
         let imported_names = imported_names.filter_map(|(gpu, facts)| Some((gpu, facts.name?)));
         Ok(Self {
-            host: history.host()?.or(imported.host.map(|host| host.name)),
+            host: records.host()?.or(imported.host.map(|host| host.name)),
             gpus: gpus.collect(),
             imported_names: imported_names.collect(),
         })

@@ -1,31 +1,22 @@
-//! One export: rows are read day by day on other threads, and written in the order of the days.
+//! One export: the rows of a table, written to files.
 
 use std::io::{self, BufWriter, Write};
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::ScopedJoinHandle;
 
 use gua_model::Period;
-use gua_store::History;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, Row};
+use crate::batch::Batch;
 use crate::column::Column;
-use crate::days::{Day, days, keep_days_near};
 use crate::error::ExportError;
-use crate::names::Names;
-use crate::tables::sessions::OldSessions;
-use crate::tables::{Reading, What, processes, samples, sessions, totals};
+use crate::rows::Rows;
+use crate::tables::What;
 use crate::{csv, json_lines, parquet};
 
-/// Maximum number of rows in a batch. A day of twelve GPUs at thirty seconds is one batch.
-const MOST_ROWS: usize = 50_000;
-/// Number of threads that read ticks: with the one that writes, they keep two CPUs busy.
-const READERS: usize = 2;
-
 /// Selection of the rows.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Ask {
     pub what: What,
     pub format: Format,
@@ -34,11 +25,12 @@ pub struct Ask {
     pub ends: bool,
     pub edges: Edges,
     /// Time zone of the days by which rows are grouped.
+    #[serde(with = "jiff::fmt::serde::tz::required")]
     pub zone: TimeZone,
 }
 
 /// File format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Format {
     Csv,
     JsonLines,
@@ -46,7 +38,7 @@ pub enum Format {
 }
 
 /// Treatment of time at an edge of the window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Edges {
     /// Only the part inside the window counts, so that sums equal those of a report.
     Cut,
@@ -63,7 +55,7 @@ pub trait Outlet: Send {
 }
 
 /// Summary of an export.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exported {
     pub rows: u64,
     pub files: u64,
@@ -75,9 +67,20 @@ pub struct Exported {
     pub widened: bool,
 }
 
-/// Writes the rows of a history. `progress` is called with the completed fraction of the window.
+impl Exported {
+    /// Adds what another part of the same export found.
+    pub fn merge(&mut self, part: &Exported) {
+        self.rows += part.rows;
+        self.files += part.files;
+        self.ticks_damaged += part.ticks_damaged;
+        self.kept_from = self.kept_from.or(part.kept_from);
+        self.widened |= part.widened;
+    }
+}
+
+/// Writes the rows to files. `progress` is called with the completed fraction of the window.
 pub fn run(
-    history: &History,
+    rows: &dyn Rows,
     ask: &Ask,
     outlet: &mut dyn Outlet,
     progress: &mut dyn FnMut(f64),
@@ -93,7 +96,7 @@ pub fn run(
         open = Some((None, Encoder::open(outlet, table, None)?));
         files += 1;
     }
-    let exported = batches(history, ask, progress, &mut |date, batch| {
+    let exported = rows.batches(ask, progress, &mut |date, batch| {
         let day = (ask.edges == Edges::Whole).then_some(date);
         if let Some((_, done)) = open.take_if(|(of, _)| *of != day) {
             done.close(outlet)?;
@@ -103,229 +106,13 @@ pub fn run(
             files += 1;
         }
         let (_, encoder) = open.as_mut().expect("it was opened just now");
-        encoder.rows(batch)
+        encoder.rows(&batch)
     })?;
     // An incomplete file is not renamed into place.
     if let Some((_, done)) = open {
         done.close(outlet)?;
     }
     Ok(Exported { files, ..exported })
-}
-
-/// A message of a reader about the day that it reads.
-enum Message {
-    Rows(Batch),
-    /// All rows of the day were sent.
-    EndOfDay,
-}
-
-/// Passes the rows to `each`, batch by batch and with their day, until it fails. Readers run on threads of their own and
-/// take turns: each has every n-th day and a channel, and the channels are received from in the order of the days.
-pub(crate) fn batches(
-    history: &History,
-    ask: &Ask,
-    progress: &mut dyn FnMut(f64),
-    each: &mut dyn FnMut(Date, &Batch) -> Result<(), ExportError>,
-) -> Result<Exported, ExportError> {
-    let seen = seen(history, &Names::of_history(history)?, ask)?;
-    let mut days = seen.map_or_else(Vec::new, |seen| days(seen, &ask.zone));
-    let with_rows = history.days(Date::MIN, Date::MAX)?;
-    keep_days_near(&mut days, &(&with_rows.whole | &with_rows.cut));
-    // Decoding ticks takes longer than writing their rows.
-    let readers = if ask.what.needs_ticks() { READERS } else { 1 };
-    let readers = readers.min(days.len());
-    let raw_from = history.raw_from()?;
-    let mut exported = Exported {
-        kept_from: raw_from.filter(|raw| ask.what.needs_ticks() && *raw > ask.window.from()),
-        ticks_damaged: history.absurd_ticks()?.into(),
-        ..Exported::default()
-    };
-    std::thread::scope(|scope| {
-        let mut threads = Vec::new();
-        let mut channels = Vec::new();
-        for first in 0..readers {
-            let (sender, receiver) = sync_channel(0);
-            let (days, path) = (&days, history.path());
-            threads.push(scope.spawn(move || {
-                let history = History::open(path)?;
-                read(&history, ask, days, (first, readers), sender)
-            }));
-            channels.push(receiver);
-        }
-        let mut taken = Ok(());
-        'days: for (place, day) in days.iter().enumerate() {
-            loop {
-                match channels[place % readers].recv() {
-                    Ok(Message::Rows(batch)) => {
-                        exported.rows += batch.rows as u64;
-                        taken = each(day.date, &batch);
-                    }
-                    Ok(Message::EndOfDay) => break,
-                    // The reader has failed: its thread returns the error.
-                    Err(_) => break 'days,
-                }
-                if taken.is_err() {
-                    break 'days;
-                }
-            }
-            progress(share(place + 1, days.len()));
-        }
-        drop(channels);
-        let mut read = Ok(());
-        for thread in threads {
-            match join(thread) {
-                Ok((damaged, widened)) => {
-                    exported.ticks_damaged += damaged;
-                    exported.widened |= widened;
-                }
-                // It stopped because another thread failed.
-                Err(ExportError::Stopped) => {}
-                Err(error) => read = Err(error),
-            }
-        }
-        taken.and(read).map(|()| exported)
-    })
-}
-
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
-/// Returns the part of the window in which the history can have rows: days without any are skipped.
-fn seen(history: &History, names: &Names, ask: &Ask) -> Result<Option<Period>, ExportError> {
-    let old = history.old_facts()?;
-    let began = names
-        .began()
-        .into_iter()
-        .chain(old.as_ref().and_then(|old| old.began))
-        .min();
-    let Some(began) = began else {
-        return Ok(None);
-    };
-    let old_ended = old.and_then(|old| old.ended).filter(|_| !ask.ends);
-    let to = old_ended.map_or(ask.window.to(), |ended| ended.max(ask.window.to()));
-    // A tick before the window may reach into it.
-    Ok((began < to).then(|| Period::new(began.max(ask.window.from()), to)))
-}
-
-/// Reads every n-th day from the first one. Returns the number of damaged ticks, and whether an edge was widened to its
-/// quarter hour.
-fn read(
-    history: &History,
-    ask: &Ask,
-    days: &[Day],
-    (first, every): (usize, usize),
-    sender: SyncSender<Message>,
-) -> Result<(u64, bool), ExportError> {
-    let names = Names::of_history(history)?;
-    let mut reading = Reading {
-        history,
-        thresholds: history.thresholds()?,
-        own_ticks: history.own_coverage(Period::new(ask.window.from(), Timestamp::MAX))?,
-        names,
-        edges: ask.edges,
-        window: ask.window,
-        sink: Sink::new(sender, ask.what.columns()),
-    };
-    let mut old_sessions = match ask.what {
-        What::Sessions => OldSessions::read(&reading, old_window(ask))?,
-        _ => OldSessions::default(),
-    };
-    let (mut damaged, mut widened) = (0, false);
-    let mine = days.iter().enumerate().skip(first).step_by(every);
-    for (place, &Day { period, .. }) in mine {
-        let (is_first, is_last) = (place == 0, place + 1 == days.len());
-        // Imported rows cover whole ticks. Without a given end, the last day includes all rows dated later.
-        let old = match is_last && !ask.ends {
-            true => Period::new(period.from(), Timestamp::MAX),
-            false => period,
-        };
-        let own = period
-            .overlap(ask.window)
-            .unwrap_or(Period::new(period.from(), period.from()));
-        damaged += u64::from(match ask.what {
-            What::Samples => samples::rows(&mut reading, own, old, is_first)?,
-            What::Processes => processes::rows(&mut reading, own, old)?,
-            What::Sessions => {
-                sessions::rows(&mut reading, &mut old_sessions, (own, is_first, is_last))?;
-                0
-            }
-            What::Totals | What::UserTotals => {
-                let (damaged, window) = totals::rows(&mut reading, ask.what, (own, old))?;
-                widened |= window != own;
-                damaged
-            }
-        });
-        reading.sink.end_day()?;
-    }
-    Ok((damaged, widened))
-}
-
-fn old_window(ask: &Ask) -> Period {
-    match ask.ends {
-        true => ask.window,
-        false => Period::new(ask.window.from(), Timestamp::MAX),
-    }
-}
-
-fn share(done: usize, all: usize) -> f64 {
-    let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
-    number(done) / number(all.max(1))
-}
-
-/// Collects the rows of a reader into batches and sends them.
-pub(crate) struct Sink {
-    sender: SyncSender<Message>,
-    columns: &'static [Column],
-    batch: Batch,
-    is_closed: bool,
-}
-
-impl Sink {
-    fn new(sender: SyncSender<Message>, columns: &'static [Column]) -> Self {
-        Self {
-            sender,
-            columns,
-            batch: Batch::new(columns, 0),
-            is_closed: false,
-        }
-    }
-
-    pub(crate) fn push(&mut self, row: &impl Row) {
-        self.batch.push(row);
-        if self.batch.rows >= MOST_ROWS {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        // Consecutive days have similar numbers of rows.
-        let next = Batch::new(self.columns, self.batch.rows);
-        let batch = std::mem::replace(&mut self.batch, next);
-        self.send(Message::Rows(batch));
-    }
-
-    fn send(&mut self, message: Message) {
-        self.is_closed |= self.is_closed || self.sender.send(message).is_err();
-    }
-
-    fn end_day(&mut self) -> Result<(), ExportError> {
-        if self.batch.rows > 0 {
-            self.flush();
-        }
-        self.send(Message::EndOfDay);
-        self.check()
-    }
-
-    /// Fails if nothing receives the rows any more, since reading on is then useless.
-    pub(crate) fn check(&self) -> Result<(), ExportError> {
-        match self.is_closed {
-            true => Err(ExportError::Stopped),
-            false => Ok(()),
-        }
-    }
 }
 
 #[derive(Clone, Copy)]

@@ -7,14 +7,16 @@ pub(crate) mod totals;
 
 use gua_model::legacy::OwnCoverage;
 use gua_model::{Micros, Period, ProcessKind, RollUp, State, Thresholds};
-use gua_store::History;
+use gua_query::Records;
+use serde::{Deserialize, Serialize};
 
 use crate::column::Column;
 use crate::names::Names;
-use crate::run::{Edges, Sink};
+use crate::rows::Sink;
+use crate::run::Edges;
 
 /// Tables that can be exported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
     /// One row for each GPU at each tick.
     Samples,
@@ -69,7 +71,7 @@ impl What {
 
 /// Inputs of all tables.
 pub(crate) struct Reading<'a> {
-    pub(crate) history: &'a History,
+    pub(crate) records: &'a dyn Records,
     pub(crate) thresholds: Thresholds,
     pub(crate) names: Names,
     pub(crate) own_ticks: OwnCoverage,

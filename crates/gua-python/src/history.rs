@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use gua_collector::location::{self, open_history};
+use gua_collector::access::Access;
+use gua_collector::location;
 use gua_export::{Ask, Edges, Format, Outlet, What, Words};
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_probe::clock;
 use gua_settings::{FlagValue, Loaded};
-use gua_store::{History, ReadError};
 use jiff::civil::Date;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -39,17 +39,13 @@ pub(crate) struct Wanted {
 #[pyfunction]
 #[pyo3(signature = (db))]
 pub(crate) fn history_path(db: Option<PathBuf>) -> PyResult<PathBuf> {
-    let flag = FlagValue::of("--db", "history", "db", db);
-    let loaded = Loaded::of_this_process(flag.as_slice());
-    let checked = loaded.checked().map(drop);
-    checked.map_err(|error| failure::of_command(&error))?;
-    Ok(location::history(&loaded))
+    Ok(location::history(&loaded(db)?))
 }
 
 /// Returns a summary of a history: facts, GPUs and collector runs.
 #[pyfunction]
 pub(crate) fn history_facts(py: Python<'_>, db: PathBuf) -> PyResult<String> {
-    py.detach(|| asked(&db, facts))
+    py.detach(|| facts(&open(&db)?))
         .map(|facts| facts.to_string())
 }
 
@@ -58,7 +54,7 @@ pub(crate) fn history_facts(py: Python<'_>, db: PathBuf) -> PyResult<String> {
 pub(crate) fn history_outages(py: Python<'_>, wanted: Wanted) -> PyResult<String> {
     py.detach(|| {
         let (db, ask) = question(wanted)?;
-        asked(&db, |history| outages(history, &ask))
+        outages(&open(&db)?, &ask)
     })
     .map(|outages| outages.to_string())
 }
@@ -80,7 +76,7 @@ pub(crate) fn table_columns(
 pub(crate) fn arrow_stream(py: Python<'_>, wanted: Wanted) -> PyResult<Bound<'_, PyCapsule>> {
     let stream = py.detach(|| -> PyResult<_> {
         let (db, ask) = question(wanted)?;
-        let rows = gua_export::arrow::record_batches(open(&db)?, ask);
+        let rows = gua_export::arrow::record_batches(open(&db)?.rows(), ask);
         let rows = rows.map_err(|error| GuaError::new_err(chain(&error)))?;
         Ok(FFI_ArrowArrayStream::new(Box::new(rows)))
     })?;
@@ -139,23 +135,24 @@ fn question(wanted: Wanted) -> PyResult<(PathBuf, Ask)> {
     Ok((wanted.db, ask))
 }
 
-fn open(db: &Path) -> PyResult<History> {
-    open_history(db).map_err(|error| failure::of_open(&error))
+fn loaded(db: Option<PathBuf>) -> PyResult<Loaded> {
+    let flag = FlagValue::of("--db", "history", "db", db);
+    let loaded = Loaded::of_this_process(flag.as_slice());
+    let checked = loaded.checked().map(drop);
+    checked.map_err(|error| failure::of_command(&error))?;
+    Ok(loaded)
 }
 
-/// Answers a question about a history. If a collector has started to write to the file meanwhile, the question is
-/// repeated with the writer present.
-fn asked(db: &Path, question: impl Fn(&History) -> Result<Value, ReadError>) -> PyResult<Value> {
-    let answer = match question(&open(db)?) {
-        Err(ReadError::Changed) => question(&open(db)?),
-        other => other,
-    };
-    answer.map_err(|error| HistoryError::new_err(chain(&error)))
+fn open(db: &Path) -> PyResult<Access> {
+    let access = location::access(db, &loaded(None)?.settings);
+    access.map_err(|error| failure::of_open(&error))
 }
 
-fn facts(history: &History) -> Result<Value, ReadError> {
-    let info = history.info()?;
-    let gpus = history.cards()?.into_iter().map(|gpu| {
+fn facts(history: &Access) -> PyResult<Value> {
+    let facts = history.facts(());
+    let facts = facts.map_err(|error| failure::of_query(&error))?;
+    let info = facts.info;
+    let gpus = facts.gpus.into_iter().map(|gpu| {
         json!({
             "uuid": gpu.uuid.as_str(),
             "index": gpu.index,
@@ -165,7 +162,7 @@ fn facts(history: &History) -> Result<Value, ReadError> {
             "first_seen": gpu.first_seen.to_string(),
         })
     });
-    let runs = history.runs()?.into_iter().map(|run| {
+    let runs = facts.runs.into_iter().map(|run| {
         json!({
             "started": run.started.to_string(),
             "ended": run.ended.map(|ended| ended.to_string()),
@@ -188,8 +185,10 @@ fn facts(history: &History) -> Result<Value, ReadError> {
     }))
 }
 
-fn outages(history: &History, ask: &Ask) -> Result<Value, ReadError> {
-    let outages = history.outages(ask.window)?.into_iter().map(|outage| {
+fn outages(history: &Access, ask: &Ask) -> PyResult<Value> {
+    let outages = history.outages(ask.window);
+    let outages = outages.map_err(|error| failure::of_query(&error))?;
+    let outages = outages.into_iter().map(|outage| {
         json!({
             "from": outage.from.to_string(),
             "to": outage.to.to_string(),
@@ -204,13 +203,13 @@ fn outages(history: &History, ask: &Ask) -> Result<Value, ReadError> {
 /// Starts a thread that reads a little ahead of the consumer.
 fn begin(wanted: Wanted) -> PyResult<Lines> {
     let (db, ask) = question(wanted)?;
-    let history = open(&db)?;
+    let history = open(&db)?.rows();
     let (sender, rows) = sync_channel(1);
     std::thread::Builder::new()
         .name("gua-rows".to_owned())
         .spawn(move || {
             let mut outlet = Sent(sender.clone());
-            let done = gua_export::run(&history, &ask, &mut outlet, &mut |_| {});
+            let done = gua_export::run(history.as_ref(), &ask, &mut outlet, &mut |_| {});
             if let Err(error) = done {
                 // Fails if the consumer has stopped reading.
                 let _ = sender.send(Err(chain(&error)));

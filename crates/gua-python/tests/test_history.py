@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -106,3 +107,28 @@ def test_a_missing_history_fails_at_once(machine: Machine, tmp_path: Path) -> No
     other.write_text("this is no history\n" * 100)
     with pytest.raises((gua.HistoryError, ValueError)):
         gua.History(other)
+
+
+def test_the_tables_of_the_service_are_those_of_its_file(
+    history: gua.History, machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = machine.home / "gua.sock"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        reader = subprocess.Popen([BUILT / "gua", "__answers", history.path], stdin=listener)
+    try:
+        monkeypatch.setenv("GUA_SOCKET", str(path))
+        monkeypatch.setenv("GUA_SERVICE_DB", str(machine.home / "closed.db"))
+        service = gua.History()
+        assert service.path != history.path
+        for table in TABLES:
+            assert getattr(service, table)().rows() == getattr(history, table)().rows()
+        assert pyarrow.table(service.samples()) == pyarrow.table(history.samples())
+        assert service.gpus() == history.gpus()
+        assert service.collectors() == history.collectors()
+        assert service.outages() == history.outages()
+        assert service.info()["ticks"] == history.info()["ticks"]
+    finally:
+        reader.kill()
+        reader.wait()

@@ -24,9 +24,9 @@ use crate::records::WatchedRun;
 use crate::source::Source;
 use crate::statement::MonthAnswer;
 
-/// Version of [`Request`] and [`Reply`] as bytes. Raise it with every change to a type in them: both ends compare it
-/// before they decode anything.
-pub const VERSION: u32 = 2;
+/// Version of the messages as bytes. Raise it with every change to a type in them: both ends compare it before they decode
+/// anything.
+pub const VERSION: u32 = 3;
 
 type Result<T> = std::result::Result<T, QueryError>;
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use gua_model::refusal::Refusal;
 use gua_model::{
-    Bytes, Floors, GpuDay, GpuQuarter, GpuUuid, KnownGpu, LegacyMoment, Outage, OwnerKey, Period,
-    Quarter, Session, Slice, Span, Thresholds, Tick, User, UtcDay,
+    Bytes, Floors, GpuDay, GpuQuarter, GpuUuid, KnownGpu, LegacyMoment, Outage, OwnCoverage,
+    OwnerKey, Period, Quarter, Session, Slice, Span, Thresholds, Tick, User, UtcDay,
 };
 use jiff::Timestamp;
+use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::error::RecordsError;
@@ -71,6 +72,25 @@ pub trait Records {
     /// Visits every tick of a window, in order of time.
     fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<()>;
 
+    /// Visits every tick that begins in a window with the spans of its GPUs, and the tick before the window, whose spans
+    /// may reach into it. Spans are not clipped. Returns the number of damaged ticks in the window. `each` ends the visit
+    /// with [`RecordsError::Stopped`].
+    fn ticks_with_spans(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        each: &mut TickVisitor<'_>,
+    ) -> Result<u32>;
+
+    /// Number of ticks whose time cannot be true. They belong to no window.
+    fn absurd_ticks(&self) -> Result<u32>;
+
+    /// Days in UTC that have ticks, totals or imported rows.
+    fn days_with_rows(&self) -> Result<BTreeSet<Date>>;
+
+    /// Time of each GPU that own ticks cover in a window, as far as there are imported rows.
+    fn own_coverage(&self, window: Period) -> Result<OwnCoverage>;
+
     /// The last tick before a moment.
     fn last_tick_before(&self, moment: Timestamp) -> Result<Option<Tick>>;
 
@@ -111,6 +131,9 @@ pub trait Records {
         each: &mut dyn FnMut(&LegacyMoment<'_>),
     ) -> Result<()>;
 }
+
+/// Receives a tick and the spans of its GPUs, in the same order.
+pub type TickVisitor<'a> = dyn FnMut(&Tick, &[Span]) -> Result<()> + 'a;
 
 /// Receives the quarter totals of a window.
 pub trait QuarterVisitor {

@@ -234,7 +234,9 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
         firsts,
         outages: &known.outages,
     };
-    let ticks_damaged = records.quarters(window, known.thresholds, &mut count)?;
+    let damaged = records.quarters(window, known.thresholds, &mut count)?;
+    // The true time of absurd ticks is unknown, so they may belong to any window.
+    let ticks_damaged = damaged.saturating_add(records.absurd_ticks()?);
     let mut ledger = count.ledger;
     count.partial.add(records, known.thresholds, &mut ledger)?;
     let mut coverage = BTreeMap::new();

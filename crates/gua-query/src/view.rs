@@ -15,14 +15,17 @@ use std::time::Duration;
 use gua_model::refusal::Refusal;
 use gua_model::report::UNKNOWN;
 use gua_model::{
-    Floors, Identity, LegacyMoment, Missing, Outage, Owner, OwnerKey, OwnerSource, Period, Pid,
-    Process, ProcessKey, QuarterTotal, Session, Span, StartTicks, Thresholds, Tick, Uid, User,
-    Workload,
+    Floors, Identity, LegacyMoment, Missing, Outage, OwnCoverage, Owner, OwnerKey, OwnerSource,
+    Period, Pid, Process, ProcessKey, QuarterTotal, Session, Span, StartTicks, Thresholds, Tick,
+    Uid, User, Workload,
 };
 use jiff::Timestamp;
+use jiff::civil::Date;
 
 use crate::error::RecordsError;
-use crate::records::{GpuInfo, ImportedFacts, QuarterVisitor, Records, TickAt, WatchedRun};
+use crate::records::{
+    GpuInfo, ImportedFacts, QuarterVisitor, Records, TickAt, TickVisitor, WatchedRun,
+};
 
 use self::visitor::Masked;
 
@@ -362,6 +365,32 @@ impl Records for View {
     fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<()> {
         self.records
             .ticks(window, &mut |tick| each(self.tick(tick)))
+    }
+
+    fn ticks_with_spans(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        each: &mut TickVisitor<'_>,
+    ) -> Result<u32> {
+        let mut masked = |tick: &Tick, spans: &[Span]| {
+            let spans: Vec<Span> = spans.iter().map(|span| self.span(span)).collect();
+            each(&self.tick(tick.clone()), &spans)
+        };
+        self.records
+            .ticks_with_spans(window, thresholds, &mut masked)
+    }
+
+    fn absurd_ticks(&self) -> Result<u32> {
+        self.records.absurd_ticks()
+    }
+
+    fn days_with_rows(&self) -> Result<BTreeSet<Date>> {
+        self.records.days_with_rows()
+    }
+
+    fn own_coverage(&self, window: Period) -> Result<OwnCoverage> {
+        self.records.own_coverage(window)
     }
 
     fn last_tick_before(&self, moment: Timestamp) -> Result<Option<Tick>> {

@@ -9,6 +9,7 @@ use gua_model::{BootId, Bytes, GapReason, Outage, OwnerKey, sane};
 use gua_query::GpuInfo;
 use jiff::Timestamp;
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{OpenError, ReadError};
 use crate::fold::{tick_before, tick_from};
@@ -27,8 +28,16 @@ pub struct History {
     work: Work,
 }
 
+/// What a history is about: its size, its GPUs and the collectors that wrote it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    pub info: Info,
+    pub gpus: Vec<GpuInfo>,
+    pub runs: Vec<RunInfo>,
+}
+
 /// Summary of a history.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     /// Schema version of the file.
     pub version: u32,
@@ -43,7 +52,7 @@ pub struct Info {
 }
 
 /// One collector run.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunInfo {
     pub id: RunId,
     pub started: Timestamp,
@@ -71,6 +80,14 @@ impl History {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub fn facts(&self) -> Result<Facts, ReadError> {
+        Ok(Facts {
+            info: self.info()?,
+            gpus: self.cards()?,
+            runs: self.runs()?,
+        })
     }
 
     pub fn info(&self) -> Result<Info, ReadError> {

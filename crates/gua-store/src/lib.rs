@@ -55,7 +55,7 @@ pub use files::{FilePrint, remove};
 pub use first_sight::LateSight;
 pub use forget::Forgotten;
 pub use gua_files::{beside, directory};
-pub use history::{History, Info, RunInfo};
+pub use history::{Facts, History, Info, RunInfo};
 pub use kind::{FileKind, what_is_this};
 pub use lock::WriterLock;
 pub use maintain::Upkeep;

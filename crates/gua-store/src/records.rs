@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
-use gua_model::{Floors, LegacyMoment, Outage, OwnerKey, Period, Session, Span, Thresholds, Tick};
-use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
+use gua_model::{
+    Floors, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Session, Span, Thresholds, Tick,
+};
+use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt, TickVisitor};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
+use jiff::civil::Date;
 
 use crate::error::ReadError;
 use crate::history::History;
@@ -49,6 +52,8 @@ impl Records for History {
         thresholds() -> Thresholds;
         raw_from() -> Option<Timestamp>;
         outages(window: Period) -> Vec<Outage>;
+        absurd_ticks() -> u32;
+        own_coverage(window: Period) -> OwnCoverage;
         tick_at(at: Timestamp, thresholds: Thresholds) -> Option<TickAt>;
         floors(at: Timestamp) -> Floors;
         refusals(window: Period) -> Vec<Refusal>;
@@ -74,9 +79,7 @@ impl Records for History {
         thresholds: Thresholds,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32> {
-        let damaged = self.visit_totals(window, Some(thresholds), visitor)?;
-        // The true time of these is unknown, so they may belong to any window.
-        Ok(damaged.saturating_add(self.absurd_ticks()?))
+        Ok(self.visit_totals(window, Some(thresholds), visitor)?)
     }
 
     fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<()> {
@@ -99,6 +102,20 @@ impl Records for History {
             }
             Ok(())
         })
+    }
+
+    fn ticks_with_spans(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        each: &mut TickVisitor<'_>,
+    ) -> Result<u32> {
+        self.each_tick(window, thresholds, each)
+    }
+
+    fn days_with_rows(&self) -> Result<BTreeSet<Date>> {
+        let days = self.days(Date::MIN, Date::MAX)?;
+        Ok(&days.whole | &days.cut)
     }
 
     fn last_tick_before(&self, moment: Timestamp) -> Result<Option<Tick>> {

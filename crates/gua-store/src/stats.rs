@@ -4,7 +4,7 @@ use gua_model::sane;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ReadError;
 use crate::fold::{tick_before, tick_from};
@@ -12,7 +12,7 @@ use crate::history::History;
 use crate::sql::rows;
 
 /// The size of a history.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Stats {
     /// Size of the file and its journal.
     pub file_bytes: u64,
@@ -35,7 +35,7 @@ pub struct Stats {
 }
 
 /// Rows imported from old histories.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OldRows {
     pub files: u64,
     pub gpu_rows: u64,
@@ -45,7 +45,7 @@ pub struct OldRows {
 }
 
 /// Size of one table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TableSize {
     pub name: String,
     pub bytes: u64,

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -59,6 +59,23 @@ impl TestHost {
     /// Adds a variable, or replaces one.
     pub fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.variables.push((name.to_owned(), value.into()));
+    }
+
+    /// Lets other users use this home: its files, a copy of the program as `gua`, the driver and the directory of claims.
+    pub fn open_to_users(&self) {
+        let set_mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode(self.directory(), 0o755);
+        // Claims of several users need a directory of root.
+        if rustix::process::geteuid().is_root() {
+            set_mode(&self.path("claims"), 0o1777);
+        }
+        // The build directory may be closed to other users.
+        std::fs::copy(&self.program, self.path("gua")).unwrap();
+        for path in [&self.path("gua"), self.library(), &self.scenario()] {
+            set_mode(path, 0o755);
+        }
     }
 
     /// The program under test.

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use gua_probe::clock;
 use gua_test::recorded::record;
 use gua_test::{Ended, TestHost, runs_as_root, wait_until};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{GUA, TWO_GPUS, host};
@@ -46,19 +48,17 @@ impl Drop for Served {
 
 impl Served {
     fn new(others: &str) -> Self {
+        Self::since(others, "2025-10-02T00:00:00Z".parse().unwrap())
+    }
+
+    /// The history has two hours from a time on.
+    fn since(others: &str, from: Timestamp) -> Self {
         let host = TestHost::new(GUA, TWO_GPUS);
         let set_mode = |path: &Path, mode| {
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
         };
-        set_mode(&host.path(""), 0o755);
-        // The build directory may be closed to other users.
-        fs::copy(GUA, host.path("gua")).unwrap();
-        set_mode(&host.path("gua"), 0o755);
-        for name in [host.library(), &host.path("nvml-sim.toml")] {
-            set_mode(name, 0o755);
-        }
+        host.open_to_users();
         let db = host.path("service/gua.db");
-        let from = "2025-10-02T00:00:00Z".parse().unwrap();
         record(&db, from, 120, |_| {
             vec![(50, &["ada"][..]), (0, &["bob"][..])]
         });
@@ -138,6 +138,13 @@ fn the_socket_gives_the_same_answers_as_the_file() {
         "statement --month 2025-10 --format json --tz UTC",
         "explain 1 --at 2025-10-02T01:00:00Z --json",
         "runs list --json",
+        "db stats --format json",
+        &format!("plot --format json {WINDOW}"),
+        &format!("export --what samples {WINDOW}"),
+        &format!("export --what processes --format jsonl {WINDOW}"),
+        &format!("export --what sessions {WINDOW}"),
+        "export --what totals --format jsonl",
+        "export --what user-totals",
     ] {
         let of_file = served.host.gua(&format!("{line} --db {db}"));
         assert_eq!(of_file.code, 0, "{line}: {of_file:?}");
@@ -224,6 +231,147 @@ fn other_people_appear_as_the_configuration_says() {
     let served = Served::new("nonsense");
     let refused = served.gua_as(ADA, "report");
     assert_ne!(refused.code, 0, "{refused:?}");
+}
+
+#[test]
+fn the_mode_of_the_socket_decides_who_may_ask() {
+    if !runs_as_root("a socket that is closed to some users") {
+        return;
+    }
+    const GROUP: u32 = 20_777;
+    let served = Served::new("names");
+    let socket = served.host.path("gua.sock");
+    let ask = |user: u32, group: u32| {
+        let mut command = served.host.command(served.host.path("gua"));
+        command.args(["report", "--since", "1h"]);
+        Ended::from(command.uid(user).gid(group).output().unwrap())
+    };
+    // As `--readable-by group:NAME` and `--readable-by root` set it.
+    for (mode, group_may) in [(0o660, true), (0o600, false)] {
+        std::os::unix::fs::chown(&socket, Some(0), Some(GROUP)).unwrap();
+        fs::set_permissions(&socket, fs::Permissions::from_mode(mode)).unwrap();
+        let member = ask(NOBODY, GROUP);
+        assert_eq!(member.code == 0, group_may, "{mode:o}: {member:?}");
+        let other = ask(NOBODY, NOBODY);
+        assert_ne!(other.code, 0, "{mode:o}: {other:?}");
+        assert!(other.stderr.contains("you may not ask"), "{other:?}");
+        assert_eq!(ask(0, 0).code, 0, "{mode:o}");
+    }
+}
+
+#[test]
+fn files_of_an_export_through_the_socket_are_those_of_the_file() {
+    let served = Served::new("names");
+    let db = served.db.display();
+    let export = |name: &str, source: &str| {
+        fs::create_dir(served.host.path(name)).unwrap();
+        for what in ["samples", "user-totals"] {
+            let line = format!("export --what {what} {WINDOW} -o {name}/{what}.parquet {source}");
+            served.host.fine(&line);
+        }
+        let by_day = format!("export --what samples --format csv {WINDOW} -o {name} {source}");
+        served.host.fine(&by_day);
+        let files = fs::read_dir(served.host.path(name)).unwrap();
+        let read = |path: PathBuf| {
+            (
+                path.file_name().unwrap().to_owned(),
+                fs::read(path).unwrap(),
+            )
+        };
+        let mut files: Vec<_> = files.map(|file| read(file.unwrap().path())).collect();
+        files.sort();
+        files
+    };
+    let asked = export("asked", "");
+    assert_eq!(asked.len(), 3);
+    assert_eq!(asked, export("of-file", &format!("--db {db}")));
+    // The format of another tool has no place for hidden names: the file itself is needed.
+    let old = served.host.gua("export --format gpu-usage-audit -o old.db");
+    assert_ne!(old.code, 0, "{old:?}");
+}
+
+#[test]
+fn percentages_are_the_same_through_the_socket() {
+    let from = clock::now() - SignedDuration::from_mins(119);
+    let served = Served::since("names", from);
+    let db = served.db.display();
+    let line = "quota show --formula percent --csv";
+    let read = |line: &str| -> Vec<(String, Vec<f64>)> {
+        let table = served.host.fine(line);
+        let rows = table.lines().skip(1).map(|row| {
+            let mut cells = row.split(',');
+            let user = cells.next().unwrap().to_owned();
+            (user, cells.map(|cell| cell.parse().unwrap()).collect())
+        });
+        rows.collect()
+    };
+    let (asked, of_file) = (read(line), read(&format!("{line} --db {db}")));
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    for ((user, asked), (of_user, of_file)) in asked.iter().zip(&of_file) {
+        assert_eq!((user, asked.len()), (of_user, of_file.len()));
+        // The hour ends now, which is a little later for the second question.
+        let is_near = |(one, other): (&f64, &f64)| (one - other).abs() < 1.0;
+        assert!(
+            asked.iter().zip(of_file).all(is_near),
+            "{asked:?} {of_file:?}"
+        );
+    }
+}
+
+#[test]
+fn other_people_are_hidden_in_every_table_of_an_export() {
+    if !runs_as_root("what users see of each other in exports") {
+        return;
+    }
+    let from = clock::now() - SignedDuration::from_mins(119);
+    for others in ["totals", "pseudonyms"] {
+        let served = Served::since(others, from);
+        for what in ["samples", "processes", "sessions", "totals", "user-totals"] {
+            let line = format!("export --what {what} --format jsonl");
+            let rows = served.gua_as(ADA, &line);
+            assert_eq!(rows.code, 0, "{rows:?}");
+            assert_ne!(rows.stdout, "", "{what} {others}: {rows:?}");
+            // The name, the uid and the process ids of the other person.
+            for hidden in ["bob", "2307", "33070"] {
+                assert!(!rows.stdout.contains(hidden), "{what} {others}: {rows:?}");
+            }
+            if what.contains("s-") || what == "processes" || what == "sessions" {
+                assert!(rows.stdout.contains("\"ada\""), "{what} {others}: {rows:?}");
+            }
+            let seen_by_root = served.gua_as(0, &line);
+            let names_bob = seen_by_root.stdout.contains("bob");
+            assert_eq!(names_bob, !matches!(what, "samples" | "totals"), "{what}");
+        }
+        let percent = served.gua_as(ADA, "quota show --formula percent --csv");
+        assert_eq!(percent.code, 0, "{percent:?}");
+        assert!(percent.stdout.contains("ada"), "{percent:?}");
+        assert!(!percent.stdout.contains("bob"), "{percent:?}");
+    }
+}
+
+#[test]
+fn exports_of_one_user_do_not_starve_another() {
+    if !runs_as_root("exports of several users at once") {
+        return;
+    }
+    let served = Served::new("names");
+    // More at once than one user may have answered.
+    let exports: Vec<Child> = (0..10)
+        .map(|_| {
+            let mut command = served.command_as(NOBODY, "export --what samples");
+            command.stdout(Stdio::null()).stderr(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    let began = clock::monotonic();
+    let report = served.gua_as(ADA, &format!("report --json {WINDOW}"));
+    assert_eq!(report.code, 0, "{report:?}");
+    let waited = clock::monotonic().saturating_sub(began);
+    assert!(waited < Duration::from_secs(20), "{waited:?}");
+    for export in exports {
+        let ended = Ended::from(export.wait_with_output().unwrap());
+        assert_eq!(ended.code, 0, "{ended:?}");
+    }
 }
 
 #[test]

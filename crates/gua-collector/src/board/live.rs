@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use gua_model::pick::{LastUse, Wish, obstacle};
 use gua_model::{GpuUuid, Sample};
-use gua_query::{LastUseQuestion, Source as _};
+use gua_query::LastUseQuestion;
 use gua_settings::Settings;
 use gua_wire::LiveReport;
 use gua_wire::live::{GpuClaim, LiveHost, LiveInputs};

@@ -7,11 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use gua_probe::clock;
-use gua_query::protocol::{Ask, Reply, Request};
-use gua_query::{QueryError, Remote};
+use gua_query::QueryError;
 
 use super::message::{LONGEST_ANSWER, LONGEST_QUESTION, Outcome, Query, read, write};
 use super::worker::LONGEST_WORK;
+use crate::access::{Reply, Request};
 
 /// How long a user with too many questions at once tries again.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -28,6 +28,11 @@ pub struct Service {
 /// Why the service gave no answer.
 #[derive(Debug, thiserror::Error)]
 enum AskError {
+    #[error(
+        "you may not ask the gua service of this host: `{}` is closed to you (see `--readable-by` of `gua service install`)",
+        socket.display()
+    )]
+    Denied { socket: PathBuf },
     #[error("cannot ask the gua service through `{}`", socket.display())]
     Connect { socket: PathBuf, source: io::Error },
     #[error("the gua service ended the connection through `{}`", socket.display())]
@@ -41,19 +46,23 @@ enum AskError {
 impl Service {
     /// The service behind a socket. With `db`, it answers only if that is its history.
     #[must_use]
-    pub fn at(socket: &Path, db: Option<&Path>) -> Remote<Self> {
+    pub fn at(socket: &Path, db: Option<&Path>) -> Self {
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Remote(Self {
+        Self {
             socket: socket.to_owned(),
             db: db.map(absolute),
-        })
+        }
     }
 
     fn send(&self, query: &Query) -> Result<Outcome, AskError> {
         let socket = || self.socket.clone();
-        let mut stream = UnixStream::connect(&self.socket).map_err(|source| AskError::Connect {
-            socket: socket(),
-            source,
+        let connected = UnixStream::connect(&self.socket);
+        let mut stream = connected.map_err(|source| match source.kind() {
+            io::ErrorKind::PermissionDenied => AskError::Denied { socket: socket() },
+            _ => AskError::Connect {
+                socket: socket(),
+                source,
+            },
         })?;
         let mut exchange = || {
             stream.set_read_timeout(Some(LONGEST_WORK + PATIENCE))?;
@@ -67,10 +76,9 @@ impl Service {
             source,
         })
     }
-}
 
-impl Ask for Service {
-    fn ask(&self, request: Request) -> Result<Reply, QueryError> {
+    /// Asks, again while the user has too many questions at once, and waits for the reply.
+    pub(crate) fn request(&self, request: Request) -> Result<Reply, QueryError> {
         let query = Query {
             db: self.db.clone(),
             request,

@@ -4,9 +4,11 @@ use std::io::{self, Read, Write};
 use std::path::PathBuf;
 
 use gua_query::QueryError;
-use gua_query::protocol::{Reply, Request, VERSION};
+use gua_query::protocol::VERSION;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+use crate::access::{Reply, Request};
 
 /// Maximum size of a question. The largest contain a live sample of the whole host.
 pub(super) const LONGEST_QUESTION: usize = 8 << 20;

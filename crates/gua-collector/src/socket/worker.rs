@@ -13,15 +13,16 @@ use gua_compat::open_records;
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_model::{Uid, User};
+use gua_probe::clock;
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
-use gua_query::protocol::{Reply, answer};
-use gua_query::{Others, QueryError, Records, RecordsSource, View, Viewer};
+use gua_query::{Others, QueryError, Records, View, Viewer};
 use gua_settings::kind::OthersShown;
 use gua_settings::{Loaded, Settings};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::message::{LONGEST_ANSWER, LONGEST_QUESTION, Outcome, Query, encode, read, write};
+use crate::access::{Reply, answer};
 use crate::board::salt;
 
 /// First argument of the process that answers one question; the second is the history.
@@ -29,6 +30,8 @@ pub const ANSWER_ARGUMENT: &str = "__answer";
 
 /// Maximum time for one question, from its first byte to the last byte of the answer.
 pub(super) const LONGEST_WORK: Duration = Duration::from_secs(60);
+/// Time after which a page of rows ends, if it has any; the client asks for the next one.
+const LONGEST_PAGE: Duration = Duration::from_secs(10);
 /// Maximum time without a byte of the question, and without progress of the answer.
 const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 /// Maximum address space. A report of a year takes far less.
@@ -110,14 +113,16 @@ fn work(db: &Path, asker: Uid, query: &Query) -> Result<Reply, QueryError> {
     let refused = |error: Failure| QueryError::Open(chain(&error).into());
     let settings = loaded.checked().map_err(refused)?;
     let User { name, .. } = ProcessTable::new(ProcRoot::default(), Passwd::System).user(asker);
-    let source = RecordsSource::new(|| {
+    let open = || {
         let viewer = Viewer {
             uid: asker,
             name: name.clone(),
         };
         view(open_records(db)?, viewer, settings, db)
-    });
-    answer(&source, &query.request)
+    };
+    let began = clock::monotonic();
+    let is_late = || clock::monotonic().saturating_sub(began) > LONGEST_PAGE;
+    answer(db, &open, &query.request, is_late)
 }
 
 /// Limits records to what a user may see of other people. Root sees everything.

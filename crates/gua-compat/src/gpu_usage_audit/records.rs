@@ -9,9 +9,11 @@ use gua_model::{
     Floors, GpuQuarter, ImportedFold, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Quarter,
     Session, Span, Thresholds, Tick,
 };
-use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt};
+use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt, TickVisitor};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
 
 use super::open::OldFile;
 
@@ -72,6 +74,32 @@ impl Records for OldFile {
 
     fn ticks(&self, _window: Period, _each: &mut dyn FnMut(Tick)) -> Result<()> {
         Ok(())
+    }
+
+    fn ticks_with_spans(
+        &self,
+        _window: Period,
+        _thresholds: Thresholds,
+        _each: &mut TickVisitor<'_>,
+    ) -> Result<u32> {
+        Ok(0)
+    }
+
+    fn absurd_ticks(&self) -> Result<u32> {
+        Ok(0)
+    }
+
+    fn days_with_rows(&self) -> Result<BTreeSet<Date>> {
+        let mut days = BTreeSet::new();
+        let ever = Period::new(Timestamp::MIN, Timestamp::MAX);
+        self.imported_moments(ever, &mut |moment| {
+            days.insert(TimeZone::UTC.to_datetime(moment.at).date());
+        })?;
+        Ok(days)
+    }
+
+    fn own_coverage(&self, _window: Period) -> Result<OwnCoverage> {
+        Ok(OwnCoverage::default())
     }
 
     fn last_tick_before(&self, _moment: Timestamp) -> Result<Option<Tick>> {

@@ -3,12 +3,12 @@
 use gua_model::{
     Bytes, Gpu, GpuUuid, Identity, LegacyMoment, LegacyProcess, Owner, Period, Process, Span, Tick,
 };
+use gua_query::RecordsError;
 use jiff::Timestamp;
 
 use super::{IMPORTED, OWN, Reading, kind_word};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
-use crate::error::ExportError;
 use crate::names::Names;
 
 struct OwnProcess<'a> {
@@ -58,16 +58,16 @@ pub(crate) fn rows(
     reading: &mut Reading<'_>,
     part: Period,
     old: Period,
-) -> Result<u32, ExportError> {
+) -> Result<u32, RecordsError> {
     let Reading {
-        history,
+        records,
         thresholds,
         names,
         own_ticks,
         sink,
         ..
     } = reading;
-    history.old_moments(old, &mut |moment: &LegacyMoment<'_>| {
+    records.imported_moments(old, &mut |moment: &LegacyMoment<'_>| {
         own_ticks.rest(moment, |rest| {
             let counted = rest.ticks.iter().flat_map(|tick| {
                 let row = |process| (tick.gpu, tick.index, process);
@@ -86,7 +86,7 @@ pub(crate) fn rows(
             }
         });
     })?;
-    history.each_tick(part, *thresholds, |tick: &Tick, _: &[Span]| {
+    records.ticks_with_spans(part, *thresholds, &mut |tick: &Tick, _: &[Span]| {
         if !part.contains(tick.sample.at) {
             return Ok(());
         }

@@ -2,11 +2,11 @@
 
 use gua_model::span::SharePart;
 use gua_model::{Gpu, LegacyGpuTick, LegacyMoment, Micros, Period, RollUp, Span, Tick};
+use gua_query::RecordsError;
 
 use super::{IMPORTED, OWN, Reading, StateTimes};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
-use crate::error::ExportError;
 use crate::names::Names;
 use crate::readings;
 use crate::run::Edges;
@@ -79,9 +79,9 @@ pub(crate) fn rows(
     part: Period,
     old: Period,
     first: bool,
-) -> Result<u32, ExportError> {
+) -> Result<u32, RecordsError> {
     let Reading {
-        history,
+        records,
         thresholds,
         names,
         own_ticks,
@@ -89,7 +89,7 @@ pub(crate) fn rows(
         edges,
         window,
     } = reading;
-    history.old_moments(old, &mut |moment: &LegacyMoment<'_>| {
+    records.imported_moments(old, &mut |moment: &LegacyMoment<'_>| {
         own_ticks.rest(moment, |rest| {
             for tick in rest.ticks {
                 let interval = u64::try_from(tick.run.interval.as_micros());
@@ -102,7 +102,7 @@ pub(crate) fn rows(
             }
         });
     })?;
-    history.each_tick(part, *thresholds, |tick: &Tick, spans: &[Span]| {
+    records.ticks_with_spans(part, *thresholds, &mut |tick: &Tick, spans: &[Span]| {
         let at = tick.sample.at;
         let begins = part.contains(at);
         // For the tick before the window, only the time inside the window counts. No other day contains that time.

@@ -3,12 +3,12 @@
 use gua_model::{
     Bytes, GpuQuarter, GpuUuid, ImportedSession, OpenSessions, Period, Quarter, Session, UtilSource,
 };
+use gua_query::RecordsError;
 use jiff::Timestamp;
 
 use super::{IMPORTED, OWN, Reading, kind_word};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
-use crate::error::ExportError;
 use crate::names::Names;
 use crate::run::Edges;
 
@@ -75,7 +75,7 @@ pub(crate) struct OldSessions {
 }
 
 impl OldSessions {
-    pub(crate) fn read(reading: &Reading<'_>, window: Period) -> Result<Self, ExportError> {
+    pub(crate) fn read(reading: &Reading<'_>, window: Period) -> Result<Self, RecordsError> {
         let mut open = OpenSessions::default();
         let mut waiting = Vec::new();
         let mut keep = |gpu: &GpuUuid, session: &ImportedSession| {
@@ -86,7 +86,7 @@ impl OldSessions {
         };
         let thresholds = reading.thresholds;
         reading
-            .history
+            .records
             .imported(window, thresholds, None, &mut join)?;
         open.finish(&mut keep);
         waiting.sort_by(|(one_gpu, one), (other_gpu, other)| {
@@ -96,7 +96,11 @@ impl OldSessions {
     }
 
     /// Calls `each` with the sessions that begin before a time, the earliest first.
-    fn until(&mut self, to: Timestamp, mut each: impl FnMut(&GpuUuid, &ImportedSession)) {
+    pub(crate) fn until(
+        &mut self,
+        to: Timestamp,
+        mut each: impl FnMut(&GpuUuid, &ImportedSession),
+    ) {
         while let Some((gpu, session)) = self.waiting.pop_if(|(_, session)| session.from < to) {
             each(&gpu, &session);
         }
@@ -108,9 +112,9 @@ pub(crate) fn rows(
     reading: &mut Reading<'_>,
     old: &mut OldSessions,
     (part, is_first, is_last): (Period, bool, bool),
-) -> Result<(), ExportError> {
+) -> Result<(), RecordsError> {
     let Reading {
-        history,
+        records,
         names,
         sink,
         edges,
@@ -125,7 +129,7 @@ pub(crate) fn rows(
         });
     });
     let mut mine = Vec::new();
-    history.each_session(part, |session| {
+    records.sessions(part, &mut |session| {
         let reaches = is_first && *edges == Edges::Cut && session.from < part.from();
         if part.contains(session.from) || reaches {
             mine.push(session.clone());

@@ -3,13 +3,13 @@
 use gua_model::{
     Basis, GpuQuarter, GpuUuid, Micros, OwnerKey, OwnerTotal, Period, Quarter, State, StateTotal,
 };
+use gua_query::RecordsError;
 use gua_query::records::QuarterVisitor;
 
 use super::{IMPORTED, OWN, Reading, StateTimes, What};
 use crate::column::{about, columns};
-use crate::error::ExportError;
 use crate::names::Names;
-use crate::run::Sink;
+use crate::rows::Sink;
 
 /// One GPU in one quarter hour.
 struct GpuTotal<'a> {
@@ -121,16 +121,16 @@ pub(crate) fn rows(
     reading: &mut Reading<'_>,
     what: What,
     (part, old): (Period, Period),
-) -> Result<(u32, Period), ExportError> {
-    let (history, thresholds) = (reading.history, reading.thresholds);
+) -> Result<(u32, Period), RecordsError> {
+    let (records, thresholds) = (reading.records, reading.thresholds);
     let mut writer = Writer {
         names: &reading.names,
         sink: &mut reading.sink,
         what,
         window: part,
     };
-    history.imported(old, thresholds, None, &mut writer)?;
-    let damaged = history.visit_totals(part, None, &mut writer)?;
+    records.imported(old, thresholds, None, &mut writer)?;
+    let damaged = records.quarters(part, thresholds, &mut writer)?;
     let window = writer.window;
     reading.sink.check()?;
     Ok((damaged, window))

@@ -5,11 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Term;
 use crate::unit::Micros;
 
 /// Sums of one term, by user.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Percentages {
     /// Percent times microseconds.
     sums: BTreeMap<String, u128>,

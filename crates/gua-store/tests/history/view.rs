@@ -197,6 +197,14 @@ fn every_kind_of_record_is_limited() {
             text.push_str(&format!("{span:?}"));
         })
         .unwrap();
+        let mut ticks = 0;
+        view.ticks_with_spans(window, thresholds, &mut |tick, spans| {
+            ticks += 1;
+            text.push_str(&format!("{tick:?} {spans:?}"));
+            Ok(())
+        })
+        .unwrap();
+        assert!(ticks > 1);
         let at = view.tick_at(window.from(), thresholds).unwrap();
         let last = view.last_tick_before(window.to()).unwrap();
         text.push_str(&format!("{at:?} {last:?}"));

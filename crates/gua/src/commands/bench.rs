@@ -12,7 +12,6 @@ use gua_model::demo::{self, Script};
 use gua_model::{Milliwatts, Percent, Sample, Tick};
 use gua_probe::clock;
 use gua_probe::process::cost;
-use gua_query::Source as _;
 use gua_render::document::pretty;
 use gua_render::report::{Words, text};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};

@@ -31,14 +31,18 @@ use crate::progress::Bar;
 
 /// Runs one of the commands on the configured history.
 pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
-    let db = &context.history_to_open()?;
+    let db = &match command {
+        DbCommand::Stats { .. } => context.announced_history(),
+        _ => context.history_to_open()?,
+    };
     match command {
-        DbCommand::Check { format, .. } => return check(db, *format),
-        DbCommand::Repair { .. } => repair(db)?,
         DbCommand::Stats { format, .. } => {
-            let stats = read(db)?.stats().map_err(|error| unreadable(db, &error))?;
+            let stats = location::access(db, context.settings())?.stats(());
+            let stats = stats.map_err(|error| damaged(db, &error))?;
             output::data(&described(stats, *format))?;
         }
+        DbCommand::Check { format, .. } => return check(db, *format),
+        DbCommand::Repair { .. } => repair(db)?,
         DbCommand::Vacuum { .. } => {
             let before = size(db);
             let mut store = write(db)?;

@@ -14,7 +14,6 @@ use gua_model::demo::{self, Script};
 use gua_model::duration::{Clockwise, written};
 use gua_model::{Thresholds, Tick};
 use gua_probe::clock;
-use gua_query::Source as _;
 use gua_render::report::{Page, Words, text};
 use gua_settings::FlagValue;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};

@@ -27,15 +27,15 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
     gua_files::remove_parts_on_signals(was_ignored);
     let target = Target::of(args)?;
     let format = form(args, &target)?;
-    let db = context.history_to_open()?;
-    let history = location::open_history(&db)?;
     let Some(format) = format else {
         let Target::File(path) = target else {
             let problem = "the format gpu-usage-audit is one file: pass its path with --output";
             return Err(Failure::usage(problem).into());
         };
-        return audit::run(&history, path);
+        return audit::run(&location::open_history(&context.history_to_open()?)?, path);
     };
+    let db = context.announced_history();
+    let history = location::access(&db, context.settings())?;
     let ask = ask(args, format, &target)?;
     let over = Over::of(args.overwrite);
     let mut outlet: Box<dyn Outlet> = match target {
@@ -50,9 +50,14 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
         refuse_what_is_there(&ask, &target, format)?;
     }
     let mut bar = Bar::new("exporting");
-    let exported = gua_export::run(&history, &ask, outlet.as_mut(), &mut |share| {
-        bar.share(share);
-    });
+    let exported = gua_export::run(
+        history.rows().as_ref(),
+        &ask,
+        outlet.as_mut(),
+        &mut |share| {
+            bar.share(share);
+        },
+    );
     bar.clear();
     drop(outlet);
     print_notes(
@@ -184,7 +189,7 @@ fn failed(db: &Path, error: ExportError) -> anyhow::Error {
         ExportError::Write(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
             Failure::usage(error.to_string()).into()
         }
-        ExportError::Old(error) => damaged(db, &error),
+        ExportError::Read(error) => damaged(db, &error),
         error => error.into(),
     }
 }

@@ -5,6 +5,7 @@ mod pending;
 use std::process::ExitCode;
 
 use anyhow::bail;
+use gua_collector::access::Access;
 use gua_collector::location;
 use gua_model::Period;
 use gua_probe::clock;
@@ -89,12 +90,12 @@ fn print(table: &Table, format: TableFormat, runs: &[ShownRun<'_>]) -> anyhow::R
 fn source(context: &Context) -> anyhow::Result<Option<Box<dyn Source>>> {
     let path = context.announced_history();
     if let Some(service) = location::service(&path, context.settings()) {
-        return Ok(Some(Box::new(service)));
+        return Ok(Some(Access::Service(service).source()));
     }
     let shown = path.display();
     match (&context.settings().history.db.source, what_is_this(&path)) {
         (_, FileKind::OurHistory { .. } | FileKind::NewerHistory { .. }) => {
-            Ok(Some(Box::new(location::file_at(path))))
+            Ok(Some(location::file_at(path)))
         }
         (SetIn::Flag(_), FileKind::Missing) => bail!(location::no_history(&path).message),
         (SetIn::Default, _) | (_, FileKind::Missing) => Ok(None),

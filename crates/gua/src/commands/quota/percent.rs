@@ -7,17 +7,14 @@
 use std::time::Duration;
 
 use gua_collector::location;
-use gua_compat::gpu_stats::{Minute, rows};
-use gua_model::legacy::LegacyMoment;
-use gua_model::period::micros_between;
+use gua_compat::gpu_stats::PercentQuestion;
+use gua_model::Period;
 use gua_model::quota::Term;
 use gua_model::quota::percent::Percentages;
-use gua_model::{Micros, Period, Tick};
 use gua_probe::clock;
 use gua_query::words::zone;
 use gua_render::quota::{percentages, percentages_json};
 use gua_render::table::csv;
-use gua_store::{History, ReadError};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
@@ -35,14 +32,20 @@ const TERMS: [Term; 4] = [
 pub(super) fn run(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()> {
     let now = clock::now();
     let zone = zone(args.tz.as_deref(), TimeZone::system())?;
-    let history = location::open_history(&context.history_to_open()?)?;
-    let terms: Vec<(Term, Percentages)> = TERMS
-        .into_iter()
-        .map(|term| {
-            let window = window(term, args.ago, now, &zone);
-            Ok((term, sums(&history, window, &zone)?))
-        })
-        .collect::<anyhow::Result<_>>()?;
+    let history = location::access(&context.announced_history(), context.settings())?;
+    let periods = TERMS.map(|term| window(term, args.ago, now, &zone));
+    let answer = history.percentages(PercentQuestion {
+        periods: periods.to_vec(),
+        zone: zone.clone(),
+    })?;
+    let is_cut = |kept: &Timestamp| periods.iter().any(|period| *kept > period.from());
+    if let Some(kept) = answer.kept_from.filter(is_cut) {
+        output::eprint(&format!(
+            "gua quota: single ticks are kept from {} on; percentages do not include older ticks\n",
+            kept.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M")
+        ));
+    }
+    let terms: Vec<(Term, Percentages)> = TERMS.into_iter().zip(answer.periods).collect();
     let table = percentages(&terms, args.user.as_deref());
     output::data(&match args.format.wanted() {
         TableFormat::Text if table.rows.is_empty() => match args.ago {
@@ -70,62 +73,6 @@ fn window(term: Term, ago: u32, now: Timestamp, zone: &TimeZone) -> Period {
         period = term.period(before, zone);
     }
     period
-}
-
-/// Sums over every sample of a window: own ticks and imported rows.
-fn sums(history: &History, window: Period, zone: &TimeZone) -> anyhow::Result<Percentages> {
-    if let Some(kept) = history.raw_from()?.filter(|kept| *kept > window.from()) {
-        output::eprint(&format!(
-            "gua quota: single ticks are kept from {} on; percentages do not include older ticks\n",
-            kept.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M")
-        ));
-    }
-    let mut sums = Percentages::default();
-    let mut before: Option<Tick> = None;
-    history.ticks(window, |tick| -> Result<(), ReadError> {
-        // A damaged tick counts as a missing sample.
-        let Ok(stored) = tick else {
-            return Ok(());
-        };
-        if let Some(last) = before.replace(stored.tick) {
-            let until = before.as_ref().map_or(window.to(), |next| next.sample.at);
-            add(&mut sums, &last, until, zone);
-        }
-        Ok(())
-    })?;
-    if let Some(last) = before {
-        add(&mut sums, &last, window.to(), zone);
-    }
-    let own = history.own_coverage(window)?;
-    history.old_moments(window, &mut |moment| {
-        own.rest(moment, |rest| add_old(&mut sums, rest));
-    })?;
-    Ok(sums)
-}
-
-fn add_old(sums: &mut Percentages, moment: &LegacyMoment<'_>) {
-    for tick in moment.ticks {
-        let first = tick.processes.first().and_then(|row| row.counted_as());
-        let usage = u32::try_from(tick.util).ok();
-        if let (Some(user), Some(usage)) = (first, usage) {
-            let interval = u64::try_from(tick.run.interval.as_micros()).unwrap_or(0);
-            sums.add(user, usage, Micros(interval));
-        }
-    }
-}
-
-/// A tick covers its interval, or less if the next one or the end comes earlier.
-fn add(sums: &mut Percentages, tick: &Tick, until: Timestamp, zone: &TimeZone) {
-    let interval = u64::try_from(tick.interval.as_micros()).unwrap_or(u64::MAX);
-    let covered = Micros(interval.min(micros_between(tick.sample.at, until).0));
-    let minute = Minute::of(tick.sample.at, zone);
-    for row in rows(&tick.sample, minute) {
-        if let Some(holder) = row.holder
-            && let Some(usage) = holder.usage
-        {
-            sums.add(&holder.user, usage, covered);
-        }
-    }
 }
 
 #[cfg(test)]

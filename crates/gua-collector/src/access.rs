@@ -1,0 +1,146 @@
+//! A history that a command reads: a file, or the service that keeps it to itself. Both answer the same questions with the
+//! same functions; [`gua_query::Source`] has those that a board could answer too.
+
+use std::path::{Path, PathBuf};
+
+use gua_compat::gpu_stats::{PercentAnswer, PercentQuestion, percentages};
+use gua_compat::open_records;
+use gua_export::{OpenRecords, Page, PageQuestion, PagedRows, RecordRows, Rows, page};
+use gua_model::{Outage, Period};
+use gua_query::protocol::{self, Ask};
+use gua_query::{QueryError, RecordsError, RecordsSource};
+use gua_store::{Facts, History, Stats};
+use serde::{Deserialize, Serialize};
+
+use crate::socket::Service;
+
+type Result<T> = std::result::Result<T, QueryError>;
+
+/// A history that can be read.
+#[derive(Clone, Debug)]
+pub enum Access {
+    File(PathBuf),
+    Service(Service),
+}
+
+impl Access {
+    fn ask(&self, request: Request) -> Result<Reply> {
+        match self {
+            Access::File(path) => answer(path, &|| open_records(path), &request, || false),
+            Access::Service(service) => service.request(request),
+        }
+    }
+
+    /// Source of queries.
+    #[must_use]
+    pub fn source(self) -> Box<dyn gua_query::Source> {
+        match self {
+            Access::File(path) => Box::new(RecordsSource::new(move || open_records(&path))),
+            Access::Service(service) => Box::new(protocol::Remote(service)),
+        }
+    }
+
+    /// Rows of its tables: a file is read in one go, the service page by page.
+    #[must_use]
+    pub fn rows(&self) -> Box<dyn Rows> {
+        let access = self.clone();
+        match access {
+            Access::File(path) => Box::new(RecordRows(move || open_records(&path))),
+            Access::Service(_) => Box::new(PagedRows(move |question| access.page(question))),
+        }
+    }
+}
+
+impl Ask for Service {
+    fn ask(&self, request: protocol::Request) -> Result<protocol::Reply> {
+        match self.request(Request::Source(request))? {
+            Reply::Source(reply) => Ok(reply),
+            _ => Err(another_question()),
+        }
+    }
+}
+
+fn another_question() -> QueryError {
+    QueryError::Open("the service answered another question".into())
+}
+
+macro_rules! questions {
+    ($( $(#[$about:meta])* $method:ident: $Variant:ident($Question:ty) -> $Answer:ty; )*) => {
+        /// A question about a history.
+        #[derive(Clone, Debug, Serialize, Deserialize)]
+        pub enum Request {
+            /// A question to a [`gua_query::Source`].
+            Source(protocol::Request),
+            $( $Variant($Question), )*
+        }
+
+        /// The answer to the request of the same name.
+        #[derive(Debug, Serialize, Deserialize)]
+        pub enum Reply {
+            Source(protocol::Reply),
+            $( $Variant(Box<$Answer>), )*
+        }
+
+        impl Access {
+            $(
+                $(#[$about])*
+                pub fn $method(&self, question: $Question) -> Result<$Answer> {
+                    match self.ask(Request::$Variant(question))? {
+                        Reply::$Variant(answer) => Ok(*answer),
+                        _ => Err(another_question()),
+                    }
+                }
+            )*
+        }
+    };
+}
+
+questions! {
+    /// A part of the rows of a table.
+    page: Page(PageQuestion) -> Page;
+    /// The percentages of gpu_stats.
+    percentages: Percentages(PercentQuestion) -> PercentAnswer;
+    /// Times that were not observed.
+    outages: Outages(Period) -> Vec<Outage>;
+    /// What the history is about.
+    facts: Facts(()) -> Facts;
+    /// Size of each table.
+    stats: Stats(()) -> Stats;
+}
+
+/// Answers a request about the history at a path, whose records `open` opens as the asker may see them. Facts and sizes name
+/// nobody. Long answers are cut where `is_late` says so.
+pub(crate) fn answer(
+    path: &Path,
+    open: &OpenRecords<'_>,
+    request: &Request,
+    is_late: impl Fn() -> bool,
+) -> Result<Reply> {
+    let once = || {
+        Ok(match request {
+            Request::Source(request) => {
+                Reply::Source(protocol::answer(&RecordsSource::new(open), request)?)
+            }
+            Request::Page(question) => Reply::Page(page(open, question, &is_late)?.into()),
+            Request::Percentages(question) => {
+                Reply::Percentages(percentages(open()?.as_ref(), question)?.into())
+            }
+            Request::Outages(window) => Reply::Outages(open()?.outages(*window)?.into()),
+            Request::Facts(()) => Reply::Facts(of_file(path, History::facts)?.into()),
+            Request::Stats(()) => Reply::Stats(of_file(path, History::stats)?.into()),
+        })
+    };
+    match once() {
+        // A collector began to write to a file that was opened as unchanging.
+        Err(QueryError::Records(RecordsError::Changed)) => once(),
+        other => other,
+    }
+}
+
+fn of_file<T>(
+    path: &Path,
+    question: impl FnOnce(&History) -> std::result::Result<T, gua_store::ReadError>,
+) -> Result<T> {
+    let history = History::open(path).map_err(|error| QueryError::Open(Box::new(error)))?;
+    Ok(question(&history).map_err(RecordsError::from)?)
+}
