@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod account;
+mod attacks;
 mod board;
 mod command_line;
 mod daemon;

@@ -8,7 +8,6 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -16,7 +15,6 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::Machine;
-use crate::GUA;
 use gua_test::{Ended, Sleeper, runs_as_root};
 
 const GPUS: usize = 8;
@@ -35,19 +33,7 @@ exec flock --nonblock --close --conflict-exit-code 5 "cards/$card" sh -c "echo $
 /// A host whose files, including the program, every user can access.
 fn open_host(scenario: &str) -> Machine {
     let host = Machine::new(scenario);
-    let set_mode = |path: &Path, mode| {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
-    };
-    set_mode(&host.path(""), 0o755);
-    if rustix::process::geteuid().is_root() {
-        set_mode(&host.path("claims"), 0o1777);
-    }
-    // The build directory may be closed to other users.
-    fs::copy(GUA, host.path("gua")).unwrap();
-    set_mode(&host.path("gua"), 0o755);
-    for name in [host.library(), &host.path("nvml-sim.toml")] {
-        set_mode(name, 0o755);
-    }
+    host.open_to_users();
     host
 }
 
