@@ -265,6 +265,7 @@ mod tests {
         let options = ConnectOptions {
             unencrypted: Unencrypted::LoopbackOnly,
             ca_file: None,
+            pin: None,
             proxies: Proxies::default(),
         };
         let mut stream = Stream {
