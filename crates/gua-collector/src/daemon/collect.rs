@@ -175,7 +175,7 @@ fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
     let path = &settings.history.socket;
     let is_hosts =
         place.path() == settings.history.service_db.value || path.source != Source::Default;
-    if !is_hosts || !rustix::process::geteuid().is_root() {
+    if !is_hosts {
         return None;
     }
     let salt = salt::of_history(place.path());
@@ -183,6 +183,9 @@ fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
         && let Err(error) = salt::create_for_group(&salt)
     {
         warn!(%error, salt = %salt.display(), "cannot create the salt of the pseudonyms");
+    }
+    if !rustix::process::geteuid().is_root() {
+        return None;
     }
     match socket::Reader::start(&path.value, place.path()) {
         Ok(reader) => reader,

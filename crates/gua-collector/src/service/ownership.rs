@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gua_model::failure::Failure;
 
+use crate::board::salt;
 use crate::location::OF_THE_HOST;
 
 /// A system user and its group.
@@ -66,8 +67,11 @@ fn entries(directory: &Path) -> io::Result<Vec<PathBuf>> {
     entries.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// Whether a file is the history, or belongs to it: their names begin with its name.
+/// Whether a file is the history, or belongs to it: their names begin with its name, except that of the salt.
 fn belongs(path: &Path, db: &Path) -> bool {
+    if path == salt::of_history(db) {
+        return true;
+    }
     let name = |path: &Path| {
         path.file_name()
             .map(|name| name.as_encoded_bytes().to_vec())
@@ -108,7 +112,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let db = directory.path().join("gua.db");
         admit(&db, None).unwrap();
-        for name in ["gua.db", "gua.db-wal", "gua.db.gpu-usage-audit-1"] {
+        for name in [
+            "gua.db",
+            "gua.db-wal",
+            "gua.db.gpu-usage-audit-1",
+            "pseudonyms.salt",
+        ] {
             fs::write(directory.path().join(name), "").unwrap();
         }
         admit(&db, None).unwrap();

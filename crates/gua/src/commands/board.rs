@@ -294,8 +294,9 @@ fn usage(error: SetUpError) -> anyhow::Error {
 
 /// Reads an enrolment token from a file.
 fn preset(path: &Path) -> anyhow::Result<Secret> {
-    let text = std::fs::read_to_string(path)
+    let text = gua_files::read_regular(path, MOST_INPUT)
         .with_context(|| format!("cannot read the token `{}`", path.display()))?;
+    let text = String::from_utf8_lossy(&text);
     let secret = Secret::preset(Kind::Enrolment, &text).ok_or_else(|| {
         Failure::usage(format!(
             "`{}` has no usable token: gua_enroll_ and at least {PRESET_LENGTH} characters without spaces",

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use gua_test::board::Board;
@@ -102,7 +103,9 @@ fn give_to_nobody(host: &TestHost) {
 #[test]
 fn a_traced_daemon_makes_only_calls_that_its_unit_permits() {
     let board = Board::start();
-    let host = enrolled(host(TWO_GPUS), &board);
+    let host = enrolled(host(TWO_GPUS), &board).variable("GUA_PRIVACY_OTHERS", "pseudonyms");
+    let socket = host.path("socket");
+    let host = host.variable("GUA_SOCKET", socket);
     let permitted = permitted(&host);
     fs::copy(GUA, host.path("gua")).unwrap();
     let (mut command, is_other) = as_the_unit(&host);
@@ -113,7 +116,8 @@ fn a_traced_daemon_makes_only_calls_that_its_unit_permits() {
         .args(["strace", "-f", "-qq", "-e", "signal=none", "-o"])
         .arg(host.path("trace"))
         .arg(host.path("gua"))
-        .args("daemon --foreground --append --interval 100ms --cloud --db service.db".split(' '));
+        .args("daemon --foreground --append --interval 100ms --cloud --db".split(' '))
+        .arg(host.path("service.db"));
     let mut daemon = host.start(command);
     wait_until("some ticks", || daemon.stdout().contains("Tick 5"));
     let traced_pid = || {
@@ -127,6 +131,11 @@ fn a_traced_daemon_makes_only_calls_that_its_unit_permits() {
     });
     rustix::process::kill_process(traced_pid(), Signal::TERM).unwrap();
     daemon.child.wait().unwrap();
+    // What the reader opens through its group.
+    for name in ["service.db", "pseudonyms.salt"] {
+        let mode = fs::metadata(host.path(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o640, "{name}");
+    }
     let calls = traced(&host.read("trace"));
     assert!(calls.len() > 40, "the daemon was traced: {calls:?}");
     let refused: Vec<&String> = calls.difference(&permitted).collect();

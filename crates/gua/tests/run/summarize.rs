@@ -148,7 +148,7 @@ fn an_unreadable_file_is_named() {
         fs::write(host.path(&out).join("cpu_metrics.csv"), "").unwrap();
         let ended = summarize(&host, &out);
         assert_eq!(ended.code, 1, "{ended:?}");
-        let sentence = format!("cannot read `{out}/{name}`: Is a directory");
+        let sentence = format!("cannot read `{out}/{name}`: it is a directory");
         assert!(ended.stderr.contains(&sentence), "{ended:?}");
     }
 }
