@@ -189,7 +189,7 @@ fn the_state_directory_is_private_whatever_the_umask() {
     let mut other = host.command("sh");
     other.args([
         "-c",
-        "umask 0; exec \"$0\" quota set --everyone --held 10 --per month",
+        "umask 0; exec \"$0\" quota set --everyone --held 10h --per month",
         GUA,
     ]);
     other.env("HOME", host.path("tmp"));
