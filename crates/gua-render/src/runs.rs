@@ -49,6 +49,9 @@ documents! {
     }
 }
 
+/// Shown for a value that the summary does not have.
+const MISSING: &str = "-";
+
 /// A run with its parsed summary.
 #[derive(Debug)]
 pub struct ShownRun<'a> {
@@ -265,7 +268,10 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             "from {} to {} ({}), exit code {}",
             local(run.started),
             local(ended),
-            Clockwise(Duration::try_from_secs_f64(seconds.round()).unwrap_or_default()),
+            match Duration::try_from_secs_f64(seconds.round()) {
+                Ok(length) => Clockwise(length).to_string(),
+                Err(_) => MISSING.to_owned(),
+            },
             shown.exit().shown()
         ),
         _ => format!(
@@ -279,12 +285,13 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             }
         ),
     });
-    let text = |value: &Value| value.as_str().map_or_else(|| "-".to_owned(), sanitize);
+    let text = |value: &Value| value.as_str().map_or_else(|| MISSING.to_owned(), sanitize);
+    let in_unit = |value: &Value, digits: usize, unit: &str| match value.as_f64() {
+        Some(value) => format!("{value:.digits$}{unit}"),
+        None => MISSING.to_owned(),
+    };
     for gpu in shown.list("gpus") {
-        let rounded = |key: &str, unit: &str| match gpu[key].as_f64() {
-            Some(value) => format!("{value:.0}{unit}"),
-            None => "-".to_owned(),
-        };
+        let rounded = |key: &str, unit: &str| in_unit(&gpu[key], 0, unit);
         let [own, used, total] = ["own_memory_max_mb", "memory_used_max_mb", "memory_total_mb"]
             .map(|key| gpu[key].as_u64());
         let (index, name, memory) = (
@@ -297,10 +304,9 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             "gpu {index} {name}: {busy} busy, {memory}, {energy} J"
         ));
         if let Some(states) = gpu["states_seconds"].as_object() {
-            let states = states.iter().map(|(name, seconds)| {
-                let seconds = seconds.as_f64().unwrap_or(0.0);
-                format!("{} {seconds:.0} s", sanitize(name))
-            });
+            let states = states
+                .iter()
+                .map(|(name, seconds)| format!("{} {}", sanitize(name), in_unit(seconds, 0, " s")));
             lines.push(format!("  {}", states.collect::<Vec<_>>().join(", ")));
         }
     }
@@ -311,8 +317,8 @@ pub fn one(shown: &ShownRun<'_>) -> String {
         ));
     }
     for phase in shown.list("phases") {
-        let seconds = phase["seconds"].as_f64().unwrap_or(0.0);
-        lines.push(format!("phase {}: {seconds:.1} s", text(&phase["name"])));
+        let seconds = in_unit(&phase["seconds"], 1, " s");
+        lines.push(format!("phase {}: {seconds}", text(&phase["name"])));
     }
     for note in shown.list("notes").iter().filter_map(Value::as_str) {
         lines.push(format!("note: {}", sanitize(note)));
@@ -375,6 +381,25 @@ mod tests {
             "12.5"
         );
         assert_eq!(measured(&Value::Null, "seconds"), "3600.0");
+    }
+
+    #[test]
+    fn a_time_that_was_not_recorded_is_never_shown_as_zero() {
+        let summary = json!({
+            "run": {"seconds": -1.0},
+            "gpus": [{"index": 0, "states_seconds": {"active": null, "idle-held": 0.0}}],
+            "phases": [{"name": "load"}, {"name": "train", "seconds": 0.0}],
+        });
+        let run = run(&summary);
+        let shown = one(&ShownRun::new(&run, |_| WatcherState::Unknown));
+        for expected in [
+            " (-), exit code 0\n",
+            "  active -, idle-held 0 s\n",
+            "phase load: -\n",
+            "phase train: 0.0 s\n",
+        ] {
+            assert!(shown.contains(expected), "{expected:?} in {shown}");
+        }
     }
 
     #[test]
