@@ -22,18 +22,18 @@ fn two_hundred_kills_lose_no_stored_tick() {
             .spawn()
             .unwrap();
         let out = child.stdout.take().unwrap();
-        let lines = std::thread::spawn(move || {
-            let lines = BufReader::new(out).lines().map_while(Result::ok);
-            lines.collect::<Vec<_>>()
-        });
-        // The moment is the variable: while it opens, writes, closes a quarter, or waits.
-        std::thread::sleep(Duration::from_micros(dice.roll(200_000)));
+        let mut lines = BufReader::new(out).lines().map_while(Result::ok);
+        // After none to five stored ticks, on a machine of any speed. From there the moment is the variable: while it opens,
+        // writes, closes a quarter, or waits.
+        let after = usize::try_from(dice.roll(6)).unwrap();
+        let mut printed: Vec<String> = lines.by_ref().take(after).collect();
+        std::thread::sleep(Duration::from_micros(dice.roll(20_000)));
         child.kill().unwrap();
         child.wait().unwrap();
-        let lines = lines.join().unwrap();
+        printed.extend(lines);
         // A truncated line does not count as printed.
         stored.extend(
-            lines
+            printed
                 .iter()
                 .filter(|line| line.len() == 16)
                 .map(|line| line.parse::<i64>().unwrap()),
