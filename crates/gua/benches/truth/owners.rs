@@ -18,14 +18,17 @@ use gua_test::SimulatedDriver;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use crate::script::Hours;
+use crate::tools::{Books, hours_of};
+
 const INTERVAL: Duration = Duration::from_secs(30);
 /// Ticks of each half of the script, an hour.
 const HALF: i32 = 120;
 const CONTAINER: &str = "4f797c539e6c745de61a93ca3ff892358ecbcaccd8414d5db545c38428142970";
 const POD: &str = "57e67067-89e4-4001-bdd4-8632d39ea02b";
 
-/// Hours of each owner in the script, and in the report.
-pub(crate) fn play() -> (BTreeMap<String, f64>, BTreeMap<String, f64>) {
+/// Hours in the script and in the report, and what is wrong with the books.
+pub(crate) fn play() -> (Hours, Hours, Option<String>) {
     let host = SimulatedDriver::new(&scenario());
     let write = |name: &str, text: &str| write(host.directory(), name, text);
     write(
@@ -105,8 +108,17 @@ pub(crate) fn play() -> (BTreeMap<String, f64>, BTreeMap<String, f64>) {
         ("eve", 2.0),
         ("pod:ml/train-0", 2.0),
     ];
-    let script = script.map(|(name, hours)| (name.to_owned(), hours));
-    (script.into(), report(&database, from, until))
+    let owners = BTreeMap::from(script.map(|(name, hours)| (name.to_owned(), hours)));
+    // Each GPU has one holder, who does not use it.
+    let truth = Hours {
+        states: BTreeMap::from([("idle-held".to_owned(), owners.values().sum())]),
+        held: owners.clone(),
+        charged: owners,
+    };
+    let report = report(&database, from, until);
+    let capacity = truth.states.values().sum();
+    let breach = Books::of(&report).breach(capacity);
+    (truth, hours_of(&report, 1.0), breach)
 }
 
 fn scenario() -> String {
@@ -142,7 +154,7 @@ fn process(host: &SimulatedDriver, pid: u32, (uid, login): (u32, u32), start: u6
     }
 }
 
-fn report(database: &Path, from: Timestamp, until: Timestamp) -> BTreeMap<String, f64> {
+fn report(database: &Path, from: Timestamp, until: Timestamp) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_gua"))
         .args(["report", "--format", "json", "--db"])
         .arg(database)
@@ -151,14 +163,5 @@ fn report(database: &Path, from: Timestamp, until: Timestamp) -> BTreeMap<String
         .expect("the report runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "gua report: {error}");
-    let report: Value = serde_json::from_slice(&output.stdout).expect("the report is JSON");
-    let rows = report["users"].as_array().cloned().unwrap_or_default();
-    let row = |row: &Value| {
-        let name = row["user"].as_str().unwrap_or_default();
-        (
-            name.to_owned(),
-            row["charged_hours"].as_f64().unwrap_or(0.0),
-        )
-    };
-    rows.iter().map(row).collect()
+    serde_json::from_slice(&output.stdout).expect("the report is JSON")
 }

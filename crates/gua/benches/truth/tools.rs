@@ -1,7 +1,7 @@
 //! Both collectors, started and stopped by the script, and their reports afterwards.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -17,36 +17,39 @@ pub(crate) struct Tool {
     program: PathBuf,
     arguments: Vec<String>,
     home: PathBuf,
-    driver: PathBuf,
+    library: PathBuf,
+    /// Socket for messages to systemd.
+    notify: Option<PathBuf>,
     child: Option<Child>,
 }
 
 impl Tool {
-    pub(crate) fn new(program: &Path, arguments: &str, home: PathBuf, driver: &Path) -> Self {
+    pub(crate) fn new(program: &Path, arguments: &str, home: PathBuf, library: &Path) -> Self {
         std::fs::create_dir_all(&home).expect("a home directory can be created");
         Self {
             program: program.to_owned(),
             arguments: arguments.split_whitespace().map(str::to_owned).collect(),
             home,
-            driver: driver.to_owned(),
+            library: library.to_owned(),
+            notify: None,
             child: None,
         }
     }
 
     pub(crate) fn command(&self) -> Command {
-        self.command_of(&self.program)
-    }
-
-    fn command_of(&self, program: impl AsRef<OsStr>) -> Command {
-        let mut command = Command::new(program);
+        let mut command = Command::new(&self.program);
         command
             .env_clear()
             .env("HOME", &self.home)
             .env("PATH", "/usr/bin:/bin")
             .env("TZ", "UTC")
-            .env("GUA_NVML_LIBRARY", self.driver.join("libnvidia-ml.so.1"))
+            .env("GUA_NVML_LIBRARY", &self.library)
             .env("GUA_DRIVER_PIDS", "here")
-            .env("LD_LIBRARY_PATH", &self.driver)
+            .envs(
+                self.library
+                    .parent()
+                    .map(|folder| ("LD_LIBRARY_PATH", folder)),
+            )
             // A hundredth of what suits ticks of 30 s.
             .env("GUA_DRIVER_DEADLINE", "50ms")
             .stdin(Stdio::null());
@@ -59,16 +62,31 @@ impl Tool {
             .append(true)
             .open(self.home.join("log"))
             .expect("a log can be created");
-        // At a hundredth of real time, a millisecond without a processor counts as a tenth of a second.
-        let mut command = self.command_of("nice");
+        let mut command = self.command();
         command
-            .args(["-n", "-19"])
-            .arg(&self.program)
-            .args(&self.arguments);
-        command
+            .args(&self.arguments)
+            .envs(self.notify.iter().map(|path| ("NOTIFY_SOCKET", path)))
             .stdout(log.try_clone().expect("a file can be shared"))
             .stderr(log);
         self.child = Some(command.spawn().expect("the collector starts"));
+    }
+
+    /// Starts the collector and waits until it has taken its first tick, which it tells systemd. Returns the time that it took.
+    pub(crate) fn start_and_wait(&mut self) -> Duration {
+        let path = self.home.join("notify");
+        let socket = UnixDatagram::bind(&path).expect("a socket can be made");
+        let timeout = Some(Duration::from_secs(5));
+        socket.set_read_timeout(timeout).expect("a time limit");
+        self.notify = Some(path);
+        let started = clock::monotonic();
+        self.start();
+        let mut message = [0; 512];
+        while let Ok(length) = socket.recv(&mut message) {
+            if message[..length].starts_with(b"READY=1") {
+                break;
+            }
+        }
+        clock::monotonic().saturating_sub(started)
     }
 
     /// Stops the collector with a signal. One that cannot stop, because a driver call blocks it, is killed.
@@ -116,8 +134,7 @@ pub(crate) struct Ours {
     pub(crate) hours: Hours,
     /// Share of the observed time of the first GPU that is based on the driver's sample buffer.
     pub(crate) buffered: f64,
-    /// Capacity in GPU-hours of the bench, and what states and gaps leave of it.
-    pub(crate) books: (f64, f64),
+    pub(crate) books: Books,
     /// For each GPU in the order of the script: gaps and observed hours of the physical GPU.
     pub(crate) gpus: Vec<(Vec<Gap>, f64)>,
 }
@@ -152,18 +169,6 @@ pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Span, origin: Timestamp) -
     };
     let hours = |value: &Value| value.as_f64().unwrap_or(0.0) * SCALE;
     let whole = ask(&[]);
-    let mut found = Hours::default();
-    for row in whole["states"].as_array().into_iter().flatten() {
-        let state = row["state"].as_str().unwrap_or_default();
-        if state != "gap" {
-            found.states.insert(state.to_owned(), hours(&row["hours"]));
-        }
-    }
-    for row in whole["users"].as_array().into_iter().flatten() {
-        let name = row["user"].as_str().unwrap_or_default().to_owned();
-        found.held.insert(name.clone(), hours(&row["held_hours"]));
-        found.charged.insert(name, hours(&row["charged_hours"]));
-    }
     let by_gpu = gpus.iter().map(|gpu| {
         let report = ask(&["--gpu", gpu.physical()]);
         let gaps = report["coverage"]["gaps"]
@@ -185,16 +190,57 @@ pub(crate) fn ours(tool: &Tool, gpus: &[Gpu], window: Span, origin: Timestamp) -
     });
     let first = ask(&["--gpu", gpus[0].uuid]);
     let covered = |key: &str| first["coverage"][key].as_f64().unwrap_or(0.0);
-    let sum = |key: &str| whole["coverage"][key].as_f64().unwrap_or(f64::NAN);
-    let states: f64 = found.states.values().sum::<f64>() / SCALE;
     Ours {
-        books: (
-            sum("capacity_hours"),
-            sum("capacity_hours") - states - sum("gap_hours"),
-        ),
+        books: Books::of(&whole),
         buffered: covered("driver_samples_hours") / covered("observed_hours"),
         gpus: by_gpu.collect(),
-        hours: found,
+        hours: hours_of(&whole, SCALE),
+    }
+}
+
+/// Hours of a report as JSON.
+pub(crate) fn hours_of(report: &Value, scale: f64) -> Hours {
+    let hours = |value: &Value| value.as_f64().unwrap_or(0.0) * scale;
+    let mut found = Hours::default();
+    for row in report["states"].as_array().into_iter().flatten() {
+        let state = row["state"].as_str().unwrap_or_default();
+        if state != "gap" {
+            found.states.insert(state.to_owned(), hours(&row["hours"]));
+        }
+    }
+    for row in report["users"].as_array().into_iter().flatten() {
+        let name = row["user"].as_str().unwrap_or_default().to_owned();
+        found.held.insert(name.clone(), hours(&row["held_hours"]));
+        found.charged.insert(name, hours(&row["charged_hours"]));
+    }
+    found
+}
+
+/// Capacity in GPU-hours, and what states and gaps leave of it. A report has six decimals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Books {
+    capacity: f64,
+    rest: f64,
+}
+
+impl Books {
+    pub(crate) fn of(report: &Value) -> Self {
+        let sum = |key: &str| report["coverage"][key].as_f64().unwrap_or(f64::NAN);
+        let states: f64 = hours_of(report, 1.0).states.values().sum();
+        let capacity = sum("capacity_hours");
+        Self {
+            capacity,
+            rest: capacity - states - sum("gap_hours"),
+        }
+    }
+
+    /// Returns what is wrong, if anything is.
+    pub(crate) fn breach(self, expected: f64) -> Option<String> {
+        let is_exact = |difference: f64| difference.abs() <= 1e-5;
+        let Self { capacity, rest } = self;
+        (!is_exact(capacity - expected) || !is_exact(rest)).then(|| {
+            format!("the capacity is {capacity} GPU-hours instead of {expected}, and {rest} of it is in no state and no gap")
+        })
     }
 }
 
