@@ -2,6 +2,7 @@
 
 mod equal;
 mod files;
+mod mig;
 mod python;
 
 use crate::without_driver;
