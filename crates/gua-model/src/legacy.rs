@@ -143,9 +143,9 @@ impl LegacyGpuTick<'_> {
             .filter(move |row| all || row.kind.computes())
     }
 
-    /// Returns each identity on the GPU once, and whether its own memory makes it idle-held.
-    fn identities(&self, rule: &Thresholds) -> impl Iterator<Item = (Option<&str>, bool)> {
-        let low = !is_active(self.util, rule);
+    /// Returns each identity on the GPU once, and how it used the GPU: at low utilisation, its own memory decides.
+    fn identities(&self, rule: &Thresholds) -> impl Iterator<Item = (Option<&str>, RollUp)> {
+        let is_active = is_active(self.util, rule);
         let rows = self.counted(rule);
         rows.clone().enumerate().filter_map(move |(place, row)| {
             let is_its = |other: &&LegacyProcess<'_>| other.counted_as() == row.counted_as();
@@ -153,7 +153,12 @@ impl LegacyGpuTick<'_> {
                 return None;
             }
             let own = rows.clone().filter(is_its);
-            Some((row.counted_as(), low && holds(own, rule)))
+            let in_use = match (is_active, holds(own, rule)) {
+                (true, _) => RollUp::Active,
+                (false, true) => RollUp::IdleHeld,
+                (false, false) => RollUp::TrulyIdle,
+            };
+            Some((row.counted_as(), in_use))
         })
     }
 }

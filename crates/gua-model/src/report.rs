@@ -303,8 +303,8 @@ pub struct BlockRow {
 pub enum Note {
     /// Single ticks at an edge are no longer kept, so the window was widened to quarter hours.
     Widened { asked: Period },
-    /// Ticks that cannot be read. Their time is a gap.
-    Damaged { ticks: u32 },
+    /// Ticks, and quarter totals without ticks, that cannot be read. Their time is a gap.
+    Damaged { records: u32 },
     /// Old rows overlap, and each counts in full as in the tool that wrote them.
     Overlap { micros: Micros },
     /// Rows of gpu-usage-audit and own ticks are both in the window.
@@ -364,6 +364,17 @@ impl Hold {
         let end = self.period.to().as_microsecond().saturating_add(after);
         let end = Timestamp::from_microsecond(end).unwrap_or(self.period.to());
         Period::new(self.period.from(), end)
+    }
+
+    /// Time of a session with so little memory that its GPU was free unless it was active or idle-held; `None` for imported
+    /// rows, which do not record it.
+    #[must_use]
+    pub fn free(&self, thresholds: &Thresholds) -> Option<Micros> {
+        let rest = self.observed?.0.saturating_sub(self.active?.0);
+        let rest = rest.saturating_sub(self.idle_held?.0);
+        let is_small = |memory: Bytes| memory.whole_mb() <= thresholds.held_mb;
+        let is_small = self.peak_memory.is_some_and(is_small);
+        Some(Micros(if is_small { rest } else { 0 }))
     }
 
     /// Whether it holds a GPU and does not use it: its mean utilisation is low, and it has more than a trifle of memory,

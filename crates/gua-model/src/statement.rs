@@ -148,12 +148,6 @@ impl Account {
             standings: Vec::new(),
         }
     }
-
-    /// Held hours that were not idle-held.
-    #[must_use]
-    pub fn used_hours(&self) -> f64 {
-        (self.sums.hours() - self.sums.idle_hours()).max(0.0)
-    }
 }
 
 /// How long a session was observed in the month. Of old rows, which have no holes of more than minutes, from the first to

@@ -102,6 +102,9 @@ pub struct OwnerTotal {
     pub charged: Micros,
     /// Time held while the GPU's roll-up was idle-held.
     pub idle_held: Micros,
+    /// Time held with low utilisation and too little memory to make it idle-held. A GPU without other holders is free then,
+    /// and nobody is charged for it.
+    pub free: Micros,
     /// Energy, shared equally among the owners, over `energy_known` of the held time.
     pub energy: Millijoules,
     pub energy_known: Micros,
@@ -205,7 +208,7 @@ impl QuarterTotal {
         if !span.counts() {
             return;
         }
-        let mut idle_held = Micros(0);
+        let (mut idle_held, mut free) = (Micros(0), Micros(0));
         for share in span.states_within(piece) {
             let state = share.verdict.state;
             let total = self.states.entry((state, span.basis));
@@ -220,16 +223,18 @@ impl QuarterTotal {
             if let Some(why) = share.verdict.unobserved() {
                 *self.unobserved.entry(why.into()) += share.micros;
             } else if state == State::TrulyIdle {
-                self.card.free += share.micros;
+                free += share.micros;
             } else if span.holders.is_empty() {
                 self.card.ownerless += share.micros;
             }
         }
+        self.card.free += free;
         for part in span.owners_within(piece) {
             let total = self.owners.entry(part.owner);
             total.held += part.held;
             total.charged += part.charged;
             total.idle_held += idle_held;
+            total.free += free;
             if let Some(energy) = part.energy {
                 total.energy += energy;
                 total.energy_known += part.held;
@@ -280,21 +285,28 @@ impl StateTotal {
 }
 
 impl OwnerTotal {
-    /// Adds imported ticks, each of which covers `interval`.
-    pub fn add_imported(&mut self, ticks: u64, idle_held: u64, interval: Micros) {
-        let time = |ticks: u64| Micros(interval.0.saturating_mul(ticks));
-        self.held += time(ticks);
-        self.idle_held += time(idle_held);
+    /// Adds imported ticks with the same use by the owner, each of which covers `interval`.
+    pub fn add_imported(&mut self, ticks: u64, in_use: RollUp, interval: Micros) {
+        let time = Micros(interval.0.saturating_mul(ticks));
+        self.held += time;
         self.ticks += ticks;
         self.imported.ticks += ticks;
-        self.imported.idle_held += idle_held;
-        self.imported.time += time(ticks);
+        self.imported.time += time;
+        match in_use {
+            RollUp::Active => {}
+            RollUp::IdleHeld => {
+                self.idle_held += time;
+                self.imported.idle_held += ticks;
+            }
+            RollUp::TrulyIdle => self.free += time,
+        }
     }
 
     pub fn merge(&mut self, other: &Self) {
         self.held += other.held;
         self.charged += other.charged;
         self.idle_held += other.idle_held;
+        self.free += other.free;
         self.energy += other.energy;
         self.energy_known += other.energy_known;
         self.ticks = self.ticks.saturating_add(other.ticks);
@@ -358,6 +370,26 @@ impl OwnerTotal {
     #[must_use]
     pub fn idle_hours(&self) -> f64 {
         hours(self.idle_held)
+    }
+
+    /// Returns the held hours in which the GPU was free.
+    #[must_use]
+    pub fn free_hours(&self) -> f64 {
+        hours(self.free)
+    }
+
+    /// Returns the held time that was neither idle-held nor on a free GPU. Time without a utilisation reading counts as
+    /// used.
+    #[must_use]
+    pub fn used(&self) -> Micros {
+        let unused = self.idle_held.0.saturating_add(self.free.0);
+        Micros(self.held.0.saturating_sub(unused))
+    }
+
+    /// Returns the used share of the held time.
+    #[must_use]
+    pub fn used_share(&self) -> Option<f64> {
+        ratio(self.used().0.into(), self.held.0.into())
     }
 
     #[must_use]

@@ -1,6 +1,7 @@
 //! The records that questions are answered from.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
@@ -48,7 +49,8 @@ pub trait Records {
     fn outages(&self, window: Period) -> Result<Vec<Outage>>;
 
     /// Visits the totals of a window quarter by quarter, in order of time, each with all its GPUs in order of their UUID.
-    /// A quarter that an end of the window cuts has only what lies inside. Returns the number of damaged ticks.
+    /// A quarter that an end of the window cuts has only what lies inside. Returns the number of damaged
+    /// ticks, and of damaged quarters whose ticks are no longer kept.
     ///
     /// Thresholds other than the stored ones are applied to the ticks, which is an error where those are no longer kept.
     fn quarters(
@@ -113,7 +115,7 @@ pub trait Records {
     fn imported_facts(&self) -> Result<Option<ImportedFacts>>;
 
     /// Visits the totals of imported rows in a window, as [`Records::quarters`] visits those of our own ticks. Rows of a
-    /// GPU that our own ticks observed at that time are left out; returns the number of their ticks. Each tick covers
+    /// GPU that our own ticks observed at that time, and damaged rows, are left out; returns how many. Each tick covers
     /// `interval`, or its recorded interval where that is `None`.
     fn imported(
         &self,
@@ -121,7 +123,7 @@ pub trait Records {
         thresholds: Thresholds,
         interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u64>;
+    ) -> Result<LeftOut>;
 
     /// Visits every moment of imported rows in a window, in order of time. Where rows turn out not to be in order, the
     /// visit starts over.
@@ -134,6 +136,22 @@ pub trait Records {
 
 /// Receives a tick and the spans of its GPUs, in the same order.
 pub type TickVisitor<'a> = dyn FnMut(&Tick, &[Span]) -> Result<()> + 'a;
+
+/// What a visit of imported rows left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Ticks of GPUs that our own ticks observed at that time.
+    pub observed: u64,
+    /// Rows that cannot be read.
+    pub damaged: u64,
+}
+
+impl AddAssign for LeftOut {
+    fn add_assign(&mut self, other: Self) {
+        self.observed += other.observed;
+        self.damaged += other.damaged;
+    }
+}
 
 /// Receives the quarter totals of a window.
 pub trait QuarterVisitor {

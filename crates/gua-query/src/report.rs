@@ -171,7 +171,8 @@ struct Sums {
     fold: ReportFold,
     /// The window that is answered; wider than the question's where ticks at an edge are no longer kept.
     window: Period,
-    ticks_damaged: u32,
+    /// Number of ticks and totals that could not be read.
+    damaged: u32,
     /// Coverage and gaps of each GPU.
     coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
     host_observed: Micros,
@@ -236,7 +237,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
     };
     let damaged = records.quarters(window, known.thresholds, &mut count)?;
     // The true time of absurd ticks is unknown, so they may belong to any window.
-    let ticks_damaged = damaged.saturating_add(records.absurd_ticks()?);
+    let damaged = damaged.saturating_add(records.absurd_ticks()?);
     let mut ledger = count.ledger;
     count.partial.add(records, known.thresholds, &mut ledger)?;
     let mut coverage = BTreeMap::new();
@@ -254,7 +255,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
     let sums = Sums {
         fold: count.fold,
         window: count.window,
-        ticks_damaged,
+        damaged,
         coverage,
         host_observed: count.host_observed,
         since: known.first_seen(),
@@ -326,7 +327,10 @@ fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Re
     if known.last.is_none() {
         sums.imported_now = part.last_moment(records, facts)?;
     }
-    part.finish(facts, left_out, sums);
+    let damaged = facts.damaged.saturating_add(left_out.damaged);
+    let damaged = u32::try_from(damaged).unwrap_or(u32::MAX);
+    sums.damaged = sums.damaged.saturating_add(damaged);
+    part.finish(facts, left_out.observed, sums);
     Ok(())
 }
 
@@ -379,7 +383,8 @@ fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> R
         hold.observed_within = observed_within(&hold, sums.window, &sums.gaps_of(gpu, known));
         if let Some(kind) = known.question.workloads {
             let name = kind.name(&session.workload);
-            sums.workloads.add_session(name.as_deref(), &hold);
+            sums.workloads
+                .add_session(name.as_deref(), &hold, &known.thresholds);
         }
         if hold.current {
             let first = since.entry(gpu.clone()).or_insert(session.from);
@@ -446,11 +451,10 @@ fn lay_out(
             asked: question.window,
         });
     }
-    let imported_damaged = known.imported.as_ref().map_or(0, |facts| facts.damaged);
-    let imported_damaged = u32::try_from(imported_damaged).unwrap_or(u32::MAX);
-    let ticks = sums.ticks_damaged.saturating_add(imported_damaged);
-    if ticks > 0 {
-        sums.notes.push(Note::Damaged { ticks });
+    if sums.damaged > 0 {
+        sums.notes.push(Note::Damaged {
+            records: sums.damaged,
+        });
     }
     let now = match &known.last {
         Some(last) => Some(now::at_tick(last, known, since)),

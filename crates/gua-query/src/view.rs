@@ -24,7 +24,7 @@ use jiff::civil::Date;
 
 use crate::error::RecordsError;
 use crate::records::{
-    GpuInfo, ImportedFacts, QuarterVisitor, Records, TickAt, TickVisitor, WatchedRun,
+    GpuInfo, ImportedFacts, LeftOut, QuarterVisitor, Records, TickAt, TickVisitor, WatchedRun,
 };
 
 use self::visitor::Masked;
@@ -446,7 +446,7 @@ impl Records for View {
         thresholds: Thresholds,
         interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u64> {
+    ) -> Result<LeftOut> {
         let mut masked = Masked::new(self, visitor);
         self.records
             .imported(window, thresholds, interval, &mut masked)

@@ -79,8 +79,13 @@ impl Shown {
         Shown::TrulyIdle,
         Shown::Gap,
     ];
-    /// States in which a GPU is held.
-    pub const HELD: [Shown; 3] = [Shown::Active, Shown::IdleHeld, Shown::HeldUnknown];
+    /// States in which people hold a GPU. It is truly idle while their processes have too little memory to hold it.
+    pub const HELD: [Shown; 4] = [
+        Shown::Active,
+        Shown::IdleHeld,
+        Shown::HeldUnknown,
+        Shown::TrulyIdle,
+    ];
 
     /// Name in keys and columns.
     #[must_use]
@@ -158,9 +163,14 @@ impl StateHours {
         Shown::HELD.iter().map(|state| self.of(*state)).sum()
     }
 
-    /// The states that a legend explains: unknown states and gaps only where there are any.
+    /// The states that a legend explains: those that are rare only where there are any.
     pub(crate) fn in_legend(self, states: &[Shown]) -> impl Iterator<Item = Shown> {
-        let is_rare = |state| matches!(state, Shown::HeldUnknown | Shown::Gap);
+        let of_people = states == Shown::HELD;
+        let is_rare = move |state| match state {
+            Shown::HeldUnknown | Shown::Gap => true,
+            Shown::TrulyIdle => of_people,
+            Shown::Active | Shown::IdleHeld => false,
+        };
         let states = states.iter().copied();
         states.filter(move |state| !is_rare(*state) || self.of(*state) > 0.0)
     }

@@ -78,7 +78,7 @@ struct Amount {
 }
 
 /// Returns the amounts of a person.
-fn amounts(account: &Account) -> [Amount; 5] {
+fn amounts(account: &Account) -> Vec<Amount> {
     let sums = &account.sums;
     let amount = |key, name, value: Cell, is_all: bool| {
         let is_all = is_all || value == Cell::Missing;
@@ -92,13 +92,19 @@ fn amounts(account: &Account) -> [Amount; 5] {
     let hours = |key, name, hours| amount(key, name, Cell::Hours(hours), true);
     let charged = Cell::time(sums.charged_time());
     let energy = Cell::energy(sums.counted_energy());
-    [
+    let mut amounts = vec![
         hours("held_hours", "held", sums.hours()),
-        hours("used_hours", "used", account.used_hours()),
+        hours("used_hours", "used", sums.used().hours()),
         hours("idle_held_hours", "idle-held", sums.idle_hours()),
+    ];
+    if sums.free > Micros(0) {
+        amounts.push(hours("held_free_hours", "GPU free", sums.free_hours()));
+    }
+    amounts.extend([
         amount("charged_hours", "charged", charged, sums.charged_is_all()),
         amount("energy_kwh", "energy", energy, sums.energy_is_all()),
-    ]
+    ]);
+    amounts
 }
 
 /// A part of the time of all GPUs.
@@ -247,7 +253,7 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
     for note in &statement.notes {
         match note {
             Note::Widened { .. } => remarks.push("single ticks at an edge of the month are no longer kept: its edges are whole quarter hours".to_owned()),
-            Note::Damaged { ticks } => remarks.push(format!("{ticks} damaged ticks could not be read; their time is a gap")),
+            Note::Damaged { records } => remarks.push(format!("{records} damaged ticks or totals could not be read; their time is a gap")),
             Note::Mixed => remarks.push("part of the month comes from imported rows: they count for held and idle-held hours, and are charged to nobody".to_owned()),
             Note::Overlap { micros } => remarks.push(format!("old rows overlap by {:.2} GPU-hours, and each counts in full", micros.hours())),
             Note::Unbalanced { gpus } => {
@@ -263,9 +269,8 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use gua_model::OwnerTotal;
-    use gua_model::Period;
     use gua_model::statement::Balance;
+    use gua_model::{OwnerTotal, Period, RollUp};
 
     use super::*;
 
@@ -318,13 +323,37 @@ mod tests {
         };
         assert_eq!(bounds(&account(sums)), ["", "", "", "", ""]);
         assert!(json::Person::new(&account(sums)).charged_is_all);
-        sums.add_imported(12, 0, Micros::from_secs(300));
+        sums.add_imported(12, RollUp::Active, Micros::from_secs(300));
         assert_eq!(bounds(&account(sums)), ["", "", "", "≥ ", "≥ "]);
         assert!(!json::Person::new(&account(sums)).charged_is_all);
         // With imported rows only, nothing is known, so there is no lower bound.
         sums = OwnerTotal::default();
-        sums.add_imported(12, 0, Micros::from_secs(300));
+        sums.add_imported(12, RollUp::Active, Micros::from_secs(300));
         assert_eq!(bounds(&account(sums)), ["", "", "", "", ""]);
+    }
+
+    #[test]
+    fn time_on_a_free_gpu_is_held_and_not_used() {
+        let hour = Micros(3_600_000_000);
+        let mut sums = OwnerTotal {
+            held: hour + hour,
+            charged: hour,
+            ..OwnerTotal::default()
+        };
+        let shown = |sums: OwnerTotal| -> Vec<String> {
+            let shown = amounts(&account(sums)).into_iter();
+            let shown = shown.map(|amount| format!("{} {}", amount.name, amount.value.shown()));
+            shown.take(4).collect()
+        };
+        assert_eq!(
+            shown(sums),
+            ["held 2.00", "used 2.00", "idle-held 0.00", "charged 1.00"]
+        );
+        sums.free = hour;
+        assert_eq!(
+            shown(sums),
+            ["held 2.00", "used 1.00", "idle-held 0.00", "GPU free 1.00"]
+        );
     }
 
     #[test]
@@ -341,7 +370,7 @@ mod tests {
         let hour = Micros(3_600_000_000);
         let books = statement(hour, hour);
         let mut sums = OwnerTotal::default();
-        sums.add_imported(12, 0, Micros::from_secs(300));
+        sums.add_imported(12, RollUp::Active, Micros::from_secs(300));
         let text = equation(&books, Some(&account(sums)));
         assert!(text.starts_with("people 1.00 + unowned 0.00"), "{text}");
         sums.held += hour;

@@ -59,7 +59,8 @@ impl CheckReport {
     pub fn can_be_repaired(&self) -> bool {
         !(self.quarters_wrong.is_empty()
             && self.first_sights_late.is_empty()
-            && self.sessions_wrong.is_empty())
+            && self.sessions_wrong.is_empty()
+            && self.old_rows_wrong.is_empty())
     }
 }
 

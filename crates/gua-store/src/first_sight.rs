@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::error::{ReadError, WriteError};
+use crate::imported;
 use crate::maintain::into_write;
 use crate::names;
 use crate::store::Store;
@@ -63,8 +64,8 @@ impl FirstSights {
 }
 
 impl Store {
-    /// Corrects what can be computed again from the ticks: the first sights of GPUs, which are returned, and the totals
-    /// and sessions of all remaining ticks. Ticks, and totals whose ticks have been deleted, stay unchanged.
+    /// Corrects what can be computed again: the first sights of GPUs, which are returned, the totals and sessions of all
+    /// remaining ticks, and the totals of imported rows. Ticks, rows, and totals whose ticks have been deleted stay unchanged.
     pub fn repair(&mut self) -> Result<Vec<LateSight>, WriteError> {
         let transaction = self
             .connection
@@ -73,6 +74,7 @@ impl Store {
         for sight in &late {
             names::note_sight(&transaction, &sight.gpu, sight.earliest.as_microsecond())?;
         }
+        imported::rebuild(&transaction)?;
         transaction.commit()?;
         self.rebuild_totals()?;
         Ok(late)

@@ -39,4 +39,4 @@ pub use sources::{OLD_TABLES, OldSource};
 pub(crate) use sources::{drop_old_tables, forget};
 pub use stamp::{Stamp, old_text};
 pub use stored::{Blocks, Order};
-pub(crate) use totals::{mark_all_stale, settle};
+pub(crate) use totals::rebuild;

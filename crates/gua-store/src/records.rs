@@ -7,7 +7,7 @@ use gua_model::refusal::Refusal;
 use gua_model::{
     Floors, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Session, Span, Thresholds, Tick,
 };
-use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt, TickVisitor};
+use gua_query::records::{ImportedFacts, LeftOut, QuarterVisitor, TickAt, TickVisitor};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -62,7 +62,7 @@ impl Records for History {
             thresholds: Thresholds,
             interval: Option<Duration>,
             visitor: &mut dyn QuarterVisitor
-        ) -> u64;
+        ) -> LeftOut;
     }
 
     fn gpus(&self) -> Result<Vec<GpuInfo>> {

@@ -42,12 +42,11 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     }
     if found == 1 {
         totals::convert(&transaction)?;
-        imported::mark_all_stale(&transaction, None)?;
-        imported::settle(&transaction)?;
     }
     if found > 0 && found < 3 {
         // Before schema 3, a process of little memory was charged for a GPU that was free.
         maintain::fold_again(&transaction)?;
+        imported::rebuild(&transaction)?;
     }
     if found < VERSION {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

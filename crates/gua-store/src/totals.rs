@@ -21,6 +21,7 @@ use crate::maintain::{TOTALS_UNTIL, fold_again};
 use crate::names;
 use crate::store::{meta, quarter, set_meta};
 use crate::ticks::MICROS_PER_QUARTER;
+use crate::window::unreadable_quarter;
 
 pub use packed::decode_any_totals;
 pub(crate) use packed::pack_imported;
@@ -208,22 +209,32 @@ pub(crate) fn set_last_revision(connection: &Connection, revision: i64) -> rusql
 }
 
 /// Visits the stored totals of the quarters `[from, to)` in order of time. Each completed day within them is offered
-/// first; if it is not taken, its quarters follow.
+/// first; if it is not taken, its quarters follow. A quarter of own ticks that cannot be read is visited by its ticks;
+/// returns the number of those that are damaged, and of quarters without ticks.
 pub(crate) fn each_day(
     connection: &Connection,
     source: Source,
     (from, to): (i64, i64),
     visitor: &mut dyn QuarterVisitor,
-) -> Result<(), ReadError> {
+) -> Result<u32, ReadError> {
     let (from, to) = sane_quarters((from, to));
     let (first_day, end_day) = (from.saturating_add(95).div_euclid(96), to.div_euclid(96));
-    let quarters = |visitor: &mut dyn QuarterVisitor, ends: (i64, i64)| {
-        each(connection, source, ends, |quarter, gpus| {
-            visitor.quarter(quarter, gpus);
+    let mut unreadable = 0;
+    let mut quarters = |visitor: &mut dyn QuarterVisitor, ends: (i64, i64)| {
+        walk(connection, source, ends, |quarter, read| {
+            match (source, read) {
+                (_, Ok(gpus)) => visitor.quarter(quarter, gpus),
+                (Source::Own, Err(_)) => {
+                    unreadable += unreadable_quarter(connection, quarter, visitor)?;
+                }
+                (Source::Imported, Err(damage)) => return Err(damaged(quarter, damage)),
+            }
+            Ok(())
         })
     };
     if first_day >= end_day {
-        return quarters(visitor, (from, to));
+        quarters(visitor, (from, to))?;
+        return Ok(unreadable);
     }
     let names = names_of(connection)?;
     // Start of the contiguous quarters that are still to be read one by one.
@@ -249,10 +260,12 @@ pub(crate) fn each_day(
             false => first,
         };
     }
-    quarters(visitor, (waiting, to))
+    quarters(visitor, (waiting, to))?;
+    Ok(unreadable)
 }
 
-/// Calls `give` with the stored quarters of `[from, to)` in order. The buffers of one quarter are reused for the next.
+/// Calls `give` with the stored quarters of `[from, to)` in order, and without those that cannot be read. The buffers of one
+/// quarter are reused for the next.
 pub(crate) fn each(
     connection: &Connection,
     source: Source,
@@ -260,7 +273,9 @@ pub(crate) fn each(
     mut give: impl FnMut(Quarter, &[GpuQuarter]),
 ) -> Result<(), ReadError> {
     walk(connection, source, ends, |quarter, read| {
-        give(quarter, read.map_err(|damage| damaged(quarter, damage))?);
+        if let Ok(gpus) = read {
+            give(quarter, gpus);
+        }
         Ok(())
     })
 }
@@ -304,11 +319,8 @@ pub(crate) fn survey(
 /// Stored totals of the quarters `[from, to)`, without unreadable ones.
 pub(crate) fn readable(connection: &Connection, ends: (i64, i64)) -> Result<Totals, ReadError> {
     let mut totals = Totals::default();
-    walk(connection, Source::Own, ends, |quarter, read| {
-        if let Ok(cards) = read {
-            totals.put(quarter, cards);
-        }
-        Ok(())
+    each(connection, Source::Own, ends, |quarter, cards| {
+        totals.put(quarter, cards);
     })?;
     Ok(totals)
 }

@@ -23,7 +23,8 @@ impl History {
     /// Visits the totals of a window, quarter hour by quarter hour in order of time, with only one in memory. Each quarter
     /// is passed once, with all its GPUs in the order of their names; a quarter cut by an end of the window contains only
     /// the part inside. Each completed day that lies entirely in the window is offered first; if it is not taken, its
-    /// quarters follow. Returns the number of unreadable ticks, whose time is not included.
+    /// quarters follow. Returns the number of unreadable ticks and of unreadable totals whose ticks have been deleted: their
+    /// time is not included.
     ///
     /// Without thresholds, the file's own apply, and whole quarters come from its totals. Other thresholds are applied
     /// to the ticks alone, which fails if the ticks have been deleted.
@@ -164,44 +165,59 @@ impl Plan {
         })
     }
 
-    /// Visits every part, and returns the number of damaged ticks.
+    /// Visits every part, and returns the number of damaged ticks and totals.
     fn run(
         &self,
         connection: &Connection,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32, ReadError> {
-        let mut damaged = self.give_raw(connection, self.first, visitor)?;
+        let rule = self.thresholds;
         let whole = (quarter(self.whole.0), quarter(self.whole.1));
-        totals::each_day(connection, Source::Own, whole, visitor)?;
-        damaged += self.give_raw(connection, self.last, visitor)?;
-        Ok(damaged)
+        Ok(from_ticks(connection, rule, self.first, visitor)?
+            + totals::each_day(connection, Source::Own, whole, visitor)?
+            + from_ticks(connection, rule, self.last, visitor)?)
     }
+}
 
-    fn give_raw(
-        &self,
-        connection: &Connection,
-        (from, to): (i64, i64),
-        visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u32, ReadError> {
-        let period = history::period((from, to));
-        let mut open = Totals::default();
-        let mut give_all = |totals: Totals| {
-            for (quarter, cards) in totals.by_quarter() {
-                visitor.quarter(quarter, &cards);
-            }
-        };
-        let walked = walk(connection, self.thresholds, (from, to), |step| {
-            let (Step::Tick { closed, .. } | Step::End { closed }) = step;
-            for span in closed {
-                open.add_within(span, period);
-            }
-            if let Step::Tick { at, .. } = step {
-                // The following spans begin with this tick.
-                give_all(open.drain_before(Quarter(quarter(at))));
-            }
-            Ok(())
-        })?;
-        give_all(open);
-        Ok(walked.damaged)
+/// Visits the totals of `[from, to)` by its ticks, and returns the number of damaged ones.
+fn from_ticks(
+    connection: &Connection,
+    thresholds: Thresholds,
+    (from, to): (i64, i64),
+    visitor: &mut dyn QuarterVisitor,
+) -> Result<u32, ReadError> {
+    let period = history::period((from, to));
+    let mut open = Totals::default();
+    let mut give_all = |totals: Totals| {
+        for (quarter, cards) in totals.by_quarter() {
+            visitor.quarter(quarter, &cards);
+        }
+    };
+    let walked = walk(connection, thresholds, (from, to), |step| {
+        let (Step::Tick { closed, .. } | Step::End { closed }) = step;
+        for span in closed {
+            open.add_within(span, period);
+        }
+        if let Step::Tick { at, .. } = step {
+            // The following spans begin with this tick.
+            give_all(open.drain_before(Quarter(quarter(at))));
+        }
+        Ok(())
+    })?;
+    give_all(open);
+    Ok(walked.damaged)
+}
+
+/// Visits a quarter whose stored totals cannot be read by its ticks. Where these have been deleted, the quarter is a gap.
+/// Returns the number of damaged ticks or totals.
+pub(crate) fn unreadable_quarter(
+    connection: &Connection,
+    quarter: Quarter,
+    visitor: &mut dyn QuarterVisitor,
+) -> Result<u32, ReadError> {
+    let ends = sane::bounds(quarter.period());
+    match meta(connection, RAW_FROM)?.is_some_and(|raw_from| ends.0 < raw_from) {
+        true => Ok(1),
+        false => from_ticks(connection, rule::load(connection)?, ends, visitor),
     }
 }

@@ -269,7 +269,7 @@ fn finished(
         tick_interval: any.then(|| std::time::Duration::from_secs(30)),
         interval: IntervalUse::Recorded,
         notes: if shape.days > 20 {
-            vec![Note::Damaged { ticks: 3 }, Note::Mixed]
+            vec![Note::Damaged { records: 3 }, Note::Mixed]
         } else {
             Vec::new()
         },

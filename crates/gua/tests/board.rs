@@ -15,7 +15,7 @@ mod originals;
 mod quiet;
 mod secrecy;
 mod serve;
-mod served;
+pub(crate) mod served;
 mod shown;
 mod spool;
 pub(crate) mod sync_once;

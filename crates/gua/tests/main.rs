@@ -12,6 +12,7 @@ mod damaged;
 mod doctor;
 mod explain;
 mod export;
+mod free;
 mod look;
 mod me;
 mod plot;

@@ -9,7 +9,7 @@ use gua_model::{
     Floors, GpuQuarter, ImportedFold, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Quarter,
     Session, Span, Thresholds, Tick,
 };
-use gua_query::records::{ImportedFacts, QuarterVisitor, TickAt, TickVisitor};
+use gua_query::records::{ImportedFacts, LeftOut, QuarterVisitor, TickAt, TickVisitor};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -136,7 +136,7 @@ impl Records for OldFile {
         thresholds: Thresholds,
         interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u64> {
+    ) -> Result<LeftOut> {
         let own = OwnCoverage::default();
         let visitor = RefCell::new(visitor);
         let mut give =
@@ -147,7 +147,10 @@ impl Records for OldFile {
             ImportedFold::new(thresholds, interval, &own)
         };
         let fold = self.fold(window, start, |fold, moment| fold.push(moment, &mut give))?;
-        Ok(fold.finish(&mut give))
+        Ok(LeftOut {
+            observed: fold.finish(&mut give),
+            damaged: 0,
+        })
     }
 
     fn imported_moments(

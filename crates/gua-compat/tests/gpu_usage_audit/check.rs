@@ -1,8 +1,14 @@
 //! Output of `gua db check` and `gua db stats` about imported rows.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use gua_store::History;
+use gua_model::Period;
+use gua_model::report::{Note, Sums};
+use gua_model::statement::Balance;
+use gua_query::Question;
+use gua_store::{History, OpenMode, Store, WriterOptions};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rusqlite::Connection;
 
 use crate::rows::import;
@@ -71,6 +77,64 @@ fn an_unreadable_block_is_found() {
         "UPDATE old_process_block SET written_as = 'noon' WHERE first_row = 1",
         &["rows 1 to 4 of proc_sample imported from source 1 have no time that can be"],
     );
+}
+
+/// Hours of the imported rows, and the number of damaged records that the report names.
+fn reported(path: &Path) -> (Sums, u32) {
+    let history = History::open(path).unwrap();
+    let window = Period::new(
+        Timestamp::UNIX_EPOCH,
+        "2027-01-01T00:00:00Z".parse().unwrap(),
+    );
+    let question = Question::of_window(window, TimeZone::UTC, window.to());
+    let report = gua_query::report(&history, &question).unwrap();
+    assert_eq!(Balance::of(&report).difference(), 0);
+    let damaged = report.notes.iter().find_map(|note| match note {
+        Note::Damaged { records } => Some(*records),
+        _ => None,
+    });
+    (report.all, damaged.unwrap_or(0))
+}
+
+#[test]
+fn damaged_totals_are_computed_from_the_rows_and_repaired() {
+    let (_directory, ours) = imported("1.8.0");
+    let healthy = reported(&ours);
+    assert_eq!(healthy.1, 0);
+    for change in [
+        "UPDATE old_day SET body = x'64'; UPDATE old_quarter SET body = x'64'",
+        "UPDATE old_day SET body = x'00'; UPDATE old_quarter SET body = zeroblob(100)",
+    ] {
+        Connection::open(&ours)
+            .unwrap()
+            .execute_batch(change)
+            .unwrap();
+        assert_eq!(reported(&ours), healthy, "{change}");
+        let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+        assert!(report.can_be_repaired(), "{report:?}");
+        let options = WriterOptions::default();
+        let mut store = Store::open(&ours, OpenMode::CreateOrAppend, &options).unwrap();
+        store.repair().unwrap();
+        store.close().unwrap();
+        let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+        assert!(report.is_clean(), "{report:?}");
+    }
+}
+
+#[test]
+fn a_report_leaves_out_and_names_rows_that_cannot_be_read() {
+    let (_directory, ours) = imported("1.8.0");
+    let (healthy, _) = reported(&ours);
+    Connection::open(&ours)
+        .unwrap()
+        .execute_batch(
+            "UPDATE old_card_block SET cells = x'00' WHERE first_row = 1;
+             UPDATE old_quarter SET body = x'00'; DELETE FROM old_day",
+        )
+        .unwrap();
+    let (found, damaged) = reported(&ours);
+    assert_eq!(damaged, 3);
+    assert_eq!(found.samples() + 3, healthy.samples());
 }
 
 #[test]

@@ -107,6 +107,7 @@ columns! {
         charged_us: Int = "The part of that time in which the GPU was not truly idle, shared equally among the people on the GPU; absent for imported rows.";
             row.is_own.then_some(row.total.charged),
         idle_held_us: Int = "Of the held time, with the GPU idle-held."; row.total.idle_held,
+        free_us: Int = "Of the held time, with the GPU free: the person's processes have little memory. It is not charged."; row.total.free,
         energy_millijoules: Int = "Energy, shared equally."; row.total.counted_energy().filter(|_| row.is_own),
         energy_known_us: Int = "Held time for which it is known."; row.is_own.then_some(row.total.energy_known),
     }

@@ -84,7 +84,7 @@ impl QuarterTotal {
         state.micros += interval;
         state.ticks += 1;
         self.card.ticks += 1;
-        for (name, is_idle_held) in tick.identities(rule) {
+        for (name, in_use) in tick.identities(rule) {
             // There are few owners, and a linear search needs no copy of the name.
             let is_it = |owner: &OwnerKey| owner.name() == name;
             let place = self.owners.keys().position(is_it);
@@ -92,7 +92,7 @@ impl QuarterTotal {
                 Some(place) => self.owners.value_mut(place),
                 None => self.owners.entry(OwnerKey::named(name)),
             };
-            owner.add_imported(1, u64::from(is_idle_held), interval);
+            owner.add_imported(1, in_use, interval);
         }
         self.imported_part().add(tick, rule, interval);
     }

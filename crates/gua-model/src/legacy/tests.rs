@@ -228,7 +228,7 @@ fn whom_gpu_stats_names_holds_the_gpu_although_no_memory_is_known() {
         };
         assert_eq!(tick.class(&Thresholds::default()), class);
         let held: Vec<_> = tick.identities(&Thresholds::default()).collect();
-        assert_eq!(held, [(Some("ada"), class == RollUp::IdleHeld)]);
+        assert_eq!(held, [(Some("ada"), class)]);
     };
     check(90, RollUp::Active);
     check(0, RollUp::IdleHeld);

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::state::RollUp;
 use crate::total::OwnerTotal;
 use crate::unit::Millijoules;
 
@@ -228,9 +229,10 @@ fn seconds_of_data_are_no_pace() {
 #[test]
 fn a_part_that_was_measured_is_a_lower_bound_and_no_whole() {
     let mut usage = usage("ada 10/0/10", Some(1.0));
-    usage.people[0]
-        .sums
-        .add_imported(6, 3, Micros::from_secs(600));
+    for in_use in [RollUp::Active, RollUp::IdleHeld] {
+        let sums = &mut usage.people[0].sums;
+        sums.add_imported(3, in_use, Micros::from_secs(600));
+    }
     let check = |limit_text: &str, over: bool, judged: bool| {
         let found = standings(&[limit(limit_text)], |_| &usage, students);
         let [standing] = found.as_slice() else {
@@ -279,7 +281,8 @@ fn what_nobody_measured_is_under_no_limit() {
     // Old rows contain held time, but not how a GPU was shared.
     let sums = &mut usage.people[0].sums;
     *sums = OwnerTotal::default();
-    sums.add_imported(6, 3, Micros::from_secs(600));
+    sums.add_imported(3, RollUp::Active, Micros::from_secs(600));
+    sums.add_imported(3, RollUp::IdleHeld, Micros::from_secs(600));
     assert_eq!(
         of(&usage, &limit("ada held 1")),
         (Some(HOUR), Some(0), false)

@@ -94,8 +94,8 @@ impl Charted {
 
 /// Whether a GPU was in use for at least half of a session; for imported rows, whether their mean reaches the threshold.
 fn is_used(hold: &Hold, thresholds: &Thresholds) -> bool {
-    match (hold.active, hold.idle_held) {
-        (Some(active), Some(idle)) => active >= idle,
+    match (hold.active, hold.idle_held, hold.free(thresholds)) {
+        (Some(active), Some(idle), Some(free)) => active >= idle + free,
         _ => hold
             .util
             .is_some_and(|(util, _)| util >= f64::from(thresholds.active_util.get())),

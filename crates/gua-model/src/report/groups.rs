@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Hold, PersonRow};
 use crate::owner::{Workload, is_match};
+use crate::span::proportion;
+use crate::state::Thresholds;
 use crate::total::OwnerTotal;
 use crate::unit::Micros;
 
@@ -109,15 +111,16 @@ impl NamedSums {
 
     /// Adds the part of a session that lies in the window. Its idle time is not recorded tick by tick, so that a session
     /// that the window cuts counts in proportion. How a shared GPU is charged is not recorded by session.
-    pub fn add_session(&mut self, name: Option<&str>, hold: &Hold) {
+    pub fn add_session(&mut self, name: Option<&str>, hold: &Hold, thresholds: &Thresholds) {
         let observed = hold.observed.unwrap_or_default();
         let held = hold.observed_within.unwrap_or(observed);
-        let idle = hold.idle_held.unwrap_or_default();
-        let part = u128::from(idle.0) * u128::from(held.0);
-        let idle = part.checked_div(u128::from(observed.0)).unwrap_or(0);
+        let within = |time: Option<Micros>| {
+            Micros(proportion(time.unwrap_or_default().0, held.0, observed.0))
+        };
         let sums = OwnerTotal {
             held,
-            idle_held: Micros(u64::try_from(idle).unwrap_or(u64::MAX)),
+            idle_held: within(hold.idle_held),
+            free: within(hold.free(thresholds)),
             ticks: hold.samples,
             ..OwnerTotal::default()
         };
@@ -197,8 +200,8 @@ mod tests {
             ..super::super::test_hold(0, "ada", 8, 0)
         };
         let mut sums = NamedSums::default();
-        sums.add_session(Some("4711"), &hold);
-        sums.add_session(None, &hold);
+        sums.add_session(Some("4711"), &hold, &Thresholds::default());
+        sums.add_session(None, &hold, &Thresholds::default());
         let rows = sums.rows();
         let row = &rows[0];
         assert_eq!(

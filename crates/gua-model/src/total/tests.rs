@@ -97,8 +97,12 @@ fn a_small_process_holds_a_free_gpu_and_is_charged_only_while_it_works() {
     let totals = sum(&fold(&ticks(history), Thresholds::default()));
     let (_, _, total) = totals.iter().next().unwrap();
     assert_eq!(total.card.free, Micros::from_secs(60));
-    let energy: u64 = total.owners.values().map(|owner| owner.energy.0).sum();
-    assert_eq!(energy, 6000);
+    let ada = total.owners.get(&owner("ada")).unwrap();
+    assert_eq!(ada.energy, Millijoules(6000));
+    assert_eq!(
+        (ada.free, ada.used()),
+        (Micros::from_secs(30), Micros::from_secs(30))
+    );
 }
 
 #[test]
@@ -245,7 +249,8 @@ proptest! {
             let charged: Micros = total.owners.values().map(|owner| owner.charged).sum();
             prop_assert_eq!(charged + total.card.free + total.card.ownerless, total.card.observed);
             for owner in total.owners.values() {
-                prop_assert!(owner.charged <= owner.held && owner.held <= total.card.observed && owner.idle_held <= owner.held);
+                prop_assert!(owner.charged <= owner.held && owner.held <= total.card.observed);
+                prop_assert_eq!(owner.used().0 + owner.idle_held.0 + owner.free.0, owner.held.0);
             }
         }
     }

@@ -101,6 +101,7 @@ impl QuarterTotal {
             owners.take(&mut owner.charged);
             scale(&mut owner.held);
             scale(&mut owner.idle_held);
+            scale(&mut owner.free);
             scale(&mut owner.energy_known);
         }
         owners.take(&mut self.card.free);

@@ -95,7 +95,10 @@ pub(super) fn gpus(page: &Page<'_>) -> HoursBars {
         name: gpu_label(gpu),
         hours: match report.person {
             Some(_) => held_hours(&gpu.sums.held),
-            None => state_hours(&gpu.sums),
+            None => StateHours {
+                truly_idle: 0.0,
+                ..state_hours(&gpu.sums)
+            },
         },
     };
     // Show all GPUs: a combined bar would make the others too short to compare.
@@ -197,8 +200,9 @@ pub(super) fn state_hours(sums: &Sums) -> StateHours {
 
 pub(crate) fn held_hours(sums: &OwnerTotal) -> StateHours {
     StateHours {
-        active: sums.hours() - sums.idle_hours(),
+        active: sums.used().hours(),
         idle_held: sums.idle_hours(),
+        truly_idle: sums.free_hours(),
         ..StateHours::default()
     }
 }
@@ -220,13 +224,9 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
     };
     hours.active = active.hours();
     hours.idle_held = idle.hours();
-    let rest = Micros(observed.0.saturating_sub(active.0 + idle.0)).hours();
-    // A session at or below the memory threshold does not hold its GPU, so the rest of its time counts as unused.
-    // Otherwise it is unknown whether the GPU was used.
-    let over = |memory: gua_model::Bytes| memory.whole_mb() > report.thresholds.held_mb;
-    match hold.peak_memory.is_none_or(over) {
-        true => hours.held_unknown = rest,
-        false => hours.idle_held += rest,
-    }
+    let free = hold.free(&report.thresholds).unwrap_or_default();
+    hours.truly_idle = free.hours();
+    let known = active.0 + idle.0 + free.0;
+    hours.held_unknown = Micros(observed.0.saturating_sub(known)).hours();
     hours
 }

@@ -194,9 +194,9 @@ phrases! {
     widened(asked: &str) =
         "single ticks of that time are no longer kept: the window {asked} was widened to whole quarter hours",
         "그 시간의 개별 틱은 더 이상 보관되지 않아, 구간 {asked}을(를) 15분 단위로 넓혔습니다";
-    damaged(ticks: u64) =
-        "{ticks} damaged ticks could not be read; their time is a gap (`gua db check` shows details)",
-        "손상된 틱 {ticks}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)";
+    damaged(records: u64) =
+        "{records} damaged ticks or totals could not be read; their time is a gap (`gua db check` shows details)",
+        "손상된 틱 또는 합계 {records}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)";
     overlap(hours: f64) =
         "old ticks overlap by {hours:.2} GPU-hours (two collectors, or a clock set back); each counts in full, as in the tool that wrote them",
         "옛 파일의 틱이 {hours:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다";
@@ -250,7 +250,7 @@ phrases! {
 pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
     let fixed = match note {
         Note::Widened { asked } => return widened(&page.between(*asked, " to "), language),
-        Note::Damaged { ticks } => return damaged((*ticks).into(), language),
+        Note::Damaged { records } => return damaged((*records).into(), language),
         Note::Overlap { micros } => return overlap(micros.hours(), language),
         Note::OldLeftOut { ticks } => return old_left_out(*ticks, language),
         Note::Unbalanced { gpus } => {

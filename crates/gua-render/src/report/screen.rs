@@ -83,10 +83,11 @@ fn verdict(out: &mut String, page: &Page<'_>, width: usize) {
     let share = |share: Option<f64>| share.unwrap_or(0.0) * 100.0;
     if let Some(person) = &report.person {
         let held = &report.all.held;
-        let (hours, idle) = (held.hours(), share(held.idle_share()));
+        let (hours, used) = (held.hours(), share(held.used_share()));
         let words = format!(
-            "{} held GPUs for {hours:.1} hours and did not use them for {idle:.0} % of that time.",
-            sanitize(person)
+            "{} held GPUs for {hours:.1} hours and did not use them for {:.0} % of that time.",
+            sanitize(person),
+            100.0 - used
         );
         paragraph(out, &words, width);
         let hours = held_hours(held);

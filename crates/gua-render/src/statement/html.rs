@@ -71,6 +71,7 @@ fn totals(account: &Account) -> Markup {
         "held_hours" => ("observed", "GPU-hours on GPUs"),
         "used_hours" => ("active", "of those, in use"),
         "idle_held_hours" => ("idle-held", &*idle),
+        "held_free_hours" => ("truly-idle", "held with little memory"),
         "charged_hours" => ("charged", "shared among those on a GPU"),
         _ => ("truly-idle", "kWh, shared likewise"),
     };

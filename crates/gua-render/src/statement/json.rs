@@ -55,8 +55,11 @@ documents! {
     pub(super) struct Person from (account: &Account) {
         user: String = account.name.clone(),
         held_hours: Hours = Hours(account.sums.hours()),
-        used_hours: Hours = Hours(account.used_hours()),
+        /// Held hours that are neither idle-held nor free.
+        used_hours: Hours = account.sums.used().into(),
         idle_held_hours: Hours = Hours(account.sums.idle_hours()),
+        /// Held hours in which the GPU was free, because the processes on it had little memory; they are not charged.
+        held_free_hours: Hours = Hours(account.sums.free_hours()),
         charged_hours: Option<Hours> = account.sums.charged_time().map(Hours::from),
         energy_kwh: Option<Kilowatthours> = account.sums.counted_energy().map(Kilowatthours::from),
         /// False if only a part of the charged hours is known.

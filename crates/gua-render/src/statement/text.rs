@@ -56,7 +56,7 @@ fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
             _ => "",
         };
         let indent = match key {
-            "used_hours" | "idle_held_hours" => "    ",
+            "used_hours" | "idle_held_hours" | "held_free_hours" => "    ",
             _ => "  ",
         };
         let share = account

@@ -1,6 +1,7 @@
 //! GPU ticks of imported rows, grouped by time, with only one time in memory. Their accounting is in `gua-model`. The
 //! same merge is used for rows read from a foreign file in place.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -29,23 +30,26 @@ pub trait Moments<R> {
     ) -> Result<(), LegacyError>;
 }
 
-/// Folds the rows imported from one source, which are stored in order of time.
+/// Folds the rows imported from one source, which are stored in order of time. Returns the number of rows that cannot be
+/// read.
 pub(super) fn fold_stored(
     history: &Connection,
     source: i64,
     window: Period,
     each: &mut dyn FnMut(&LegacyMoment<'_>),
-) -> Result<(), LegacyError> {
+) -> Result<u64, LegacyError> {
+    let unreadable = Cell::new(0);
     let intervals = intervals(history, source)?;
     let mut texts = load_texts(history)?;
     let ends = sane::bounds(window);
     let mut cards = stored_statement::<GpuRow>(history, Order::Time)?;
     let mut processes = stored_statement::<ProcessRow>(history, Order::Time)?;
-    let cards = Stored::new(&mut cards, source, ends)?;
+    let cards = Stored::new(&mut cards, source, ends)?.skipping(&unreadable);
     let cards: Unpacked<_, GpuRow> = Unpacked::new(cards, &mut texts)?;
-    let processes = Stored::new(&mut processes, source, ends)?;
+    let processes = Stored::new(&mut processes, source, ends)?.skipping(&unreadable);
     let processes: Unpacked<_, ProcessRow> = Unpacked::new(processes, &mut texts)?;
-    merge(cards, processes, &mut texts, &intervals, each).map(drop)
+    merge(cards, processes, &mut texts, &intervals, each)?;
+    Ok(unreadable.get())
 }
 
 /// Rows from imported blocks.

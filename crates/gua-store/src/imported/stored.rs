@@ -1,5 +1,7 @@
 //! Reads the blocks of one source from the history, in order of time or of the original rows.
 
+use std::cell::Cell;
+
 use gua_model::sane;
 use rusqlite::{Connection, Rows, Statement};
 
@@ -52,6 +54,8 @@ pub(super) fn load_texts(history: &Connection) -> Result<Texts, LegacyError> {
 /// Blocks of one source in the history.
 pub(super) struct Stored<'statement> {
     rows: Rows<'statement>,
+    /// Number of unreadable rows, if they are to be skipped.
+    unreadable: Option<&'statement Cell<u64>>,
 }
 
 /// The order in which stored blocks are read.
@@ -87,16 +91,32 @@ impl<'statement> Stored<'statement> {
     ) -> Result<Self, LegacyError> {
         let (from, to) = (from_us.max(sane::FIRST), to_us.min(sane::END));
         let rows = statement.query((source, from, to))?;
-        Ok(Self { rows })
+        Ok(Self {
+            rows,
+            unreadable: None,
+        })
+    }
+
+    /// Skips and counts rows that cannot be read, in place of an error.
+    pub(super) fn skipping(self, unreadable: &'statement Cell<u64>) -> Self {
+        Self {
+            unreadable: Some(unreadable),
+            ..self
+        }
     }
 }
 
 impl<R: ImportedRow> Blocks<R> for Stored<'_> {
     fn next(&mut self, texts: &mut Texts) -> Result<Option<Block<R>>, LegacyError> {
-        let Some(row) = self.rows.next()? else {
-            return Ok(None);
-        };
-        stored_block(row, texts).map(Some)
+        while let Some(row) = self.rows.next()? {
+            match (stored_block(row, texts), self.unreadable) {
+                (Err(LegacyError::Damaged { .. }), Some(unreadable)) => {
+                    unreadable.set(unreadable.get() + u64::from(row.get::<_, u32>(4).unwrap_or(1)));
+                }
+                (block, _) => return block.map(Some),
+            }
+        }
+        Ok(None)
     }
 }
 

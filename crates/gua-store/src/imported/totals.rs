@@ -11,13 +11,14 @@ use gua_model::legacy::{ImportedCoverage, ImportedFold, OwnCoverage};
 use gua_model::{
     DayTotals, GpuDay, GpuQuarter, Period, Quarter, QuarterTotal, Thresholds, UtcDay, sane,
 };
-use gua_query::records::QuarterVisitor;
+use gua_query::records::{LeftOut, QuarterVisitor};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::error::LegacyError;
 use super::moments::fold_stored;
 use super::sources::sources_within;
+use crate::error::ReadError;
 use crate::history::{self, History};
 use crate::rule;
 use crate::store::{meta, quarter, set_meta};
@@ -41,7 +42,7 @@ pub(super) fn mark_stale(connection: &Connection, (from, to): (i64, i64)) -> rus
 }
 
 /// Marks the days of all rows of a source, or of all sources, as stale.
-pub(crate) fn mark_all_stale(connection: &Connection, source: Option<i64>) -> rusqlite::Result<()> {
+pub(super) fn mark_all_stale(connection: &Connection, source: Option<i64>) -> rusqlite::Result<()> {
     for table in ["old_card_block", "old_process_block"] {
         let ends: (Option<i64>, Option<i64>) = connection.query_row(
             &format!(
@@ -66,8 +67,15 @@ fn is_stale(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(meta(connection, STALE_FROM)?.is_some())
 }
 
+/// Computes all totals again.
+pub(crate) fn rebuild(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("DELETE FROM old_quarter; DELETE FROM old_day")?;
+    mark_all_stale(connection, None)?;
+    settle(connection)
+}
+
 /// Folds the stale days again. Days with unreadable rows stay stale, so that readers report the rows.
-pub(crate) fn settle(connection: &Connection) -> rusqlite::Result<()> {
+pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
     let Some((from, to)) = stale_days(connection)? else {
         return Ok(());
     };
@@ -85,21 +93,21 @@ pub(crate) fn settle(connection: &Connection) -> rusqlite::Result<()> {
         end.saturating_mul(MICROS_PER_DAY),
     );
     match write(connection, ends) {
-        Ok(()) => connection
+        Ok(LeftOut { damaged: 0, .. }) => connection
             .execute(
                 "DELETE FROM meta WHERE key IN (?1, ?2)",
                 [STALE_FROM, STALE_TO],
             )
             .map(drop),
         Err(LegacyError::Write(error)) => Err(error),
-        Err(_) => Ok(()),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
 
-fn write(connection: &Connection, ends: (i64, i64)) -> Result<(), LegacyError> {
+fn write(connection: &Connection, ends: (i64, i64)) -> Result<LeftOut, LegacyError> {
     let rows = Rows::stored_rule(connection)?;
     let mut revision = totals::last_revision(connection)?;
-    rows.each_day(ends, &mut |day, quarters| {
+    let left_out = rows.each_day(ends, &mut |day, quarters| {
         let mut sums = DayTotals::default();
         for (quarter, gpus) in quarters {
             sums.add(UtcDay::of_quarter(*quarter).1, gpus);
@@ -119,7 +127,8 @@ fn write(connection: &Connection, ends: (i64, i64)) -> Result<(), LegacyError> {
             .execute(params![day.0, totals::pack_imported(day, &sums.cards)])?;
         Ok(())
     })?;
-    Ok(totals::set_last_revision(connection, revision)?)
+    totals::set_last_revision(connection, revision)?;
+    Ok(left_out)
 }
 
 /// Returns up to `most` days whose totals do not match their rows.
@@ -133,7 +142,7 @@ pub(super) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>,
         let mut stored = BTreeMap::new();
         let mut sums = DayTotals::default();
         let first = day.first_quarter().0;
-        let read = totals::each(
+        totals::each(
             connection,
             Source::Imported,
             (first, first + 96),
@@ -141,9 +150,9 @@ pub(super) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>,
                 sums.add(UtcDay::of_quarter(at).1, gpus);
                 stored.insert(at, gpus.to_vec());
             },
-        );
+        )?;
         let whole = totals::imported_day(connection, day)?;
-        let is_right = read.is_ok() && stored == *quarters && whole == Some(sums.cards);
+        let is_right = stored == *quarters && whole == Some(sums.cards);
         if !is_right && wrong.len() < most {
             wrong.push(day);
         }
@@ -175,14 +184,13 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Folds the rows of `[from, to)`, all sources together, one UTC day at a time. Returns the number of ticks that were
-    /// left out.
+    /// Folds the rows of `[from, to)`, all sources together, one UTC day at a time. Returns what was left out.
     fn each_day(
         &self,
         (from, to): (i64, i64),
         give: &mut dyn FnMut(UtcDay, &DayQuarters) -> Result<(), LegacyError>,
-    ) -> Result<u64, LegacyError> {
-        let (mut from, mut left_out) = (from, 0);
+    ) -> Result<LeftOut, LegacyError> {
+        let (mut from, mut left_out) = (from, LeftOut::default());
         while let Some(first) = self.next_row(from)?.filter(|first| *first < to) {
             let day = first.div_euclid(MICROS_PER_DAY);
             let end = day.saturating_add(1).saturating_mul(MICROS_PER_DAY).min(to);
@@ -191,10 +199,13 @@ impl<'a> Rows<'a> {
                 let mut fold = ImportedFold::new(self.rule, self.interval, &self.own);
                 let mut put = |quarter, gpus: &[GpuQuarter]| put(&mut quarters, quarter, gpus);
                 let window: Period = history::period((first, end));
-                fold_stored(self.connection, source, window, &mut |moment| {
+                let damaged = fold_stored(self.connection, source, window, &mut |moment| {
                     fold.push(moment, &mut put);
                 })?;
-                left_out += fold.finish(&mut put);
+                left_out += LeftOut {
+                    observed: fold.finish(&mut put),
+                    damaged,
+                };
             }
             give(UtcDay(day), &quarters)?;
             from = end;
@@ -206,7 +217,7 @@ impl<'a> Rows<'a> {
         &self,
         ends: (i64, i64),
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u64, LegacyError> {
+    ) -> Result<LeftOut, LegacyError> {
         self.each_day(ends, &mut |_, quarters| {
             for (quarter, gpus) in quarters {
                 visitor.quarter(*quarter, gpus);
@@ -228,13 +239,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Visits the stored totals of the quarters `[from, to)`. Where own ticks of a GPU begin or end, rows are read: also
-    /// those of the quarter before, whose last row may reach into that time. Returns the number of ticks that were left
-    /// out.
+    /// those of the quarter before, whose last row may reach into that time. Returns what was left out.
     fn each_stored(
         &self,
         (from, to): (i64, i64),
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u64, LegacyError> {
+    ) -> Result<LeftOut, LegacyError> {
         let edges = self.own.edges().map(|edge| quarter(edge.as_microsecond()));
         let near = edges.flat_map(|quarter| [quarter.saturating_sub(1), quarter]);
         let mut cut: Vec<i64> = near
@@ -242,7 +252,7 @@ impl<'a> Rows<'a> {
             .collect();
         cut.sort_unstable();
         cut.dedup();
-        let (mut from, mut left_out) = (from, 0);
+        let (mut from, mut left_out) = (from, LeftOut::default());
         for end in cut.into_iter().chain([to]) {
             let mut before = WithoutOwn {
                 own: &self.own,
@@ -250,7 +260,7 @@ impl<'a> Rows<'a> {
                 visitor,
             };
             totals::each_day(self.connection, Source::Imported, (from, end), &mut before)?;
-            left_out += before.left_out;
+            left_out.observed += before.left_out;
             if end < to {
                 left_out += self.each_quarter(sane::bounds(Quarter(end).period()), visitor)?;
             }
@@ -291,15 +301,15 @@ impl QuarterVisitor for WithoutOwn<'_> {
 
 impl History {
     /// Visits the totals of imported rows in a window: whole quarters from the stored totals, its edges from the rows.
-    /// Other thresholds or intervals are applied to the rows alone. Rows of GPUs that own ticks observed are left out;
-    /// returns the number of their ticks.
+    /// Other thresholds or intervals are applied to the rows alone. Rows of GPUs that own ticks observed are left out, and
+    /// damaged rows; returns how many.
     pub fn imported(
         &self,
         window: Period,
         thresholds: Thresholds,
         interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u64, LegacyError> {
+    ) -> Result<LeftOut, LegacyError> {
         let own = self.own_coverage(window)?;
         visitor.begin(window);
         self.look(|connection| {
@@ -318,9 +328,20 @@ impl History {
                 return rows.each_quarter((from, to), visitor);
             }
             let at = |quarter: i64| quarter.saturating_mul(MICROS_PER_QUARTER);
-            Ok(rows.each_quarter((from, at(first)), visitor)?
-                + rows.each_stored((first, end), visitor)?
-                + rows.each_quarter((at(end), to), visitor)?)
+            let mut left_out = rows.each_quarter((from, at(first)), visitor)?;
+            match rows.each_stored((first, end), visitor) {
+                Ok(within) => {
+                    left_out += within;
+                    left_out += rows.each_quarter((at(end), to), visitor)?;
+                    Ok(left_out)
+                }
+                // The rows say the same as totals that are damaged or of an earlier form.
+                Err(LegacyError::Ticks(ReadError::Totals { .. })) => {
+                    visitor.begin(window);
+                    rows.each_quarter((from, to), visitor)
+                }
+                Err(other) => Err(other),
+            }
         })
     }
 }

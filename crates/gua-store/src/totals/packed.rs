@@ -1,9 +1,9 @@
 //! Encoding of the GPUs of one quarter hour, or of one day, as bytes: a form byte, the GPUs in the order of their
 //! names, and a checksum.
 //!
-//! Form 3 identifies owners by their id in the table `owner`. Form 2, of schema 1, has uids instead, and counts every MIG
-//! instance as one GPU; its readers reduce them. A day also has, for each GPU, the observed and the active time of each of
-//! its quarters.
+//! Form 4 identifies owners by their id in the table `owner`. Form 3, of schema 2, lacks the time that owners held free GPUs.
+//! Form 2, of schema 1, also has uids in place of ids, and counts every MIG instance as one GPU; its readers reduce them. A day
+//! also has, for each GPU, the observed and the active time of each of its quarters.
 //!
 //! Most numbers follow from others (a GPU seen all the time was present, observed and measured all the time), so each
 //! is stored as the difference from its expected value, which usually takes one byte. This is part of the file format:
@@ -24,13 +24,15 @@ use crate::codec::Damage;
 use crate::codec::varint::{self, Input};
 use crate::ticks::MICROS_PER_QUARTER;
 
-const FORM: u8 = 3;
+const FORM: u8 = 4;
+/// Form without the time that owners held free GPUs, used by schema 2.
+const WITHOUT_FREE: u8 = 3;
 /// Form with uids in place of owner ids, used by schema 1.
 const WITH_UIDS: u8 = 2;
 /// Form used by development versions before the first release.
 const EARLIER: u8 = 1;
-/// Form of imported rows.
-const IMPORTED: u8 = 100;
+/// Form of imported rows. Earlier forms are not read: the rows are folded again.
+const IMPORTED: u8 = 101;
 const CHECKSUM_BYTES: usize = 8;
 
 const HAS_FIRST: u8 = 1;
@@ -169,6 +171,7 @@ fn pack_total(
         put(out, sums.energy.0);
         put_less(out, sums.held.0, sums.energy_known.0);
         put(out, sums.ticks);
+        put(out, sums.free.0);
     }
     put(out, total.card.ownerless.0);
     put_less(out, unheld(total), total.card.free.0);
@@ -268,7 +271,7 @@ fn opened(body: &[u8], bucket: Bucket) -> Result<&[u8], Damage> {
 
 fn form(input: &mut Input<'_>) -> Result<u8, Damage> {
     match input.byte()? {
-        form @ (FORM | WITH_UIDS) => Ok(form),
+        form @ (FORM | WITHOUT_FREE | WITH_UIDS) => Ok(form),
         EARLIER => Err(Damage::Earlier),
         other => Err(Damage::Form(other)),
     }
@@ -406,6 +409,10 @@ fn unpack(
             energy: Millijoules(input.number()?),
             energy_known: Micros(less(input, held)?),
             ticks: input.number()?,
+            free: match form {
+                FORM => Micros(input.number()?),
+                _ => Micros(0),
+            },
             ..OwnerTotal::default()
         };
         total.owners.entry(owner).merge(&sums);

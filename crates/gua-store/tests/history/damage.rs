@@ -1,13 +1,17 @@
 //! Invalid files are refused by name, never overwritten, and set aside on request.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use gua_model::Period;
+use gua_model::report::Note;
+use gua_model::{Micros, Period};
+use gua_query::Question;
 use gua_store::{
     FileKind, History, OpenError, OpenMode, ReadError, Store, WriteError, WriterOptions, set_aside,
     what_is_this,
 };
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use rusqlite::Connection;
 
 use crate::CollectTotals as _;
@@ -312,7 +316,7 @@ fn a_tick_that_claims_years_or_a_writer_with_an_absurd_clock_is_refused() {
     let mut late = tick.clone();
     late.sample.at = "9000-01-01T00:00:00Z".parse().unwrap();
     let mut long = tick.clone();
-    long.interval = std::time::Duration::from_hours(24 * 365);
+    long.interval = Duration::from_hours(24 * 365);
     for absurd in [late, long] {
         assert!(matches!(
             store.record(run, &absurd),
@@ -376,6 +380,7 @@ fn a_damaged_tick_after_a_window_does_not_shorten_the_window() {
 #[test]
 fn inconsistent_totals_are_found_and_repaired() {
     let place = written(100);
+    let healthy = place.history().totals(all()).unwrap().totals;
     let connection = Connection::open(place.path()).unwrap();
     connection
         .execute_batch(
@@ -389,14 +394,57 @@ fn inconsistent_totals_are_found_and_repaired() {
     let report = history.check(|_| {}).unwrap();
     assert_eq!(report.quarters_wrong.len(), 2);
     assert!(report.file.is_empty());
-    let damaged = report.quarters_wrong[1].period();
-    let Err(ReadError::Totals { from, .. }) = history.totals(all()) else {
-        panic!("a damaged quarter must not pass for a number");
-    };
-    assert_eq!(from, damaged.from());
+    // The ticks say the same as the damaged quarter; the deleted one is a gap until the repair.
+    let found = history.totals(all()).unwrap();
+    assert_eq!(found.damaged, 0);
+    let mut quarters = healthy.quarters.iter();
+    assert_eq!(
+        quarters.next().map(|(quarter, _)| *quarter),
+        Some(report.quarters_wrong[0])
+    );
+    assert!(quarters.eq(&found.totals.quarters));
     drop(history);
     place.store().rebuild_totals().unwrap();
     assert!(place.history().check(|_| {}).unwrap().is_clean());
+}
+
+#[test]
+fn damaged_totals_whose_ticks_are_gone_are_a_gap_that_a_report_names() {
+    let place = Place::new();
+    let options = WriterOptions {
+        keep_raw: Some(Duration::from_secs(3600)),
+        ..WriterOptions::default()
+    };
+    let mut store = crate::open(&place.path(), &options);
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 600);
+    store.close().unwrap();
+    let window = Period::new(Timestamp::UNIX_EPOCH, host.now());
+    let report = || {
+        let question = Question::of_window(window, TimeZone::UTC, host.now());
+        gua_query::report(&place.history(), &question).unwrap()
+    };
+    let healthy = report();
+    let connection = Connection::open(place.path()).unwrap();
+    connection
+        .execute_batch(
+            "UPDATE quarter_total SET body = x'04' WHERE quarter = 1 + (SELECT min(quarter) FROM quarter_total);
+             DELETE FROM day_total",
+        )
+        .unwrap();
+    drop(connection);
+    let found = report();
+    assert!(found.notes.contains(&Note::Damaged { records: 1 }));
+    let covered = &found.coverage;
+    assert_eq!(covered.capacity, healthy.coverage.capacity);
+    assert_eq!(covered.observed + covered.gap, covered.capacity);
+    assert_eq!(found.all.observed(), covered.observed);
+    let gpus = u64::try_from(found.gpus()).unwrap();
+    // A part of the quarter was a gap before: ticks are late by microseconds.
+    let more = covered.gap.0 - healthy.coverage.gap.0;
+    let quarter = Micros::from_secs(900 * gpus).0;
+    assert!((quarter - 10_000..=quarter).contains(&more), "{more}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ struct WindowTotals {
     totals: Totals,
     /// The requested window, or a longer one.
     window: Period,
-    ticks_damaged: u32,
+    damaged: u32,
 }
 
 /// Collects the totals of a window with the file's own thresholds, or others.
@@ -86,11 +86,11 @@ impl CollectTotals for History {
             }
         }
         let mut collect = Collect(Totals::default(), window);
-        let ticks_damaged = self.visit_totals(window, Some(rule), &mut collect)?;
+        let damaged = self.visit_totals(window, Some(rule), &mut collect)?;
         Ok(WindowTotals {
             totals: collect.0,
             window: collect.1,
-            ticks_damaged,
+            damaged,
         })
     }
 }

@@ -254,8 +254,13 @@ fn every_number_matches_the_report() {
             }
             near(
                 hours(person, "used_hours"),
-                hours(row, "held_hours") - hours(row, "idle_held_hours"),
+                hours(row, "held_hours")
+                    - hours(row, "idle_held_hours")
+                    - hours(person, "held_free_hours"),
             );
+            // bob's process of 20 MB is on an idle GPU for two hours.
+            let free = if person["user"] == "bob" { 2.0 } else { 0.0 };
+            near(hours(person, "held_free_hours"), free);
             let days = person["days"].as_array().unwrap();
             let by_day = days.iter().filter_map(|day| day["held_hours"].as_f64());
             let by_day: f64 = by_day.sum();

@@ -16,7 +16,7 @@ use crate::{TWO_GPUS, host, without_driver};
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
 /// A board in a home of its own, with an owner and an API token.
-struct Served {
+pub(crate) struct Served {
     home: TestHost,
     running: Running,
     url: String,
@@ -24,7 +24,7 @@ struct Served {
 }
 
 impl Served {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let home = without_driver();
         let mut add = home.gua_command("board user add ada --role owner --password-stdin");
         let mut child = add.stdin(Stdio::piped()).spawn().unwrap();
@@ -64,7 +64,7 @@ impl Served {
     }
 
     /// Enrols a host with our own agent.
-    fn enrol(&self, host: TestHost, name: &str) -> TestHost {
+    pub(crate) fn enrol(&self, host: TestHost, name: &str) -> TestHost {
         let token = self.enrolment_token(name);
         let url = &self.url;
         let said = host.fine(&format!(
@@ -209,7 +209,7 @@ uuid = "GPU-free"
 "#;
 
 /// UUIDs of the GPUs that the board calls free.
-fn free_on_board(board: &Served) -> Vec<String> {
+pub(crate) fn free_on_board(board: &Served) -> Vec<String> {
     let live = board.live();
     let gpus = live[0]["gpus"].as_array().cloned().unwrap_or_default();
     let free = gpus.iter().filter(|gpu| gpu["obstacle"].is_null());
@@ -221,7 +221,7 @@ fn free_on_board(board: &Served) -> Vec<String> {
 }
 
 /// UUIDs of the GPUs that `gua available` offers.
-fn free_here(host: &TestHost) -> Vec<String> {
+pub(crate) fn free_here(host: &TestHost) -> Vec<String> {
     let said = host.gua("available --uuid --json").stdout;
     let document: Value = serde_json::from_str(&said).unwrap();
     let free = document["available"].as_array().unwrap().iter();

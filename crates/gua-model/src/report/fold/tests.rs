@@ -162,7 +162,7 @@ fn imported(class: RollUp, seconds: u64, owner: Option<&str>) -> QuarterTotal {
     (state.micros, state.ticks) = (interval, 1);
     total.card.ticks = 1;
     let owner = total.owners.entry(OwnerKey::named(owner));
-    owner.add_imported(1, 0, interval);
+    owner.add_imported(1, RollUp::Active, interval);
     total
 }
 

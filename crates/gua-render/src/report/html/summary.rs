@@ -100,7 +100,7 @@ fn person_summary(page: &Page<'_>) -> Markup {
     html! {
         (state_bar(&hours, "tall"))
         div.tiles {
-            (share_tile(page, used, ("used", ""), (1.0 - idle, hours.active)))
+            (share_tile(page, used, ("used", ""), (1.0 - idle, held.hours() - hours.idle_held)))
             (share_tile(page, idle_held, ("idle_held", ""), (idle, hours.idle_held)))
             (tile(all, &number_of("held_hours", &Cell::Hours(held.hours())), &samples))
         }

@@ -61,7 +61,7 @@ prop_compose! {
         card in gpu_total(),
         states in prop::collection::vec((0..8_u8, 0..2_u8, micros(), micros(), micros()), 0..4),
         unobserved in prop::collection::vec((0..10_u8, micros()), 0..3),
-        owners in prop::collection::vec((prop::option::of(1000..1040_u32), prop::array::uniform6(micros())), 0..4),
+        owners in prop::collection::vec((prop::option::of(1000..1040_u32), prop::array::uniform7(micros())), 0..4),
     ) -> QuarterTotal {
         let mut total = QuarterTotal { card, ..QuarterTotal::default() };
         for (state, basis, micros, energy, known) in states {
@@ -71,7 +71,7 @@ prop_compose! {
         for (reason, micros) in unobserved {
             *total.unobserved.entry(REASONS[usize::from(reason)]) = Micros(micros);
         }
-        for (uid, [held, charged, idle_held, energy, known, ticks]) in owners {
+        for (uid, [held, charged, idle_held, energy, known, ticks, free]) in owners {
             *total.owners.entry(uid.map_or(OwnerKey::Unknown, user)) = OwnerTotal {
                 held: Micros(held),
                 charged: Micros(charged),
@@ -79,6 +79,7 @@ prop_compose! {
                 energy: Millijoules(energy),
                 energy_known: Micros(known),
                 ticks,
+                free: Micros(free),
                 ..OwnerTotal::default()
             };
         }
@@ -116,14 +117,12 @@ proptest! {
     #[test]
     fn any_bytes_are_totals_or_damage_and_never_a_crash(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let _ = decode_any_totals(&bytes);
-        if let Some(first) = bytes.first_mut() {
-            *first = FORM;
+        for form in [FORM, WITHOUT_FREE, WITH_UIDS] {
+            if let Some(first) = bytes.first_mut() {
+                *first = form;
+            }
+            let _ = decode_any_totals(&bytes);
         }
-        let _ = decode_any_totals(&bytes);
-        if let Some(first) = bytes.first_mut() {
-            *first = WITH_UIDS;
-        }
-        let _ = decode_any_totals(&bytes);
     }
 }
 
@@ -183,14 +182,14 @@ fn a_gpu_that_was_seen_all_the_time_is_small() {
         ticks: 30,
         ..OwnerTotal::default()
     };
-    assert_eq!(packed(&[total]).len() - packed(&[]).len(), 54);
+    assert_eq!(packed(&[total]).len() - packed(&[]).len(), 55);
 }
 
-/// Bytes in the form of schema 1. Totals without owners differ from today's in the form alone.
-fn packed_with_uids(totals: &[QuarterTotal]) -> Vec<u8> {
+/// Bytes in an earlier form. Totals without owners differ from today's in the form alone.
+fn packed_as(form: u8, totals: &[QuarterTotal]) -> Vec<u8> {
     let mut bytes = packed(totals);
     bytes.truncate(bytes.len() - CHECKSUM_BYTES);
-    bytes[0] = WITH_UIDS;
+    bytes[0] = form;
     let sum = checksum(Bucket::from(QUARTER), &bytes);
     bytes.extend(sum.to_le_bytes());
     bytes
@@ -238,21 +237,31 @@ fn instances_of_schema_1_are_reduced_to_the_time_in_which_their_parent_was_divid
             .collect()
     };
     let weighed = [300_000_000, 450_000_000, 150_000_000];
-    assert_eq!(own(&packed_with_uids(&totals)), weighed);
-    assert_eq!(
-        own(&packed(&totals)),
-        [300_000_000, 600_000_000, 200_000_000]
-    );
+    assert_eq!(own(&packed_as(WITH_UIDS, &totals)), weighed);
+    let stored = [300_000_000, 600_000_000, 200_000_000];
+    assert_eq!(own(&packed_as(WITHOUT_FREE, &totals)), stored);
+    assert_eq!(own(&packed(&totals)), stored);
 }
 
 #[test]
 fn totals_of_an_earlier_development_version_are_told_by_name() {
-    let mut bytes = pack(QUARTER, &[], &owners());
+    let bytes = packed_as(EARLIER, &[]);
+    let damage = Reader::new(names()).read(QUARTER, &bytes).unwrap_err();
+    assert_eq!(damage, Damage::Earlier);
+    assert!(damage.to_string().contains("earlier development version"));
+}
+
+#[test]
+fn owners_of_schema_2_have_no_time_on_free_gpus() {
+    let mut total = QuarterTotal::default();
+    total.owners.entry(user(1002)).held = Micros(5);
+    let mut bytes = packed_as(WITHOUT_FREE, std::slice::from_ref(&total));
+    // The last number of the owner stands before the two last numbers of the GPU.
+    let place = bytes.len() - CHECKSUM_BYTES - 3;
     bytes.truncate(bytes.len() - CHECKSUM_BYTES);
-    bytes[0] = EARLIER;
-    let sum = checksum(Bucket::from(QUARTER), &bytes);
-    bytes.extend(sum.to_le_bytes());
-    let told = Reader::new(names()).read(QUARTER, &bytes).unwrap_err();
-    assert_eq!(told, Damage::Earlier);
-    assert!(told.to_string().contains("earlier development version"));
+    assert_eq!(bytes.remove(place), 0);
+    let bytes = sealed(bytes, Bucket::from(QUARTER));
+    let mut reader = Reader::new(names());
+    let read = reader.read(QUARTER, &bytes).unwrap();
+    assert_eq!(read[0].total, total);
 }
