@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     if let Err(error) = rustix::process::nice(-19) {
         eprintln!("the truth bench runs with normal priority: {error}");
     }
-    let run = play(python.as_deref());
+    let run = compare(play(python.as_deref()));
     let page = page(&run);
     println!("{page}");
     for breach in run.exact.iter().chain(&run.timed) {
@@ -110,7 +110,21 @@ struct GapRow {
     found: Option<Gap>,
 }
 
-fn play(python: Option<&Path>) -> Run {
+/// What was played, and what the collectors found.
+struct Played {
+    gpus: Vec<Gpu>,
+    found: Ours,
+    python: Option<Hours>,
+    /// Span without our collector.
+    outage: Span,
+    started_in: Duration,
+    late: Duration,
+    /// Why the script could not be played.
+    failure: Option<String>,
+}
+
+/// Plays the script on both collectors.
+fn play(python: Option<&Path>) -> Played {
     let folder = tempfile::tempdir().expect("a directory for the bench");
     let mut gpus = script::gpus();
     let mut people = People::start(&gpus);
@@ -142,16 +156,13 @@ fn play(python: Option<&Path>) -> Run {
     ours.start();
     theirs.iter_mut().for_each(Tool::start);
     let metronome = Metronome::start();
-    let (mut timed, mut exact) = (Vec::new(), Vec::new());
     wait_until(origin, REUSE);
     let reused = gpus
         .iter()
         .position(|gpu| gpu.reuses_pid)
         .expect("one GPU reuses a pid");
     let pid = people.pids[reused][0];
-    if let Err(why) = people.hand_over(pid, PEOPLE[2]) {
-        exact.push(format!("the script could not be played: {why}"));
-    }
+    let failure = people.hand_over(pid, PEOPLE[2]).err();
     let [first, second] = gpus[reused].holds.as_mut_slice() else {
         panic!("a reused pid has two holds");
     };
@@ -183,13 +194,35 @@ fn play(python: Option<&Path>) -> Run {
     });
     ours.stop();
     let late = metronome.stop();
-    let found = tools::ours(&ours, &gpus, WINDOW, origin);
+    Played {
+        found: tools::ours(&ours, &gpus, WINDOW, origin),
+        gpus,
+        python,
+        outage,
+        started_in,
+        late,
+        failure,
+    }
+}
+
+/// Compares what was played with what was found.
+fn compare(played: Played) -> Run {
+    let Played {
+        gpus,
+        found,
+        started_in,
+        ..
+    } = played;
+    let (mut timed, mut exact) = (Vec::new(), Vec::new());
+    if let Some(why) = played.failure {
+        exact.push(format!("the script could not be played: {why}"));
+    }
     if started_in > START {
         timed.push(format!(
             "the daemon took its first tick after {started_in:?}"
         ));
     }
-    let gaps = gaps(&gpus, &found, outage, &mut timed);
+    let gaps = gaps(&gpus, &found, played.outage, &mut timed);
     let of_all = truth(gpus.iter().zip(&found.gpus));
     let without_mig = gpus
         .iter()
@@ -215,13 +248,13 @@ fn play(python: Option<&Path>) -> Run {
     Run {
         truth: of_all,
         ours: found.hours,
-        python: python.map(|hours| (of_python, hours)),
+        python: played.python.map(|hours| (of_python, hours)),
         gaps,
         steps: (steps.truth, steps.ours),
         buffered: found.buffered,
         owners: (owners_truth, owners_found),
         started_in,
-        late,
+        late: played.late,
         timed,
         exact,
     }
