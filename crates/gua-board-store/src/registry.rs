@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::StoreError;
 use crate::id::{AccountId, ApiTokenId, EnrolmentKeyId, HostId, WorkspaceId};
 use crate::password::PasswordHash;
-use crate::secret::SecretHash;
+use crate::secret::{Kind, SecretHash};
 
 /// Name of the workspace that a new board has.
 pub const FIRST_WORKSPACE: &str = "default";
@@ -140,6 +140,14 @@ pub trait Registry: Send + Sync {
         host: &HostId,
         name: &str,
     ) -> Result<(), StoreError>;
+    /// Says that people must not use a host for a while, or that they may again (`None`).
+    fn set_maintenance(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        maintenance: Option<&Maintenance>,
+    ) -> Result<(), StoreError>;
     /// Revokes the token of a host and removes it from listings. What it reported stays in the ledger.
     fn revoke_host(
         &self,
@@ -207,12 +215,14 @@ impl Role {
     }
 }
 
-/// What an API token may do. It never exceeds the role of its account.
+/// What an API token may do, from least to most. It never exceeds the role of its account.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
+    /// Opens the page for a screen on the wall, without names, and nothing else.
+    Screen,
     /// Reads.
     Read,
     /// Reads and changes.
@@ -220,13 +230,25 @@ pub enum Scope {
 }
 
 impl Scope {
-    pub const ALL: [Scope; 2] = [Scope::Read, Scope::Write];
+    pub const ALL: [Scope; 3] = [Scope::Screen, Scope::Read, Scope::Write];
 
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Scope::Screen => "screen",
             Scope::Read => "read",
             Scope::Write => "write",
+        }
+    }
+}
+
+impl Scope {
+    /// Kind of the secret of a token with this scope.
+    #[must_use]
+    pub fn kind(self) -> Kind {
+        match self {
+            Scope::Screen => Kind::Screen,
+            Scope::Read | Scope::Write => Kind::Api,
         }
     }
 }
@@ -462,6 +484,24 @@ pub struct Host {
     /// Time since which the agent has its present token.
     pub token_since: Timestamp,
     pub enrolled: Timestamp,
+    pub maintenance: Option<Maintenance>,
+}
+
+impl Host {
+    /// Returns the maintenance that is in force.
+    #[must_use]
+    pub fn maintenance(&self, now: Timestamp) -> Option<&Maintenance> {
+        let maintenance = self.maintenance.as_ref();
+        maintenance.filter(|one| one.until.is_none_or(|until| until > now))
+    }
+}
+
+/// Why people must not use a host, and until when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Maintenance {
+    pub note: String,
+    /// `None` if it lasts until an admin ends it.
+    pub until: Option<Timestamp>,
 }
 
 /// What happened, in the audit log.
@@ -486,11 +526,13 @@ pub enum Action {
     HostRenamed,
     HostReplaced,
     HostRevoked,
+    MaintenanceSet,
+    MaintenanceEnded,
     PersonViewed,
 }
 
 impl Action {
-    pub const ALL: [Action; 19] = [
+    pub const ALL: [Action; 21] = [
         Action::WorkspaceAdded,
         Action::AccountAdded,
         Action::PasswordSet,
@@ -509,6 +551,8 @@ impl Action {
         Action::HostRenamed,
         Action::HostReplaced,
         Action::HostRevoked,
+        Action::MaintenanceSet,
+        Action::MaintenanceEnded,
         Action::PersonViewed,
     ];
 
@@ -533,6 +577,8 @@ impl Action {
             Action::HostRenamed => "host-renamed",
             Action::HostReplaced => "host-replaced",
             Action::HostRevoked => "host-revoked",
+            Action::MaintenanceSet => "maintenance-set",
+            Action::MaintenanceEnded => "maintenance-ended",
             Action::PersonViewed => "person-viewed",
         }
     }
@@ -587,6 +633,6 @@ mod tests {
         let role = "boss".parse::<Role>().unwrap_err().to_string();
         assert_eq!(role, "use one of viewer, member, admin, owner");
         let scope = "all".parse::<Scope>().unwrap_err().to_string();
-        assert_eq!(scope, "use one of read, write");
+        assert_eq!(scope, "use one of screen, read, write");
     }
 }

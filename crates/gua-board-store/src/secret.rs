@@ -16,6 +16,8 @@ pub enum Kind {
     Agent,
     /// Authenticates a program that uses the API.
     Api,
+    /// Opens the page for a screen on the wall.
+    Screen,
     /// Identifies a browser session.
     Session,
     /// Part of a link that works once: set-up, invitation, password reset.
@@ -28,6 +30,7 @@ impl Kind {
             Kind::Enrolment => "gua_enroll_",
             Kind::Agent => "gua_agent_",
             Kind::Api => "gua_api_",
+            Kind::Screen => "gua_screen_",
             Kind::Session => "gua_session_",
             Kind::Link => "gua_link_",
         }

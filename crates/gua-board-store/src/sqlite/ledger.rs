@@ -99,6 +99,31 @@ impl Ledger for SqliteStore {
         })
     }
 
+    fn put_days(&self, days: &[(HostId, Vec<u8>)]) -> Result<(), StoreError> {
+        let bodies: Vec<Vec<u8>> = days.iter().map(|(_, body)| compressed(body)).collect();
+        self.write(|transaction| {
+            let mut put = transaction.prepare_cached(
+                "INSERT INTO day (host, body) VALUES (?1, ?2) ON CONFLICT (host) DO UPDATE SET body = ?2",
+            )?;
+            for ((host, _), body) in days.iter().zip(&bodies) {
+                put.execute(params![host.as_str(), body])?;
+            }
+            Ok(())
+        })
+    }
+
+    fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached("SELECT host, body FROM day")?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.map(|row| {
+                let (host, body): (String, Vec<u8>) = row?;
+                Ok((HostId(host), decompressed(&body)?))
+            })
+            .collect()
+        })
+    }
+
     fn put_archive(
         &self,
         host: &HostId,
@@ -169,6 +194,22 @@ impl Ledger for SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Returns host and time of every stored snapshot, without its content.
+    pub fn snapshot_keys(&self) -> Result<Vec<(HostId, Timestamp)>, StoreError> {
+        self.read(|connection| {
+            let sql = "SELECT host, observed_at FROM snapshot ORDER BY observed_at, host";
+            let mut statement = connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.map(|row| {
+                let (host, observed_at) = row?;
+                Ok((HostId(host), super::registry::time(observed_at)?))
+            })
+            .collect()
+        })
+    }
+}
+
 fn day_text(day: Option<Date>) -> String {
     day.map_or_else(|| FULL.to_owned(), |day| day.to_string())
 }
@@ -192,11 +233,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
 
 impl Stored {
     fn observation(self, form: Form) -> Result<Observation, StoreError> {
-        let mut body = Vec::new();
-        ZlibDecoder::new(self.body.as_slice())
-            .take(LONGEST_BODY)
-            .read_to_end(&mut body)
-            .map_err(|_| StoreError::Invalid("observation"))?;
+        let body = decompressed(&self.body)?;
         Ok(Observation {
             host: HostId(self.host),
             form,
@@ -205,6 +242,15 @@ impl Stored {
             body,
         })
     }
+}
+
+fn decompressed(stored: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let mut body = Vec::new();
+    ZlibDecoder::new(stored)
+        .take(LONGEST_BODY)
+        .read_to_end(&mut body)
+        .map_err(|_| StoreError::Invalid("observation"))?;
+    Ok(body)
 }
 
 fn compressed(body: &[u8]) -> Vec<u8> {

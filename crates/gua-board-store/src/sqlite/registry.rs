@@ -12,8 +12,8 @@ use crate::id::{AccountId, ApiTokenId, EnrolmentKeyId, HostId, WorkspaceId};
 use crate::password::PasswordHash;
 use crate::registry::{
     Account, Action, ApiToken, AuditEntry, Change, EnrolmentKey, Event, FIRST_WORKSPACE, Host,
-    HostClaim, LinkPurpose, Member, Membership, NewAccount, NewApiToken, NewEnrolmentKey, NewLink,
-    NewSession, Refusal, Registry, Role, Workspace,
+    HostClaim, LinkPurpose, Maintenance, Member, Membership, NewAccount, NewApiToken,
+    NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, Workspace,
 };
 use crate::secret::SecretHash;
 
@@ -387,6 +387,18 @@ impl Registry for SqliteStore {
         name: &str,
     ) -> Result<(), StoreError> {
         self.write(|transaction| hosts::rename(transaction, by, workspace, host, name))
+    }
+
+    fn set_maintenance(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        maintenance: Option<&Maintenance>,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            hosts::set_maintenance(transaction, by, workspace, host, maintenance)
+        })
     }
 
     fn revoke_host(

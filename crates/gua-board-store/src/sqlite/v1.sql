@@ -68,7 +68,10 @@ CREATE TABLE host (
   -- Replaces the token when the agent first uses it.
   next_token BLOB UNIQUE,
   next_token_prefix TEXT,
-  enrolled INTEGER NOT NULL
+  enrolled INTEGER NOT NULL,
+  -- Set while people must not use the host.
+  maintenance_note TEXT,
+  maintenance_until INTEGER
 ) STRICT;
 CREATE TABLE audit (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -96,6 +99,8 @@ CREATE TABLE latest (
   body BLOB NOT NULL,
   PRIMARY KEY (host, form)
 ) STRICT;
+-- What the GPUs of a host did in the last day, in a form that only the server reads.
+CREATE TABLE day (host TEXT PRIMARY KEY, body BLOB NOT NULL) STRICT;
 CREATE TABLE archive (
   host TEXT NOT NULL,
   -- `_full` for a file that covers all days.

@@ -11,6 +11,7 @@ pub fn ledger<L: Ledger>(open: impl Fn() -> L) {
     a_clock_that_was_ahead_does_not_freeze_a_host(&open());
     expired_snapshots_go_and_the_newest_stays(&open());
     archives_are_replaced_listed_and_pruned_per_host(&open());
+    days_are_replaced_per_host(&open());
 }
 
 fn host(name: &str) -> HostId {
@@ -84,6 +85,16 @@ fn expired_snapshots_go_and_the_newest_stays(ledger: &impl Ledger) {
     assert_eq!(ledger.expire_snapshots(at(3), 10).unwrap(), 1);
     assert_eq!(ledger.snapshots(&host("a"), at(0), at(9)).unwrap(), []);
     assert_eq!(ledger.latest().unwrap().len(), 2);
+}
+
+fn days_are_replaced_per_host(ledger: &impl Ledger) {
+    let day = |name: &str, body: &[u8]| (host(name), body.to_vec());
+    assert_eq!(ledger.days().unwrap(), []);
+    ledger.put_days(&[day("a", b"1"), day("b", b"2")]).unwrap();
+    ledger.put_days(&[day("b", b"3")]).unwrap();
+    let mut days = ledger.days().unwrap();
+    days.sort();
+    assert_eq!(days, [day("a", b"1"), day("b", b"3")]);
 }
 
 fn archives_are_replaced_listed_and_pruned_per_host(ledger: &impl Ledger) {

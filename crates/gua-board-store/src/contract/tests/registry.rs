@@ -7,8 +7,8 @@ use crate::error::StoreError;
 use crate::id::WorkspaceId;
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, Action, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, LinkPurpose, NewAccount,
-    NewApiToken, NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, Scope,
+    Account, Action, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, LinkPurpose, Maintenance,
+    NewAccount, NewApiToken, NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, Scope,
 };
 use crate::secret::{Kind, Secret, SecretHash};
 
@@ -269,6 +269,20 @@ fn a_revoked_host_is_gone_for_its_token_and_listings(registry: &impl Registry) {
         .rename_host(&by(2), &workspace, &host.id, "lab 1")
         .unwrap();
     assert_eq!(by_token().unwrap().display_name, "lab 1");
+    let maintenance = Maintenance {
+        note: "new cooler".to_owned(),
+        until: Some(at(9)),
+    };
+    for wanted in [Some(&maintenance), None, Some(&maintenance)] {
+        registry
+            .set_maintenance(&by(2), &workspace, &host.id, wanted)
+            .unwrap();
+        let found = registry.hosts(Some(&workspace)).unwrap();
+        assert_eq!(found[0].maintenance.as_ref(), wanted);
+    }
+    let found = by_token().unwrap();
+    assert_eq!(found.maintenance(at(8)), Some(&maintenance));
+    assert_eq!(found.maintenance(at(9)), None);
     let before = registry.revision().unwrap();
     registry.revoke_host(&by(3), &workspace, &host.id).unwrap();
     assert!(registry.revision().unwrap() > before);

@@ -7,8 +7,8 @@ use super::{audit, bump_revision, conflict_unless, found, optional_time, time};
 use crate::error::StoreError;
 use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
 use crate::registry::{
-    Action, Change, EnrolmentKey, Host, HostClaim, KeyLimits, NewEnrolmentKey, Refusal,
-    is_name_match,
+    Action, Change, EnrolmentKey, Host, HostClaim, KeyLimits, Maintenance, NewEnrolmentKey,
+    Refusal, is_name_match,
 };
 use crate::secret::SecretHash;
 
@@ -20,20 +20,23 @@ pub(super) const KEYS: &str = "SELECT id, workspace, name, prefix, host_names, t
 pub(super) const KEY_BY_HASH: &str = "SELECT id, workspace, name, prefix, host_names, tags, needs_approval, uses_left, created, expires
      FROM enrolment_key WHERE hash = ?1";
 
-/// Columns that [`host`] reads.
+/// Columns that [`host`] reads first and a claim writes.
 const HOST: &str = "id, workspace, display_name, hostname, agent_version, driver_version, tags, is_approved, token_prefix, \
                     token_since, enrolled";
+
+/// Columns that [`host`] reads after these.
+const MAINTENANCE: &str = "maintenance_note, maintenance_until";
 
 /// Query of the enrolled hosts of a workspace (all if it is NULL), for [`host`].
 pub(super) fn of_workspace() -> String {
     format!(
-        "SELECT {HOST} FROM host WHERE token IS NOT NULL AND coalesce(workspace = ?1, TRUE) ORDER BY display_name, id"
+        "SELECT {HOST}, {MAINTENANCE} FROM host WHERE token IS NOT NULL AND coalesce(workspace = ?1, TRUE) ORDER BY display_name, id"
     )
 }
 
 /// Query of the host of a token, for [`host`].
 pub(super) fn by_token() -> String {
-    format!("SELECT {HOST} FROM host WHERE token = ?1")
+    format!("SELECT {HOST}, {MAINTENANCE} FROM host WHERE token = ?1")
 }
 
 pub(super) fn key(row: &Row<'_>) -> Result<EnrolmentKey, StoreError> {
@@ -66,6 +69,13 @@ pub(super) fn host(row: &Row<'_>) -> Result<Host, StoreError> {
         token_prefix: row.get(8)?,
         token_since: time(row.get(9)?)?,
         enrolled: time(row.get(10)?)?,
+        maintenance: match row.get::<_, Option<String>>(11)? {
+            Some(note) => Some(Maintenance {
+                note,
+                until: optional_time(row.get(12)?)?,
+            }),
+            None => None,
+        },
     })
 }
 
@@ -152,6 +162,7 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         token_prefix: claim.token_prefix.clone(),
         token_since: claim.at,
         enrolled: claim.at,
+        maintenance: None,
     };
     transaction.execute(
         &format!("INSERT INTO host ({HOST}, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
@@ -175,6 +186,8 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         address: claim.address.clone(),
         at: claim.at,
     };
+    // Caches of the list of hosts compare it.
+    bump_revision(transaction)?;
     let action = Action::HostEnrolled;
     audit(
         transaction,
@@ -297,6 +310,36 @@ pub(super) fn rename(
     found(changed, "host")?;
     bump_revision(transaction)?;
     audit(transaction, by, Some(workspace), Action::HostRenamed, name)
+}
+
+pub(super) fn set_maintenance(
+    transaction: &Transaction<'_>,
+    by: &Change,
+    workspace: &WorkspaceId,
+    host: &HostId,
+    maintenance: Option<&Maintenance>,
+) -> Result<(), StoreError> {
+    let until = maintenance.and_then(|one| one.until);
+    let name: Option<String> = transaction
+        .query_row(
+            "UPDATE host SET maintenance_note = ?3, maintenance_until = ?4
+             WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
+            params![
+                workspace.as_str(),
+                host.as_str(),
+                maintenance.map(|one| &one.note),
+                until.map(Timestamp::as_microsecond),
+            ],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let name = name.ok_or(StoreError::NotFound("host"))?;
+    bump_revision(transaction)?;
+    let (action, object) = match maintenance {
+        Some(one) => (Action::MaintenanceSet, format!("{name}: {}", one.note)),
+        None => (Action::MaintenanceEnded, name),
+    };
+    audit(transaction, by, Some(workspace), action, &object)
 }
 
 pub(super) fn revoke(
