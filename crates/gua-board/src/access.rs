@@ -31,6 +31,8 @@ pub enum Access {
     Role(Role),
     /// At least the role admin in any workspace.
     Operator,
+    /// The token of a screen, in the path.
+    Screen,
 }
 
 /// The enrolled host that calls, with the hash of its token.
@@ -107,7 +109,7 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
         }
         Access::Role(least) => {
             let account = account(app, &parts.headers, &parts.method).await?;
-            let name = workspace_name(&mut parts).await?;
+            let name = path_part(&mut parts, "workspace").await?;
             let address = parts.extensions.get::<ClientAddress>();
             let address = address.and_then(|address| address.0);
             let (workspace, role) = membership(app, &account, name).await?;
@@ -120,6 +122,10 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
                 role,
                 address,
             });
+        }
+        Access::Screen => {
+            let screen = screen(app, &mut parts).await?;
+            parts.extensions.insert(screen);
         }
         Access::Operator => {
             let account = account(app, &parts.headers, &parts.method).await?;
@@ -174,6 +180,8 @@ async fn account(
         let found = app
             .store(move |app| app.registry.api_token(&token, now))
             .await?;
+        // The link of a screen opens its page and nothing else.
+        let found = found.filter(|(token, _)| token.scope > Scope::Screen);
         let (token, role) = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
         if is_change && token.scope < Scope::Write {
             return Err(Problem::Forbidden("this API token may only read"));
@@ -230,14 +238,55 @@ async fn memberships(
     Ok(found.into_iter().map(|one| (one.workspace, one.role)))
 }
 
-async fn workspace_name(parts: &mut axum::http::request::Parts) -> Result<String, Problem> {
+/// Returns a named part of the path.
+async fn path_part(
+    parts: &mut axum::http::request::Parts,
+    wanted: &'static str,
+) -> Result<String, Problem> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
-    let params = params.map_err(|_| Problem::NotFound("workspace"))?;
+    let params = params.map_err(|_| Problem::NotFound(wanted))?;
     let mut names = params.iter();
-    let found = names.find(|(name, _)| *name == "workspace");
+    let found = names.find(|(name, _)| *name == wanted);
     found
         .map(|(_, value)| value.to_owned())
-        .ok_or(Problem::NotFound("workspace"))
+        .ok_or(Problem::NotFound(wanted))
+}
+
+/// Authenticates a screen on the wall by the token in its path. It sees what a viewer sees.
+async fn screen(
+    app: &Arc<App>,
+    parts: &mut axum::http::request::Parts,
+) -> Result<MemberCaller, Problem> {
+    let token = SecretHash::of(&path_part(parts, "screen").await?);
+    let now = app.now();
+    let found = app.store(move |app| {
+        let found = app.registry.api_token(&token, now)?;
+        let workspaces = app.registry.workspaces()?;
+        Ok(found.and_then(|(token, _)| {
+            let workspace = workspaces.into_iter().find(|one| one.id == token.workspace);
+            Some((token, workspace?))
+        }))
+    });
+    let found = found
+        .await?
+        .filter(|(token, _)| token.scope == Scope::Screen);
+    let (token, workspace) = found.ok_or(Problem::NotFound("screen; its link may have expired"))?;
+    let address = parts.extensions.get::<ClientAddress>();
+    let address = address.and_then(|address| address.0);
+    Ok(MemberCaller {
+        account: AccountCaller {
+            id: token.account,
+            name: token.account_name,
+            via: Via::ApiToken {
+                scope: token.scope,
+                workspace: token.workspace,
+                role: Role::Viewer,
+            },
+        },
+        workspace,
+        role: Role::Viewer,
+        address,
+    })
 }
 
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {

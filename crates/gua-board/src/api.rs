@@ -18,8 +18,9 @@ use crate::error::Problem;
 use crate::request::{parse, read_body};
 
 pub(crate) use hosts::{
-    HostDetail, HostDocument, Rename, Replace, Since, approve_host, availability, host, hosts,
-    live, rename_host, replace_host, revoke_host,
+    HostDetail, HostDocument, Rename, Replace, SetMaintenance, Since, approve_host, availability,
+    document, end_maintenance, host, hosts, live, rename_host, replace_host, revoke_host,
+    same_gpus, set_maintenance,
 };
 pub(crate) use keys::{
     AddKey, add_enrolment_key, checked_limits, enrolment_keys, enrolment_refusals,

@@ -5,8 +5,8 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gua_board_store::registry::{Account, Change};
-use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
+use gua_board_store::registry::{Account, Change, Host};
+use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError, WorkspaceId};
 use gua_wire::Pin;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
@@ -14,6 +14,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::access::MemberCaller;
 use crate::demo::Guest;
 use crate::error::Problem;
+use crate::host_cache::HostCache;
 use crate::ingest::WriteQueue;
 use crate::limits::{Rate, RateLimit};
 use crate::live::LiveState;
@@ -29,6 +30,8 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 const UPLOADS_AT_ONCE: usize = 4;
 /// Maximum number of passwords that are hashed at once: each takes 19 MiB and a core.
 const HASHES_AT_ONCE: usize = 2;
+/// Number of hosts whose last day is stored in one transaction.
+const DAYS_AT_ONCE: usize = 500;
 /// Maximum number of observations that wait to be stored.
 const QUEUE_CAPACITY: usize = 10_000;
 
@@ -62,6 +65,7 @@ pub struct App {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: TokenCache,
     pub(crate) machines: Machines,
+    hosts: HostCache,
     pub(crate) trusted_proxies: Vec<IpAddr>,
     /// Whether this is a demonstration.
     pub(crate) is_demo: bool,
@@ -97,6 +101,7 @@ impl App {
             metrics,
             tokens: TokenCache::default(),
             machines: Machines::default(),
+            hosts: HostCache::default(),
             trusted_proxies: options.trusted_proxies,
             is_demo: options.guest.is_some(),
             local: options.local,
@@ -147,6 +152,15 @@ impl App {
         result.map_err(|_| Problem::Stopping)?.map_err(Into::into)
     }
 
+    /// Returns the enrolled hosts of a workspace by display name.
+    pub(crate) async fn hosts(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+    ) -> Result<Arc<Vec<Host>>, Problem> {
+        self.store(move |app| app.hosts.hosts(app.registry.as_ref(), &workspace))
+            .await
+    }
+
     /// Asks the only host of a server without accounts, on a thread for blocking work.
     pub(crate) async fn local<T: Send + 'static>(
         self: &Arc<Self>,
@@ -185,6 +199,25 @@ impl App {
     pub fn finish(&self) {
         self.begin_stop();
         self.queue.stop();
+        // The strips of a day are a picture: without them the board starts with shorter ones.
+        let _ = self.store_days();
+    }
+
+    /// Stores what the GPUs did in the last day. Blocks.
+    pub(crate) fn store_days(&self) -> Result<(), StoreError> {
+        // Pushes wait for each transaction, so it is short.
+        for part in self.live.days().chunks(DAYS_AT_ONCE) {
+            self.ledger.put_days(part)?;
+        }
+        Ok(())
+    }
+
+    /// Takes in what [`App::store_days`] stored before the start. Blocks.
+    pub(crate) fn restore_days(&self) -> Result<(), StoreError> {
+        for (host, stored) in self.ledger.days()? {
+            self.live.restore_day(&host, &stored);
+        }
+        Ok(())
     }
 }
 

@@ -1,13 +1,13 @@
 //! Where work can run now: the GPUs of all hosts of a workspace, filtered, grouped and paged.
 //!
-//! The agent decided whether a GPU is free. The only decision here is that a host which stopped reporting has no free GPUs,
-//! because nobody knows what its GPUs do now.
+//! The agent decided whether a GPU is free. The only decisions here are that a host which stopped reporting has no free
+//! GPUs, because nobody knows what its GPUs do now, and that nobody may use a host under maintenance.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gua_board_store::HostId;
-use gua_board_store::registry::Host;
+use gua_board_store::registry::{Host, Maintenance};
 use gua_model::State;
 use gua_model::state::RollUp;
 use gua_wire::live::{HealthWord, LiveGpu, LiveValue, ObstacleWord};
@@ -17,8 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::live::{HostLive, LiveState, Since};
 
-/// GPUs on one page.
-const PAGE: usize = 100;
+/// GPUs on one page: a page with this many stays under 100 kB.
+const PAGE: usize = 60;
+/// Hosts on one page of the compact form.
+const LINES: usize = 100;
 /// Points of a utilisation curve.
 const CURVE_POINTS: usize = 36;
 
@@ -42,13 +44,21 @@ pub enum Group {
     Free,
     /// Held without being used: worth asking its holder.
     IdleHeld,
+    /// Only a claim with a known end, or a use that ended a moment ago, keeps it from being free.
+    FreeSoon,
     InUse,
-    /// Unobserved, lost, unhealthy, or on a host that stopped reporting.
+    /// Unobserved, lost, unhealthy, or on a host that stopped reporting or is under maintenance.
     Unusable,
 }
 
 impl Group {
-    pub const ALL: [Group; 4] = [Group::Free, Group::IdleHeld, Group::InUse, Group::Unusable];
+    pub const ALL: [Group; 5] = [
+        Group::Free,
+        Group::IdleHeld,
+        Group::FreeSoon,
+        Group::InUse,
+        Group::Unusable,
+    ];
 
     /// Returns the group of a GPU.
     #[must_use]
@@ -59,12 +69,26 @@ impl Group {
                 Some(ObstacleWord::Unobserved | ObstacleWord::Unhealthy)
             )
             || gpu.health.contains(&HealthWord::Lost);
-        match () {
-            () if is_stale => Group::Unusable,
-            () if gpu.is_free() => Group::Free,
-            () if is_unseen => Group::Unusable,
-            () if gpu.state.roll_up() == Some(RollUp::IdleHeld) => Group::IdleHeld,
-            () => Group::InUse,
+        let ends = gpu
+            .claim
+            .as_ref()
+            .is_some_and(|claim| claim.until.is_some());
+        match gpu.obstacle {
+            _ if is_stale => Group::Unusable,
+            None => Group::Free,
+            _ if is_unseen => Group::Unusable,
+            _ if gpu.state.roll_up() == Some(RollUp::IdleHeld) => Group::IdleHeld,
+            Some(ObstacleWord::Claimed) if ends => Group::FreeSoon,
+            Some(ObstacleWord::UsedRecently) => Group::FreeSoon,
+            _ => Group::InUse,
+        }
+    }
+
+    /// Returns the group of a GPU of a host. Nobody may use a host that is under maintenance.
+    fn on(host: &Host, gpu: &LiveGpu, is_stale: bool, now: Timestamp) -> Self {
+        match host.maintenance(now) {
+            Some(_) => Group::Unusable,
+            None => Group::of(gpu, is_stale),
         }
     }
 }
@@ -77,10 +101,14 @@ pub struct Row {
     pub host_name: String,
     pub group: Group,
     pub is_stale: bool,
+    /// Why people must not use the host now.
+    pub maintenance: Option<Maintenance>,
     pub received_at: Timestamp,
     pub since: Option<Since>,
     /// Utilisation of the last hour in equal parts, in percent; `null` for an unobserved part.
     pub curve: Vec<Option<u8>>,
+    /// The last 24 hours in quarter hours, oldest first: the group of most of the quarter; `null` if it was not observed.
+    pub day: Vec<Option<Group>>,
     #[serde(flatten)]
     pub gpu: LiveGpu,
 }
@@ -91,16 +119,18 @@ impl Row {
     pub fn new(host: &Host, live: &HostLive, gpu: &LiveGpu, now: Timestamp) -> Self {
         let is_stale = live.is_stale(now);
         let curve = live.curves.get(&gpu.uuid);
+        let day = live.days.get(&gpu.uuid);
+        let second = now.as_second();
         Self {
             host: host.id.clone(),
             host_name: host.display_name.clone(),
-            group: Group::of(gpu, is_stale),
+            group: Group::on(host, gpu, is_stale, now),
             is_stale,
+            maintenance: host.maintenance(now).cloned(),
             received_at: live.received_at,
             since: live.since.get(&gpu.uuid).copied(),
-            curve: curve.map_or_else(Vec::new, |curve| {
-                curve.points(CURVE_POINTS, now.as_second())
-            }),
+            curve: curve.map_or_else(Vec::new, |curve| curve.points(CURVE_POINTS, second)),
+            day: day.map_or_else(Vec::new, |day| day.cells(second).collect()),
             gpu: gpu.clone(),
         }
     }
@@ -113,97 +143,194 @@ pub struct FreeModel {
     pub count: usize,
 }
 
-/// The answer to a demand.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+/// Counts of all matching GPUs, whatever part of them is shown.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Availability {
+pub struct Counts {
     /// Free GPUs by model, the most frequent first.
     pub free: Vec<FreeModel>,
     /// Number of hosts with a free GPU.
     pub free_hosts: usize,
     /// Number of matching GPUs in each group, in the order of [`Group::ALL`].
-    pub counts: [usize; 4],
+    pub counts: [usize; Group::ALL.len()],
     /// Models of all hosts, for the filter.
     pub models: BTreeSet<String>,
     pub page: usize,
     pub pages: usize,
+}
+
+/// The answer to a demand.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Availability {
+    #[serde(flatten)]
+    pub counts: Counts,
     /// GPUs of this page, by group, host and index.
     pub rows: Vec<Row>,
+}
+
+/// One host in the compact form: its GPUs as groups.
+#[derive(Clone, Debug)]
+pub struct HostLine {
+    pub host: HostId,
+    pub host_name: String,
+    /// Model of most of its GPUs.
+    pub model: String,
+    pub is_stale: bool,
+    pub maintenance: Option<Maintenance>,
+    /// Index and group of each matching GPU.
+    pub gpus: Vec<(u32, Group)>,
+}
+
+/// The answer to a demand in the compact form.
+#[derive(Clone, Debug)]
+pub struct Compact {
+    pub counts: Counts,
+    /// Hosts of this page: those with free GPUs first, the most at the top.
+    pub hosts: Vec<HostLine>,
+}
+
+/// Matching GPUs of a host: place in the report, and group.
+struct Match<'a> {
+    host: &'a Host,
+    live: &'a HostLive,
+    gpus: Vec<(usize, Group)>,
+}
+
+impl Match<'_> {
+    fn free(&self) -> usize {
+        let groups = self.gpus.iter();
+        groups.filter(|(_, group)| *group == Group::Free).count()
+    }
 }
 
 impl Availability {
     /// Answers a demand with the live state of the given hosts.
     #[must_use]
     pub fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
-        let states: Vec<(&Host, HostLive)> = hosts
-            .iter()
-            .filter_map(|host| Some((host, live.host(&host.id)?)))
-            .collect();
-        let mut models = BTreeSet::new();
-        let mut free = BTreeMap::<String, usize>::new();
-        let mut free_hosts = 0;
-        let mut found: Vec<(Group, &Host, &HostLive, &LiveGpu)> = Vec::new();
-        for (host, live) in &states {
-            let is_stale = live.is_stale(now);
-            let first = found.len();
-            for gpu in live.report.gpus.iter().filter(|gpu| gpu.counts()) {
-                let model = model(gpu);
-                if demand.matches(gpu, &model) {
-                    found.push((Group::of(gpu, is_stale), host, live, gpu));
-                }
-                if !models.contains(&model) {
-                    models.insert(model);
+        live.with_all(|states| {
+            let (found, mut counts) = search(hosts, states, demand, now);
+            let total = counts.counts.iter().sum();
+            let shown = counts.turn_to(demand.page, total, PAGE);
+            let mut groups = Group::ALL.map(|_| Vec::new());
+            for one in &found {
+                for (place, group) in &one.gpus {
+                    groups[*group as usize].push((one, *place));
                 }
             }
-            let own = found[first..].iter();
-            let own_free = own.filter(|(group, ..)| *group == Group::Free).count();
-            if demand.gpus.is_some_and(|least| own_free < least) {
-                found.truncate(first);
+            let row = |(one, place): (&Match<'_>, usize)| {
+                Row::new(one.host, one.live, &one.live.report.gpus[place], now)
+            };
+            let rows = groups.into_iter().flatten();
+            let rows = rows.skip(shown).take(PAGE).map(row).collect();
+            Self { counts, rows }
+        })
+    }
+}
+
+impl Compact {
+    /// Answers a demand with one line for each host.
+    #[must_use]
+    pub fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
+        live.with_all(|states| {
+            let (mut found, mut counts) = search(hosts, states, demand, now);
+            // Stable: hosts with equally many free GPUs stay in the order of their names.
+            found.sort_by_key(|one| Reverse(one.free()));
+            let shown = counts.turn_to(demand.page, found.len(), LINES);
+            let line = |one: &Match<'_>| HostLine {
+                host: one.host.id.clone(),
+                host_name: one.host.display_name.clone(),
+                model: one.live.models[one.gpus[0].0].to_string(),
+                is_stale: one.live.is_stale(now),
+                maintenance: one.host.maintenance(now).cloned(),
+                gpus: one
+                    .gpus
+                    .iter()
+                    .map(|(place, group)| (one.live.report.gpus[*place].index, *group))
+                    .collect(),
+            };
+            let hosts = found.iter().skip(shown).take(LINES).map(line).collect();
+            Self { counts, hosts }
+        })
+    }
+}
+
+/// Finds the matching GPUs of all hosts, and counts them.
+fn search<'a>(
+    hosts: &'a [Host],
+    states: &'a HashMap<HostId, HostLive>,
+    demand: &Demand,
+    now: Timestamp,
+) -> (Vec<Match<'a>>, Counts) {
+    let wanted = demand
+        .model
+        .as_deref()
+        .map(|part| part.trim().to_lowercase());
+    let mut counts = Counts::default();
+    let mut free = BTreeMap::<&str, usize>::new();
+    let mut models = BTreeSet::<&str>::new();
+    // The GPUs of a host are mostly of one model, so what is known of the last one is known of the next.
+    let mut last: (&str, bool) = ("", false);
+    let mut found = Vec::new();
+    for host in hosts {
+        let Some(live) = states.get(&host.id) else {
+            continue;
+        };
+        let is_stale = live.is_stale(now);
+        let mut gpus = Vec::new();
+        for (place, gpu) in live.report.gpus.iter().enumerate() {
+            if !gpu.counts() {
                 continue;
             }
-            free_hosts += usize::from(own_free > 0);
-        }
-        let mut counts = [0; 4];
-        for (group, _, _, gpu) in &found {
-            counts[*group as usize] += 1;
-            if *group == Group::Free {
-                *free.entry(model(gpu)).or_default() += 1;
+            let model: &str = &live.models[place];
+            if last.0 != model {
+                let has_name = |part: &String| model.to_lowercase().contains(part);
+                last = (model, wanted.as_ref().is_none_or(has_name));
+                models.insert(model);
+            }
+            if last.1 && demand.has_memory(gpu) {
+                gpus.push((place, Group::on(host, gpu, is_stale, now)));
             }
         }
-        // Stable: within a group the order of hosts and of their GPUs stays.
-        found.sort_by_key(|(group, ..)| *group);
-        let pages = found.len().div_ceil(PAGE).max(1);
-        let page = demand.page.unwrap_or(1).clamp(1, pages);
-        let shown = found.into_iter().skip((page - 1) * PAGE).take(PAGE);
-        let mut free: Vec<FreeModel> = free
-            .into_iter()
-            .map(|(model, count)| FreeModel { model, count })
-            .collect();
-        free.sort_by_key(|free| Reverse(free.count));
-        Self {
-            free,
-            free_hosts,
-            counts,
-            models,
-            page,
-            pages,
-            rows: shown
-                .map(|(_, host, live, gpu)| Row::new(host, live, gpu, now))
-                .collect(),
+        let one = Match { host, live, gpus };
+        let own_free = one.free();
+        if one.gpus.is_empty() || demand.gpus.is_some_and(|least| own_free < least) {
+            continue;
         }
+        counts.free_hosts += usize::from(own_free > 0);
+        for (place, group) in &one.gpus {
+            counts.counts[*group as usize] += 1;
+            if *group == Group::Free {
+                *free.entry(&live.models[*place]).or_default() += 1;
+            }
+        }
+        found.push(one);
+    }
+    counts.models = models.into_iter().map(str::to_owned).collect();
+    let free = free.into_iter();
+    counts.free = free
+        .map(|(model, count)| FreeModel {
+            model: model.to_owned(),
+            count,
+        })
+        .collect();
+    counts.free.sort_by_key(|free| Reverse(free.count));
+    (found, counts)
+}
+
+impl Counts {
+    /// Chooses the page and returns how many items are on the pages before it.
+    fn turn_to(&mut self, page: Option<usize>, items: usize, size: usize) -> usize {
+        self.pages = items.div_ceil(size).max(1);
+        self.page = page.unwrap_or(1).clamp(1, self.pages);
+        (self.page - 1) * size
     }
 }
 
 impl Demand {
-    fn matches(&self, gpu: &LiveGpu, model: &str) -> bool {
-        let has_name = self
-            .model
-            .as_ref()
-            .is_none_or(|part| model.to_lowercase().contains(&part.trim().to_lowercase()));
-        let has_memory = self.memory.is_none_or(|least| {
+    fn has_memory(&self, gpu: &LiveGpu) -> bool {
+        self.memory.is_none_or(|least| {
             matches!(gpu.memory_total_bytes, LiveValue::Known(total) if whole_gigabytes(total) >= least)
-        });
-        has_name && has_memory
+        })
     }
 }
 

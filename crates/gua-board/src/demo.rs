@@ -2,6 +2,7 @@
 //!
 //! A report depends on the host and the time alone, so a demonstration, a screenshot and a test see the same fleet.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::app::App;
+use crate::availability::Group;
+use crate::live::Day;
 use crate::set_up::{KeyRequest, SetUp, SetUpError};
 
 /// Number of hosts.
@@ -112,6 +115,9 @@ impl Fleet {
             self.report(app, HOSTS - silent, at);
             ago = ago.saturating_sub(STEP);
         }
+        for (host, id) in (0..HOSTS).zip(&self.hosts) {
+            app.live.add_days(id, last_day(host, now));
+        }
     }
 
     /// Reports every second. The last host has stopped.
@@ -129,6 +135,26 @@ impl Fleet {
             app.live.apply(id, Form::Live, report(host, at), at);
         }
     }
+}
+
+/// What the GPUs of a host did in the day before the hour in which it reports.
+fn last_day(host: u32, now: Timestamp) -> Vec<(GpuUuid, Day)> {
+    let quarter = SignedDuration::from_mins(15);
+    let mut days: HashMap<GpuUuid, Day> = HashMap::new();
+    let end = now.saturating_sub(PAST).unwrap_or(now);
+    let mut from = end
+        .saturating_sub(SignedDuration::from_hours(23))
+        .unwrap_or(end);
+    while from < end {
+        let until = from.saturating_add(quarter).unwrap_or(end).min(end);
+        for gpu in report(host, from).gpus {
+            let group = Group::of(&gpu, false);
+            let day = days.entry(gpu.uuid).or_default();
+            day.add(group, from.as_second(), until.as_second());
+        }
+        from = until;
+    }
+    days.into_iter().collect()
 }
 
 /// What a GPU does during one job.

@@ -24,6 +24,7 @@ mod app;
 pub mod availability;
 pub mod demo;
 pub mod error;
+mod host_cache;
 pub mod ingest;
 pub mod limits;
 pub mod live;

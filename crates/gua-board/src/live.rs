@@ -5,8 +5,9 @@
 //! start, so that a restart shows the last known state at once.
 
 mod curve;
+mod day;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
@@ -23,13 +24,19 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tracing::warn;
 
+use crate::availability::{Group, model};
+
 pub use curve::Curve;
+pub use day::{Cell, Day, SLOTS as DAY_SLOTS};
 
 /// Time without a report after which a host counts as stale.
 pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
 /// Time for which a live report is preferred over newer snapshots of the same host: its agent sends both at each tick.
 const LIVE_PREFERRED: SignedDuration = SignedDuration::from_mins(2);
+
+/// Number of model names that are kept.
+const MOST_MODELS: usize = 1000;
 
 /// Latest state of one host.
 #[derive(Clone, Debug)]
@@ -43,6 +50,10 @@ pub struct HostLive {
     pub received_at: Timestamp,
     /// Utilisation of each GPU in the last hour.
     pub curves: Arc<HashMap<GpuUuid, Curve>>,
+    /// What each GPU did in the last day.
+    pub days: Arc<HashMap<GpuUuid, Day>>,
+    /// Model of each GPU of the report, in its order.
+    pub models: Arc<[Arc<str>]>,
     /// Start of each GPU's current state.
     pub since: Arc<HashMap<GpuUuid, Since>>,
 }
@@ -54,10 +65,29 @@ impl HostLive {
         now.duration_since(self.received_at) > STALE_AFTER
     }
 
-    /// Adds the utilisation of a report that has just been made. One from a spool belongs to an earlier time.
-    fn add_to_curves(&mut self) {
+    /// Whether the report had just been made when it arrived. One from a spool belongs to an earlier time.
+    fn is_prompt(&self) -> bool {
         let delay = self.received_at.duration_since(self.report.observed_at);
-        if delay.abs() > STALE_AFTER {
+        delay.abs() <= STALE_AFTER
+    }
+
+    /// Adds the time since the known report to what its GPUs did: a state lasts until the next report, unless that is
+    /// late.
+    fn add_to_days(&mut self, until: Timestamp) {
+        let from = self.received_at;
+        if !self.is_prompt() || until.duration_since(from) > STALE_AFTER {
+            return;
+        }
+        let days = Arc::make_mut(&mut self.days);
+        for gpu in self.report.gpus.iter().filter(|gpu| gpu.counts()) {
+            let day = days.entry(gpu.uuid.clone()).or_default();
+            day.add(Group::of(gpu, false), from.as_second(), until.as_second());
+        }
+    }
+
+    /// Adds the utilisation of the report.
+    fn add_to_curves(&mut self) {
+        if !self.is_prompt() {
             return;
         }
         let curves = Arc::make_mut(&mut self.curves);
@@ -91,6 +121,8 @@ pub struct LiveState {
 struct Inner {
     revision: u64,
     hosts: HashMap<HostId, HostLive>,
+    /// Names of models, each once: many GPUs have few models.
+    models: HashSet<Arc<str>>,
     /// Hosts by the revision of their last change.
     changes: BTreeMap<u64, HostId>,
 }
@@ -142,13 +174,19 @@ impl LiveState {
         let revision = inner.revision;
         let since = Arc::new(since(known.as_deref(), &report));
         let report = Arc::new(report);
+        let models = models(&mut inner.models, &report);
         let live = match known {
             Some(known) => {
                 inner.changes.remove(&known.revision);
+                known.add_to_days(received_at);
                 let has_gpu = |uuid: &GpuUuid| report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
                 if !known.curves.keys().all(has_gpu) {
                     Arc::make_mut(&mut known.curves).retain(|uuid, _| has_gpu(uuid));
                 }
+                if !known.days.keys().all(has_gpu) {
+                    Arc::make_mut(&mut known.days).retain(|uuid, _| has_gpu(uuid));
+                }
+                known.models = models;
                 known.revision = revision;
                 known.report = report;
                 known.form = form;
@@ -162,6 +200,8 @@ impl LiveState {
                 form,
                 received_at,
                 curves: Arc::default(),
+                days: Arc::default(),
+                models,
                 since,
             }),
         };
@@ -201,6 +241,43 @@ impl LiveState {
         let mut inner = self.write();
         if let Some(live) = inner.hosts.remove(host) {
             inner.changes.remove(&live.revision);
+        }
+    }
+
+    /// Reads the state of all hosts at one moment. Changes wait meanwhile.
+    pub fn with_all<T>(&self, read: impl FnOnce(&HashMap<HostId, HostLive>) -> T) -> T {
+        read(&self.read().hosts)
+    }
+
+    /// Returns what the GPUs of each host did in the last day, in the form that is stored.
+    #[must_use]
+    pub fn days(&self) -> Vec<(HostId, Vec<u8>)> {
+        let days: Vec<_> = self.with_all(|hosts| {
+            let hosts = hosts.iter();
+            hosts
+                .map(|(host, live)| (host.clone(), Arc::clone(&live.days)))
+                .collect()
+        });
+        let days = days.into_iter().filter(|(_, days)| !days.is_empty());
+        days.map(|(host, days)| (host, day::write(&days))).collect()
+    }
+
+    /// Takes in what [`LiveState::days`] returned before a restart. Later observations stay.
+    pub fn restore_day(&self, host: &HostId, stored: &[u8]) {
+        self.add_days(host, day::read(stored));
+    }
+
+    /// Adds what GPUs of a host did before it reported.
+    pub(crate) fn add_days(&self, host: &HostId, earlier: Vec<(GpuUuid, Day)>) {
+        let mut inner = self.write();
+        let Some(live) = inner.hosts.get_mut(host) else {
+            return;
+        };
+        let days = Arc::make_mut(&mut live.days);
+        for (uuid, day) in earlier {
+            if live.report.gpus.iter().any(|gpu| gpu.uuid == uuid) {
+                days.entry(uuid).or_default().add_earlier(&day);
+            }
         }
     }
 
@@ -245,6 +322,25 @@ impl LiveState {
     fn write(&self) -> RwLockWriteGuard<'_, Inner> {
         self.inner.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the model of each GPU, with one text for all GPUs of a model.
+fn models(known: &mut HashSet<Arc<str>>, report: &LiveReport) -> Arc<[Arc<str>]> {
+    let gpus = report.gpus.iter();
+    gpus.map(|gpu| {
+        let model = model(gpu);
+        if let Some(known) = known.get(model.as_str()) {
+            return Arc::clone(known);
+        }
+        // Names come from hosts, which may make up any number of them.
+        if known.len() >= MOST_MODELS {
+            known.clear();
+        }
+        let model: Arc<str> = model.into();
+        known.insert(Arc::clone(&model));
+        model
+    })
+    .collect()
 }
 
 /// Returns the start of the current state of each GPU of a report. After unobserved time a state starts anew, because

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use crate::access::Access;
 use crate::api::{
     AddKey, AddToken, Before, Credentials, HostDetail, HostDocument, Invitation, Join, List, Me,
-    Rename, Replace, RoleBody, Since, WithSecret,
+    Rename, Replace, RoleBody, SetMaintenance, Since, WithSecret,
 };
 use crate::availability::{Availability, Demand};
 use crate::error::Body;
@@ -62,6 +62,8 @@ const OPERATIONS: &[Operation] = operations! {
     POST "/hosts/{host}/approve" "Let a host report" => 204;
     POST "/hosts/{host}/replace" "Continue another host with the agent of this one", body Replace => 204;
     GET "/enrolment-refusals" "Hosts that could not enrol in the last day, newest first" => 200 List<AuditEntry>;
+    PUT "/hosts/{host}/maintenance" "Say that people must not use a host", body SetMaintenance => 204;
+    DELETE "/hosts/{host}/maintenance" "End the maintenance of a host" => 204;
     GET "/availability" "GPUs by what they mean for a person who looks for one" query Demand => 200 Availability;
     GET "/live" "State of the hosts that changed after a revision" query Since => 200 LiveDocument;
     GET "/enrolment-keys" "Enrolment keys" => 200 List<EnrolmentKey>;

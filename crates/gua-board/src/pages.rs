@@ -21,12 +21,13 @@ pub(crate) use admin::{
     add_token, audit, invite, members, remove_member, revoke_token, set_role, tokens,
 };
 pub(crate) use asset::asset;
-pub(crate) use availability::availability;
+pub(crate) use availability::{availability, screen};
 pub(crate) use event::events;
 pub(crate) use host::{gpu, host};
 pub(crate) use layout::{View, problem};
 pub(crate) use local::{overview, people, person, report};
 pub(crate) use servers::{
-    add_key, approve_host, rename_host, replace_host, revoke_host, revoke_key, servers,
+    add_key, approve_host, end_maintenance, rename_host, replace_host, revoke_host, revoke_key,
+    servers, set_maintenance,
 };
 pub(crate) use session::{enter_demo, home, join, join_form, log_in, log_in_form, log_out};

@@ -27,6 +27,9 @@ const EXPIRE_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two deletions of old snapshots.
 const EXPIRE_PERIOD: Duration = Duration::from_secs(15 * 60);
 
+/// Time between two writings of what the GPUs did in the last day.
+const DAYS_PERIOD: Duration = Duration::from_secs(5 * 60);
+
 /// Time between two readings of the only host of a server without accounts.
 const HOST_PERIOD: Duration = Duration::from_secs(2);
 
@@ -115,6 +118,7 @@ impl Board {
             let mut terminate = signal(SignalKind::terminate()).map_err(RunError::Signals)?;
             let mut interrupt = signal(SignalKind::interrupt()).map_err(RunError::Signals)?;
             let expiry = tokio::spawn(expire(Arc::clone(&app)));
+            let days = tokio::spawn(keep_days(Arc::clone(&app)));
             let fleet = fleet.map(|fleet| tokio::spawn(fleet.run(Arc::clone(&app))));
             let host = app
                 .local
@@ -140,6 +144,7 @@ impl Board {
             let served = serve(self.listener, acceptor, app, stop).await;
             drop(reload.inspect(tokio::task::JoinHandle::abort));
             expiry.abort();
+            days.abort();
             drop(fleet.inspect(tokio::task::JoinHandle::abort));
             drop(host.inspect(tokio::task::JoinHandle::abort));
             served.map_err(|source| RunError::Listen { address, source })
@@ -171,6 +176,23 @@ async fn watch_host(app: Arc<App>) {
         let refreshed = app.local(move |local| local.refresh(&watched)).await;
         if let Err(error) = refreshed {
             warn!(error = %error, "host not read");
+        }
+    }
+}
+
+/// Restores what the GPUs did before the start, and stores it from time to time.
+async fn keep_days(app: Arc<App>) {
+    let restored = app.store(App::restore_days).await;
+    if let Err(error) = restored {
+        warn!(error = %error, "last day not restored");
+    }
+    let mut period = interval(DAYS_PERIOD);
+    period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    period.tick().await;
+    loop {
+        period.tick().await;
+        if let Err(error) = app.store(App::store_days).await {
+            warn!(error = %error, "last day not stored");
         }
     }
 }

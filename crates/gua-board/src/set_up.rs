@@ -27,6 +27,8 @@ pub enum SetUpError {
     NoWorkspace(String),
     #[error("there is no account `{0}`")]
     NoAccount(String),
+    #[error("a token of the scope screen needs an end")]
+    NoEnd,
     #[error("a name has 1 to 100 visible characters")]
     Name,
 }
@@ -137,9 +139,12 @@ impl SetUp<'_> {
         scope: Scope,
         lifetime: Option<SignedDuration>,
     ) -> Result<Secret, SetUpError> {
+        if scope == Scope::Screen && lifetime.is_none() {
+            return Err(SetUpError::NoEnd);
+        }
         let account = self.registry.account(user)?;
         let account = account.ok_or_else(|| SetUpError::NoAccount(user.to_owned()))?;
-        let secret = Secret::generate(Kind::Api);
+        let secret = Secret::generate(scope.kind());
         let token = NewApiToken {
             hash: secret.hash(),
             prefix: secret.prefix(),

@@ -98,6 +98,9 @@ pub struct HostState {
     pub received_at: Timestamp,
     /// Whether the report is too old to be relied on.
     pub is_stale: bool,
+    /// Why people must not use the host now.
+    #[serde(default)]
+    pub maintenance: Option<String>,
     #[serde(flatten)]
     pub report: LiveReport,
 }

@@ -8,7 +8,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use gua_board_store::HostId;
-use gua_board_store::registry::Host;
+use gua_board_store::registry::{Change, Host, Maintenance};
 use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use gua_wire::live::{HostState, LiveDocument, LiveGpu};
@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::visibility::{hide_names, visible};
-use super::{Input, LONGEST_NAME, List, NAME_PATTERN, checked_name, query as checked_query};
+use super::{Input, LONGEST_NAME, List, NAME_PATTERN, checked_name, query as checked_query, whole};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::{Availability, Demand, Group, Row};
@@ -26,6 +26,8 @@ use crate::live::HostLive;
 
 /// Time after its enrolment for which a host may turn out to be a known one.
 const NEW_HOST: SignedDuration = SignedDuration::from_hours(24 * 7);
+/// Longest maintenance with an end.
+const MOST_HOURS: u32 = 24 * 366;
 
 /// A host with the freshness of its state.
 #[derive(Serialize, JsonSchema)]
@@ -78,59 +80,72 @@ pub(crate) struct Replace {
     replaced: HostId,
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SetMaintenance {
+    /// Why people must not use the host.
+    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    note: String,
+    /// Until it is ended by default.
+    #[serde(default, deserialize_with = "whole")]
+    #[schemars(range(min = 1, max = MOST_HOURS))]
+    ends_in_hours: Option<u32>,
+}
+
 pub(crate) async fn hosts(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
 ) -> Result<Json<List<HostDocument>>, Problem> {
     let now = app.now();
     let workspace = caller.workspace.id;
-    let hosts = app
-        .store(move |app| app.registry.hosts(Some(&workspace)))
-        .await?;
-    let same = same_gpus(&app, &hosts, now);
-    let items = hosts.into_iter().map(|host| {
-        let same_gpus_as = same.get(&host.id).cloned();
-        HostDocument {
-            same_gpus_as,
-            ..document(&app, host, now)
-        }
+    let hosts = app.hosts(workspace).await?;
+    let same = same_gpus(&app, hosts.iter(), &hosts, now);
+    let items = hosts.iter().map(|host| HostDocument {
+        same_gpus_as: same.get(&host.id).cloned(),
+        ..document(&app, host, now)
     });
     Ok(Json(List {
         items: items.collect(),
     }))
 }
 
-/// Finds the older host that had the GPUs of each new one.
-fn same_gpus(app: &App, hosts: &[Host], now: Timestamp) -> HashMap<HostId, HostId> {
+/// Finds, for each new one of the shown hosts, the older host that had its GPUs.
+pub(crate) fn same_gpus<'a>(
+    app: &App,
+    shown: impl Iterator<Item = &'a Host>,
+    hosts: &[Host],
+    now: Timestamp,
+) -> HashMap<HostId, HostId> {
     let is_new = |host: &&Host| now.duration_since(host.enrolled) < NEW_HOST;
-    let mut new: HashMap<GpuUuid, &Host> = HashMap::new();
-    for host in hosts.iter().filter(is_new) {
-        let live = app.live.host(&host.id);
-        let gpus = live.iter().flat_map(|live| &live.report.gpus);
-        new.extend(gpus.map(|gpu| (gpu.uuid.clone(), host)));
-    }
-    let mut same = HashMap::new();
-    if new.is_empty() {
-        return same;
-    }
-    for host in hosts {
-        let live = app.live.host(&host.id);
-        for gpu in live.iter().flat_map(|live| &live.report.gpus) {
-            if let Some(other) = new.get(&gpu.uuid)
-                && other.enrolled > host.enrolled
-            {
-                same.insert(other.id.clone(), host.id.clone());
+    app.live.with_all(|states| {
+        let gpus = |host: &Host| states.get(&host.id).map(|live| Arc::clone(&live.report));
+        let mut new: HashMap<GpuUuid, &Host> = HashMap::new();
+        for host in shown.filter(is_new) {
+            let report = gpus(host);
+            let gpus = report.iter().flat_map(|report| &report.gpus);
+            new.extend(gpus.map(|gpu| (gpu.uuid.clone(), host)));
+        }
+        let mut same = HashMap::new();
+        for host in hosts.iter().filter(|_| !new.is_empty()) {
+            for gpu in gpus(host).iter().flat_map(|report| &report.gpus) {
+                if let Some(other) = new.get(&gpu.uuid)
+                    && other.enrolled > host.enrolled
+                {
+                    same.insert(other.id.clone(), host.id.clone());
+                }
             }
         }
-    }
-    same
+        same
+    })
 }
 
-fn document(app: &App, host: Host, now: Timestamp) -> HostDocument {
+/// Describes a host with the freshness of its state.
+pub(crate) fn document(app: &App, host: &Host, now: Timestamp) -> HostDocument {
     let live = app.live.host(&host.id);
     let is_stale = live.as_ref().is_none_or(|live| live.is_stale(now));
     let gpus = || live.iter().flat_map(|live| &live.report.gpus);
-    let is_free = |gpu: &&LiveGpu| Group::of(gpu, is_stale) == Group::Free;
+    let is_usable = host.maintenance(now).is_none();
+    let is_free = |gpu: &&LiveGpu| is_usable && Group::of(gpu, is_stale) == Group::Free;
     HostDocument {
         last_seen: live.as_ref().map(|live| live.received_at),
         is_stale,
@@ -141,7 +156,7 @@ fn document(app: &App, host: Host, now: Timestamp) -> HostDocument {
             .map(|live| live.report.host.agent_version.clone()),
         other_machine: app.machines.other(&host.id, now),
         same_gpus_as: None,
-        host,
+        host: host.clone(),
     }
 }
 
@@ -151,10 +166,8 @@ pub(crate) async fn host(
     Path((_, id)): Path<(String, HostId)>,
 ) -> Result<Json<HostDetail>, Problem> {
     let workspace = caller.workspace.id;
-    let hosts = app
-        .store(move |app| app.registry.hosts(Some(&workspace)))
-        .await?;
-    let found = hosts.into_iter().find(|host| host.id == id);
+    let hosts = app.hosts(workspace).await?;
+    let found = hosts.iter().find(|host| host.id == id);
     let host = found.ok_or(Problem::NotFound("host"))?;
     let now = app.now();
     let mut detail = HostDetail {
@@ -162,12 +175,12 @@ pub(crate) async fn host(
         waiting: 0,
         problems: Vec::new(),
         gpus: Vec::new(),
-        host: document(&app, host.clone(), now),
+        host: document(&app, host, now),
     };
     if let Some(live) = app.live.host(&id) {
         let report = visible(LiveReport::clone(&live.report), caller.role);
         let gpus = report.gpus.iter();
-        detail.gpus = gpus.map(|gpu| Row::new(&host, &live, gpu, now)).collect();
+        detail.gpus = gpus.map(|gpu| Row::new(host, &live, gpu, now)).collect();
         detail.driver_version = report.host.driver_version;
         detail.waiting = report.waiting;
         detail.problems = report.problems;
@@ -182,18 +195,16 @@ pub(crate) async fn live(
 ) -> Result<Json<LiveDocument>, Problem> {
     let since = checked_query(query)?.since.unwrap_or(0);
     let workspace = caller.workspace.id;
-    let hosts = app
-        .store(move |app| app.registry.hosts(Some(&workspace)))
-        .await?;
-    let names: HashMap<HostId, String> = hosts
-        .into_iter()
-        .map(|host| (host.id, host.display_name))
-        .collect();
+    let hosts = app.hosts(workspace).await?;
     let now = app.now();
+    let hosts: HashMap<&HostId, &Host> = hosts.iter().map(|host| (&host.id, host)).collect();
     let (revision, changed) = app.live.changes_since(since);
     let document = |(id, live): (HostId, HostLive)| {
+        let host = hosts.get(&id)?;
+        let maintenance = host.maintenance(now);
         Some(HostState {
-            display_name: names.get(&id)?.clone(),
+            display_name: host.display_name.clone(),
+            maintenance: maintenance.map(|one| one.note.clone()),
             id: id.0,
             received_at: live.received_at,
             is_stale: live.is_stale(now),
@@ -212,9 +223,7 @@ pub(crate) async fn availability(
 ) -> Result<Json<Availability>, Problem> {
     let demand = checked_query(query)?;
     let workspace = caller.workspace.id;
-    let hosts = app
-        .store(move |app| app.registry.hosts(Some(&workspace)))
-        .await?;
+    let hosts = app.hosts(workspace).await?;
     let mut found = Availability::new(&hosts, &app.live, &demand, app.now());
     for row in &mut found.rows {
         hide_names(&mut row.gpu, caller.role);
@@ -233,6 +242,52 @@ pub(crate) async fn rename_host(
     let workspace = caller.workspace.id;
     app.store(move |app| app.registry.rename_host(&change, &workspace, &host, &name))
         .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn set_maintenance(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, host)): Path<(String, HostId)>,
+    Input(wanted): Input<SetMaintenance>,
+) -> Result<StatusCode, Problem> {
+    let change = caller.change(&app);
+    let hours = wanted.ends_in_hours;
+    if hours.is_some_and(|hours| !(1..=MOST_HOURS).contains(&hours)) {
+        let message = format!("endsInHours is 1 to {MOST_HOURS}");
+        return Err(Problem::Invalid(message));
+    }
+    let until = hours.and_then(|hours| {
+        let time = SignedDuration::from_hours(hours.into());
+        change.at.checked_add(time).ok()
+    });
+    let note = checked_name(&wanted.note)?;
+    let maintenance = Maintenance { note, until };
+    put_maintenance(&app, change, caller, host, Some(maintenance)).await
+}
+
+pub(crate) async fn end_maintenance(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, host)): Path<(String, HostId)>,
+) -> Result<StatusCode, Problem> {
+    let change = caller.change(&app);
+    put_maintenance(&app, change, caller, host, None).await
+}
+
+async fn put_maintenance(
+    app: &Arc<App>,
+    change: Change,
+    caller: MemberCaller,
+    host: HostId,
+    maintenance: Option<Maintenance>,
+) -> Result<StatusCode, Problem> {
+    let workspace = caller.workspace.id;
+    app.store(move |app| {
+        let registry = &app.registry;
+        registry.set_maintenance(&change, &workspace, &host, maintenance.as_ref())
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

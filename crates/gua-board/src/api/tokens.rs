@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{ApiToken, NewApiToken, Role, Scope};
-use gua_board_store::{ApiTokenId, Kind, Secret, StoreError};
+use gua_board_store::{ApiTokenId, Secret, StoreError};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -60,8 +60,12 @@ pub(crate) async fn add_api_token(
             "expiresInDays is 1 to {MOST_DAYS}"
         )));
     }
+    if wanted.scope == Scope::Screen && days.is_none() {
+        let message = "the link of a screen needs an end: expiresInDays";
+        return Err(Problem::Invalid(message.to_owned()));
+    }
     let change = caller.change(&app);
-    let secret = Secret::generate(Kind::Api);
+    let secret = Secret::generate(wanted.scope.kind());
     let expires = days.and_then(|days| {
         let time = SignedDuration::from_hours(24 * i64::from(days));
         change.at.checked_add(time).ok()

@@ -40,6 +40,12 @@ impl Ledger for Slow {
     fn expire_snapshots(&self, _: Timestamp, _: u32) -> Result<usize, StoreError> {
         unreachable!()
     }
+    fn put_days(&self, _: &[(HostId, Vec<u8>)]) -> Result<(), StoreError> {
+        unreachable!()
+    }
+    fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>, StoreError> {
+        unreachable!()
+    }
     fn put_archive(
         &self,
         _: &HostId,

@@ -185,11 +185,26 @@ pub(crate) async fn add_token(
     caller: Caller,
     input: Input<AddToken>,
 ) -> Answer {
-    let added = api::add_api_token(app.clone(), caller.clone(), input).await?;
-    tokens_page(&view, app, caller, Some(&added.1.0.secret)).await
+    let added = api::add_api_token(app.clone(), caller.clone(), input)
+        .await?
+        .1
+        .0;
+    let (lead, shown) = match added.object.scope {
+        Scope::Screen => {
+            let url = format!("{}/screen/{}", app.public_url, added.secret);
+            (text::SCREEN_READY, url)
+        }
+        Scope::Read | Scope::Write => (text::TOKEN_READY, added.secret),
+    };
+    tokens_page(&view, app, caller, Some((lead, &shown))).await
 }
 
-async fn tokens_page(view: &View, app: Board, caller: Caller, secret: Option<&str>) -> Answer {
+async fn tokens_page(
+    view: &View,
+    app: Board,
+    caller: Caller,
+    added: Option<(Text, &str)>,
+) -> Answer {
     let tokens = api::api_tokens(app, caller.clone()).await?.0.items;
     let page = Page {
         view,
@@ -198,7 +213,7 @@ async fn tokens_page(view: &View, app: Board, caller: Caller, secret: Option<&st
         name: text::TOKENS,
     };
     let main = html! {
-        (once(view, text::TOKEN_READY, secret))
+        @if let Some((lead, shown)) = added { (once(view, lead, Some(shown))) }
         section {
             p.say { (view.t(text::TOKENS_LEAD)) }
             (token_table(&page, &tokens))
@@ -208,7 +223,9 @@ async fn tokens_page(view: &View, app: Board, caller: Caller, secret: Option<&st
             form.row method="post" action=(page.path("/tokens")) {
                 label { (view.t(text::SCOPE))
                     select name="scope" {
-                        @for scope in Scope::ALL { option value=(scope.as_str()) { (view.t(scope_text(scope))) } }
+                        @for scope in Scope::ALL {
+                            option value=(scope.as_str()) selected[scope == Scope::Read] { (view.t(scope_text(scope))) }
+                        }
                     }
                 }
                 label { (view.t(text::DAYS)) input name="expiresInDays" type="number" min="1" max="3660" value="90"; }
@@ -222,6 +239,7 @@ async fn tokens_page(view: &View, app: Board, caller: Caller, secret: Option<&st
 
 fn scope_text(scope: Scope) -> Text {
     match scope {
+        Scope::Screen => text::SCOPE_SCREEN,
         Scope::Read => text::SCOPE_READ,
         Scope::Write => text::SCOPE_WRITE,
     }

@@ -9,15 +9,20 @@ use gua_board_store::registry::Role;
 use gua_model::text::sanitize;
 use maud::{Markup, html};
 
-use super::gpu::Table;
+use super::gpu::{Table, maintained};
 use super::guide::guide;
 use super::layout::{Frame, Tab, View, encode, workspace_path};
 use super::text;
 use crate::access::MemberCaller;
 use crate::api;
 use crate::app::App;
-use crate::availability::{Availability, Demand, Group, Row};
+use crate::availability::{Availability, Compact, Counts, Demand, Group, HostLine, Row};
 use crate::error::Problem;
+
+/// Models that the first line names; the rest are summed.
+const MODELS_NAMED: usize = 4;
+/// Value of `form` for the compact form.
+const COMPACT: &str = "compact";
 
 /// The filter as its form sends it: a field that was left blank is empty text.
 #[derive(Debug, Default, serde::Deserialize)]
@@ -30,6 +35,9 @@ pub(crate) struct Filter {
     gpus: String,
     #[serde(default)]
     page: String,
+    /// `compact` for one line a host.
+    #[serde(default)]
+    form: String,
 }
 
 impl Filter {
@@ -47,19 +55,40 @@ impl Filter {
         self.model.is_empty() && self.memory.is_empty() && self.gpus.is_empty()
     }
 
+    fn is_compact(&self) -> bool {
+        self.form == COMPACT
+    }
+
     /// Query of another page of the same filter.
     fn page(&self, page: usize) -> String {
-        let mut query = format!("?page={page}");
-        for (name, value) in [
+        self.query(&page.to_string(), &self.form)
+    }
+
+    /// Query of the first page in the other form.
+    fn other_form(&self) -> String {
+        let form = if self.is_compact() { "" } else { COMPACT };
+        self.query("", form)
+    }
+
+    /// Query of the same form without a filter.
+    fn cleared(&self) -> String {
+        let empty = Filter::default();
+        empty.query("", &self.form)
+    }
+
+    fn query(&self, page: &str, form: &str) -> String {
+        let fields = [
+            ("page", page),
             ("model", &self.model),
             ("memory", &self.memory),
             ("gpus", &self.gpus),
-        ] {
-            if !value.is_empty() {
-                query.push_str(&format!("&{name}={}", encode(value)));
-            }
-        }
-        query
+            ("form", form),
+        ];
+        let fields = fields.into_iter().filter(|(_, value)| !value.is_empty());
+        let fields: Vec<String> = fields
+            .map(|(name, value)| format!("{name}={}", encode(value)))
+            .collect();
+        format!("?{}", fields.join("&"))
     }
 }
 
@@ -71,17 +100,29 @@ pub(crate) async fn availability(
 ) -> Result<Response, Problem> {
     let filter = api::query(query)?;
     let now = app.now();
-    let is_demo = app.is_demo && filter.is_empty();
-    let demand = Ok(Query(filter.demand()));
-    let found = api::availability(State(app), Extension(caller.clone()), demand).await?;
-    let found = found.0;
-    let title = view.t(text::AVAILABILITY);
+    let is_guided = app.is_demo && filter.is_empty();
     let frame = Frame {
-        title,
+        title: view.t(text::AVAILABILITY),
         caller: Some(&caller),
         tab: Some(Tab::Availability),
         is_live: true,
     };
+    if filter.is_compact() {
+        let found = compact(&app, &caller, &filter).await?;
+        let main = html! {
+            (head(&view, &found.counts))
+            (form(&view, &filter, &found.counts))
+            div data-part="gpus" {
+                (lines(&view, Some(&caller), &found.hosts))
+                @if found.hosts.is_empty() { (nothing(&view, &filter, &caller)) }
+                (view.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
+            }
+        };
+        return Ok(view.page(frame, &main));
+    }
+    let demand = Ok(Query(filter.demand()));
+    let found = api::availability(State(app), Extension(caller.clone()), demand).await?;
+    let Availability { counts, rows } = found.0;
     let table = Table {
         view: &view,
         caller: &caller,
@@ -89,28 +130,84 @@ pub(crate) async fn availability(
         has_host: true,
     };
     let main = html! {
-        div data-part="summary" { h1.summary { (summary(&view, &found)) } (counts(&view, &found)) }
-        @if is_demo { (guide(&view, &caller, &found.rows)) }
-        (form(&view, &filter, &found))
+        (head(&view, &counts))
+        @if is_guided { (guide(&view, &caller, &rows)) }
+        (form(&view, &filter, &counts))
         div data-part="gpus" {
-            @for group in Group::ALL { (section(&table, group, &found)) }
-            @if found.rows.is_empty() { (nothing(&view, &filter, &caller)) }
-            (pages(&view, &filter, &found))
+            @for group in Group::ALL { (section(&table, group, &counts, &rows)) }
+            @if rows.is_empty() { (nothing(&view, &filter, &caller)) }
+            (view.pages(counts.page, counts.pages, |page| filter.page(page)))
         }
     };
     Ok(view.page(frame, &main))
 }
 
-/// The first line: what is free, on how many hosts, and what is idle-held.
-fn summary(view: &View, found: &Availability) -> String {
+/// The page of a screen on the wall: the compact form without links, filters and names.
+pub(crate) async fn screen(
+    view: View,
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    query: Result<Query<Filter>, QueryRejection>,
+) -> Result<Response, Problem> {
+    let filter = api::query(query)?;
+    let found = compact(&app, &caller, &filter).await?;
+    let frame = Frame {
+        title: view.t(text::AVAILABILITY),
+        caller: None,
+        tab: None,
+        is_live: true,
+    };
+    let main = html! {
+        (head(&view, &found.counts))
+        div data-part="gpus" {
+            (lines(&view, None, &found.hosts))
+            (view.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
+        }
+    };
+    Ok(view.page(frame, &main))
+}
+
+async fn compact(
+    app: &Arc<App>,
+    caller: &MemberCaller,
+    filter: &Filter,
+) -> Result<Compact, Problem> {
+    let hosts = app.hosts(caller.workspace.id.clone()).await?;
+    let demand = filter.demand();
+    Ok(Compact::new(&hosts, &app.live, &demand, app.now()))
+}
+
+/// The first line and the counts of all groups.
+fn head(view: &View, counts: &Counts) -> Markup {
+    html! {
+        div data-part="summary" {
+            h1.summary { (summary(view, counts)) }
+            p.counts {
+                @for group in Group::ALL {
+                    span class=(format!("count {}", class(group))) {
+                        b { (counts.counts[group as usize]) } " " (view.t(text::group(group)))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is free, on how many hosts, and what is idle-held.
+fn summary(view: &View, found: &Counts) -> String {
     let idle_held = found.counts[Group::IdleHeld as usize].to_string();
     if found.free.is_empty() {
         return view.with(text::NONE_FREE, &[&idle_held]);
     }
-    let models = found.free.iter();
-    let models: Vec<String> = models
+    let models = found.free.iter().take(MODELS_NAMED);
+    let mut models: Vec<String> = models
         .map(|free| format!("{} × {}", free.count, sanitize(&free.model)))
         .collect();
+    let others = found.free.iter().skip(MODELS_NAMED);
+    let others: usize = others.map(|free| free.count).sum();
+    if others > 0 {
+        models.push(view.with(text::OTHERS, &[&others.to_string()]));
+    }
     let hosts = match found.free_hosts {
         1 => view.t(text::ONE_HOST).to_owned(),
         many => view.with(text::HOSTS, &[&many.to_string()]),
@@ -118,28 +215,60 @@ fn summary(view: &View, found: &Availability) -> String {
     view.with(text::FREE_NOW, &[&models.join(", "), &hosts, &idle_held])
 }
 
-fn counts(view: &View, found: &Availability) -> Markup {
+/// Class of a group in the style sheet.
+pub(super) fn class(group: Group) -> &'static str {
+    match group {
+        Group::Free => "free",
+        Group::IdleHeld => "idle",
+        Group::FreeSoon => "soon",
+        Group::InUse => "used",
+        Group::Unusable => "unusable",
+    }
+}
+
+/// One line for each host with a square for each GPU.
+fn lines(view: &View, caller: Option<&MemberCaller>, hosts: &[HostLine]) -> Markup {
     html! {
-        p.counts {
-            @for group in Group::ALL {
-                span class=(format!("count {}", class(group))) {
-                    b { (found.counts[group as usize]) } " " (view.t(text::group(group)))
+        @if !hosts.is_empty() {
+            section {
+                ul.hosts {
+                    @for host in hosts { li { (line(view, caller, host)) } }
                 }
             }
         }
     }
 }
 
-fn class(group: Group) -> &'static str {
-    match group {
-        Group::Free => "free",
-        Group::IdleHeld => "idle",
-        Group::InUse => "used",
-        Group::Unusable => "unusable",
+fn line(view: &View, caller: Option<&MemberCaller>, host: &HostLine) -> Markup {
+    let count = |group: Group| {
+        let own = host.gpus.iter().filter(|(_, own)| *own == group);
+        Some((own.count(), group)).filter(|(count, _)| *count > 0)
+    };
+    let counts: Vec<String> = Group::ALL
+        .into_iter()
+        .filter_map(count)
+        .map(|(count, group)| format!("{count} {}", view.t(text::group(group))))
+        .collect();
+    let name = sanitize(&host.host_name);
+    html! {
+        span.host {
+            @match caller {
+                Some(caller) => a href=(format!("{}/hosts/{}", workspace_path(caller), encode(host.host.as_str()))) { (name) },
+                None => b { (name) },
+            }
+            small {
+                (sanitize(&host.model))
+                @if let Some(maintenance) = &host.maintenance { " · " (maintained(view, maintenance)) }
+                @else if host.is_stale { " · " (view.t(text::STALE)) }
+            }
+        }
+        span.cells role="img" aria-label=(counts.join(", ")) {
+            @for (index, group) in &host.gpus { i class=(class(*group)) { (index) } }
+        }
     }
 }
 
-fn form(view: &View, filter: &Filter, found: &Availability) -> Markup {
+fn form(view: &View, filter: &Filter, found: &Counts) -> Markup {
     html! {
         form.filter method="get" aria-label=(view.t(text::FILTER)) {
             label { (view.t(text::MODEL))
@@ -155,24 +284,29 @@ fn form(view: &View, filter: &Filter, found: &Availability) -> Markup {
             }
             label { (view.t(text::AT_LEAST_GB)) input type="number" name="memory" min="1" max="10000" value=(filter.memory); }
             label { (view.t(text::ON_ONE_HOST)) input type="number" name="gpus" min="1" max="1000" value=(filter.gpus); }
+            @if filter.is_compact() { input type="hidden" name="form" value=(COMPACT); }
             span {
                 button type="submit" { (view.t(text::APPLY)) }
-                @if !filter.is_empty() { " " a href="?" { (view.t(text::CLEAR)) } }
+                @if !filter.is_empty() { " " a href=(filter.cleared()) { (view.t(text::CLEAR)) } }
+            }
+            a.form href=(filter.other_form()) {
+                @if filter.is_compact() { (view.t(text::FULL)) } @else { (view.t(text::COMPACT)) }
             }
         }
     }
 }
 
-fn section(table: &Table<'_>, group: Group, found: &Availability) -> Markup {
+fn section(table: &Table<'_>, group: Group, counts: &Counts, rows: &[Row]) -> Markup {
     let view = table.view;
-    let rows = found.rows.iter().filter(|row| row.group == group);
+    let rows = rows.iter().filter(|row| row.group == group);
     let rows: Vec<&Row> = rows.collect();
     let name = view.t(text::group(group));
     html! {
         @if !rows.is_empty() {
             section class=(class(group)) {
-                h2 { (name) " " span.number { (found.counts[group as usize]) } }
+                h2 { (name) " " span.number { (counts.counts[group as usize]) } }
                 @if group == Group::IdleHeld { p.say { (view.t(text::ASK)) } }
+                @if group == Group::FreeSoon { p.say { (view.t(text::SOON)) } }
                 (table.write(name, &rows))
             }
         }
@@ -189,19 +323,6 @@ fn nothing(view: &View, filter: &Filter, caller: &MemberCaller) -> Markup {
                 @if caller.role >= Role::Admin {
                     p { a.button href=(format!("{}/servers", workspace_path(caller))) { (view.t(text::ADD_FIRST)) } }
                 }
-            }
-        }
-    }
-}
-
-fn pages(view: &View, filter: &Filter, found: &Availability) -> Markup {
-    let (page, pages) = (found.page, found.pages);
-    html! {
-        @if pages > 1 {
-            nav.pages aria-label=(view.t(text::PAGES)) {
-                @if page > 1 { a rel="prev" href=(filter.page(page - 1)) { (view.t(text::PREVIOUS)) } }
-                span { (view.with(text::PAGE_OF, &[&page.to_string(), &pages.to_string()])) }
-                @if page < pages { a rel="next" href=(filter.page(page + 1)) { (view.t(text::NEXT)) } }
             }
         }
     }

@@ -2,18 +2,19 @@
 
 use std::fmt::Write as _;
 
-use gua_board_store::registry::Role;
+use gua_board_store::registry::{Maintenance, Role};
 use gua_model::text::{gigabytes, sanitize};
 use gua_model::{Bytes, Missing};
 use gua_wire::live::{LiveGpu, LiveValue};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
+use super::availability::class;
 use super::layout::{View, age, encode, utc, workspace_path};
 use super::text;
 use crate::access::MemberCaller;
 use crate::availability::{Group, Row, model};
-use crate::live::holders;
+use crate::live::{DAY_SLOTS, holders};
 
 /// Size of a utilisation curve.
 const WIDTH: usize = 105;
@@ -46,6 +47,7 @@ impl Table<'_> {
                     @if columns.has_holder { th.who scope="col" { (view.t(text::HOLDER)) } }
                     th.since scope="col" { (view.t(text::SINCE)) }
                     th.use scope="col" { (view.t(text::UTILISATION)) }
+                    th.day scope="col" { (view.t(text::LAST_DAY)) }
                     th.memory scope="col" { (view.t(text::MEMORY)) }
                     @if columns.has_command { th scope="col" { (view.t(text::COMMAND)) } }
                 } }
@@ -71,6 +73,7 @@ impl Table<'_> {
                 @if columns.has_holder { td.who { (self.holder(gpu)) } }
                 td { (since(view, row, self.now)) }
                 td.use { (curve(&row.curve)) (percent(view, gpu.util_percent)) }
+                td.day { (strip(view, &row.day)) }
                 td.memory { (memory(view, gpu)) }
                 @if columns.has_command {
                     td.run { @if let Some(command) = command(row) { (view.copyable(&command)) } }
@@ -86,10 +89,14 @@ impl Table<'_> {
         html! {
             span class=(format!("dot {}", state.as_str())) {}
             (view.t(text::state(state)))
+            @if let Some(maintenance) = &row.maintenance { small.bad { (maintained(view, maintenance)) } }
             @if row.is_stale { small { (view.t(text::STALE)) } }
             @for word in &row.gpu.health { small.bad { (view.t(text::health(*word))) } }
             @if let Some(obstacle) = row.gpu.obstacle {
-                @if row.group == Group::InUse && row.gpu.processes.is_empty() {
+                @let claim = row.gpu.claim.as_ref().and_then(|claim| claim.until);
+                @if let (Group::FreeSoon, Some(until)) = (row.group, claim) {
+                    small { (view.with(text::FREE_IN, &[&age(self.now, until)])) }
+                } @else if matches!(row.group, Group::FreeSoon | Group::InUse) && row.gpu.processes.is_empty() {
                     small { (view.t(text::obstacle(obstacle))) }
                 }
             }
@@ -213,6 +220,53 @@ pub(super) fn curve(points: &[Option<u8>]) -> Markup {
     html! {
         svg.curve viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" aria-hidden="true" {
             @if !path.is_empty() { path d=(path) {} }
+        }
+    }
+}
+
+/// Why a host must not be used, and until when.
+pub(super) fn maintained(view: &View, maintenance: &Maintenance) -> String {
+    let note = sanitize(&maintenance.note);
+    match maintenance.until {
+        Some(until) => view.with(text::MAINTAINED_UNTIL, &[&note, &utc(until)]),
+        None => view.with(text::MAINTAINED, &[&note]),
+    }
+}
+
+/// Draws the last day: one colour for each group, nothing where it was not observed. Its label counts the hours.
+pub(super) fn strip(view: &View, day: &[Option<Group>]) -> Markup {
+    let mut paths = Group::ALL.map(|_| String::new());
+    let mut start = 0;
+    for part in day.chunk_by(|one, other| one == other) {
+        if let Some(group) = part[0] {
+            let _ = write!(
+                paths[group as usize],
+                "M{start} 0h{}v1h-{}z",
+                part.len(),
+                part.len()
+            );
+        }
+        start += part.len();
+    }
+    let hours: Vec<String> = Group::ALL
+        .into_iter()
+        .filter_map(|group| {
+            let slots = day.iter().filter(|cell| **cell == Some(group)).count();
+            let hours = view.with(
+                text::HOURS_OF,
+                &[&(slots.div_ceil(4)).to_string(), view.t(text::group(group))],
+            );
+            (slots > 0).then_some(hours)
+        })
+        .collect();
+    html! {
+        svg.strip viewBox=(format!("0 0 {DAY_SLOTS} 1")) preserveAspectRatio="none" role="img" aria-label=(match hours.is_empty() {
+            true => view.t(text::NOT_OBSERVED).to_owned(),
+            false => hours.join(", "),
+        }) {
+            @for (group, path) in Group::ALL.into_iter().zip(&paths) {
+                @if !path.is_empty() { path class=(class(group)) d=(path) {} }
+            }
         }
     }
 }

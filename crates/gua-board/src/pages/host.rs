@@ -12,13 +12,16 @@ use gua_wire::snapshot::ProcessType;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::gpu::{Table, command, curve, host_path, memory, percent, since, value};
+use super::availability::class;
+use super::gpu::{
+    Table, command, curve, host_path, maintained, memory, percent, since, strip, value,
+};
 use super::layout::{Frame, Tab, View, utc};
 use super::text;
 use crate::access::MemberCaller;
 use crate::api::{self, HostDetail};
 use crate::app::App;
-use crate::availability::{Row, model};
+use crate::availability::{Group, Row, model};
 use crate::error::Problem;
 
 pub(crate) async fn host(
@@ -42,6 +45,9 @@ pub(crate) async fn host(
     let main = html! {
         h1 { (name) }
         div data-part="host" {
+            @if let Some(maintenance) = detail.host.host.maintenance(now) {
+                p.note { (maintained(&view, maintenance)) }
+            }
             (facts(&view, &detail, now))
             section {
                 h2 { (view.t(text::GPU)) }
@@ -177,6 +183,12 @@ pub(crate) async fn gpu(
                 p.axis { span { (view.t(text::AXIS)) } span { (view.t(text::NOW)) } }
             }
             section {
+                h2 { (view.t(text::LAST_DAY)) }
+                div.large { (strip(&view, &row.day)) }
+                p.axis { span { (view.t(text::DAY_AXIS)) } span { (view.t(text::NOW)) } }
+                (legend(&view))
+            }
+            section {
                 h2 { (view.t(text::PROCESSES)) }
                 (processes(&table, &[row]))
             }
@@ -188,6 +200,17 @@ pub(crate) async fn gpu(
     Ok(view.page(frame(&title, &caller), &main))
 }
 
+/// Colours of the strip of a day.
+fn legend(view: &View) -> Markup {
+    html! {
+        ul.legend {
+            @for group in Group::ALL {
+                li { i class=(class(group)) {} " " (view.t(text::group(group))) }
+            }
+        }
+    }
+}
+
 /// The state of a GPU with the readings that it follows from.
 fn evidence(table: &Table<'_>, row: &Row) -> Markup {
     let view = table.view;
@@ -196,7 +219,9 @@ fn evidence(table: &Table<'_>, row: &Row) -> Markup {
     let watts = |value: u64| format!("{} W", value / 1000);
     html! {
         p.lead { (table.state(row)) " · " (view.t(text::reason(gpu.state))) }
-        @if row.is_stale {
+        @if let Some(maintenance) = &row.maintenance {
+            p.note { (maintained(view, maintenance)) }
+        } @else if row.is_stale {
             p.note { (view.t(text::IS_STALE)) }
         } @else {
             p {

@@ -116,10 +116,12 @@ impl View {
     }
 
     fn document(&self, frame: Frame<'_>, main: &Markup) -> Markup {
-        let live = frame
-            .caller
-            .filter(|_| frame.is_live)
-            .map(|caller| format!("{}/events", workspace_path(caller)));
+        let live = frame.is_live.then(|| match frame.caller {
+            Some(caller) => format!("{}/events", workspace_path(caller)),
+            // The page of a screen, which has no account.
+            None => format!("{}/events", self.path),
+        });
+        let reloads = frame.is_live && frame.caller.is_none();
         // The answer to a form has a URL that cannot be loaded again.
         let page = frame
             .caller
@@ -132,6 +134,8 @@ impl View {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
+                    // A screen has nobody who reloads the page.
+                    @if reloads { noscript { meta http-equiv="refresh" content="30"; } }
                     title { (frame.title) " · " (self.t(text::BOARD)) }
                     link rel="icon" href="data:,";
                     link rel="stylesheet" href=(format!("/assets/{}", STYLE.name));
@@ -178,6 +182,24 @@ impl View {
     pub(crate) fn ago(&self, at: Timestamp, now: Timestamp) -> Markup {
         let shown = self.with(text::AGO, &[&age(at, now)]);
         html! { time datetime=(at) title=(utc(at)) { (shown) } }
+    }
+
+    /// Links to the pages before and after this one; nothing if there is only one.
+    pub(crate) fn pages(
+        &self,
+        page: usize,
+        pages: usize,
+        query: impl Fn(usize) -> String,
+    ) -> Markup {
+        html! {
+            @if pages > 1 {
+                nav.pages aria-label=(self.t(text::PAGES)) {
+                    @if page > 1 { a rel="prev" href=(query(page - 1)) { (self.t(text::PREVIOUS)) } }
+                    span { (self.with(text::PAGE_OF, &[&page.to_string(), &pages.to_string()])) }
+                    @if page < pages { a rel="next" href=(query(page + 1)) { (self.t(text::NEXT)) } }
+                }
+            }
+        }
     }
 
     /// A secret or command with a button that copies it. A click selects it as a whole, also without JavaScript.

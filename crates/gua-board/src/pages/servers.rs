@@ -1,20 +1,50 @@
 //! Servers: enrolled hosts, those that wait or were refused, and the keys that enrol more.
 
-use axum::extract::Path;
-use gua_board_store::registry::{AuditEntry, EnrolmentKey};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query};
+use gua_board_store::registry::{AuditEntry, EnrolmentKey, Host};
 use gua_board_store::{EnrolmentKeyId, HostId};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::admin::{Answer, Board, Caller, Page, button, once, until};
+use super::gpu::maintained;
 use super::layout::{Tab, View, encode, see_other, utc, workspace_path};
 use super::text;
-use crate::api::{self, AddKey, HostDocument, Input, Rename, Replace};
+use crate::api::{self, AddKey, HostDocument, Input, Rename, Replace, SetMaintenance};
 use crate::app::App;
 
-pub(crate) async fn servers(view: View, app: Board, caller: Caller) -> Answer {
-    servers_page(&view, app, caller, None).await
+/// Servers on one page: a page with this many stays under 100 kB.
+const HOSTS_ON_A_PAGE: usize = 40;
+
+pub(crate) async fn servers(
+    view: View,
+    app: Board,
+    caller: Caller,
+    query: Result<Query<HostSearch>, QueryRejection>,
+) -> Answer {
+    let search = api::query(query)?;
+    servers_page(&view, app, caller, &search, None).await
+}
+
+/// Which servers are listed.
+#[derive(Debug, Default, serde::Deserialize)]
+pub(crate) struct HostSearch {
+    /// Part of the name, regardless of case.
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    page: String,
+}
+
+impl HostSearch {
+    fn page(&self, page: usize) -> String {
+        match self.name.is_empty() {
+            true => format!("?page={page}"),
+            false => format!("?page={page}&name={}", encode(&self.name)),
+        }
+    }
 }
 
 /// Shows the page again, with the one line to run on the host.
@@ -26,7 +56,7 @@ pub(crate) async fn add_key(
 ) -> Answer {
     let added = api::add_enrolment_key(app.clone(), caller.clone(), input).await?;
     let line = enrol_line(&app, &added.1.0.secret);
-    servers_page(&view, app, caller, Some(&line)).await
+    servers_page(&view, app, caller, &HostSearch::default(), Some(&line)).await
 }
 
 /// The line that enrols a host. The key is not an argument: other users of the host could read it there.
@@ -40,9 +70,33 @@ fn enrol_line(app: &App, key: &str) -> String {
     )
 }
 
-async fn servers_page(view: &View, app: Board, caller: Caller, line: Option<&str>) -> Answer {
+async fn servers_page(
+    view: &View,
+    app: Board,
+    caller: Caller,
+    search: &HostSearch,
+    line: Option<&str>,
+) -> Answer {
     let now = app.now();
-    let hosts = api::hosts(app.clone(), caller.clone()).await?.0.items;
+    let hosts = app.hosts(caller.workspace.id.clone()).await?;
+    let part = search.name.trim().to_lowercase();
+    let found: Vec<&Host> = hosts
+        .iter()
+        .filter(|host| host.display_name.to_lowercase().contains(&part))
+        .collect();
+    let pages = found.len().div_ceil(HOSTS_ON_A_PAGE).max(1);
+    let number: usize = search.page.parse().unwrap_or(1);
+    let number = number.clamp(1, pages);
+    let shown = found.chunks(HOSTS_ON_A_PAGE).nth(number - 1);
+    let shown = shown.unwrap_or_default();
+    let same = api::same_gpus(&app, shown.iter().copied(), &hosts, now);
+    let shown: Vec<HostDocument> = shown
+        .iter()
+        .map(|host| HostDocument {
+            same_gpus_as: same.get(&host.id).cloned(),
+            ..api::document(&app, host, now)
+        })
+        .collect();
     let refusals = api::enrolment_refusals(app.clone(), caller.clone()).await?;
     let refusals = refusals.0.items;
     let keys = api::enrolment_keys(app, caller.clone()).await?.0.items;
@@ -59,10 +113,19 @@ async fn servers_page(view: &View, app: Board, caller: Caller, line: Option<&str
     let main = html! {
         (once(view, text::KEY_READY, line))
         section {
+            @if hosts.len() > HOSTS_ON_A_PAGE {
+                form.filter method="get" action=(page.path("/servers")) {
+                    label { (view.t(text::SEARCH)) input name="name" type="search" maxlength="100" value=(search.name); }
+                    button type="submit" { (view.t(text::APPLY)) }
+                }
+            }
             div data-part="servers" {
-                (host_table(&page, &hosts, now))
+                @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } }
+                @else if shown.is_empty() { p.say { (view.t(text::NO_HOST_MATCHES)) } }
+                @else { (host_table(&page, &shown, &hosts, now)) }
                 (refusal_list(view, &refusals, now))
             }
+            (view.pages(number, pages, |page| search.page(page)))
         }
         section {
             h2 { (view.t(text::ADD_SERVER)) }
@@ -85,11 +148,10 @@ async fn servers_page(view: &View, app: Board, caller: Caller, line: Option<&str
     Ok(page.show(&main))
 }
 
-fn host_table(page: &Page<'_>, hosts: &[HostDocument], now: Timestamp) -> Markup {
+fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host], now: Timestamp) -> Markup {
     let view = page.view;
     html! {
-        @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } } @else {
-            div.scroll tabindex="0" { table {
+        div.scroll tabindex="0" { table {
                 thead { tr {
                     th scope="col" { (view.t(text::HOST)) }
                     th scope="col" { (view.t(text::LAST_REPORT)) }
@@ -98,9 +160,8 @@ fn host_table(page: &Page<'_>, hosts: &[HostDocument], now: Timestamp) -> Markup
                     th scope="col" { (view.t(text::ENROLLED)) }
                     th scope="col" { (view.t(text::MANAGE)) }
                 } }
-                tbody { @for one in hosts { (host_row(page, one, hosts, now)) } }
-            } }
-        }
+                tbody { @for one in shown { (host_row(page, one, hosts, now)) } }
+        } }
     }
 }
 
@@ -122,13 +183,14 @@ fn refusal_list(view: &View, refusals: &[AuditEntry], now: Timestamp) -> Markup 
 }
 
 /// What an admin should know or do about a host.
-fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[HostDocument]) -> Markup {
+fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
     let view = page.view;
     let id = encode(one.host.id.as_str());
     let name = sanitize(&one.host.display_name);
     let mut known = hosts.iter();
-    let same = known.find(|other| one.same_gpus_as.as_ref() == Some(&other.host.id));
+    let same = known.find(|other| one.same_gpus_as.as_ref() == Some(&other.id));
     html! {
+        @if let Some(maintenance) = one.host.maintenance(now) { small.bad { (maintained(view, maintenance)) } }
         @if !one.host.tags.is_empty() { small { (sanitize(&one.host.tags.join(", "))) } }
         @if !one.host.is_approved {
             small.bad { (view.t(text::WAITS_FOR_APPROVAL)) }
@@ -138,9 +200,9 @@ fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[HostDocument]) -> Ma
             small.bad { (view.with(text::OTHER_MACHINE, &[&sanitize(other)])) }
         }
         @if let Some(same) = same {
-            @let old = sanitize(&same.host.display_name);
+            @let old = sanitize(&same.display_name);
             small { (view.with(text::SAME_GPUS, &[&old])) }
-            (action(&page.path(&format!("/servers/{id}/replace")), Some(same.host.id.as_str()), view.t(text::REPLACE), &view.with(text::REPLACE_OF, &[&old])))
+            (action(&page.path(&format!("/servers/{id}/replace")), Some(same.id.as_str()), view.t(text::REPLACE), &view.with(text::REPLACE_OF, &[&old])))
         }
     }
 }
@@ -155,7 +217,7 @@ fn action(path: &str, replaced: Option<&str>, name: &str, label: &str) -> Markup
     }
 }
 
-fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[HostDocument], now: Timestamp) -> Markup {
+fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
     let view = page.view;
     let name = sanitize(&one.host.display_name);
     let id = encode(one.host.id.as_str());
@@ -165,7 +227,7 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[HostDocument], now: Ti
         .or(one.host.agent_version.as_ref());
     let free = [one.free_gpus.to_string(), one.gpus.to_string()];
     html! { tr {
-        th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } (host_notes(page, one, hosts)) }
+        th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } (host_notes(page, one, hosts, now)) }
         td {
             @match one.last_seen { Some(at) => (view.ago(at, now)), None => (view.t(text::NEVER)) }
             @if one.is_stale && one.last_seen.is_some() { small.bad { (view.t(text::STALE)) } }
@@ -180,11 +242,58 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[HostDocument], now: Ti
                     label { (view.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
                     button type="submit" { (view.t(text::RENAME)) }
                 }
+                (maintenance_forms(page, &one.host, now))
                 p.say { (view.t(text::REVOKE_HOST_LEAD)) }
                 (button(&page.path(&format!("/servers/{id}/revoke")), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&name])))
             }
         }
     } }
+}
+
+/// Forms that begin and end the maintenance of a host.
+fn maintenance_forms(page: &Page<'_>, host: &Host, now: Timestamp) -> Markup {
+    let view = page.view;
+    let path = page.path(&format!(
+        "/servers/{}/maintenance",
+        encode(host.id.as_str())
+    ));
+    html! {
+        @if host.maintenance(now).is_some() {
+            form method="post" action=(format!("{path}/end")) { button type="submit" { (view.t(text::END_MAINTENANCE)) } }
+        } @else {
+            form.row method="post" action=(path) {
+                label { (view.t(text::NOTE)) input name="note" required maxlength="100"; }
+                label { (view.t(text::ENDS_IN)) input name="endsInHours" type="number" min="1" max="8784"; }
+                button type="submit" { (view.t(text::BEGIN_MAINTENANCE)) }
+            }
+            p.say { (view.t(text::MAINTENANCE_LEAD)) }
+        }
+    }
+}
+
+pub(crate) async fn set_maintenance(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+    input: Input<SetMaintenance>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::set_maintenance(app, caller, path, input).await?,
+    ))
+}
+
+pub(crate) async fn end_maintenance(
+    app: Board,
+    caller: Caller,
+    path: Path<(String, HostId)>,
+) -> Answer {
+    let back = workspace_path(&caller) + "/servers";
+    Ok(see_other(
+        &back,
+        api::end_maintenance(app, caller, path).await?,
+    ))
 }
 
 fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {

@@ -95,8 +95,14 @@ texts! {
     CLEAR: "Clear", "초기화";
     GROUP_FREE: "Free", "사용 가능";
     GROUP_IDLE: "Idle-held", "유휴 점유";
+    GROUP_SOON: "Free soon", "곧 사용 가능";
     GROUP_USED: "In use", "사용 중";
     GROUP_UNUSABLE: "Unusable", "사용 불가";
+    SOON: "A claim ends, or a use ended a moment ago.", "임시 예약이 곧 끝나거나 방금 사용이 끝났습니다.";
+    FREE_IN: "claim ends in {0}", "{0} 뒤 임시 예약 종료";
+    OTHERS: "{0} others", "기타 {0}개";
+    COMPACT: "Compact", "간략히";
+    FULL: "Full", "자세히";
     ASK: "Held without being used. Ask the holder.", "점유만 하고 사용하지 않습니다. 점유자에게 문의하세요.";
     GPU: "GPU", "GPU";
     HOST: "Host", "서버";
@@ -105,6 +111,19 @@ texts! {
     SINCE: "For", "지속 시간";
     UTILISATION: "Utilisation", "사용률";
     LAST_HOUR: "Utilisation, last hour", "최근 1시간 사용률";
+    LAST_DAY: "Last 24 hours", "최근 24시간";
+    DAY_AXIS: "24 hours ago; each part is the most frequent state of a quarter hour", "24시간 전, 각 칸은 15분 동안 가장 오래 지속된 상태";
+    HOURS_OF: "{1} {0} h", "{1} {0}시간";
+    NOT_OBSERVED: "not observed", "관측 기록 없음";
+    MAINTAINED: "Maintenance: {0}", "점검 중: {0}";
+    MAINTAINED_UNTIL: "Maintenance until {1}: {0}", "{1}까지 점검: {0}";
+    MAINTENANCE_LEAD: "Its GPUs are shown as unusable, with this note.", "이 서버의 GPU가 안내 문구와 함께 사용 불가로 표시됩니다.";
+    NOTE: "Note", "안내 문구";
+    ENDS_IN: "Ends in hours", "종료까지(시간)";
+    BEGIN_MAINTENANCE: "Begin maintenance", "점검 시작";
+    END_MAINTENANCE: "End maintenance", "점검 종료";
+    SEARCH: "Search by name", "이름으로 찾기";
+    NO_HOST_MATCHES: "No server has this name.", "해당 이름의 서버가 없습니다.";
     MEMORY: "Memory", "메모리";
     COMMAND: "Command", "명령";
     COPY: "Copy", "복사";
@@ -206,10 +225,14 @@ texts! {
     TOKENS_LEAD: "Programs use a token in place of a password. A token never allows more than its account's role.",
         "프로그램은 비밀번호 대신 토큰을 사용합니다. 토큰의 권한은 계정의 역할을 넘지 않습니다.";
     SCOPE: "Scope", "범위";
+    SCOPE_SCREEN: "wall screen, without names", "벽걸이 화면(이름 없음)";
+    SCREEN_READY: "Open this link on the screen. It is shown only now. Who has it sees states without names.",
+        "화면에서 이 링크를 여세요. 지금만 표시됩니다. 링크로는 이름 없이 상태만 보입니다.";
     SCOPE_READ: "read", "읽기";
     SCOPE_WRITE: "read and write", "읽기와 쓰기";
     DAYS: "Valid for days", "유효 기간(일)";
-    WITHOUT_END: "Leave the days empty for a token that does not expire.", "기간을 비우면 토큰이 만료되지 않습니다.";
+    WITHOUT_END: "Leave the days empty for a token that does not expire. The link of a wall screen needs an end.",
+        "기간을 비우면 토큰이 만료되지 않습니다. 벽걸이 화면 링크에는 기간이 필요합니다.";
     CREATE_TOKEN: "Create token", "토큰 만들기";
     TOKEN_READY: "Copy the token. It is shown only now.", "토큰을 복사하세요. 지금만 표시됩니다.";
     TOKEN: "Token", "토큰";
@@ -300,6 +323,7 @@ pub(crate) fn group(group: Group) -> Text {
     match group {
         Group::Free => GROUP_FREE,
         Group::IdleHeld => GROUP_IDLE,
+        Group::FreeSoon => GROUP_SOON,
         Group::InUse => GROUP_USED,
         Group::Unusable => GROUP_UNUSABLE,
     }

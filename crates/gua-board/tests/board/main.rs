@@ -3,6 +3,7 @@
 
 mod agents;
 mod enrolment;
+mod fleet;
 mod matrix;
 mod pages;
 mod people;

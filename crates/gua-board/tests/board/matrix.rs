@@ -25,9 +25,13 @@ fn refused(access: Access, method: &str, caller: &Caller) -> Option<u16> {
     let is_read = method == "GET";
     let may_write = |scope: Scope| is_read || scope == Scope::Write;
     match (access, caller) {
+        // Its token is in the path: what else the caller has does not matter.
+        (Access::Screen, _) => Some(404),
         (Access::Public | Access::OwnPages, _) | (Access::Agent, Caller::Agent) => None,
         (Access::Agent, _) => Some(401),
         (_, Caller::Nobody | Caller::Forged | Caller::Agent) => Some(401),
+        // The token of a screen is for its page, not for the API.
+        (_, Caller::Token(_, Scope::Screen)) => Some(401),
         (_, Caller::Token(_, scope)) if !may_write(*scope) => Some(403),
         (Access::Account, _) => None,
         (Access::Operator, Caller::Stranger | Caller::StrangersToken) => None,

@@ -1,5 +1,7 @@
 //! The pages, rendered in memory for every role, with a simulated fleet and with hostile names.
 
+use std::time::Duration;
+
 use gua_board::demo;
 use gua_board_store::HostId;
 use gua_board_store::ledger::Form;
@@ -8,9 +10,9 @@ use serde_json::Value;
 
 use crate::{Answer, Board, START, snapshot};
 
-const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+pub(crate) const HTML: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 
-fn text(answer: &Answer) -> &str {
+pub(crate) fn text(answer: &Answer) -> &str {
     match &answer.body {
         Value::String(text) => text,
         other => panic!("not a page: {other}"),
@@ -18,12 +20,23 @@ fn text(answer: &Answer) -> &str {
 }
 
 impl Board {
-    async fn page(&self, path: &str, cookie: &str) -> Answer {
+    pub(crate) async fn page(&self, path: &str, cookie: &str) -> Answer {
         let headers = [HTML, ("cookie", cookie)];
         self.call(&format!("GET {path}"), &headers, "").await
     }
 
-    async fn submit(&self, path: &str, cookie: &str, form: &str) -> Answer {
+    /// A page, and the shortest of three times that it took: other work may delay any one of them.
+    async fn timed_page(&self, path: &str, cookie: &str) -> (Answer, Duration) {
+        let mut best = (self.page(path, cookie).await, Duration::MAX);
+        for _ in 0..3 {
+            let began = tokio::time::Instant::now();
+            best.0 = self.page(path, cookie).await;
+            best.1 = best.1.min(began.elapsed());
+        }
+        best
+    }
+
+    pub(crate) async fn submit(&self, path: &str, cookie: &str, form: &str) -> Answer {
         let headers = [
             HTML,
             ("cookie", cookie),
@@ -34,12 +47,12 @@ impl Board {
         self.call(&line, &headers, form.to_owned()).await
     }
 
-    fn session_of(&self, role: Role) -> String {
+    pub(crate) fn session_of(&self, role: Role) -> String {
         self.session(&self.account(role.as_str(), &self.workspace(), role))
     }
 
     /// Enrols the simulated fleet and lets it report for an hour.
-    async fn fleet(&self) -> Vec<String> {
+    pub(crate) async fn fleet(&self) -> Vec<String> {
         let mut ids = Vec::new();
         for host in 0..demo::HOSTS {
             let (id, _) = self.enrol(&self.workspace(), &demo::host_name(host)).await;
@@ -177,6 +190,7 @@ async fn every_page_is_small_and_serves_every_role() {
         for (least, path) in [
             (Role::Viewer, "/w/default".to_owned()),
             (Role::Viewer, "/w/default?lang=ko&page=99".to_owned()),
+            (Role::Viewer, "/w/default?form=compact".to_owned()),
             (Role::Viewer, format!("/w/default/hosts/{host}")),
             (
                 Role::Viewer,
@@ -187,8 +201,9 @@ async fn every_page_is_small_and_serves_every_role() {
             (Role::Admin, "/w/default/members".to_owned()),
             (Role::Admin, "/w/default/audit".to_owned()),
         ] {
-            let answer = board.page(&path, &cookie).await;
+            let (answer, took) = board.timed_page(&path, &cookie).await;
             let page = text(&answer);
+            assert!(took < Duration::from_millis(100), "{path}: {took:?}");
             let expected = if role >= least { 200 } else { 403 };
             assert_eq!(answer.status, expected, "{path} as {role}");
             assert!(page.len() < 100_000, "{path}: {} bytes", page.len());

@@ -75,7 +75,7 @@ impl FleetGpu<'_> {
     }
 
     fn is_free(&self) -> bool {
-        !self.host.is_stale && self.gpu.is_free()
+        !self.host.is_stale && self.host.maintenance.is_none() && self.gpu.is_free()
     }
 
     fn holders(&self) -> Cell {

@@ -1,0 +1,37 @@
+//! The hosts of each workspace, as they were read last. Every page lists them, and they change seldom: the list is read
+//! again when the registry's revision has changed.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gua_board_store::registry::Host;
+use gua_board_store::{Registry, StoreError, WorkspaceId};
+
+/// Hosts of a workspace with the revision at which they were read.
+type Entry = (u64, Arc<Vec<Host>>);
+
+#[derive(Debug, Default)]
+pub(crate) struct HostCache {
+    hosts: Mutex<HashMap<WorkspaceId, Entry>>,
+}
+
+impl HostCache {
+    /// Returns the enrolled hosts of a workspace by display name. Blocks.
+    pub(crate) fn hosts(
+        &self,
+        registry: &dyn Registry,
+        workspace: &WorkspaceId,
+    ) -> Result<Arc<Vec<Host>>, StoreError> {
+        // Before the hosts: what changes in between is read again the next time.
+        let revision = registry.revision()?;
+        let lock = || self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, hosts)) = lock().get(workspace)
+            && *known == revision
+        {
+            return Ok(Arc::clone(hosts));
+        }
+        let hosts = Arc::new(registry.hosts(Some(workspace))?);
+        lock().insert(workspace.clone(), (revision, Arc::clone(&hosts)));
+        Ok(hosts)
+    }
+}

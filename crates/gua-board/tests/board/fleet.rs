@@ -1,0 +1,229 @@
+//! Fleets that need more than one page, hosts under maintenance, and the screen on the wall.
+
+use gua_board::demo;
+use gua_board::live::LiveState;
+use gua_board_store::ledger::Form;
+use gua_board_store::registry::{HostClaim, Registry as _, Role};
+use gua_board_store::{HostId, Kind, Secret};
+use serde_json::Value;
+
+use crate::Board;
+use crate::pages::{HTML, text};
+
+/// Names of the people of the simulated fleet.
+const PEOPLE: [&str; 7] = ["ada", "grace", "linus", "minji", "jiho", "sofia", "ken"];
+
+impl Board {
+    /// Enrols many hosts that report like the simulated fleet.
+    fn many_hosts(&self, count: u32) {
+        let key = self.enrolment_key(&self.workspace(), count);
+        for number in 0..count {
+            let token = Secret::generate(Kind::Agent);
+            let claim = HostClaim {
+                key: gua_board_store::SecretHash::of(&key),
+                token: token.hash(),
+                token_prefix: token.prefix(),
+                hostname: Some(format!("node-{number:04}")),
+                agent_version: None,
+                driver_version: None,
+                address: None,
+                at: self.app.now(),
+            };
+            let host = self.store.claim(&claim).unwrap().id;
+            let at = self.app.now();
+            let report = demo::report(number % demo::HOSTS, at);
+            self.app.live.apply(&host, Form::Live, report, at);
+        }
+    }
+
+    async fn availability(&self, cookie: &str, query: &str) -> Value {
+        let path = format!("GET /api/v1/workspaces/default/availability{query}");
+        let answer = self.call(&path, &[("cookie", cookie)], "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.body
+    }
+}
+
+#[tokio::test]
+async fn a_large_fleet_is_paged_and_found_by_name() {
+    let board = Board::start();
+    let cookie = board.session_of(Role::Owner);
+    board.many_hosts(130);
+    let all = board.availability(&cookie, "").await;
+    let counts = all["counts"].as_array().unwrap().iter();
+    let total: u64 = counts.map(|count| count.as_u64().unwrap()).sum();
+    assert_eq!(total, 130 * 8);
+    let pages = all["pages"].as_u64().unwrap();
+    let mut seen = 0;
+    for page in 1..=pages {
+        let part = board.availability(&cookie, &format!("?page={page}")).await;
+        seen += part["rows"].as_array().unwrap().len() as u64;
+    }
+    assert_eq!(seen, total);
+    for (path, expected) in [
+        ("/w/default", format!("Page 1 of {pages}")),
+        ("/w/default?page=2", "?page=1\"".to_owned()),
+        ("/w/default?form=compact", "Page 1 of 2".to_owned()),
+        (
+            "/w/default?form=compact&page=2",
+            "?page=1&amp;form=compact".to_owned(),
+        ),
+        (
+            "/w/default?form=compact&gpus=2&model=4090",
+            "4090".to_owned(),
+        ),
+        ("/w/default/servers", "Page 1 of 4".to_owned()),
+        ("/w/default/servers?name=node-012", "node-0129".to_owned()),
+        (
+            "/w/default/servers?name=nothing",
+            "No server has this name".to_owned(),
+        ),
+    ] {
+        let answer = board.page(path, &cookie).await;
+        let page = text(&answer);
+        assert!(page.contains(&expected), "{path}: {expected}");
+        assert!(page.len() < 100_000, "{path}: {} bytes", page.len());
+    }
+    let found = board
+        .page("/w/default/servers?name=node-012", &cookie)
+        .await;
+    assert!(!text(&found).contains("node-0001"));
+}
+
+#[tokio::test]
+async fn a_claim_that_ends_makes_a_gpu_free_soon() {
+    let board = Board::start();
+    let cookie = board.session_of(Role::Member);
+    board.fleet().await;
+    let at = board.app.now();
+    let reports = (0..demo::HOSTS).map(|host| demo::report(host, at));
+    let gpus = reports.flat_map(|report| report.gpus);
+    let claimed = gpus.filter(|gpu| gpu.claim.is_some()).count() as u64;
+    assert!(claimed > 0);
+    let found = board.availability(&cookie, "").await;
+    assert_eq!(found["counts"][2], claimed);
+    let page = board.page("/w/default?page=1", &cookie).await;
+    assert!(text(&page).contains("claim ends in 9m"), "{}", page.body);
+}
+
+#[tokio::test]
+async fn a_host_under_maintenance_offers_nothing() {
+    let board = Board::start();
+    let cookie = board.session_of(Role::Admin);
+    let host = board.fleet().await.remove(0);
+    let free = async || {
+        let name = demo::host_name(0);
+        let found = board.availability(&cookie, "?model=A100").await;
+        let rows = found["rows"].as_array().unwrap().clone();
+        let own = rows.iter().filter(|row| row["hostName"] == name.as_str());
+        own.filter(|row| row["group"] == "free").count()
+    };
+    let before = free().await;
+    assert!(before > 0);
+    let path = format!("/w/default/servers/{host}/maintenance");
+    let begun = board
+        .submit(&path, &cookie, "note=new+cooler+%3Cb%3E&endsInHours=2")
+        .await;
+    assert_eq!(begun.headers["location"], "/w/default/servers");
+    assert_eq!(free().await, 0);
+    for page in [
+        "/w/default/servers".to_owned(),
+        format!("/w/default/hosts/{host}"),
+        "/w/default?form=compact".to_owned(),
+    ] {
+        let answer = board.page(&page, &cookie).await;
+        assert!(text(&answer).contains("new cooler &lt;b&gt;"), "{page}");
+    }
+    let live = board
+        .call(
+            "GET /api/v1/workspaces/default/live",
+            &[("cookie", &cookie)],
+            "",
+        )
+        .await;
+    let hosts = live.body["hosts"].as_array().unwrap().iter();
+    let notes: Vec<&str> = hosts
+        .filter_map(|host| host["maintenance"].as_str())
+        .collect();
+    assert_eq!(notes, ["new cooler <b>"]);
+
+    board.submit(&format!("{path}/end"), &cookie, "").await;
+    assert_eq!(free().await, before);
+    // It ends by itself, too.
+    board
+        .submit(&path, &cookie, "note=reboot&endsInHours=1")
+        .await;
+    assert_eq!(free().await, 0);
+    let hosts = board.store.hosts(None).unwrap();
+    let host = hosts.iter().find(|one| one.id.as_str() == host).unwrap();
+    let end = host.maintenance.as_ref().unwrap().until.unwrap();
+    assert!(host.maintenance(end).is_none());
+    let unknown = "/w/default/servers/host_x/maintenance";
+    assert_eq!(board.submit(unknown, &cookie, "note=x").await.status, 404);
+    let log = board.page("/w/default/audit", &cookie).await;
+    for action in ["maintenance-set", "maintenance-ended"] {
+        assert!(text(&log).contains(action), "{action}");
+    }
+}
+
+#[tokio::test]
+async fn a_screen_shows_states_without_names_until_its_link_expires() {
+    let board = Board::start();
+    let cookie = board.session_of(Role::Member);
+    board.fleet().await;
+    let endless = board
+        .submit("/w/default/tokens", &cookie, "scope=screen&expiresInDays=")
+        .await;
+    assert_eq!(endless.status, 422);
+    let added = board
+        .submit("/w/default/tokens", &cookie, "scope=screen&expiresInDays=1")
+        .await;
+    let page = text(&added);
+    let url = page.split("https://board.example.com/screen/").nth(1);
+    let secret = url.unwrap().split('<').next().unwrap().to_owned();
+    let path = format!("/screen/{secret}");
+    let shown = board.page(&path, "").await;
+    assert_eq!(shown.status, 200);
+    let page = text(&shown);
+    assert!(page.contains("Free now: ") && page.contains(&demo::host_name(0)));
+    assert!(!page.contains("href=\"/w/"), "{page}");
+    assert!(
+        page.contains(&format!("data-live=\"{path}/events\"")),
+        "{page}"
+    );
+    for name in PEOPLE {
+        assert!(!page.contains(name), "{name}");
+    }
+    let events = board.page(&format!("{path}/events"), "").await;
+    assert_eq!(events.status, 200);
+    // The link opens nothing else.
+    let bearer = format!("Bearer {secret}");
+    for line in ["GET /w/default", "GET /api/v1/workspaces/default/live"] {
+        let answer = board
+            .call(line, &[HTML, ("authorization", &bearer)], "")
+            .await;
+        assert_eq!(answer.status, 401, "{line}");
+    }
+    board.pass(24 * 3600);
+    assert_eq!(board.page(&path, "").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_gpus_did_is_there_after_a_restart() {
+    let board = Board::start();
+    let host = HostId(board.fleet().await.remove(0));
+    let strip = |live: &LiveState| {
+        let state = live.host(&host).unwrap();
+        let uuid = &state.report.gpus[0].uuid;
+        let until = board.app.now().as_second();
+        state.days[uuid].cells(until).flatten().count()
+    };
+    assert_eq!(strip(&board.app.live), 5);
+    let again = LiveState::default();
+    let at = board.app.now();
+    again.apply(&host, Form::Live, demo::report(0, at), at);
+    for (host, stored) in board.app.live.days() {
+        again.restore_day(&host, &stored);
+    }
+    assert_eq!(strip(&again), 5);
+}
