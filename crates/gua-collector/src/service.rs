@@ -1,4 +1,5 @@
-//! systemd units: the collector as a service of the host or of one user, and the timers of `gua sync-once` and `gua csv`.
+//! systemd units: the collector as a service of the host or of one user, the timers of `gua sync-once` and `gua csv`, and
+//! the servers `gua serve` and `gua board serve`.
 //!
 //! Unit files are written here, and systemctl is called for everything else. Units that gua did not write are never changed.
 
@@ -13,6 +14,7 @@ mod system_user;
 mod systemctl;
 mod unit;
 mod units;
+pub mod web;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

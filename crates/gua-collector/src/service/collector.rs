@@ -52,7 +52,8 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     if let Some(history) = &history {
         admit(history, place)?;
     }
-    reject_foreign_units(place, install.force)?;
+    let names = [NAME, ALIAS, SOCKET, READER];
+    reject_foreign_units(place, &names, unit::FIRST_LINE, install.force)?;
     system_user::admit(place, facts.db.as_deref())?;
     units.write(true)?;
     let systemctl = Systemctl { place };
@@ -185,14 +186,19 @@ fn notes(facts: &UnitFacts, place: &Place, old: Option<&HistoryFile>, service_db
     notes
 }
 
-/// Rejects units with these names that gua did not write.
-fn reject_foreign_units(place: &Place, force: bool) -> Result<(), Failure> {
-    for name in [NAME, ALIAS, SOCKET, READER] {
+/// Rejects units with these names that gua did not write. The others may be links to the first.
+pub(super) fn reject_foreign_units(
+    place: &Place,
+    names: &[&str],
+    first_line: &str,
+    force: bool,
+) -> Result<(), Failure> {
+    for name in names {
         let path = place.unit(name);
         let is_ours = match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
             Err(error) => return Err(Failure::cannot("examine", &path)(error)),
-            Ok(_) => points_to_ours(&path) || begins_with(&path, unit::FIRST_LINE)?,
+            Ok(_) => points_to(&path, names[0]) || begins_with(&path, first_line)?,
         };
         if is_ours {
             continue;
@@ -211,8 +217,8 @@ fn reject_foreign_units(place: &Place, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn points_to_ours(path: &Path) -> bool {
-    fs::read_link(path).is_ok_and(|target| target.file_name().is_some_and(|name| name == NAME))
+fn points_to(path: &Path, unit: &str) -> bool {
+    fs::read_link(path).is_ok_and(|target| target.file_name().is_some_and(|name| name == unit))
 }
 
 /// Makes the host's service, which has a copy of the enrolment, follow a change of it: a removed one ends the pushes. Returns a

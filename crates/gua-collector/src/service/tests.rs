@@ -63,7 +63,7 @@ fn facts(scope: Scope, readers: Readers) -> UnitFacts {
 }
 
 /// Exposure of units by `systemd-analyze security`, from 0 to 100 (10.0).
-fn exposure(name: &str, text: &str) -> u32 {
+pub(super) fn exposure(name: &str, text: &str) -> u32 {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join(name);
     fs::write(&path, text).unwrap();

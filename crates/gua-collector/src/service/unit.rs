@@ -311,7 +311,7 @@ pub(super) fn credential(name: &str, path: &Path) -> String {
 }
 
 /// Value of `ProtectHome=` with which these files can be read.
-fn home(files: &[&Path]) -> &'static str {
+pub(super) fn home(files: &[&Path]) -> &'static str {
     match files.iter().any(|file| is_below_a_home(file)) {
         true => "read-only",
         false => "yes",

@@ -9,18 +9,20 @@ use clap::{Args, Subcommand, ValueHint};
 use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
 use gua_wire::ServerUrl;
 
-/// Serve the web pages of this host until it is stopped.
+/// Serve the web pages of this host until it is stopped, or install that as a service.
 ///
 /// The pages show the GPUs now, and the report and the people of this host's history. There are no accounts, and nothing
 /// can be changed. /gpu_status, /cluster_status and / answer like nvgpu's agent and master; the hosts on the first page are
 /// those of the setting serve.agents, or of the file that NVGPU_CLUSTER_CFG names.
 #[derive(Debug, Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
     after_help = "On another address than loopback, either a token is required or --public.\n\n\
                   Examples:\n  \
                   gua serve                                               on http://127.0.0.1:8090\n  \
                   gua serve --listen 0.0.0.0:1080 --token-file token      the browser asks for the token as a password\n  \
                   gua serve --listen 0.0.0.0:1080 --public                for everyone who can reach the port\n  \
+                  sudo gua serve install                                  as a systemd service\n  \
                   GUA_SERVE_AGENTS=self,http://lab2:1080 gua serve        two hosts on the first page"
 )]
 pub struct ServeArgs {
@@ -39,6 +41,55 @@ pub struct ServeArgs {
     /// History to read [default: that of your daemon, otherwise the service's].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub db: Option<OsString>,
+
+    #[command(subcommand)]
+    pub command: Option<ServeUnitCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ServeUnitCommand {
+    /// Install, enable and start the server as a systemd service. Run again to change or update it.
+    ///
+    /// Its other name is nvgpu-agent.service. It runs as the user `gua`, which can read the history and nothing else.
+    #[command(after_help = "Options of the server follow after `--`.\n\n\
+                      Examples:\n  \
+                      sudo gua serve install\n  \
+                      sudo gua serve install -- --listen 0.0.0.0:1080 --public\n  \
+                      gua serve install --print             print the unit without changing anything")]
+    Install(ServerInstallArgs),
+
+    /// Stop the service and remove its unit. The history is kept.
+    #[command(after_help = "Example:\n  sudo gua serve uninstall")]
+    Uninstall(ServerUninstallArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ServerInstallArgs {
+    #[command(flatten)]
+    pub image: ServerUninstallArgs,
+
+    /// Enable the unit for the next boot without starting it now.
+    #[arg(long)]
+    pub no_start: bool,
+
+    /// Replace existing units with the same names that gua did not write.
+    #[arg(long)]
+    pub force: bool,
+
+    /// Print the unit without changing anything.
+    #[arg(long)]
+    pub print: bool,
+
+    /// Options of the server.
+    #[arg(last = true, value_name = "OPTION")]
+    pub options: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ServerUninstallArgs {
+    /// Use the image below this directory instead of the running system.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub root: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -175,6 +226,20 @@ pub enum BoardCommand {
         #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
         expires: Option<Duration>,
     },
+
+    /// Install, enable and start the board as a systemd service. Run again to change or update it.
+    ///
+    /// It runs as a user of its own with its data in /var/lib/gua-board.
+    #[command(after_help = "Options of `gua board serve` follow after `--`.\n\n\
+                      Examples:\n  \
+                      sudo gua board install\n  \
+                      sudo gua board install -- --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com\n  \
+                      gua board install --print             print the unit without changing anything")]
+    Install(ServerInstallArgs),
+
+    /// Stop the board's service and remove its unit. The data is kept.
+    #[command(after_help = "Example:\n  sudo gua board uninstall")]
+    Uninstall(ServerUninstallArgs),
 
     /// Copy the board's data, also while it serves.
     #[command(after_help = "Example:\n  gua board backup /backup/board.db")]

@@ -19,12 +19,14 @@ use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::secret::PRESET_LENGTH;
 use gua_board_store::{Kind, OpenError, Secret, SqliteStore, StoreError};
 use gua_collector::log;
+use gua_collector::service::web::WebServer;
 use gua_probe::{clock, host};
 use gua_settings::Inputs;
 use gua_wire::Pin;
 use jiff::SignedDuration;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cli::{BoardCommand, BoardDataArgs, BoardUserCommand};
+use crate::cli::{BoardCommand, BoardDataArgs, BoardUserCommand, Command, ServerInstallArgs};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -114,6 +116,8 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
             let added = set_up(&store).add_api_token(workspace, user, *scope, lifetime);
             print_secret(&added.map_err(usage)?)?;
         }
+        BoardCommand::Install(args) => install(args, context)?,
+        BoardCommand::Uninstall(args) => super::serve::uninstall(WebServer::Board, args, context)?,
         BoardCommand::Backup { data, output } => open_existing(data)?.backup(output)?,
         BoardCommand::Check { data } => {
             let problems = open_existing(data)?.check()?;
@@ -187,6 +191,7 @@ fn serve(data: &BoardDataArgs, transport: &Transport<'_>, context: &Context) -> 
         log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
         output::eprint,
     );
+    allow_many_connections();
     let store = Arc::new(open(data)?);
     let _lock = SqliteStore::lock_server(&directory(data)?)?;
     let (tls, pin) = transport.tls(&directory(data)?)?;
@@ -217,6 +222,29 @@ fn serve(data: &BoardDataArgs, transport: &Transport<'_>, context: &Context) -> 
         let _ = output::data(&text);
     };
     Ok(board.run(options, None, started)?)
+}
+
+/// Raises the limit of open files to the most that is allowed: every agent with a stream has a connection, and many systems
+/// start programs with a limit of 1,024.
+fn allow_many_connections() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Where it is not allowed, further connections wait.
+    let _ = setrlimit(Resource::Nofile, most);
+}
+
+fn install(args: &ServerInstallArgs, context: &Context) -> anyhow::Result<()> {
+    let command = super::serve::server_options(&["gua", "board", "serve"], args)?;
+    let Command::Board(BoardCommand::Serve { data, listen, .. }) = command else {
+        return Err(Failure::usage("the options after `--` are those of `gua board serve`").into());
+    };
+    if data.data.is_some() {
+        return Err(Failure::usage("the service's data is in /var/lib/gua-board").into());
+    }
+    super::serve::install(WebServer::Board, args, listen.port(), context)
 }
 
 fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {

@@ -1,10 +1,12 @@
 //! `gua serve`: the web pages of this host, from its driver and its history, and nvgpu's agent and master.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use clap::CommandFactory as _;
 use gua_board::AppOptions;
 use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
 use gua_board::run::Board;
@@ -12,6 +14,8 @@ use gua_board::set_up::SetUp;
 use gua_board_store::{SecretHash, SqliteStore};
 use gua_collector::board::{LiveReporter, agents, live};
 use gua_collector::log;
+use gua_collector::service::web::{self, WebServer};
+use gua_collector::service::{Install, Place, Scope};
 use gua_compat::nvgpu::{self, ProcessFacts, Status};
 use gua_model::table::Table;
 use gua_model::{ProcessKey, Sample};
@@ -29,7 +33,9 @@ use gua_wire::nvgpu::{AgentReport, ClusterEntry};
 use gua_wire::{LiveReport, ServerUrl, UserPolicy};
 use jiff::tz::TimeZone;
 
-use crate::cli::ServeArgs;
+use crate::cli::{
+    Cli, Command, ServeArgs, ServeUnitCommand, ServerInstallArgs, ServerUninstallArgs, parse,
+};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
 use crate::output;
@@ -40,6 +46,72 @@ const MOST_INPUT: u64 = 1 << 20;
 const SHORTEST_TOKEN: usize = 16;
 
 pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
+    match &args.command {
+        None => serve(args, context),
+        Some(ServeUnitCommand::Install(args)) => {
+            let Command::Serve(options) = server_options(&["gua", "serve"], args)? else {
+                return Err(
+                    Failure::usage("the options after `--` are those of `gua serve`").into(),
+                );
+            };
+            gate(&options)?;
+            install(WebServer::Host, args, options.listen.port(), &context)
+        }
+        Some(ServeUnitCommand::Uninstall(args)) => uninstall(WebServer::Host, args, &context),
+    }
+}
+
+/// Parses the options of a server as its command would, so that a mistake is found before the unit is written.
+pub(super) fn server_options(
+    command: &[&str],
+    args: &ServerInstallArgs,
+) -> Result<Command, Failure> {
+    let words = command.iter().map(OsString::from);
+    let options = args.options.iter().map(OsString::from);
+    let parsed = parse::<Cli>(Cli::command(), words.chain(options));
+    let parsed = parsed.map_err(|error| {
+        let text = error.to_string();
+        let line = text.lines().next().unwrap_or_default();
+        Failure::usage(line.trim_start_matches("error: ").to_owned())
+    })?;
+    Ok(parsed.args.command)
+}
+
+/// Installs the unit of a server.
+pub(super) fn install(
+    server: WebServer,
+    args: &ServerInstallArgs,
+    port: u16,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let install = Install {
+        no_start: args.no_start,
+        force: args.force,
+        print: args.print,
+        ..Install::default()
+    };
+    let place = place(&args.image, args.print, context)?;
+    let installed = web::install(server, &args.options, port, &install, &place)?;
+    super::service::print(&installed)
+}
+
+/// Removes the unit of a server.
+pub(super) fn uninstall(
+    server: WebServer,
+    args: &ServerUninstallArgs,
+    context: &Context,
+) -> anyhow::Result<()> {
+    output::data(&web::uninstall(server, &place(args, false, context)?)?)
+}
+
+/// The units are those of the host. Everyone may print them.
+fn place(args: &ServerUninstallArgs, print: bool, context: &Context) -> Result<Place, Failure> {
+    let home = context.loaded.inputs.home.as_deref();
+    let root = args.root.clone().or_else(|| print.then(|| "/".into()));
+    Place::new(Some(Scope::System), root, home)
+}
+
+fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
     let gate = gate(args)?;
     let agents = agents_of(&context)?;
     let format = context.settings().collect.log_format.value;
