@@ -22,6 +22,8 @@ pub mod damage;
 mod driver;
 mod host;
 pub mod http;
+#[cfg(feature = "load")]
+pub mod load;
 #[cfg(feature = "old-history")]
 pub mod old_history;
 pub mod originals;
