@@ -1,13 +1,9 @@
-//! The real board and the agents that push to it: ours, and those of gpu-usage-audit 1.1.0 and 1.8.0. Without a Python that
-//! runs them, their recorded requests are replayed.
+//! The real board and our own agents that push to it.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Stdio;
 
-use gua_test::http::Request;
-use gua_test::originals::{self, released};
-use gua_test::tape::recording;
 use gua_test::{Running, Sleeper, TestHost, wait_for};
 use serde_json::Value;
 
@@ -19,7 +15,7 @@ pub(crate) const PASSWORD: &str = "correct horse battery";
 pub(crate) struct Served {
     home: TestHost,
     running: Running,
-    url: String,
+    pub(crate) url: String,
     token: String,
 }
 
@@ -57,7 +53,7 @@ impl Served {
         assert_eq!(url(&self.running), self.url);
     }
 
-    fn enrolment_token(&self, name: &str) -> String {
+    pub(crate) fn enrolment_token(&self, name: &str) -> String {
         let token = self.home.fine(&format!("board enroll-token --name {name}"));
         assert_eq!(token.lines().count(), 1, "{token}");
         token.trim().to_owned()
@@ -77,13 +73,47 @@ impl Served {
         host
     }
 
-    fn request(&self, line: &str, headers: &[(&str, &str)], body: &[u8]) -> (u16, Value) {
+    pub(crate) fn request(
+        &self,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> (u16, Value) {
         let (status, body) = answer(&self.url, line, headers, body);
         (status, serde_json::from_str(&body).unwrap_or(Value::Null))
     }
 
+    /// What the board has logged.
+    pub(crate) fn log(&self) -> String {
+        self.running.stderr()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.child.id()
+    }
+
+    pub(crate) fn home(&self) -> &TestHost {
+        &self.home
+    }
+
+    /// Number of frames that arrived over streams.
+    pub(crate) fn frames(&self) -> u64 {
+        let bearer = format!("Bearer {}", self.token);
+        let (status, text) = answer(
+            &self.url,
+            "GET /metrics",
+            &[("Authorization", &bearer)],
+            b"",
+        );
+        assert_eq!(status, 200, "{text}");
+        let count = text
+            .lines()
+            .find_map(|line| line.strip_prefix("gua_board_stream_frames_total "));
+        count.unwrap().parse().unwrap()
+    }
+
     /// Live state of the hosts, by the API.
-    fn live(&self) -> Value {
+    pub(crate) fn live(&self) -> Value {
         let bearer = format!("Bearer {}", self.token);
         let path = "GET /api/v1/workspaces/default/live";
         let (status, body) = self.request(path, &[("Authorization", &bearer)], b"");
@@ -142,20 +172,8 @@ fn our_agent_enrols_pushes_streams_and_archives() {
     assert_eq!(live[0]["gpus"][1]["obstacle"], Value::Null);
 
     let mut daemon = host.foreground("daemon --foreground --cloud --interval 200ms");
-    let bearer = format!("Bearer {}", board.token);
     wait_for("frames of the stream", || {
-        let address = board.url.strip_prefix("http://").unwrap();
-        let mut stream = TcpStream::connect(address).unwrap();
-        let head = format!(
-            "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: {bearer}\r\n\r\n"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let frames = text
-            .lines()
-            .find_map(|line| line.strip_prefix("gua_board_stream_frames_total "));
-        (frames?.parse::<u64>().ok()? >= 2).then_some(())
+        (board.frames() >= 2).then_some(())
     });
     daemon.stop();
     drop(daemon);
@@ -180,33 +198,58 @@ fn our_agent_enrols_pushes_streams_and_archives() {
     );
 }
 
-/// GPUs of every kind that a snapshot has no place for, and two ordinary ones.
-const MIXED: &str = r#"
-[[card]]
-[[card.mig]]
-uuid = "MIG-free"
-[[card.mig]]
-uuid = "MIG-held"
-[[card.mig.process]]
-pid = HOLDER
-memory_mib = 512
-[[card]]
-uuid = "GPU-unified"
-unified_memory = true
-[[card]]
-uuid = "GPU-sick"
-[[card]]
-uuid = "GPU-full"
-memory_used_mib = 70000
-[[card]]
-uuid = "GPU-claimed"
-name = "claim me"
-[[card]]
-uuid = "GPU-ghost"
-util = 90
-[[card]]
-uuid = "GPU-free"
-"#;
+/// GPUs of every kind: the UUID, its lines in the scenario, and what keeps it from being free. Most of them have no place
+/// in a snapshot.
+const EVERY_KIND: &[(&str, &str, Option<&str>)] = &[
+    ("MIG-free", "[[card]]\n[[card.mig]]\nuuid = \"UUID\"", None),
+    (
+        "MIG-held",
+        "[[card.mig]]\nuuid = \"UUID\"\n[[card.mig.process]]\npid = HOLDER\nmemory_mib = 512",
+        Some("held"),
+    ),
+    (
+        "GPU-unified",
+        "[[card]]\nuuid = \"UUID\"\nunified_memory = true",
+        None,
+    ),
+    (
+        "GPU-unified-held",
+        "[[card]]\nuuid = \"UUID\"\nunified_memory = true\n[[card.process]]\npid = HOLDER\nmemory_mib = 512",
+        Some("held"),
+    ),
+    (
+        "GPU-errors",
+        "[[card]]\nuuid = \"UUID\"\necc = true\necc_corrected = 0\necc_uncorrected = 2",
+        Some("unhealthy"),
+    ),
+    (
+        "GPU-remap",
+        "[[card]]\nuuid = \"UUID\"\nremap_pending = 0\nremap_failed = 1",
+        Some("unhealthy"),
+    ),
+    ("GPU-sick", "[[card]]\nuuid = \"UUID\"", None),
+    (
+        "GPU-full",
+        "[[card]]\nuuid = \"UUID\"\nmemory_used_mib = 70000",
+        Some("memory-used"),
+    ),
+    (
+        "GPU-held",
+        "[[card]]\nuuid = \"UUID\"\n[[card.process]]\npid = HOLDER\nmemory_mib = 9000",
+        Some("held"),
+    ),
+    (
+        "GPU-claimed",
+        "[[card]]\nuuid = \"UUID\"\nname = \"claim me\"",
+        Some("claimed"),
+    ),
+    (
+        "GPU-ghost",
+        "[[card]]\nuuid = \"UUID\"\nutil = 90",
+        Some("busy"),
+    ),
+    ("GPU-free", "[[card]]\nuuid = \"UUID\"", None),
+];
 
 /// UUIDs of the GPUs that the board calls free.
 pub(crate) fn free_on_board(board: &Served) -> Vec<String> {
@@ -232,29 +275,54 @@ pub(crate) fn free_here(host: &TestHost) -> Vec<String> {
     free
 }
 
+/// UUIDs that the availability page groups as free.
+fn free_on_the_page(board: &Served) -> Vec<String> {
+    let bearer = format!("Bearer {}", board.token);
+    let path = "GET /api/v1/workspaces/default/availability";
+    let (status, found) = board.request(path, &[("Authorization", &bearer)], b"");
+    assert_eq!(status, 200, "{found}");
+    let rows = found["rows"].as_array().unwrap().iter();
+    let mut free: Vec<String> = rows
+        .filter(|row| row["group"] == "free")
+        .map(|row| row["uuid"].as_str().unwrap().to_owned())
+        .collect();
+    free.sort();
+    free
+}
+
 #[test]
 fn free_on_the_board_is_free_in_gua_available() {
     let board = Served::start();
     let (holder, claimer) = (Sleeper::new(), Sleeper::new());
-    let scenario = MIXED.replace("HOLDER", &holder.pid().to_string());
+    let pid = holder.pid().to_string();
+    let cards = EVERY_KIND.iter();
+    let cards: Vec<String> = cards
+        .map(|(uuid, lines, _)| lines.replace("UUID", uuid).replace("HOLDER", &pid))
+        .collect();
+    let scenario = cards.join("\n") + "\n";
     let host = board.enrol(host(&scenario), "mixed");
     host.fine(&format!(
         "available --gpu-model claim --claim 10m --for {}",
         claimer.pid()
     ));
-    let expected = ["GPU-free", "GPU-sick", "GPU-unified", "MIG-free"];
+    let free = EVERY_KIND
+        .iter()
+        .filter(|(.., obstacle)| obstacle.is_none());
+    let mut expected: Vec<&str> = free.map(|(uuid, ..)| *uuid).collect();
+    expected.sort_unstable();
     assert_eq!(free_here(&host), expected);
     host.gua("sync-once");
     assert_eq!(free_on_board(&board), expected);
+    assert_eq!(free_on_the_page(&board), expected);
     let live = board.live();
     let gpu = |uuid: &str| {
         let gpus = live[0]["gpus"].as_array().unwrap();
         gpus.iter().find(|gpu| gpu["uuid"] == uuid).unwrap().clone()
     };
-    assert_eq!(gpu("GPU-claimed")["obstacle"], "claimed");
+    for (uuid, _, obstacle) in EVERY_KIND {
+        assert_eq!(gpu(uuid)["obstacle"].as_str(), *obstacle, "{uuid}");
+    }
     assert!(gpu("GPU-claimed")["claim"]["owner"].is_string());
-    assert_eq!(gpu("GPU-full")["obstacle"], "memory-used");
-    assert_eq!(gpu("MIG-held")["obstacle"], "held");
     assert!(gpu("MIG-held")["instance"]["parent"].is_string());
 
     let pushed = board.live()[0]["observedAt"].clone();
@@ -274,9 +342,10 @@ fn free_on_the_board_is_free_in_gua_available() {
         let is_over = gpu("GPU-ghost")?["obstacle"] == "used-recently";
         (is_over && gpu("GPU-sick")?["health"][0] == "lost").then_some(())
     });
-    let expected = ["GPU-free", "GPU-unified", "MIG-free"];
+    expected.retain(|uuid| *uuid != "GPU-sick");
     assert_eq!(free_here(&host), expected);
     assert_eq!(free_on_board(&board), expected);
+    assert_eq!(free_on_the_page(&board), expected);
 
     // A driver that fails leaves nothing that looks free.
     daemon.stop();
@@ -419,74 +488,4 @@ fn the_first_start_prints_the_set_up_link() {
         "{}",
         running.stderr()
     );
-}
-
-/// The real agent of a release enrols and pushes, or its recorded requests are replayed.
-fn check_release(version: &str, cards: usize) {
-    let board = Served::start();
-    let token = board.enrolment_token("theirs");
-    if originals::run_live() {
-        let host = host(TWO_GPUS);
-        let run = |line: &str| {
-            let mut command = host.command(released(version));
-            let output = command.args(line.split_whitespace()).output().unwrap();
-            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert!(output.status.success(), "{version} {line}: {errors}");
-        };
-        run(&format!(
-            "enroll --server-url {} --enrollment-token {token} --hostname vm",
-            board.url
-        ));
-        run("sync-once --fake");
-        if version == "1.8.0" {
-            run("demo --db theirs.db --ticks 3 --interval 10ms");
-            run("sync-archive --db theirs.db");
-        }
-    } else {
-        replay(&board, version, &token);
-    }
-    let live = board.live();
-    assert_eq!(live[0]["displayName"], "theirs");
-    assert_eq!(live[0]["gpus"].as_array().unwrap().len(), cards, "{live}");
-    assert_eq!(live[0]["gpus"][1]["processes"][0]["owner"], "bob");
-}
-
-/// Sends the recorded requests with the tokens of this board.
-fn replay(board: &Served, version: &str, token: &str) {
-    let sent = recording(&format!("wire-sent-{version}")).remove(0);
-    let request = |value: &Value| serde_json::from_value::<Request>(value.clone()).unwrap();
-    let claim = request(&sent["claim"]);
-    let body = claim.text().replace("gua_enroll_x", token);
-    let (status, answer) = board.request(
-        &claim.line,
-        &[("Content-Type", "application/json")],
-        body.as_bytes(),
-    );
-    assert_eq!(status, 201, "{answer}");
-    let bearer = format!("Bearer {}", answer["agentToken"].as_str().unwrap());
-    for push in sent["pushes"].as_array().unwrap() {
-        let push = request(push);
-        let (status, answer) = board.request(&push.line, &[("Authorization", &bearer)], &push.body);
-        assert_eq!(status, 202, "{answer}");
-    }
-}
-
-#[test]
-fn release_1_1_enrols_and_pushes() {
-    check_release("1.1.0", 3);
-}
-
-#[test]
-fn release_1_8_enrols_pushes_and_archives() {
-    check_release("1.8.0", 3);
-}
-
-#[test]
-fn recorded_requests_of_the_releases_are_accepted() {
-    for version in ["1.1.0", "1.8.0"] {
-        let board = Served::start();
-        let token = board.enrolment_token("theirs");
-        replay(&board, version, &token);
-        assert_eq!(board.live()[0]["gpus"].as_array().unwrap().len(), 3);
-    }
 }
