@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use gua_model::Uid;
+use gua_model::subuid::SubUids;
 use gua_probe::clock;
+use gua_probe::process::sub_uids;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -23,7 +26,7 @@ use super::worker::ANSWER_ARGUMENT;
 pub const ANSWERS_ARGUMENT: &str = "__answers";
 const WITH_PARENT: &str = "--with-parent";
 
-/// Maximum number of questions of one user at a time.
+/// Maximum number of questions of one person at a time, with all uids of their containers.
 const MOST_OF_USER: usize = 4;
 /// Maximum number of questions at a time. More than one user can have, so that one user cannot keep out the others.
 const MOST: usize = 16;
@@ -65,10 +68,11 @@ fn serve(db: &Path, ends: Ends) -> io::Result<()> {
         }
     }
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let subuids = sub_uids();
     let mut working = Vec::new();
     let mut last_question = clock::monotonic();
     loop {
-        working.retain_mut(|(_, child): &mut (u32, Child)| matches!(child.try_wait(), Ok(None)));
+        working.retain_mut(|(_, child): &mut (Uid, Child)| matches!(child.try_wait(), Ok(None)));
         let wait = match working.is_empty() {
             true => IDLE,
             false => STEP,
@@ -76,7 +80,7 @@ fn serve(db: &Path, ends: Ends) -> io::Result<()> {
         if is_ready(&listener, wait)? {
             // The client may be gone already.
             if let Ok((stream, _)) = listener.accept() {
-                admit(stream, db, &mut working);
+                admit(stream, db, &subuids, &mut working);
             }
             last_question = clock::monotonic();
         }
@@ -97,14 +101,19 @@ fn is_ready(listener: &UnixListener, wait: Duration) -> io::Result<bool> {
     }
 }
 
-/// Starts a process for the question, unless the user has too many already.
-fn admit(mut stream: UnixStream, db: &Path, working: &mut Vec<(u32, Child)>) {
+/// Whether another question of a person would be too many beside those of `working`.
+fn is_too_many<T>(person: Uid, working: &[(Uid, T)]) -> bool {
+    let of_person = working.iter().filter(|(of, _)| *of == person).count();
+    of_person >= MOST_OF_USER || working.len() >= MOST
+}
+
+/// Starts a process for the question, unless the person has too many already.
+fn admit(mut stream: UnixStream, db: &Path, subuids: &SubUids, working: &mut Vec<(Uid, Child)>) {
     let Ok(peer) = socket_peercred(&stream) else {
         return;
     };
-    let user = peer.uid.as_raw();
-    let of_user = working.iter().filter(|(of, _)| *of == user).count();
-    if of_user >= MOST_OF_USER || working.len() >= MOST {
+    let person = subuids.person(Uid(peer.uid.as_raw()));
+    if is_too_many(person, working) {
         // A few bytes fit into the buffer of any socket; a client that does not read them loses only them.
         let _ = stream.set_nonblocking(true);
         let _ = write(&mut stream, &Outcome::Busy, LONGEST_ANSWER);
@@ -119,7 +128,7 @@ fn admit(mut stream: UnixStream, db: &Path, working: &mut Vec<(u32, Child)>) {
         .spawn();
     // Without a process the connection is closed, and the client reports that.
     if let Ok(child) = child {
-        working.push((user, child));
+        working.push((person, child));
     }
 }
 
@@ -133,10 +142,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the socket to everyone and starts the reader. `None` if another process answers there already.
+    /// Opens the socket to everyone and starts the reader. `None` if another process answers there already, perhaps not
+    /// this user.
     pub fn start(socket: &Path, db: &Path) -> io::Result<Option<Self>> {
-        if UnixStream::connect(socket).is_ok() {
-            return Ok(None);
+        match UnixStream::connect(socket) {
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+            Err(_) => {}
         }
         match fs::remove_file(socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -183,5 +195,23 @@ impl Drop for Reader {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_containers_of_a_person_share_the_limit_of_that_person() {
+        let subuids = SubUids::parse("ada:100000:65536", |_| Some(Uid(1000)));
+        let person = |uid: u32| subuids.person(Uid(uid));
+        let working: Vec<(Uid, ())> = (100_000..100_004).map(|uid| (person(uid), ())).collect();
+        for uid in [1000, 100_000, 165_535] {
+            assert!(is_too_many(person(uid), &working), "{uid}");
+        }
+        assert!(!is_too_many(person(1001), &working));
+        let full: Vec<(Uid, ())> = (1..=16).map(|uid| (Uid(uid), ())).collect();
+        assert!(is_too_many(person(1001), &full));
     }
 }
