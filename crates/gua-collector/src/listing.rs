@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use gua_model::classify::holders;
 use gua_model::idle::IdleGpu;
 use gua_model::pick::Order;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, RollUp, Sample};
 use gua_probe::host::time::ticks_per_second;
-use gua_query::{IdleQuestion, SinceQuestion};
+use gua_query::{IdleQuestion, SinceQuestion, Source};
 use gua_render::listing::ListDocument;
 use gua_render::listing::row::{Leased, Row, Terms, rows as listed};
 use gua_settings::Loaded;
@@ -32,16 +33,28 @@ pub fn since(
     source.since(&question).unwrap_or_default()
 }
 
-/// For how long GPUs that are idle now, and their holders, have been idle. Empty if the history is absent or cannot be read.
+/// For how long GPUs that are idle in a live sample, and their holders, have been idle. Empty if the history is absent or
+/// cannot be read.
 #[must_use]
-pub fn idle(loaded: &Loaded, gpus: Vec<GpuUuid>, now: Timestamp) -> BTreeMap<GpuUuid, IdleGpu> {
-    let question = IdleQuestion {
-        gpus,
-        thresholds: loaded.settings.thresholds(),
-        at: now,
-    };
-    let source = location::source(loaded);
-    source.idle(&question).unwrap_or_default()
+pub fn idle(source: &dyn Source, sample: &Sample, terms: &Terms) -> BTreeMap<GpuUuid, IdleGpu> {
+    let question = IdleQuestion::of_sample(sample, terms.thresholds);
+    if question.gpus.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut found = source.idle(&question).unwrap_or_default();
+    for gpu in &sample.gpus {
+        let Some(recorded) = found.get_mut(&gpu.uuid) else {
+            continue;
+        };
+        let live = holders(gpu, &terms.thresholds).filter_map(|process| {
+            let identity = process.identity.as_ref().ok()?;
+            let age = identity.age(sample.since_boot, terms.ticks_per_second);
+            let started = age.and_then(|age| sample.at.checked_sub(age).ok());
+            Some((identity.key, started))
+        });
+        *recorded = recorded.among(&live.collect::<Vec<_>>(), sample.at);
+    }
+    found
 }
 
 /// Rows of the listing, and the error if the claims could not be read.
@@ -59,9 +72,19 @@ pub fn rows<'a>(
     let states = rows
         .iter()
         .filter_map(|row| Some((row.gpu?.uuid.clone(), row.condition.state?.roll_up()?)));
-    let since = since(loaded, states.collect(), sample.at);
+    // One source, because opening a history takes longer than these questions.
+    let source = location::source(loaded);
+    let question = SinceQuestion {
+        gpus: states.collect(),
+        thresholds: terms.thresholds,
+        now: sample.at,
+    };
+    let since = source.since(&question).unwrap_or_default();
+    let mut idle = idle(source.as_ref(), sample, &terms);
     for row in &mut rows {
-        row.condition.since = row.gpu.and_then(|gpu| since.get(&gpu.uuid).copied());
+        let Some(gpu) = row.gpu else { continue };
+        row.condition.since = since.get(&gpu.uuid).copied();
+        row.condition.idle = idle.remove(&gpu.uuid);
     }
     let claims = match claims::taken(&loaded.settings, sample, Vec::new()) {
         Ok(taken) => taken.survey.claims,

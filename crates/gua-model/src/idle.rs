@@ -12,6 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::id::ProcessKey;
+use crate::period::Period;
 use crate::since::{Since, Start};
 use crate::state::{RollUp, State};
 use crate::text::short_age;
@@ -62,6 +63,21 @@ impl Idle {
         }
     }
 
+    /// The part of the idle time after a moment.
+    fn not_before(self, moment: Timestamp, now: Timestamp) -> Self {
+        if moment <= self.since.at {
+            return self;
+        }
+        let rest = Period::new(moment, now.max(moment)).micros();
+        Self {
+            since: Since {
+                at: moment,
+                start: Start::Seen,
+            },
+            unobserved: self.unobserved.min(rest),
+        }
+    }
+
     /// Whether it may have been idle for longer than [`Idle::length`].
     #[must_use]
     pub fn is_bound(&self) -> bool {
@@ -86,11 +102,29 @@ impl IdleGpu {
         let mut its = holders.filter(|(key, _)| Some(*key) == process);
         its.next().map_or(self.longest, |(_, idle)| *idle)
     }
+
+    /// Idle time of the holders that a live sample has, with the start of their processes. The records end before the
+    /// sample, so some holders may be missing in them. A holder is not idle for longer than its process has run.
+    #[must_use]
+    pub fn among(&self, live: &[(ProcessKey, Option<Timestamp>)], now: Timestamp) -> Self {
+        let idle = |(process, started): &(ProcessKey, Option<Timestamp>)| {
+            let idle = self.of(Some(*process));
+            let idle = started.map_or(idle, |started| idle.not_before(started, now));
+            (*process, idle)
+        };
+        let mut holders: Vec<(ProcessKey, Idle)> = live.iter().map(idle).collect();
+        holders.sort_by_key(|(process, idle)| (idle.since.at, *process));
+        Self {
+            longest: holders.first().map_or(self.longest, |(_, idle)| *idle),
+            holders,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{BootId, Pid, StartTicks};
 
     fn at(hour: i64) -> Timestamp {
         Timestamp::from_second(hour * 3600).unwrap()
@@ -136,6 +170,33 @@ mod tests {
         assert_eq!(idle.length(at(29)), SignedDuration::from_hours(26));
         assert_eq!(idle.length(at(2)), SignedDuration::ZERO);
         assert!(!idle.is_bound());
+    }
+
+    #[test]
+    fn a_live_holder_is_not_idle_for_longer_than_its_process_has_run() {
+        let key = |pid: u32| ProcessKey {
+            boot: BootId(7),
+            pid: Pid(pid),
+            start: StartTicks(1),
+        };
+        let idle = |since: Option<Since>, gap_hours: u64| Idle {
+            since: since.unwrap(),
+            unobserved: Micros::from_secs(gap_hours * 3600),
+        };
+        // Records until hour 20: one holder, which has left since.
+        let recorded = IdleGpu {
+            longest: idle(at_latest(3), 9),
+            holders: vec![(key(1), idle(at_latest(3), 9))],
+        };
+        let newcomer = recorded.among(&[(key(2), Some(at(27)))], at(29));
+        assert_eq!(newcomer.longest, idle(seen(27), 2));
+        assert_eq!(newcomer.holders, [(key(2), idle(seen(27), 2))]);
+        let both = [(key(2), Some(at(27))), (key(1), Some(at(1)))];
+        let both = recorded.among(&both, at(29));
+        assert_eq!(both.longest, idle(at_latest(3), 9));
+        assert_eq!(both.of(Some(key(2))), idle(seen(27), 2));
+        // A holder whose process is gone has no key.
+        assert_eq!(recorded.among(&[], at(29)).longest, recorded.longest);
     }
 
     #[test]

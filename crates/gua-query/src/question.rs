@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use gua_model::calendar::CalendarUnit;
+use gua_model::idle::is_idle_now;
 use gua_model::report::Cross;
 use gua_model::report::fold::Scope;
 use gua_model::report::groups::WorkloadKind;
 use gua_model::state::ThresholdOverrides;
-use gua_model::{GpuUuid, Period, RollUp, Sample, Thresholds};
+use gua_model::{Gpu, GpuUuid, Period, RollUp, Sample, Thresholds, classify};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -165,6 +166,21 @@ pub struct IdleQuestion {
     pub gpus: Vec<GpuUuid>,
     pub thresholds: Thresholds,
     pub at: Timestamp,
+}
+
+impl IdleQuestion {
+    /// Asks about the GPUs that are idle in a sample.
+    #[must_use]
+    pub fn of_sample(sample: &Sample, thresholds: Thresholds) -> Self {
+        let is_idle =
+            |gpu: &&Gpu| gpu.place.counts() && is_idle_now(classify(gpu, &thresholds, None).state);
+        let idle = sample.gpus.iter().filter(is_idle);
+        Self {
+            gpus: idle.map(|gpu| gpu.uuid.clone()).collect(),
+            thresholds,
+            at: sample.at,
+        }
+    }
 }
 
 /// Asks when GPUs were last in use.

@@ -1,5 +1,6 @@
 //! Where a command gets its answers from.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
@@ -62,8 +63,11 @@ pub trait Source: fmt::Debug {
 /// Opens records for one question.
 type OpenRecords<'a> = dyn Fn() -> Result<Box<dyn Records>> + 'a;
 
-/// A source that opens records anew for each question, and answers from them.
-pub struct RecordsSource<'a>(Box<OpenRecords<'a>>);
+/// A source that opens records at its first question, and answers from them. A new source sees new records.
+pub struct RecordsSource<'a> {
+    open: Box<OpenRecords<'a>>,
+    opened: RefCell<Option<Box<dyn Records>>>,
+}
 
 impl fmt::Debug for RecordsSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -73,15 +77,29 @@ impl fmt::Debug for RecordsSource<'_> {
 
 impl<'a> RecordsSource<'a> {
     pub fn new(open: impl Fn() -> Result<Box<dyn Records>> + 'a) -> Self {
-        Self(Box::new(open))
+        Self {
+            open: Box::new(open),
+            opened: RefCell::new(None),
+        }
     }
 
     /// Answers a question; once more where a writer began to write to records that were opened as unchanging.
     fn answer<T>(&self, question: impl Fn(&dyn Records) -> Result<T>) -> Result<T> {
-        match question((self.0)()?.as_ref()) {
-            Err(QueryError::Records(RecordsError::Changed)) => question((self.0)()?.as_ref()),
+        let mut opened = self.opened.borrow_mut();
+        let records = match opened.take() {
+            Some(records) => records,
+            None => (self.open)()?,
+        };
+        let answer = match question(records.as_ref()) {
+            Err(QueryError::Records(RecordsError::Changed)) => {
+                drop(records);
+                let records = opened.insert((self.open)()?);
+                return question(records.as_ref());
+            }
             other => other,
-        }
+        };
+        *opened = Some(records);
+        answer
     }
 }
 
@@ -108,7 +126,7 @@ impl Source for RecordsSource<'_> {
     }
 
     fn explain_sample(&self, question: &SampleQuestion) -> Result<Answer> {
-        let records = (self.0)().ok();
+        let records = (self.open)().ok();
         explain_sample(question, records.as_deref())
     }
 

@@ -8,6 +8,7 @@ pub mod text;
 use std::time::Duration;
 
 use gua_model::health::{faults, is_known};
+use gua_model::idle::IdleGpu;
 use gua_model::pick::free_memory;
 use gua_model::since::{Since, Start};
 use gua_model::table::{Cell, Column, Header, Table};
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 use self::row::Row;
 use crate::document::{cells, headers, rows};
+use crate::report::IdleTime;
 
 /// Format name of [`ListDocument`].
 pub const LIST: &str = "gua.list.v1";
@@ -54,7 +56,7 @@ impl Status {
 }
 
 /// The state of a GPU, which its readings alone do not contain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Condition {
     pub status: Status,
     /// `None` for a GPU whose MIG instances have the states.
@@ -63,6 +65,8 @@ pub struct Condition {
     pub unobserved: Option<Missing>,
     /// Start of the state, if a daemon has recorded it.
     pub since: Option<Since>,
+    /// For how long it has been idle, if it is idle and a daemon has recorded it.
+    pub idle: Option<IdleGpu>,
     /// Age of the oldest holder.
     pub oldest: Option<Duration>,
 }
@@ -210,9 +214,21 @@ pub struct ListDocument {
 pub struct ListEntry {
     #[serde(flatten)]
     pub gpu: ListedGpu,
+    /// Idle time of the holder that has been idle for the longest time.
+    #[serde(flatten)]
+    pub idle: IdleTime,
     /// Null if the claims could not be read.
     pub claims: Option<Vec<ListedClaim>>,
-    pub holders: Vec<ListedHolder>,
+    pub holders: Vec<HolderEntry>,
+}
+
+/// A holder of a listed GPU.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HolderEntry {
+    #[serde(flatten)]
+    pub holder: ListedHolder,
+    #[serde(flatten)]
+    pub idle: IdleTime,
 }
 
 impl ListDocument {
@@ -227,9 +243,17 @@ impl ListDocument {
         let problems = sample.problems.iter().map(ToString::to_string);
         let entry = |row: &Row<'_>| {
             let claims = row.claims.iter().map(|claim| claim.listed.clone());
-            let holder = |process: &&Process| ListedHolder::new(process, sample, ticks_per_second);
+            let idle = row.condition.idle.as_ref();
+            let holder = |process: &&Process| {
+                let key = identity(process).map(|identity| identity.key);
+                HolderEntry {
+                    holder: ListedHolder::new(process, sample, ticks_per_second),
+                    idle: IdleTime::new(idle.map(|idle| idle.of(key)), sample.at),
+                }
+            };
             ListEntry {
                 gpu: ListedGpu::new(row.index, row.gpu, &row.condition),
+                idle: IdleTime::new(idle.map(|idle| idle.longest), sample.at),
                 claims: unread.is_none().then(|| claims.collect()),
                 holders: row.holders.iter().map(holder).collect(),
             }
@@ -248,18 +272,24 @@ impl ListDocument {
     pub fn table(&self) -> Table {
         let mut table = Table::new([("at", "at"), ("driver_version", "driver_version")]);
         let gpu = headers("", ListedGpu::COLUMNS);
+        let idle = headers("", IdleTime::COLUMNS);
         let claim = headers("claim_", ListedClaim::COLUMNS);
         let holder = headers("holder_", ListedHolder::COLUMNS);
-        table.columns.extend([gpu, claim, holder].concat());
+        let holder_idle = headers("holder_", IdleTime::COLUMNS);
+        let columns = [gpu, idle, claim, holder, holder_idle];
+        table.columns.extend(columns.concat());
         for entry in &self.gpus {
             let mut start = vec![self.at.into(), self.driver_version.clone().into()];
             start.extend(cells(ListedGpu::COLUMNS, Some(&entry.gpu)));
+            start.extend(cells(IdleTime::COLUMNS, Some(&entry.idle)));
             start.extend(joined(entry.claims.as_deref().unwrap_or_default()));
             let holders = entry.holders.iter().map(Some);
             let nobody = entry.holders.is_empty().then_some(None);
             for holder in holders.chain(nobody) {
+                let idle = cells(IdleTime::COLUMNS, holder.map(|entry| &entry.idle));
+                let holder = holder.map(|entry| &entry.holder);
                 let holder = cells(ListedHolder::COLUMNS, holder);
-                table.rows.push([start.clone(), holder].concat());
+                table.rows.push([start.clone(), holder, idle].concat());
             }
         }
         table

@@ -1,20 +1,21 @@
 //! What one user holds, used and could release: the output of `gua me`, and its short form for a login.
 
+use gua_model::idle::{Idle, is_idle_now};
 use gua_model::quota::Standing;
 use gua_model::report::Report;
 use gua_model::table::Table;
 use gua_model::text::{counted, gigabytes, sanitize, short_age};
-use gua_model::{Bytes, RollUp};
+use gua_model::{Bytes, State};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
-use crate::document::{Window, pretty, rows};
+use crate::document::{Window, cells, headers, pretty, rows};
 use crate::listing::{ClaimEntry, ClaimsDocument};
 use crate::quota::{self, QuotaRow, quota_rows};
-use crate::report::PersonSums;
+use crate::report::{IdleTime, PersonSums};
 
 /// Format name of [`MeDocument`].
 pub const SCHEMA: &str = "gua.me.v1";
@@ -33,9 +34,19 @@ rows! {
         memory_bytes: Option<u64> as "memory",
         /// Start of the state, if a daemon has recorded it.
         state_since: Option<Timestamp> as "since",
-        /// Time for which the GPU has been idle-held; null if it is not, or if the start is unknown.
-        idle_seconds: Option<u64> as "idle",
     }
+}
+
+/// A process of the user, and for how long it has been idle.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct HeldGpu {
+    #[serde(flatten)]
+    pub holding: Holding,
+    #[serde(flatten)]
+    pub idle: IdleTime,
+    /// The idle time in words, if it is known.
+    #[serde(skip)]
+    idle_for: Option<String>,
 }
 
 /// What `gua me --json` prints. Keys may be added under the same version; none changes its meaning. CSV has the rows of
@@ -46,7 +57,7 @@ pub struct MeDocument {
     /// When the GPUs were read, in UTC.
     pub at: Timestamp,
     pub user: String,
-    pub gpus: Vec<Holding>,
+    pub gpus: Vec<HeldGpu>,
     /// Null without a history, and if it does not name the user.
     pub week: Option<Week>,
     pub quotas: Vec<QuotaRow>,
@@ -97,7 +108,7 @@ pub struct Releasable {
 pub struct Facts<'a> {
     pub at: Timestamp,
     pub user: String,
-    pub gpus: Vec<Holding>,
+    pub gpus: Vec<HeldGpu>,
     pub week: Option<&'a Report>,
     pub standings: Vec<Standing>,
     /// Claims of all users, and the uid whose claims count.
@@ -105,24 +116,35 @@ pub struct Facts<'a> {
     pub problems: Vec<String>,
 }
 
-impl Holding {
-    /// Whether the process only holds its GPU.
-    fn is_idle(&self) -> bool {
-        let idle = gua_model::State::ALL.into_iter();
-        let mut idle = idle.filter(|state| state.roll_up() == Some(RollUp::IdleHeld));
-        idle.any(|state| Some(state.as_str()) == self.state)
+impl HeldGpu {
+    /// Adds the idle time at a moment to a process.
+    #[must_use]
+    pub fn new(holding: Holding, idle: Option<Idle>, at: Timestamp) -> Self {
+        Self {
+            holding,
+            idle: IdleTime::new(idle, at),
+            idle_for: idle.map(|idle| idle.shown(at)),
+        }
     }
 
-    fn label(&self) -> String {
-        let process = self.process.as_deref().map_or("?".to_owned(), sanitize);
-        format!("{process} ({})", self.pid)
+    /// Whether the process only holds its GPU.
+    fn is_idle(&self) -> bool {
+        let mut idle = State::ALL.into_iter().filter(|state| is_idle_now(*state));
+        idle.any(|state| Some(state.as_str()) == self.holding.state)
     }
 
     fn idle_for(&self) -> String {
-        match self.idle_seconds {
-            Some(seconds) => format!("idle for {}", short_age(Duration::from_secs(seconds))),
+        match &self.idle_for {
+            Some(length) => format!("idle for {length}"),
             None => "idle".to_owned(),
         }
+    }
+}
+
+impl Holding {
+    fn label(&self) -> String {
+        let process = self.process.as_deref().map_or("?".to_owned(), sanitize);
+        format!("{process} ({})", self.pid)
     }
 }
 
@@ -130,11 +152,11 @@ impl MeDocument {
     #[must_use]
     pub fn new(facts: Facts<'_>) -> Self {
         let (claims, queue) = facts.claims.map_or_else(Default::default, own_claims);
-        let idle = facts.gpus.iter().filter(|holding| holding.is_idle());
-        let idle = idle.map(|holding| Releasable {
-            gpu_index: Some(holding.gpu_index),
-            reason: format!("{}, {}", holding.label(), holding.idle_for()),
-            command: format!("kill {}", holding.pid),
+        let idle = facts.gpus.iter().filter(|held| held.is_idle());
+        let idle = idle.map(|held| Releasable {
+            gpu_index: Some(held.holding.gpu_index),
+            reason: format!("{}, {}", held.holding.label(), held.idle_for()),
+            command: format!("kill {}", held.holding.pid),
         });
         let unused = claims.iter().flat_map(|entry| {
             let unused = entry.gpus.iter().filter(|gpu| gpu.in_use == Some(false));
@@ -165,7 +187,16 @@ impl MeDocument {
     /// Returns the processes as one table.
     #[must_use]
     pub fn table(&self) -> Table {
-        Table::of(Holding::COLUMNS, &self.gpus)
+        let holding = headers("", Holding::COLUMNS);
+        let idle = headers("", IdleTime::COLUMNS);
+        let row = |held: &HeldGpu| {
+            let holding = cells(Holding::COLUMNS, Some(&held.holding));
+            [holding, cells(IdleTime::COLUMNS, Some(&held.idle))].concat()
+        };
+        Table {
+            columns: [holding, idle].concat(),
+            rows: self.gpus.iter().map(row).collect(),
+        }
     }
 
     #[must_use]
@@ -212,14 +243,18 @@ impl MeDocument {
         }
         let mut table =
             Table::new(["gpu", "state", "process", "memory", ""].map(|name| (name, name)));
-        for holding in &self.gpus {
+        for held in &self.gpus {
+            let holding = &held.holding;
             let memory = holding
                 .memory_bytes
                 .map(|bytes| format!("{} GB", gigabytes(Bytes(bytes))));
-            let since = holding.state_since.map(|since| {
-                let length = self.at.duration_since(since).unsigned_abs();
-                format!("for {}", short_age(length))
-            });
+            let since = match (held.is_idle(), holding.state_since) {
+                (true, _) => Some(held.idle_for()),
+                (false, since) => since.map(|since| {
+                    let length = self.at.duration_since(since).unsigned_abs();
+                    format!("for {}", short_age(length))
+                }),
+            };
             table.rows.push(vec![
                 holding.gpu_index.into(),
                 holding.state.unwrap_or("unknown").into(),

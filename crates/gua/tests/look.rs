@@ -7,6 +7,7 @@ mod claim_lifetimes;
 mod claims;
 mod crowd;
 mod formats;
+mod idle;
 mod list;
 mod peers;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gua_model::classify::holders;
-use gua_model::idle::{IdleGpu, is_idle_now};
+use gua_model::idle::IdleGpu;
 use gua_model::pick::is_free;
 use gua_model::report::{GpuStatus, Hold, Host, Now, UNKNOWN};
 use gua_model::{Gpu, GpuUuid, Micros, Missing, Period, Thresholds, Tick, UtilSource, classify};
@@ -77,15 +77,7 @@ pub(super) fn idle_at(
     tick: &Tick,
     thresholds: Thresholds,
 ) -> Result<BTreeMap<GpuUuid, IdleGpu>, RecordsError> {
-    let gpus = tick.sample.gpus.iter();
-    let idle_now = gpus
-        .filter(|gpu| gpu.place.counts() && is_idle_now(classify(gpu, &thresholds, None).state));
-    let question = IdleQuestion {
-        gpus: idle_now.map(|gpu| gpu.uuid.clone()).collect(),
-        thresholds,
-        at: tick.sample.at,
-    };
-    idle(records, &question)
+    idle(records, &IdleQuestion::of_sample(&tick.sample, thresholds))
 }
 
 /// Holders of a tick that cannot be named and therefore have no session: processes that are gone, or hidden from us.

@@ -242,8 +242,8 @@ fn user(line: &Line<'_>) -> String {
         .map_or_else(String::new, people::owner_and_workload)
 }
 
-/// State with its duration, if a daemon has recorded it; `>` marks a lower bound. A GPU that `gua available` offers is
-/// called free.
+/// State with its duration, if a daemon has recorded it; `>` marks a lower bound. The duration of an idle GPU is the time
+/// since it was last active. A GPU that `gua available` offers is called free.
 fn state(row: &Row<'_>, sample: &Sample) -> String {
     let Some(state) = row.condition.state else {
         return "MIG".to_owned();
@@ -255,6 +255,9 @@ fn state(row: &Row<'_>, sample: &Sample) -> String {
         _ if row.condition.status == Status::Free => "free",
         (state, _) => state.as_str(),
     };
+    if let Some(idle) = &row.condition.idle {
+        return format!("{name} {}", idle.longest.shown(sample.at));
+    }
     let Some(since) = row.condition.since else {
         return name.to_owned();
     };

@@ -1,11 +1,9 @@
 //! The report in a few lines for a terminal: the verdict with a bar, which GPUs are idle now, and whose time was idle most.
 
-use std::collections::BTreeMap;
-
+use gua_model::idle::is_idle_now;
 use gua_model::report::{GpuStatus, PersonRow, UNKNOWN};
-use gua_model::since::{Since, Start};
-use gua_model::text::{clip, columns, gigabytes, sanitize, short_age};
-use gua_model::{GpuUuid, RollUp, State, Tone};
+use gua_model::text::{clip, columns, gigabytes, sanitize};
+use gua_model::{RollUp, State, Tone};
 
 use super::sections::{whole, whole_width};
 use super::{Page, labels};
@@ -18,11 +16,11 @@ const NAME: usize = 18;
 /// Width of the bar of a person.
 const BAR: usize = 20;
 
-/// Returns the summary. `idle_since` says since when GPUs have been idle-held.
+/// Returns the summary.
 #[must_use]
-pub fn glance(page: &Page<'_>, idle_since: &BTreeMap<GpuUuid, Since>) -> String {
+pub fn glance(page: &Page<'_>) -> String {
     let mut out = verdict(page);
-    idle_now(&mut out, page, idle_since);
+    idle_now(&mut out, page);
     most_idle(&mut out, page);
     out
 }
@@ -78,11 +76,10 @@ fn bar(width: usize, parts: &[(Tone, f64)], rest: Option<Tone>) -> String {
     text
 }
 
-fn idle_now(out: &mut String, page: &Page<'_>, idle_since: &BTreeMap<GpuUuid, Since>) {
+fn idle_now(out: &mut String, page: &Page<'_>) {
     let Some(now) = &page.report.now else { return };
-    let since = |gpu: &GpuStatus| idle_since.get(&gpu.gpu).copied();
-    let idle = now.cards.iter();
-    let idle = idle.filter(|gpu| gpu.state.roll_up() == Some(RollUp::IdleHeld));
+    let since = |gpu: &GpuStatus| gpu.idle.map(|idle| idle.since);
+    let idle = now.cards.iter().filter(|gpu| is_idle_now(gpu.state));
     let mut idle: Vec<&GpuStatus> = idle.collect();
     idle.sort_by_key(|gpu| (since(gpu).is_none(), since(gpu).map(|since| since.at)));
     out.push('\n');
@@ -100,13 +97,9 @@ fn idle_now(out: &mut String, page: &Page<'_>, idle_since: &BTreeMap<GpuUuid, Si
             ),
         };
         let memory = gpu.memory_used.map_or("?".to_owned(), gigabytes);
-        let length = since(gpu).map(|since| {
-            let length = short_age(now.at.duration_since(since.at).unsigned_abs());
-            match since.start {
-                Start::Seen => format!("idle for {length}"),
-                Start::AtLatest => format!("idle for at least {length}"),
-            }
-        });
+        let length = gpu
+            .idle
+            .map(|idle| format!("idle for {}", idle.shown(now.at)));
         let style = paint::style(Tone::IdleHeld);
         line!(
             out,

@@ -13,11 +13,11 @@ use gua_collector::{listing, location};
 use gua_model::chain::chain;
 use gua_model::quota::{Standing, Term};
 use gua_model::report::Report;
-use gua_model::{Owner, Period, Pid, RollUp, Sample};
+use gua_model::{Owner, Period, Pid, Sample};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_query::{QueryError, Question, TicksQuestion};
 use gua_render::listing::ClaimsDocument;
-use gua_render::me::{Facts, Holding, MeDocument};
+use gua_render::me::{Facts, HeldGpu, Holding, MeDocument};
 use gua_render::table::csv;
 use gua_settings::FlagValue;
 use jiff::SignedDuration;
@@ -126,17 +126,13 @@ fn owner() -> Result<Owner, Failure> {
 }
 
 /// Processes of the user on the GPUs of a sample.
-fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<Holding> {
+fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<HeldGpu> {
     let (rows, _) = listing::rows(&context.loaded, sample, None);
     let mut found = Vec::new();
     for row in &rows {
         let Some(gpu) = row.gpu else { continue };
         let state = row.condition.state;
         let since = row.condition.since.map(|since| since.at);
-        let is_idle = state.and_then(|state| state.roll_up()) == Some(RollUp::IdleHeld);
-        let idle = since
-            .filter(|_| is_idle)
-            .map(|since| sample.at.duration_since(since));
         for process in &row.holders {
             let Ok(identity) = &process.identity else {
                 continue;
@@ -144,7 +140,9 @@ fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<Holding> {
             if identity.owner().is_none_or(|owner| owner.who != me.who) {
                 continue;
             }
-            found.push(Holding {
+            let idle = row.condition.idle.as_ref();
+            let idle = idle.map(|idle| idle.of(Some(identity.key)));
+            let holding = Holding {
                 gpu_index: row.index,
                 gpu_uuid: gpu.uuid.to_string(),
                 gpu_name: gpu.name.clone().ok(),
@@ -153,8 +151,8 @@ fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<Holding> {
                 process: identity.comm.clone().ok(),
                 memory_bytes: process.memory.ok().map(|memory| memory.0),
                 state_since: since,
-                idle_seconds: idle.map(|idle| idle.unsigned_abs().as_secs()),
-            });
+            };
+            found.push(HeldGpu::new(holding, idle, sample.at));
         }
     }
     found

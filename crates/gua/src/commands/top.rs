@@ -134,9 +134,10 @@ fn once(
     record: Option<Record>,
     host: Option<HostWatch>,
 ) -> anyhow::Result<()> {
+    let ticks_per_second = setup.ticks_per_second;
     let mut app = App::new(setup, clock::now());
     let sample = samples()?;
-    let since = record.map(|record| record.since(&sample));
+    let since = record.map(|record| record.since(&sample, ticks_per_second));
     app.take_sample(sample);
     app.take_since(&since.unwrap_or_default());
     if let Some(mut host) = host {

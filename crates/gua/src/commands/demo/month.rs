@@ -8,7 +8,6 @@ use gua_files::{Over, TemporaryDirectory, remove_parts_on_signals};
 use gua_model::demo::month::Month;
 use gua_model::failure::Failure;
 use gua_probe::process::ignored::was_ignored;
-use gua_query::SinceQuestion;
 use gua_render::report::{self, Page, Words, html};
 use gua_settings::FlagValue;
 use gua_store::{NewRun, OpenMode, RunId, Store, WriterOptions};
@@ -140,15 +139,6 @@ pub(super) fn glance(args: &RecordDemoArgs, flags: &[FlagValue]) -> anyhow::Resu
     };
     let asked = words.ask(&context.zone(), context.now())?;
     let report = context.ask(|source| source.report(&asked.question))?;
-    let gpus = report.now.iter().flat_map(|now| &now.cards);
-    let question = SinceQuestion {
-        gpus: gpus
-            .filter_map(|gpu| Some((gpu.gpu.clone(), gpu.state.roll_up()?)))
-            .collect(),
-        thresholds: report.thresholds,
-        now: context.now(),
-    };
-    let since = context.ask(|source| source.since(&question))?;
     let page = Page {
         width: args.width.into(),
         ..asked.page(&report, VERSION)
@@ -158,7 +148,7 @@ pub(super) fn glance(args: &RecordDemoArgs, flags: &[FlagValue]) -> anyhow::Resu
     output::data(&format!(
         "A simulated month: 8 GPUs and 7 people, up to {end} {}\n{}\n{NEXT}",
         page.zone_name(),
-        report::glance(&page, &since),
+        report::glance(&page),
     ))
 }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_collector::location;
+use gua_collector::{listing, location};
 use gua_model::period::Period;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, Sample, Tick, classify};
 use gua_query::{SinceQuestion, Source, TicksQuestion};
+use gua_render::listing::row::Terms;
 use gua_settings::Settings;
 use gua_store::{FileKind, what_is_this};
 use gua_tui::Moment;
@@ -82,8 +83,9 @@ impl Record {
         Vec::new()
     }
 
-    /// Start times of the states of the GPUs in a sample; empty if unknown.
-    pub(super) fn since(&self, sample: &Sample) -> BTreeMap<GpuUuid, Since> {
+    /// Start times of the states of the GPUs in a sample; empty if unknown. For an idle GPU, the time when it was last
+    /// active.
+    pub(super) fn since(&self, sample: &Sample, ticks_per_second: u64) -> BTreeMap<GpuUuid, Since> {
         let thresholds = self.settings.thresholds();
         let roll_ups = sample.gpus.iter().filter_map(|gpu| {
             let state = classify(gpu, &thresholds, None).state;
@@ -94,6 +96,17 @@ impl Record {
             thresholds,
             now: sample.at,
         };
-        self.source().since(&question).unwrap_or_default()
+        let source = self.source();
+        let mut since = source.since(&question).unwrap_or_default();
+        let terms = Terms {
+            thresholds,
+            ticks_per_second,
+        };
+        let idle = listing::idle(source.as_ref(), sample, &terms);
+        since.extend(
+            idle.into_iter()
+                .map(|(gpu, idle)| (gpu, idle.longest.since)),
+        );
+        since
     }
 }

@@ -30,10 +30,12 @@ pub(super) fn run(setup: Setup, samples: Samples, record: Option<Record>) -> any
     events::forward_signals(sender.clone()).context("cannot wait for signals")?;
     events::sample(samples, setup.interval, sender.clone()).context(NO_THREAD)?;
     let is_simulated = setup.rights == Rights::Simulated;
+    let ticks_per_second = setup.ticks_per_second;
     let app = App::new(setup, clock::now());
     let mut session = Session {
         app,
         record,
+        ticks_per_second,
         host: (!is_simulated).then(HostWatch::new),
         sender,
         has_answered: false,
@@ -93,6 +95,7 @@ enum Next {
 struct Session {
     app: App,
     record: Option<Record>,
+    ticks_per_second: u64,
     /// `None` for simulated GPUs, whose processes do not exist here.
     host: Option<HostWatch>,
     sender: SyncSender<Event>,
@@ -192,9 +195,9 @@ impl Session {
                 Some(Event::Past(past.page_before(before)))
             })
             .context(NO_THREAD)?;
-            let sample = sample.clone();
+            let (sample, ticks_per_second) = (sample.clone(), self.ticks_per_second);
             events::later("history", &self.sender, move || {
-                Some(Event::Since(record.since(&sample)))
+                Some(Event::Since(record.since(&sample, ticks_per_second)))
             })
             .context(NO_THREAD)?;
         }
