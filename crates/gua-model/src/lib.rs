@@ -28,6 +28,7 @@ pub mod palette;
 pub mod period;
 mod period_set;
 pub mod pick;
+pub mod price;
 pub mod quota;
 pub mod reading;
 pub mod readings;

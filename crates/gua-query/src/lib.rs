@@ -8,6 +8,7 @@
 //! Rules about states, sums and sessions are in `gua-model`. This crate decides which records to read, in which order, and
 //! how to combine them. It reads no files, no clock and no environment, and it prints nothing.
 
+mod cost;
 mod error;
 pub mod explain;
 pub mod gpu;
@@ -24,6 +25,7 @@ mod statement;
 mod view;
 pub mod words;
 
+pub use cost::costs;
 pub use error::{QueryError, RecordsError};
 pub use protocol::Remote;
 pub use question::{

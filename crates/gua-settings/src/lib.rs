@@ -17,6 +17,7 @@ pub mod inputs;
 pub mod kind;
 mod name;
 pub mod owner;
+mod price;
 pub mod problem;
 pub mod quota;
 pub mod table;

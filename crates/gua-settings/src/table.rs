@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 
+use gua_model::price::Price;
 use gua_model::quota::Limit;
 use gua_model::report::groups::Group;
 use gua_model::{ContainerOwners, DriverPids, OwnerRule};
@@ -19,6 +20,7 @@ use crate::kind::{
     TickInterval, UserNames,
 };
 use crate::owner::{NamePattern, OwnerName, PathPattern};
+use crate::price::{DateText, ModelPattern, PriceAmount};
 use crate::quota::{AccountName, EnergyAmount, GpuHours, SharingName, TermName};
 use crate::{Setting, Source};
 
@@ -385,6 +387,18 @@ settings! {
         members: Members;
     }
     example "name = \"vision\"\nmembers = [\"ada\", \"bob\"]\n"
+
+    [[price]]
+    /// Prices of a GPU-hour, for reports and statements; any number of tables, the first that matches a GPU and a day
+    /// applies. model is a pattern of the GPU's model (* matches any characters but /). from is the first day to which
+    /// the price applies, until the first to which it no longer does.
+    prices: Price, PriceFields {
+        per_gpu_hour: PriceAmount;
+        model: ModelPattern;
+        from: DateText;
+        until: DateText;
+    }
+    example "per_gpu_hour = \"2.50 EUR\"\nmodel = \"*H100*\"\n"
 }
 
 fn default_of<K: Kind>(text: &str, home: &Home) -> K::Value {

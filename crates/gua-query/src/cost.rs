@@ -1,0 +1,66 @@
+//! What the GPU time of a report costs, by the prices of the configuration.
+//!
+//! A report is asked for each price: of the GPUs and the part of the window to which it applies. Prices belong to the
+//! person who asks, so the answer is computed from reports and works with every [`Source`].
+
+use gua_model::Period;
+use gua_model::price::{Costs, Price, periods, price};
+use gua_model::report::Report;
+
+use crate::error::QueryError;
+use crate::question::{Question, WindowEnd};
+use crate::source::Source;
+
+/// Returns the costs of a report; `None` without prices.
+pub fn costs(
+    source: &dyn Source,
+    question: &Question,
+    report: &Report,
+    prices: &[Price],
+) -> Result<Option<Costs>, QueryError> {
+    if prices.is_empty() {
+        return Ok(None);
+    }
+    let mut costs = Costs::default();
+    let parts = periods(report.window, prices, &question.zone);
+    for part in &parts {
+        for (its_price, gpus) in by_price(report, *part, question, prices) {
+            if parts.len() == 1 && gpus.len() == report.cards.len() {
+                costs.add(its_price, report);
+                continue;
+            }
+            let of_part = Question {
+                window: *part,
+                end: match part.to() == report.window.to() {
+                    true => question.end,
+                    false => WindowEnd::Named,
+                },
+                gpus,
+                cross: None,
+                workloads: None,
+                ..question.clone()
+            };
+            costs.add(its_price, &source.report(&of_part)?);
+        }
+    }
+    Ok(Some(costs))
+}
+
+/// Groups the GPUs of a report by their price in a part of its window.
+fn by_price<'p>(
+    report: &Report,
+    part: Period,
+    question: &Question,
+    prices: &'p [Price],
+) -> Vec<(Option<&'p Price>, Vec<String>)> {
+    let mut found: Vec<(Option<&Price>, Vec<String>)> = Vec::new();
+    for gpu in &report.cards {
+        let its = price(prices, gpu.name.as_deref(), part, &question.zone);
+        let uuid = gpu.gpu.to_string();
+        match found.iter_mut().find(|(known, _)| *known == its) {
+            Some((_, gpus)) => gpus.push(uuid),
+            None => found.push((its, vec![uuid])),
+        }
+    }
+    found
+}
