@@ -29,5 +29,6 @@ pub use days::{Day, days};
 pub use error::ExportError;
 pub use page::{Page, PageQuestion, PagedRows, Place, page};
 pub use rows::{EachBatch, OpenRecords, RecordRows, Rows};
-pub use run::{Ask, Edges, Exported, Format, Outlet, run};
+pub use run::{Ask, Edges, Exported, Format, Outlet, run, write_groups};
 pub use tables::What;
+pub use tables::groups::GroupDay;

@@ -12,7 +12,8 @@ use crate::batch::Batch;
 use crate::column::Column;
 use crate::error::ExportError;
 use crate::rows::Rows;
-use crate::tables::What;
+use crate::tables::groups::GroupDay;
+use crate::tables::{What, groups};
 use crate::{csv, json_lines, parquet};
 
 /// Selection of the rows.
@@ -113,6 +114,38 @@ pub fn run(
         done.close(outlet)?;
     }
     Ok(Exported { files, ..exported })
+}
+
+/// Writes the sums of groups, which are in order of the days. With [`Edges::Whole`], each day has its own file.
+pub fn write_groups(
+    rows: &[GroupDay],
+    (format, edges): (Format, Edges),
+    outlet: &mut dyn Outlet,
+) -> Result<Exported, ExportError> {
+    let columns: &'static [Column] = &groups::GROUP_DAYS;
+    let table = Table {
+        name: groups::NAME,
+        columns,
+        format,
+    };
+    let mut exported = Exported::default();
+    let parts: Vec<&[GroupDay]> = match edges {
+        Edges::Cut => vec![rows],
+        Edges::Whole => rows.chunk_by(|one, next| one.date == next.date).collect(),
+    };
+    for part in parts {
+        let day = part.first().map(|row| row.date);
+        let mut encoder = Encoder::open(outlet, table, day.filter(|_| edges == Edges::Whole))?;
+        for day in part.chunk_by(|one, next| one.date == next.date) {
+            let mut batch = Batch::new(columns, day.len());
+            day.iter().for_each(|row| batch.push(row));
+            encoder.rows(&batch)?;
+        }
+        encoder.close(outlet)?;
+        exported.rows += part.len() as u64;
+        exported.files += 1;
+    }
+    Ok(exported)
 }
 
 #[derive(Clone, Copy)]

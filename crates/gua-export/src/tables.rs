@@ -1,5 +1,6 @@
 //! The tables: their rows, and the conversion of a day of a history to rows.
 
+pub(crate) mod groups;
 pub(crate) mod processes;
 pub(crate) mod samples;
 pub(crate) mod sessions;
@@ -123,19 +124,25 @@ fn kind_word(kind: ProcessKind) -> &'static str {
 mod tests {
     use super::*;
 
+    /// Every table with its columns.
+    fn tables() -> Vec<(&'static str, &'static [Column])> {
+        let tables = What::ALL.map(|what| (what.as_str(), what.columns()));
+        let groups: &'static [Column] = &groups::GROUP_DAYS;
+        tables.into_iter().chain([(groups::NAME, groups)]).collect()
+    }
+
     #[test]
     fn the_documentation_lists_every_column_with_its_type() {
         let text = include_str!("../../../docs/export.md");
-        for what in What::ALL {
-            let section = text.split(&format!("## {}\n", what.as_str())).nth(1);
-            let section = section.unwrap_or_else(|| panic!("no section {}", what.as_str()));
+        for (name, columns) in tables() {
+            let section = text.split(&format!("## {name}\n")).nth(1);
+            let section = section.unwrap_or_else(|| panic!("no section {name}"));
             let section = section.split("\n## ").next().unwrap_or_default();
             let listed: Vec<&str> = section
                 .lines()
                 .filter(|line| line.starts_with("| `"))
                 .collect();
-            let expected: Vec<String> = what
-                .columns()
+            let expected: Vec<String> = columns
                 .iter()
                 .map(|column| {
                     format!(
@@ -146,21 +153,21 @@ mod tests {
                     )
                 })
                 .collect();
-            assert_eq!(listed, expected, "{}", what.as_str());
+            assert_eq!(listed, expected, "{name}");
         }
     }
 
     #[test]
     fn names_of_columns_are_unique_and_carry_units() {
-        for what in What::ALL {
-            let mut names: Vec<&str> = what.columns().iter().map(|column| column.name).collect();
+        for (_, columns) in tables() {
+            let mut names: Vec<&str> = columns.iter().map(|column| column.name).collect();
             assert!(names.iter().all(|name| {
                 name.chars()
                     .all(|letter| letter.is_ascii_lowercase() || letter == '_')
             }));
             names.sort_unstable();
             names.dedup();
-            assert_eq!(names.len(), what.columns().len());
+            assert_eq!(names.len(), columns.len());
         }
     }
 }

@@ -73,6 +73,36 @@ pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
     }
 }
 
+/// Returns the period before a window that it is compared with: as many months before whole months, as many days before
+/// whole days, and otherwise the same length of time.
+#[must_use]
+pub fn previous(window: Period, zone: &TimeZone) -> Period {
+    let [from, to] = [window.from(), window.to()].map(|at| at.to_zoned(zone.clone()));
+    let is_midnight = |at: &Zoned| start_of_day(at.date(), zone) == Some(at.timestamp());
+    let (first, end) = (from.date(), to.date());
+    let days = match (
+        is_midnight(&from) && is_midnight(&to),
+        first.day(),
+        end.day(),
+    ) {
+        (false, ..) => None,
+        (true, 1, 1) => {
+            let years = i32::from(end.year()) - i32::from(first.year());
+            let months = 12 * years + i32::from(end.month()) - i32::from(first.month());
+            first.checked_sub(months.months()).ok()
+        }
+        (true, ..) => first.checked_sub(end.duration_since(first)).ok(),
+    };
+    let start = match days {
+        Some(date) => start_of_day(date, zone),
+        None => window
+            .from()
+            .checked_sub(window.to().duration_since(window.from()))
+            .ok(),
+    };
+    Period::new(start.unwrap_or(Timestamp::MIN), window.from())
+}
+
 /// Returns the Monday of a date's week. The first days of the calendar have no Monday before them and are returned as
 /// they are.
 pub(crate) fn monday(date: Date) -> Date {
@@ -141,6 +171,37 @@ mod tests {
 
     fn window(from: &str, to: &str) -> Period {
         Period::new(from.parse().unwrap(), to.parse().unwrap())
+    }
+
+    #[test]
+    fn months_are_compared_with_months_days_with_days_and_hours_with_hours() {
+        let check = |from: &str, to: &str, expected: &str| {
+            let found = previous(window(from, to), &berlin());
+            assert_eq!(found.from().to_string(), expected, "{from}");
+            assert_eq!(found.to(), from.parse().unwrap());
+        };
+        // November follows a month of 745 hours.
+        check(
+            "2026-10-31T23:00:00Z",
+            "2026-11-30T23:00:00Z",
+            "2026-09-30T22:00:00Z",
+        );
+        check(
+            "2025-12-31T23:00:00Z",
+            "2026-03-31T22:00:00Z",
+            "2025-09-30T22:00:00Z",
+        );
+        // A week that begins after the change to summer time.
+        check(
+            "2026-03-29T22:00:00Z",
+            "2026-04-05T22:00:00Z",
+            "2026-03-22T23:00:00Z",
+        );
+        check(
+            "2026-03-29T12:30:00Z",
+            "2026-03-29T13:30:00Z",
+            "2026-03-29T11:30:00Z",
+        );
     }
 
     #[track_caller]

@@ -126,6 +126,8 @@ pub enum Cell {
     Share(f64),
     Percent(f64),
     Kilowatthours(f64),
+    /// An amount of money; its currency is in the title.
+    Money(f64),
     /// Any other measure; its unit is in the title.
     Number(f64),
     /// Not measured.
@@ -220,7 +222,7 @@ impl Cell {
             Cell::Count(count) => count.to_string(),
             Cell::Integer(number) => number.to_string(),
             Cell::Flag(flag) => flag.to_string(),
-            Cell::Hours(hours) => format!("{hours:.2}"),
+            Cell::Hours(number) | Cell::Money(number) => format!("{number:.2}"),
             Cell::Share(share) => format!("{:.1}%", share * 100.0),
             Cell::Percent(percent) => format!("{percent:.1}%"),
             Cell::Kilowatthours(energy) => format!("{energy:.3}"),
@@ -237,6 +239,7 @@ impl Cell {
             | Cell::Share(number)
             | Cell::Percent(number)
             | Cell::Kilowatthours(number)
+            | Cell::Money(number)
             | Cell::Number(number) => Some(rounded(*number)),
             Cell::Text(_) | Cell::Count(_) | Cell::Integer(_) | Cell::Flag(_) | Cell::Missing => {
                 None

@@ -11,6 +11,8 @@ macro_rules! line {
 
 mod asked;
 mod by;
+mod compare;
+mod cost;
 mod figures;
 mod glance;
 pub(crate) mod html;
@@ -23,6 +25,7 @@ mod screen;
 mod sections;
 
 use gua_model::period::Period;
+use gua_model::price::Costs;
 use gua_model::report::Report;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -33,6 +36,8 @@ pub use self::by::{
     WorkloadSums, gpu_rows, state_rows, table, user_rows,
 };
 use self::by::{HourColumns, hour_columns, occurring_states};
+pub use self::compare::page_table;
+pub(crate) use self::cost::costs_of_person;
 pub(crate) use self::figures::held_hours;
 pub use self::glance::glance;
 pub use self::html::html;
@@ -58,6 +63,10 @@ pub struct Page<'a> {
     pub language: Language,
     /// Version of the program.
     pub version: &'a str,
+    /// The report of the period before, to compare with.
+    pub previous: Option<&'a Report>,
+    /// What the time costs, if there are prices.
+    pub costs: Option<&'a Costs>,
 }
 
 impl Page<'_> {
@@ -98,7 +107,11 @@ impl Page<'_> {
 
     /// The ends of the window, with the year.
     fn whole_window(&self) -> String {
-        let window = self.report.window;
-        format!("{} – {}", self.long(window.from()), self.long(window.to()))
+        self.ends(self.report.window)
+    }
+
+    /// The ends of a period, with the year.
+    fn ends(&self, period: Period) -> String {
+        format!("{} – {}", self.long(period.from()), self.long(period.to()))
     }
 }

@@ -6,6 +6,7 @@ mod json;
 mod text;
 
 use gua_model::Micros;
+use gua_model::price::Costs;
 use gua_model::quota::Standing;
 use gua_model::report::Note;
 use gua_model::statement::{Account, Statement, session_time};
@@ -18,7 +19,7 @@ pub use self::json::{StatementDocument, json};
 pub use self::text::text;
 use crate::document::Percent;
 use crate::quota;
-use crate::report::gpu_name;
+use crate::report::{costs_of_person, gpu_name};
 use crate::table::{Cell, Table};
 
 /// Display options of a statement.
@@ -31,6 +32,8 @@ pub struct Sheet<'a> {
     pub only: Option<&'a str>,
     /// Version of the program.
     pub version: &'a str,
+    /// What the time costs, if there are prices.
+    pub costs: Option<&'a Costs>,
 }
 
 impl Sheet<'_> {
@@ -73,25 +76,43 @@ struct Amount {
     key: &'static str,
     name: &'static str,
     value: Cell,
+    /// Unit of the value.
+    unit: String,
     /// The lower-bound sign if only a part was measured, as in the quota.
     bound: &'static str,
 }
 
 /// Returns the amounts of a person.
-fn amounts(account: &Account) -> Vec<Amount> {
+fn amounts(sheet: &Sheet<'_>, account: &Account) -> Vec<Amount> {
     let sums = &account.sums;
     let amount = |key, name, value: Cell, is_all: bool| {
         let is_all = is_all || value == Cell::Missing;
+        let unit = match value {
+            Cell::Hours(_) => "h",
+            Cell::Kilowatthours(_) => "kWh",
+            _ => "",
+        };
         Amount {
             key,
             name,
             value,
+            unit: unit.to_owned(),
             bound: if is_all { "" } else { "≥ " },
         }
     };
     let hours = |key, name, hours| amount(key, name, Cell::Hours(hours), true);
     let charged = Cell::time(sums.charged_time());
     let energy = Cell::energy(sums.counted_energy());
+    let costs = costs_of_person(sheet.costs, &account.name);
+    let costs = costs.into_iter().map(|(currency, money)| Amount {
+        unit: currency.to_owned(),
+        ..amount(
+            "cost",
+            "cost",
+            Cell::Money(money.units()),
+            sums.charged_is_all(),
+        )
+    });
     let mut amounts = vec![
         hours("held_hours", "held", sums.hours()),
         hours("used_hours", "used", sums.used().hours()),
@@ -104,6 +125,7 @@ fn amounts(account: &Account) -> Vec<Amount> {
         amount("charged_hours", "charged", charged, sums.charged_is_all()),
         amount("energy_kwh", "energy", energy, sums.energy_is_all()),
     ]);
+    amounts.extend(costs);
     amounts
 }
 
@@ -317,15 +339,23 @@ mod tests {
             energy_known: hour,
             ..OwnerTotal::default()
         };
+        let books = statement(hour, hour);
+        let sheet = Sheet {
+            statement: &books,
+            zone: TimeZone::UTC,
+            only: None,
+            version: "",
+            costs: None,
+        };
         let bounds = |account: &Account| -> Vec<&'static str> {
-            let lines = amounts(account);
+            let lines = amounts(&sheet, account);
             lines.iter().map(|amount| amount.bound).collect()
         };
         assert_eq!(bounds(&account(sums)), ["", "", "", "", ""]);
-        assert!(json::Person::new(&account(sums)).charged_is_all);
+        assert!(json::Person::new(&sheet, &account(sums)).charged_is_all);
         sums.add_imported(12, RollUp::Active, Micros::from_secs(300));
         assert_eq!(bounds(&account(sums)), ["", "", "", "≥ ", "≥ "]);
-        assert!(!json::Person::new(&account(sums)).charged_is_all);
+        assert!(!json::Person::new(&sheet, &account(sums)).charged_is_all);
         // With imported rows only, nothing is known, so there is no lower bound.
         sums = OwnerTotal::default();
         sums.add_imported(12, RollUp::Active, Micros::from_secs(300));

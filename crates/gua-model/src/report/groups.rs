@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Hold, PersonRow};
+use super::{Hold, PersonRow, Report};
 use crate::owner::{Workload, is_match};
 use crate::span::proportion;
 use crate::state::Thresholds;
@@ -98,6 +98,38 @@ pub fn grouped(people: &[PersonRow], groups_of: impl Fn(&str) -> Vec<String>) ->
         }
     }
     sums.rows()
+}
+
+impl Report {
+    /// Shows groups in place of people, also in columns of time and as owners of sessions. Of a session whose owner is in
+    /// several groups, all of them are named.
+    pub fn regroup(&mut self, groups_of: impl Fn(&str) -> Vec<String>) {
+        let groups = grouped(&self.people, &groups_of);
+        for column in &mut self.cross {
+            let sums = column.people.iter().zip(&self.people);
+            let people = sums.map(|(sums, person)| PersonRow {
+                name: person.name.clone(),
+                sums: *sums,
+            });
+            let found = grouped(&people.collect::<Vec<_>>(), &groups_of);
+            let of_group = |group: &PersonRow| {
+                let same = found.iter().find(|row| row.name == group.name);
+                same.map(|row| row.sums).unwrap_or_default()
+            };
+            column.people = groups.iter().map(of_group).collect();
+        }
+        for session in &mut self.sessions {
+            if let Some(owner) = &mut session.owner {
+                let groups = groups_of(owner);
+                *owner = match groups.is_empty() {
+                    true => NONE.to_owned(),
+                    false => groups.join(", "),
+                };
+            }
+        }
+        self.people.clone_from(&groups);
+        self.groups = groups;
+    }
 }
 
 /// Sums by name.

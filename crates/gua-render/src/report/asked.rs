@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gua_model::calendar::previous;
 use gua_model::duration::Clockwise;
 use gua_model::failure::Failure;
 use gua_model::period::Period;
@@ -98,6 +99,16 @@ impl Words {
 }
 
 impl Asked {
+    /// The query for the period before, to compare with.
+    #[must_use]
+    pub fn previous(&self) -> Question {
+        Question {
+            window: previous(self.question.window, &self.question.zone),
+            end: WindowEnd::Named,
+            ..self.question.clone()
+        }
+    }
+
     /// The page of a report, with the default width and number of rows.
     #[must_use]
     pub fn page<'a>(&self, report: &'a Report, version: &'a str) -> Page<'a> {
@@ -110,6 +121,8 @@ impl Asked {
             by: self.by,
             language: Language::English,
             version,
+            previous: None,
+            costs: None,
         }
     }
 }

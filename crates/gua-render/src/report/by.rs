@@ -46,6 +46,9 @@ impl By {
         By::Idle,
     ];
 
+    /// Rows that combine people or processes.
+    pub const GROUPS: [Self; 5] = [By::Group, By::Project, By::Job, By::Pod, By::Container];
+
     /// The value of `--by`.
     #[must_use]
     pub fn as_str(self) -> &'static str {

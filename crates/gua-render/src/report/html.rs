@@ -71,6 +71,9 @@ fn body(page: &Page<'_>) -> Markup {
                 (sections::coverage(page)) (sections::energy(page)) (sections::past(page)) (sections::refused_requests(page))
             }
         }
+        @if page.previous.is_some() || page.costs.is_some() {
+            div.group { (sections::comparison(page)) (sections::costs(page)) }
+        }
         (sections::notes(page))
         (sections::method(page))
     }

@@ -1,6 +1,7 @@
 //! The report as JSON: `gua.report.v1`. Keys carry their units, numbers have up to six decimals, and a value that was not
 //! measured is null. `docs/schema/gua.report.v1.json` is its schema, `docs/report.md` lists the keys.
 
+use gua_model::price::{Cost, Money};
 use gua_model::report::{
     BlockRow, Covered, GapRow, GpuStatus, Hold, Host, Note, Now, Refused, Report, SlotRow, Sums,
 };
@@ -8,7 +9,7 @@ use gua_model::{CalendarUnit, CountGraphics, Micros, RollUp, Thresholds, UtilSou
 use jiff::Timestamp;
 
 use super::by::{GpuRow, IdleTime, StateRow, UserRow, gpu_rows, state_rows, user_rows};
-use super::{By, Page, labels, table};
+use super::{By, Page, labels, page_table};
 use crate::document::{
     Hours, Kilowatthours, Number, Percent, Rows, Share, Window, documents, pretty,
 };
@@ -69,7 +70,46 @@ documents! {
         },
         /// The table of `--by`.
         #[serde(skip_serializing_if = "Option::is_none")]
-        by: Option<ByDocument> = page.by.map(|by| ByDocument::new(page.report, by)),
+        by: Option<ByDocument> = page.by.map(|by| ByDocument::new(page, by)),
+        /// The period before, with `--compare`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        previous: Option<PreviousDocument> = page.previous.map(PreviousDocument::new),
+        /// Costs in each currency, if the configuration has prices.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        costs: Option<Vec<CostDocument>> =
+            page.costs.map(|costs| costs.currencies.iter().map(CostDocument::new).collect()),
+        /// Hours in which a GPU was held and no price applied, if the configuration has prices.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        unpriced_hours: Option<Hours> = page.costs.map(|costs| costs.unpriced.into()),
+    }
+
+    /// The period before the window: as many months or days, or the same length of time.
+    struct PreviousDocument from (report: &Report) {
+        window: Window = report.window.into(),
+        totals: Totals = Totals::new(&report.all),
+        equivalent_gpus: EquivalentGpus = EquivalentGpus::new(report),
+        coverage: CoverageDocument = CoverageDocument::new(&report.coverage),
+        gpus: Vec<GpuRow> = gpu_rows(report),
+        users: Vec<UserRow> = user_rows(report),
+    }
+
+    /// Costs in one currency.
+    struct CostDocument from (cost: &Cost) {
+        currency: String = cost.currency.clone(),
+        /// GPU time that was held.
+        held: Number = Number(cost.held.units()),
+        /// Of that, idle-held time.
+        idle_held: Number = Number(cost.idle_held.units()),
+        /// Charged hours of each person.
+        users: Vec<PersonCostDocument> = {
+            let people = cost.people.iter();
+            people.map(|(user, charged)| PersonCostDocument::new(user, *charged)).collect()
+        },
+    }
+
+    struct PersonCostDocument from (user: &str, charged: Money) {
+        user: String = user.to_owned(),
+        charged: Number = Number(charged.units()),
     }
 
     struct HostDocument from (host: &Host) {
@@ -238,9 +278,9 @@ documents! {
         text: String = labels::note(page, note, Language::English),
     }
 
-    struct ByDocument from (report: &Report, by: By) {
+    struct ByDocument from (page: &Page<'_>, by: By) {
         what: &'static str = by.as_str(),
-        rows: Rows = Rows(table(report, by)),
+        rows: Rows = Rows(page_table(page, by)),
     }
 }
 

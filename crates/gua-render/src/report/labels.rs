@@ -3,7 +3,7 @@
 use super::figures::Whose;
 use gua_model::report::{BlockRow, Hold, Host, Note, Now, Refused, Report};
 use gua_model::text::sanitize;
-use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, State};
+use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, RollUp, State};
 
 use super::{By, Page};
 use crate::language::{Label, Language, Sentence, labels, phrases, say};
@@ -25,6 +25,7 @@ labels! {
     NOW = "All GPUs at the last tick", "전체 GPU 상태 — 마지막 틱";
     PEOPLE = "People", "사용자";
     PEOPLE_CHART = "GPU-hours by person", "사용자별 GPU 시간";
+    GROUP_CHART = "GPU-hours held", "점유 GPU 시간";
     SESSIONS = "Who held what, when", "누가 언제 점유했나";
     HEAT = "When the GPUs are busy", "요일·시간대별 가동률";
     PERSON_HEAT = "When GPUs are held", "요일·시간대별 점유율";
@@ -38,6 +39,10 @@ labels! {
     ENERGY = "States and energy", "상태별 시간과 에너지";
     REFUSED = "Requests not granted at once", "요청했지만 바로 받지 못한 GPU";
     NOTES = "Notes", "참고";
+    COSTS = "Costs", "비용";
+    COSTS_MEAN =
+        "held: the time of GPUs that something held, at their price. charged: a person's charged hours at the price of each GPU.",
+        "점유: 점유된 GPU 시간의 가격. 배분: 사용자에게 배분된 시간의 가격.";
     METHOD = "How to read this", "읽는 법";
     HELD_HOURS = "held GPU-hours", "점유 GPU 시간";
     SHARE_ACTIVE = "share of time active", "실가동 시간 비율";
@@ -101,6 +106,16 @@ pub(super) fn state(state: State, language: Language) -> &'static str {
         State::Unobserved => "미관측",
     };
     language.pick(state.as_str(), korean)
+}
+
+/// Returns the display name of a roll-up.
+pub(super) fn class(class: RollUp, language: Language) -> &'static str {
+    let state = match class {
+        RollUp::Active => State::Active,
+        RollUp::IdleHeld => State::IdleHeld,
+        RollUp::TrulyIdle => State::TrulyIdle,
+    };
+    self::state(state, language)
 }
 
 /// Replaces the stable names of states in the first column of a table by their display names.
@@ -206,6 +221,13 @@ phrases! {
     unbalanced(gpus: &str) =
         "left out, because states and gaps do not add up to the capacity: {gpus} (`gua db check` says why)",
         "상태와 공백의 합이 전체 시간과 맞지 않아 제외했습니다: {gpus} (`gua db check`로 확인)";
+    compared_with(period: &str) = "Compared with {period}", "이전 기간과 비교: {period}";
+    cost_held(amount: &str, idle: &str) =
+        "GPU time that was held cost {amount}, of which {idle} was idle-held",
+        "점유된 GPU 시간의 비용은 {amount}이며 그중 유휴점유는 {idle}입니다";
+    unpriced(hours: f64) =
+        "no price applies to {hours:.2} GPU-hours that were held",
+        "점유된 {hours:.2} GPU 시간에는 적용되는 가격이 없습니다";
     ask_first(owner: &str) = "ask {owner} first", "먼저 {owner} 님께 확인하세요";
     not_by_login(owner: &str) =
         "{owner} is known from the process, not from a login: decide first",
@@ -425,6 +447,8 @@ pub(super) fn caption(id: &str) -> Option<Label> {
             "요청을 막은 유휴점유 GPU",
         ),
         "by-table" => Label("The table of --by", "--by 표"),
+        "costs-table" => Label("Costs of each person", "사용자별 비용"),
+        "compare-table" => Label("This period and the one before", "이번 기간과 이전 기간"),
         "sessions" => Label("The longest sessions", "가장 긴 세션"),
         _ => return None,
     })

@@ -98,7 +98,7 @@ impl Plot {
             Kind::Quiet(None) => (Box::new(figures::day(page.report)), numbers::day(page)),
             Kind::Hours(Whose::User) => (
                 Box::new(figures::people(page)),
-                table(page.report, By::User),
+                table(page.report, page.by.unwrap_or(By::User)),
             ),
             Kind::Hours(Whose::Gpu) => (Box::new(figures::gpus(page)), table(page.report, By::Gpu)),
             Kind::Sessions(whose) => {
@@ -109,7 +109,7 @@ impl Plot {
         };
         Self {
             kind,
-            title: title(page, kind).to_owned(),
+            title: title(page, kind),
             subtitle: subtitle(page, note),
             language: page.language,
             chart,
@@ -175,20 +175,29 @@ fn of_grid(page: &Page<'_>, whose: Whose, cross: Cross) -> (Box<dyn Figure>, Tab
     (Box::new(grid.heat_map()), numbers)
 }
 
-fn title(page: &Page<'_>, kind: Kind) -> &'static str {
+fn title(page: &Page<'_>, kind: Kind) -> String {
     let of_person = page.report.person.is_some();
+    // Groups, projects, jobs, pods and containers take the place of people.
+    let groups = page.by.filter(|by| By::GROUPS.contains(by));
     let label = match kind {
         Kind::States => labels::over_time(page.report),
         Kind::Heat(None) => labels::heat(page.report),
         Kind::Heat(Some((Whose::Gpu, _))) if of_person => labels::PERSON_HEAT,
         Kind::Heat(Some((Whose::Gpu, _))) => labels::HEAT_GPU,
+        Kind::Heat(Some((Whose::User, _))) | Kind::Hours(Whose::User) if groups.is_some() => {
+            labels::GROUP_CHART
+        }
         Kind::Heat(Some((Whose::User, _))) => labels::HEAT_USER,
         Kind::Hours(Whose::User) => labels::PEOPLE_CHART,
         Kind::Hours(Whose::Gpu) => labels::GPU_CHART,
         Kind::Sessions(_) => labels::SESSIONS,
         Kind::Quiet(_) => labels::QUIET,
     };
-    label.of(page.language)
+    let title = label.of(page.language);
+    match groups {
+        Some(by) => format!("{title} · {}", labels::by(by).of(page.language)),
+        None => title.to_owned(),
+    }
 }
 
 /// Formats the host, the window, the time zone and the filters.

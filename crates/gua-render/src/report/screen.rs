@@ -12,11 +12,12 @@ use gua_model::{Micros, RollUp};
 use super::figures::{held_hours, state_hours};
 use super::lists::{self, Medium};
 use super::plot::terminal::{padded, stack};
-use super::{Page, labels};
+use super::{Page, compare, cost, labels};
 use crate::chart::{Shown, StateHours};
 use crate::language::Language::English;
 use crate::paint;
 use crate::table::Cell;
+use gua_model::table::Underline;
 
 /// Number of people that are shown.
 const PEOPLE: usize = 5;
@@ -45,6 +46,8 @@ pub fn screen(page: &Page<'_>, columns: usize) -> String {
     people(&mut out, page, width);
     gpus(&mut out, page, width);
     coverage(&mut out, page, width);
+    costs(&mut out, page, width);
+    comparison(&mut out, page, width);
     for note in &report.notes {
         let note = format!("note: {}", labels::note(page, note, English));
         paragraph(&mut out, &note, width);
@@ -351,6 +354,32 @@ fn coverage(out: &mut String, page: &Page<'_>, width: usize) {
     }
     out.push('\n');
     paragraph(out, &words, width);
+}
+
+/// What the time costs, in a sentence for each currency.
+fn costs(out: &mut String, page: &Page<'_>, width: usize) {
+    let Some(costs) = page.costs else { return };
+    line!(out, "\n{}", labels::COSTS.of(English));
+    for sentence in cost::sentences(costs, English) {
+        paragraph(out, &sentence, width);
+    }
+}
+
+/// The period before beside this one.
+fn comparison(out: &mut String, page: &Page<'_>, width: usize) {
+    let Some(previous) = page.previous else {
+        return;
+    };
+    out.push('\n');
+    let title = labels::compared_with(&page.ends(previous.window), English);
+    for part in wrapped(&title, width) {
+        line!(out, "{part}");
+    }
+    let mut table = compare::table(page, previous);
+    table.rows.truncate(compare::MEASURES + PEOPLE);
+    for row in table.lines(Some(width.saturating_sub(2)), Underline::No) {
+        line!(out, "  {row}");
+    }
 }
 
 fn paragraph(out: &mut String, words: &str, width: usize) {

@@ -10,9 +10,10 @@ use gua_model::{Micros, RollUp};
 use unicode_width::UnicodeWidthStr as _;
 
 use self::beyond::{
-    charged_and_energy, coverage, gpus_now, holders, more, past_waste, refused_requests,
+    charged_and_energy, comparison, costs, coverage, gpus_now, holders, more, past_waste,
+    refused_requests,
 };
-use super::{By, Page, labels, table};
+use super::{By, Page, labels, page_table};
 use crate::language::Language;
 
 /// Returns the whole report or, with `--by`, its header and that table.
@@ -24,6 +25,14 @@ pub fn text(page: &Page<'_>) -> String {
     if let Some(by) = page.by {
         out.push('\n');
         by_table(&mut out, page, by);
+        for section in [costs, comparison] {
+            let before = out.len();
+            out.push('\n');
+            section(&mut out, page);
+            if out.len() == before + 1 {
+                out.truncate(before);
+            }
+        }
         notes(&mut out, page);
         return out;
     }
@@ -38,6 +47,8 @@ pub fn text(page: &Page<'_>) -> String {
         gpus_now,
         charged_and_energy,
         refused_requests,
+        costs,
+        comparison,
         notes,
     ] {
         let before = out.len();
@@ -295,7 +306,7 @@ fn heat_map(out: &mut String, page: &Page<'_>) {
 }
 
 fn by_table(out: &mut String, page: &Page<'_>, by: By) {
-    let mut table = table(page.report, by);
+    let mut table = page_table(page, by);
     let all = table.rows.len();
     // A time series is not truncated: that would hide the newest rows.
     if by.is_ranked() {

@@ -33,7 +33,7 @@ fn page(sheet: &Sheet<'_>, account: Option<&Account>) -> Markup {
         main.statement {
             (masthead(sheet, account))
             @if let Some(account) = account {
-                (totals(account)) (picture(sheet, account)) (quotas(account)) (biggest(sheet, account))
+                (totals(sheet, account)) (picture(sheet, account)) (quotas(account)) (biggest(sheet, account))
             }
             (balance(sheet, account))
             footer {
@@ -62,7 +62,7 @@ fn masthead(sheet: &Sheet<'_>, account: Option<&Account>) -> Markup {
     page_masthead(&kicker, &name, &facts)
 }
 
-fn totals(account: &Account) -> Markup {
+fn totals(sheet: &Sheet<'_>, account: &Account) -> Markup {
     let idle = match account.sums.idle_share() {
         Some(share) => format!("{:.1}% of held, unused", share * 100.0),
         None => "held, unused".to_owned(),
@@ -73,22 +73,25 @@ fn totals(account: &Account) -> Markup {
         "idle_held_hours" => ("idle-held", &*idle),
         "held_free_hours" => ("truly-idle", "held with little memory"),
         "charged_hours" => ("charged", "shared among those on a GPU"),
+        "cost" => ("charged", "for the charged hours"),
         _ => ("truly-idle", "kWh, shared likewise"),
     };
     let amount = |Amount {
                       key,
                       name,
                       value,
+                      unit,
                       bound,
                   }: &Amount| {
         let (class, below) = below(key);
+        let currency = (*key == "cost").then_some(unit);
         tile(
             (class, name),
-            &html! { (bound) (number_of(key, value)) },
+            &html! { (bound) (number_of(key, value)) @if let Some(currency) = currency { " " (Escaped(currency)) } },
             &html! { (below) },
         )
     };
-    html! { section { div.tiles { @for one in &amounts(account) { (amount(one)) } } } "\n" }
+    html! { section { div.tiles { @for one in &amounts(sheet, account) { (amount(one)) } } } "\n" }
 }
 
 fn quotas(account: &Account) -> Markup {

@@ -1,13 +1,15 @@
 //! The statement as JSON; `docs/schema/gua.statement.v1.json` is its schema.
 
+use gua_model::price::Money;
 use gua_model::report::Hold;
 use gua_model::statement::{Account, Balance, Day, session_time};
 use jiff::Timestamp;
 use jiff::civil::Date;
 
 use super::{Sheet, remarks};
-use crate::document::{Hours, Kilowatthours, Percent, documents, pretty};
+use crate::document::{Hours, Kilowatthours, Number, Percent, documents, pretty};
 use crate::quota::{QuotaRow, quota_rows};
+use crate::report::costs_of_person;
 
 /// The version of the document. Keys may be added under the same number; none changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
@@ -36,7 +38,10 @@ documents! {
         gpus: usize = sheet.statement.cards,
         energy_kwh: Option<Kilowatthours> = sheet.statement.energy.map(Kilowatthours::from),
         balance: BalanceDocument = BalanceDocument::new(&sheet.statement.balance),
-        people: Vec<Person> = sheet.statement.people.iter().map(Person::new).collect(),
+        people: Vec<Person> = {
+            let people = sheet.statement.people.iter();
+            people.map(|account| Person::new(sheet, account)).collect()
+        },
         remarks: Vec<String> = remarks(sheet),
     }
 
@@ -52,7 +57,7 @@ documents! {
         capacity_less_parts_microseconds: Option<i64> = i64::try_from(balance.difference()).ok(),
     }
 
-    pub(super) struct Person from (account: &Account) {
+    pub(super) struct Person from (sheet: &Sheet<'_>, account: &Account) {
         user: String = account.name.clone(),
         held_hours: Hours = Hours(account.sums.hours()),
         /// Held hours that are neither idle-held nor free.
@@ -71,6 +76,17 @@ documents! {
         /// Number of sessions.
         sessions: usize = account.session_count,
         quotas: Vec<QuotaRow> = quota_rows(&account.standings),
+        /// Costs of the charged hours, by currency; empty without prices.
+        costs: Vec<CostDocument> = {
+            let costs = costs_of_person(sheet.costs, &account.name).into_iter();
+            costs.map(|(currency, money)| CostDocument::new(currency, money)).collect()
+        },
+    }
+
+    /// Costs in one currency.
+    struct CostDocument from (currency: &str, amount: Money) {
+        currency: String = currency.to_owned(),
+        charged: Number = Number(amount.units()),
     }
 
     /// One day; null where nothing was observed.

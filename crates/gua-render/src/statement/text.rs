@@ -7,7 +7,6 @@ use gua_model::text::sanitize;
 
 use super::days::weeks;
 use super::{Amount, Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions};
-use crate::table::Cell;
 
 /// The whole statement.
 #[must_use]
@@ -47,14 +46,10 @@ fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
         key,
         name,
         value,
+        unit,
         bound,
-    } in amounts(account)
+    } in amounts(sheet, account)
     {
-        let unit = match value {
-            Cell::Hours(_) => "h",
-            Cell::Kilowatthours(_) => "kWh",
-            _ => "",
-        };
         let indent = match key {
             "used_hours" | "idle_held_hours" | "held_free_hours" => "    ",
             _ => "  ",

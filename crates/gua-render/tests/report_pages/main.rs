@@ -25,6 +25,8 @@ fn page(report: &Report, language: Language, by: Option<By>, top: usize) -> Page
         by,
         language,
         version: "0.1.0",
+        previous: None,
+        costs: None,
     }
 }
 

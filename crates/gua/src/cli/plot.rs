@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{HistoryArgs, Language, StrictArgs};
+use gua_render::report::By;
+
+use super::{HistoryArgs, Language, StrictArgs, one_of};
 
 /// Plot who held which GPU, since when, and whether it was used.
 ///
@@ -21,6 +23,7 @@ use super::{HistoryArgs, Language, StrictArgs};
                   gua plot hours --by user --since 30d -o people.png  GPU hours by user, with the idle-held share\n  \
                   gua plot --by gpu --per hour --since 2d             heat map of GPUs by hour\n  \
                   gua plot sessions --by user --since 24h -o who.svg  who held what, when\n  \
+                  gua plot hours --by group --since 30d               GPU hours by group\n  \
                   gua plot quiet --since 30d                          hours of the day with the least use\n  \
                   gua plot hours --since 30d -o hours.csv             data of a chart"
 )]
@@ -29,9 +32,9 @@ pub struct PlotArgs {
     #[arg(value_name = "CHART", value_enum)]
     pub chart: Option<PlotChart>,
 
-    /// Rows of the chart.
-    #[arg(long, value_name = "WHOSE", value_enum)]
-    pub by: Option<PlotBy>,
+    /// Rows of the chart. Jobs, pods and containers have the chart `hours` alone.
+    #[arg(long, value_name = "WHOSE", value_parser = one_of(&PLOT_BY, By::as_str))]
+    pub by: Option<By>,
 
     /// Unit of the time axis.
     #[arg(long, value_name = "UNIT", value_enum)]
@@ -125,11 +128,15 @@ pub enum PlotChart {
 }
 
 /// Rows of a chart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum PlotBy {
-    User,
-    Gpu,
-}
+const PLOT_BY: [By; 7] = [
+    By::User,
+    By::Gpu,
+    By::Group,
+    By::Project,
+    By::Job,
+    By::Pod,
+    By::Container,
+];
 
 /// Unit of the time axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

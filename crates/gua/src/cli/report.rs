@@ -66,6 +66,10 @@ pub struct ExportArgs {
     #[arg(long, value_name = "TABLE", value_parser = one_of(&What::ALL, What::as_str), default_value = "samples")]
     pub what: What,
 
+    /// Export the sums of each day by group, project, job, pod or container instead of a table.
+    #[arg(long, value_name = "WHAT", value_parser = one_of(&By::GROUPS, By::as_str), conflicts_with = "what")]
+    pub by: Option<By>,
+
     /// Output format [default: by the file extension, else csv].
     #[arg(long, value_name = "FORM", value_enum)]
     pub format: Option<ExportFormat>,
@@ -130,6 +134,8 @@ pub enum TableFormat {
                   gua report --since 30d -o report.html         the page with charts\n  \
                   gua report --since 30d --open                 the same, in a browser\n  \
                   gua report --by idle                          who holds GPUs without use now\n  \
+                  gua report --since last-month --until this-month --compare\n                                                \
+                  last month, compared with the month before\n  \
                   gua report --db /tmp/old-gua.db               a file of gpu-usage-audit"
 )]
 pub struct ReportArgs {
@@ -153,6 +159,10 @@ pub struct ReportArgs {
     /// those of `[[group]]` in the configuration; without any, groups are those of the system.
     #[arg(long, value_name = "WHAT", value_parser = one_of(&By::ALL, By::as_str))]
     pub by: Option<By>,
+
+    /// Compare with the period before: as many months or days, or the same length of time.
+    #[arg(long)]
+    pub compare: bool,
 
     /// Show only this user.
     #[arg(long, value_name = "NAME")]

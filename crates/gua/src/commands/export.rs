@@ -1,6 +1,7 @@
 //! `gua export`: exports a history in formats for other programs.
 
 mod audit;
+mod groups;
 mod outlet;
 
 use std::ffi::OsStr;
@@ -27,6 +28,9 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
     gua_files::remove_parts_on_signals(was_ignored);
     let target = Target::of(args)?;
     let format = form(args, &target)?;
+    if let Some(by) = args.by {
+        return groups::run(by, args, (format, target), context);
+    }
     let Some(format) = format else {
         let Target::File(path) = target else {
             let problem = "the format gpu-usage-audit is one file: pass its path with --output";
@@ -38,14 +42,7 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
     let history = location::access(&db, context.settings())?;
     let ask = ask(args, format, &target)?;
     let over = Over::of(args.overwrite);
-    let mut outlet: Box<dyn Outlet> = match target {
-        Target::Stdout => Box::new(Stdout),
-        Target::File(path) => Box::new(Files::one(path, over)),
-        Target::Directory(path) => {
-            let names = (ask.what.as_str(), ending(format));
-            Box::new(Files::by_day(path, names, over))
-        }
-    };
+    let mut outlet = target.outlet((ask.what.as_str(), ending(format)), over);
     if over == Over::Refuse {
         refuse_what_is_there(&ask, &target, format)?;
     }
@@ -94,6 +91,17 @@ impl<'a> Target<'a> {
                 let problem = format!("no directory {}", path.display());
                 Err(Failure::usage(problem).hint("create it first, or pass a file"))
             }
+        }
+    }
+}
+
+impl Target<'_> {
+    /// Where files are written; names of daily ones consist of the table and the ending.
+    fn outlet(&self, names: (&'static str, &'static str), over: Over) -> Box<dyn Outlet> {
+        match self {
+            Target::Stdout => Box::new(Stdout),
+            Target::File(path) => Box::new(Files::one(path, over)),
+            Target::Directory(path) => Box::new(Files::by_day(path, names, over)),
         }
     }
 }
@@ -214,7 +222,13 @@ fn print_notes(ask: &Ask, target: &Target<'_>, exported: &Exported) {
             "left out {ticks} damaged ticks; `gua db check` shows details"
         ));
     }
-    let (rows, what) = (counted(exported.rows, "row"), ask.what.as_str());
+    print_rows(ask.what.as_str(), target, exported);
+}
+
+/// Prints what was written to files.
+fn print_rows(what: &str, target: &Target<'_>, exported: &Exported) {
+    let note = |text: String| print::eprint(&format!("gua export: {text}\n"));
+    let rows = counted(exported.rows, "row");
     match target {
         Target::Stdout => {}
         Target::File(path) => note(format!("{rows} of {what} in {}", path.display())),

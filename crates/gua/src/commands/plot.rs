@@ -10,10 +10,11 @@ use gua_model::report::{Cross, unbalanced};
 use gua_probe::process::ignored::was_ignored;
 use gua_render::chart::{Theme, to_png};
 use gua_render::report::plot::{Kind, Look, Plot, Whose};
-use gua_render::report::{Page, Words};
+use gua_render::report::{By, Page, Words};
 
+use super::report::members;
 use crate::balance;
-use crate::cli::{PlotArgs, PlotBy, PlotChart, PlotFormat, PlotPer, PlotTheme};
+use crate::cli::{PlotArgs, PlotChart, PlotFormat, PlotPer, PlotTheme};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
 use crate::output;
@@ -42,7 +43,14 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let mut asked = words.ask(&context.zone(), context.now())?;
     asked.question.cross = kind.cross();
     asked.question.unit = unit;
-    let report = context.ask(|source| source.report(&asked.question))?;
+    asked.question.workloads = args.by.and_then(By::workload);
+    let mut report = context.ask(|source| source.report(&asked.question))?;
+    if let Some(group) = args.by.and_then(By::group) {
+        let members = members(&report.people, group, context)?;
+        report.regroup(|name| members.of(name));
+    } else if asked.question.workloads.is_some() {
+        report.people.clone_from(&report.groups);
+    }
     if kind.cross() == Some(Cross::Slot) && report.slots.len() > MOST_COLUMNS {
         let problem = format!(
             "--per: the window has {} columns of time, but a chart can show at most {MOST_COLUMNS}",
@@ -55,6 +63,7 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let page = Page {
         top: args.top,
         language: context.language(args.lang).into(),
+        by: args.by,
         ..asked.page(&report, VERSION)
     };
     let plot = Plot::new(&page, kind).titled(args.title.clone());
@@ -145,8 +154,8 @@ fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
 /// Chart that the flags select, and the unit into which the window is divided for it.
 fn choose(args: &PlotArgs) -> Result<(Kind, Option<CalendarUnit>), Failure> {
     let whose = args.by.map(|by| match by {
-        PlotBy::User => Whose::User,
-        PlotBy::Gpu => Whose::Gpu,
+        By::Gpu => Whose::Gpu,
+        _ => Whose::User,
     });
     let unit = args.per.and_then(unit);
     let by_week = args.per == Some(PlotPer::WeekdayHour);
@@ -157,6 +166,12 @@ fn choose(args: &PlotArgs) -> Result<(Kind, Option<CalendarUnit>), Failure> {
         (None, Some(_)) => PlotChart::States,
     });
     let refuse = |problem: &str, hint: &str| Err(Failure::usage(problem).hint(hint));
+    if args.by.and_then(By::workload).is_some() && chart != PlotChart::Hours {
+        return refuse(
+            "jobs, pods and containers are summed from sessions and have the chart `hours` alone",
+            "use `gua plot hours --by job`, or `--by group`, which every chart with rows has",
+        );
+    }
     let kind = match chart {
         PlotChart::States if whose.is_some() => {
             return refuse(

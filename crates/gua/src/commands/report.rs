@@ -1,11 +1,14 @@
 //! `gua report`: who held which GPU, since when, and whether it was used.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
+use gua_model::price::{Costs, Price};
 use gua_model::report::groups::{Group, GroupKind, grouped, groups_of};
-use gua_model::report::{PersonRow, unbalanced};
+use gua_model::report::{PersonRow, Report, unbalanced};
 use gua_probe::process;
-use gua_render::report::{By, Page, Words, html, json, korean, screen, table, text};
+use gua_query::{QueryError, Question};
+use gua_render::report::{By, Page, Words, html, json, korean, page_table, screen, text};
 use gua_render::table::csv;
 
 use crate::balance;
@@ -42,14 +45,24 @@ pub fn run(
     };
     let asked = words.ask(&context.zone(), context.now())?;
     let mut report = context.ask(|source| source.report(&asked.question))?;
+    let mut previous = match args.compare {
+        true => Some(context.source().report(&asked.previous())?),
+        false => None,
+    };
     if let Some(kind) = args.by.and_then(By::group) {
-        report.groups = by_group(&report.people, kind, context)?;
+        for report in std::iter::once(&mut report).chain(&mut previous) {
+            let members = members(&report.people, kind, context)?;
+            report.groups = grouped(&report.people, |name| members.of(name));
+        }
     }
+    let costs = costs(context, &asked.question, &report)?;
     let language = context.language(args.lang);
     let page = Page {
         width: args.width.into(),
         top: args.top,
         language: language.into(),
+        previous: previous.as_ref(),
+        costs: costs.as_ref(),
         ..asked.page(&report, VERSION)
     };
     let is_short = on_terminal == OnTerminal::Screen && !args.full && asked.by.is_none();
@@ -59,20 +72,49 @@ pub fn run(
         ReportFormat::Text => columns.map_or_else(|| text(&page), |columns| screen(&page, columns)),
         ReportFormat::Html => html(&page),
         ReportFormat::Json => json::json(&page),
-        ReportFormat::Csv => csv(&table(&report, asked.by.unwrap_or(By::Gpu))),
+        ReportFormat::Csv => csv(&page_table(&page, asked.by.unwrap_or(By::Gpu))),
     };
     page_file::write(&written, &args.file, form == ReportFormat::Html, context)?;
     let left_out = unbalanced(&report.notes);
     Ok(balance::exit_code("gua report", left_out, &args.strict))
 }
 
-/// Sums of people by the groups of the configuration. Without any, the groups of the system count, except those that have
-/// the name of their only member.
-fn by_group(
+/// What the time of a report costs by the prices of the configuration; `None` without prices.
+pub(super) fn costs(
+    context: &Context,
+    question: &Question,
+    report: &Report,
+) -> Result<Option<Costs>, QueryError> {
+    let prices = context.settings().prices.iter();
+    let prices: Vec<Price> = prices.map(|listed| listed.value.clone()).collect();
+    gua_query::costs(context.source().as_ref(), question, report, &prices)
+}
+
+/// Who is in which groups.
+pub(super) enum Members {
+    Configured(GroupKind, Vec<Group>),
+    OfSystem(BTreeMap<String, BTreeSet<String>>),
+}
+
+impl Members {
+    /// Names of a person's groups. Of the system's groups, those that have the name of their only member do not count.
+    pub(super) fn of(&self, person: &str) -> Vec<String> {
+        match self {
+            Members::Configured(kind, groups) => groups_of(person, *kind, groups),
+            Members::OfSystem(found) => {
+                let groups = found.get(person).into_iter().flatten();
+                groups.filter(|group| *group != person).cloned().collect()
+            }
+        }
+    }
+}
+
+/// The groups of the configuration; without any, those of the system.
+pub(super) fn members(
     people: &[PersonRow],
     kind: GroupKind,
     context: &Context,
-) -> Result<Vec<PersonRow>, Failure> {
+) -> Result<Members, Failure> {
     let groups = context.settings().groups.iter();
     let groups: Vec<Group> = groups.map(|listed| listed.value.clone()).collect();
     let is_configured = groups.iter().any(|group| group.kind == kind);
@@ -83,14 +125,11 @@ fn by_group(
             return Err(Failure::usage(problem).hint(hint));
         }
         GroupKind::Group if !is_configured => {}
-        _ => return Ok(grouped(people, |name| groups_of(name, kind, &groups))),
+        _ => return Ok(Members::Configured(kind, groups)),
     }
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
     let found = process::groups_of(&names).ok_or_else(|| {
         Failure::failed("the user directory of this host does not respond, so groups are unknown")
     })?;
-    Ok(grouped(people, |name| {
-        let groups = found.get(name).into_iter().flatten();
-        groups.filter(|group| *group != name).cloned().collect()
-    }))
+    Ok(Members::OfSystem(found))
 }

@@ -327,8 +327,11 @@ impl LocalHost for ThisHost {
     fn report(&self, since: &str, language: Language) -> Result<String, LocalError> {
         let words = words(since);
         let (asked, report) = self.asked(&words)?;
+        let costs = super::report::costs(&self.context, &asked.question, &report);
+        let costs = costs.map_err(|error| history(&error.into()))?;
         let mut page = asked.page(&report, VERSION);
         page.language = language;
+        page.costs = costs.as_ref();
         Ok(html(&page))
     }
 
@@ -352,11 +355,14 @@ impl LocalHost for ThisHost {
             .map_err(|error| history(&error))?;
         let statement = super::statement::judged(answer, &self.context.settings().quotas)
             .map_err(|error| history(&error))?;
+        let costs = super::statement::costs(&self.context, &statement, &zone);
+        let costs = costs.map_err(|error| history(&error))?;
         Ok(statement::html(&Sheet {
             statement: &statement,
             zone,
             only: Some(name),
             version: VERSION,
+            costs: costs.as_ref(),
         }))
     }
 }

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use gua_model::price::Costs;
 use gua_model::quota::Term;
 use gua_model::report::unbalanced;
 use gua_model::statement::Statement;
 use gua_probe::clock;
 use gua_query::words::zone;
-use gua_query::{MonthAnswer, StatementQuestion};
+use gua_query::{MonthAnswer, Question, StatementQuestion};
 use gua_render::statement::{Sheet, html, json, text};
 use gua_settings::quota::Quota;
 use jiff::civil::Date;
@@ -35,11 +36,13 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
     };
     let answer = context.ask(|source| source.statement(&question))?;
     let statement = judged(answer, &context.settings().quotas)?;
+    let costs = costs(context, &statement, &zone)?;
     let sheet = Sheet {
         statement: &statement,
         zone,
         only: args.user.as_deref(),
         version: VERSION,
+        costs: costs.as_ref(),
     };
     let form = args.form();
     let written = match form {
@@ -51,6 +54,20 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
     page_file::write(&written, &args.file, is_page, context)?;
     let left_out = unbalanced(&statement.notes);
     Ok(balance::exit_code("gua statement", left_out, &args.strict))
+}
+
+/// What the time of the month costs; `None` without prices.
+pub(super) fn costs(
+    context: &Context,
+    statement: &Statement,
+    zone: &TimeZone,
+) -> anyhow::Result<Option<Costs>> {
+    if context.settings().prices.is_empty() {
+        return Ok(None);
+    }
+    let question = Question::of_window(statement.period, zone.clone(), statement.made);
+    let report = context.source().report(&question)?;
+    Ok(super::report::costs(context, &question, &report)?)
 }
 
 /// First day of the requested month.

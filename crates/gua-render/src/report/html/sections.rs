@@ -13,7 +13,9 @@ use crate::language::{Label, sentence};
 use crate::markup::{Escaped, number_of};
 use crate::report::figures::hours;
 use crate::report::lists::{self, Medium};
-use crate::report::{By, HourColumns, Page, hour_columns, labels, occurring_states, table};
+use crate::report::{
+    By, HourColumns, Page, compare, cost, hour_columns, labels, occurring_states, page_table, table,
+};
 use crate::table::{Cell, Table};
 
 /// Returns the holders of GPUs that are idle now, with commands to inspect and stop them.
@@ -211,6 +213,37 @@ pub(super) fn coverage(page: &Page<'_>) -> Markup {
     folded(page, ("coverage", labels::COVERAGE, None), &inside)
 }
 
+/// What the time costs, if the configuration has prices.
+pub(super) fn costs(page: &Page<'_>) -> Markup {
+    let Some(costs) = page.costs else {
+        return html! {};
+    };
+    let people = cost::people(page, costs);
+    let inside = html! {
+        @for words in cost::sentences(costs, page.language) { (paragraph(sentence(&words))) }
+        @if page.report.person.is_none() && !people.rows.is_empty() {
+            (html_table(&people, Look::of(page, "costs-table")))
+        }
+        (paragraph(labels::COSTS_MEAN.of(page.language)))
+    };
+    section(page, ("costs", labels::COSTS, None), &inside)
+}
+
+/// The numbers of the period before beside those of this one.
+pub(super) fn comparison(page: &Page<'_>) -> Markup {
+    let Some(previous) = page.previous else {
+        return html! {};
+    };
+    let title = labels::compared_with(&page.ends(previous.window), page.language);
+    let rows = compare::table(page, previous);
+    html! {
+        section id="compare" {
+            h2 { (Escaped(title)) }
+            (html_table(&rows, Look::whole("compare-table", page.language)))
+        } "\n"
+    }
+}
+
 /// Hours and energy of each state that occurred.
 pub(super) fn energy(page: &Page<'_>) -> Markup {
     let (report, language) = (page.report, page.language);
@@ -232,7 +265,7 @@ fn state_table(page: &Page<'_>, mut states: Table, id: &str) -> Markup {
 
 /// Returns the table of `--by` below its chart.
 pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
-    let rows = table(page.report, by);
+    let rows = page_table(page, by);
     let chart = match by {
         By::User => charts::people(page),
         By::Day | By::Week | By::Month => charts::over_time(page),

@@ -193,9 +193,13 @@ fn rest_cells(rest: &[Vec<Cell>], language: Language) -> Markup {
 
 fn added(sum: Cell, cell: &Cell) -> Cell {
     match (sum, cell) {
-        (Cell::Missing, Cell::Count(_) | Cell::Hours(_) | Cell::Kilowatthours(_)) => cell.clone(),
+        (
+            Cell::Missing,
+            Cell::Count(_) | Cell::Hours(_) | Cell::Money(_) | Cell::Kilowatthours(_),
+        ) => cell.clone(),
         (Cell::Count(sum), Cell::Count(more)) => Cell::Count(sum + more),
         (Cell::Hours(sum), Cell::Hours(more)) => Cell::Hours(sum + more),
+        (Cell::Money(sum), Cell::Money(more)) => Cell::Money(sum + more),
         (Cell::Kilowatthours(sum), Cell::Kilowatthours(more)) => Cell::Kilowatthours(sum + more),
         (sum, _) => sum,
     }

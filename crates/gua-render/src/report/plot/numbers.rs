@@ -6,8 +6,8 @@ use gua_model::{Micros, OwnerTotal, Period, RollUp};
 use crate::chart::StateHours;
 use crate::document::cells;
 use crate::language::Language;
-use crate::report::Page;
 use crate::report::figures::{self, Grid, GridCell, Whose};
+use crate::report::{By, Page};
 use crate::table::{Cell, Column, Header, Table};
 
 /// The columns of the time by state.
@@ -114,7 +114,7 @@ pub(super) fn day(page: &Page<'_>) -> Table {
 pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
     let of_gpus = grid.whose == Whose::Gpu && page.report.person.is_none();
     let who = match grid.whose {
-        Whose::User => "user",
+        Whose::User => page.by.map_or("user", By::as_str),
         Whose::Gpu => "gpu",
     };
     let when: &[&str] = match cross {

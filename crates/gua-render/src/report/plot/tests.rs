@@ -37,6 +37,8 @@ fn page(report: &Report, language: Language) -> Page<'_> {
         by: None,
         language,
         version: "0.1.0",
+        previous: None,
+        costs: None,
     }
 }
 

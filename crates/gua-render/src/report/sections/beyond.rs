@@ -1,10 +1,11 @@
-//! Sections 6 to 11, which gpu-usage-audit does not have: coverage, unused holders, charged hours and energy.
+//! Sections 6 to 13, which gpu-usage-audit does not have: coverage, unused holders, charged hours, energy, costs and the
+//! comparison with the period before.
 
 use gua_model::Micros;
 
 use crate::language::Language::English;
 use crate::report::lists::{self, Medium};
-use crate::report::{Page, labels, occurring_states};
+use crate::report::{Page, compare, cost, labels, occurring_states};
 use crate::table::{Cell, Table};
 
 pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
@@ -110,6 +111,34 @@ pub(super) fn refused_requests(out: &mut String, page: &Page<'_>) {
         line!(out, "  {line}");
     }
     more(out, refused.in_the_way.len(), page.top);
+}
+
+/// Writes what the time costs, if the configuration has prices.
+pub(super) fn costs(out: &mut String, page: &Page<'_>) {
+    let Some(costs) = page.costs else { return };
+    line!(out, "§12 {}", labels::COSTS.of(English));
+    for sentence in cost::sentences(costs, English) {
+        line!(out, "  {sentence}");
+    }
+    if page.report.person.is_none() {
+        let mut people = cost::people(page, costs);
+        let all = people.rows.len();
+        people.rows.truncate(page.top);
+        if all > 0 {
+            out.push_str(&people.text(2));
+            more(out, all, page.top);
+        }
+    }
+}
+
+/// Writes the numbers of the period before beside those of this one.
+pub(super) fn comparison(out: &mut String, page: &Page<'_>) {
+    let Some(previous) = page.previous else {
+        return;
+    };
+    let title = labels::compared_with(&page.ends(previous.window), English);
+    line!(out, "§13 {title}");
+    out.push_str(&compare::table(page, previous).text(2));
 }
 
 pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {

@@ -1,0 +1,187 @@
+//! The comparison of a report with the period before: one table of the main numbers, and the columns that it adds to the
+//! tables of `--by`.
+
+use gua_model::RollUp;
+use gua_model::report::{PersonRow, Report};
+
+use super::by::{By, table as by_table};
+use super::{Page, cost, labels};
+use crate::table::{Cell, Header, Table};
+
+/// Number of rows before the people in [`table`].
+pub(super) const MEASURES: usize = 5;
+
+/// The main numbers of both periods, then the people with the most hours in either of them.
+pub(super) fn table(page: &Page<'_>, previous: &Report) -> Table {
+    let now = page.report;
+    let mut table = Table::new([
+        ("measure", ""),
+        ("previous", "before"),
+        ("now", "now"),
+        ("change", "change"),
+    ]);
+    let mut put = |name: &str, before: Cell, now: Cell| {
+        let change = difference(&before, &now);
+        table.rows.push(vec![name.into(), before, now, change]);
+    };
+    let language = page.language;
+    let held = |report: &Report| Cell::Hours(report.all.held.hours());
+    let energy = |report: &Report| Cell::energy(report.all.counted_energy());
+    if now.person.is_some() {
+        let idle = |report: &Report| Cell::share(report.all.held.idle_share());
+        put(labels::HELD_HOURS.of(language), held(previous), held(now));
+        put(
+            labels::class(RollUp::IdleHeld, language),
+            idle(previous),
+            idle(now),
+        );
+        return table;
+    }
+    for class in RollUp::ALL {
+        let share = |report: &Report| Cell::share(report.all.share(class));
+        put(labels::class(class, language), share(previous), share(now));
+    }
+    put(labels::HELD_HOURS.of(language), held(previous), held(now));
+    put("kWh", energy(previous), energy(now));
+    let mut people = people(previous, now);
+    people.truncate(page.top);
+    for (name, before, now) in people {
+        put(&name, Cell::Hours(before), Cell::Hours(now));
+    }
+    table
+}
+
+/// Held hours of each person in both periods, the largest first.
+fn people(previous: &Report, now: &Report) -> Vec<(String, f64, f64)> {
+    let hours = |people: &[PersonRow], name: &str| {
+        let person = people.iter().find(|person| person.name == name);
+        person.map_or(0.0, |person| person.sums.hours())
+    };
+    let names = now.people.iter().chain(&previous.people);
+    let mut rows: Vec<(String, f64, f64)> = Vec::new();
+    for PersonRow { name, .. } in names {
+        if rows.iter().all(|(known, ..)| known != name) {
+            let (before, now) = (hours(&previous.people, name), hours(&now.people, name));
+            rows.push((name.clone(), before, now));
+        }
+    }
+    rows.sort_by(|one, other| other.1.max(other.2).total_cmp(&one.1.max(one.2)));
+    rows
+}
+
+fn difference(before: &Cell, now: &Cell) -> Cell {
+    match (before, now) {
+        (Cell::Hours(before), Cell::Hours(now)) => Cell::Hours(now - before),
+        (Cell::Share(before), Cell::Share(now)) => Cell::Share(now - before),
+        (Cell::Kilowatthours(before), Cell::Kilowatthours(now)) => {
+            Cell::Kilowatthours(now - before)
+        }
+        _ => Cell::Missing,
+    }
+}
+
+/// The table of `--by`, with the costs of people and with the measures of the period before.
+#[must_use]
+pub fn page_table(page: &Page<'_>, by: By) -> Table {
+    let mut table = by_table(page.report, by);
+    if let (By::User, Some(costs)) = (by, page.costs) {
+        cost::add_columns(&mut table, costs);
+    }
+    match page.previous {
+        Some(previous) if by != By::Idle => with_previous(table, &by_table(previous, by), by),
+        _ => table,
+    }
+}
+
+/// Adds the measures of an earlier table. Rows are matched by their name, those of days, weeks and months by their place.
+fn with_previous(mut table: Table, previous: &Table, by: By) -> Table {
+    let measures: Vec<usize> = (0..previous.columns.len())
+        .filter(|place| is_measure(&previous.columns[*place].key))
+        .collect();
+    table.columns.extend(measures.iter().map(|place| {
+        let column = &previous.columns[*place];
+        Header::new(
+            format!("previous_{}", column.key),
+            format!("before: {}", column.title),
+        )
+    }));
+    let width = table.columns.len();
+    let mut matched = vec![false; previous.rows.len()];
+    for (place, row) in table.rows.iter_mut().enumerate() {
+        let same = match by.unit() {
+            Some(_) => (place < previous.rows.len()).then_some(place),
+            None => previous
+                .rows
+                .iter()
+                .position(|old| old.first() == row.first()),
+        };
+        if let Some(same) = same {
+            matched[same] = true;
+            let old = &previous.rows[same];
+            row.extend(measures.iter().map(|place| old[*place].clone()));
+        }
+        row.resize(width, Cell::Missing);
+    }
+    // Who is not in this period has a row too.
+    let gone = previous.rows.iter().zip(matched);
+    for (old, _) in gone.filter(|(_, matched)| !matched && by.unit().is_none()) {
+        let mut row = vec![Cell::Missing; width - measures.len()];
+        if let (Some(name), Some(old)) = (row.first_mut(), old.first()) {
+            name.clone_from(old);
+        }
+        row.extend(measures.iter().map(|place| old[*place].clone()));
+        table.rows.push(row);
+    }
+    table
+}
+
+/// Whether a column has amounts, and is not one for each GPU or person.
+fn is_measure(key: &str) -> bool {
+    let units = ["hours", "share", "kwh", "percent"];
+    !key.contains(' ') && units.iter().any(|unit| key.ends_with(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table_of(rows: &[(&str, f64)]) -> Table {
+        let mut table = Table::new([("user", "user"), ("held_hours", "held h"), ("pid", "pid")]);
+        for (name, hours) in rows {
+            let row = vec![(*name).into(), Cell::Hours(*hours), Cell::Count(7)];
+            table.rows.push(row);
+        }
+        table
+    }
+
+    #[test]
+    fn rows_are_matched_by_name_and_those_who_are_gone_are_kept() {
+        let now = table_of(&[("ada", 5.0), ("eve", 1.0)]);
+        let before = table_of(&[("bob", 4.0), ("ada", 2.0)]);
+        let joined = with_previous(now, &before, By::User);
+        let keys: Vec<&str> = joined.columns.iter().map(|one| one.key.as_str()).collect();
+        assert_eq!(keys, ["user", "held_hours", "pid", "previous_held_hours"]);
+        let shown: Vec<Vec<String>> = joined
+            .rows
+            .iter()
+            .map(|row| row.iter().map(Cell::shown).collect())
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                ["ada", "5.00", "7", "2.00"],
+                ["eve", "1.00", "7", "-"],
+                ["bob", "-", "-", "4.00"],
+            ]
+        );
+    }
+
+    #[test]
+    fn days_are_matched_by_their_place() {
+        let now = table_of(&[("2026-11-02", 5.0), ("2026-11-03", 1.0)]);
+        let before = table_of(&[("2026-10-31", 4.0)]);
+        let joined = with_previous(now, &before, By::Day);
+        let last: Vec<String> = joined.rows.iter().map(|row| row[3].shown()).collect();
+        assert_eq!(last, ["4.00", "-"]);
+    }
+}
