@@ -78,8 +78,8 @@ impl Model {
 }
 
 impl Month {
-    /// Interval between ticks.
-    pub const INTERVAL: Duration = Duration::from_mins(5);
+    /// Interval between ticks: a quarter hour, so that the month is written in well under a second.
+    pub const INTERVAL: Duration = Duration::from_mins(15);
     /// End of the month that is the same for everyone: Friday, 2026-10-30 15:00 UTC.
     pub const END: Timestamp = Timestamp::constant(1_793_372_400, 0);
 

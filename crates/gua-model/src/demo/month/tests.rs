@@ -126,12 +126,12 @@ fn live_samples_after_the_end_continue_the_last_tick() {
 
 #[test]
 fn a_month_around_a_time_has_its_last_tick_just_before_it() {
-    for seconds in [0, 1, 299, 300, 86_399] {
+    for seconds in [0, 1, 899, 900, 86_399] {
         let now = Month::END + SignedDuration::from_secs(seconds);
         let last = Month::around(now).ticks().last().expect("there are ticks");
         let age = now.duration_since(last.sample.at);
-        assert!((0..300).contains(&age.as_secs()), "{age:?} before {now}");
-        assert_eq!(last.sample.at.as_second() % 300, 0);
+        assert!((0..900).contains(&age.as_secs()), "{age:?} before {now}");
+        assert_eq!(last.sample.at.as_second() % 900, 0);
     }
 }
 
@@ -142,7 +142,7 @@ fn the_month_has_what_it_promises() {
     assert_eq!(month.start().to_string(), "2026-09-30T15:00:00Z");
     let outage = month.outage();
     let ticks: Vec<Tick> = month.ticks().collect();
-    assert_eq!(ticks.len() + outage.ticks_lost as usize, 30 * 24 * 12);
+    assert_eq!(ticks.len() + outage.ticks_lost as usize, 30 * 24 * 4);
     assert!(
         ticks
             .iter()
