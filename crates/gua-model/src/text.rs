@@ -145,6 +145,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_gigabyte_has_2_to_the_30_bytes() {
+        let check = |bytes: u64, expected: &str| assert_eq!(gigabytes(Bytes(bytes)), expected);
+        check(1 << 30, "1.0");
+        check(80 << 30, "80.0");
+        check((1 << 30) - 1, "0.9");
+        check(1_000_000_000, "0.9");
+    }
+
+    #[test]
     fn an_age_has_two_units_at_most() {
         let check = |seconds, expected: &str| {
             assert_eq!(short_age(Duration::from_secs(seconds)), expected);

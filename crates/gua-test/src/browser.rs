@@ -197,6 +197,15 @@ impl Browser {
             .unwrap()
     }
 
+    /// The page as it is printed, as PDF.
+    #[must_use]
+    pub fn print(&self) -> Vec<u8> {
+        let paper = self.ask("POST", "/print", &json!({"background": true}));
+        data_encoding::BASE64
+            .decode(paper.as_str().unwrap().as_bytes())
+            .unwrap()
+    }
+
     /// Returns the rules of axe-core that the page violates, with the elements.
     #[must_use]
     pub fn accessibility_problems(&self) -> Vec<String> {

@@ -37,6 +37,7 @@ pub mod reports;
 #[cfg(feature = "samples")]
 pub mod samples;
 pub mod schema;
+pub mod screen;
 #[cfg(feature = "samples")]
 pub mod synthetic;
 pub mod tape;
@@ -49,6 +50,18 @@ pub use process::{Ended, Running, Sleeper, is_running, runs_as_root, send};
 pub use pty::Pty;
 pub use terminal::Terminal;
 pub use wait::{wait_for, wait_until};
+
+/// Compares a text with a file of the repository; with `GUA_WRITE_PICTURES=1` it writes the file first.
+#[track_caller]
+pub fn assert_current(path: &std::path::Path, text: &str) {
+    if variable("GUA_WRITE_PICTURES").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let known = std::fs::read_to_string(path).unwrap_or_default();
+    let path = path.display();
+    assert!(known == text, "{path} is out of date: run scripts/pictures");
+}
 
 /// A variable that sets up the tests, not the program. One that is set to nothing counts as unset.
 #[expect(

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::Winsize;
 
 /// The end that a person would see and type into, and the name of the program's end.
 #[derive(Debug)]
@@ -26,6 +27,20 @@ impl Pty {
             seen: File::from(seen),
             name,
         }
+    }
+
+    /// A terminal of this size.
+    #[must_use]
+    pub fn sized(columns: u16, rows: u16) -> Self {
+        let pty = Self::new();
+        let size = Winsize {
+            ws_col: columns,
+            ws_row: rows,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        rustix::termios::tcsetwinsize(&pty.seen, size).unwrap();
+        pty
     }
 
     /// Opens the program's end.

@@ -15,6 +15,7 @@ mod export;
 mod free;
 mod look;
 mod me;
+mod pages;
 mod plot;
 mod reader;
 mod report;
@@ -23,6 +24,7 @@ mod report_originals;
 mod run;
 mod service;
 mod socket;
+mod surfaces;
 mod top;
 mod trust;
 
