@@ -328,3 +328,62 @@ impl Releasable {
         format!("{gpu}: {}; to release it: {}", self.reason, self.command)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use gua_model::Micros;
+    use gua_model::since::{Since, Start};
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    fn held(gpu_index: u32, state: State, idle: Option<Idle>, at: Timestamp) -> HeldGpu {
+        let holding = Holding {
+            gpu_index,
+            gpu_uuid: format!("GPU-{gpu_index}"),
+            gpu_name: None,
+            state: Some(state.as_str()),
+            pid: 4711 + gpu_index,
+            process: Some("python".to_owned()),
+            memory_bytes: Some(3 << 30),
+            state_since: Some(at - SignedDuration::from_mins(5)),
+        };
+        HeldGpu::new(holding, idle, at)
+    }
+
+    #[test]
+    fn an_idle_gpu_is_shown_with_the_time_since_its_last_use() {
+        let at: Timestamp = "2026-10-30T15:00:00Z".parse().unwrap();
+        let idle = Idle {
+            since: Since {
+                at: at - SignedDuration::from_hours(26),
+                start: Start::Seen,
+            },
+            unobserved: Micros::from_secs(5 * 3600),
+        };
+        let document = MeDocument::new(Facts {
+            at,
+            user: "ada".to_owned(),
+            gpus: vec![
+                held(0, State::Active, None, at),
+                held(1, State::IdleHeld, Some(idle), at),
+                held(2, State::IdleHeld, None, at),
+            ],
+            week: None,
+            standings: Vec::new(),
+            claims: None,
+            problems: Vec::new(),
+        });
+        let text = document.text(&TimeZone::UTC);
+        let ends: Vec<&str> = text
+            .lines()
+            .skip(2)
+            .take(3)
+            .map(|line| line.split_once("3.0 GB  ").unwrap().1)
+            .collect();
+        assert_eq!(ends, ["for 5m00s", "idle for 1d2h (5h00m gap)", "idle"]);
+        let first =
+            "gua: GPU 1: python (4712), idle for 1d2h (5h00m gap); to release it: kill 4712\n";
+        assert!(document.login_message().starts_with(first));
+    }
+}

@@ -1,6 +1,7 @@
 //! The pages that commands write and `gua serve` shows, in headless Chromium: accessible by axe-core, not wider than the
 //! screen, and small enough to print and to send. `GUA_TEST_PICTURES=DIR` keeps the screenshots.
 
+use gua_probe::clock;
 use gua_test::browser::{Browser, Screen};
 use gua_test::{TestHost, wait_until};
 
@@ -19,6 +20,8 @@ fn write_pages(home: &TestHost) -> Vec<(String, String)> {
     std::fs::write(home.path(".gua/config.toml"), PRICES).unwrap();
     home.fine("demo --db demo.db --ticks 60");
     home.fine("demo --db empty.db --ticks 0");
+    let month = clock::now().strftime("%Y-%m");
+    let statement = format!("statement --db demo.db --month {month}");
     for (name, line) in [
         ("month", "demo report --since 30d"),
         ("hour", "demo report --since 6h"),
@@ -27,7 +30,7 @@ fn write_pages(home: &TestHost) -> Vec<(String, String)> {
         ("person", "demo report --since 7d --user ada"),
         ("korean", "demo report --since 7d --lang ko"),
         ("empty", "report --db empty.db"),
-        ("statement", "statement --db demo.db"),
+        ("statement", &statement),
     ] {
         home.fine(&format!("{line} -o {name}.html"));
     }

@@ -15,7 +15,7 @@ pub(super) const MEASURES: usize = 5;
 pub(super) fn table(page: &Page<'_>, previous: &Report) -> Table {
     let now = page.report;
     let mut table = Table::new([
-        ("measure", ""),
+        ("measure", "measure"),
         ("previous", "before"),
         ("now", "now"),
         ("change", "change"),

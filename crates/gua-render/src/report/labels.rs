@@ -144,6 +144,10 @@ pub(super) fn heat(report: &Report) -> Label {
 
 /// Titles of columns by their keys, in Korean.
 const COLUMNS: &[(&str, &str)] = &[
+    ("measure", "항목"),
+    ("previous", "이전"),
+    ("now", "이번"),
+    ("change", "변화"),
     ("user", "사용자"),
     ("owner", "사용자"),
     ("gpu", "GPU"),

@@ -373,3 +373,16 @@ fn refusals_and_their_causes_are_in_every_format() {
         assert_near(sums["waited_hours"], 2.25, "waited");
     }
 }
+
+#[test]
+fn every_filled_part_of_a_page_has_a_colour() {
+    for (name, shape) in SHAPES {
+        let report = report(shape, &TimeZone::UTC);
+        let page = html(&page(&report, Language::English, None, 10));
+        for part in page.split("class=\"f-").skip(1) {
+            let class = part.split(['"', ' ']).next().unwrap();
+            let rule = format!(".gua-chart .f-{class}{{fill:");
+            assert!(page.contains(&rule), "{name}: no colour for f-{class}");
+        }
+    }
+}

@@ -115,7 +115,8 @@ pub(super) fn state_bar(hours: &StateHours, class: &str) -> Markup {
     for state in Shown::ALL {
         let width = hours.of(state) / total * 1000.0;
         if width > 0.0 {
-            let (from, width_text, key) = (number(x), number(width), state.key());
+            let (from, width_text) = (number(x), number(width));
+            let key = state.tone().colours().name;
             parts.push_str(&format!(
                 "<rect x=\"{from}\" width=\"{width_text}\" height=\"10\" class=\"f-{key}\"/>"
             ));
