@@ -76,6 +76,8 @@ impl Style {
                 1 => self.is_bold = true,
                 2 => self.is_dim = true,
                 7 => self.is_reversed = true,
+                // Underlines need no colour.
+                4 | 24 => {}
                 22 => (self.is_bold, self.is_dim) = (false, false),
                 27 => self.is_reversed = false,
                 30..=37 => self.colour = Some(number - 30),
@@ -231,7 +233,7 @@ impl Screen {
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height}\" viewBox=\"0 0 {width:.0} {height}\" role=\"img\">\n\
              <title>{}</title>\n<rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"{background}\"/>\n\
-             <g font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"14\" fill=\"{ink}\" xml:space=\"preserve\">\n",
+             <g font-family=\"ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace\" font-size=\"14\" fill=\"{ink}\">\n",
             escaped(command)
         );
         let _ = writeln!(
@@ -285,9 +287,11 @@ fn hex((red, green, blue): Rgb) -> String {
 }
 
 fn escaped(text: &str) -> String {
+    // Browsers merge blanks at the ends and in rows.
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
+        .replace(' ', "\u{a0}")
 }
 
 /// Relative luminance by WCAG 2.

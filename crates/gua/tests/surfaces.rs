@@ -14,9 +14,9 @@ const NOW: &str = "1793372400.000000000";
 /// GPUs of each kind: busy without a process, held by a process that has exited, free, defective and lost.
 const GPUS: &str = "[clock]\nat = 100\n\
     [[card]]\nuuid = \"GPU-a\"\nutil = 97\n\
-    [[card]]\nuuid = \"GPU-b\"\nutil = 0\n[[card.process]]\npid = 99999999\nmemory_mib = 2048\n\
+    [[card]]\nuuid = \"GPU-b\"\nutil = 0\n[[card.process]]\npid = 4194303\nmemory_mib = 2048\n\
     [[card]]\nuuid = \"GPU-c\"\n\
-    [[card]]\nuuid = \"GPU-d\"\necc_uncorrected = 3\n\
+    [[card]]\nuuid = \"GPU-d\"\necc = true\necc_uncorrected = 3\n\
     [[card]]\nuuid = \"GPU-e\"\nlost = [[0, inf]]\n";
 
 const QUOTAS: &str =
@@ -30,7 +30,7 @@ const SURFACES: [(&str, &str); 12] = [
     ("plot", "demo plot hours --by user --since 30d"),
     ("top", "demo top --once"),
     ("list", "list"),
-    ("available", "available --all"),
+    ("available", "available --limit 0"),
     ("me", "me"),
     ("explain", "explain 1 --db demo.db --at 2026-10-30T14:59:50"),
     (
