@@ -23,22 +23,12 @@ const QUOTAS: &str =
     "[[quota]]\nuser = \"alice\"\ncharged = \"1h\"\nheld = \"10s\"\nper = \"month\"\n";
 
 /// Commands and the names of their recordings. Commands of the demo need no driver.
-const SURFACES: [(&str, &str); 12] = [
+const SURFACES: [(&str, &str); 5] = [
     ("demo", "demo"),
     ("report", "demo report"),
     ("report-compare", "demo report --since 7d --compare"),
     ("plot", "demo plot hours --by user --since 30d"),
     ("top", "demo top --once"),
-    ("list", "list"),
-    ("available", "available --limit 0"),
-    ("me", "me"),
-    ("explain", "explain 1 --db demo.db --at 2026-10-30T14:59:50"),
-    (
-        "statement",
-        "statement --db demo.db --month 2026-10 --user alice",
-    ),
-    ("quota", "quota show --db demo.db"),
-    ("runs", "runs"),
 ];
 
 fn home() -> TestHost {
