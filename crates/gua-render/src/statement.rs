@@ -307,6 +307,16 @@ mod tests {
         }
     }
 
+    fn sheet(statement: &Statement) -> Sheet<'_> {
+        Sheet {
+            statement,
+            zone: TimeZone::UTC,
+            only: None,
+            version: "",
+            costs: None,
+        }
+    }
+
     /// Two GPUs for an hour.
     fn statement(people: Micros, free: Micros) -> Statement {
         let hour = Micros(3_600_000_000);
@@ -340,13 +350,7 @@ mod tests {
             ..OwnerTotal::default()
         };
         let books = statement(hour, hour);
-        let sheet = Sheet {
-            statement: &books,
-            zone: TimeZone::UTC,
-            only: None,
-            version: "",
-            costs: None,
-        };
+        let sheet = sheet(&books);
         let bounds = |account: &Account| -> Vec<&'static str> {
             let lines = amounts(&sheet, account);
             lines.iter().map(|amount| amount.bound).collect()
@@ -370,8 +374,9 @@ mod tests {
             charged: hour,
             ..OwnerTotal::default()
         };
+        let books = statement(hour, hour);
         let shown = |sums: OwnerTotal| -> Vec<String> {
-            let shown = amounts(&account(sums)).into_iter();
+            let shown = amounts(&sheet(&books), &account(sums)).into_iter();
             let shown = shown.map(|amount| format!("{} {}", amount.name, amount.value.shown()));
             shown.take(4).collect()
         };
