@@ -5,6 +5,7 @@ use gua_model::{CalendarUnit, Period, slots};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use roxmltree::{Document, Node};
 
 use super::measure::{Weight, text_width};
@@ -170,7 +171,8 @@ fn states_over(hours: i64, unit: CalendarUnit, amounts: &[StateHours]) -> States
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    // The same charts in each run: parsing them takes seconds, and which ones were drawn must not depend on luck.
+    #![proptest_config(ProptestConfig { cases: 32, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
 
     #[test]
     fn states_over_time_of_any_length_can_be_read(
@@ -188,7 +190,7 @@ proptest! {
     #[test]
     fn heat_maps_of_any_size_can_be_read(
         rows in prop::collection::vec(any_name(), 1..40),
-        columns in prop_oneof![prop::collection::vec(any_name(), 1..12), prop::collection::vec("[0-9]{2}-[0-9]{2}", 1..400)],
+        columns in prop_oneof![prop::collection::vec(any_name(), 1..12), prop::collection::vec("[0-9]{2}-[0-9]{2}", 1..130)],
         cells in prop::collection::vec(prop::collection::vec(prop::option::of(0.0..100_000.0f64), 0..50), 1..40),
         width in any_width(),
         share in any::<bool>(),
