@@ -109,6 +109,27 @@ impl ClaimAnswer {
     }
 }
 
+/// The board's response to an agent that replaces its token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewToken {
+    pub agent_token: Token,
+    pub token_prefix: String,
+}
+
+impl NewToken {
+    /// Parses the response body.
+    ///
+    /// # Errors
+    /// If one of the two fields is missing, empty or not a string.
+    pub fn read(bytes: &[u8]) -> Result<Self, AnswerError> {
+        let [agent_token, token_prefix] = required(bytes, ["agentToken", "tokenPrefix"])?;
+        Ok(Self {
+            agent_token: Token::new(&agent_token)?,
+            token_prefix,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -167,6 +188,9 @@ mod tests {
         let bad = ClaimAnswer::read(br#"{"hostId":"h","displayName":"","agentToken":1}"#);
         let missing = FieldsError::Missing(vec!["displayName", "agentToken", "tokenPrefix"]);
         assert_eq!(bad, Err(missing.into()));
+        let new = br#"{"agentToken":"gua_agent_y","tokenPrefix":"gua"}"#;
+        assert_eq!(NewToken::read(new).unwrap().token_prefix, "gua");
+        assert!(NewToken::read(b"{}").is_err());
         assert_eq!(ClaimAnswer::read(b"\xff"), Err(FieldsError::NotJson.into()));
     }
 }

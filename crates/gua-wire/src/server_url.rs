@@ -2,6 +2,10 @@
 
 pub use gua_model::server_url::{Insecure, Scheme, ServerUrl, Unencrypted, UrlError};
 
+/// Path at which an agent asks for a new token.
+pub const NEW_TOKEN: &str = "/agent/v1/token";
+/// Path at which a host vouches for a user.
+pub const NAMES: &str = "/agent/v1/names";
 /// Path of the claim.
 pub const CLAIM: &str = "/agent/v1/enrollments/claim";
 /// Path to which snapshots are posted.

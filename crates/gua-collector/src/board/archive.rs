@@ -131,7 +131,7 @@ impl Archive<'_> {
     /// # Errors
     /// If rows cannot be read or a file cannot be sent. The upload then stops, except after the rejection of a single file.
     pub fn upload(&self, on_progress: OnProgress<'_>) -> Result<Archived, ArchiveError> {
-        let Enrolled { config, client } = self.enrolled;
+        let Enrolled { config, client, .. } = self.enrolled;
         let reach = SignedDuration::from_hours(24 * i64::from(self.retention_days));
         let oldest = self.today.saturating_sub(reach);
         let days = self.history.days(oldest, self.today)?;
@@ -206,7 +206,7 @@ impl Archive<'_> {
         object: Object,
         rejected: &mut Rejected,
     ) -> Result<bool, ArchiveError> {
-        let Enrolled { config, client } = self.enrolled;
+        let Enrolled { config, client, .. } = self.enrolled;
         let file = compressed_table(tables, object.table, self.users)?;
         match client.put_archive(object, &file, config) {
             Ok(()) => Ok(true),

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use gua_wire::archive::{Listing, Object, prune_path};
-use gua_wire::live::{ACCEPTS_HEADER, FORMAT};
+use gua_wire::enroll::NewToken;
+use gua_wire::live::{ACCEPTS_HEADER, FORMAT, NEW_TOKEN as TOKEN_FORMAT};
 use gua_wire::refusal::{is_success, sentence};
-use gua_wire::server_url::{ARCHIVES, CLAIM, LIVE, OBSERVATIONS};
-use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Snapshot, Token};
+use gua_wire::server_url::{ARCHIVES, CLAIM, LIVE, NAMES, NEW_TOKEN, OBSERVATIONS};
+use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Token};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use ureq::AsSendBody;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use ureq::http::request::Builder;
@@ -88,39 +90,76 @@ impl Client {
         ClaimAnswer::read(&answer).map_err(|error| CallError::Garbage(error.into()))
     }
 
-    /// Pushes the state of the host, and then its live report if the board announces that it accepts one.
-    ///
-    /// # Errors
-    /// If the board did not accept it.
-    pub fn push(
-        &self,
-        snapshot: &Snapshot,
-        config: &CloudConfig,
-        live: impl FnOnce() -> Option<String>,
-    ) -> Result<(), CallError> {
-        self.push_body(&snapshot.body(), config, live)
-    }
-
-    /// Pushes an encoded snapshot as [`Client::push`] does.
-    pub fn push_body(
+    /// Pushes an encoded snapshot, and then the live report if the board announces that it accepts one. Returns whether the
+    /// board wants this host to replace its token.
+    pub(super) fn push(
         &self,
         body: &str,
         config: &CloudConfig,
         live: impl FnOnce() -> Option<String>,
-    ) -> Result<(), CallError> {
+    ) -> Result<bool, CallError> {
         let post = |path: &str, body: &str| {
             let request = self.authorized("POST", path, config);
             let request = request.header(CONTENT_TYPE, JSON);
             self.answer(request, body, &config.agent_token, Limits::CALL, 0)
         };
         let (headers, _) = post(OBSERVATIONS, body)?;
-        let announced = headers.get_all(ACCEPTS_HEADER).iter();
-        if { announced }.any(|format| format == FORMAT)
+        let is_announced = |wanted: &str| {
+            let all = headers.get_all(ACCEPTS_HEADER).iter();
+            { all }.any(|announced| announced == wanted)
+        };
+        if is_announced(FORMAT)
             && let Some(live) = live()
         {
             post(LIVE, &live)?;
         }
-        Ok(())
+        Ok(is_announced(TOKEN_FORMAT))
+    }
+
+    /// Asks for a new token of this host. The present one is valid until the new one is used.
+    pub(super) fn new_token(&self, config: &CloudConfig) -> Result<NewToken, CallError> {
+        let request = self.authorized("POST", NEW_TOKEN, config);
+        let secret = &config.agent_token;
+        let answer = self.call(request, (), secret, Limits::CALL, REFUSAL_BYTES)?;
+        NewToken::read(&answer).map_err(|error| CallError::Garbage(error.into()))
+    }
+
+    /// Vouches that a member of the board is a user of this host. Returns the name of the member.
+    ///
+    /// # Errors
+    /// If the code is not valid, or the name belongs to another member.
+    pub fn prove_name(
+        &self,
+        code: &Token,
+        user: &str,
+        config: &CloudConfig,
+    ) -> Result<String, CallError> {
+        #[derive(Serialize)]
+        struct Proof<'a> {
+            code: &'a str,
+            user: &'a str,
+        }
+        #[derive(Deserialize)]
+        struct Linked {
+            account: String,
+        }
+        let proof = Proof {
+            code: code.reveal(),
+            user,
+        };
+        let body = serde_json::to_string(&proof).expect("strings are always JSON");
+        let request = self.authorized("POST", NAMES, config);
+        let request = request.header(CONTENT_TYPE, JSON);
+        let answer = self.call(
+            request,
+            body,
+            &config.agent_token,
+            Limits::CALL,
+            REFUSAL_BYTES,
+        )?;
+        let linked: Result<Linked, _> = serde_json::from_slice(&answer);
+        let linked = linked.map_err(|error| CallError::Garbage(error.into()))?;
+        Ok(linked.account)
     }
 
     /// Lists the archive files that the board has of this host.

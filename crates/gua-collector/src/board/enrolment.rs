@@ -1,11 +1,15 @@
 //! The enrolment of a running daemon: reloaded when its file changes, missing when the file is removed.
 
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use gua_model::chain::chain;
 use gua_wire::CloudConfig;
+use tracing::{info, warn};
 
-use super::client::Client;
+use super::client::{CallError, Client};
 use super::cloud_file::{CloudFile, LoadError};
 use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
 
@@ -22,6 +26,54 @@ pub struct Enrolment {
 pub struct Enrolled {
     pub config: CloudConfig,
     pub client: Client,
+    file: CloudFile,
+    /// Whether it was logged that the token cannot be replaced.
+    was_logged: AtomicBool,
+}
+
+/// Why the token of this host was not replaced.
+#[derive(Debug, thiserror::Error)]
+enum TokenError {
+    #[error("cannot save the enrolment")]
+    Save(#[from] io::Error),
+    #[error("the board did not answer with a new token")]
+    Call(#[from] CallError),
+}
+
+impl Enrolled {
+    /// Pushes an encoded snapshot, and the live report if the board accepts one. The token is replaced when the board asks
+    /// for it; if that fails, the present one stays valid.
+    ///
+    /// # Errors
+    /// If the board did not accept the push.
+    pub fn push(&self, body: &str, live: impl FnOnce() -> Option<String>) -> Result<(), CallError> {
+        if self.client.push(body, &self.config, live)? {
+            match self.replace_token() {
+                Ok(()) => info!("token replaced"),
+                Err(error) if !self.was_logged.swap(true, Ordering::Relaxed) => {
+                    warn!(error = %chain(&error), "token not replaced; the present one stays valid");
+                }
+                Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn replace_token(&self) -> Result<(), TokenError> {
+        // A token that could not be saved would be of no use.
+        let prepared = self.file.prepare()?;
+        let new = self.client.new_token(&self.config)?;
+        let config = CloudConfig {
+            agent_token: new.agent_token,
+            token_prefix: new.token_prefix,
+            ..self.config.clone()
+        };
+        // The host may have been enrolled elsewhere or unenrolled meanwhile.
+        if self.file.load().ok().as_ref() == Some(&self.config) {
+            prepared.save(&config)?;
+        }
+        Ok(())
+    }
 }
 
 /// Why the enrolment cannot be used.
@@ -86,7 +138,12 @@ impl Enrolment {
             ..self.options.clone()
         };
         let client = Client::new(Endpoint::new(&config.server_url, &options)?);
-        let enrolled = Arc::new(Enrolled { config, client });
+        let enrolled = Arc::new(Enrolled {
+            config,
+            client,
+            file: self.file.clone(),
+            was_logged: AtomicBool::new(false),
+        });
         if let Some(stamp) = stamp {
             self.known = Some((stamp, Arc::clone(&enrolled)));
         }

@@ -311,7 +311,7 @@ impl Pusher {
             return;
         };
         self.in_flight = Some(what);
-        let push = move || enrolled.client.push_body(&body, &enrolled.config, live);
+        let push = move || enrolled.push(&body, live);
         if let Err(error) = in_background(push, self.sent.clone()) {
             self.handle_result(Err(CallError::Broken(error)));
         }

@@ -109,9 +109,8 @@ pub fn heartbeat(
 ) -> Result<String, String> {
     let hostname = host::name();
     let heartbeat = Snapshot::error_heartbeat(about(enrolled, &hostname), at, code);
-    let Enrolled { config, client } = enrolled;
-    let pushed = client.push(&heartbeat, config, live);
-    files.record(config, clock::now(), &pushed);
+    let pushed = enrolled.push(&heartbeat.body(), live);
+    files.record(&enrolled.config, clock::now(), &pushed);
     match pushed {
         Ok(()) => Ok(format!("pushed an error heartbeat to {}", named(enrolled))),
         Err(error) => Err(format!(

@@ -143,8 +143,9 @@ impl Sync<'_> {
     }
 
     fn push(&self, sample: &Sample, built: &Built, stored: &Stored) -> anyhow::Result<()> {
-        let Enrolled { config, client } = self.enrolled;
-        let pushed = client.push(&built.snapshot, config, || self.live(sample));
+        let config = &self.enrolled.config;
+        let body = built.snapshot.body();
+        let pushed = self.enrolled.push(&body, || self.live(sample));
         if self.origin == Origin::Driver {
             self.files.record(config, clock::now(), &pushed);
         }
