@@ -83,6 +83,52 @@ pub trait Registry: Send + Sync {
         name: &str,
         password: &PasswordHash,
     ) -> Result<Account, StoreError>;
+    /// Uses a link that resets a password: the link is deleted, the password replaced and the sessions ended.
+    fn reset_password(
+        &self,
+        by: &Change,
+        hash: &SecretHash,
+        password: &PasswordHash,
+    ) -> Result<Account, StoreError>;
+    /// Returns the account of a person whom a provider or proxy knows.
+    fn account_by_identity(&self, identity: &Identity) -> Result<Option<Account>, StoreError>;
+    /// Lets such a person join: adds an account if there is none, and makes it a member unless it is one. Another name is
+    /// chosen where the suggested one is taken, because equal names need not be the same person.
+    fn join(
+        &self,
+        by: &Change,
+        identity: &Identity,
+        name: &str,
+        join: &Join,
+    ) -> Result<Account, StoreError>;
+
+    /// Adds a code with which a member proves a user name on a host. It works once.
+    fn add_name_code(
+        &self,
+        code: &SecretHash,
+        workspace: &WorkspaceId,
+        account: &AccountId,
+        expires: Timestamp,
+    ) -> Result<(), StoreError>;
+    /// Uses such a code: a host vouches that the holder of the code is a user of this name there.
+    fn prove_name(
+        &self,
+        by: &Change,
+        code: &SecretHash,
+        host: &Host,
+        name: &str,
+    ) -> Result<Account, StoreError>;
+    /// Links a user name on one host or all hosts to a member, or ends the link (`None`).
+    fn set_user_name(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        name: &HostUser,
+        account: Option<&AccountId>,
+    ) -> Result<(), StoreError>;
+    /// Returns all links of a workspace, by account and name.
+    fn user_names(&self, workspace: &WorkspaceId) -> Result<Vec<UserName>, StoreError>;
+
     /// Returns whether any account exists.
     fn has_accounts(&self) -> Result<bool, StoreError>;
 
@@ -304,6 +350,42 @@ pub struct Account {
     pub password: Option<PasswordHash>,
 }
 
+/// A person by the words of a provider or proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// URL of the provider, or `proxy`.
+    pub issuer: String,
+    /// Name that never changes and is never given to another person there.
+    pub subject: String,
+}
+
+/// What entitles a person to become a member.
+#[derive(Clone, Debug)]
+pub enum Join {
+    /// An invitation, which is used up.
+    Link(SecretHash),
+    /// Everyone whom the provider or proxy knows has this role.
+    Role { workspace: WorkspaceId, role: Role },
+}
+
+/// A user name on one host, or on all hosts of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostUser {
+    pub host: Option<HostId>,
+    /// As the host sends it: a name or a pseudonym.
+    pub name: String,
+}
+
+/// A user name that belongs to a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UserName {
+    #[serde(flatten)]
+    pub user: HostUser,
+    pub account: AccountId,
+    pub since: Timestamp,
+}
+
 /// An account to add.
 #[derive(Clone, Debug)]
 pub struct NewAccount {
@@ -513,6 +595,8 @@ pub enum Action {
     PasswordSet,
     RoleSet,
     MemberRemoved,
+    UserNameLinked,
+    UserNameUnlinked,
     LoggedIn,
     LogInFailed,
     ApiTokenAdded,
@@ -532,12 +616,14 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Action; 21] = [
+    pub const ALL: [Action; 23] = [
         Action::WorkspaceAdded,
         Action::AccountAdded,
         Action::PasswordSet,
         Action::RoleSet,
         Action::MemberRemoved,
+        Action::UserNameLinked,
+        Action::UserNameUnlinked,
         Action::LoggedIn,
         Action::LogInFailed,
         Action::ApiTokenAdded,
@@ -564,6 +650,8 @@ impl Action {
             Action::PasswordSet => "password-set",
             Action::RoleSet => "role-set",
             Action::MemberRemoved => "member-removed",
+            Action::UserNameLinked => "user-name-linked",
+            Action::UserNameUnlinked => "user-name-unlinked",
             Action::LoggedIn => "logged-in",
             Action::LogInFailed => "log-in-failed",
             Action::ApiTokenAdded => "api-token-added",

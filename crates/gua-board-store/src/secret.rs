@@ -20,6 +20,8 @@ pub enum Kind {
     Screen,
     /// Identifies a browser session.
     Session,
+    /// Proves a user name on a host.
+    NameCode,
     /// Part of a link that works once: set-up, invitation, password reset.
     Link,
 }
@@ -32,6 +34,7 @@ impl Kind {
             Kind::Api => "gua_api_",
             Kind::Screen => "gua_screen_",
             Kind::Session => "gua_session_",
+            Kind::NameCode => "gua_name_",
             Kind::Link => "gua_link_",
         }
     }

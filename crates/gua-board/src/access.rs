@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use axum::extract::{FromRequestParts as _, RawPathParams, Request, State};
-use axum::http::{HeaderMap, Method, header};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use gua_board_store::registry::{Account, Change, Host, Role, Scope, Workspace};
+use gua_board_store::registry::{
+    Account, Change, FIRST_WORKSPACE, Host, Identity, Join, Role, Scope, Workspace,
+};
 use gua_board_store::{AccountId, SecretHash};
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::request::ClientAddress;
+use crate::request::{ClientAddress, Peer};
 
 /// Name of the session cookie.
 pub const COOKIE: &str = "gua_session";
@@ -56,6 +59,8 @@ pub enum Via {
     /// Every caller of `gua serve`.
     Local,
     Session(SecretHash),
+    /// The header of a trusted proxy.
+    Proxy,
     /// An API token, which is for one workspace.
     ApiToken {
         scope: Scope,
@@ -98,20 +103,21 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
     let (mut parts, body) = request.into_parts();
     match access {
         Access::Public => {}
-        Access::OwnPages => check_origin(&parts.headers)?,
+        Access::OwnPages => {
+            check_origin(&parts.headers, session_cookie(&parts.headers).is_some())?;
+        }
         Access::Agent => {
             let agent = agent(app, &parts.headers).await?;
             parts.extensions.insert(agent);
         }
         Access::Account => {
-            let account = account(app, &parts.headers, &parts.method).await?;
+            let account = account(app, &parts).await?;
             parts.extensions.insert(account);
         }
         Access::Role(least) => {
-            let account = account(app, &parts.headers, &parts.method).await?;
+            let account = account(app, &parts).await?;
             let name = path_part(&mut parts, "workspace").await?;
-            let address = parts.extensions.get::<ClientAddress>();
-            let address = address.and_then(|address| address.0);
+            let address = client_address(&parts);
             let (workspace, role) = membership(app, &account, name).await?;
             if role < least {
                 return Err(Problem::Forbidden("your role does not allow this"));
@@ -128,10 +134,10 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
             parts.extensions.insert(screen);
         }
         Access::Operator => {
-            let account = account(app, &parts.headers, &parts.method).await?;
+            let account = account(app, &parts).await?;
             let role = match account.via {
                 Via::ApiToken { role, .. } => Some(role),
-                Via::Local | Via::Session(_) => memberships(app, &account.id)
+                Via::Local | Via::Session(_) | Via::Proxy => memberships(app, &account.id)
                     .await?
                     .map(|(_, role)| role)
                     .max(),
@@ -165,16 +171,13 @@ async fn agent(app: &Arc<App>, headers: &HeaderMap) -> Result<AgentCaller, Probl
 }
 
 /// Authenticates by API token or session. A request with both uses the token.
-async fn account(
-    app: &Arc<App>,
-    headers: &HeaderMap,
-    method: &Method,
-) -> Result<AccountCaller, Problem> {
+async fn account(app: &Arc<App>, parts: &Parts) -> Result<AccountCaller, Problem> {
+    let headers = &parts.headers;
     if let Some(local) = &app.local {
         return local.admit(headers);
     }
     let now = app.now();
-    let is_change = !method.is_safe();
+    let is_change = !parts.method.is_safe();
     if let Some(token) = bearer(headers) {
         let token = SecretHash::of(token);
         let found = app
@@ -196,6 +199,23 @@ async fn account(
             },
         });
     }
+    if let Some(user) = proxy_user(app, parts) {
+        if is_change {
+            check_origin(headers, true)?;
+        }
+        let person = Identity {
+            issuer: PROXY.to_owned(),
+            subject: user.to_owned(),
+        };
+        let change = app.change(user, client_address(parts));
+        let name = user.to_owned();
+        let account = admit_person(app, change, person, name, None).await?;
+        return Ok(AccountCaller {
+            id: account.id,
+            name: account.name,
+            via: Via::Proxy,
+        });
+    }
     let session = session_cookie(headers).ok_or(Problem::Unauthenticated("log in first"))?;
     let hash = SecretHash::of(session);
     let found = app
@@ -203,13 +223,71 @@ async fn account(
         .await?;
     let Account { id, name, .. } = found.ok_or(Problem::Unauthenticated("log in first"))?;
     if is_change {
-        check_origin(headers)?;
+        check_origin(headers, true)?;
     }
     Ok(AccountCaller {
         id,
         name,
         via: Via::Session(hash),
     })
+}
+
+/// Issuer of the people whom a proxy names.
+const PROXY: &str = "proxy";
+
+/// Returns the person that a trusted proxy names. Nobody else can set the header.
+fn proxy_user<'a>(app: &App, parts: &'a Parts) -> Option<&'a str> {
+    let name = app.user_header.as_ref()?;
+    let peer = parts.extensions.get::<Peer>()?;
+    let user = parts.headers.get(name)?.to_str().ok()?.trim();
+    let is_trusted = app.trusted_proxies.contains(&peer.0);
+    (is_trusted && !user.is_empty()).then_some(user)
+}
+
+fn client_address(parts: &Parts) -> ClientAddressOf {
+    let address = parts.extensions.get::<ClientAddress>();
+    address.and_then(|address| address.0)
+}
+
+/// Returns the account of a person whom a provider or a proxy knows. A person without one joins by invitation, or with the
+/// role that the board gives to everyone.
+pub(crate) async fn admit_person(
+    app: &Arc<App>,
+    by: Change,
+    identity: Identity,
+    name: String,
+    link: Option<SecretHash>,
+) -> Result<Account, Problem> {
+    let role = app.new_account_role;
+    let admitted = app.store(move |app| {
+        if link.is_none()
+            && let Some(known) = app.registry.account_by_identity(&identity)?
+        {
+            return Ok(Some(known));
+        }
+        let workspaces = app.registry.workspaces()?;
+        let first = workspaces
+            .into_iter()
+            .find(|one| one.name == FIRST_WORKSPACE);
+        let join = match (link, role, first) {
+            (Some(link), ..) => Join::Link(link),
+            (None, Some(role), Some(Workspace { id, .. })) => Join::Role {
+                workspace: id,
+                role,
+            },
+            _ => return Ok(None),
+        };
+        // The provider's name is a suggestion; an account needs one that people can read.
+        let name: String = gua_model::text::sanitize(&name).chars().take(90).collect();
+        let name = match name.trim() {
+            "" => "member",
+            name => name,
+        };
+        app.registry.join(&by, &identity, name, &join).map(Some)
+    });
+    admitted.await?.ok_or(Problem::Forbidden(
+        "you have no account on this board; ask an admin for an invitation",
+    ))
 }
 
 /// Returns the workspace and the caller's role in it. A workspace of others looks like one that does not exist.
@@ -222,7 +300,7 @@ async fn membership(
     let found = memberships.find(|(workspace, _)| workspace.name == name);
     let found = found.filter(|(workspace, _)| match &account.via {
         Via::ApiToken { workspace: own, .. } => *own == workspace.id,
-        Via::Local | Via::Session(_) => true,
+        Via::Local | Via::Session(_) | Via::Proxy => true,
     });
     found.ok_or(Problem::NotFound("workspace"))
 }
@@ -239,10 +317,7 @@ async fn memberships(
 }
 
 /// Returns a named part of the path.
-async fn path_part(
-    parts: &mut axum::http::request::Parts,
-    wanted: &'static str,
-) -> Result<String, Problem> {
+async fn path_part(parts: &mut Parts, wanted: &'static str) -> Result<String, Problem> {
     let params = RawPathParams::from_request_parts(parts, &()).await;
     let params = params.map_err(|_| Problem::NotFound(wanted))?;
     let mut names = params.iter();
@@ -253,10 +328,7 @@ async fn path_part(
 }
 
 /// Authenticates a screen on the wall by the token in its path. It sees what a viewer sees.
-async fn screen(
-    app: &Arc<App>,
-    parts: &mut axum::http::request::Parts,
-) -> Result<MemberCaller, Problem> {
+async fn screen(app: &Arc<App>, parts: &mut Parts) -> Result<MemberCaller, Problem> {
     let token = SecretHash::of(&path_part(parts, "screen").await?);
     let now = app.now();
     let found = app.store(move |app| {
@@ -271,8 +343,7 @@ async fn screen(
         .await?
         .filter(|(token, _)| token.scope == Scope::Screen);
     let (token, workspace) = found.ok_or(Problem::NotFound("screen; its link may have expired"))?;
-    let address = parts.extensions.get::<ClientAddress>();
-    let address = address.and_then(|address| address.0);
+    let address = client_address(parts);
     Ok(MemberCaller {
         account: AccountCaller {
             id: token.account,
@@ -313,8 +384,9 @@ pub(crate) fn cookie<'a>(headers: &'a HeaderMap, wanted: &str) -> Option<&'a str
 }
 
 /// Refuses a request that a page of another site made. Browsers state where a request comes from in `Sec-Fetch-Site`, and
-/// older ones in `Origin`; a page cannot change either. Programs send neither, and have no cookie to misuse.
-fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
+/// older ones in `Origin`; a page cannot change either. Programs send neither, and have no credentials that a page could
+/// misuse: no cookie, and no proxy that adds a user.
+fn check_origin(headers: &HeaderMap, has_credentials: bool) -> Result<(), Problem> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let is_own = match (text("sec-fetch-site"), text("origin")) {
         (Some(site), _) => matches!(site, "same-origin" | "none"),
@@ -322,7 +394,7 @@ fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
             let host = origin.split_once("://").map(|(_, host)| host);
             host.is_some() && host == text("host")
         }
-        (None, None) => session_cookie(headers).is_none(),
+        (None, None) => !has_credentials,
     };
     is_own
         .then_some(())
@@ -343,7 +415,9 @@ mod tests {
     #[test]
     fn requests_of_foreign_pages_are_refused() {
         let check = |pairs: &[(&'static str, &str)], expected: bool| {
-            assert_eq!(check_origin(&headers(pairs)).is_ok(), expected, "{pairs:?}");
+            let headers = headers(pairs);
+            let is_own = check_origin(&headers, session_cookie(&headers).is_some()).is_ok();
+            assert_eq!(is_own, expected, "{pairs:?}");
         };
         let cookie = ("cookie", "gua_session=x");
         check(&[], true);

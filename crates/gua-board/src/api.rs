@@ -3,6 +3,7 @@
 mod hosts;
 mod keys;
 mod members;
+mod people;
 mod session;
 mod tokens;
 pub mod visibility;
@@ -27,9 +28,13 @@ pub(crate) use keys::{
     revoke_enrolment_key,
 };
 pub(crate) use members::{
-    Before, Invitation, RoleBody, audit_log, invite, members, remove_member, set_role,
+    Before, Invitation, RoleBody, audit_log, invite, members, remove_member, reset_member, set_role,
 };
-pub(crate) use session::{Credentials, Join, Me, join, log_in, log_out, me, start_session};
+pub(crate) use people::{NameCode, Person, add_name_code, link_name, person, unlink_name};
+pub(crate) use session::{
+    Credentials, Join, Me, NewPassword, Reset, change_password, join, link_hash, log_in, log_out,
+    me, reset, start_session,
+};
 pub(crate) use tokens::{AddToken, add_api_token, api_tokens, revoke_api_token};
 
 /// Maximum size of a request body.

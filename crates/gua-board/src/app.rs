@@ -5,7 +5,8 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use gua_board_store::registry::{Account, Change, Host};
+use axum::http::HeaderName;
+use gua_board_store::registry::{Account, Change, Host, Role};
 use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError, WorkspaceId};
 use gua_wire::Pin;
 use jiff::Timestamp;
@@ -21,6 +22,7 @@ use crate::live::LiveState;
 use crate::local::Local;
 use crate::machines::Machines;
 use crate::metrics::Metrics;
+use crate::oidc::{Oidc, OidcOptions};
 use crate::token_cache::TokenCache;
 
 /// Source of the time.
@@ -47,6 +49,12 @@ pub struct AppOptions {
     pub pin: Option<Pin>,
     /// Proxies whose `X-Forwarded-For` is used.
     pub trusted_proxies: Vec<IpAddr>,
+    /// Provider at which people can log in.
+    pub oidc: Option<OidcOptions>,
+    /// Header in which a trusted proxy names the person who calls.
+    pub user_header: Option<HeaderName>,
+    /// Role of people whom the provider or the proxy knows and the board does not; without one, they need an invitation.
+    pub new_account_role: Option<Role>,
     /// Account that may enter without a password; only a demonstration has one.
     pub guest: Option<Guest>,
     /// The only host, for a server without accounts.
@@ -67,6 +75,9 @@ pub struct App {
     pub(crate) machines: Machines,
     hosts: HostCache,
     pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) oidc: Option<Arc<Oidc>>,
+    pub(crate) user_header: Option<HeaderName>,
+    pub(crate) new_account_role: Option<Role>,
     /// Whether this is a demonstration.
     pub(crate) is_demo: bool,
     pub(crate) local: Option<Local>,
@@ -90,6 +101,9 @@ impl App {
         let metrics = Arc::<Metrics>::default();
         let live = LiveState::load(&options.ledger.latest()?);
         let ledger = Arc::clone(&options.ledger);
+        let oidc = options
+            .oidc
+            .map(|oidc| Oidc::new(oidc, &options.public_url));
         Ok(Arc::new(Self {
             queue: WriteQueue::start(ledger, Arc::clone(&metrics), QUEUE_CAPACITY)?,
             registry: options.registry,
@@ -103,6 +117,9 @@ impl App {
             machines: Machines::default(),
             hosts: HostCache::default(),
             trusted_proxies: options.trusted_proxies,
+            oidc: oidc.map(Arc::new),
+            user_header: options.user_header,
+            new_account_role: options.new_account_role,
             is_demo: options.guest.is_some(),
             local: options.local,
             guest: Mutex::new(options.guest),

@@ -14,6 +14,8 @@ use gua_board_store::registry::Refusal;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::oidc::OidcError;
+
 /// Seconds after which a client should try again when the board is overloaded.
 const RETRY_AFTER: u32 = 5;
 
@@ -27,6 +29,8 @@ pub enum Problem {
     /// The enrolment token does not enrol this host; `None` if there is no such token.
     #[error("{}", not_enrolled(.0.as_ref()))]
     NotEnrolled(Option<Refusal>),
+    #[error("the log-in at the provider failed; try again")]
+    SignOn(#[source] OidcError),
     #[error("no such {0}")]
     NotFound(&'static str),
     #[error("this path does not accept this method")]
@@ -76,7 +80,7 @@ impl Problem {
             Problem::Unauthenticated(_) | Problem::PasswordNeeded | Problem::NotEnrolled(_) => {
                 StatusCode::UNAUTHORIZED
             }
-            Problem::Forbidden(_) => StatusCode::FORBIDDEN,
+            Problem::Forbidden(_) | Problem::SignOn(_) => StatusCode::FORBIDDEN,
             Problem::NotFound(_) => StatusCode::NOT_FOUND,
             Problem::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Problem::Conflict(_) => StatusCode::CONFLICT,

@@ -12,6 +12,7 @@
 //! - [`ingest`]: batches of observations, one transaction each, acknowledged when stored
 //! - [`live`]: the latest state of all hosts with changes since a revision, for pages and event streams
 //! - [`local`]: the same pages for one host without accounts, and nvgpu's agent and master
+//! - [`oidc`]: log-in at an OpenID Connect provider
 //! - [`run`]: the whole life of a server: socket, signals, regular work
 //! - [`set_up`]: what commands on the board's host add to its data
 //! - [`server`]: connections, time limits and the graceful stop
@@ -31,6 +32,7 @@ pub mod live;
 pub mod local;
 mod machines;
 mod metrics;
+pub mod oidc;
 mod openapi;
 mod operation;
 mod pages;

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use axum::Json;
-use gua_board_store::registry::{ApiToken, AuditEntry, EnrolmentKey, Member};
+use gua_board_store::registry::{ApiToken, AuditEntry, EnrolmentKey, HostUser, Member};
 use gua_wire::live::LiveDocument;
 use schemars::generate::SchemaSettings;
 use schemars::{Schema, SchemaGenerator};
@@ -12,7 +12,8 @@ use serde_json::{Map, Value, json};
 use crate::access::Access;
 use crate::api::{
     AddKey, AddToken, Before, Credentials, HostDetail, HostDocument, Invitation, Join, List, Me,
-    Rename, Replace, RoleBody, SetMaintenance, Since, WithSecret,
+    NameCode, NewPassword, Person, Rename, Replace, Reset, RoleBody, SetMaintenance, Since,
+    WithSecret,
 };
 use crate::availability::{Availability, Demand};
 use crate::error::Body;
@@ -54,6 +55,8 @@ const OPERATIONS: &[Operation] = operations! {
     POST "/api/v1/login" "Log in and receive a session cookie", body Credentials => 200 Me;
     POST "/api/v1/logout" "End the session" => 204;
     POST "/api/v1/join" "Use a set-up or invitation link", body Join => 201 Me;
+    POST "/api/v1/reset" "Use a link that resets a password", body Reset => 200 Me;
+    POST "/api/v1/password" "Change the own password; needs a session", body NewPassword => 200 Me;
     GET "/api/v1/me" "The account that calls, and its workspaces" => 200 Me;
     GET "/hosts" "Hosts with their freshness" => 200 List<HostDocument>;
     GET "/hosts/{host}" "A host with its GPUs" => 200 HostDetail;
@@ -72,6 +75,11 @@ const OPERATIONS: &[Operation] = operations! {
     GET "/members" "Members" => 200 List<Member>;
     PUT "/members/{account}" "Change the role of a member", body RoleBody => 204;
     DELETE "/members/{account}" "Remove a member" => 204;
+    POST "/members/{account}/reset" "Add a link that resets the password of a member" => 201 Invitation;
+    GET "/members/{account}" "A member with user names and GPUs; for the member and admins, whose views are logged" => 200 Person;
+    POST "/members/{account}/names" "Link a user name on a host, or on all hosts, to a member", body HostUser => 204;
+    POST "/members/{account}/names/remove" "End such a link", body HostUser => 204;
+    POST "/name-codes" "Add a code with which the caller proves a user name on a host" => 201 NameCode;
     POST "/invitations" "Add an invitation", body RoleBody => 201 Invitation;
     GET "/api-tokens" "API tokens" => 200 List<ApiToken>;
     POST "/api-tokens" "Add an API token; needs a session", body AddToken => 201 WithSecret<ApiToken>;

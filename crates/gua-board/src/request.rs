@@ -30,6 +30,10 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 
+/// Marks requests to a board at which people can log in at a provider.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SignOn;
+
 /// Response headers that no page or answer needs to differ from.
 const SAFE_HEADERS: [(HeaderName, &str); 5] = [
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -59,7 +63,13 @@ pub(crate) async fn observe(
     let route = route.map_or_else(|| "none".to_owned(), |route| route.as_str().to_owned());
     let id = request_id();
     let began = Instant::now();
-    let view = wants_page(request.headers()).then(|| View::new(request.uri(), request.headers()));
+    if app.oidc.is_some() {
+        request.extensions_mut().insert(SignOn);
+    }
+    let view = wants_page(request.headers()).then(|| {
+        let sign_on = request.extensions().get().copied();
+        View::new(request.uri(), request.headers(), sign_on)
+    });
     let mut response = next.run(request).await;
     if let Some(view) = view {
         response = as_page(&view, response);
@@ -82,7 +92,7 @@ pub(crate) async fn observe(
     let (method, status) = (method.as_str(), status.as_u16());
     match status {
         500.. => error!(request = %id, method, route, status, millis, causes, "request failed"),
-        400.. => info!(request = %id, method, route, status, millis, "request refused"),
+        400.. => info!(request = %id, method, route, status, millis, causes, "request refused"),
         _ => debug!(request = %id, method, route, status, millis, "request answered"),
     }
     response

@@ -108,6 +108,16 @@ impl SetUp<'_> {
         Ok(())
     }
 
+    /// Replaces the password of an account.
+    pub fn set_password(&self, name: &str, password: &str) -> Result<(), SetUpError> {
+        let account = self.registry.account(name)?;
+        let account = account.ok_or_else(|| SetUpError::NoAccount(name.to_owned()))?;
+        let password = PasswordHash::of(password)?;
+        self.registry
+            .set_password(&self.change(), &account.id, &password)?;
+        Ok(())
+    }
+
     /// Adds an enrolment key and returns its secret.
     pub fn add_enrolment_key(
         &self,

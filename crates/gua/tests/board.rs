@@ -20,6 +20,8 @@ mod releases;
 mod secrecy;
 mod serve;
 pub(crate) mod served;
+mod session_log;
 mod shown;
+mod sign_on;
 mod spool;
 pub(crate) mod sync_once;

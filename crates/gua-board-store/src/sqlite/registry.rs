@@ -1,6 +1,7 @@
-//! The registry in SQLite: accounts and tokens here, hosts and enrolment in `hosts`.
+//! The registry in SQLite: accounts and tokens here, hosts and enrolment in `hosts`, identities and user names in `people`.
 
 mod hosts;
+mod people;
 
 use jiff::Timestamp;
 use rusqlite::types::ToSql;
@@ -12,8 +13,9 @@ use crate::id::{AccountId, ApiTokenId, EnrolmentKeyId, HostId, WorkspaceId};
 use crate::password::PasswordHash;
 use crate::registry::{
     Account, Action, ApiToken, AuditEntry, Change, EnrolmentKey, Event, FIRST_WORKSPACE, Host,
-    HostClaim, LinkPurpose, Maintenance, Member, Membership, NewAccount, NewApiToken,
-    NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, Workspace,
+    HostClaim, HostUser, Identity, Join, LinkPurpose, Maintenance, Member, Membership, NewAccount,
+    NewApiToken, NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, UserName,
+    Workspace,
 };
 use crate::secret::SecretHash;
 
@@ -63,17 +65,7 @@ impl Registry for SqliteStore {
         account: &AccountId,
         password: &PasswordHash,
     ) -> Result<(), StoreError> {
-        self.write(|transaction| {
-            let changed = transaction.execute(
-                "UPDATE account SET password = ?2 WHERE id = ?1",
-                [account.as_str(), password.as_str()],
-            )?;
-            found(changed, "account")?;
-            transaction.execute("DELETE FROM session WHERE account = ?1", [account.as_str()])?;
-            bump_revision(transaction)?;
-            let name = account_name(transaction, account)?;
-            audit(transaction, by, None, Action::PasswordSet, &name)
-        })
+        self.write(|transaction| people::set_password(transaction, by, account, password))
     }
 
     fn set_role(
@@ -285,6 +277,104 @@ impl Registry for SqliteStore {
                 role,
             };
             add_account(transaction, by, &account)
+        })
+    }
+
+    fn reset_password(
+        &self,
+        by: &Change,
+        hash: &SecretHash,
+        password: &PasswordHash,
+    ) -> Result<Account, StoreError> {
+        self.write(|transaction| {
+            let Some(LinkPurpose::Reset { account }) = find_link(transaction, hash, by.at)? else {
+                return Err(StoreError::NotFound("link"));
+            };
+            transaction.execute("DELETE FROM link WHERE hash = ?1", params![hash.0])?;
+            people::set_password(transaction, by, &account, password)?;
+            Ok(Account {
+                name: account_name(transaction, &account)?,
+                id: account,
+                password: Some(password.clone()),
+            })
+        })
+    }
+
+    fn account_by_identity(&self, identity: &Identity) -> Result<Option<Account>, StoreError> {
+        self.read(|connection| people::by_identity(connection, identity))
+    }
+
+    fn join(
+        &self,
+        by: &Change,
+        identity: &Identity,
+        name: &str,
+        join: &Join,
+    ) -> Result<Account, StoreError> {
+        self.write(|transaction| people::join(transaction, by, (identity, name), join))
+    }
+
+    fn add_name_code(
+        &self,
+        code: &SecretHash,
+        workspace: &WorkspaceId,
+        account: &AccountId,
+        expires: Timestamp,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            // A member has one code at a time.
+            transaction.execute(
+                "DELETE FROM name_code WHERE account = ?1",
+                [account.as_str()],
+            )?;
+            transaction.execute(
+                "INSERT INTO name_code (hash, workspace, account, expires) VALUES (?1, ?2, ?3, ?4)",
+                params![
+                    code.0,
+                    workspace.as_str(),
+                    account.as_str(),
+                    expires.as_microsecond()
+                ],
+            )?;
+            Ok(())
+        })
+    }
+
+    fn prove_name(
+        &self,
+        by: &Change,
+        code: &SecretHash,
+        host: &Host,
+        name: &str,
+    ) -> Result<Account, StoreError> {
+        self.write(|transaction| people::prove(transaction, by, code, (host, name)))
+    }
+
+    fn set_user_name(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        name: &HostUser,
+        account: Option<&AccountId>,
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| match account {
+            Some(account) => people::link(transaction, by, workspace, (name, account)),
+            None => people::unlink(transaction, by, workspace, name),
+        })
+    }
+
+    fn user_names(&self, workspace: &WorkspaceId) -> Result<Vec<UserName>, StoreError> {
+        let sql = "SELECT host, name, account, since FROM user_name WHERE workspace = ?1 ORDER BY account, name, host";
+        self.many(sql, [workspace.as_str()], |row| {
+            let host: String = row.get(0)?;
+            Ok(UserName {
+                user: HostUser {
+                    host: (!host.is_empty()).then_some(HostId(host)),
+                    name: row.get(1)?,
+                },
+                account: AccountId(row.get(2)?),
+                since: time(row.get(3)?)?,
+            })
         })
     }
 

@@ -8,6 +8,13 @@ CREATE TABLE account (
   name TEXT NOT NULL UNIQUE COLLATE NOCASE,
   password TEXT
 ) STRICT;
+-- A person whom a provider or proxy knows. Accounts are never matched by name.
+CREATE TABLE identity (
+  issuer TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  account TEXT NOT NULL REFERENCES account (id),
+  PRIMARY KEY (issuer, subject)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE member (
   workspace TEXT NOT NULL REFERENCES workspace (id),
   account TEXT NOT NULL REFERENCES account (id),
@@ -82,6 +89,22 @@ CREATE TABLE audit (
   action TEXT NOT NULL,
   object TEXT NOT NULL
 ) STRICT;
+
+-- Names under which members use hosts. An empty host stands for all hosts of the workspace.
+CREATE TABLE user_name (
+  workspace TEXT NOT NULL REFERENCES workspace (id),
+  host TEXT NOT NULL,
+  name TEXT NOT NULL,
+  account TEXT NOT NULL REFERENCES account (id),
+  since INTEGER NOT NULL,
+  PRIMARY KEY (workspace, host, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE name_code (
+  hash BLOB PRIMARY KEY,
+  workspace TEXT NOT NULL REFERENCES workspace (id),
+  account TEXT NOT NULL REFERENCES account (id),
+  expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 -- Bodies are JSON, compressed with zlib. Keys start with the time, so that a batch appends to both trees.
 CREATE TABLE snapshot (

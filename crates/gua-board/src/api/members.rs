@@ -7,19 +7,21 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{AuditEntry, LinkPurpose, Member, NewLink, Role};
-use gua_board_store::{AccountId, Kind, Secret, StoreError};
+use gua_board_store::{AccountId, Kind, Secret, StoreError, WorkspaceId};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Input, List, query as checked_query};
-use crate::access::MemberCaller;
+use crate::access::{MemberCaller, Via};
 use crate::app::App;
 use crate::error::Problem;
 use crate::set_up::join_url;
 
 /// Lifetime of an invitation.
 const INVITATION_TIME: SignedDuration = SignedDuration::from_hours(24 * 7);
+/// Lifetime of a link that resets a password.
+const RESET_TIME: SignedDuration = SignedDuration::from_hours(24);
 /// Number of audit entries in one answer.
 const PAGE: u32 = 100;
 
@@ -124,6 +126,59 @@ pub(crate) async fn invite(
         .await?;
     let url = join_url(&app.public_url, &secret);
     Ok((StatusCode::CREATED, Json(Invitation { url })))
+}
+
+/// Adds a link with which a member sets a new password. The caller must be entitled to it in every workspace of the
+/// account, because a person who sets a password can log in as the member everywhere.
+pub(crate) async fn reset_member(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, account)): Path<(String, AccountId)>,
+) -> Result<(StatusCode, Json<Invitation>), Problem> {
+    let change = caller.change(&app);
+    let (own, other) = (caller.account.id.clone(), account.clone());
+    let workspace = caller.workspace.id.clone();
+    let (member, mine, theirs) = app
+        .store(move |app| {
+            let members = app.registry.members(&workspace)?;
+            let member = members.into_iter().find(|one| one.account == other);
+            let member = member.ok_or(StoreError::NotFound("member"))?;
+            let found = app.registry.account(&member.name)?;
+            let mine = app.registry.memberships(&own)?;
+            Ok((found, mine, app.registry.memberships(&other)?))
+        })
+        .await?;
+    if member.is_some_and(|member| member.password.is_none()) {
+        return Err(Problem::Conflict("this account has no password to reset"));
+    }
+    for theirs in &theirs {
+        let mine = mine.iter().find(|one| one.workspace == theirs.workspace);
+        let own = mine
+            .map(|mine| mine.role)
+            .filter(|_| may_act(&caller, &theirs.workspace.id));
+        let own = own.filter(|own| *own >= Role::Admin).ok_or(Problem::Forbidden(
+            "this member belongs to a workspace that you do not manage; set the password with `gua board user password`",
+        ))?;
+        check_grant(own, Some(theirs.role))?;
+    }
+    let secret = Secret::generate(Kind::Link);
+    let link = NewLink {
+        hash: secret.hash(),
+        purpose: LinkPurpose::Reset { account },
+        expires: change.at.saturating_add(RESET_TIME).unwrap_or(change.at),
+    };
+    app.store(move |app| app.registry.add_link(&change, &link))
+        .await?;
+    let url = format!("{}/reset#{}", app.public_url, secret.reveal());
+    Ok((StatusCode::CREATED, Json(Invitation { url })))
+}
+
+/// Whether the caller's credentials are for a workspace: an API token is for one.
+fn may_act(caller: &MemberCaller, workspace: &WorkspaceId) -> bool {
+    match &caller.account.via {
+        Via::ApiToken { workspace: own, .. } => own == workspace,
+        Via::Local | Via::Session(_) | Via::Proxy => true,
+    }
 }
 
 pub(crate) async fn audit_log(

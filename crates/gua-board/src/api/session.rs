@@ -37,6 +37,20 @@ pub(crate) struct Join {
     password: String,
 }
 
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Reset {
+    link: String,
+    password: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewPassword {
+    current: String,
+    password: String,
+}
+
 /// The account that calls, and what it may do.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Me {
@@ -107,26 +121,86 @@ pub(crate) async fn join(
     if app.address_log_ins.take(address.0).is_err() {
         return Err(Problem::TooManyRequests { retry_after: 10 });
     }
-    // The whole link is accepted, too: a person without JavaScript pastes it.
-    let link = join.link.rsplit('#').next().unwrap_or_default();
-    let hash = SecretHash::of(link.trim());
-    let now = app.now();
-    // Checked first, so that nobody without a link makes the board hash passwords.
-    let link = app.store(move |app| app.registry.link(&hash, now)).await?;
-    if link.is_none() {
-        return Err(Problem::NotFound("link"));
-    }
+    let hash = checked_link(&app, &join.link).await?;
     let name = checked_name(&join.name)?;
-    let permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
-    let password = tokio::task::spawn_blocking(move || PasswordHash::of(&join.password));
-    let password = password.await.map_err(|_| Problem::Stopping)??;
-    drop(permit);
+    let password = hashed(&app, join.password).await?;
     let change = app.change(&name, address.0);
     let by = change.clone();
     let account = app
         .store(move |app| app.registry.accept_link(&by, &hash, &name, &password))
         .await?;
     start_session(&app, &change, account, StatusCode::CREATED).await
+}
+
+/// Returns the hash of a link that exists. Checked first, so that nobody without a link makes the board hash passwords.
+async fn checked_link(app: &Arc<App>, link: &str) -> Result<SecretHash, Problem> {
+    let hash = link_hash(link);
+    let now = app.now();
+    let found = app.store(move |app| app.registry.link(&hash, now)).await?;
+    found.map(|_| hash).ok_or(Problem::NotFound("link"))
+}
+
+/// Returns the hash of a link's secret. The whole link is accepted, too: a person without JavaScript pastes it.
+pub(crate) fn link_hash(link: &str) -> SecretHash {
+    let secret = link.rsplit('#').next().unwrap_or_default();
+    SecretHash::of(secret.trim())
+}
+
+async fn hashed(app: &Arc<App>, password: String) -> Result<PasswordHash, Problem> {
+    let _permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
+    let hashed = tokio::task::spawn_blocking(move || PasswordHash::of(&password)).await;
+    Ok(hashed.map_err(|_| Problem::Stopping)??)
+}
+
+/// Uses a link that resets a password. All sessions of the account end.
+pub(crate) async fn reset(
+    State(app): State<Arc<App>>,
+    Extension(address): Extension<ClientAddress>,
+    Input(reset): Input<Reset>,
+) -> Result<Response, Problem> {
+    if app.address_log_ins.take(address.0).is_err() {
+        return Err(Problem::TooManyRequests { retry_after: 10 });
+    }
+    let hash = checked_link(&app, &reset.link).await?;
+    let password = hashed(&app, reset.password).await?;
+    let change = app.change("reset link", address.0);
+    let by = change.clone();
+    let account = app
+        .store(move |app| app.registry.reset_password(&by, &hash, &password))
+        .await?;
+    start_session(&app, &change, account, StatusCode::OK).await
+}
+
+/// Changes the password of the caller, who must know the present one. Other sessions of the account end.
+pub(crate) async fn change_password(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<AccountCaller>,
+    Extension(address): Extension<ClientAddress>,
+    Input(wanted): Input<NewPassword>,
+) -> Result<Response, Problem> {
+    let Via::Session(_) = caller.via else {
+        return Err(Problem::Forbidden("log in to change the password"));
+    };
+    if app
+        .account_log_ins
+        .take(caller.name.to_lowercase())
+        .is_err()
+    {
+        return Err(Problem::TooManyRequests { retry_after: 10 });
+    }
+    let name = caller.name.clone();
+    let account = app.store(move |app| app.registry.account(&name)).await?;
+    let account = account.ok_or(Problem::NotFound("account"))?;
+    let present = account.password.clone();
+    if present.is_none() || !verify(&app, present, wanted.current).await? {
+        return Err(Problem::Forbidden("the present password is wrong"));
+    }
+    let password = hashed(&app, wanted.password).await?;
+    let change = app.change(&caller.name, address.0);
+    let (by, id) = (change.clone(), account.id.clone());
+    app.store(move |app| app.registry.set_password(&by, &id, &password))
+        .await?;
+    start_session(&app, &change, account, StatusCode::OK).await
 }
 
 /// Starts a new session. Its id is new, whatever cookie the browser sent: a session cannot be fixed in advance.

@@ -105,7 +105,7 @@ async fn members_page(view: &View, app: Board, caller: Caller, url: Option<&str>
             tbody { @for member in &members { tr {
                 @let id = encode(member.account.as_str());
                 @let name = sanitize(&member.name);
-                th scope="row" { (name) }
+                th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
                 td { (member.role) }
                 td {
                     @if may_grant(caller.role, member.role) {
@@ -114,6 +114,9 @@ async fn members_page(view: &View, app: Board, caller: Caller, url: Option<&str>
                             form.row method="post" action=(page.path(&format!("/members/{id}/role"))) {
                                 (role_choice(view, caller.role, member.role))
                                 button type="submit" { (view.t(text::CHANGE_ROLE)) }
+                            }
+                            form.row method="post" action=(page.path(&format!("/members/{id}/reset"))) {
+                                button type="submit" aria-label=(format!("{} {name}", view.t(text::RESET_PASSWORD))) { (view.t(text::RESET_PASSWORD)) }
                             }
                             (button(&page.path(&format!("/members/{id}/remove")), view.t(text::REMOVE), &format!("{} {name}", view.t(text::REMOVE))))
                         }
@@ -148,6 +151,16 @@ fn role_choice(view: &View, own: Role, chosen: Role) -> Markup {
             }
         }
     }
+}
+
+pub(crate) async fn reset_member(
+    view: View,
+    app: Board,
+    caller: Caller,
+    path: Path<(String, AccountId)>,
+) -> Answer {
+    let url = api::reset_member(app.clone(), caller.clone(), path).await?;
+    members_page(&view, app, caller, Some(&url.1.0.url)).await
 }
 
 pub(crate) async fn set_role(

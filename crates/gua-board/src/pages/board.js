@@ -1,13 +1,13 @@
-// Makes pages live, fills in the link of /join, and copies commands. Every page works without it.
+// Makes pages live, fills in the links of /join and /reset, and copies commands. Every page works without it.
 'use strict';
 
 (() => {
   const main = document.querySelector('main');
 
   // A link keeps its secret in the fragment, which browsers do not send.
-  const link = document.querySelector('input[name=link]');
-  if (link && location.hash.length > 1) {
-    link.value = location.hash.slice(1);
+  const links = document.querySelectorAll('input[name=link]');
+  if (links.length > 0 && location.hash.length > 1) {
+    for (const link of links) link.value = location.hash.slice(1);
     history.replaceState(null, '', location.pathname + location.search);
   }
 

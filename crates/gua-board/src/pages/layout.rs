@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::asset::{SCRIPT, STYLE};
 use super::text::{self, Text};
 use crate::access::{MemberCaller, Via, cookie};
+use crate::request::SignOn;
 
 /// Cookie with the language that a person chose.
 const LANGUAGE_COOKIE: &str = "gua_language";
@@ -30,18 +31,21 @@ pub(crate) struct View {
     path: String,
     /// Query of the page without the language.
     query: String,
+    /// Present where people can log in at a provider.
+    pub(super) sign_on: Option<SignOn>,
 }
 
 impl<S: Sync> FromRequestParts<S> for View {
     type Rejection = std::convert::Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(View::new(&parts.uri, &parts.headers))
+        let sign_on = parts.extensions.get().copied();
+        Ok(View::new(&parts.uri, &parts.headers, sign_on))
     }
 }
 
 impl View {
-    pub(crate) fn new(uri: &Uri, headers: &HeaderMap) -> Self {
+    pub(crate) fn new(uri: &Uri, headers: &HeaderMap, sign_on: Option<SignOn>) -> Self {
         let pairs = uri.query().unwrap_or_default().split('&');
         let (languages, others): (Vec<&str>, Vec<&str>) = pairs
             .filter(|pair| !pair.is_empty())
@@ -60,6 +64,7 @@ impl View {
             is_chosen: chosen.is_some(),
             path: uri.path().to_owned(),
             query: others.join("&"),
+            sign_on,
         }
     }
 
@@ -234,6 +239,7 @@ pub(crate) enum Tab {
     Members,
     Tokens,
     Audit,
+    Me,
 }
 
 /// Each page of the navigation, with the role from which its route admits.
@@ -243,6 +249,7 @@ const TABS: &[(Tab, Role, &str, Text)] = &[
     (Tab::Members, Role::Admin, "/members", text::MEMBERS),
     (Tab::Tokens, Role::Member, "/tokens", text::TOKENS),
     (Tab::Audit, Role::Admin, "/audit", text::AUDIT),
+    (Tab::Me, Role::Viewer, "/me", text::ME),
 ];
 
 /// Pages of a server without accounts, with their whole paths.
@@ -383,7 +390,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert(header::COOKIE, cookie.parse().unwrap());
             headers.insert(header::ACCEPT_LANGUAGE, accept.parse().unwrap());
-            let view = View::new(&uri.parse().unwrap(), &headers);
+            let view = View::new(&uri.parse().unwrap(), &headers, None);
             assert_eq!(view.code(), expected, "{uri} {cookie} {accept}");
         };
         check("/", "a=b", "de-DE,de;q=0.9", "en");

@@ -13,7 +13,7 @@ use maud::html;
 use super::layout::{Frame, Next, View, encode, see_other};
 use super::text;
 use crate::access::AccountCaller;
-use crate::api::{self, Credentials, Input, Join};
+use crate::api::{self, Credentials, Input, Join, Reset};
 use crate::app::App;
 use crate::error::Problem;
 use crate::request::ClientAddress;
@@ -48,7 +48,7 @@ pub(crate) async fn home(
 }
 
 /// Frame of a page before the log-in.
-fn outside(title: &str) -> Frame<'_> {
+pub(super) fn outside(title: &str) -> Frame<'_> {
     Frame {
         title,
         caller: None,
@@ -78,6 +78,7 @@ pub(super) fn log_in_page(view: &View, message: Option<&str>) -> Response {
                 label { (view.t(text::PASSWORD)) input name="password" type="password" autocomplete="current-password" required; }
                 button type="submit" { (title) }
             }
+            @if view.sign_on.is_some() { p { a.button href=(action.replacen("/login", "/oidc/login", 1)) { (view.t(text::SIGN_ON)) } } }
         }
     };
     view.page(outside(title), &main)
@@ -129,9 +130,41 @@ pub(crate) async fn join_form(view: View) -> Response {
                 small id="password-rule" { (view.t(text::PASSWORD_RULE)) }
                 button type="submit" { (view.t(text::CREATE)) }
             }
+            @if view.sign_on.is_some() {
+                form.stack method="post" action="/oidc/join" {
+                    label { (view.t(text::LINK)) input name="link" autocomplete="off" required; }
+                    button type="submit" { (view.t(text::SIGN_ON)) }
+                }
+            }
         }
     };
     view.page(outside(title), &main)
+}
+
+pub(crate) async fn reset_form(view: View) -> Response {
+    let title = view.t(text::RESET_PASSWORD);
+    let main = html! {
+        section.narrow {
+            h1 { (title) }
+            form.stack method="post" action="/reset" {
+                label { (view.t(text::LINK)) input name="link" autocomplete="off" required aria-describedby="link-rule"; }
+                small id="link-rule" { (view.t(text::LINK_RULE)) }
+                label { (view.t(text::NEW_PASSWORD)) input name="password" type="password" autocomplete="new-password" minlength="10" required aria-describedby="password-rule"; }
+                small id="password-rule" { (view.t(text::PASSWORD_RULE)) }
+                button type="submit" { (title) }
+            }
+        }
+    };
+    view.page(outside(title), &main)
+}
+
+pub(crate) async fn reset(
+    state: State<Arc<App>>,
+    address: Extension<ClientAddress>,
+    input: Input<Reset>,
+) -> Result<Response, Problem> {
+    let answer = api::reset(state, address, input).await?;
+    Ok(see_other("/", answer))
 }
 
 pub(crate) async fn join(

@@ -222,6 +222,27 @@ texts! {
     LINK_READY: "Send this link. It is shown only now and works once.",
         "이 링크를 전달하세요. 지금만 표시되며 한 번만 사용할 수 있습니다.";
 
+    ME: "Me", "내 정보";
+    SIGN_ON: "Log in with single sign-on", "통합 로그인";
+    CONTINUE_SIGN_ON: "Continue to the log-in of your organisation", "조직의 로그인으로 계속";
+    RESET_PASSWORD: "Reset password", "비밀번호 재설정";
+    CHANGE_PASSWORD: "Change password", "비밀번호 변경";
+    PRESENT_PASSWORD: "Present password", "현재 비밀번호";
+    NEW_PASSWORD: "New password", "새 비밀번호";
+    HELD_NOW: "GPUs held now", "현재 점유한 GPU";
+    HOLDS_NOTHING: "None.", "없습니다.";
+    USER_NAMES: "User names on servers", "서버의 사용자 이름";
+    USER_NAMES_LEAD: "What these users hold belongs to this member. An admin confirms a name, or the member proves it on the server.",
+        "이 사용자들이 점유한 GPU는 이 구성원의 것입니다. 관리자가 확인하거나 구성원이 서버에서 증명합니다.";
+    NO_USER_NAMES: "No user name is linked yet.", "연결된 사용자 이름이 없습니다.";
+    USER_NAME: "User name", "사용자 이름";
+    ALL_HOSTS: "all servers", "모든 서버";
+    LINK_NAME: "Link", "연결";
+    CONFIRM_NAME: "Confirm {0}, which has the same name", "이름이 같은 {0} 확인";
+    CREATE_CODE: "Prove a user name", "사용자 이름 증명";
+    CODE_READY: "Run this on the server as the user whom you want to link. The code is shown only now and is valid for 15 minutes.",
+        "연결할 사용자로 서버에서 실행하세요. 코드는 지금만 표시되며 15분 동안 유효합니다.";
+
     TOKENS_LEAD: "Programs use a token in place of a password. A token never allows more than its account's role.",
         "프로그램은 비밀번호 대신 토큰을 사용합니다. 토큰의 권한은 계정의 역할을 넘지 않습니다.";
     SCOPE: "Scope", "범위";

@@ -7,6 +7,7 @@ mod fleet;
 mod matrix;
 mod pages;
 mod people;
+mod security;
 mod stream;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use gua_board::oidc::OidcOptions;
 use gua_board::{App, AppOptions};
 use gua_board_store::password::PasswordHash;
 use gua_board_store::registry::{
@@ -44,6 +46,10 @@ struct Answer {
 
 impl Board {
     fn start() -> Self {
+        Self::with_provider(None)
+    }
+
+    fn with_provider(oidc: Option<OidcOptions>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
         let seconds = Arc::new(AtomicI64::new(START));
@@ -58,6 +64,9 @@ impl Board {
             public_url: "https://board.example.com".to_owned(),
             pin: None,
             trusted_proxies: Vec::new(),
+            oidc,
+            user_header: None,
+            new_account_role: None,
             guest: None,
             local: None,
         });

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueHint};
+use gua_board::oidc::HeaderName;
 use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
 use gua_wire::ServerUrl;
+
+use super::many_hosts::{EnrolmentArgs, Secret, WayArgs};
 
 /// Serve the web pages of this host until it is stopped, or install that as a service.
 ///
@@ -127,6 +130,8 @@ pub enum BoardCommand {
         /// Address of a proxy that adds TLS, and whose X-Forwarded-For header is trusted; can be repeated.
         #[arg(long, value_name = "ADDRESS")]
         proxy: Vec<IpAddr>,
+        #[command(flatten)]
+        sign_on: SignOnArgs,
     },
 
     /// Serve a board of simulated hosts until it is stopped.
@@ -156,6 +161,27 @@ pub enum BoardCommand {
         /// URL of the board.
         #[arg(value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse)]
         url: ServerUrl,
+    },
+
+    /// Prove to a board that you are a user of this host.
+    ///
+    /// The board's page "Me" shows the code. This host tells the board the name of the user who runs the command, or its
+    /// pseudonym, as it does for every process. The enrolment of the host must be readable: run it as root with --user, or as
+    /// the user whose daemon pushes to the board.
+    #[command(
+        after_help = "Examples:\n  gua board link gua_name_...\n  sudo gua board link gua_name_... --user ada"
+    )]
+    Link {
+        /// Code from the board's page.
+        #[arg(value_name = "CODE")]
+        code: Secret,
+        /// User of this host to vouch for; only root can name another one.
+        #[arg(long, value_name = "NAME")]
+        user: Option<String>,
+        #[command(flatten)]
+        enrolment: EnrolmentArgs,
+        #[command(flatten)]
+        way: WayArgs,
     },
 
     /// Manage the board's accounts.
@@ -280,6 +306,39 @@ pub enum BoardUserCommand {
         #[arg(long, required = true)]
         password_stdin: bool,
     },
+
+    /// Set the password of an account and end its sessions.
+    #[command(after_help = "Example:\n  gua board user password ada --password-stdin < password")]
+    Password {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        /// Name of the account.
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Read the password from standard input.
+        #[arg(long, required = true)]
+        password_stdin: bool,
+    },
+}
+
+/// How people log in besides passwords.
+#[derive(Debug, Args)]
+pub struct SignOnArgs {
+    /// URL of an OpenID Connect provider at which people can log in.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, requires = "oidc_client_id")]
+    pub oidc_issuer: Option<ServerUrl>,
+    /// Name of this board at the provider.
+    #[arg(long, value_name = "ID", requires = "oidc_issuer")]
+    pub oidc_client_id: Option<String>,
+    /// File with the board's secret at the provider.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "oidc_issuer")]
+    pub oidc_client_secret_file: Option<PathBuf>,
+    /// Header in which the proxies of --proxy name the person; they must remove it from requests of others.
+    #[arg(long, value_name = "NAME", requires = "proxy")]
+    pub user_header: Option<HeaderName>,
+    /// Role of people whom the provider or proxy knows and the board does not [default: they need an invitation].
+    #[arg(long, value_name = "ROLE")]
+    pub new_accounts: Option<Role>,
 }
 
 /// Location of the board's data.

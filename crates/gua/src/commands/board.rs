@@ -1,6 +1,7 @@
 //! `gua board`: runs a board, and changes its data from its host.
 
 pub(super) mod fleet;
+mod link;
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
@@ -12,12 +13,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use gua_board::AppOptions;
 use gua_board::demo::{Fleet, GPUS, HOSTS};
+use gua_board::oidc::{FetchError, OidcOptions};
 use gua_board::run::Board;
 use gua_board::set_up::{KeyRequest, SetUp, SetUpError, join_url};
 use gua_board::tls::{CertificateFiles, Tls, own_certificate};
 use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::secret::PRESET_LENGTH;
 use gua_board_store::{Kind, OpenError, Secret, SqliteStore, StoreError};
+use gua_collector::board::setup;
 use gua_collector::log;
 use gua_collector::service::web::WebServer;
 use gua_probe::{clock, host};
@@ -26,7 +29,9 @@ use gua_wire::Pin;
 use jiff::SignedDuration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cli::{BoardCommand, BoardDataArgs, BoardUserCommand, Command, ServerInstallArgs};
+use crate::cli::{
+    BoardCommand, BoardDataArgs, BoardUserCommand, Command, ServerInstallArgs, SignOnArgs,
+};
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output;
@@ -44,6 +49,7 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
             certificate,
             key,
             proxy,
+            sign_on,
         } => {
             let files = certificate.clone().zip(key.clone());
             let transport = Transport {
@@ -53,10 +59,20 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
                 files: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
                 proxies: proxy,
             };
-            serve(data, &transport, context)?;
+            serve(data, &transport, sign_on, context)?;
         }
         BoardCommand::Demo { listen } => demo(*listen, context)?,
         BoardCommand::Login { url } => fleet::login(url, context)?,
+        BoardCommand::Link { code, user, .. } => link::run(&code.0, user.as_deref(), context)?,
+        BoardCommand::User {
+            command: BoardUserCommand::Password { data, name, .. },
+        } => {
+            let password = password()?;
+            let store = open_existing(data)?;
+            set_up(&store)
+                .set_password(name, &password)
+                .map_err(usage)?;
+        }
         BoardCommand::User {
             command:
                 BoardUserCommand::Add {
@@ -84,7 +100,6 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
             expires,
         } => {
             let preset = token_file.as_deref().map(preset).transpose()?;
-            let is_preset = preset.is_some();
             let wanted = KeyRequest {
                 name: name.as_deref(),
                 uses: *uses,
@@ -94,14 +109,7 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
                 needs_approval: *approval,
                 preset,
             };
-            let store = open(data)?;
-            match set_up(&store).add_enrolment_key(&workspace.workspace, wanted) {
-                // Automation runs the command again and again.
-                Err(SetUpError::Store(StoreError::Conflict(_))) if is_preset => {}
-                // The caller has the token already.
-                Ok(_) if is_preset => {}
-                added => print_secret(&added.map_err(usage)?)?,
-            }
+            add_key(&open(data)?, &workspace.workspace, wanted)?;
         }
         BoardCommand::ApiToken {
             data,
@@ -184,7 +192,36 @@ impl Transport<'_> {
     }
 }
 
-fn serve(data: &BoardDataArgs, transport: &Transport<'_>, context: &Context) -> anyhow::Result<()> {
+/// The provider at which people log in, and the function that asks it.
+fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<OidcOptions>> {
+    let (Some(issuer), Some(client_id)) = (&sign_on.oidc_issuer, &sign_on.oidc_client_id) else {
+        return Ok(None);
+    };
+    let read = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path);
+        let text = text.with_context(|| format!("cannot read the secret `{}`", path.display()))?;
+        anyhow::Ok(text.trim().to_owned())
+    };
+    let options = setup::connect_options(&context.loaded);
+    let fetch = move |request| gua_collector::board::fetch(&options, request).map_err(FetchError);
+    Ok(Some(OidcOptions {
+        issuer: issuer.to_string(),
+        client_id: client_id.clone(),
+        client_secret: sign_on
+            .oidc_client_secret_file
+            .as_ref()
+            .map(read)
+            .transpose()?,
+        fetch: Arc::new(fetch),
+    }))
+}
+
+fn serve(
+    data: &BoardDataArgs,
+    transport: &Transport<'_>,
+    sign_on: &SignOnArgs,
+    context: &Context,
+) -> anyhow::Result<()> {
     let inputs = &context.loaded.inputs;
     let format = context.settings().collect.log_format.value;
     log::start(
@@ -206,6 +243,9 @@ fn serve(data: &BoardDataArgs, transport: &Transport<'_>, context: &Context) -> 
         public_url: public_url.clone(),
         pin,
         trusted_proxies: transport.proxies.to_vec(),
+        oidc: provider(sign_on, context)?,
+        user_header: sign_on.user_header.clone(),
+        new_account_role: sign_on.new_accounts,
         guest: None,
         local: None,
     };
@@ -270,6 +310,9 @@ fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {
         public_url: public_url.clone(),
         pin: None,
         trusted_proxies: Vec::new(),
+        oidc: None,
+        user_header: None,
+        new_account_role: None,
         guest: Some(guest),
         local: None,
     };
@@ -317,6 +360,18 @@ fn usage(error: SetUpError) -> anyhow::Error {
     match error {
         SetUpError::Store(error) => error.into(),
         other => Failure::usage(other.to_string()).into(),
+    }
+}
+
+/// Adds an enrolment key and prints its token.
+fn add_key(store: &SqliteStore, workspace: &str, wanted: KeyRequest<'_>) -> anyhow::Result<()> {
+    let is_preset = wanted.preset.is_some();
+    match set_up(store).add_enrolment_key(workspace, wanted) {
+        // Automation runs the command again and again.
+        Err(SetUpError::Store(StoreError::Conflict(_))) if is_preset => Ok(()),
+        // The caller has the token already.
+        Ok(_) if is_preset => Ok(()),
+        added => print_secret(&added.map_err(usage)?),
     }
 }
 

@@ -139,6 +139,9 @@ fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
         public_url: format!("http://{address}"),
         pin: None,
         trusted_proxies: Vec::new(),
+        oidc: None,
+        user_header: None,
+        new_account_role: None,
         guest: None,
         local: Some(local),
     };

@@ -7,8 +7,9 @@ use crate::error::StoreError;
 use crate::id::WorkspaceId;
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, Action, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, LinkPurpose, Maintenance,
-    NewAccount, NewApiToken, NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, Scope,
+    Account, Action, Change, FIRST_WORKSPACE, HostClaim, HostUser, Identity, Join, KeyLimits,
+    LinkPurpose, Maintenance, NewAccount, NewApiToken, NewEnrolmentKey, NewLink, NewSession,
+    Refusal, Registry, Role, Scope,
 };
 use crate::secret::{Kind, Secret, SecretHash};
 
@@ -20,6 +21,9 @@ pub fn registry<R: Registry>(open: impl Fn() -> R) {
     sessions_expire_and_end_with_a_new_password(&open());
     an_api_token_has_the_current_role_of_its_account(&open());
     a_link_works_once(&open());
+    a_reset_link_sets_the_password_once(&open());
+    an_identity_is_one_account_whatever_its_name(&open());
+    a_user_name_on_a_host_belongs_to_one_member(&open());
     an_enrolment_key_is_used_up(&open());
     a_one_time_key_enrols_one_of_many_hosts_at_once(&open());
     a_revoked_host_is_gone_for_its_token_and_listings(&open());
@@ -221,6 +225,145 @@ fn a_link_works_once(registry: &impl Registry) {
     assert_eq!(accept(59, "ada").unwrap().name, "ada");
     assert!(matches!(accept(59, "bob"), Err(StoreError::NotFound(_))));
     assert_eq!(registry.members(&workspace).unwrap()[0].role, Role::Owner);
+}
+
+fn a_reset_link_sets_the_password_once(registry: &impl Registry) {
+    let ada = add(registry, "ada", Role::Owner).unwrap();
+    let link = || {
+        let secret = Secret::generate(Kind::Link);
+        let new = NewLink {
+            hash: secret.hash(),
+            purpose: LinkPurpose::Reset {
+                account: ada.id.clone(),
+            },
+            expires: at(60),
+        };
+        registry.add_link(&by(0), &new).unwrap();
+        secret.hash()
+    };
+    let (first, second) = (link(), link());
+    let password = PasswordHash::stored("new".to_owned());
+    let reset = |hash, second| registry.reset_password(&by(second), hash, &password);
+    assert!(matches!(reset(&first, 60), Err(StoreError::NotFound(_))));
+    // It is not an invitation.
+    let joined = registry.accept_link(&by(1), &first, "bob", &password);
+    assert!(matches!(joined, Err(StoreError::NotFound(_))));
+    assert_eq!(reset(&first, 1).unwrap().id, ada.id);
+    let found = registry.account("ada").unwrap().unwrap();
+    assert_eq!(found.password, Some(password.clone()));
+    for used in [&first, &second] {
+        assert!(matches!(reset(used, 2), Err(StoreError::NotFound(_))));
+    }
+}
+
+fn an_identity_is_one_account_whatever_its_name(registry: &impl Registry) {
+    let workspace = first(registry);
+    let ada = add(registry, "ada", Role::Owner).unwrap();
+    let identity = |issuer: &str, subject: &str| Identity {
+        issuer: issuer.to_owned(),
+        subject: subject.to_owned(),
+    };
+    let everyone = Join::Role {
+        workspace: workspace.clone(),
+        role: Role::Viewer,
+    };
+    let join = |identity: &Identity, join: &Join| registry.join(&by(1), identity, "Ada", join);
+    let one = identity("https://a", "1");
+    assert_eq!(registry.account_by_identity(&one).unwrap(), None);
+    let joined = join(&one, &everyone).unwrap();
+    // An equal name is not the same person.
+    assert_ne!(joined.id, ada.id);
+    assert_eq!((joined.name.as_str(), &joined.password), ("Ada (2)", &None));
+    assert_eq!(join(&one, &everyone).unwrap(), joined);
+    assert_eq!(
+        registry.account_by_identity(&one).unwrap(),
+        Some(joined.clone())
+    );
+    for other in [identity("https://b", "1"), identity("https://a", "2")] {
+        assert_ne!(join(&other, &everyone).unwrap().id, joined.id);
+    }
+    let other = registry.add_workspace(&by(0), "other").unwrap().id;
+    let secret = Secret::generate(Kind::Link);
+    let new = NewLink {
+        hash: secret.hash(),
+        purpose: LinkPurpose::Join {
+            workspace: other.clone(),
+            role: Role::Member,
+        },
+        expires: at(60),
+    };
+    registry.add_link(&by(0), &new).unwrap();
+    let link = Join::Link(secret.hash());
+    assert_eq!(join(&one, &link).unwrap(), joined);
+    assert!(matches!(join(&one, &link), Err(StoreError::NotFound(_))));
+    assert_eq!(registry.members(&other).unwrap()[0].role, Role::Member);
+    // The role that everyone has does not replace one that was given.
+    let set = registry.set_role(&by(2), &workspace, &joined.id, Some(Role::Admin));
+    set.unwrap();
+    join(&one, &everyone).unwrap();
+    let roles = registry.memberships(&joined.id).unwrap();
+    assert_eq!(roles[0].role, Role::Admin);
+}
+
+fn a_user_name_on_a_host_belongs_to_one_member(registry: &impl Registry) {
+    let workspace = first(registry);
+    let ada = add(registry, "ada", Role::Owner).unwrap();
+    let bob = add(registry, "bob", Role::Member).unwrap();
+    let host = registry
+        .claim(&claim(&key(registry, 1, None), 1).0)
+        .unwrap();
+    let code = |account: &Account| {
+        let code = Secret::generate(Kind::Link).hash();
+        let added = registry.add_name_code(&code, &workspace, &account.id, at(60));
+        added.unwrap();
+        code
+    };
+    let prove = |code, second, name| registry.prove_name(&by(second), code, &host, name);
+    let (old, new) = (code(&ada), code(&ada));
+    assert!(matches!(
+        prove(&old, 1, "ada"),
+        Err(StoreError::NotFound(_))
+    ));
+    assert!(matches!(
+        prove(&new, 60, "ada"),
+        Err(StoreError::NotFound(_))
+    ));
+    assert_eq!(prove(&new, 59, "ada").unwrap().id, ada.id);
+    assert!(matches!(
+        prove(&new, 59, "eve"),
+        Err(StoreError::NotFound(_))
+    ));
+    let stolen = prove(&code(&bob), 2, "ada");
+    assert!(matches!(stolen, Err(StoreError::Conflict(_))));
+    let everywhere = HostUser {
+        host: None,
+        name: "user-00ff".to_owned(),
+    };
+    let set = |account| registry.set_user_name(&by(3), &workspace, &everywhere, account);
+    set(Some(&bob.id)).unwrap();
+    assert!(matches!(set(Some(&ada.id)), Err(StoreError::Conflict(_))));
+    let names = registry.user_names(&workspace).unwrap();
+    let mut names: Vec<_> = names
+        .into_iter()
+        .map(|one| {
+            (
+                one.account == ada.id,
+                one.user.name,
+                one.user.host.is_some(),
+            )
+        })
+        .collect();
+    names.sort_by_key(|(_, name, _)| name.clone());
+    let expected = [
+        (true, "ada".to_owned(), true),
+        (false, "user-00ff".to_owned(), false),
+    ];
+    assert_eq!(names, expected);
+    set(None).unwrap();
+    assert!(matches!(set(None), Err(StoreError::NotFound(_))));
+    let other = registry.add_workspace(&by(0), "other").unwrap().id;
+    let stranger = registry.set_user_name(&by(3), &other, &everywhere, Some(&ada.id));
+    assert!(matches!(stranger, Err(StoreError::NotFound(_))));
 }
 
 fn an_enrolment_key_is_used_up(registry: &impl Registry) {

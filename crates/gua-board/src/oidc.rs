@@ -1,0 +1,243 @@
+//! Log-in at an OpenID Connect provider: authorization code with PKCE. The crate `openidconnect` builds the requests and
+//! verifies the signature, issuer, audience, nonce and time of the ID token.
+//!
+//! What a log-in has to remember is kept in memory for ten minutes, under a random state that the provider sends back. The
+//! browser has the same state in a cookie, so that nobody can finish a log-in in another person's browser. A state works
+//! once. The board makes no request itself: the caller passes a function that does.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+pub use axum::http::HeaderName;
+pub use axum::http::{Request, Response};
+use gua_board_store::registry::Identity;
+use gua_board_store::{Kind, Secret, SecretHash};
+use jiff::{SignedDuration, Timestamp};
+use openidconnect::core::{
+    CoreAuthenticationFlow, CoreClient, CoreIdTokenClaims, CoreJwsSigningAlgorithm,
+    CoreProviderMetadata,
+};
+use openidconnect::{
+    AuthorizationCode, ClientId, ClientSecret, CsrfToken, IssuerUrl, Nonce, PkceCodeChallenge,
+    PkceCodeVerifier, RedirectUrl, Scope, TokenResponse as _,
+};
+use tokio::time::Instant;
+
+/// Time in which a person has to log in at the provider.
+pub(crate) const LOG_IN_TIME: SignedDuration = SignedDuration::from_mins(10);
+/// Maximum number of log-ins that are in progress.
+const MOST_LOG_INS: usize = 10_000;
+/// Age at which the provider's description and keys are read again.
+const METADATA_TIME: std::time::Duration = std::time::Duration::from_secs(600);
+/// Signatures that are accepted: those of a key that only the provider has.
+const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
+    CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha512,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha256,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha384,
+    CoreJwsSigningAlgorithm::RsaSsaPssSha512,
+    CoreJwsSigningAlgorithm::EcdsaP256Sha256,
+    CoreJwsSigningAlgorithm::EcdsaP384Sha384,
+    CoreJwsSigningAlgorithm::EdDsa,
+];
+/// Path to which the provider sends the browser back.
+pub(crate) const CALLBACK: &str = "/oidc/callback";
+
+/// Makes one request and returns its answer, without following redirects.
+pub type Fetch =
+    Arc<dyn Fn(Request<Vec<u8>>) -> Result<Response<Vec<u8>>, FetchError> + Send + Sync>;
+
+/// Reason a provider could not be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct FetchError(pub String);
+
+/// A provider, and the board's registration there.
+#[derive(Clone)]
+pub struct OidcOptions {
+    pub issuer: String,
+    pub client_id: String,
+    pub client_secret: Option<String>,
+    pub fetch: Fetch,
+}
+
+impl fmt::Debug for OidcOptions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "OidcOptions({})", self.issuer)
+    }
+}
+
+/// Reason a log-in fails. The chain is for the log; the person is only asked to try again.
+#[derive(Debug, thiserror::Error)]
+pub enum OidcError {
+    #[error("invalid URL in the settings of the provider")]
+    Url(#[from] openidconnect::url::ParseError),
+    #[error("cannot read the description of the provider")]
+    Discovery(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the provider did not exchange the code")]
+    Exchange(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the provider's answer has no ID token")]
+    NoIdToken,
+    #[error("the ID token is not valid")]
+    Claims(#[from] openidconnect::ClaimsVerificationError),
+}
+
+/// A log-in that waits for the provider.
+struct Pending {
+    nonce: Nonce,
+    verifier: PkceCodeVerifier,
+    came_back: Wanted,
+    began: Timestamp,
+}
+
+/// What happens after the log-in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Path to return to.
+    pub(crate) next: String,
+    /// Invitation that the person uses.
+    pub(crate) link: Option<SecretHash>,
+}
+
+/// A person whom the provider knows.
+#[derive(Debug)]
+pub(crate) struct Person {
+    pub(crate) identity: Identity,
+    /// Name to suggest for an account.
+    pub(crate) name: String,
+    pub(crate) wanted: Wanted,
+}
+
+/// Log-ins at one provider.
+pub(crate) struct Oidc {
+    options: OidcOptions,
+    redirect: String,
+    pending: Mutex<HashMap<SecretHash, Pending>>,
+    metadata: Mutex<Option<(Instant, CoreProviderMetadata)>>,
+}
+
+impl fmt::Debug for Oidc {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.options.fmt(out)
+    }
+}
+
+impl Oidc {
+    pub(crate) fn new(options: OidcOptions, public_url: &str) -> Self {
+        Self {
+            options,
+            redirect: format!("{public_url}{CALLBACK}"),
+            pending: Mutex::default(),
+            metadata: Mutex::default(),
+        }
+    }
+
+    /// Reads the provider's description and keys. Blocks.
+    fn metadata(&self) -> Result<CoreProviderMetadata, OidcError> {
+        let known = self.metadata.lock();
+        let known = known.unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, metadata)) = known
+            && at.elapsed() < METADATA_TIME
+        {
+            return Ok(metadata);
+        }
+        let issuer = IssuerUrl::new(self.options.issuer.clone())?;
+        let fetch = |request| (self.options.fetch)(request);
+        let metadata = CoreProviderMetadata::discover(&issuer, &fetch)
+            .map_err(|error| OidcError::Discovery(error.into()))?;
+        let mut known = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some((Instant::now(), metadata.clone()));
+        Ok(metadata)
+    }
+
+    /// Begins a log-in. Returns the state for the browser's cookie and the URL of the provider; `None` if too many are in
+    /// progress. Blocks.
+    pub(crate) fn begin(
+        &self,
+        wanted: Wanted,
+        now: Timestamp,
+    ) -> Result<Option<(Secret, String)>, OidcError> {
+        let client = CoreClient::from_provider_metadata(
+            self.metadata()?,
+            ClientId::new(self.options.client_id.clone()),
+            self.options.client_secret.clone().map(ClientSecret::new),
+        )
+        .set_redirect_uri(RedirectUrl::new(self.redirect.clone())?);
+        let (challenge, verifier) = PkceCodeChallenge::new_random_sha256();
+        let state = Secret::generate(Kind::Link);
+        let text = state.reveal().to_owned();
+        let (url, _, nonce) = client
+            .authorize_url(
+                CoreAuthenticationFlow::AuthorizationCode,
+                move || CsrfToken::new(text),
+                Nonce::new_random,
+            )
+            .add_scope(Scope::new("profile".to_owned()))
+            .add_scope(Scope::new("email".to_owned()))
+            .set_pkce_challenge(challenge)
+            .url();
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.retain(|_, one| now.duration_since(one.began) < LOG_IN_TIME);
+        if pending.len() >= MOST_LOG_INS {
+            return Ok(None);
+        }
+        let waiting = Pending {
+            nonce,
+            verifier,
+            came_back: wanted,
+            began: now,
+        };
+        pending.insert(state.hash(), waiting);
+        Ok(Some((state, url.to_string())))
+    }
+
+    /// Finishes a log-in with the provider's code; `None` if no such log-in is in progress. Blocks.
+    pub(crate) fn finish(
+        &self,
+        state: &SecretHash,
+        code: &str,
+        now: Timestamp,
+    ) -> Result<Option<Person>, OidcError> {
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = pending.remove(state);
+        drop(pending);
+        let Some(found) = found.filter(|one| now.duration_since(one.began) < LOG_IN_TIME) else {
+            return Ok(None);
+        };
+        let client = CoreClient::from_provider_metadata(
+            self.metadata()?,
+            ClientId::new(self.options.client_id.clone()),
+            self.options.client_secret.clone().map(ClientSecret::new),
+        )
+        .set_redirect_uri(RedirectUrl::new(self.redirect.clone())?);
+        let fetch = |request| (self.options.fetch)(request);
+        let answer = client
+            .exchange_code(AuthorizationCode::new(code.to_owned()))
+            .map_err(|error| OidcError::Exchange(error.into()))?
+            .set_pkce_verifier(found.verifier)
+            .request(&fetch)
+            .map_err(|error| OidcError::Exchange(error.into()))?;
+        let token = answer.id_token().ok_or(OidcError::NoIdToken)?;
+        // A provider that admits unsigned tokens, or ones signed with the client's secret, does not change what is accepted.
+        let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
+        let claims = token.claims(&verifier, &found.nonce)?;
+        Ok(Some(Person {
+            identity: Identity {
+                issuer: self.options.issuer.clone(),
+                subject: claims.subject().to_string(),
+            },
+            name: suggested_name(claims),
+            wanted: found.came_back,
+        }))
+    }
+}
+
+/// Returns the name that people know the person by.
+fn suggested_name(claims: &CoreIdTokenClaims) -> String {
+    let name = claims.preferred_username().map(|name| name.to_string());
+    let email = || claims.email().map(|email| email.to_string());
+    let name = name.or_else(email);
+    name.unwrap_or_else(|| claims.subject().to_string())
+}

@@ -1,0 +1,44 @@
+//! One request to a provider of identities, with the connection options of the settings.
+
+use std::io::Read as _;
+
+use gua_model::chain::chain;
+use gua_wire::ServerUrl;
+use ureq::http::{Request, Response};
+
+use super::connection::Limits;
+use super::endpoint::{ConnectOptions, Endpoint};
+
+/// Maximum size of an answer.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Makes a request and returns its answer, whatever its status. Redirects are not followed. Plain HTTP is used on loopback
+/// only.
+pub fn fetch(
+    options: &ConnectOptions,
+    request: Request<Vec<u8>>,
+) -> Result<Response<Vec<u8>>, String> {
+    let uri = request.uri();
+    let origin = format!(
+        "{}://{}",
+        uri.scheme_str().unwrap_or_default(),
+        uri.authority().map_or("", |authority| authority.as_str())
+    );
+    let origin = ServerUrl::parse(&origin).map_err(|error| chain(&error))?;
+    let endpoint = Endpoint::new(&origin, options).map_err(|error| chain(&error))?;
+    let failed = |error: ureq::Error| match error {
+        ureq::Error::Other(error) => chain(&*error),
+        error => chain(&error),
+    };
+    let agent = endpoint.agent();
+    let request = agent
+        .configure_request(request)
+        .timeout_global(Some(Limits::CALL.whole))
+        .build();
+    let answer = agent.run(request).map_err(failed)?;
+    let (parts, mut body) = answer.into_parts();
+    let mut bytes = Vec::new();
+    let read = body.as_reader().take(MOST_BYTES).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
+    Ok(Response::from_parts(parts, bytes))
+}

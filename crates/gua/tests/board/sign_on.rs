@@ -1,0 +1,271 @@
+//! Log-in at an OpenID Connect provider and by the header of a proxy, against the real board.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use gua_test::oidc::{CLIENT, CLIENT_SECRET, Mistake, Provider};
+use gua_test::{Running, TestHost};
+
+use super::served::url;
+use crate::without_driver;
+
+struct Board {
+    home: TestHost,
+    running: Running,
+    url: String,
+}
+
+/// An answer: status, headers and body as text.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    head: String,
+    pub(super) body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Vec<&str> {
+        let lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines
+            .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    /// Cookies that the answer sets, as a browser would send them.
+    pub(super) fn cookies(&self) -> String {
+        let all = self.header("set-cookie").into_iter();
+        let pairs: Vec<&str> = all.filter_map(|one| one.split(';').next()).collect();
+        pairs.join("; ")
+    }
+}
+
+fn get(url: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+    call(url, &format!("GET {path}"), headers, "")
+}
+
+pub(super) fn call(url: &str, line: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let mut head = format!(
+        "{line} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    for (name, value) in headers {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    let request = format!("{head}\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+impl Board {
+    fn start(provider: &Provider, more: &str) -> Self {
+        let home = without_driver();
+        let secret = home.write("secret", format!("{CLIENT_SECRET}\n"));
+        let running = home.foreground(&format!(
+            "board serve --listen 127.0.0.1:0 --oidc-issuer {} --oidc-client-id {CLIENT} --oidc-client-secret-file {} {more}",
+            provider.issuer(),
+            secret.display()
+        ));
+        let url = url(&running);
+        Self { home, running, url }
+    }
+
+    /// Goes to the provider and back. Returns the cookie of the log-in and the path of the callback.
+    fn approved(&self, provider: &Provider, next: &str) -> (String, String) {
+        let begun = get(&self.url, &format!("/oidc/login?next={next}"), &[]);
+        assert_eq!(begun.status, 303, "{}", begun.body);
+        let location = begun.header("location")[0].to_owned();
+        let path = location.strip_prefix(&provider.issuer()).unwrap();
+        let approved = get(&provider.issuer(), path, &[]);
+        let back = approved.header("location")[0];
+        let path = back.strip_prefix(&self.url).unwrap();
+        (begun.cookies(), path.to_owned())
+    }
+
+    fn log_in(&self, provider: &Provider, next: &str) -> Answer {
+        let (cookie, path) = self.approved(provider, next);
+        get(&self.url, &path, &[("Cookie", &cookie)])
+    }
+
+    /// Name of the account of a session.
+    fn me(&self, cookie: &str) -> String {
+        let me = get(&self.url, "/api/v1/me", &[("Cookie", cookie)]);
+        assert_eq!(me.status, 200, "{}", me.body);
+        me.body
+    }
+}
+
+#[test]
+fn a_person_logs_in_at_the_provider_and_is_known_by_the_subject() {
+    let provider = Provider::start();
+    let board = Board::start(&provider, "--new-accounts viewer");
+    let form = get(&board.url, "/login", &[("Accept", "text/html")]);
+    assert!(form.body.contains("/oidc/login"), "{}", form.body);
+    let answer = board.log_in(&provider, "%2Fw%2Fdefault");
+    assert_eq!(answer.status, 303, "{}", answer.body);
+    assert_eq!(answer.header("location"), ["/w/default"]);
+    let session = answer.cookies();
+    let me = board.me(&session);
+    assert!(
+        me.contains(r#""name":"ada""#) && me.contains("viewer"),
+        "{me}"
+    );
+
+    // A new name at the provider is the same person, and an equal name is not.
+    provider.person("subject-1", "ada lovelace");
+    let me = board.me(&board.log_in(&provider, "").cookies());
+    assert!(me.contains(r#""name":"ada""#), "{me}");
+    provider.person("subject-2", "ada");
+    let me = board.me(&board.log_in(&provider, "").cookies());
+    assert!(me.contains(r#""name":"ada (2)""#), "{me}");
+    let log = board.running.stderr();
+    for secret in [CLIENT_SECRET, "gua_session_", "code-"] {
+        assert!(!log.contains(secret), "{log}");
+    }
+    drop(board.home);
+}
+
+#[test]
+fn a_log_in_that_somebody_tampers_with_is_refused() {
+    let provider = Provider::start();
+    let board = Board::start(&provider, "--new-accounts viewer");
+    for mistake in [
+        Mistake::Nonce,
+        Mistake::Audience,
+        Mistake::Issuer,
+        Mistake::Signature,
+        Mistake::Expired,
+        Mistake::Unsigned,
+        Mistake::SharedSecret,
+    ] {
+        provider.makes(mistake);
+        let answer = board.log_in(&provider, "");
+        assert_eq!(answer.status, 403, "{mistake:?}: {}", answer.body);
+        assert!(
+            answer.body.contains("log-in at the provider failed"),
+            "{}",
+            answer.body
+        );
+        assert!(!answer.cookies().contains("gua_session"), "{mistake:?}");
+    }
+    provider.makes(Mistake::None);
+
+    // Another browser cannot finish the log-in, and neither can this one twice.
+    let (cookie, path) = board.approved(&provider, "");
+    assert_eq!(get(&board.url, &path, &[]).status, 403);
+    let (other, _) = board.approved(&provider, "");
+    assert_eq!(get(&board.url, &path, &[("Cookie", &other)]).status, 403);
+    assert_eq!(get(&board.url, &path, &[("Cookie", &cookie)]).status, 303);
+    assert_eq!(get(&board.url, &path, &[("Cookie", &cookie)]).status, 403);
+    // A code that was used already, with a new state.
+    let code = path
+        .split("code=")
+        .nth(1)
+        .unwrap()
+        .split('&')
+        .next()
+        .unwrap();
+    let (cookie, fresh) = board.approved(&provider, "");
+    let state = fresh.split("state=").nth(1).unwrap();
+    let reused = format!("/oidc/callback?code={code}&state={state}");
+    assert_eq!(get(&board.url, &reused, &[("Cookie", &cookie)]).status, 403);
+    let refused = get(&board.url, "/oidc/callback?error=access_denied", &[]);
+    assert_eq!(refused.status, 403);
+
+    // Nobody is sent to another site afterwards.
+    for evil in [
+        "https:%2F%2Fevil.example.com",
+        "%2F%2Fevil.example.com",
+        "%2F%5Cevil.example.com",
+        "%2Fw%2F%0D%0ASet-Cookie:%20a=b",
+    ] {
+        let answer = board.log_in(&provider, evil);
+        let location = answer.header("location")[0].to_owned();
+        assert!(
+            location.starts_with('/') && !location.starts_with("//"),
+            "{location}"
+        );
+        assert!(!location.contains("evil"), "{location}");
+        assert!(!answer.head.contains("a=b"), "{}", answer.head);
+    }
+}
+
+#[test]
+fn without_a_role_for_everyone_a_person_needs_an_invitation() {
+    let provider = Provider::start();
+    let board = Board::start(&provider, "");
+    let answer = board.log_in(&provider, "");
+    assert_eq!(answer.status, 403);
+    assert!(
+        answer.body.contains("ask an admin for an invitation"),
+        "{}",
+        answer.body
+    );
+
+    // The set-up link invites the first owner.
+    let said = board.running.stdout();
+    let link = said.split("/join#").nth(1).unwrap().lines().next().unwrap();
+    let form = format!("link={link}");
+    let kind = ("Content-Type", "application/x-www-form-urlencoded");
+    let page = call(&board.url, "POST /oidc/join", &[kind], &form);
+    let cookie = page.cookies();
+    let href = page
+        .body
+        .split("href=\"")
+        .find(|part| part.starts_with(&provider.issuer()));
+    let href = href
+        .unwrap()
+        .split('"')
+        .next()
+        .unwrap()
+        .replace("&amp;", "&");
+    let approved = get(
+        &provider.issuer(),
+        href.strip_prefix(&provider.issuer()).unwrap(),
+        &[],
+    );
+    let back = approved.header("location")[0].to_owned();
+    let path = back.strip_prefix(&board.url).unwrap();
+    let answer = get(&board.url, path, &[("Cookie", &cookie)]);
+    assert_eq!(answer.status, 303, "{}", answer.body);
+    let me = board.me(&answer.cookies());
+    assert!(me.contains("owner"), "{me}");
+    let again = board.log_in(&provider, "");
+    assert_eq!(again.status, 303, "the account exists now: {}", again.body);
+}
+
+#[test]
+fn only_a_named_proxy_can_name_the_person() {
+    let serve = |proxy: &str| {
+        let home = without_driver();
+        let running = home.foreground(&format!(
+            "board serve --listen 127.0.0.1:0 --proxy {proxy} --user-header X-Remote-User --new-accounts member"
+        ));
+        let url = url(&running);
+        (home, running, url)
+    };
+    let (_home, _running, far) = serve("192.0.2.1");
+    let user = ("X-Remote-User", "eve");
+    assert_eq!(get(&far, "/api/v1/me", &[user]).status, 401);
+    let (home, _running, near) = serve("127.0.0.1");
+    assert_eq!(get(&near, "/api/v1/me", &[]).status, 401);
+    let me = get(&near, "/api/v1/me", &[user]);
+    assert_eq!(me.status, 200, "{}", me.body);
+    assert!(
+        me.body.contains(r#""name":"eve""#) && me.body.contains("member"),
+        "{}",
+        me.body
+    );
+    let again = get(&near, "/api/v1/me", &[user]);
+    assert_eq!(again.body, me.body);
+    let refused = home.gua("board serve --listen 127.0.0.1:0 --user-header X-Remote-User");
+    assert_eq!(refused.code, 2, "{refused:?}");
+}
