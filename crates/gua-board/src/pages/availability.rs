@@ -185,7 +185,7 @@ fn head(view: &View, counts: &Counts) -> Markup {
             p.counts {
                 @for group in Group::ALL {
                     span class=(format!("count {}", class(group))) {
-                        b { (counts.counts[group as usize]) } " " (view.t(text::group(group)))
+                        i class=(class(group)) {} " " b { (counts.counts[group as usize]) } " " (view.t(text::group(group)))
                     }
                 }
             }
