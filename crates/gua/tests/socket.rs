@@ -464,3 +464,35 @@ fn roots_daemon_answers_where_systemd_does_not() {
     daemon.stop();
     assert!(!socket.exists());
 }
+
+#[test]
+fn a_daemon_without_root_answers_on_a_socket_of_its_own() {
+    let host = TestHost::new(GUA, TWO_GPUS);
+    host.open_to_users();
+    let socket = host.path("own.sock");
+    let host = host
+        .variable("GUA_SOCKET", &socket)
+        .variable("GUA_PRIVACY_OTHERS", "pseudonyms");
+    let mut command = host.gua_command("daemon --foreground --interval 200ms");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(host.directory(), Some(ADA), Some(ADA)).unwrap();
+        command.uid(ADA).gid(ADA);
+    }
+    let mut daemon = host.start(command);
+    wait_until("the socket", || socket.exists());
+    let ask = || {
+        let mut command = host.command(host.path("gua"));
+        command.args(["export", "--what", "samples", "--format", "jsonl"]);
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        // Where the history is not their own, the socket is asked.
+        command.env("HOME", host.path("tmp"));
+        Ended::from(command.output().unwrap())
+    };
+    wait_until("rows", || ask().stdout.contains("GPU-a"));
+    let salt = fs::metadata(host.state("pseudonyms.salt")).unwrap();
+    assert_eq!(salt.permissions().mode() & 0o007, 0);
+    daemon.stop();
+    assert!(!socket.exists());
+}

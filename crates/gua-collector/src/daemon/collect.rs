@@ -169,8 +169,8 @@ fn warn_unencrypted(warning: Option<Failure>) {
     }
 }
 
-/// Prepares the history of the host for questions of other users, and starts the reader of the socket where systemd does
-/// not. A failure costs answers but no ticks.
+/// Prepares the history of the host, or one with a socket of its own, for questions of other users, and starts the reader of
+/// the socket where systemd does not. A failure costs answers but no ticks.
 fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
     let path = &settings.history.socket;
     let is_hosts =
@@ -184,7 +184,8 @@ fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
     {
         warn!(%error, salt = %salt.display(), "cannot create the salt of the pseudonyms");
     }
-    if !rustix::process::geteuid().is_root() {
+    // The usual place of the socket belongs to root, or to systemd on behalf of the service's user.
+    if path.source == Source::Default && !rustix::process::geteuid().is_root() {
         return None;
     }
     match socket::Reader::start(&path.value, place.path()) {
