@@ -24,7 +24,7 @@ impl Numbers {
     }
 }
 
-fn headers<'a>(cookie: &'a str) -> [(&'a str, &'a str); 2] {
+fn headers(cookie: &str) -> [(&str, &str); 2] {
     [("cookie", cookie), ("sec-fetch-site", "same-origin")]
 }
 
