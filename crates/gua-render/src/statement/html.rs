@@ -23,14 +23,14 @@ pub fn html(sheet: &Sheet<'_>) -> String {
     let people = &sheet.statement.people;
     let nobody = people.is_empty().then_some(None);
     let body = html! {
-        @for account in people.iter().map(Some).chain(nobody) { (page(sheet, account)) }
+        main { @for account in people.iter().map(Some).chain(nobody) { (page(sheet, account)) } }
     };
     document("en", (&title, sheet.version), &style, &body)
 }
 
 fn page(sheet: &Sheet<'_>, account: Option<&Account>) -> Markup {
     html! {
-        main.statement {
+        article.statement {
             (masthead(sheet, account))
             @if let Some(account) = account {
                 (totals(sheet, account)) (picture(sheet, account)) (quotas(account)) (biggest(sheet, account))
