@@ -288,14 +288,14 @@ fn html_and_text_have_the_same_numbers_and_a_page_for_each_person() {
         ..ParsingOptions::default()
     };
     let document = Document::parse_with_options(&page, options).unwrap();
-    let mains: Vec<_> = document
+    let articles: Vec<_> = document
         .descendants()
-        .filter(|node| node.has_tag_name("main"))
+        .filter(|node| node.has_tag_name("article"))
         .collect();
-    assert_eq!(mains.len(), 2);
-    for (main, person) in mains.iter().zip(json["people"].as_array().unwrap()) {
+    assert_eq!(articles.len(), 2);
+    for (article, person) in articles.iter().zip(json["people"].as_array().unwrap()) {
         let value = |key: &str| -> f64 {
-            let found = main
+            let found = article
                 .descendants()
                 .find(|node| node.attribute("data-key") == Some(key));
             let found = found.and_then(|node| node.attribute("value"));

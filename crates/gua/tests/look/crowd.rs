@@ -343,7 +343,9 @@ fn a_report_shows_whose_idle_gpu_caused_a_refusal() {
     fine("stop");
     for _ in 0..2 {
         let mut ask = host.command(host.path("gua"));
-        ask.args(["available", "--claim", "10m"]);
+        // The daemon's directory in HOME is private to its owner.
+        ask.args(["available", "--claim", "10m"])
+            .env("HOME", host.path("asker"));
         let refused = Ended::from(of_user(&mut ask, 0).output().unwrap());
         assert_eq!(refused.code, 3, "{}", refused.stderr);
     }
