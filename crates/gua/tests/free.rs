@@ -1,7 +1,7 @@
 //! One answer to "is this GPU free?": `gua list`, `gua available`, `gua report` and a board agree, and a report and a statement
 //! count its hours by the same state.
 
-use gua_test::{Sleeper, TestHost, wait_for};
+use gua_test::{Sleeper, TestHost, wait_for, wait_until};
 use serde_json::Value;
 
 use crate::board::served::{Served, free_here, free_on_board};
@@ -117,6 +117,11 @@ fn every_surface_has_the_same_answer_to_is_it_free() {
         held(&report).filter(|hours| *hours > 0.001)
     });
     daemon.stop();
+    // Hours grow until the last tick has covered its interval.
+    wait_until("the end of the last tick", || {
+        let hours = || held(&json(&host, "report --since 1h --json"));
+        hours() == hours()
+    });
     let report = json(&host, "report --since 1h --json");
     let now = &report["now"]["gpus"];
     assert_eq!(

@@ -43,9 +43,9 @@ fn every_command_says_since_when_a_gpu_was_last_active() {
         assert!(row["idle_seconds"].is_u64(), "{surface}: {row}");
         assert!(row["idle_unobserved_seconds"].is_u64(), "{surface}: {row}");
     }
-    // The state itself is known since the second gap only.
+    // The state itself is known since the last gap only. A quick restart leaves none.
     let began = listed["state_since"].as_str().unwrap();
-    assert!(began > idle_since.as_str().unwrap(), "{listed}");
+    assert!(began >= idle_since.as_str().unwrap(), "{listed}");
     let csv = host.fine("list --csv");
     let head = csv.lines().next().unwrap();
     assert!(
