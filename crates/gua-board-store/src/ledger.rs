@@ -27,11 +27,10 @@ pub trait Ledger: Send + Sync {
     /// newest observation of each host stays in [`Ledger::latest`].
     fn expire_snapshots(&self, before: Timestamp, most: u32) -> Result<usize, StoreError>;
 
-    /// Stores what the GPUs of some hosts did in the last day, in the form that the server chose. It replaces what was
-    /// stored for these hosts.
+    /// Stores the day strips of the GPUs of some hosts, encoded by the server. Replaces the stored strips of these hosts.
     fn put_days(&self, days: &[(HostId, Vec<u8>)]) -> Result<(), StoreError>;
 
-    /// Returns what [`Ledger::put_days`] stored.
+    /// Returns the day strips that [`Ledger::put_days`] stored.
     fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>, StoreError>;
 
     /// Stores an archive file, replacing one of the same name.

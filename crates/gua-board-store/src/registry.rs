@@ -83,14 +83,14 @@ pub trait Registry: Send + Sync {
         name: &str,
         password: &PasswordHash,
     ) -> Result<Account, StoreError>;
-    /// Uses a link that resets a password: the link is deleted, the password replaced and the sessions ended.
+    /// Redeems a password reset link: deletes the link, replaces the password and ends the sessions.
     fn reset_password(
         &self,
         by: &Change,
         hash: &SecretHash,
         password: &PasswordHash,
     ) -> Result<Account, StoreError>;
-    /// Returns the account of a person whom a provider or proxy knows.
+    /// Returns the account of a person that a provider or proxy has authenticated.
     fn account_by_identity(&self, identity: &Identity) -> Result<Option<Account>, StoreError>;
     /// Lets such a person join: adds an account if there is none, and makes it a member unless it is one. Another name is
     /// chosen where the suggested one is taken, because equal names need not be the same person.
@@ -110,7 +110,7 @@ pub trait Registry: Send + Sync {
         account: &AccountId,
         expires: Timestamp,
     ) -> Result<(), StoreError>;
-    /// Uses such a code: a host vouches that the holder of the code is a user of this name there.
+    /// Redeems such a code: a host confirms that the holder of the code has this user name there.
     fn prove_name(
         &self,
         by: &Change,
@@ -118,7 +118,7 @@ pub trait Registry: Send + Sync {
         host: &Host,
         name: &str,
     ) -> Result<Account, StoreError>;
-    /// Links a user name on one host or all hosts to a member, or ends the link (`None`).
+    /// Links a user name on one host or all hosts to a member, or removes the link (`None`).
     fn set_user_name(
         &self,
         by: &Change,
@@ -147,13 +147,13 @@ pub trait Registry: Send + Sync {
     /// Enrols a host: uses up one use of the key and adds the host in one transaction. `NotFound` if no valid key has
     /// this hash, or the key is not for a host of this name.
     fn claim(&self, claim: &HostClaim) -> Result<Host, StoreError>;
-    /// Returns why a key that exists does not enrol a host, and the key's workspace.
+    /// Returns the reason an existing key does not enrol a host, and the key's workspace.
     fn refusal(&self, claim: &HostClaim) -> Result<Option<(WorkspaceId, Refusal)>, StoreError>;
 
     /// Returns the enrolled hosts of a workspace, or of all, by display name.
     fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>, StoreError>;
-    /// Returns the host whose agent has this token. The first use of a token of [`Registry::rotate_token`] ends the previous
-    /// one.
+    /// Returns the host whose agent has this token. The first use of a token of [`Registry::rotate_token`] invalidates the
+    /// previous one.
     fn host_by_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<Host>, StoreError>;
     /// Adds the next token of a host. The present one stays valid until the agent uses the next one, so that an agent that
     /// cannot save it is not locked out.
@@ -186,7 +186,7 @@ pub trait Registry: Send + Sync {
         host: &HostId,
         name: &str,
     ) -> Result<(), StoreError>;
-    /// Says that people must not use a host for a while, or that they may again (`None`).
+    /// Begins the maintenance of a host, during which people must not use it, or ends it (`None`).
     fn set_maintenance(
         &self,
         by: &Change,

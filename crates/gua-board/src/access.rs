@@ -183,7 +183,7 @@ async fn account(app: &Arc<App>, parts: &Parts) -> Result<AccountCaller, Problem
         let found = app
             .store(move |app| app.registry.api_token(&token, now))
             .await?;
-        // The link of a screen opens its page and nothing else.
+        // The link of a wall screen opens its page and nothing else.
         let found = found.filter(|(token, _)| token.scope > Scope::Screen);
         let (token, role) = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
         if is_change && token.scope < Scope::Write {
@@ -235,7 +235,7 @@ async fn account(app: &Arc<App>, parts: &Parts) -> Result<AccountCaller, Problem
 /// Issuer of the people whom a proxy names.
 const PROXY: &str = "proxy";
 
-/// Returns the person that a trusted proxy names. Nobody else can set the header.
+/// Returns the user name in the header of a trusted proxy. The header is ignored in requests of other peers.
 fn proxy_user<'a>(app: &App, parts: &'a Parts) -> Option<&'a str> {
     let name = app.user_header.as_ref()?;
     let peer = parts.extensions.get::<Peer>()?;
@@ -249,8 +249,8 @@ fn client_address(parts: &Parts) -> ClientAddressOf {
     address.and_then(|address| address.0)
 }
 
-/// Returns the account of a person whom a provider or a proxy knows. A person without one joins by invitation, or with the
-/// role that the board gives to everyone.
+/// Returns the account of a person that a provider or a proxy has authenticated. A person without an account joins by
+/// invitation, or with the role of `--new-accounts`.
 pub(crate) async fn admit_person(
     app: &Arc<App>,
     by: Change,
@@ -327,7 +327,7 @@ async fn path_part(parts: &mut Parts, wanted: &'static str) -> Result<String, Pr
         .ok_or(Problem::NotFound(wanted))
 }
 
-/// Authenticates a screen on the wall by the token in its path. It sees what a viewer sees.
+/// Authenticates a wall screen by the token in its path. It has the rights of a viewer.
 async fn screen(app: &Arc<App>, parts: &mut Parts) -> Result<MemberCaller, Problem> {
     let token = SecretHash::of(&path_part(parts, "screen").await?);
     let now = app.now();

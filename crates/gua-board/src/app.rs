@@ -49,11 +49,11 @@ pub struct AppOptions {
     pub pin: Option<Pin>,
     /// Proxies whose `X-Forwarded-For` is used.
     pub trusted_proxies: Vec<IpAddr>,
-    /// Provider at which people can log in.
+    /// OpenID Connect provider for log-ins.
     pub oidc: Option<OidcOptions>,
-    /// Header in which a trusted proxy names the person who calls.
+    /// Header in which a trusted proxy sends the user name of the caller.
     pub user_header: Option<HeaderName>,
-    /// Role of people whom the provider or the proxy knows and the board does not; without one, they need an invitation.
+    /// Role of authenticated people without an account; `None` if they need an invitation.
     pub new_account_role: Option<Role>,
     /// Account that may enter without a password; only a demonstration has one.
     pub guest: Option<Guest>,
@@ -216,11 +216,11 @@ impl App {
     pub fn finish(&self) {
         self.begin_stop();
         self.queue.stop();
-        // The strips of a day are a picture: without them the board starts with shorter ones.
+        // The strips are for display only: without the stored ones, the board starts with shorter strips.
         let _ = self.store_days();
     }
 
-    /// Stores what the GPUs did in the last day. Blocks.
+    /// Stores the day strips of all GPUs. Blocks.
     pub(crate) fn store_days(&self) -> Result<(), StoreError> {
         // Pushes wait for each transaction, so it is short.
         for part in self.live.days().chunks(DAYS_AT_ONCE) {
@@ -229,7 +229,7 @@ impl App {
         Ok(())
     }
 
-    /// Takes in what [`App::store_days`] stored before the start. Blocks.
+    /// Restores the day strips that [`App::store_days`] stored before the start. Blocks.
     pub(crate) fn restore_days(&self) -> Result<(), StoreError> {
         for (host, stored) in self.ledger.days()? {
             self.live.restore_day(&host, &stored);

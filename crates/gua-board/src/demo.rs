@@ -137,7 +137,7 @@ impl Fleet {
     }
 }
 
-/// What the GPUs of a host did in the day before the hour in which it reports.
+/// Simulated day strips of a host's GPUs, up to the hour in which the host reports.
 fn last_day(host: u32, now: Timestamp) -> Vec<(GpuUuid, Day)> {
     let quarter = SignedDuration::from_mins(15);
     let mut days: HashMap<GpuUuid, Day> = HashMap::new();

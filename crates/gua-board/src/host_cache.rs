@@ -1,5 +1,5 @@
-//! The hosts of each workspace, as they were read last. Every page lists them, and they change seldom: the list is read
-//! again when the registry's revision has changed.
+//! Cache of the hosts of each workspace. Every page lists the hosts, and they change rarely, so the list is read again only
+//! when the registry's revision has changed.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ impl HostCache {
         registry: &dyn Registry,
         workspace: &WorkspaceId,
     ) -> Result<Arc<Vec<Host>>, StoreError> {
-        // Before the hosts: what changes in between is read again the next time.
+        // Read before the hosts: a change in between makes the next call read them again.
         let revision = registry.revision()?;
         let lock = || self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, hosts)) = lock().get(workspace)

@@ -50,7 +50,7 @@ pub struct HostLive {
     pub received_at: Timestamp,
     /// Utilisation of each GPU in the last hour.
     pub curves: Arc<HashMap<GpuUuid, Curve>>,
-    /// What each GPU did in the last day.
+    /// Day strip of each GPU.
     pub days: Arc<HashMap<GpuUuid, Day>>,
     /// Model of each GPU of the report, in its order.
     pub models: Arc<[Arc<str>]>,
@@ -71,8 +71,7 @@ impl HostLive {
         delay.abs() <= STALE_AFTER
     }
 
-    /// Adds the time since the known report to what its GPUs did: a state lasts until the next report, unless that is
-    /// late.
+    /// Adds the time since the previous report to the day strips: a state lasts until the next report, unless that is late.
     fn add_to_days(&mut self, until: Timestamp) {
         let from = self.received_at;
         if !self.is_prompt() || until.duration_since(from) > STALE_AFTER {
@@ -249,7 +248,7 @@ impl LiveState {
         read(&self.read().hosts)
     }
 
-    /// Returns what the GPUs of each host did in the last day, in the form that is stored.
+    /// Returns the encoded day strips of each host.
     #[must_use]
     pub fn days(&self) -> Vec<(HostId, Vec<u8>)> {
         let days: Vec<_> = self.with_all(|hosts| {
@@ -262,12 +261,12 @@ impl LiveState {
         days.map(|(host, days)| (host, day::write(&days))).collect()
     }
 
-    /// Takes in what [`LiveState::days`] returned before a restart. Later observations stay.
+    /// Restores the day strips that [`LiveState::days`] returned before a restart. Later observations are kept.
     pub fn restore_day(&self, host: &HostId, stored: &[u8]) {
         self.add_days(host, day::read(stored));
     }
 
-    /// Adds what GPUs of a host did before it reported.
+    /// Adds earlier day strips to those of a host.
     pub(crate) fn add_days(&self, host: &HostId, earlier: Vec<(GpuUuid, Day)>) {
         let mut inner = self.write();
         let Some(live) = inner.hosts.get_mut(host) else {
@@ -332,7 +331,7 @@ fn models(known: &mut HashSet<Arc<str>>, report: &LiveReport) -> Arc<[Arc<str>]>
         if let Some(known) = known.get(model.as_str()) {
             return Arc::clone(known);
         }
-        // Names come from hosts, which may make up any number of them.
+        // Bounded, because hosts can send any number of different names.
         if known.len() >= MOST_MODELS {
             known.clear();
         }

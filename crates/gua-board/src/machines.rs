@@ -1,8 +1,8 @@
 //! Detects two machines that report as one host, such as two copies of a disk image with the enrolment in it.
 //!
-//! A machine is known by the UUIDs of its GPUs. A host whose GPUs are all others than before may have been rebuilt. When the
-//! earlier GPUs report again after that, there are two machines: the first one stays the host, the other one is refused, and
-//! the page Servers says so. Reports of the two are never mixed.
+//! A machine is identified by the UUIDs of its GPUs. If none of a host's GPUs were in its earlier reports, the machine may have
+//! been rebuilt. If the earlier GPUs then report again, there are two machines: the first one remains the host, reports of the
+//! other one are refused, and the Servers page shows a warning. Reports of the two are never mixed.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use jiff::{SignedDuration, Timestamp};
 
-/// Time for which a machine that does not report any more is remembered.
+/// Time for which a machine that no longer reports is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(crate) struct Machines(Mutex<HashMap<HostId, Known>>);
 struct Known {
     host: Machine,
     other: Option<Machine>,
-    /// Whether both are in use.
+    /// Whether both machines report.
     is_conflict: bool,
 }
 
@@ -40,12 +40,12 @@ impl Machine {
     }
 }
 
-/// The report is of another machine than the host.
+/// Error: the report comes from a machine other than the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OtherMachine;
 
 impl Machines {
-    /// Takes in who reports. A report without GPUs says nothing about the machine.
+    /// Checks which machine sent a report. A report without GPUs is always accepted, because it does not identify a machine.
     pub(crate) fn admit(
         &self,
         host: &HostId,

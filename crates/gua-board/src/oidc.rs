@@ -1,9 +1,9 @@
 //! Log-in at an OpenID Connect provider: authorization code with PKCE. The crate `openidconnect` builds the requests and
 //! verifies the signature, issuer, audience, nonce and time of the ID token.
 //!
-//! What a log-in has to remember is kept in memory for ten minutes, under a random state that the provider sends back. The
-//! browser has the same state in a cookie, so that nobody can finish a log-in in another person's browser. A state works
-//! once. The board makes no request itself: the caller passes a function that does.
+//! A log-in in progress is kept in memory for ten minutes under a random `state`, which the provider sends back. The browser
+//! has the same state in a cookie, so that nobody can complete a log-in in another person's browser. A state works once. This
+//! module makes no HTTP requests itself: the caller passes a function that does ([`Fetch`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub(crate) const LOG_IN_TIME: SignedDuration = SignedDuration::from_mins(10);
 const MOST_LOG_INS: usize = 10_000;
 /// Age at which the provider's description and keys are read again.
 const METADATA_TIME: std::time::Duration = std::time::Duration::from_secs(600);
-/// Signatures that are accepted: those of a key that only the provider has.
+/// Accepted signature algorithms: asymmetric ones, whose private key only the provider has.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha384,
@@ -49,7 +49,7 @@ pub(crate) const CALLBACK: &str = "/oidc/callback";
 pub type Fetch =
     Arc<dyn Fn(Request<Vec<u8>>) -> Result<Response<Vec<u8>>, FetchError> + Send + Sync>;
 
-/// Reason a provider could not be asked.
+/// Reason a request to the provider failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct FetchError(pub String);
@@ -92,16 +92,16 @@ struct Pending {
     began: Timestamp,
 }
 
-/// What happens after the log-in.
+/// Action after the log-in.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     /// Path to return to.
     pub(crate) next: String,
-    /// Invitation that the person uses.
+    /// Invitation to redeem.
     pub(crate) link: Option<SecretHash>,
 }
 
-/// A person whom the provider knows.
+/// A person that the provider has authenticated.
 #[derive(Debug)]
 pub(crate) struct Person {
     pub(crate) identity: Identity,
@@ -220,7 +220,7 @@ impl Oidc {
             .request(&fetch)
             .map_err(|error| OidcError::Exchange(error.into()))?;
         let token = answer.id_token().ok_or(OidcError::NoIdToken)?;
-        // A provider that admits unsigned tokens, or ones signed with the client's secret, does not change what is accepted.
+        // Not the provider's own list, which may include unsigned tokens or ones signed with the client secret.
         let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
         let claims = token.claims(&verifier, &found.nonce)?;
         Ok(Some(Person {
@@ -234,7 +234,7 @@ impl Oidc {
     }
 }
 
-/// Returns the name that people know the person by.
+/// Returns a readable name of the person.
 fn suggested_name(claims: &CoreIdTokenClaims) -> String {
     let name = claims.preferred_username().map(|name| name.to_string());
     let email = || claims.email().map(|email| email.to_string());

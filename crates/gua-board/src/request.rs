@@ -30,7 +30,7 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 
-/// Marks requests to a board at which people can log in at a provider.
+/// Marks requests to a board with an OpenID Connect provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SignOn;
 

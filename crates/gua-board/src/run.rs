@@ -27,13 +27,13 @@ const EXPIRE_PAUSE: Duration = Duration::from_millis(100);
 /// Time between two deletions of old snapshots.
 const EXPIRE_PERIOD: Duration = Duration::from_secs(15 * 60);
 
-/// Time between two writings of what the GPUs did in the last day.
+/// Interval at which the day strips are stored.
 const DAYS_PERIOD: Duration = Duration::from_secs(5 * 60);
 
 /// Time between two readings of the only host of a server without accounts.
 const HOST_PERIOD: Duration = Duration::from_secs(2);
 
-/// Time between two checks of the certificate's files.
+/// Interval at which the certificate's files are checked for changes.
 const CERTIFICATE_PERIOD: Duration = Duration::from_secs(30);
 
 /// Reason a server cannot run.
@@ -161,7 +161,7 @@ async fn watch_certificate(tls: Arc<Tls>, mut hangup: Signal) {
             _ = hangup.recv() => {}
         }
         let tls = Arc::clone(&tls);
-        // It reads files. A panic would be logged, and the next look tries again.
+        // It reads files, so it runs on a blocking thread. A panic is logged, and the next check tries again.
         let _ = tokio::task::spawn_blocking(move || tls.reload()).await;
     }
 }
@@ -180,7 +180,7 @@ async fn watch_host(app: Arc<App>) {
     }
 }
 
-/// Restores what the GPUs did before the start, and stores it from time to time.
+/// Restores the day strips at the start, and then stores them at intervals.
 async fn keep_days(app: Arc<App>) {
     let restored = app.store(App::restore_days).await;
     if let Err(error) = restored {

@@ -1,5 +1,5 @@
-//! TLS of the server: the files of a certificate and its key, which are loaded again when they change, or a certificate
-//! that the board makes for itself. Hosts enrol with the fingerprint of such a certificate, because no CA vouches for it.
+//! TLS of the server, with a certificate and key from files, which are reloaded when they change, or with a self-signed
+//! certificate that the board creates. Hosts pin the fingerprint of a self-signed certificate, because no CA has issued it.
 
 use std::fmt;
 use std::fs::Metadata;
@@ -19,11 +19,11 @@ use rustls::sign::CertifiedKey;
 use tokio_rustls::TlsAcceptor;
 use tracing::{info, warn};
 
-/// Files of the certificate that the board makes, in its data directory.
+/// Files of the self-signed certificate, in the board's data directory.
 const OWN_CERTIFICATE: &str = "certificate.pem";
 const OWN_KEY: &str = "certificate-key.pem";
 
-/// PEM files of a certificate, with those that lead to its CA, and of its key.
+/// PEM files of a certificate with its chain, and of its key.
 #[derive(Clone, Debug)]
 pub struct CertificateFiles {
     pub certificate: PathBuf,
@@ -146,7 +146,7 @@ struct Loaded {
 
 impl Loaded {
     fn read(files: &CertificateFiles) -> Result<Self, TlsError> {
-        // Taken first: a change while the files are read is then noticed the next time.
+        // Taken first, so that a change while the files are read is noticed at the next check.
         let stamps = Stamps::of(files);
         let as_read_error = |path: &Path| {
             let path = path.to_owned();
@@ -181,7 +181,8 @@ impl Stamps {
     }
 }
 
-/// Returns the board's own certificate, and makes it if there is none. It has no end: hosts know it by its fingerprint.
+/// Returns the board's self-signed certificate, and creates it if there is none. It does not expire, because hosts pin its
+/// fingerprint.
 pub fn own_certificate(directory: &Path, names: &[String]) -> Result<CertificateFiles, TlsError> {
     let files = CertificateFiles {
         certificate: directory.join(OWN_CERTIFICATE),

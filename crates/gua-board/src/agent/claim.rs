@@ -80,7 +80,7 @@ pub(crate) async fn claim(
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }
 
-/// Returns why a claim is refused. The admins of the key's workspace see it, too.
+/// Returns the reason a claim is refused, and records it for the admins of the key's workspace.
 fn refused(app: &App, claim: &HostClaim) -> Result<Option<Refusal>, StoreError> {
     let Some((workspace, refusal)) = app.registry.refusal(claim)? else {
         return Ok(None);
@@ -100,7 +100,7 @@ fn refused(app: &App, claim: &HostClaim) -> Result<Option<Refusal>, StoreError> 
     Ok(Some(refusal))
 }
 
-/// Adds a new token for an agent. The old one is valid until the agent uses the new one.
+/// Issues a new token to an agent. The old one is valid until the agent uses the new one.
 pub(crate) async fn new_token(
     State(app): State<Arc<App>>,
     Extension(agent): Extension<AgentCaller>,

@@ -1,4 +1,4 @@
-//! User names that members prove. A host vouches for the names of its own users, and for nothing else.
+//! User names that members prove with `gua board link`. A host can confirm user names on itself only.
 
 use std::sync::Arc;
 

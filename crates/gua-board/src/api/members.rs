@@ -128,7 +128,7 @@ pub(crate) async fn invite(
     Ok((StatusCode::CREATED, Json(Invitation { url })))
 }
 
-/// Adds a link with which a member sets a new password. The caller must be entitled to it in every workspace of the
+/// Creates a password reset link for a member. The caller must be entitled to it in every workspace of the
 /// account, because a person who sets a password can log in as the member everywhere.
 pub(crate) async fn reset_member(
     State(app): State<Arc<App>>,
@@ -173,7 +173,7 @@ pub(crate) async fn reset_member(
     Ok((StatusCode::CREATED, Json(Invitation { url })))
 }
 
-/// Whether the caller's credentials are for a workspace: an API token is for one.
+/// Whether the caller's credentials are limited to one workspace, as an API token is.
 fn may_act(caller: &MemberCaller, workspace: &WorkspaceId) -> bool {
     match &caller.account.via {
         Via::ApiToken { workspace: own, .. } => own == workspace,

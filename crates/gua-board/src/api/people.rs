@@ -1,8 +1,8 @@
 //! Members and the user names that they have on hosts.
 //!
-//! A link is what an admin confirms, or what the member proves: the member runs `gua board link CODE` on a host, and the
-//! host's agent sends the code with the name of the user who ran it. A host vouches for names on itself only. Equal names
-//! alone are a suggestion.
+//! A user name is linked to a member in one of two ways. Either an admin confirms it, or the member proves it by running
+//! `gua board link CODE` on a host, which sends the code with the user name and the host's token. A host can confirm names on
+//! itself only. A user name that equals the member's name is only a suggestion.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(crate) async fn person(
     Path((_, account)): Path<(String, AccountId)>,
 ) -> Result<Json<Person>, Problem> {
     let is_own = caller.account.id == account;
-    // To others, it looks like a member that does not exist.
+    // Other callers get the same answer as for a member that does not exist.
     if !is_own && caller.role < Role::Admin {
         return Err(Problem::NotFound("member"));
     }

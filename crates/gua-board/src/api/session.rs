@@ -152,7 +152,7 @@ async fn hashed(app: &Arc<App>, password: String) -> Result<PasswordHash, Proble
     Ok(hashed.map_err(|_| Problem::Stopping)??)
 }
 
-/// Uses a link that resets a password. All sessions of the account end.
+/// Redeems a password reset link. All sessions of the account end.
 pub(crate) async fn reset(
     State(app): State<Arc<App>>,
     Extension(address): Extension<ClientAddress>,

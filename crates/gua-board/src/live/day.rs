@@ -1,8 +1,7 @@
-//! What one GPU did in the last day, in quarter hours: the strip that pages draw.
+//! Day strip of a GPU: its availability group in each quarter hour of the last 24 hours, as pages draw it.
 //!
-//! A quarter that is over keeps the one group that the GPU was in for most of its observed time. That is enough for a
-//! strip, and a hundred thousand of them fit into memory. The strip is a picture and no account: hours are counted
-//! elsewhere.
+//! A closed quarter keeps only the group that the GPU was in for most of the observed time, so that the strips of 100,000
+//! GPUs fit into memory. The strip is for display only; hours are computed from the history.
 
 use std::collections::HashMap;
 
@@ -51,7 +50,7 @@ impl Default for Day {
 }
 
 impl Day {
-    /// Adds a time in which the GPU was in a group. A time before the open slot is ignored.
+    /// Adds a period in which the GPU was in a group. The part before the open slot is ignored.
     pub fn add(&mut self, group: Group, from: i64, until: i64) {
         let mut from = from;
         while from < until {
@@ -101,7 +100,7 @@ impl Day {
         })
     }
 
-    /// Adds what was observed before this day began.
+    /// Adds the slots that were observed before this strip began.
     pub(super) fn add_earlier(&mut self, earlier: &Day) {
         let mut joined = earlier.clone();
         if self.open > joined.open {
@@ -135,7 +134,7 @@ fn place(slot: i64) -> usize {
     usize::try_from(slot.rem_euclid(count)).expect("a remainder is not negative")
 }
 
-/// Writes the days of a host's GPUs.
+/// Encodes the day strips of a host's GPUs.
 pub(super) fn write(days: &HashMap<GpuUuid, Day>) -> Vec<u8> {
     let letter = |number: u8| match number {
         NONE => '-',
@@ -153,7 +152,7 @@ pub(super) fn write(days: &HashMap<GpuUuid, Day>) -> Vec<u8> {
     serde_json::to_vec(&days).expect("texts and numbers are always JSON")
 }
 
-/// Reads what [`write()`] wrote. What cannot be read is left out: a strip is then shorter.
+/// Decodes the output of [`write()`]. Unreadable parts are left out, which makes a strip shorter.
 pub(super) fn read(stored: &[u8]) -> Vec<(GpuUuid, Day)> {
     let days: HashMap<String, Stored> = serde_json::from_slice(stored).unwrap_or_default();
     let day = |stored: Stored| {

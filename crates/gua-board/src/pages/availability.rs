@@ -64,7 +64,7 @@ impl Filter {
         self.query(&page.to_string(), &self.form)
     }
 
-    /// Query of the first page in the other form.
+    /// Query of the first page in the other view.
     fn other_form(&self) -> String {
         let form = if self.is_compact() { "" } else { COMPACT };
         self.query("", form)
@@ -142,7 +142,7 @@ pub(crate) async fn availability(
     Ok(view.page(frame, &main))
 }
 
-/// The page of a screen on the wall: the compact form without links, filters and names.
+/// The page of a wall screen: the compact view without links, filters and names.
 pub(crate) async fn screen(
     view: View,
     State(app): State<Arc<App>>,
@@ -193,7 +193,7 @@ fn head(view: &View, counts: &Counts) -> Markup {
     }
 }
 
-/// What is free, on how many hosts, and what is idle-held.
+/// Summary line: the free GPUs, their number of hosts, and the idle-held GPUs.
 fn summary(view: &View, found: &Counts) -> String {
     let idle_held = found.counts[Group::IdleHeld as usize].to_string();
     if found.free.is_empty() {

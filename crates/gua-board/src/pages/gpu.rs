@@ -224,7 +224,7 @@ pub(super) fn curve(points: &[Option<u8>]) -> Markup {
     }
 }
 
-/// Why a host must not be used, and until when.
+/// Maintenance note of a host, with its end.
 pub(super) fn maintained(view: &View, maintenance: &Maintenance) -> String {
     let note = sanitize(&maintenance.note);
     match maintenance.until {
@@ -233,7 +233,7 @@ pub(super) fn maintained(view: &View, maintenance: &Maintenance) -> String {
     }
 }
 
-/// Draws the last day: one colour for each group, nothing where it was not observed. Its label counts the hours.
+/// Draws a day strip: one colour for each group, blank where the GPU was not observed. Its label has the hours of each group.
 pub(super) fn strip(view: &View, day: &[Option<Group>]) -> Markup {
     let mut paths = Group::ALL.map(|_| String::new());
     let mut start = 0;

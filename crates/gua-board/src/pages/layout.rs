@@ -123,7 +123,7 @@ impl View {
     fn document(&self, frame: Frame<'_>, main: &Markup) -> Markup {
         let live = frame.is_live.then(|| match frame.caller {
             Some(caller) => format!("{}/events", workspace_path(caller)),
-            // The page of a screen, which has no account.
+            // The page of a wall screen, which has no account.
             None => format!("{}/events", self.path),
         });
         let reloads = frame.is_live && frame.caller.is_none();
@@ -139,7 +139,7 @@ impl View {
                     meta charset="utf-8";
                     meta name="viewport" content="width=device-width, initial-scale=1";
                     meta name="color-scheme" content="light dark";
-                    // A screen has nobody who reloads the page.
+                    // Nobody reloads the page of a wall screen by hand.
                     @if reloads { noscript { meta http-equiv="refresh" content="30"; } }
                     title { (frame.title) " · " (self.t(text::BOARD)) }
                     link rel="icon" href="data:,";

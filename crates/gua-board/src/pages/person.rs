@@ -1,4 +1,4 @@
-//! A member: user names on hosts, GPUs held now, and the own password.
+//! The page of a member: user names on hosts, GPUs held now, and the password form of the member's own page.
 
 use axum::extract::{Extension, Path};
 use axum::response::IntoResponse as _;

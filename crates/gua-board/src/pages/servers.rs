@@ -1,4 +1,4 @@
-//! Servers: enrolled hosts, those that wait or were refused, and the keys that enrol more.
+//! The Servers page: enrolled hosts, hosts that await approval or were refused, and enrolment keys.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query};
@@ -59,7 +59,7 @@ pub(crate) async fn add_key(
     servers_page(&view, app, caller, &HostSearch::default(), Some(&line)).await
 }
 
-/// The line that enrols a host. The key is not an argument: other users of the host could read it there.
+/// The command that enrols a host. The key is not an argument, because other users of the host could read it there.
 fn enrol_line(app: &App, key: &str) -> String {
     let pin = app
         .pin
@@ -182,7 +182,7 @@ fn refusal_list(view: &View, refusals: &[AuditEntry], now: Timestamp) -> Markup 
     }
 }
 
-/// What an admin should know or do about a host.
+/// Warnings about a host, and the forms to act on them.
 fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
     let view = page.view;
     let id = encode(one.host.id.as_str());

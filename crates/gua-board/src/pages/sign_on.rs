@@ -1,4 +1,4 @@
-//! Log-in at an OpenID Connect provider: the way there and back.
+//! Log-in at an OpenID Connect provider: the redirect to the provider, and the callback.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::error::Problem;
 use crate::oidc::{LOG_IN_TIME, Oidc, Wanted};
 use crate::request::ClientAddress;
 
-/// Cookie with the state of a log-in, so that only the browser that began it can finish it.
+/// Cookie with the state of a log-in, so that only the browser that began it can complete it.
 const STATE_COOKIE: &str = "gua_sign_on";
 
 /// Query with which the provider sends the browser back.

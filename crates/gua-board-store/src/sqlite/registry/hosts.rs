@@ -123,7 +123,7 @@ pub(super) fn add_key(
     })
 }
 
-/// Returns why a key does not enrol a host.
+/// Returns the reason a key does not enrol a host.
 pub(super) fn refusal(key: &EnrolmentKey, claim: &HostClaim) -> Option<Refusal> {
     if key.uses_left == 0 {
         return Some(Refusal::Used);
@@ -136,7 +136,7 @@ pub(super) fn refusal(key: &EnrolmentKey, claim: &HostClaim) -> Option<Refusal> 
     (!is_name_match(names, name)).then(|| Refusal::HostName(names.clone()))
 }
 
-/// Uses the key and adds the host. Two claims with a one-time key cannot both succeed: the transaction writes, and writing
+/// Redeems the key and adds the host. Two claims with a one-time key cannot both succeed: the transaction writes, and writing
 /// transactions wait for each other.
 pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<Host, StoreError> {
     let mut found = transaction.prepare_cached(KEY_BY_HASH)?;
@@ -186,7 +186,7 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         address: claim.address.clone(),
         at: claim.at,
     };
-    // Caches of the list of hosts compare it.
+    // Caches of the list of hosts compare this revision.
     bump_revision(transaction)?;
     let action = Action::HostEnrolled;
     audit(
@@ -254,7 +254,7 @@ pub(super) fn approve(
     )
 }
 
-/// Gives the agent of the new host to the old one.
+/// Moves the agent of the new host to the old one.
 pub(super) fn replace(
     transaction: &Transaction<'_>,
     by: &Change,
