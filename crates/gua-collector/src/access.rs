@@ -1,5 +1,5 @@
-//! A history that a command reads: a file, or the service that keeps it to itself. Both answer the same questions with the
-//! same functions; [`gua_query::Source`] has those that a board could answer too.
+//! Access to a history: the file itself, or the service's socket if the file is private to the service. Both answer the same
+//! questions with the same functions. Questions that a board could answer too are those of [`gua_query::Source`].
 
 use std::path::{Path, PathBuf};
 
@@ -40,7 +40,7 @@ impl Access {
         }
     }
 
-    /// Rows of its tables: a file is read in one go, the service page by page.
+    /// Rows of its tables. A file is read directly, the service's history page by page.
     #[must_use]
     pub fn rows(&self) -> Box<dyn Rows> {
         let access = self.clone();
@@ -102,14 +102,14 @@ questions! {
     percentages: Percentages(PercentQuestion) -> PercentAnswer;
     /// Times that were not observed.
     outages: Outages(Period) -> Vec<Outage>;
-    /// What the history is about.
+    /// Facts about the history: its size, GPUs and collectors.
     facts: Facts(()) -> Facts;
     /// Size of each table.
     stats: Stats(()) -> Stats;
 }
 
-/// Answers a request about the history at a path, whose records `open` opens as the asker may see them. Facts and sizes name
-/// nobody. Long answers are cut where `is_late` says so.
+/// Answers a request about the history at a path. `open` opens its records, limited to what the asker may see. Facts and sizes
+/// contain no names. A page of rows ends early when `is_late` returns true.
 pub(crate) fn answer(
     path: &Path,
     open: &OpenRecords<'_>,

@@ -167,7 +167,7 @@ impl HistorySink {
         Ok(())
     }
 
-    /// Keeps a tick in memory until the history takes it again. Fails if there is no room.
+    /// Keeps a tick in memory until it can be written. Fails if there is no room.
     fn keep(&mut self, tick: &Tick, obstacle: WriteError) -> Result<(), SinkError> {
         let is_first = self.waiting.is_empty();
         let is_kept = self.waiting.push(tick);

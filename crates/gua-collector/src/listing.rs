@@ -33,7 +33,7 @@ pub fn since(
     source.since(&question).unwrap_or_default()
 }
 
-/// For how long GPUs that are idle in a live sample, and their holders, have been idle. Empty if the history is absent or
+/// Idle time of the GPUs that are idle in a live sample, and of their holders. Empty if the history is absent or
 /// cannot be read.
 #[must_use]
 pub fn idle(source: &dyn Source, sample: &Sample, terms: &Terms) -> BTreeMap<GpuUuid, IdleGpu> {

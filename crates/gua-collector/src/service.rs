@@ -86,7 +86,7 @@ fn is_runnable_by_others(program: &Path) -> bool {
 fn safe_for_root(place: &Place, loaded: &Loaded, program: &Path) -> Result<(), Failure> {
     loaded.safe_for_root()?;
     if place.is_image() {
-        // The program of the image is not here.
+        // For an image, the program is not on this system.
         return Ok(());
     }
     gua_files::safe_for_root(program)

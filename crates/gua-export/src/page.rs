@@ -1,7 +1,7 @@
-//! Rows in pages: how one process reads them for another, within limits of size and time.
+//! Rows in pages, which one process reads for another within limits of size and time.
 //!
-//! A page ends at the end of a batch. The next one begins at that place: its day is read again, and the batches that the
-//! reader has are skipped. Rows and batches are those of an export without pages.
+//! A page ends at the end of a batch, and the next one continues there: the day is read again, and the batches that were sent
+//! already are skipped. Rows and batches are the same as in an export without pages.
 
 use gua_query::QueryError;
 use jiff::civil::Date;
@@ -12,7 +12,7 @@ use crate::error::ExportError;
 use crate::rows::{EachBatch, Event, OpenRecords, Rows, read_rows};
 use crate::run::{Ask, Exported};
 
-/// Maximum number of cells in a page, but for its last batch. A cell takes at most 11 bytes, and most take two.
+/// Number of cells after which a page ends, with its current batch. A cell takes at most 11 bytes, and most take two.
 const MOST_CELLS: usize = 3_000_000;
 
 /// Asks for a page of rows.
@@ -51,7 +51,7 @@ pub struct Page {
     pub next: Option<Place>,
 }
 
-/// Reads a page. It ends early where `is_late` says so, but after a day at the earliest.
+/// Reads a page. It ends early if `is_late` returns true, but not before the end of the first day.
 pub fn page(
     open: &OpenRecords<'_>,
     question: &PageQuestion,

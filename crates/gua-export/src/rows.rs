@@ -83,7 +83,7 @@ enum Message {
     EndOfDay(DayRead),
 }
 
-/// What a reader noticed in a day.
+/// Findings of a reader in one day.
 #[derive(Clone, Copy, Debug, Default)]
 struct DayRead {
     damaged: u32,
@@ -91,8 +91,8 @@ struct DayRead {
     widened: bool,
 }
 
-/// Passes the rows to `each`, from a place on, until it fails; `exported` counts them. Readers run on threads of their own and take turns: each has
-/// every n-th day and a channel, and the channels are received from in the order of the days.
+/// Passes the rows from a place on to `each`, until it fails; `exported` counts them. Readers run on their own threads: each reads
+/// every n-th day and sends it over its own channel, and the channels are received from in the order of the days.
 pub(crate) fn read_rows(
     open: &OpenRecords<'_>,
     ask: &Ask,
@@ -159,7 +159,7 @@ pub(crate) fn read_rows(
         let mut read = Ok(());
         for thread in threads {
             match join(thread) {
-                // It stopped because another thread failed.
+                // This reader stopped because another thread failed.
                 Ok(()) | Err(ExportError::Stopped) => {}
                 Err(error) => read = Err(error),
             }

@@ -69,7 +69,7 @@ pub struct Exported {
 }
 
 impl Exported {
-    /// Adds what another part of the same export found.
+    /// Adds the findings of another part of the same export.
     pub fn merge(&mut self, part: &Exported) {
         self.rows += part.rows;
         self.files += part.files;

@@ -1,5 +1,5 @@
-//! Signals about files: temporary files are removed when a signal ends the program, and a file that reaches the size limit is
-//! a write error.
+//! Signals that concern files: temporary files are removed when a signal ends the program, and reaching the file size limit is a
+//! write error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub fn remove_parts_on_signals(is_ignored: impl Fn(i32) -> bool) {
     });
 }
 
-/// Makes a write beyond the limit on the size of files (`ulimit -f`) fail with EFBIG. By default SIGXFSZ ends the program.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with EFBIG. By default, SIGXFSZ ends the program.
 /// Started programs have the default action again, because a handler does not survive execve(2). Without a handler, if it
 /// cannot be set, the default stays.
 pub fn fail_writes_over_the_limit() {

@@ -1,5 +1,5 @@
-//! Files that root may use: a configuration, a driver library or a program that another user can change lets that user act as
-//! root. `sudo -E` keeps the user's HOME, and so finds such files by itself.
+//! Files that root may trust. If another user can change a configuration, a driver library or a program that root uses, that user
+//! can act as root. With `sudo -E`, which keeps the user's HOME, root would find such files by default.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::own::{MOST_LINKS, WRITABLE_BY_OTHERS};
 /// Bit of a directory in which only the owner of a file can rename or remove it (inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// A file that root does not use, because another user can change it.
+/// Error: root refuses a file, because another user can change it.
 #[derive(Debug, thiserror::Error)]
 #[error("`{}` is not used as root: {reason}", path.display())]
 pub struct Untrusted {
@@ -29,7 +29,7 @@ impl Untrusted {
     pub const HINT: &str = "make it belong to root and writable by root alone, or run without the other user's environment (`sudo -H`, not `sudo -E`)";
 }
 
-/// Checks that nobody but root can change a file or any directory on the way to it, links included. Only root needs this: for
+/// Checks that nobody but root can change a file, any directory on its path, or a symbolic link among them. Only root needs this: for
 /// other users, and for root of a container with a user namespace of its own, it succeeds.
 pub fn safe_for_root(path: &Path) -> Result<(), Untrusted> {
     match is_root_of_the_host() {
@@ -100,7 +100,7 @@ fn names(path: &Path) -> VecDeque<OsString> {
     names.collect()
 }
 
-/// Who can change a file or a directory; `None` if only root and `owner` can.
+/// Returns who can change a file or a directory; `None` if only root and `owner` can.
 fn changeable(facts: &Metadata, owner: u32) -> Option<String> {
     if ![0, owner].contains(&facts.uid()) {
         return Some(format!("belongs to user {}", facts.uid()));

@@ -1,7 +1,7 @@
-//! Prices of GPU time, by model and period, and what the time of a report costs by them.
+//! Prices of GPU time by model and period, and the costs of a report.
 //!
-//! Of the prices in the configuration, the first that matches a GPU at a moment applies, so that special prices precede
-//! general ones. The time of a GPU costs its price while something holds it. People pay for their charged hours, which
+//! Of the prices in the configuration, the first that matches a GPU at a given time applies, so special prices must precede
+//! general ones. A GPU costs its price while it is held. People pay for their charged hours, which
 //! add up to the time of the GPUs. Amounts are whole millionths of a currency until they are shown.
 
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ pub fn periods(window: Period, prices: &[Price], zone: &TimeZone) -> Vec<Period>
     ends.into_iter().map(period).collect()
 }
 
-/// What the GPU time of a report costs.
+/// Costs of the GPU time of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Costs {
     /// One entry for each currency.

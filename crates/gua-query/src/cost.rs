@@ -1,7 +1,7 @@
-//! What the GPU time of a report costs, by the prices of the configuration.
+//! Costs of the GPU time of a report, by the prices of the configuration.
 //!
-//! A report is asked for each price: of the GPUs and the part of the window to which it applies. Prices belong to the
-//! person who asks, so the answer is computed from reports and works with every [`Source`].
+//! For each price, a report is requested of the GPUs and the part of the window to which it applies. Prices are settings of the
+//! user who asks, so costs are computed from reports, and every [`Source`] can be used.
 
 use gua_model::Period;
 use gua_model::price::{Costs, Price, periods, price};

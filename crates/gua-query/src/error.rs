@@ -14,7 +14,7 @@ pub enum RecordsError {
     /// A writer appeared while the records were read as unchanging. Asking once more succeeds.
     #[error("the history changed while it was read; ask again")]
     Changed,
-    /// The visitor wants no more records.
+    /// The visitor stopped the visit.
     #[error("reading was stopped")]
     Stopped,
     /// An error of the store, which the store's crate defines.

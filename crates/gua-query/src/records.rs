@@ -90,7 +90,7 @@ pub trait Records {
     /// Days in UTC that have ticks, totals or imported rows.
     fn days_with_rows(&self) -> Result<BTreeSet<Date>>;
 
-    /// Time of each GPU that own ticks cover in a window, as far as there are imported rows.
+    /// Time of each GPU that gua's own ticks cover in a window, limited to the time with imported rows.
     fn own_coverage(&self, window: Period) -> Result<OwnCoverage>;
 
     /// The last tick before a moment.
@@ -137,7 +137,7 @@ pub trait Records {
 /// Receives a tick and the spans of its GPUs, in the same order.
 pub type TickVisitor<'a> = dyn FnMut(&Tick, &[Span]) -> Result<()> + 'a;
 
-/// What a visit of imported rows left out.
+/// Counts of the records that a visit of imported rows left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Ticks of GPUs that our own ticks observed at that time.

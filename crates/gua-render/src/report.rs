@@ -63,9 +63,9 @@ pub struct Page<'a> {
     pub language: Language,
     /// Version of the program.
     pub version: &'a str,
-    /// The report of the period before, to compare with.
+    /// The report of the previous period, with `--compare`.
     pub previous: Option<&'a Report>,
-    /// What the time costs, if there are prices.
+    /// Costs, if there are prices.
     pub costs: Option<&'a Costs>,
 }
 

@@ -32,7 +32,7 @@ pub struct Sheet<'a> {
     pub only: Option<&'a str>,
     /// Version of the program.
     pub version: &'a str,
-    /// What the time costs, if there are prices.
+    /// Costs, if there are prices.
     pub costs: Option<&'a Costs>,
 }
 

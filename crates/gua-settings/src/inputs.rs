@@ -193,7 +193,7 @@ const CREDENTIALS: [(&str, &str); 4] = [
     ("ca.pem", "GUA_CA_FILE"),
 ];
 
-/// Adds the credentials of a service to the variables. A variable that is set counts.
+/// Adds the credentials of a service to the variables. A variable that is set takes precedence.
 fn with_credentials(
     mut variables: BTreeMap<&'static str, OsString>,
     directory: Option<&Path>,

@@ -154,8 +154,8 @@ impl Loaded {
         Err(Failure::usage(self.problems[0].to_string()).hint(hint))
     }
 
-    /// Rejects a configuration file or a driver library that another user can change, if this process runs as root and acts
-    /// for a long time or for everyone.
+    /// Rejects a configuration file or driver library that another user can change, if this process runs as root. For commands
+    /// that run for a long time or on behalf of everyone.
     pub fn safe_for_root(&self) -> Result<(), Failure> {
         let files = self.files.iter();
         let files = files.filter(|file| file.state != FileState::Absent);

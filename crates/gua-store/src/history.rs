@@ -28,7 +28,7 @@ pub struct History {
     work: Work,
 }
 
-/// What a history is about: its size, its GPUs and the collectors that wrote it.
+/// Facts about a history: its size, its GPUs and the collectors that wrote it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Facts {
     pub info: Info,

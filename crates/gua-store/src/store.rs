@@ -223,7 +223,7 @@ impl Store {
     /// process.
     pub fn record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
         let mut recorded = self.try_record(run, tick);
-        // The journal may be what takes the room.
+        // Merging the journal may free space.
         if matches!(recorded, Err(WriteError::DiskFull(_))) && self.merge_journal().unwrap_or(false)
         {
             self.known.forget();
@@ -236,7 +236,8 @@ impl Store {
         recorded
     }
 
-    /// Bounds the journal to a part of the free space: one that fills the disk cannot be merged, because that takes room too.
+    /// Limits the journal to a part of the free space. A journal that fills the disk could not be merged, because merging needs
+    /// space too.
     pub(crate) fn bound_journal(&self) -> rusqlite::Result<()> {
         bound_journal(&self.connection, &self.path)
     }

@@ -1,8 +1,8 @@
 //! Load on a real board: many simulated hosts push and stream to `gua board serve` on loopback, while pages are requested.
 //!
 //! Hosts are enrolled in the board's data before it starts. Each push is a connection of its own, as agents make it, and is
-//! due at a fixed time whether or not the ones before it were answered. Every acknowledged push is remembered and looked
-//! for in the stored data afterwards, also after the board was killed under load.
+//! due at a fixed time whether or not the ones before it were answered. Every acknowledged push must be in the stored data
+//! afterwards, also after the board was killed under load.
 
 mod client;
 mod hosts;
@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Number of pushes in progress at most.
 const PUSHERS: usize = 64;
 
-/// What is put on a board.
+/// Parameters of the load.
 #[derive(Clone, Debug)]
 pub struct Load {
     /// The program under load.
@@ -48,7 +48,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Puts the load on a board and looks for every acknowledged push in its data.
+    /// Runs the load on a board and checks that every acknowledged push is in its data.
     #[must_use]
     pub fn run(&self) -> Outcome {
         let fleet = Fleet::enrol(self);

@@ -21,7 +21,7 @@ pub use build::{GpuClaim, LiveInputs};
 /// Response header with which a board announces the formats that it accepts in addition to the frozen contract.
 pub const ACCEPTS_HEADER: &str = "gua-accepts";
 /// Name of this format in [`ACCEPTS_HEADER`].
-/// Announced beside the format by a board that wants the agent to replace its token.
+/// Announced beside the format by a board that requests a new agent token.
 pub const NEW_TOKEN: &str = "gua.token.v1";
 pub const FORMAT: &str = "gua.live.v1";
 

@@ -2,9 +2,9 @@
 
 pub use gua_model::server_url::{Insecure, Scheme, ServerUrl, Unencrypted, UrlError};
 
-/// Path at which an agent asks for a new token.
+/// Path at which an agent requests a new token.
 pub const NEW_TOKEN: &str = "/agent/v1/token";
-/// Path at which a host vouches for a user.
+/// Path at which a host confirms a user name.
 pub const NAMES: &str = "/agent/v1/names";
 /// Path of the claim.
 pub const CLAIM: &str = "/agent/v1/enrollments/claim";

@@ -116,7 +116,7 @@ impl Client {
         Ok(is_announced(TOKEN_FORMAT))
     }
 
-    /// Asks for a new token of this host. The present one is valid until the new one is used.
+    /// Requests a new agent token. The present one is valid until the new one is used.
     pub(super) fn new_token(&self, config: &CloudConfig) -> Result<NewToken, CallError> {
         let request = self.authorized("POST", NEW_TOKEN, config);
         let secret = &config.agent_token;
@@ -124,7 +124,7 @@ impl Client {
         NewToken::read(&answer).map_err(|error| CallError::Garbage(error.into()))
     }
 
-    /// Vouches that a member of the board is a user of this host. Returns the name of the member.
+    /// Confirms that a member of the board is a user of this host. Returns the name of the member.
     ///
     /// # Errors
     /// If the code is not valid, or the name belongs to another member.

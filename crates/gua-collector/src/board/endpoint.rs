@@ -41,7 +41,7 @@ pub struct ConnectOptions {
     pub unencrypted: Unencrypted,
     /// CA certificates that are trusted in addition to the system's.
     pub ca_file: Option<PathBuf>,
-    /// The only certificate to accept, if the board has one that no CA has issued.
+    /// Pin of the only certificate to accept, for a board with a self-signed certificate.
     pub pin: Option<Pin>,
     pub proxies: Proxies,
 }

@@ -31,7 +31,7 @@ pub struct Enrolled {
     was_logged: AtomicBool,
 }
 
-/// Why the token of this host was not replaced.
+/// Reason the token of this host was not replaced.
 #[derive(Debug, thiserror::Error)]
 enum TokenError {
     #[error("cannot save the enrolment")]
@@ -60,7 +60,7 @@ impl Enrolled {
     }
 
     fn replace_token(&self) -> Result<(), TokenError> {
-        // A token that could not be saved would be of no use.
+        // A token that cannot be saved would be lost.
         let prepared = self.file.prepare()?;
         let new = self.client.new_token(&self.config)?;
         let config = CloudConfig {

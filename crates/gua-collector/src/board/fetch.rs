@@ -1,4 +1,4 @@
-//! One request to a provider of identities, with the connection options of the settings.
+//! HTTP requests to an OpenID Connect provider, with the connection options of the settings.
 
 use std::io::Read as _;
 

@@ -1,5 +1,5 @@
-//! TLS to a board. Either the system's CA certificates are trusted and those of an additional file, or exactly one
-//! certificate, which the host was enrolled with.
+//! TLS to a board. Trusted are either the system's CA certificates and those of `--ca-file`, or exactly one certificate, which
+//! was pinned when the host was enrolled.
 
 use std::fmt;
 use std::io::{Read as _, Write as _};
@@ -36,7 +36,7 @@ pub enum TlsError {
     NoneAtAll,
 }
 
-/// Maximum size of a file of CA certificates. That of Debian has 220 kB.
+/// Maximum size of a file of CA certificates. Debian's has 220 kB.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// Reads the CA certificates of a file.
@@ -95,7 +95,7 @@ pub(crate) fn trust_pin(pin: Pin) -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// Compares the board's certificate with the pin. That the board has the key of the certificate is verified as always.
+/// Verifies that the board's certificate has the pinned fingerprint. rustls still verifies that the board has its private key.
 #[derive(Debug)]
 struct PinVerifier {
     pin: Pin,
@@ -197,7 +197,7 @@ impl Transport for TlsTransport {
         Ok(amount > 0)
     }
 
-    /// No connection is used for a second request.
+    /// Connections are not reused.
     fn is_open(&mut self) -> bool {
         false
     }

@@ -169,8 +169,8 @@ fn warn_unencrypted(warning: Option<Failure>) {
     }
 }
 
-/// Prepares the history of the host, or one with a socket of its own, for questions of other users, and starts the reader of
-/// the socket where systemd does not. A failure costs answers but no ticks.
+/// Prepares the host's history, or one with `history.socket` set, for questions of other users, and starts the reader of the
+/// socket if systemd does not. A failure affects answers, but no ticks.
 fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
     let path = &settings.history.socket;
     let is_hosts =

@@ -1,4 +1,4 @@
-//! Ticks that wait in memory while another process holds the lock of the history.
+//! Ticks that wait in memory while another process holds the lock of the history, or the disk is full.
 //!
 //! A user who can open the file can hold SQLite's write lock (byte 120 of the `-shm` file, sqlite.org/walformat.html) for
 //! any time. The collector does not wait for it: it keeps sampling and writes the ticks when the lock is free.

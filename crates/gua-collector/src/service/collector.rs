@@ -221,8 +221,8 @@ fn points_to(path: &Path, unit: &str) -> bool {
     fs::read_link(path).is_ok_and(|target| target.file_name().is_some_and(|name| name == unit))
 }
 
-/// Makes the host's service, which has a copy of the enrolment, follow a change of it: a removed one ends the pushes. Returns a
-/// line for the user if the service is concerned.
+/// Applies a change of the enrolment to the host's service, which has a copy of it: removing the enrolment stops its pushes.
+/// Returns a line for the user if the service is affected.
 #[must_use]
 pub fn follow_enrolment(enrolment: &Path) -> Option<String> {
     let place = Place::new(Some(Scope::System), None, None).ok()?;

@@ -13,7 +13,7 @@ use gua_settings::{FileState, Loaded};
 use super::board::absolute;
 use super::place::Place;
 
-/// What the host's service needs beyond its own directory, `/proc` and the driver's devices.
+/// Access that the host's service needs beyond its own directory, `/proc` and the driver's devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HostFacts {
     /// A container runtime, whose files with the names of containers only root can read.

@@ -91,7 +91,7 @@ fn give_tree(path: &Path, ids: Ids) -> io::Result<()> {
     give_one(path, ids)
 }
 
-/// Gives away what is root's. A file of another user, and a file with a second name elsewhere, stay as they are.
+/// Changes the owner of root's files. Files of other users and files with several hard links are left unchanged.
 fn give_one(path: &Path, (uid, gid): Ids) -> io::Result<()> {
     let facts = path.symlink_metadata()?;
     let is_shared = facts.is_file() && facts.nlink() > 1;
@@ -128,7 +128,7 @@ mod tests {
         admit(&db, Some(own)).unwrap();
     }
 
-    /// Only root can give files away.
+    /// Only root can change the owner of a file.
     #[test]
     fn the_history_of_an_earlier_version_is_given_to_the_services_user() {
         if !rustix::process::geteuid().is_root() {

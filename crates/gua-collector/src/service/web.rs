@@ -1,5 +1,5 @@
-//! The units of `gua serve` and `gua board serve`. They serve web pages, so they run without root and see as little of the
-//! host as they can: the board only its own data, the pages of one host also the driver's devices.
+//! The systemd units of `gua serve` and `gua board serve`. Both serve web pages, so they run without root in a sandbox. The board
+//! can access only its own data; `gua serve` can also access the driver's devices.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ pub enum WebServer {
     Board,
 }
 
-/// What a unit of a server is made of.
+/// Values that fill in a unit's template.
 #[derive(Clone, Debug)]
 struct Facts<'a> {
     server: WebServer,
@@ -171,7 +171,7 @@ fn text(facts: &Facts<'_>) -> String {
     let words: Vec<String> = words.chain(facts.options.iter().cloned()).collect();
     let mut files: Vec<&Path> = vec![&facts.program];
     files.extend(facts.options.iter().map(Path::new));
-    // In a user namespace of its own, the capability would not be one of the host.
+    // With PrivateUsers=, the capability would not apply to the host's network.
     let (capabilities, private_users) = match facts.port < FIRST_FREE_PORT && facts.port > 0 {
         true => ("CAP_NET_BIND_SERVICE", "no"),
         false => ("", "yes"),

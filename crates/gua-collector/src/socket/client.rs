@@ -77,7 +77,7 @@ impl Service {
         })
     }
 
-    /// Asks, again while the user has too many questions at once, and waits for the reply.
+    /// Sends a question and waits for the reply. Retries while the person has too many questions at once.
     pub(crate) fn request(&self, request: Request) -> Result<Reply, QueryError> {
         let query = Query {
             db: self.db.clone(),

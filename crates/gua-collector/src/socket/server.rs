@@ -142,8 +142,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Opens the socket to everyone and starts the reader. `None` if another process answers there already, perhaps not
-    /// this user.
+    /// Opens the socket to everyone and starts the reader. `None` if another process already answers there, also one
+    /// that this user may not ask.
     pub fn start(socket: &Path, db: &Path) -> io::Result<Option<Self>> {
         match UnixStream::connect(socket) {
             Ok(_) => return Ok(None),

@@ -99,7 +99,7 @@ impl Words {
 }
 
 impl Asked {
-    /// The query for the period before, to compare with.
+    /// The query for the previous period, with `--compare`.
     #[must_use]
     pub fn previous(&self) -> Question {
         Question {

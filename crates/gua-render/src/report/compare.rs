@@ -1,5 +1,5 @@
-//! The comparison of a report with the period before: one table of the main numbers, and the columns that it adds to the
-//! tables of `--by`.
+//! The comparison of a report with the previous period (`--compare`): a table of the main numbers, and columns that are added
+//! to the tables of `--by`.
 
 use gua_model::RollUp;
 use gua_model::report::{PersonRow, Report};
@@ -80,7 +80,7 @@ fn difference(before: &Cell, now: &Cell) -> Cell {
     }
 }
 
-/// The table of `--by`, with the costs of people and with the measures of the period before.
+/// The table of `--by`, with the costs of each person and the values of the previous period.
 #[must_use]
 pub fn page_table(page: &Page<'_>, by: By) -> Table {
     let mut table = by_table(page.report, by);
@@ -93,7 +93,7 @@ pub fn page_table(page: &Page<'_>, by: By) -> Table {
     }
 }
 
-/// Adds the measures of an earlier table. Rows are matched by their name, those of days, weeks and months by their place.
+/// Adds the values of an earlier table. Rows are matched by name; rows of days, weeks and months by position.
 fn with_previous(mut table: Table, previous: &Table, by: By) -> Table {
     let measures: Vec<usize> = (0..previous.columns.len())
         .filter(|place| is_measure(&previous.columns[*place].key))
@@ -122,7 +122,7 @@ fn with_previous(mut table: Table, previous: &Table, by: By) -> Table {
         }
         row.resize(width, Cell::Missing);
     }
-    // Who is not in this period has a row too.
+    // People who appear only in the previous period get a row too.
     let gone = previous.rows.iter().zip(matched);
     for (old, _) in gone.filter(|(_, matched)| !matched && by.unit().is_none()) {
         let mut row = vec![Cell::Missing; width - measures.len()];
@@ -135,7 +135,7 @@ fn with_previous(mut table: Table, previous: &Table, by: By) -> Table {
     table
 }
 
-/// Whether a column has amounts, and is not one for each GPU or person.
+/// Whether a column has amounts. Columns of single GPUs or people do not count.
 fn is_measure(key: &str) -> bool {
     let units = ["hours", "share", "kwh", "percent"];
     !key.contains(' ') && units.iter().any(|unit| key.ends_with(unit))

@@ -1,4 +1,4 @@
-//! Costs of a report in words and tables.
+//! Costs of a report as sentences and tables.
 
 use gua_model::Micros;
 use gua_model::price::{Costs, Money};

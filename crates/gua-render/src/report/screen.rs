@@ -356,7 +356,7 @@ fn coverage(out: &mut String, page: &Page<'_>, width: usize) {
     paragraph(out, &words, width);
 }
 
-/// What the time costs, in a sentence for each currency.
+/// Costs, as one sentence for each currency.
 fn costs(out: &mut String, page: &Page<'_>, width: usize) {
     let Some(costs) = page.costs else { return };
     line!(out, "\n{}", labels::COSTS.of(English));
@@ -365,7 +365,7 @@ fn costs(out: &mut String, page: &Page<'_>, width: usize) {
     }
 }
 
-/// The period before beside this one.
+/// The previous period beside this one.
 fn comparison(out: &mut String, page: &Page<'_>, width: usize) {
     let Some(previous) = page.previous else {
         return;

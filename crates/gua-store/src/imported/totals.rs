@@ -335,7 +335,7 @@ impl History {
                     left_out += rows.each_quarter((at(end), to), visitor)?;
                     Ok(left_out)
                 }
-                // The rows say the same as totals that are damaged or of an earlier form.
+                // Totals that are damaged or of an earlier form can be computed from the rows.
                 Err(LegacyError::Ticks(ReadError::Totals { .. })) => {
                     visitor.begin(window);
                     rows.each_quarter((from, to), visitor)

@@ -1,4 +1,4 @@
-//! What a load has shown, and the limits for it.
+//! Results of a load, and their limits.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ pub struct PageLoads {
     pub largest: usize,
 }
 
-/// What a load has shown. Figures about time are of the measured window, counts are of everything.
+/// Results of a load. Figures about time are of the measured window, counts are of everything.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub acknowledged: u64,
@@ -85,7 +85,7 @@ impl fmt::Display for Spread {
     }
 }
 
-/// What must hold.
+/// Limits for the results.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub push_p99: Duration,
@@ -119,7 +119,7 @@ impl Outcome {
         (mean(first), mean(&self.memory_kib[last..]))
     }
 
-    /// Returns what does not hold, of what depends on no speed.
+    /// Returns the violated limits that do not depend on speed.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -136,7 +136,7 @@ impl Outcome {
         faults
     }
 
-    /// Returns what does not hold.
+    /// Returns all violated limits.
     #[must_use]
     pub fn breaches(&self, limits: &Limits) -> Vec<String> {
         let mut breaches = self.faults();

@@ -19,7 +19,7 @@ pub(super) struct Server {
     pub(super) took: Duration,
 }
 
-/// What a process has used.
+/// Resources that a process has used.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Usage {
     pub(super) cpu: Duration,

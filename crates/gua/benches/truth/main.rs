@@ -110,7 +110,7 @@ struct GapRow {
     found: Option<Gap>,
 }
 
-/// What was played, and what the collectors found.
+/// The script as played, and the results of the collectors.
 struct Played {
     gpus: Vec<Gpu>,
     found: Ours,
@@ -119,7 +119,7 @@ struct Played {
     outage: Span,
     started_in: Duration,
     late: Duration,
-    /// Why the script could not be played.
+    /// Reason the script could not be played.
     failure: Option<String>,
 }
 

@@ -150,8 +150,8 @@ struct Transport<'a> {
 }
 
 impl Transport<'_> {
-    /// Loads the certificate. The board makes its own where tokens and passwords would cross the network unencrypted; hosts
-    /// then have to pin it.
+    /// Loads the certificate. Without one, the board creates a self-signed certificate if tokens and passwords would cross the
+    /// network unencrypted; hosts then have to pin it.
     fn tls(&self, directory: &Path) -> anyhow::Result<(Option<Tls>, Option<Pin>)> {
         if let Some(files) = &self.files {
             return Ok((Some(Tls::load(files.clone())?), None));
@@ -264,15 +264,15 @@ fn serve(
     Ok(board.run(options, None, started)?)
 }
 
-/// Raises the limit of open files to the most that is allowed: every agent with a stream has a connection, and many systems
-/// start programs with a limit of 1,024.
+/// Raises the soft limit of open files to the hard limit: every agent with a stream has a connection, and many systems start
+/// programs with a limit of 1,024.
 fn allow_many_connections() {
     let limit = getrlimit(Resource::Nofile);
     let most = Rlimit {
         current: limit.maximum,
         maximum: limit.maximum,
     };
-    // Where it is not allowed, further connections wait.
+    // If it cannot be raised, further connections wait.
     let _ = setrlimit(Resource::Nofile, most);
 }
 

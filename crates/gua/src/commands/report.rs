@@ -79,7 +79,7 @@ pub fn run(
     Ok(balance::exit_code("gua report", left_out, &args.strict))
 }
 
-/// What the time of a report costs by the prices of the configuration; `None` without prices.
+/// Returns the costs of a report by the prices of the configuration; `None` without prices.
 pub(super) fn costs(
     context: &Context,
     question: &Question,
@@ -90,7 +90,7 @@ pub(super) fn costs(
     gua_query::costs(context.source().as_ref(), question, report, &prices)
 }
 
-/// Who is in which groups.
+/// Groups and their members.
 pub(super) enum Members {
     Configured(GroupKind, Vec<Group>),
     OfSystem(BTreeMap<String, BTreeSet<String>>),

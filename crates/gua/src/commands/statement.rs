@@ -56,7 +56,7 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
     Ok(balance::exit_code("gua statement", left_out, &args.strict))
 }
 
-/// What the time of the month costs; `None` without prices.
+/// Returns the costs of the month; `None` without prices.
 pub(super) fn costs(
     context: &Context,
     statement: &Statement,

@@ -213,7 +213,7 @@ pub(super) fn coverage(page: &Page<'_>) -> Markup {
     folded(page, ("coverage", labels::COVERAGE, None), &inside)
 }
 
-/// What the time costs, if the configuration has prices.
+/// Costs, if the configuration has prices.
 pub(super) fn costs(page: &Page<'_>) -> Markup {
     let Some(costs) = page.costs else {
         return html! {};
@@ -229,7 +229,7 @@ pub(super) fn costs(page: &Page<'_>) -> Markup {
     section(page, ("costs", labels::COSTS, None), &inside)
 }
 
-/// The numbers of the period before beside those of this one.
+/// The numbers of the previous period beside those of this one.
 pub(super) fn comparison(page: &Page<'_>) -> Markup {
     let Some(previous) = page.previous else {
         return html! {};

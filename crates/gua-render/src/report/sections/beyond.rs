@@ -1,5 +1,5 @@
 //! Sections 6 to 13, which gpu-usage-audit does not have: coverage, unused holders, charged hours, energy, costs and the
-//! comparison with the period before.
+//! comparison with the previous period.
 
 use gua_model::Micros;
 
@@ -113,7 +113,7 @@ pub(super) fn refused_requests(out: &mut String, page: &Page<'_>) {
     more(out, refused.in_the_way.len(), page.top);
 }
 
-/// Writes what the time costs, if the configuration has prices.
+/// Writes the costs, if the configuration has prices.
 pub(super) fn costs(out: &mut String, page: &Page<'_>) {
     let Some(costs) = page.costs else { return };
     line!(out, "§12 {}", labels::COSTS.of(English));
@@ -131,7 +131,7 @@ pub(super) fn costs(out: &mut String, page: &Page<'_>) {
     }
 }
 
-/// Writes the numbers of the period before beside those of this one.
+/// Writes the numbers of the previous period beside those of this one.
 pub(super) fn comparison(out: &mut String, page: &Page<'_>) {
     let Some(previous) = page.previous else {
         return;

@@ -1,5 +1,5 @@
-//! `gua board link`: proves to a board that a member is a user of this host. The host vouches with its token, so the command
-//! needs the enrolment; only root can vouch for another user than the caller.
+//! `gua board link`: proves to a board that a member is a user of this host. The command authenticates with the host's agent
+//! token, so it needs the enrolment. Only root can confirm a user other than the caller.
 
 use gua_collector::board::setup;
 use gua_model::Pid;
