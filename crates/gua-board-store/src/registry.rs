@@ -267,7 +267,7 @@ impl Role {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Opens the page for a screen on the wall, without names, and nothing else.
+    /// Opens the page of a wall screen, without names, and nothing else.
     Screen,
     /// Reads.
     Read,
@@ -350,21 +350,21 @@ pub struct Account {
     pub password: Option<PasswordHash>,
 }
 
-/// A person by the words of a provider or proxy.
+/// Identity of a person at a provider or proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// URL of the provider, or `proxy`.
     pub issuer: String,
-    /// Name that never changes and is never given to another person there.
+    /// Identifier that never changes and is never given to another person there (`sub` in OpenID Connect).
     pub subject: String,
 }
 
-/// What entitles a person to become a member.
+/// Reason a person may become a member.
 #[derive(Clone, Debug)]
 pub enum Join {
-    /// An invitation, which is used up.
+    /// An invitation, which can be used once.
     Link(SecretHash),
-    /// Everyone whom the provider or proxy knows has this role.
+    /// Everyone that the provider or proxy authenticates gets this role.
     Role { workspace: WorkspaceId, role: Role },
 }
 
@@ -478,7 +478,7 @@ pub struct EnrolmentKey {
     pub expires: Option<Timestamp>,
 }
 
-/// What hosts a key enrols, and how.
+/// Limits and options of an enrolment key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyLimits {
@@ -560,10 +560,10 @@ pub struct Host {
     pub agent_version: Option<String>,
     pub driver_version: Option<String>,
     pub tags: Vec<String>,
-    /// Whether it may report.
+    /// Whether the host may report, or still needs approval.
     pub is_approved: bool,
     pub token_prefix: String,
-    /// Time since which the agent has its present token.
+    /// Time since which the present agent token is in use.
     pub token_since: Timestamp,
     pub enrolled: Timestamp,
     pub maintenance: Option<Maintenance>,
@@ -578,7 +578,7 @@ impl Host {
     }
 }
 
-/// Why people must not use a host, and until when.
+/// Maintenance of a host: the note for people who want to use it, and its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Maintenance {
     pub note: String,

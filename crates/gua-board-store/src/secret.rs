@@ -16,7 +16,7 @@ pub enum Kind {
     Agent,
     /// Authenticates a program that uses the API.
     Api,
-    /// Opens the page for a screen on the wall.
+    /// Opens the page of a wall screen.
     Screen,
     /// Identifies a browser session.
     Session,

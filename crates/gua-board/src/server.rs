@@ -126,7 +126,7 @@ type Connection = http1::UpgradeableConnection<
     >,
 >;
 
-/// Prepares a connection; `None` if the client is gone already, or does not speak TLS.
+/// Accepts a connection, with the TLS handshake; `None` if the client has disconnected or does not speak TLS.
 async fn connection(
     stream: TcpStream,
     tls: Option<TlsAcceptor>,

@@ -33,7 +33,7 @@ pub enum SetUpError {
     Name,
 }
 
-/// An enrolment key that a command asks for.
+/// Options of a new enrolment key.
 #[derive(Clone, Debug)]
 pub struct KeyRequest<'a> {
     pub name: Option<&'a str>,
@@ -44,7 +44,7 @@ pub struct KeyRequest<'a> {
     /// Tags, separated by commas.
     pub tags: Option<&'a str>,
     pub needs_approval: bool,
-    /// A secret that exists already, for automation.
+    /// A preset secret, for automation.
     pub preset: Option<Secret>,
 }
 

@@ -15,7 +15,7 @@ use crate::run::{Ask, Exported};
 /// Number of cells after which a page ends, with its current batch. A cell takes at most 11 bytes, and most take two.
 const MOST_CELLS: usize = 3_000_000;
 
-/// Asks for a page of rows.
+/// Question for a page of rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PageQuestion {
     /// The rows of the whole export; its format does not matter.
@@ -43,7 +43,7 @@ impl Place {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Page {
     batches: Vec<(Date, Batch)>,
-    /// What was found in this part.
+    /// Findings in this part.
     exported: Exported,
     /// Completed fraction of the window.
     share: f64,

@@ -73,8 +73,8 @@ pub fn label_at(local: &Zoned, unit: CalendarUnit) -> DateTime {
     }
 }
 
-/// Returns the period before a window that it is compared with: as many months before whole months, as many days before
-/// whole days, and otherwise the same length of time.
+/// Returns the previous period to compare a window with: the same number of months for whole months, the same number of days
+/// for whole days, and otherwise the same length of time.
 #[must_use]
 pub fn previous(window: Period, zone: &TimeZone) -> Period {
     let [from, to] = [window.from(), window.to()].map(|at| at.to_zoned(zone.clone()));

@@ -63,7 +63,7 @@ pub trait Source: fmt::Debug {
 /// Opens records for one question.
 type OpenRecords<'a> = dyn Fn() -> Result<Box<dyn Records>> + 'a;
 
-/// A source that opens records at its first question, and answers from them. A new source sees new records.
+/// A source that opens the records at the first question and keeps them open. To see new records, make a new source.
 pub struct RecordsSource<'a> {
     open: Box<OpenRecords<'a>>,
     opened: RefCell<Option<Box<dyn Records>>>,

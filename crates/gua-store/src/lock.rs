@@ -39,7 +39,7 @@ impl WriterLock {
             Err(error) => return Err(as_open_error(error)),
         };
         if is_new && owner(path) != geteuid().as_raw() {
-            // Root works on the history of a service. The lock file must not keep the service from writing.
+            // Root may work on the history of a service. The lock file must then belong to the service, or it could not write.
             fchown(&file, Some(owner(path)), None).map_err(as_open_error)?;
         }
         lock(&mut file, path, &name)?;

@@ -208,7 +208,7 @@ fn from_ticks(
     Ok(walked.damaged)
 }
 
-/// Visits a quarter whose stored totals cannot be read by its ticks. Where these have been deleted, the quarter is a gap.
+/// Computes a quarter whose stored totals cannot be read from its ticks. If these have been deleted, the quarter is a gap.
 /// Returns the number of damaged ticks or totals.
 pub(crate) fn unreadable_quarter(
     connection: &Connection,

@@ -1,5 +1,5 @@
-//! The fingerprint of a board's certificate. A host that was enrolled with one accepts exactly that certificate, with any
-//! issuer and any name.
+//! The pinned fingerprint of a board's certificate. A host that was enrolled with a pin accepts exactly that certificate, whatever
+//! its issuer and name.
 
 use std::fmt;
 use std::str::FromStr;

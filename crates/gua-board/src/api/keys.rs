@@ -49,7 +49,7 @@ pub(crate) struct AddKey {
     expires_in_hours: Option<u32>,
 }
 
-/// Checks what an admin or a command wants of a key.
+/// Validates the options of a new key.
 pub(crate) fn checked_limits(
     host_names: Option<&str>,
     tags: Option<&str>,

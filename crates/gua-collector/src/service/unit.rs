@@ -216,7 +216,7 @@ impl Network {
     }
 }
 
-/// Hardening options of every unit that reads GPUs, also of a user.
+/// Hardening options of every unit that reads GPUs, of the host or of a user.
 pub(super) fn hardening(network: Network) -> String {
     let families = match network {
         Network::Used => "AF_UNIX AF_INET AF_INET6",
@@ -228,7 +228,7 @@ pub(super) fn hardening(network: Network) -> String {
     )
 }
 
-/// Lines of the host's units, which run as a user of their own.
+/// Lines of the host's units, which run as the system user.
 pub(super) fn sandbox(
     program: &Path,
     db: Option<&Path>,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Minute, rows};
 
-/// Asks for the percentages of some periods.
+/// Question for the percentages of some periods.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PercentQuestion {
     pub periods: Vec<Period>,

@@ -67,7 +67,7 @@ fn is_stale(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(meta(connection, STALE_FROM)?.is_some())
 }
 
-/// Computes all totals again.
+/// Recomputes all totals.
 pub(crate) fn rebuild(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("DELETE FROM old_quarter; DELETE FROM old_day")?;
     mark_all_stale(connection, None)?;

@@ -1,4 +1,4 @@
-//! Passwords, identities of providers, and user names on hosts, in SQLite.
+//! Passwords, identities at providers, and user names on hosts, in SQLite.
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
