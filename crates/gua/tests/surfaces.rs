@@ -22,13 +22,27 @@ const GPUS: &str = "[clock]\nat = 100\n\
 const QUOTAS: &str =
     "[[quota]]\nuser = \"alice\"\ncharged = \"1h\"\nheld = \"10s\"\nper = \"month\"\n";
 
-/// Commands and the names of their recordings. Commands of the demo need no driver.
-const SURFACES: [(&str, &str); 5] = [
+/// Commands on the month of the demo, and the names of their recordings.
+const OF_THE_DEMO: [(&str, &str); 5] = [
     ("demo", "demo"),
     ("report", "demo report"),
     ("report-compare", "demo report --since 7d --compare"),
     ("plot", "demo plot hours --by user --since 30d"),
     ("top", "demo top --once"),
+];
+
+/// The same on simulated GPUs and a short history.
+const OF_A_HOST: [(&str, &str); 7] = [
+    ("list", "list"),
+    ("available", "available --limit 0"),
+    ("me", "me"),
+    ("explain", "explain 1 --db demo.db --at 2026-10-30T14:59:50"),
+    (
+        "statement",
+        "statement --db demo.db --month 2026-10 --user alice",
+    ),
+    ("quota", "quota show --db demo.db"),
+    ("runs", "runs"),
 ];
 
 fn home() -> TestHost {
@@ -56,14 +70,24 @@ fn shown(home: &TestHost, line: &str, columns: u16) -> String {
 }
 
 #[test]
-fn every_terminal_surface_at_80_and_140_columns_light_and_dark() {
+fn commands_of_the_demo_at_80_and_140_columns_light_and_dark() {
+    check(&OF_THE_DEMO);
+}
+
+#[test]
+fn commands_of_a_host_at_80_and_140_columns_light_and_dark() {
+    check(&OF_A_HOST);
+}
+
+#[track_caller]
+fn check(surfaces: &[(&str, &str)]) {
     let home = home();
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("surfaces");
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     let _guard = settings.bind_to_scope();
-    for (name, line) in SURFACES {
+    for (name, line) in surfaces {
         for columns in [80, 140] {
             let screen = Screen::read(&shown(&home, line, columns));
             for theme in Theme::ALL {
