@@ -42,7 +42,7 @@ const OF_A_HOST: [(&str, &str); 7] = [
         "statement --db demo.db --month 2026-10 --user alice",
     ),
     ("quota", "quota show --db demo.db"),
-    ("runs", "runs"),
+    ("runs", "runs list"),
 ];
 
 fn home() -> TestHost {

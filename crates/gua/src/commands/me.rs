@@ -49,7 +49,11 @@ pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         None
     });
     let standings = standings(&context, &me).unwrap_or_else(|error| {
-        problems.push(format!("{error:#}"));
+        let problem = chain(error.as_ref());
+        // Without a history, both questions fail with the same message.
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
         Vec::new()
     });
     let document = MeDocument::new(Facts {
