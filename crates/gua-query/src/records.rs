@@ -156,8 +156,7 @@ impl AddAssign for LeftOut {
 /// Receives the quarter totals of a window.
 pub trait QuarterVisitor {
     /// Called before the first quarter with the window that is answered: the one that was asked for, or more where ticks
-    /// at an edge are no longer kept and the edge moved to its quarter hour. Called again where imported rows turn out
-    /// not to be in order and the visit starts over.
+    /// at an edge are no longer kept and the edge moved to its quarter hour.
     fn begin(&mut self, window: Period);
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]);

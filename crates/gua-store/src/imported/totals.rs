@@ -270,6 +270,32 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// Passes on each quarter once and in order, so that a visit that fails can be repeated from the start with other data.
+struct Once<'a> {
+    /// First quarter that was not visited yet.
+    next: i64,
+    visitor: &'a mut dyn QuarterVisitor,
+}
+
+impl QuarterVisitor for Once<'_> {
+    fn begin(&mut self, _: Period) {}
+
+    fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+        if quarter.0 >= self.next {
+            self.next = quarter.0.saturating_add(1);
+            self.visitor.quarter(quarter, gpus);
+        }
+    }
+
+    fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
+        let is_taken = self.visitor.day(day, gpus);
+        if is_taken {
+            self.next = UtcDay(day.0.saturating_add(1)).first_quarter().0;
+        }
+        is_taken
+    }
+}
+
 /// Passes on the totals of GPUs without own ticks at that time, and counts the ticks of the others.
 struct WithoutOwn<'a> {
     own: &'a OwnCoverage,
@@ -328,6 +354,10 @@ impl History {
                 return rows.each_quarter((from, to), visitor);
             }
             let at = |quarter: i64| quarter.saturating_mul(MICROS_PER_QUARTER);
+            let visitor = &mut Once {
+                next: i64::MIN,
+                visitor,
+            };
             let mut left_out = rows.each_quarter((from, at(first)), visitor)?;
             match rows.each_stored((first, end), visitor) {
                 Ok(within) => {
@@ -335,9 +365,9 @@ impl History {
                     left_out += rows.each_quarter((at(end), to), visitor)?;
                     Ok(left_out)
                 }
-                // Totals that are damaged or of an earlier form can be computed from the rows.
+                // Totals that are damaged or of an earlier form can be computed from the rows. Exports have already sent the
+                // quarters before.
                 Err(LegacyError::Ticks(ReadError::Totals { .. })) => {
-                    visitor.begin(window);
                     rows.each_quarter((from, to), visitor)
                 }
                 Err(other) => Err(other),
@@ -367,4 +397,23 @@ fn put(quarters: &mut DayQuarters, quarter: Quarter, gpus: &[GpuQuarter]) {
 fn first(total: &QuarterTotal) -> Option<Timestamp> {
     let part = total.imported.as_ref()?;
     part.coverage.as_ref().map(ImportedCoverage::first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeated_visit_continues_after_the_last_quarter() {
+        let mut seen = Vec::new();
+        let mut visit = |quarter: Quarter, _: &[GpuQuarter]| seen.push(quarter.0);
+        let mut once = Once {
+            next: i64::MIN,
+            visitor: &mut visit,
+        };
+        for quarter in [4, 5, 4, 5, 6, 8] {
+            once.quarter(Quarter(quarter), &[]);
+        }
+        assert_eq!(seen, [4, 5, 6, 8]);
+    }
 }
