@@ -86,7 +86,7 @@ enum Message {
 /// Findings of a reader in one day.
 #[derive(Clone, Copy, Debug, Default)]
 struct DayRead {
-    damaged: u32,
+    damaged: u64,
     /// Whether an edge was widened to its quarter hour.
     widened: bool,
 }
@@ -139,7 +139,8 @@ pub(crate) fn read_rows(
                         taken = each(Event::Rows(day.date, batch));
                     }
                     Ok(Message::EndOfDay(read)) => {
-                        exported.ticks_damaged += u64::from(read.damaged);
+                        exported.ticks_damaged =
+                            exported.ticks_damaged.saturating_add(read.damaged);
                         exported.widened |= read.widened;
                         break;
                     }
@@ -249,11 +250,12 @@ fn read(
             .unwrap_or(Period::new(period.from(), period.from()));
         let mut widened = false;
         let damaged = match ask.what {
-            What::Samples => samples::rows(&mut reading, own, old, is_first)?,
-            What::Processes => processes::rows(&mut reading, own, old)?,
+            What::Samples => samples::rows(&mut reading, own, old, is_first)?.into(),
+            What::Processes => processes::rows(&mut reading, own, old)?.into(),
             What::Sessions => {
                 sessions::rows(&mut reading, &mut old_sessions, (own, is_first, is_last))?;
-                0
+                // The first day counts those of the whole window, so that later pages do not count them again.
+                if is_first { old_sessions.damaged } else { 0 }
             }
             What::Totals | What::UserTotals => {
                 let (damaged, window) = totals::rows(&mut reading, ask.what, (own, old))?;

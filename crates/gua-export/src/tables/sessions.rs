@@ -72,6 +72,8 @@ fn util_of(source: UtilSource) -> &'static str {
 pub(crate) struct OldSessions {
     /// Latest first.
     waiting: Vec<(GpuUuid, ImportedSession)>,
+    /// Number of rows of the whole window that cannot be read.
+    pub(crate) damaged: u64,
 }
 
 impl OldSessions {
@@ -85,14 +87,17 @@ impl OldSessions {
             open.push_quarter(quarter.period().from(), gpus, &mut keep);
         };
         let thresholds = reading.thresholds;
-        reading
+        let left_out = reading
             .records
             .imported(window, thresholds, None, &mut join)?;
         open.finish(&mut keep);
         waiting.sort_by(|(one_gpu, one), (other_gpu, other)| {
             (other.from, other_gpu, other.pid).cmp(&(one.from, one_gpu, one.pid))
         });
-        Ok(Self { waiting })
+        Ok(Self {
+            waiting,
+            damaged: left_out.damaged,
+        })
     }
 
     /// Calls `each` with the sessions that begin before a time, the earliest first.

@@ -117,12 +117,12 @@ fn source(is_own: bool) -> &'static str {
     if is_own { OWN } else { IMPORTED }
 }
 
-/// Writes the rows of a part of the window. Returns the number of damaged ticks and the window of own totals.
+/// Writes the rows of a part of the window. Returns the number of damaged ticks and imported rows, and the window of own totals.
 pub(crate) fn rows(
     reading: &mut Reading<'_>,
     what: What,
     (part, old): (Period, Period),
-) -> Result<(u32, Period), RecordsError> {
+) -> Result<(u64, Period), RecordsError> {
     let (records, thresholds) = (reading.records, reading.thresholds);
     let mut writer = Writer {
         names: &reading.names,
@@ -130,11 +130,11 @@ pub(crate) fn rows(
         what,
         window: part,
     };
-    records.imported(old, thresholds, None, &mut writer)?;
+    let left_out = records.imported(old, thresholds, None, &mut writer)?;
     let damaged = records.quarters(part, thresholds, &mut writer)?;
     let window = writer.window;
     reading.sink.check()?;
-    Ok((damaged, window))
+    Ok((u64::from(damaged).saturating_add(left_out.damaged), window))
 }
 
 /// Writes the rows of each quarter.
