@@ -1,11 +1,17 @@
 //! The owner of the host's history: the system user `gua`. Earlier versions of the service ran as root.
 
+use std::ffi::{CStr, CString, OsStr};
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, lchown};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_model::failure::Failure;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, openat};
+use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::board::salt;
 use crate::location::OF_THE_HOST;
@@ -45,12 +51,15 @@ pub(super) fn give(db: &Path, ids: Ids) -> Result<(), Failure> {
         return Ok(());
     }
     let give = || {
-        for path in entries(directory)? {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat(CWD, directory, flags, Mode::empty())?;
+        for name in names(&opened)? {
+            let path = directory.join(OsStr::from_bytes(name.to_bytes()));
             if is_default(db) || belongs(&path, db) {
-                give_tree(&path, ids)?;
+                give_tree(&opened, &name, ids)?;
             }
         }
-        give_one(directory, ids)
+        give_one(&opened, ids)
     };
     give().map_err(Failure::cannot(
         "give to the service's user `gua`",
@@ -82,23 +91,60 @@ fn belongs(path: &Path, db: &Path) -> bool {
     }
 }
 
-fn give_tree(path: &Path, ids: Ids) -> io::Result<()> {
-    if path.symlink_metadata()?.is_dir() {
-        for path in entries(path)? {
-            give_tree(&path, ids)?;
+/// Names of the entries of an open directory.
+fn names(directory: &OwnedFd) -> io::Result<Vec<CString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        if ![&b"."[..], b".."].contains(&entry.file_name().to_bytes()) {
+            names.push(entry.file_name().to_owned());
         }
     }
-    give_one(path, ids)
+    Ok(names)
+}
+
+/// Gives an entry of a directory, and everything below it. Files are opened before they are examined and links are not
+/// followed: the service's user may own the directory, and could replace an entry at any time.
+fn give_tree(directory: &OwnedFd, name: &CStr, ids: Ids) -> io::Result<()> {
+    let open = |flags| {
+        openat(
+            directory,
+            name,
+            flags | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        )
+    };
+    let file = match open(OFlags::PATH) {
+        // A file of SQLite that was removed since the directory was read.
+        Err(Errno::NOENT) => return Ok(()),
+        file => file?,
+    };
+    if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::Directory {
+        return give_one(&file, ids);
+    }
+    let opened = open(OFlags::RDONLY | OFlags::DIRECTORY)?;
+    for name in names(&opened)? {
+        give_tree(&opened, &name, ids)?;
+    }
+    give_one(&opened, ids)
 }
 
 /// Changes the owner of root's files. Files of other users and files with several hard links are left unchanged.
-fn give_one(path: &Path, (uid, gid): Ids) -> io::Result<()> {
-    let facts = path.symlink_metadata()?;
-    let is_shared = facts.is_file() && facts.nlink() > 1;
-    match facts.uid() == rustix::process::geteuid().as_raw() && !is_shared {
-        true => lchown(path, Some(uid), Some(gid)),
-        false => Ok(()),
+fn give_one(file: &OwnedFd, (uid, gid): Ids) -> io::Result<()> {
+    let facts = fstat(file)?;
+    let is_file = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile;
+    let is_shared = is_file && facts.st_nlink > 1;
+    if facts.st_uid != geteuid().as_raw() || is_shared {
+        return Ok(());
     }
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    Ok(chownat(
+        file,
+        c"",
+        Some(uid),
+        Some(gid),
+        AtFlags::EMPTY_PATH,
+    )?)
 }
 
 #[cfg(test)]
@@ -131,7 +177,7 @@ mod tests {
     /// Only root can change the owner of a file.
     #[test]
     fn the_history_of_an_earlier_version_is_given_to_the_services_user() {
-        if !rustix::process::geteuid().is_root() {
+        if !geteuid().is_root() {
             eprintln!("skipped: needs root");
             return;
         }
@@ -144,6 +190,10 @@ mod tests {
         fs::write(at("linked"), "").unwrap();
         fs::hard_link(at("linked"), at("gua.db-linked")).unwrap();
         std::os::unix::fs::symlink(at("other"), at("gua.db-link")).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let foreign = elsewhere.path().join("passwd");
+        fs::write(&foreign, "").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), at("gua.db-directory")).unwrap();
         give(&at("gua.db"), NOBODY).unwrap();
         let owner = |name: &str| at(name).symlink_metadata().unwrap().uid();
         for name in [
@@ -157,6 +207,9 @@ mod tests {
         }
         for name in ["other", "linked"] {
             assert_eq!(owner(name), 0, "{name}");
+        }
+        for path in [elsewhere.path(), &foreign] {
+            assert_eq!(fs::metadata(path).unwrap().uid(), 0, "{}", path.display());
         }
     }
 }
