@@ -85,6 +85,11 @@ fn is_runnable_by_others(program: &Path) -> bool {
 /// Rejects a service of the host that another user could change: by its configuration, its driver library or its program.
 fn safe_for_root(place: &Place, loaded: &Loaded, program: &Path) -> Result<(), Failure> {
     loaded.safe_for_root()?;
+    admit_program(place, program, unit::USER)
+}
+
+/// Rejects a program of a service of the host that users other than root can change, or that the service's user cannot run.
+fn admit_program(place: &Place, program: &Path, user: &str) -> Result<(), Failure> {
     if place.is_image() {
         // For an image, the program is not on this system.
         return Ok(());
@@ -95,7 +100,7 @@ fn safe_for_root(place: &Place, loaded: &Loaded, program: &Path) -> Result<(), F
         true => Ok(()),
         false => {
             let program = program.display();
-            let message = format!("the service's user `gua` cannot run `{program}`");
+            let message = format!("the service's user `{user}` cannot run `{program}`");
             Err(Failure::usage(message).hint(INSTALL_FIRST))
         }
     }

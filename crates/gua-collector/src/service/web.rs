@@ -9,7 +9,7 @@ use super::collector::{self, reject_foreign_units};
 use super::place::Place;
 use super::unit;
 use super::units::{Messages, Units, removed};
-use super::{Install, Output, system_user, this_program};
+use super::{Install, Output, admit_program, system_user, this_program};
 
 /// Ports below this one need a capability.
 const FIRST_FREE_PORT: u16 = 1024;
@@ -76,10 +76,10 @@ impl WebServer {
         }
     }
 
-    /// The user of the unit; the board's data is in the state directory of this name.
+    /// The user of the unit, which exists while it runs. The board's data is in the state directory of this name.
     fn user(self) -> &'static str {
         match self {
-            WebServer::Host => "gua",
+            WebServer::Host => "gua-serve",
             WebServer::Board => "gua-board",
         }
     }
@@ -116,6 +116,7 @@ pub fn install(
     if install.print {
         return Ok(units.printed().into());
     }
+    admit_program(place, &facts.program, server.user())?;
     reject_foreign_units(place, server.names(), server.first_line(), install.force)?;
     if server == WebServer::Host {
         system_user::create(place, None)?;
@@ -180,6 +181,7 @@ fn text(facts: &Facts<'_>) -> String {
         ("first_line", server.first_line()),
         ("exec", &unit::exec(&facts.program, &words)),
         ("user", server.user()),
+        ("group", unit::USER),
         ("capabilities", capabilities),
         ("private_users", private_users),
         ("home", unit::home(&files)),

@@ -53,7 +53,7 @@ pub struct ServeArgs {
 pub enum ServeUnitCommand {
     /// Install, enable and start the server as a systemd service. Run again to change or update it.
     ///
-    /// Its other name is nvgpu-agent.service. It runs as the user `gua`, which can read the history and nothing else.
+    /// Its other name is nvgpu-agent.service. It runs as the user `gua-serve`, which can read the history and owns nothing.
     #[command(after_help = "Options of the server follow after `--`.\n\n\
                       Examples:\n  \
                       sudo gua serve install\n  \
