@@ -39,10 +39,15 @@ pub fn safe_for_root(path: &Path) -> Result<(), Untrusted> {
 }
 
 fn is_root_of_the_host() -> bool {
+    let map = fs::read_to_string("/proc/self/uid_map");
+    geteuid().is_root() && !map.is_ok_and(|map| is_of_a_container(&map))
+}
+
+/// Whether a `uid_map` is that of a user namespace below the first one. Without a readable map, root counts as that of the host.
+fn is_of_a_container(map: &str) -> bool {
     // user_namespaces(7): the first namespace maps every ID to itself.
     let whole = ["0", "0", "4294967295"];
-    let map = fs::read_to_string("/proc/self/uid_map");
-    geteuid().is_root() && map.is_ok_and(|map| map.split_whitespace().eq(whole))
+    !map.trim().is_empty() && !map.split_whitespace().eq(whole)
 }
 
 /// Checks every component of a path: it must belong to root or `owner`, and nobody else may write it.
@@ -65,8 +70,14 @@ fn check(path: &Path, owner: u32) -> Result<(), Untrusted> {
             at.join(&name)
         };
         let facts = match fs::symlink_metadata(&next) {
-            // Only root can create it, because only root can write the directory.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // Every user with write access to the directory can create it, also if the directory is sticky.
+                let directory = fs::symlink_metadata(&at).map_err(|error| cannot(&at, &error))?;
+                return match writable(&directory) {
+                    Some(why) => Err(untrusted(format!("`{}` {why}", at.display()))),
+                    None => Ok(()),
+                };
+            }
             facts => facts.map_err(|error| cannot(&next, &error))?,
         };
         if let Some(why) = changeable(&facts, owner) {
@@ -107,8 +118,15 @@ fn changeable(facts: &Metadata, owner: u32) -> Option<String> {
     }
     // Links have no permissions. In a sticky directory nobody can replace what belongs to root, which is checked next.
     let is_sticky = facts.is_dir() && facts.mode() & STICKY != 0;
+    match facts.is_symlink() || is_sticky {
+        true => None,
+        false => writable(facts),
+    }
+}
+
+/// Returns who else than the owner can write a file, or create files in a directory.
+fn writable(facts: &Metadata) -> Option<String> {
     match facts.mode() & WRITABLE_BY_OTHERS {
-        _ if facts.is_symlink() || is_sticky => None,
         0 => None,
         mode if mode & 0o002 != 0 => Some("can be written by everyone".to_owned()),
         // Members of root's group are root.
@@ -173,6 +191,22 @@ mod tests {
         }
         mode("safe/open", 0o1777);
         assert_eq!(reason(&at("safe/open/file")), None);
+        // Everyone can create a file that is missing there.
+        for name in ["safe/open/none", "safe/open/none/file"] {
+            let reason = reason(&at(name)).unwrap();
+            assert!(reason.ends_with(&open), "{name}: {reason}");
+        }
+    }
+
+    #[test]
+    fn only_a_map_of_other_ids_is_that_of_a_container() {
+        for (map, expected) in [
+            ("         0          0 4294967295\n", false),
+            ("         0     100000      65536\n", true),
+            ("", false),
+        ] {
+            assert_eq!(is_of_a_container(map), expected, "{map}");
+        }
     }
 
     /// Only root can give files to another user.
