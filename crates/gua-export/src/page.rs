@@ -73,7 +73,7 @@ pub fn page(
                 if day != place.day {
                     place = Place { day, batches: 0 };
                 }
-                place.batches += 1;
+                place.batches = place.batches.saturating_add(1);
                 cells += batch.rows * batch.columns.len();
                 page.batches.push((day, batch));
             }

@@ -226,7 +226,10 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
     hours.idle_held = idle.hours();
     let free = hold.free(&report.thresholds).unwrap_or_default();
     hours.truly_idle = free.hours();
-    let known = active.0 + idle.0 + free.0;
-    hours.held_unknown = Micros(observed.0.saturating_sub(known)).hours();
+    // A damaged history can have any numbers here.
+    let unknown = [active, idle, free]
+        .iter()
+        .fold(observed.0, |left, part| left.saturating_sub(part.0));
+    hours.held_unknown = Micros(unknown).hours();
     hours
 }
