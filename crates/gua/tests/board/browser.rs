@@ -113,7 +113,8 @@ fn the_demonstration_changes_every_second_and_leaves_nothing_behind() {
     let began = clock::monotonic();
     let mut demo = Demo::start();
     let took = clock::monotonic() - began;
-    assert!(took < Duration::from_secs(5), "{took:?}");
+    // A fraction of a second on an idle machine; tests run at the same time.
+    assert!(took < Duration::from_secs(30), "{took:?}");
     if let Some(browser) = Browser::start(Screen::DESK) {
         browser.go(&demo.link);
         let line = browser.text("h1").unwrap();
