@@ -373,8 +373,12 @@ pub enum Join {
 pub struct HostUser {
     pub host: Option<HostId>,
     /// As the host sends it: a name or a pseudonym.
+    #[schemars(length(min = 1, max = LONGEST_USER_NAME))]
     pub name: String,
 }
+
+/// Most characters of a user name.
+pub const LONGEST_USER_NAME: usize = 100;
 
 /// A user name that belongs to a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

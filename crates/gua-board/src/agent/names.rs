@@ -6,6 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use gua_board_store::SecretHash;
+use gua_board_store::registry::LONGEST_USER_NAME;
 use serde::{Deserialize, Serialize};
 
 use super::contract::{check_text, invalid};
@@ -15,7 +16,6 @@ use crate::error::Problem;
 use crate::request::{ClientAddress, parse, read_body};
 
 const MOST_BYTES: usize = 16 * 1024;
-const LONGEST_NAME: usize = 100;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,7 +39,7 @@ pub(crate) async fn prove_name(
         return Err(Problem::TooManyRequests { retry_after: 1 });
     }
     let proof: Proof = parse(&read_body(body, MOST_BYTES).await?)?;
-    check_text("user", &proof.user, LONGEST_NAME)?;
+    check_text("user", &proof.user, LONGEST_USER_NAME)?;
     if proof.user.is_empty() {
         return Err(invalid("user is empty"));
     }

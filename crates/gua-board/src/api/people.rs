@@ -10,14 +10,16 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
-use gua_board_store::registry::{Action, Event, Host, HostUser, Member, Role, UserName};
+use gua_board_store::registry::{
+    Action, Event, Host, HostUser, LONGEST_USER_NAME, Member, Role, UserName,
+};
 use gua_board_store::{AccountId, HostId, Kind, Secret};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Input;
 use super::visibility::hide_names;
-use super::{Input, LONGEST_NAME};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::Row;
@@ -145,9 +147,9 @@ pub(crate) async fn link_name(
     Path((_, account)): Path<(String, AccountId)>,
     Input(user): Input<HostUser>,
 ) -> Result<StatusCode, Problem> {
-    if user.name.is_empty() || user.name.chars().count() > LONGEST_NAME {
+    if user.name.is_empty() || user.name.chars().count() > LONGEST_USER_NAME {
         return Err(Problem::Invalid(format!(
-            "a user name has 1 to {LONGEST_NAME} characters"
+            "a user name has 1 to {LONGEST_USER_NAME} characters"
         )));
     }
     let change = caller.change(&app);
