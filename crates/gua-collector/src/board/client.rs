@@ -104,16 +104,12 @@ impl Client {
             self.answer(request, body, &config.agent_token, Limits::CALL, 0)
         };
         let (headers, _) = post(OBSERVATIONS, body)?;
-        let is_announced = |wanted: &str| {
-            let all = headers.get_all(ACCEPTS_HEADER).iter();
-            { all }.any(|announced| announced == wanted)
-        };
-        if is_announced(FORMAT)
+        if is_announced(&headers, FORMAT)
             && let Some(live) = live()
         {
             post(LIVE, &live)?;
         }
-        Ok(is_announced(TOKEN_FORMAT))
+        Ok(is_announced(&headers, TOKEN_FORMAT))
     }
 
     /// Requests a new agent token. The present one is valid until the new one is used.
@@ -301,6 +297,15 @@ impl Client {
     }
 }
 
+/// Whether the board announces a format. Proxies may join the lines of a header with commas (RFC 9110, section 5.3).
+fn is_announced(headers: &HeaderMap, wanted: &str) -> bool {
+    let lines = headers.get_all(ACCEPTS_HEADER).iter();
+    let mut formats = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','));
+    formats.any(|format| format.trim() == wanted)
+}
+
 /// Classifies the error of a request.
 fn failed(error: ureq::Error, limits: Limits) -> CallError {
     match error {
@@ -324,7 +329,30 @@ fn refused(status: u16, body: &[u8], secret: &Token) -> String {
 
 #[cfg(test)]
 mod tests {
+    use ureq::http::HeaderValue;
+
     use super::*;
+
+    #[test]
+    fn announced_formats_are_found_in_one_line_and_in_many() {
+        let check = |lines: &[&'static str], expected: [bool; 2]| {
+            let lines = lines.iter();
+            let headers: HeaderMap = lines
+                .map(|line| {
+                    (
+                        ACCEPTS_HEADER.parse().unwrap(),
+                        HeaderValue::from_static(line),
+                    )
+                })
+                .collect();
+            let found = [FORMAT, TOKEN_FORMAT].map(|format| is_announced(&headers, format));
+            assert_eq!(found, expected, "{headers:?}");
+        };
+        check(&[], [false, false]);
+        check(&["gua.live.v1", "gua.token.v1"], [true, true]);
+        check(&["gua.live.v1, gua.token.v1"], [true, true]);
+        check(&["gua.live.v12"], [false, false]);
+    }
 
     #[test]
     fn only_errors_about_the_request_itself_are_final() {
