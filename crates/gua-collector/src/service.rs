@@ -28,6 +28,24 @@ use gua_settings::Loaded;
 pub use self::place::{Place, Scope};
 use self::unit::Readers;
 
+/// Directory of the host's units.
+const SYSTEM_UNITS: &str = "/etc/systemd/system";
+
+/// Whether a service of the host gets a copy of an enrolment when it starts.
+pub(crate) fn has_copy_of(enrolment: &Path) -> bool {
+    has_copy_in(Path::new(SYSTEM_UNITS), enrolment)
+}
+
+fn has_copy_in(units: &Path, enrolment: &Path) -> bool {
+    let Ok(enrolment) = std::path::absolute(enrolment) else {
+        return false;
+    };
+    let credential = unit::credential("cloud.json", &enrolment);
+    [collector::NAME, sync::SERVICE].iter().any(|name| {
+        fs::read_to_string(units.join(name)).is_ok_and(|text| text.contains(&credential))
+    })
+}
+
 /// What is installed, and how.
 #[derive(Clone, Debug, Default)]
 pub struct Install {

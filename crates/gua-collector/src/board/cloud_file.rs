@@ -1,7 +1,9 @@
 //! `cloud.json`, the enrolment of this host. It is only readable by its owner from its first byte on, and replaced
 //! atomically.
 
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_files::{FileError, NewFile};
@@ -74,6 +76,19 @@ impl CloudFile {
         Ok(PreparedFile(NewFile::begin_private(&self.0)?))
     }
 
+    /// Locks the enrolment against other processes that replace its token, until the result is dropped. The lock is a file of
+    /// its own, because each change replaces the enrolment. Returns `None` if another process has the lock.
+    pub(super) fn try_lock(&self) -> io::Result<Option<File>> {
+        let name = self.0.file_name().unwrap_or_default().to_string_lossy();
+        let path = self.0.with_file_name(format!(".{name}.lock"));
+        let file = gua_files::open_own(&path, OpenOptions::new().write(true).mode(0o600))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(file)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     /// Removes the enrolment; returns whether it existed.
     ///
     /// # Errors
@@ -134,6 +149,16 @@ mod tests {
         assert_eq!(names.count(), 1);
         assert!(file.remove().unwrap());
         assert!(!file.remove().unwrap());
+    }
+
+    #[test]
+    fn one_process_at_a_time_replaces_the_token() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = CloudFile::at(directory.path().join("cloud.json"));
+        let held = file.try_lock().unwrap();
+        assert!(held.is_some() && file.try_lock().unwrap().is_none());
+        drop(held);
+        assert!(file.try_lock().unwrap().is_some());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tracing::{info, warn};
 use super::client::{CallError, Client};
 use super::cloud_file::{CloudFile, LoadError};
 use super::endpoint::{ConnectOptions, Endpoint, EndpointError};
+use crate::service;
 
 /// An enrolment file, which may not exist, and the connection options.
 #[derive(Clone, Debug)]
@@ -49,7 +50,8 @@ impl Enrolled {
     pub fn push(&self, body: &str, live: impl FnOnce() -> Option<String>) -> Result<(), CallError> {
         if self.client.push(body, &self.config, live)? {
             match self.replace_token() {
-                Ok(()) => info!("token replaced"),
+                Ok(true) => info!("token replaced"),
+                Ok(false) => {}
                 Err(error) if !self.was_logged.swap(true, Ordering::Relaxed) => {
                     warn!(error = %chain(&error), "token not replaced; the present one stays valid");
                 }
@@ -59,7 +61,20 @@ impl Enrolled {
         Ok(())
     }
 
-    fn replace_token(&self) -> Result<(), TokenError> {
+    /// Replaces the token in the enrolment file; returns whether that was this process's task. A copy of the file that a
+    /// service has would become invalid, so such a file keeps its token.
+    fn replace_token(&self) -> Result<bool, TokenError> {
+        if service::has_copy_of(self.file.path()) {
+            return Ok(false);
+        }
+        // Two processes at once could save a token that the board has replaced already.
+        let Some(_lock) = self.file.try_lock()? else {
+            return Ok(false);
+        };
+        let is_current = || self.file.load().ok().as_ref() == Some(&self.config);
+        if !is_current() {
+            return Ok(false);
+        }
         // A token that cannot be saved would be lost.
         let prepared = self.file.prepare()?;
         let new = self.client.new_token(&self.config)?;
@@ -69,10 +84,11 @@ impl Enrolled {
             ..self.config.clone()
         };
         // The host may have been enrolled elsewhere or unenrolled meanwhile.
-        if self.file.load().ok().as_ref() == Some(&self.config) {
-            prepared.save(&config)?;
+        if !is_current() {
+            return Ok(false);
         }
-        Ok(())
+        prepared.save(&config)?;
+        Ok(true)
     }
 }
 

@@ -42,7 +42,7 @@ impl Place {
                         .hint("use sudo, or --user for a service of your own"),
                 );
             }
-            (Scope::System, ..) => PathBuf::from("/etc/systemd/system"),
+            (Scope::System, ..) => PathBuf::from(super::SYSTEM_UNITS),
             (Scope::User, Some(_), _) => PathBuf::from("/etc/systemd/user"),
             (Scope::User, None, Some(home)) => home.join(".config/systemd/user"),
             (Scope::User, None, None) => {

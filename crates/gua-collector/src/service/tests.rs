@@ -1,7 +1,7 @@
 //! Checks the units with systemd's own tools.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::board::BoardFacts;
@@ -329,4 +329,15 @@ fn a_history_elsewhere_is_written_read_and_found_again() {
     );
     let usual = text(&self::facts(Scope::System, Readers::Everyone));
     assert!(!usual.contains("ReadWritePaths="), "{usual}");
+}
+
+#[test]
+fn a_unit_with_a_copy_of_the_enrolment_is_found() {
+    let units = tempfile::tempdir().unwrap();
+    let has_copy = |path: &str| super::has_copy_in(units.path(), Path::new(path));
+    assert!(!has_copy("/root/.gua/a b.json"));
+    let credential = "[Service]\nLoadCredential=cloud.json:/root/.gua/a b.json\n";
+    fs::write(units.path().join("gua-sync.service"), credential).unwrap();
+    assert!(has_copy("/root/.gua/a b.json"));
+    assert!(!has_copy("/home/ada/.gua/a b.json"));
 }
