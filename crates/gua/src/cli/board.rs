@@ -9,6 +9,7 @@ use clap::{Args, Subcommand, ValueHint};
 use gua_board::oidc::HeaderName;
 use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
 use gua_wire::ServerUrl;
+use gua_wire::server_url::Unencrypted;
 
 use super::many_hosts::{EnrolmentArgs, Secret, WayArgs};
 
@@ -321,12 +322,20 @@ pub enum BoardUserCommand {
     },
 }
 
+/// Checks the URL of a provider. The text is kept, because an issuer is compared exactly, with its trailing slash.
+fn issuer(text: &str) -> Result<String, String> {
+    let url = ServerUrl::parse(text).map_err(|error| error.to_string())?;
+    let checked = url.check_encrypted(Unencrypted::LoopbackOnly);
+    checked.map_err(|_| "a provider needs an https URL, except on loopback".to_owned())?;
+    Ok(text.trim().to_owned())
+}
+
 /// How people log in besides passwords.
 #[derive(Debug, Args)]
 pub struct SignOnArgs {
     /// URL of an OpenID Connect provider at which people can log in.
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, requires = "oidc_client_id")]
-    pub oidc_issuer: Option<ServerUrl>,
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = issuer, requires = "oidc_client_id")]
+    pub oidc_issuer: Option<String>,
     /// Name of this board at the provider.
     #[arg(long, value_name = "ID", requires = "oidc_issuer")]
     pub oidc_client_id: Option<String>,
@@ -355,4 +364,27 @@ pub struct WorkspaceArgs {
     /// Workspace to change.
     #[arg(long, value_name = "NAME", default_value = FIRST_WORKSPACE)]
     pub workspace: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_issuer_is_kept_as_written_and_encrypted() {
+        for kept in [
+            "https://id.example.com/",
+            "https://id.example.com",
+            "http://127.0.0.1:1/x/",
+        ] {
+            assert_eq!(issuer(kept).as_deref(), Ok(kept));
+        }
+        for refused in [
+            "http://id.example.com",
+            "id.example.com",
+            "https://u:p@id.example.com",
+        ] {
+            assert!(issuer(refused).is_err(), "{refused}");
+        }
+    }
 }

@@ -20,12 +20,13 @@ use gua_board::tls::{CertificateFiles, Tls, own_certificate};
 use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::secret::PRESET_LENGTH;
 use gua_board_store::{Kind, OpenError, Secret, SqliteStore, StoreError};
-use gua_collector::board::setup;
+use gua_collector::board::{ConnectOptions, setup};
 use gua_collector::log;
 use gua_collector::service::web::WebServer;
 use gua_probe::{clock, host};
 use gua_settings::Inputs;
 use gua_wire::Pin;
+use gua_wire::server_url::Unencrypted;
 use jiff::SignedDuration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -202,10 +203,14 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
         let text = text.with_context(|| format!("cannot read the secret `{}`", path.display()))?;
         anyhow::Ok(text.trim().to_owned())
     };
-    let options = setup::connect_options(&context.loaded);
+    // `cloud.allow_http` is about boards; a log-in never crosses a network unencrypted.
+    let options = ConnectOptions {
+        unencrypted: Unencrypted::LoopbackOnly,
+        ..setup::connect_options(&context.loaded)
+    };
     let fetch = move |request| gua_collector::board::fetch(&options, request).map_err(FetchError);
     Ok(Some(OidcOptions {
-        issuer: issuer.to_string(),
+        issuer: issuer.clone(),
         client_id: client_id.clone(),
         client_secret: sign_on
             .oidc_client_secret_file
@@ -228,6 +233,11 @@ fn serve(
         log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
         output::eprint,
     );
+    if sign_on.user_header.is_some() && transport.proxies.iter().any(IpAddr::is_loopback) {
+        output::eprint(
+            "gua board: warning: --user-header with a --proxy on loopback: every user of this host can log in as anyone\n",
+        );
+    }
     allow_many_connections();
     let store = Arc::new(open(data)?);
     let _lock = SqliteStore::lock_server(&directory(data)?)?;

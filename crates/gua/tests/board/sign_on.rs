@@ -252,10 +252,13 @@ fn only_a_named_proxy_can_name_the_person() {
         let url = url(&running);
         (home, running, url)
     };
-    let (_home, _running, far) = serve("192.0.2.1");
+    let warning = "every user of this host can log in as anyone";
+    let (_home, running, far) = serve("192.0.2.1");
+    assert!(!running.stderr().contains(warning));
     let user = ("X-Remote-User", "eve");
     assert_eq!(get(&far, "/api/v1/me", &[user]).status, 401);
-    let (home, _running, near) = serve("127.0.0.1");
+    let (home, running, near) = serve("127.0.0.1");
+    assert!(running.stderr().contains(warning));
     assert_eq!(get(&near, "/api/v1/me", &[]).status, 401);
     let me = get(&near, "/api/v1/me", &[user]);
     assert_eq!(me.status, 200, "{}", me.body);
