@@ -21,9 +21,9 @@ pub use build::{GpuClaim, LiveInputs};
 /// Response header with which a board announces the formats that it accepts in addition to the frozen contract.
 pub const ACCEPTS_HEADER: &str = "gua-accepts";
 /// Name of this format in [`ACCEPTS_HEADER`].
-/// Announced beside the format by a board that requests a new agent token.
-pub const NEW_TOKEN: &str = "gua.token.v1";
 pub const FORMAT: &str = "gua.live.v1";
+/// Value in [`ACCEPTS_HEADER`] with which a board requests that the agent replaces its token.
+pub const NEW_TOKEN: &str = "gua.token.v1";
 
 /// Value of `schemaVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
