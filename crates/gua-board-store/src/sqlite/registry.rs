@@ -86,6 +86,13 @@ impl Registry for SqliteStore {
                 None => {
                     let sql = "DELETE FROM member WHERE workspace = ?1 AND account = ?2";
                     found(transaction.execute(sql, key)?, "member")?;
+                    for sql in [
+                        "DELETE FROM user_name WHERE workspace = ?1 AND account = ?2",
+                        "DELETE FROM name_code WHERE workspace = ?1 AND account = ?2",
+                    ] {
+                        transaction.execute(sql, key)?;
+                    }
+                    people::delete_links(transaction, account)?;
                     (Action::MemberRemoved, name)
                 }
             };
@@ -434,11 +441,18 @@ impl Registry for SqliteStore {
 
     fn host_by_token(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<Host>, StoreError> {
         let find = || self.one(&hosts::by_token(), params![hash.0], hosts::host);
-        match find()? {
-            Some(host) => Ok(Some(host)),
-            None if self.write(|transaction| hosts::begin_token(transaction, hash, now))? => find(),
-            None => Ok(None),
+        if let Some(host) = find()? {
+            return Ok(Some(host));
         }
+        // Unknown tokens must not cost a write transaction: anyone can send them.
+        if self
+            .one(hosts::IS_NEXT_TOKEN, params![hash.0], |_| Ok(()))?
+            .is_none()
+        {
+            return Ok(None);
+        }
+        self.write(|transaction| hosts::begin_token(transaction, hash, now))?;
+        find()
     }
 
     fn rotate_token(
@@ -680,7 +694,8 @@ fn put_member(
          ON CONFLICT (workspace, account) DO UPDATE SET role = ?3",
         [workspace.as_str(), account.as_str(), role.as_str()],
     )?;
-    Ok(())
+    // The admin who made a reset link may not be allowed to reset the password of the new role.
+    people::delete_links(transaction, account)
 }
 
 fn account_name(transaction: &Transaction<'_>, account: &AccountId) -> Result<String, StoreError> {

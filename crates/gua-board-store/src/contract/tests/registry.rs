@@ -254,6 +254,14 @@ fn a_reset_link_sets_the_password_once(registry: &impl Registry) {
     for used in [&first, &second] {
         assert!(matches!(reset(used, 2), Err(StoreError::NotFound(_))));
     }
+    // An admin who made it for a member must not be able to use it for an owner.
+    let third = link();
+    let workspace = registry.workspaces().unwrap()[0].id.clone();
+    let role = Some(Role::Owner);
+    registry
+        .set_role(&by(3), &workspace, &ada.id, role)
+        .unwrap();
+    assert!(matches!(reset(&third, 4), Err(StoreError::NotFound(_))));
 }
 
 fn an_identity_is_one_account_whatever_its_name(registry: &impl Registry) {
@@ -361,6 +369,16 @@ fn a_user_name_on_a_host_belongs_to_one_member(registry: &impl Registry) {
     assert_eq!(names, expected);
     set(None).unwrap();
     assert!(matches!(set(None), Err(StoreError::NotFound(_))));
+    // A member who was removed and returns has no names and no code.
+    set(Some(&bob.id)).unwrap();
+    let left = code(&bob);
+    let role = |role| registry.set_role(&by(4), &workspace, &bob.id, role);
+    role(None).unwrap();
+    role(Some(Role::Member)).unwrap();
+    let names = registry.user_names(&workspace).unwrap();
+    assert!(names.iter().all(|one| one.account == ada.id), "{names:?}");
+    let proved = registry.prove_name(&by(5), &left, &host, "bob");
+    assert!(matches!(proved, Err(StoreError::NotFound(_))));
     let other = registry.add_workspace(&by(0), "other").unwrap().id;
     let stranger = registry.set_user_name(&by(3), &other, &everywhere, Some(&ada.id));
     assert!(matches!(stranger, Err(StoreError::NotFound(_))));
@@ -517,12 +535,17 @@ fn a_host_continues_with_the_agent_that_replaces_it(registry: &impl Registry) {
         Err(StoreError::NotFound(_))
     ));
     assert!(registry.host_by_token(&new_token, at(2)).unwrap().is_some());
+    let next = Secret::generate(Kind::Agent).hash();
+    registry.rotate_token(&new.id, &next, "next").unwrap();
     replace(&workspace, &old.id, &new.id).unwrap();
     assert_eq!(registry.host_by_token(&old_token, at(3)).unwrap(), None);
     let found = registry.host_by_token(&new_token, at(3)).unwrap().unwrap();
     assert_eq!((&found.id, found.display_name.as_str()), (&old.id, "old"));
     assert_eq!(found.hostname.as_deref(), Some("new"));
     assert_eq!(registry.hosts(None).unwrap(), [found]);
+    // The agent may have saved its next token already.
+    let found = registry.host_by_token(&next, at(4)).unwrap().unwrap();
+    assert_eq!((&found.id, found.token_prefix.as_str()), (&old.id, "next"));
 }
 
 fn what_belongs_to_one_workspace_cannot_be_changed_from_another(registry: &impl Registry) {

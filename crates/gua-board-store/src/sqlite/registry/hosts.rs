@@ -20,6 +20,10 @@ pub(super) const KEYS: &str = "SELECT id, workspace, name, prefix, host_names, t
 pub(super) const KEY_BY_HASH: &str = "SELECT id, workspace, name, prefix, host_names, tags, needs_approval, uses_left, created, expires
      FROM enrolment_key WHERE hash = ?1";
 
+/// Query that finds a row if a token is the next one of a host.
+pub(super) const IS_NEXT_TOKEN: &str =
+    "SELECT 1 FROM host WHERE next_token = ?1 AND token IS NOT NULL";
+
 /// Columns that [`host`] reads first and a claim writes.
 const HOST: &str = "id, workspace, display_name, hostname, agent_version, driver_version, tags, is_approved, token_prefix, \
                     token_since, enrolled";
@@ -213,12 +217,12 @@ pub(super) fn rotate(
     found(changed, "host")
 }
 
-/// Makes the next token of a host the present one; returns whether a host has such a token.
+/// Makes the next token of a host the present one.
 pub(super) fn begin_token(
     transaction: &Transaction<'_>,
     token: &SecretHash,
     now: Timestamp,
-) -> Result<bool, StoreError> {
+) -> Result<(), StoreError> {
     let changed = transaction.execute(
         "UPDATE host SET token = next_token, token_prefix = next_token_prefix, token_since = ?2,
          next_token = NULL, next_token_prefix = NULL WHERE next_token = ?1 AND token IS NOT NULL",
@@ -227,7 +231,7 @@ pub(super) fn begin_token(
     if changed > 0 {
         bump_revision(transaction)?;
     }
-    Ok(changed > 0)
+    Ok(())
 }
 
 pub(super) fn approve(
@@ -262,14 +266,14 @@ pub(super) fn replace(
     (old, new): (&HostId, &HostId),
 ) -> Result<(), StoreError> {
     conflict_unless(old != new, "a host cannot replace itself")?;
-    let token: Option<[u8; 32]> = transaction
+    let tokens: Option<([u8; 32], Option<[u8; 32]>)> = transaction
         .query_row(
-            "SELECT token FROM host WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL AND is_approved",
+            "SELECT token, next_token FROM host WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL AND is_approved",
             [workspace.as_str(), new.as_str()],
-            |row| row.get(0),
+            |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
-    let token = token.ok_or(StoreError::NotFound("host"))?;
+    let (token, next_token) = tokens.ok_or(StoreError::NotFound("host"))?;
     // First, because no two hosts have the same token.
     transaction.execute(
         "UPDATE host SET token = NULL, next_token = NULL WHERE id = ?1",
@@ -277,11 +281,17 @@ pub(super) fn replace(
     )?;
     let name: Option<String> = transaction
         .query_row(
-            "UPDATE host SET token = ?3, next_token = NULL,
-             (hostname, agent_version, driver_version, token_prefix, token_since) =
-             (SELECT hostname, agent_version, driver_version, token_prefix, token_since FROM host WHERE id = ?4)
+            "UPDATE host SET token = ?3, next_token = ?5,
+             (hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix) =
+             (SELECT hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix FROM host WHERE id = ?4)
              WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
-            params![workspace.as_str(), old.as_str(), token, new.as_str()],
+            params![
+                workspace.as_str(),
+                old.as_str(),
+                token,
+                new.as_str(),
+                next_token
+            ],
             |row| row.get(0),
         )
         .optional()?;

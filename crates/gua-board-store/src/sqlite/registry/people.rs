@@ -30,10 +30,19 @@ pub(super) fn set_password(
     found(changed, "account")?;
     transaction.execute("DELETE FROM session WHERE account = ?1", [account.as_str()])?;
     // Another reset link would undo this.
-    transaction.execute("DELETE FROM link WHERE account = ?1", [account.as_str()])?;
+    delete_links(transaction, account)?;
     bump_revision(transaction)?;
     let name = account_name(transaction, account)?;
     audit(transaction, by, None, Action::PasswordSet, &name)
+}
+
+/// Deletes the reset links of an account.
+pub(super) fn delete_links(
+    transaction: &Transaction<'_>,
+    account: &AccountId,
+) -> rusqlite::Result<()> {
+    transaction.execute("DELETE FROM link WHERE account = ?1", [account.as_str()])?;
+    Ok(())
 }
 
 pub(super) fn by_identity(
