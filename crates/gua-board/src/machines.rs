@@ -12,6 +12,8 @@ use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use jiff::{SignedDuration, Timestamp};
 
+use crate::live::STALE_AFTER;
+
 /// Time for which a machine that no longer reports is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
 
@@ -46,6 +48,7 @@ pub(crate) struct OtherMachine;
 
 impl Machines {
     /// Checks which machine sent a report. A report without GPUs is always accepted, because it does not identify a machine.
+    /// A late report, such as one from a spool, does not show which machine is running now, so nothing is learned from it.
     pub(crate) fn admit(
         &self,
         host: &HostId,
@@ -60,8 +63,12 @@ impl Machines {
         if machine.gpus.is_empty() {
             return Ok(());
         }
+        let is_late = now.duration_since(report.observed_at) > STALE_AFTER;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = all.get_mut(host) else {
+            if is_late {
+                return Ok(());
+            }
             let known = Known {
                 host: machine,
                 other: None,
@@ -73,6 +80,10 @@ impl Machines {
         let is_remembered = |other: &Machine| now.duration_since(other.seen) < MEMORY;
         known.other = known.other.take().filter(is_remembered);
         known.is_conflict &= known.other.is_some() && is_remembered(&known.host);
+        if is_late {
+            let is_other = known.is_conflict && !known.host.is(&machine);
+            return if is_other { Err(OtherMachine) } else { Ok(()) };
+        }
         if known.host.is(&machine) {
             known.host = machine;
             return Ok(());

@@ -180,6 +180,20 @@ async fn two_machines_with_one_token_are_flagged_and_not_merged() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn late_reports_of_the_gpus_before_an_exchange_are_no_second_machine() {
+    let admin = Admin::start();
+    let key = admin.key(json!({})).await;
+    let token = bearer(&admin.claim(&key, "gpu-1").await);
+    let push = async |second, gpu: &str| admin.push(&token, second, "gpu-1", gpu).await.status;
+    assert_eq!(push(0, "GPU-old").await, 202);
+    admin.board.pass(3600);
+    assert_eq!(push(3600, "GPU-new").await, 202);
+    assert_eq!(push(1, "GPU-old").await, 202);
+    assert_eq!(push(3601, "GPU-new").await, 202);
+    assert_eq!(admin.hosts().await[0]["otherMachine"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_machine_that_enrols_again_can_replace_its_old_host() {
     let admin = Admin::start();
     let key = admin.key(json!({"uses": 2})).await;
