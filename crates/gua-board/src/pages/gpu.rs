@@ -254,7 +254,7 @@ pub(super) fn strip(view: &View, day: &[Option<Group>]) -> Markup {
             let slots = day.iter().filter(|cell| **cell == Some(group)).count();
             let hours = view.with(
                 text::HOURS_OF,
-                &[&(slots.div_ceil(4)).to_string(), view.t(text::group(group))],
+                &[&hours_of(slots), view.t(text::group(group))],
             );
             (slots > 0).then_some(hours)
         })
@@ -269,6 +269,12 @@ pub(super) fn strip(view: &View, day: &[Option<Group>]) -> Markup {
             }
         }
     }
+}
+
+/// Formats a number of quarters as hours.
+fn hours_of(quarters: usize) -> String {
+    let fraction = ["", ".25", ".5", ".75"][quarters % 4];
+    format!("{}{fraction}", quarters / 4)
 }
 
 /// Returns a command that starts a shell on a free GPU. Names come from the host; one that a shell could misread gets no
