@@ -33,7 +33,7 @@ pub(crate) use members::{
 pub(crate) use people::{NameCode, Person, add_name_code, link_name, person, unlink_name};
 pub(crate) use session::{
     Credentials, Join, Me, NewPassword, Reset, change_password, join, link_hash, log_in, log_out,
-    me, reset, start_session,
+    me, reset, secret_cookie, start_session,
 };
 pub(crate) use tokens::{AddToken, add_api_token, api_tokens, revoke_api_token};
 

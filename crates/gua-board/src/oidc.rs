@@ -88,7 +88,7 @@ pub enum OidcError {
 struct Pending {
     nonce: Nonce,
     verifier: PkceCodeVerifier,
-    came_back: Wanted,
+    wanted: Wanted,
     began: Timestamp,
 }
 
@@ -186,7 +186,7 @@ impl Oidc {
         let waiting = Pending {
             nonce,
             verifier,
-            came_back: wanted,
+            wanted,
             began: now,
         };
         pending.insert(state.hash(), waiting);
@@ -229,7 +229,7 @@ impl Oidc {
                 subject: claims.subject().to_string(),
             },
             name: suggested_name(claims),
-            wanted: found.came_back,
+            wanted: found.wanted,
         }))
     }
 }

@@ -228,18 +228,24 @@ pub(crate) async fn start_session(
         name: account.name,
         memberships,
     };
-    let cookie = set_cookie(app, secret.reveal(), SESSION_TIME.as_secs());
+    let cookie = secret_cookie(app, (COOKIE, "/"), secret.reveal(), SESSION_TIME.as_secs());
     Ok((status, [(header::SET_COOKIE, cookie)], Json(me)).into_response())
 }
 
-fn set_cookie(app: &App, value: &str, seconds: i64) -> HeaderValue {
+/// Header that sets a cookie with a secret, for the pages below a path. 0 seconds remove it.
+pub(crate) fn secret_cookie(
+    app: &App,
+    (name, path): (&str, &str),
+    value: &str,
+    seconds: i64,
+) -> HeaderValue {
     // Browsers drop a Secure cookie that arrives over plain HTTP, which is only served on loopback.
     let secure = match app.public_url.starts_with("https:") {
         true => "; Secure",
         false => "",
     };
     let text =
-        format!("{COOKIE}={value}; HttpOnly; SameSite=Lax; Path=/; Max-Age={seconds}{secure}");
+        format!("{name}={value}; HttpOnly; SameSite=Lax; Path={path}; Max-Age={seconds}{secure}");
     HeaderValue::from_str(&text).expect("a secret has only URL-safe characters")
 }
 
@@ -252,7 +258,7 @@ pub(crate) async fn log_out(
         app.store(move |app| app.registry.end_session(&hash))
             .await?;
     }
-    let cookie = set_cookie(&app, "", 0);
+    let cookie = secret_cookie(&app, (COOKIE, "/"), "", 0);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 

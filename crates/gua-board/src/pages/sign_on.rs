@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use gua_board_store::{Secret, SecretHash};
 use maud::html;
@@ -15,7 +15,7 @@ use super::layout::{Next, View, see_other};
 use super::session::outside;
 use super::text;
 use crate::access::{admit_person, cookie};
-use crate::api::{self, Input, link_hash};
+use crate::api::{self, Input, link_hash, secret_cookie};
 use crate::app::App;
 use crate::error::Problem;
 use crate::oidc::{LOG_IN_TIME, Oidc, Wanted};
@@ -62,14 +62,7 @@ async fn begin(
 fn set_state(app: &App, response: &mut Response, state: Option<&Secret>) {
     let value = state.map_or("", Secret::reveal);
     let seconds = state.map_or(0, |_| LOG_IN_TIME.as_secs());
-    let secure = match app.public_url.starts_with("https:") {
-        true => "; Secure",
-        false => "",
-    };
-    let text = format!(
-        "{STATE_COOKIE}={value}; HttpOnly; SameSite=Lax; Path=/oidc; Max-Age={seconds}{secure}"
-    );
-    let cookie = HeaderValue::from_str(&text).expect("a secret has only URL-safe characters");
+    let cookie = secret_cookie(app, (STATE_COOKIE, "/oidc"), value, seconds);
     response.headers_mut().append(header::SET_COOKIE, cookie);
 }
 
