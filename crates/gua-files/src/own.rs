@@ -70,12 +70,12 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
         .open(path)?;
     let kind = file.metadata()?.file_type();
     if !kind.is_file() {
-        let kind = match (kind.is_dir(), kind.is_fifo()) {
-            (true, _) => "a directory",
-            (_, true) => "a pipe",
-            _ => "a device",
+        let (error, kind) = match (kind.is_dir(), kind.is_fifo()) {
+            (true, _) => (io::ErrorKind::IsADirectory, "a directory"),
+            (_, true) => (io::ErrorKind::Other, "a pipe"),
+            _ => (io::ErrorKind::Other, "a device"),
         };
-        return Err(io::Error::other(format!("it is {kind}, not a file")));
+        return Err(io::Error::new(error, format!("it is {kind}, not a file")));
     }
     Ok(file)
 }

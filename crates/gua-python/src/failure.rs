@@ -8,7 +8,7 @@ use gua_model::chain::chain;
 use gua_model::failure::{Exit, Failure};
 use gua_probe::fault::DriverFault;
 use gua_query::{QueryError, RecordsError};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyIsADirectoryError, PyOSError, PyValueError};
 use pyo3::{PyErr, import_exception};
 
 import_exception!(gua.errors, DriverError);
@@ -78,6 +78,9 @@ pub(crate) fn of_file(error: &io::Error, path: &std::path::Path) -> PyErr {
     let name = path.to_owned().into_os_string();
     match error.raw_os_error() {
         Some(number) => PyOSError::new_err((number, error.to_string(), name)),
+        None if error.kind() == io::ErrorKind::IsADirectory => {
+            PyIsADirectoryError::new_err(format!("{}: {error}", path.display()))
+        }
         None => PyOSError::new_err(format!("{}: {error}", path.display())),
     }
 }
