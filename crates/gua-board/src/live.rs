@@ -6,6 +6,7 @@
 
 mod curve;
 mod day;
+mod interval;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
@@ -28,12 +29,10 @@ use crate::availability::{Group, model};
 
 pub use curve::Curve;
 pub use day::{Cell, Day, SLOTS as DAY_SLOTS};
+pub use interval::Interval;
 
-/// Time without a report after which a host counts as stale.
-pub const STALE_AFTER: SignedDuration = SignedDuration::from_mins(2);
-
-/// Time for which a live report is preferred over newer snapshots of the same host: its agent sends both at each tick.
-const LIVE_PREFERRED: SignedDuration = SignedDuration::from_mins(2);
+/// Maximum delay of a report that has just been made. A later one comes from a spool.
+pub(crate) const PROMPT: SignedDuration = SignedDuration::from_mins(2);
 
 /// Number of model names that are kept.
 const MOST_MODELS: usize = 1000;
@@ -48,6 +47,8 @@ pub struct HostLive {
     pub form: Form,
     /// When the host was last heard of, by the board's clock.
     pub received_at: Timestamp,
+    /// Time between two reports of the host.
+    pub interval: Interval,
     /// Utilisation of each GPU in the last hour.
     pub curves: Arc<HashMap<GpuUuid, Curve>>,
     /// Day strip of each GPU.
@@ -62,19 +63,19 @@ impl HostLive {
     /// Whether the state is too old to be relied on.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
-        now.duration_since(self.received_at) > STALE_AFTER
+        now.duration_since(self.received_at) > self.interval.stale_after()
     }
 
     /// Whether the report had just been made when it arrived. One from a spool belongs to an earlier time.
     fn is_prompt(&self) -> bool {
         let delay = self.received_at.duration_since(self.report.observed_at);
-        delay.abs() <= STALE_AFTER
+        delay.abs() <= PROMPT
     }
 
     /// Adds the time since the previous report to the day strips: a state lasts until the next report, unless that is late.
     fn add_to_days(&mut self, until: Timestamp) {
         let from = self.received_at;
-        if !self.is_prompt() || until.duration_since(from) > STALE_AFTER {
+        if !self.is_prompt() || self.is_stale(until) {
             return;
         }
         let days = Arc::make_mut(&mut self.days);
@@ -140,23 +141,42 @@ impl LiveState {
     #[must_use]
     pub fn load(latest: &[Observation]) -> Self {
         let state = Self::default();
-        for observation in latest {
-            let report = match observation.form {
-                Form::Snapshot => serde_json::from_slice::<Snapshot>(&observation.body)
-                    .map(|snapshot| LiveReport::from_snapshot(&snapshot, observation.observed_at)),
-                Form::Live => serde_json::from_slice(&observation.body),
+        let hosts = latest.chunk_by(|one, other| one.host == other.host);
+        let hosts: Vec<&[Observation]> = hosts.collect();
+        // Parsing takes most of the start of a board with many hosts, so all cores do it.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for part in hosts.chunks(hosts.len().div_ceil(cores).max(1)) {
+                scope.spawn(|| part.iter().for_each(|host| state.load_host(host)));
+            }
+        });
+        state
+    }
+
+    /// Takes in the stored observations of one host. A snapshot of the tick of a live report is not even parsed.
+    fn load_host(&self, observations: &[Observation]) {
+        for form in [Form::Live, Form::Snapshot] {
+            let mut all = observations.iter();
+            let Some(one) = all.find(|one| one.form == form) else {
+                continue;
+            };
+            let known = self.host(&one.host);
+            if known.is_some_and(|known| !replaces(&known, form, one.observed_at, one.received_at))
+            {
+                continue;
+            }
+            let report = match form {
+                Form::Snapshot => serde_json::from_slice::<Snapshot>(&one.body)
+                    .map(|snapshot| LiveReport::from_snapshot(&snapshot, one.observed_at)),
+                Form::Live => serde_json::from_slice(&one.body),
             };
             match report {
-                Ok(report) => {
-                    let form = observation.form;
-                    state.apply(&observation.host, form, report, observation.received_at);
-                }
+                Ok(report) => self.apply(&one.host, form, report, one.received_at),
                 Err(error) => {
-                    warn!(host = %observation.host, error = %error, "stored observation skipped");
+                    warn!(host = %one.host, error = %error, "stored observation skipped");
                 }
             }
         }
-        state
     }
 
     /// Takes in a report, unless a newer or better one of the same host is there.
@@ -165,7 +185,7 @@ impl LiveState {
         let inner = &mut *inner;
         let known = inner.hosts.get_mut(host);
         if let Some(known) = &known
-            && !replaces(known, form, &report, received_at)
+            && !replaces(known, form, report.observed_at, received_at)
         {
             return;
         }
@@ -178,6 +198,8 @@ impl LiveState {
             Some(known) => {
                 inner.changes.remove(&known.revision);
                 known.add_to_days(received_at);
+                let passed = report.observed_at.duration_since(known.report.observed_at);
+                known.interval.add(passed);
                 let has_gpu = |uuid: &GpuUuid| report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
                 if !known.curves.keys().all(has_gpu) {
                     Arc::make_mut(&mut known.curves).retain(|uuid, _| has_gpu(uuid));
@@ -198,6 +220,7 @@ impl LiveState {
                 report,
                 form,
                 received_at,
+                interval: Interval::default(),
                 curves: Arc::default(),
                 days: Arc::default(),
                 models,
@@ -345,8 +368,10 @@ fn models(known: &mut HashSet<Arc<str>>, report: &LiveReport) -> Arc<[Arc<str>]>
 /// Returns the start of the current state of each GPU of a report. After unobserved time a state starts anew, because
 /// nobody knows what happened in between.
 fn since(known: Option<&HostLive>, report: &LiveReport) -> HashMap<GpuUuid, Since> {
-    let known = known
-        .filter(|known| report.observed_at.duration_since(known.report.observed_at) <= STALE_AFTER);
+    let known = known.filter(|known| {
+        let passed = report.observed_at.duration_since(known.report.observed_at);
+        passed <= known.interval.stale_after()
+    });
     let start = |gpu: &LiveGpu| {
         let before = known.and_then(|known| {
             let before = known.report.gpus.iter().find(|one| one.uuid == gpu.uuid)?;
@@ -378,14 +403,15 @@ pub fn holders(gpu: &LiveGpu) -> BTreeSet<&str> {
 }
 
 /// Whether a report replaces the known state. Spooled pushes arrive late and in any order.
-fn replaces(known: &HostLive, form: Form, report: &LiveReport, received_at: Timestamp) -> bool {
-    let (before, after) = (known.report.observed_at, report.observed_at);
+fn replaces(known: &HostLive, form: Form, after: Timestamp, received_at: Timestamp) -> bool {
+    let before = known.report.observed_at;
     // The host's clock was ahead and has been set.
     if before.duration_since(received_at) > MOST_CLOCK_LEAD {
         return true;
     }
     match (known.form, form) {
-        (Form::Live, Form::Snapshot) => after.duration_since(before) > LIVE_PREFERRED,
+        // Its agent sends both at each tick, unless it was replaced by one that sends snapshots only.
+        (Form::Live, Form::Snapshot) => after.duration_since(before) > known.interval.stale_after(),
         (Form::Snapshot, Form::Live) => after >= before,
         _ => after > before,
     }

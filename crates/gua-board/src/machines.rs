@@ -12,7 +12,7 @@ use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::live::STALE_AFTER;
+use crate::live::PROMPT;
 
 /// Time for which a machine that no longer reports is remembered.
 const MEMORY: SignedDuration = SignedDuration::from_hours(24);
@@ -63,7 +63,7 @@ impl Machines {
         if machine.gpus.is_empty() {
             return Ok(());
         }
-        let is_late = now.duration_since(report.observed_at) > STALE_AFTER;
+        let is_late = now.duration_since(report.observed_at) > PROMPT;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = all.get_mut(host) else {
             if is_late {

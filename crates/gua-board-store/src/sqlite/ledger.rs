@@ -60,13 +60,14 @@ impl Ledger for SqliteStore {
             )?;
             let rows =
                 statement.query_map([], |row| Ok((row.get::<_, String>(1)?, stored(row)?)))?;
-            rows.map(|row| {
-                let (form, stored) = row?;
+            let rows: Vec<(String, Stored)> = rows.collect::<Result<_, _>>()?;
+            // A start waits for this, so all cores decompress.
+            let observation = |(form, stored): (String, Stored)| {
                 let forms = [Form::Snapshot, Form::Live];
                 let form = forms.into_iter().find(|known| known.as_str() == form);
                 stored.observation(form.ok_or(StoreError::Invalid("form"))?)
-            })
-            .collect()
+            };
+            on_all_cores(rows, observation).into_iter().collect()
         })
     }
 
@@ -208,6 +209,26 @@ impl SqliteStore {
             .collect()
         })
     }
+}
+
+/// Converts each item, in order, on as many threads as there are cores.
+fn on_all_cores<T: Send, R: Send>(items: Vec<T>, convert: impl Fn(T) -> R + Sync) -> Vec<R> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let size = items.len().div_ceil(cores).max(1);
+    let mut items = items.into_iter();
+    let parts = std::iter::repeat_with(|| items.by_ref().take(size).collect::<Vec<T>>());
+    let parts: Vec<Vec<T>> = parts.take_while(|part| !part.is_empty()).collect();
+    let convert = &convert;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = parts
+            .into_iter()
+            .map(|part| scope.spawn(move || part.into_iter().map(convert).collect::<Vec<R>>()))
+            .collect();
+        let parts = threads.into_iter().map(|thread| thread.join());
+        parts
+            .flat_map(|part| part.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
 }
 
 fn day_text(day: Option<Date>) -> String {

@@ -125,3 +125,66 @@ fn an_idle_gpu_with_a_fault_cannot_be_used() {
     gpu.obstacle = Some(ObstacleWord::Unhealthy);
     assert_eq!(Group::of(&gpu, false), Group::Unusable);
 }
+
+#[test]
+fn every_host_of_many_is_loaded_with_its_better_report() {
+    let stored = |name: &str, form, second, body: String| Observation {
+        host: host(name),
+        form,
+        observed_at: at(second),
+        received_at: at(second),
+        body: body.into_bytes(),
+    };
+    let snapshot = |second: i64| {
+        format!(
+            r#"{{"schemaVersion":"availability.snapshot.v1","collectionStatus":"ok","observedAt":"{}","host":{{"hostname":"snapshot","agentVersion":"1","driverVersion":"1"}},"gpus":[],"errors":[]}}"#,
+            at(second)
+        )
+    };
+    let mut latest = Vec::new();
+    for number in 0..501 {
+        let name = format!("host {number:03}");
+        let live = match number {
+            // Damage costs the live report and not the host.
+            7 => "{".to_owned(),
+            _ => report(0, "live").body(),
+        };
+        latest.push(stored(&name, Form::Live, 0, live));
+        // The snapshot of the same tick, or of an agent that sends nothing else since.
+        let second = if number == 9 { 600 } else { 0 };
+        latest.push(stored(&name, Form::Snapshot, second, snapshot(second)));
+    }
+    let state = LiveState::load(&latest);
+    assert_eq!(state.size().0, 501);
+    for number in 0..501 {
+        let live = state.host(&host(&format!("host {number:03}"))).unwrap();
+        let expected = if number == 7 || number == 9 {
+            "snapshot"
+        } else {
+            "live"
+        };
+        assert_eq!(live.report.host.hostname, expected, "{number}");
+    }
+    assert_eq!(state.changes_since(0).1.len(), 501);
+}
+
+#[test]
+fn a_host_that_reports_every_five_minutes_is_not_stale_in_between() {
+    let state = LiveState::default();
+    let live = || state.host(&host("a")).unwrap();
+    for second in [0, 300, 600] {
+        // Agents of gua send both forms at each tick.
+        for form in [Form::Snapshot, Form::Live] {
+            state.apply(&host("a"), form, report(second, "a"), at(second));
+        }
+    }
+    assert_eq!(live().form, Form::Live);
+    assert!(!live().is_stale(at(600 + 299)) && live().is_stale(at(600 + 751)));
+    // Its state and its day strip continue from the second report on, when its interval was first seen.
+    let since = *live().since.values().next().unwrap();
+    assert_eq!((since.at, since.is_exact), (at(300), false));
+    assert_eq!(live().days.len(), 1);
+    let day = live().days.values().next().unwrap().clone();
+    let seen = day.cells(at(600).as_second()).flatten();
+    assert!(seen.count() >= 1);
+}

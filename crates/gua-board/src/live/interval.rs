@@ -1,0 +1,69 @@
+//! The interval at which a host reports, as observed, and the time without a report after which its state is stale.
+//!
+//! No report says how often its host reports, and hosts differ: most report every 30 s, some every few minutes. A host is
+//! stale when it has missed its own next report, and not when it is slower than others.
+
+use jiff::SignedDuration;
+
+/// Time without a report after which no host is stale yet.
+const LEAST: SignedDuration = SignedDuration::from_mins(2);
+/// Time without a report after which every host is stale.
+const MOST: SignedDuration = SignedDuration::from_hours(1);
+
+/// Shorter times between two reports are within one tick.
+const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
+
+/// The times between the last reports of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interval {
+    /// The last two, newest first.
+    gaps: [Option<SignedDuration>; 2],
+}
+
+impl Interval {
+    /// Takes in the time between two reports, by the host's clock. A clock that was set back says nothing, and neither do the
+    /// two reports of one tick: an agent of gua sends a snapshot and a live report.
+    pub fn add(&mut self, gap: SignedDuration) {
+        if gap >= SHORTEST {
+            self.gaps = [Some(gap), self.gaps[0]];
+        }
+    }
+
+    /// Returns the time without a report after which the host is stale: two and a half of its intervals, within limits. The
+    /// interval is the shorter of the last two gaps, because an outage makes one gap long.
+    #[must_use]
+    pub fn stale_after(&self) -> SignedDuration {
+        let interval = self.gaps.into_iter().flatten().min();
+        let interval = interval.unwrap_or_default().min(MOST);
+        (interval * 5 / 2).clamp(LEAST, MOST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_stale_when_it_misses_its_own_reports() {
+        let check = |gaps: &[i64], expected: i64| {
+            let mut interval = Interval::default();
+            for gap in gaps {
+                interval.add(SignedDuration::from_secs(*gap));
+            }
+            let found = interval.stale_after().as_secs();
+            assert_eq!(found, expected, "{gaps:?}");
+        };
+        check(&[], 120);
+        check(&[30, 30], 120);
+        check(&[60], 150);
+        check(&[300, 300], 750);
+        // One outage does not make a host that reports every 30 s a slow one.
+        check(&[30, 30, 7200], 120);
+        check(&[30, 7200, 30], 120);
+        // The host was set to another interval.
+        check(&[30, 30, 300, 300], 750);
+        check(&[300, 300, 30], 120);
+        check(&[7200, 7200], 3600);
+        check(&[300, -5, 0], 750);
+    }
+}
