@@ -24,7 +24,7 @@ const FILE: &str = "board.db";
 const LOCK: &str = "board.lock";
 /// `GUAB` in ASCII.
 const APPLICATION_ID: u32 = 0x4755_4142;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Maximum time to wait for a command or the server that is writing.
 const BUSY: Duration = Duration::from_secs(5);
 /// Maximum number of idle connections for reading.
@@ -233,6 +233,11 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
         transaction.execute_batch(include_str!("sqlite/v1.sql"))?;
         registry::add_first_workspace(&transaction)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    }
+    if found < 2 {
+        transaction.execute_batch(include_str!("sqlite/v2.sql"))?;
+    }
+    if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()

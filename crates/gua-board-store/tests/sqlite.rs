@@ -3,6 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
+use gua_board_store::registry::Settings;
 use gua_board_store::{OpenError, Registry as _, SqliteStore, contract};
 use rusqlite::Connection;
 
@@ -93,4 +94,24 @@ fn a_backup_is_a_board_and_the_check_finds_nothing() {
     assert_eq!(restored.workspaces().unwrap(), store.workspaces().unwrap());
     assert_eq!(restored.check().unwrap(), Vec::<String>::new());
     drop(directory);
+}
+
+#[test]
+fn data_of_the_first_schema_is_brought_up_to_date() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = Connection::open(directory.path().join("board.db")).unwrap();
+    old.execute_batch(include_str!("../src/sqlite/v1.sql"))
+        .unwrap();
+    old.execute_batch(
+        "INSERT INTO workspace (id, name) VALUES ('ws_1', 'default');
+         PRAGMA application_id = 0x47554142; PRAGMA user_version = 1",
+    )
+    .unwrap();
+    drop(old);
+    for _ in 0..2 {
+        let store = SqliteStore::open(directory.path()).unwrap();
+        let workspaces = store.workspaces().unwrap();
+        assert_eq!(workspaces.len(), 1);
+        assert_eq!(workspaces[0].settings, Settings::default());
+    }
 }

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use gua_board_store::registry::{
-    Account, Change, FIRST_WORKSPACE, Host, Identity, Join, Role, Scope, Workspace,
+    Account, Actor, Change, FIRST_WORKSPACE, Host, Identity, Join, Role, Scope, Workspace,
 };
 use gua_board_store::{AccountId, SecretHash};
 
@@ -85,7 +85,20 @@ impl MemberCaller {
     /// Describes a change by this caller.
     #[must_use]
     pub fn change(&self, app: &App) -> Change {
-        app.change(&self.account.name, self.address)
+        app.change(Actor::account(&self.account.name), self.address)
+    }
+
+    /// Whether the caller sees names of people and processes on GPUs. A wall screen never does.
+    #[must_use]
+    pub fn sees_names(&self) -> bool {
+        let is_screen = matches!(
+            self.account.via,
+            Via::ApiToken {
+                scope: Scope::Screen,
+                ..
+            }
+        );
+        !is_screen && self.role >= self.workspace.settings.names_from
     }
 }
 
@@ -207,9 +220,8 @@ async fn account(app: &Arc<App>, parts: &Parts) -> Result<AccountCaller, Problem
             issuer: PROXY.to_owned(),
             subject: user.to_owned(),
         };
-        let change = app.change(user, client_address(parts));
         let name = user.to_owned();
-        let account = admit_person(app, change, person, name, None).await?;
+        let account = admit_person(app, client_address(parts), person, name, None).await?;
         return Ok(AccountCaller {
             id: account.id,
             name: account.name,
@@ -240,7 +252,7 @@ fn proxy_user<'a>(app: &App, parts: &'a Parts) -> Option<&'a str> {
     let name = app.user_header.as_ref()?;
     let peer = parts.extensions.get::<Peer>()?;
     let user = parts.headers.get(name)?.to_str().ok()?.trim();
-    let is_trusted = app.trusted_proxies.contains(&peer.0);
+    let is_trusted = app.proxies.trust(peer.0, &parts.headers);
     (is_trusted && !user.is_empty()).then_some(user)
 }
 
@@ -253,12 +265,14 @@ fn client_address(parts: &Parts) -> ClientAddressOf {
 /// invitation, or with the role of `--new-accounts`.
 pub(crate) async fn admit_person(
     app: &Arc<App>,
-    by: Change,
+    address: ClientAddressOf,
     identity: Identity,
     name: String,
     link: Option<SecretHash>,
 ) -> Result<Account, Problem> {
     let role = app.new_account_role;
+    // The store replaces the actor by the account.
+    let by = app.change(Actor::unknown(), address);
     let admitted = app.store(move |app| {
         if link.is_none()
             && let Some(known) = app.registry.account_by_identity(&identity)?
@@ -279,7 +293,7 @@ pub(crate) async fn admit_person(
         };
         // The provider's name is a suggestion; an account needs one that people can read.
         let name: String = gua_model::text::sanitize(&name).chars().take(90).collect();
-        let name = match name.trim() {
+        let name = match name.trim_start_matches('[').trim() {
             "" => "member",
             name => name,
         };

@@ -5,15 +5,17 @@ mod keys;
 mod members;
 mod people;
 mod session;
+mod settings;
 mod tokens;
 pub mod visibility;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::header;
+use gua_board_store::registry::Actor;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize as _, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Problem;
 use crate::request::{parse, read_body};
@@ -35,10 +37,15 @@ pub(crate) use session::{
     Credentials, Join, Me, NewPassword, Reset, change_password, join, link_hash, log_in, log_out,
     me, reset, secret_cookie, start_session,
 };
+pub(crate) use settings::{
+    BoardFacts, ChangeSettings, Encryption, SettingsDocument, set_settings, settings,
+};
 pub(crate) use tokens::{AddToken, add_api_token, api_tokens, revoke_api_token};
 
 /// Maximum size of a request body.
 const MOST_BYTES: usize = 64 * 1024;
+/// Items on one page of a list: a page with this many stays under 100 kB.
+pub(crate) const PAGE_ITEMS: usize = 40;
 /// Content type of a form.
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Maximum length of a name that people choose, in characters.
@@ -48,6 +55,42 @@ const LONGEST_NAME: usize = 100;
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct List<T> {
     pub(crate) items: Vec<T>,
+}
+
+/// What a part of a long list is asked for.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Search {
+    /// Part of the name, regardless of case.
+    #[serde(default)]
+    pub(crate) name: String,
+    /// Number of the page, from 1.
+    pub(crate) page: Option<usize>,
+}
+
+/// One page of a list.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Paged<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) page: usize,
+    pub(crate) pages: usize,
+}
+
+impl<T> Paged<T> {
+    /// Takes the wanted page of the items with a matching name; the last one if there are fewer.
+    pub(crate) fn of(all: Vec<T>, search: &Search, name: impl Fn(&T) -> &str) -> Self {
+        let part = search.name.trim().to_lowercase();
+        let is_match = |item: &T| name(item).to_lowercase().contains(&part);
+        let found: Vec<T> = all.into_iter().filter(is_match).collect();
+        let pages = found.len().div_ceil(PAGE_ITEMS).max(1);
+        let page = search.page.unwrap_or(1).clamp(1, pages);
+        let items = found.into_iter().skip((page - 1) * PAGE_ITEMS);
+        Self {
+            items: items.take(PAGE_ITEMS).collect(),
+            page,
+            pages,
+        }
+    }
 }
 
 /// An object that was added, with the secret that is shown this once.
@@ -112,4 +155,46 @@ pub(crate) fn checked_name(text: &str) -> Result<String, Problem> {
         )));
     }
     Ok(name.to_owned())
+}
+
+/// Checks the name of a new account. Some names are reserved for the audit log.
+pub(crate) fn checked_account_name(text: &str) -> Result<String, Problem> {
+    let name = checked_name(text)?;
+    if Actor::is_reserved(&name) {
+        let message = "the name of an account must not begin with `[`";
+        return Err(Problem::Invalid(message.to_owned()));
+    }
+    Ok(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_searched_and_cut_into_pages() {
+        let all: Vec<String> = (0..100).map(|number| format!("User {number}")).collect();
+        let check = |name: &str, page: Option<usize>, expected: (&str, usize, usize, usize)| {
+            let search = Search {
+                name: name.to_owned(),
+                page,
+            };
+            let found = Paged::of(all.clone(), &search, |name| name);
+            let first = found.items.first().map_or("", String::as_str);
+            let facts = (first, found.items.len(), found.page, found.pages);
+            assert_eq!(facts, expected, "{name} {page:?}");
+        };
+        check("", None, ("User 0", 40, 1, 3));
+        check("", Some(3), ("User 80", 20, 3, 3));
+        check("", Some(0), ("User 0", 40, 1, 3));
+        check("", Some(usize::MAX), ("User 80", 20, 3, 3));
+        check(" USER 1", None, ("User 1", 11, 1, 1));
+        check("nobody", Some(2), ("", 0, 1, 1));
+    }
+
+    #[test]
+    fn an_account_cannot_have_a_name_of_the_audit_log() {
+        assert!(checked_account_name("ada").is_ok());
+        assert!(checked_account_name(" [command line]").is_err());
+    }
 }

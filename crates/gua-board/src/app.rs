@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::HeaderName;
-use gua_board_store::registry::{Account, Change, Host, Role};
+use gua_board_store::registry::{Account, Actor, Change, Host, Role};
 use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError, WorkspaceId};
 use gua_wire::Pin;
 use jiff::Timestamp;
@@ -23,6 +23,7 @@ use crate::local::Local;
 use crate::machines::Machines;
 use crate::metrics::Metrics;
 use crate::oidc::{Oidc, OidcOptions};
+use crate::request::Proxies;
 use crate::token_cache::TokenCache;
 
 /// Source of the time.
@@ -47,8 +48,9 @@ pub struct AppOptions {
     pub public_url: String,
     /// The board's own certificate, which hosts have to pin.
     pub pin: Option<Pin>,
-    /// Proxies whose `X-Forwarded-For` is used.
-    pub trusted_proxies: Vec<IpAddr>,
+    /// Whether the board itself serves over TLS.
+    pub has_certificate: bool,
+    pub proxies: Proxies,
     /// OpenID Connect provider for log-ins.
     pub oidc: Option<OidcOptions>,
     /// Header in which a trusted proxy sends the user name of the caller.
@@ -59,6 +61,31 @@ pub struct AppOptions {
     pub guest: Option<Guest>,
     /// The only host, for a server without accounts.
     pub local: Option<Local>,
+}
+
+impl AppOptions {
+    /// A board without TLS, proxies and providers, whose data is in one store.
+    #[must_use]
+    pub fn new<S: Registry + Ledger + 'static>(
+        store: Arc<S>,
+        clock: Clock,
+        public_url: String,
+    ) -> Self {
+        Self {
+            registry: Arc::clone(&store) as _,
+            ledger: store,
+            clock,
+            public_url,
+            pin: None,
+            has_certificate: false,
+            proxies: Proxies::default(),
+            oidc: None,
+            user_header: None,
+            new_account_role: None,
+            guest: None,
+            local: None,
+        }
+    }
 }
 
 /// State of a running board.
@@ -74,7 +101,8 @@ pub struct App {
     pub(crate) tokens: TokenCache,
     pub(crate) machines: Machines,
     hosts: HostCache,
-    pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) has_certificate: bool,
+    pub(crate) proxies: Proxies,
     pub(crate) oidc: Option<Arc<Oidc>>,
     pub(crate) user_header: Option<HeaderName>,
     pub(crate) new_account_role: Option<Role>,
@@ -116,7 +144,8 @@ impl App {
             tokens: TokenCache::default(),
             machines: Machines::default(),
             hosts: HostCache::default(),
-            trusted_proxies: options.trusted_proxies,
+            has_certificate: options.has_certificate,
+            proxies: options.proxies,
             oidc: oidc.map(Arc::new),
             user_header: options.user_header,
             new_account_role: options.new_account_role,
@@ -193,11 +222,11 @@ impl App {
         self.local.as_ref().map(|local| &local.caller)
     }
 
-    /// Describes a change by an account or a program.
+    /// Describes a change.
     #[must_use]
-    pub fn change(&self, actor: &str, address: Option<IpAddr>) -> Change {
+    pub fn change(&self, actor: Actor, address: Option<IpAddr>) -> Change {
         Change {
-            actor: actor.to_owned(),
+            actor,
             address: address.map(|address| address.to_string()),
             at: self.now(),
         }

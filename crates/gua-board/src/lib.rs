@@ -46,3 +46,4 @@ mod token_cache;
 
 pub use app::{App, AppOptions, Clock};
 pub use error::Problem;
+pub use request::Proxies;

@@ -11,9 +11,9 @@ use serde_json::{Map, Value, json};
 
 use crate::access::Access;
 use crate::api::{
-    AddKey, AddToken, Before, Credentials, HostDetail, HostDocument, Invitation, Join, List, Me,
-    NameCode, NewPassword, Person, Rename, Replace, Reset, RoleBody, SetMaintenance, Since,
-    WithSecret,
+    AddKey, AddToken, Before, ChangeSettings, Credentials, HostDetail, HostDocument, Invitation,
+    Join, List, Me, NameCode, NewPassword, Paged, Person, Rename, Replace, Reset, RoleBody, Search,
+    SetMaintenance, SettingsDocument, Since, WithSecret,
 };
 use crate::availability::{Availability, Demand};
 use crate::error::Body;
@@ -72,7 +72,7 @@ const OPERATIONS: &[Operation] = operations! {
     GET "/enrolment-keys" "Enrolment keys" => 200 List<EnrolmentKey>;
     POST "/enrolment-keys" "Add an enrolment key", body AddKey => 201 WithSecret<EnrolmentKey>;
     DELETE "/enrolment-keys/{key}" "Revoke an enrolment key" => 204;
-    GET "/members" "Members" => 200 List<Member>;
+    GET "/members" "Members, by name" query Search => 200 Paged<Member>;
     PUT "/members/{account}" "Change the role of a member", body RoleBody => 204;
     DELETE "/members/{account}" "Remove a member" => 204;
     POST "/members/{account}/reset" "Add a link that resets the password of a member" => 201 Invitation;
@@ -81,9 +81,11 @@ const OPERATIONS: &[Operation] = operations! {
     POST "/members/{account}/names/remove" "End such a link", body HostUser => 204;
     POST "/name-codes" "Add a code with which the caller proves a user name on a host" => 201 NameCode;
     POST "/invitations" "Add an invitation", body RoleBody => 201 Invitation;
-    GET "/api-tokens" "API tokens" => 200 List<ApiToken>;
+    GET "/api-tokens" "API tokens; the name is that of the account" query Search => 200 Paged<ApiToken>;
     POST "/api-tokens" "Add an API token; needs a session", body AddToken => 201 WithSecret<ApiToken>;
     DELETE "/api-tokens/{token}" "Revoke an API token" => 204;
+    GET "/settings" "Settings of the workspace, and facts about the board" => 200 SettingsDocument;
+    PUT "/settings" "Replace the settings of the workspace", body ChangeSettings => 204;
     GET "/audit" "Audit log, newest first" query Before => 200 List<AuditEntry>;
 };
 

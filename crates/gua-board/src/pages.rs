@@ -8,6 +8,7 @@ mod admin;
 mod asset;
 mod availability;
 mod event;
+mod form;
 mod gpu;
 mod guide;
 mod host;
@@ -16,24 +17,25 @@ mod local;
 mod person;
 mod servers;
 mod session;
+mod settings;
 mod sign_on;
 mod text;
 
-pub(crate) use admin::{
-    add_token, audit, invite, members, remove_member, reset_member, revoke_token, set_role, tokens,
-};
+pub(crate) use admin::{add_token, audit, invite, members, reset_member, tokens};
 pub(crate) use asset::asset;
 pub(crate) use availability::{availability, screen};
 pub(crate) use event::events;
+pub(crate) use form::{
+    approve_host, end_maintenance, remove_member, rename_host, replace_host, revoke_api_token,
+    revoke_enrolment_key, revoke_host, set_maintenance, set_role, set_settings,
+};
 pub(crate) use host::{gpu, host};
 pub(crate) use layout::{View, problem};
 pub(crate) use local::{overview, people, person, report};
 pub(crate) use person::{add_name_code, change_password, link_name, me, member, unlink_name};
-pub(crate) use servers::{
-    add_key, approve_host, end_maintenance, rename_host, replace_host, revoke_host, revoke_key,
-    servers, set_maintenance,
-};
+pub(crate) use servers::{add_key, servers};
 pub(crate) use session::{
     enter_demo, home, join, join_form, log_in, log_in_form, log_out, reset, reset_form,
 };
+pub(crate) use settings::settings;
 pub(crate) use sign_on::{begin_sign_on, finish_sign_on, join_by_sign_on};

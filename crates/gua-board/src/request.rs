@@ -9,6 +9,7 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use gua_board_store::SecretHash;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 use tracing::{debug, error, info};
@@ -21,6 +22,28 @@ use crate::pages::{self, View};
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum time for a request body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(60);
+
+/// Header in which a proxy proves who it is ([`Proxies::secret`]).
+const PROXY_SECRET: &str = "x-gua-proxy-secret";
+
+/// Proxies whose statements about a request are used: the client's address (`X-Forwarded-For`) and the person.
+#[derive(Clone, Debug, Default)]
+pub struct Proxies {
+    pub addresses: Vec<IpAddr>,
+    /// Secret that a proxy sends in `X-Gua-Proxy-Secret`. A proxy on loopback needs one to name a person, because every user
+    /// of the host can connect from its address.
+    pub secret: Option<SecretHash>,
+}
+
+impl Proxies {
+    /// Whether a request comes from one of the proxies.
+    pub(crate) fn trust(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        let sent = headers.get(PROXY_SECRET).map(HeaderValue::as_bytes);
+        let sent = sent.and_then(|sent| str::from_utf8(sent).ok());
+        let sent = sent.map(SecretHash::of);
+        self.addresses.contains(&peer) && (self.secret.is_none() || self.secret == sent)
+    }
+}
 
 /// Address of the other end of the connection, set by the server.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +78,7 @@ pub(crate) async fn observe(
     next: Next,
 ) -> Response {
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
-    let address = client_address(peer, request.headers(), &app.trusted_proxies);
+    let address = client_address(peer, request.headers(), &app.proxies);
     request.extensions_mut().insert(ClientAddress(address));
     let method = request.method().clone();
     // The path may contain a secret, the route cannot.
@@ -126,13 +149,9 @@ fn request_id() -> String {
 }
 
 /// Uses the last entry of `X-Forwarded-For`, which the proxy itself added, if the peer is a trusted proxy.
-fn client_address(
-    peer: Option<IpAddr>,
-    headers: &HeaderMap,
-    trusted_proxies: &[IpAddr],
-) -> Option<IpAddr> {
+fn client_address(peer: Option<IpAddr>, headers: &HeaderMap, proxies: &Proxies) -> Option<IpAddr> {
     let peer = peer?;
-    if !trusted_proxies.contains(&peer) {
+    if !proxies.trust(peer, headers) {
         return Some(peer);
     }
     let values = headers.get_all("x-forwarded-for");
@@ -169,8 +188,11 @@ mod tests {
         let check = |peer: &str, header: &str, trusted: &[&str], expected: &str| {
             let mut headers = HeaderMap::new();
             headers.append("x-forwarded-for", header.parse().unwrap());
-            let trusted: Vec<IpAddr> = trusted.iter().map(|one| one.parse().unwrap()).collect();
-            let found = client_address(Some(peer.parse().unwrap()), &headers, &trusted);
+            let proxies = Proxies {
+                addresses: trusted.iter().map(|one| one.parse().unwrap()).collect(),
+                secret: None,
+            };
+            let found = client_address(Some(peer.parse().unwrap()), &headers, &proxies);
             assert_eq!(found, Some(expected.parse().unwrap()), "{peer} {header}");
         };
         check("10.0.0.1", "192.0.2.7", &[], "10.0.0.1");
@@ -182,5 +204,25 @@ mod tests {
             "192.0.2.7",
         );
         check("10.0.0.1", "garbage", &["10.0.0.1"], "10.0.0.1");
+    }
+
+    #[test]
+    fn a_proxy_with_a_secret_must_send_it() {
+        let proxies = Proxies {
+            addresses: vec!["127.0.0.1".parse().unwrap()],
+            secret: Some(SecretHash::of("right")),
+        };
+        let check = |peer: &str, secret: Option<&str>, expected: bool| {
+            let mut headers = HeaderMap::new();
+            if let Some(secret) = secret {
+                headers.insert(PROXY_SECRET, secret.parse().unwrap());
+            }
+            let is_trusted = proxies.trust(peer.parse().unwrap(), &headers);
+            assert_eq!(is_trusted, expected, "{peer} {secret:?}");
+        };
+        check("127.0.0.1", Some("right"), true);
+        check("127.0.0.1", Some("wrong"), false);
+        check("127.0.0.1", None, false);
+        check("10.0.0.1", Some("right"), false);
     }
 }

@@ -83,7 +83,7 @@ pub const ROUTES: &[Route] = routes! {
     POST "/w/{workspace}/servers/{host}/maintenance" ADMIN => pages::set_maintenance;
     POST "/w/{workspace}/servers/{host}/maintenance/end" ADMIN => pages::end_maintenance;
     POST "/w/{workspace}/keys" ADMIN => pages::add_key;
-    POST "/w/{workspace}/keys/{key}/revoke" ADMIN => pages::revoke_key;
+    POST "/w/{workspace}/keys/{key}/revoke" ADMIN => pages::revoke_enrolment_key;
     GET "/w/{workspace}/members" ADMIN => pages::members;
     POST "/w/{workspace}/members/{account}/role" ADMIN => pages::set_role;
     POST "/w/{workspace}/members/{account}/remove" ADMIN => pages::remove_member;
@@ -96,7 +96,9 @@ pub const ROUTES: &[Route] = routes! {
     POST "/w/{workspace}/invitations" ADMIN => pages::invite;
     GET "/w/{workspace}/tokens" MEMBER => pages::tokens;
     POST "/w/{workspace}/tokens" MEMBER => pages::add_token;
-    POST "/w/{workspace}/tokens/{token}/revoke" MEMBER => pages::revoke_token;
+    POST "/w/{workspace}/tokens/{token}/revoke" MEMBER => pages::revoke_api_token;
+    GET "/w/{workspace}/settings" ADMIN => pages::settings;
+    POST "/w/{workspace}/settings" ADMIN => pages::set_settings;
     GET "/w/{workspace}/audit" ADMIN => pages::audit;
 
     POST "/agent/v1/enrollments/claim" Access::Public => agent::claim;
@@ -142,6 +144,8 @@ pub const ROUTES: &[Route] = routes! {
     GET "/api/v1/workspaces/{workspace}/api-tokens" MEMBER => api::api_tokens;
     POST "/api/v1/workspaces/{workspace}/api-tokens" MEMBER => api::add_api_token;
     DELETE "/api/v1/workspaces/{workspace}/api-tokens/{token}" MEMBER => api::revoke_api_token;
+    GET "/api/v1/workspaces/{workspace}/settings" ADMIN => api::settings;
+    PUT "/api/v1/workspaces/{workspace}/settings" ADMIN => api::set_settings;
     GET "/api/v1/workspaces/{workspace}/audit" ADMIN => api::audit_log;
 };
 

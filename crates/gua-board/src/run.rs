@@ -19,7 +19,7 @@ use crate::server::serve;
 use crate::tls::Tls;
 
 /// Time for which snapshots are kept. The newest one of each host stays for longer.
-const KEEP_SNAPSHOTS: SignedDuration = SignedDuration::from_hours(48);
+pub(crate) const KEEP_SNAPSHOTS: SignedDuration = SignedDuration::from_hours(48);
 /// Number of snapshots that one transaction deletes: pushes wait for it.
 const EXPIRE_AT_ONCE: u32 = 2000;
 /// Pause between two such transactions.

@@ -3,16 +3,14 @@
 
 use gua_board_store::password::{PasswordError, PasswordHash};
 use gua_board_store::registry::{
-    Change, KeyLimits, LinkPurpose, NewAccount, NewApiToken, NewEnrolmentKey, NewLink, Role, Scope,
-    Workspace,
+    Actor, Change, KeyLimits, LinkPurpose, NewAccount, NewApiToken, NewEnrolmentKey, NewLink, Role,
+    Scope, Workspace,
 };
 use gua_board_store::{Kind, Registry, Secret, StoreError};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::error::Problem;
 
-/// Name of a command on the board's host in the audit log.
-const ACTOR: &str = "command line";
 /// Lifetime of the set-up link. Each start of a board without accounts prints a new one.
 const LINK_TIME: SignedDuration = SignedDuration::from_hours(24);
 
@@ -27,7 +25,7 @@ pub enum SetUpError {
     NoWorkspace(String),
     #[error("there is no account `{0}`")]
     NoAccount(String),
-    #[error("a token of the scope screen needs an end")]
+    #[error("a token with the scope `screen` must expire")]
     NoEnd,
     #[error("a name has 1 to 100 visible characters")]
     Name,
@@ -78,7 +76,7 @@ pub struct SetUp<'a> {
 impl SetUp<'_> {
     pub(crate) fn change(&self) -> Change {
         Change {
-            actor: ACTOR.to_owned(),
+            actor: Actor::command_line(),
             address: None,
             at: self.now,
         }
@@ -99,7 +97,7 @@ impl SetUp<'_> {
         password: &str,
     ) -> Result<(), SetUpError> {
         let account = NewAccount {
-            name: crate::api::checked_name(name).map_err(|_| SetUpError::Name)?,
+            name: crate::api::checked_account_name(name).map_err(|_| SetUpError::Name)?,
             password: Some(PasswordHash::of(password)?),
             workspace: self.workspace(workspace)?.id,
             role,

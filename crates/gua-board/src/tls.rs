@@ -43,7 +43,7 @@ pub enum TlsError {
         path: PathBuf,
         source: rustls::Error,
     },
-    #[error("cannot make a certificate for this board")]
+    #[error("cannot create a self-signed certificate")]
     Make(#[source] rcgen::Error),
     #[error("cannot write `{}`", path.display())]
     Write { path: PathBuf, source: io::Error },
@@ -101,7 +101,10 @@ impl Tls {
             }
             Err(error) => {
                 let error = gua_model::chain::chain(&error);
-                warn!(error, "changed certificate not used");
+                warn!(
+                    error,
+                    "new certificate rejected; the previous one stays in use"
+                );
                 // Not logged again until the files change again.
                 self.certificate.lock().stamps = stamps;
             }

@@ -9,7 +9,7 @@ pub use registry::registry;
 
 use jiff::Timestamp;
 
-use crate::registry::Change;
+use crate::registry::{Actor, Change};
 
 /// A time of the test's own calendar.
 fn at(second: i64) -> Timestamp {
@@ -18,7 +18,7 @@ fn at(second: i64) -> Timestamp {
 
 fn by(second: i64) -> Change {
     Change {
-        actor: "ada".to_owned(),
+        actor: Actor::account("ada"),
         address: Some("192.0.2.1".to_owned()),
         at: at(second),
     }

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use gua_board_store::registry::{Action, Change, Event, HostClaim, Refusal};
+use gua_board_store::registry::{Action, Actor, Change, Event, HostClaim, Refusal};
 use gua_board_store::{Kind, Secret, SecretHash, StoreError};
 use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,7 @@ fn refused(app: &App, claim: &HostClaim) -> Result<Option<Refusal>, StoreError> 
     };
     let hostname = claim.hostname.as_deref().unwrap_or("a host without a name");
     let by = Change {
-        actor: hostname.to_owned(),
+        actor: Actor::host(hostname),
         address: claim.address.clone(),
         at: claim.at,
     };

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use gua_board_store::SecretHash;
-use gua_board_store::registry::LONGEST_USER_NAME;
+use gua_board_store::registry::{Actor, LONGEST_USER_NAME};
 use serde::{Deserialize, Serialize};
 
 use super::contract::{check_text, invalid};
@@ -43,7 +43,7 @@ pub(crate) async fn prove_name(
     if proof.user.is_empty() {
         return Err(invalid("user is empty"));
     }
-    let change = app.change(&agent.host.display_name, address.0);
+    let change = app.change(Actor::host(&agent.host.display_name), address.0);
     let code = SecretHash::of(proof.code.trim());
     let account = app
         .store(move |app| {

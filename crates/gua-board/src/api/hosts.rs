@@ -165,8 +165,7 @@ pub(crate) async fn host(
     Extension(caller): Extension<MemberCaller>,
     Path((_, id)): Path<(String, HostId)>,
 ) -> Result<Json<HostDetail>, Problem> {
-    let workspace = caller.workspace.id;
-    let hosts = app.hosts(workspace).await?;
+    let hosts = app.hosts(caller.workspace.id.clone()).await?;
     let found = hosts.iter().find(|host| host.id == id);
     let host = found.ok_or(Problem::NotFound("host"))?;
     let now = app.now();
@@ -178,7 +177,7 @@ pub(crate) async fn host(
         host: document(&app, host, now),
     };
     if let Some(live) = app.live.host(&id) {
-        let report = visible(LiveReport::clone(&live.report), caller.role);
+        let report = visible(LiveReport::clone(&live.report), &caller);
         let gpus = report.gpus.iter();
         detail.gpus = gpus.map(|gpu| Row::new(host, &live, gpu, now)).collect();
         detail.driver_version = report.host.driver_version;
@@ -194,8 +193,7 @@ pub(crate) async fn live(
     query: Result<Query<Since>, QueryRejection>,
 ) -> Result<Json<LiveDocument>, Problem> {
     let since = checked_query(query)?.since.unwrap_or(0);
-    let workspace = caller.workspace.id;
-    let hosts = app.hosts(workspace).await?;
+    let hosts = app.hosts(caller.workspace.id.clone()).await?;
     let now = app.now();
     let hosts: HashMap<&HostId, &Host> = hosts.iter().map(|host| (&host.id, host)).collect();
     let (revision, changed) = app.live.changes_since(since);
@@ -208,7 +206,7 @@ pub(crate) async fn live(
             id: id.0,
             received_at: live.received_at,
             is_stale: live.is_stale(now),
-            report: visible(LiveReport::clone(&live.report), caller.role),
+            report: visible(LiveReport::clone(&live.report), &caller),
         })
     };
     let mut hosts: Vec<_> = changed.into_iter().filter_map(document).collect();
@@ -222,11 +220,10 @@ pub(crate) async fn availability(
     query: Result<Query<Demand>, QueryRejection>,
 ) -> Result<Json<Availability>, Problem> {
     let demand = checked_query(query)?;
-    let workspace = caller.workspace.id;
-    let hosts = app.hosts(workspace).await?;
+    let hosts = app.hosts(caller.workspace.id.clone()).await?;
     let mut found = Availability::new(&hosts, &app.live, &demand, app.now());
     for row in &mut found.rows {
-        hide_names(&mut row.gpu, caller.role);
+        hide_names(&mut row.gpu, &caller);
     }
     Ok(Json(found))
 }

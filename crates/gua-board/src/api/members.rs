@@ -12,7 +12,7 @@ use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Input, List, query as checked_query};
+use super::{Input, List, Paged, Search, query as checked_query};
 use crate::access::{MemberCaller, Via};
 use crate::app::App;
 use crate::error::Problem;
@@ -23,7 +23,7 @@ const INVITATION_TIME: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// Lifetime of a link that resets a password.
 const RESET_TIME: SignedDuration = SignedDuration::from_hours(24);
 /// Number of audit entries in one answer.
-const PAGE: u32 = 100;
+const PAGE: u32 = 50;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -45,12 +45,14 @@ pub(crate) struct Before {
 pub(crate) async fn members(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<List<Member>>, Problem> {
+    query: Result<Query<Search>, QueryRejection>,
+) -> Result<Json<Paged<Member>>, Problem> {
+    let search = checked_query(query)?;
     let workspace = caller.workspace.id;
-    let items = app
+    let all = app
         .store(move |app| app.registry.members(&workspace))
         .await?;
-    Ok(Json(List { items }))
+    Ok(Json(Paged::of(all, &search, |member| &member.name)))
 }
 
 pub(crate) async fn set_role(

@@ -80,7 +80,7 @@ pub(crate) async fn person(
     let member = member.ok_or(Problem::NotFound("member"))?;
     let mut gpus = gpus_of(&app, &member, &names, &hosts);
     for row in &mut gpus {
-        hide_names(&mut row.gpu, caller.role);
+        hide_names(&mut row.gpu, &caller);
     }
     let suggestions = match caller.role >= Role::Admin {
         true => suggestions(&app, &member, &names, &hosts),

@@ -1,5 +1,6 @@
 //! Log-in, log-out and joining by link.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Json;
@@ -7,20 +8,17 @@ use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gua_board_store::password::PasswordHash;
-use gua_board_store::registry::{Account, Action, Change, Event, Membership, NewSession};
+use gua_board_store::registry::{Account, Action, Actor, Event, Membership, NewSession, Settings};
 use gua_board_store::{Kind, Secret, SecretHash};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Input, checked_name};
+use super::{Input, LONGEST_NAME, checked_account_name};
 use crate::access::{AccountCaller, COOKIE, Via, session_cookie};
 use crate::app::App;
 use crate::error::Problem;
 use crate::request::ClientAddress;
-
-/// Lifetime of a session.
-const SESSION_TIME: SignedDuration = SignedDuration::from_hours(24 * 14);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -74,15 +72,18 @@ pub(crate) async fn log_in(
         .as_ref()
         .and_then(|account| account.password.clone());
     let is_right = verify(&app, hash, credentials.password).await?;
-    let change = app.change(credentials.name.trim(), address.0);
     match account.filter(|_| is_right) {
-        Some(account) => start_session(&app, &change, account, StatusCode::OK).await,
+        Some(account) => start_session(&app, address.0, account, StatusCode::OK).await,
         None => {
+            // Nobody knows who typed this name.
+            let change = app.change(Actor::unknown(), address.0);
+            let typed = credentials.name.trim().chars();
+            let typed: String = typed.take(LONGEST_NAME).collect();
             let failed = move |app: &App| {
                 let event = Event {
                     workspace: None,
                     action: Action::LogInFailed,
-                    object: &change.actor,
+                    object: &typed,
                 };
                 app.registry.log(&change, &event)
             };
@@ -122,14 +123,13 @@ pub(crate) async fn join(
         return Err(Problem::TooManyRequests { retry_after: 10 });
     }
     let hash = checked_link(&app, &join.link).await?;
-    let name = checked_name(&join.name)?;
+    let name = checked_account_name(&join.name)?;
     let password = hashed(&app, join.password).await?;
-    let change = app.change(&name, address.0);
-    let by = change.clone();
+    let by = app.change(Actor::account(&name), address.0);
     let account = app
         .store(move |app| app.registry.accept_link(&by, &hash, &name, &password))
         .await?;
-    start_session(&app, &change, account, StatusCode::CREATED).await
+    start_session(&app, address.0, account, StatusCode::CREATED).await
 }
 
 /// Returns the hash of a link that exists. Checked first, so that nobody without a link makes the board hash passwords.
@@ -163,12 +163,11 @@ pub(crate) async fn reset(
     }
     let hash = checked_link(&app, &reset.link).await?;
     let password = hashed(&app, reset.password).await?;
-    let change = app.change("reset link", address.0);
-    let by = change.clone();
+    let by = app.change(Actor::reset_link(), address.0);
     let account = app
         .store(move |app| app.registry.reset_password(&by, &hash, &password))
         .await?;
-    start_session(&app, &change, account, StatusCode::OK).await
+    start_session(&app, address.0, account, StatusCode::OK).await
 }
 
 /// Changes the password of the caller, who must know the present one. Other sessions of the account end.
@@ -196,40 +195,50 @@ pub(crate) async fn change_password(
         return Err(Problem::Forbidden("the present password is wrong"));
     }
     let password = hashed(&app, wanted.password).await?;
-    let change = app.change(&caller.name, address.0);
-    let (by, id) = (change.clone(), account.id.clone());
+    let by = app.change(Actor::account(&caller.name), address.0);
+    let id = account.id.clone();
     app.store(move |app| app.registry.set_password(&by, &id, &password))
         .await?;
-    start_session(&app, &change, account, StatusCode::OK).await
+    start_session(&app, address.0, account, StatusCode::OK).await
 }
 
 /// Starts a new session. Its id is new, whatever cookie the browser sent: a session cannot be fixed in advance.
 pub(crate) async fn start_session(
     app: &Arc<App>,
-    change: &Change,
+    address: Option<IpAddr>,
     account: Account,
     status: StatusCode,
 ) -> Result<Response, Problem> {
     let secret = Secret::generate(Kind::Session);
-    let session = NewSession {
-        hash: secret.hash(),
-        account: account.id.clone(),
-        expires: change.at.saturating_add(SESSION_TIME).unwrap_or(change.at),
-    };
-    let by = change.clone();
-    let id = account.id.clone();
-    let memberships = app
+    let (hash, id) = (secret.hash(), account.id.clone());
+    let by = app.change(Actor::account(&account.name), address);
+    let (memberships, lifetime) = app
         .store(move |app| {
+            let memberships = app.registry.memberships(&id)?;
+            let lifetime = lifetime(&memberships);
+            let session = NewSession {
+                hash,
+                account: id,
+                expires: by.at.saturating_add(lifetime).unwrap_or(by.at),
+            };
             app.registry.add_session(&by, &session)?;
-            app.registry.memberships(&id)
+            Ok((memberships, lifetime))
         })
         .await?;
     let me = Me {
         name: account.name,
         memberships,
     };
-    let cookie = secret_cookie(app, (COOKIE, "/"), secret.reveal(), SESSION_TIME.as_secs());
+    let cookie = secret_cookie(app, (COOKIE, "/"), secret.reveal(), lifetime.as_secs());
     Ok((status, [(header::SET_COOKIE, cookie)], Json(me)).into_response())
+}
+
+/// Lifetime of a session: the shortest of the account's workspaces.
+fn lifetime(memberships: &[Membership]) -> SignedDuration {
+    let days = memberships.iter().map(|one| &one.workspace.settings);
+    let days = days.map(|settings| settings.session_days).min();
+    let days = days.unwrap_or(Settings::default().session_days);
+    SignedDuration::from_hours(24 * i64::from(days))
 }
 
 /// Header that sets a cookie with a secret, for the pages below a path. 0 seconds remove it.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Extension, Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{ApiToken, NewApiToken, Role, Scope};
 use gua_board_store::{ApiTokenId, Secret, StoreError};
@@ -11,7 +12,7 @@ use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Input, List, WithSecret, whole};
+use super::{Input, Paged, Search, WithSecret, query as checked_query, whole};
 use crate::access::{MemberCaller, Via};
 use crate::app::App;
 use crate::error::Problem;
@@ -31,9 +32,11 @@ pub(crate) struct AddToken {
 pub(crate) async fn api_tokens(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<List<ApiToken>>, Problem> {
-    let items = visible_tokens(&app, &caller).await?;
-    Ok(Json(List { items }))
+    query: Result<Query<Search>, QueryRejection>,
+) -> Result<Json<Paged<ApiToken>>, Problem> {
+    let search = checked_query(query)?;
+    let all = visible_tokens(&app, &caller).await?;
+    Ok(Json(Paged::of(all, &search, |token| &token.account_name)))
 }
 
 async fn visible_tokens(app: &Arc<App>, caller: &MemberCaller) -> Result<Vec<ApiToken>, Problem> {
@@ -61,7 +64,7 @@ pub(crate) async fn add_api_token(
         )));
     }
     if wanted.scope == Scope::Screen && days.is_none() {
-        let message = "the link of a screen needs an end: expiresInDays";
+        let message = "a token with the scope screen must expire: set expiresInDays";
         return Err(Problem::Invalid(message.to_owned()));
     }
     let change = caller.change(&app);

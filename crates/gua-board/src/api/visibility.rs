@@ -1,25 +1,26 @@
-//! Who sees names. Viewers see states without names; members see who holds a GPU now.
+//! Names on GPUs: callers that the workspace's settings allow see them, others see states without names.
 
-use gua_board_store::registry::Role;
 use gua_wire::LiveReport;
 use gua_wire::live::LiveGpu;
 
-/// Returns the report as a role may see it.
+use crate::access::MemberCaller;
+
+/// Returns the report as a caller may see it.
 #[must_use]
-pub fn visible(mut report: LiveReport, role: Role) -> LiveReport {
-    if role == Role::Viewer {
+pub fn visible(mut report: LiveReport, caller: &MemberCaller) -> LiveReport {
+    if !caller.sees_names() {
         // A problem may quote a name, too.
         report.problems.clear();
     }
     for gpu in &mut report.gpus {
-        hide_names(gpu, role);
+        hide_names(gpu, caller);
     }
     report
 }
 
-/// Removes from one GPU what a role may not see.
-pub fn hide_names(gpu: &mut LiveGpu, role: Role) {
-    if role > Role::Viewer {
+/// Removes from one GPU what a caller may not see.
+pub fn hide_names(gpu: &mut LiveGpu, caller: &MemberCaller) {
+    if caller.sees_names() {
         return;
     }
     if let Some(claim) = &mut gpu.claim {

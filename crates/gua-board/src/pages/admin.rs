@@ -5,16 +5,16 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::response::Response;
+use gua_board_store::AccountId;
 use gua_board_store::registry::{ApiToken, Role, Scope};
-use gua_board_store::{AccountId, ApiTokenId};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::layout::{Frame, Tab, View, encode, see_other, utc, workspace_path};
+use super::layout::{Frame, Tab, View, encode, utc, workspace_path};
 use super::text::{self, Text};
 use crate::access::MemberCaller;
-use crate::api::{self, AddToken, Before, Input, RoleBody};
+use crate::api::{self, AddToken, Before, Input, Paged, RoleBody, Search};
 use crate::app::App;
 use crate::error::Problem;
 
@@ -32,7 +32,11 @@ pub(super) struct Page<'a> {
 
 impl Page<'_> {
     pub(super) fn show(&self, main: &Markup) -> Response {
-        let title = self.view.t(self.name);
+        self.show_as(self.view.t(self.name), main)
+    }
+
+    /// Shows the page under a title of its own.
+    pub(super) fn show_as(&self, title: &str, main: &Markup) -> Response {
         let frame = Frame {
             title,
             caller: Some(self.caller),
@@ -45,6 +49,46 @@ impl Page<'_> {
     /// Path of a form or page of the workspace.
     pub(super) fn path(&self, rest: &str) -> String {
         workspace_path(self.caller) + rest
+    }
+}
+
+/// Query of a page with a long list: the search and the number of the page.
+#[derive(Debug, Default, serde::Deserialize)]
+pub(crate) struct ListQuery {
+    #[serde(default)]
+    pub(super) name: String,
+    #[serde(default)]
+    page: String,
+}
+
+impl ListQuery {
+    /// The same search as the API reads it. A page that is not a number is the first one.
+    pub(super) fn search(&self) -> Search {
+        Search {
+            name: self.name.clone(),
+            page: self.page.trim().parse().ok(),
+        }
+    }
+
+    /// Field for the search, if the list is long or searched already.
+    pub(super) fn field(&self, page: &Page<'_>, path: &str, is_long: bool) -> Markup {
+        let view = page.view;
+        html! {
+            @if is_long || !self.name.is_empty() {
+                form.filter method="get" action=(page.path(path)) {
+                    label { (view.t(text::SEARCH)) input name="name" type="search" maxlength="100" value=(self.name); }
+                    button type="submit" { (view.t(text::APPLY)) }
+                }
+            }
+        }
+    }
+
+    /// Links to the pages before and after.
+    pub(super) fn links<T>(&self, view: &View, found: &Paged<T>) -> Markup {
+        view.pages(found.page, found.pages, |page| match self.name.is_empty() {
+            true => format!("?page={page}"),
+            false => format!("?page={page}&name={}", encode(&self.name)),
+        })
     }
 }
 
@@ -68,8 +112,13 @@ pub(super) fn button(action: &str, name: &str, label: &str) -> Markup {
     }
 }
 
-pub(crate) async fn members(view: View, app: Board, caller: Caller) -> Answer {
-    members_page(&view, app, caller, None).await
+pub(crate) async fn members(
+    view: View,
+    app: Board,
+    caller: Caller,
+    query: Result<Query<ListQuery>, QueryRejection>,
+) -> Answer {
+    members_page(&view, app, caller, &api::query(query)?, None).await
 }
 
 pub(crate) async fn invite(
@@ -83,11 +132,18 @@ pub(crate) async fn invite(
         .1
         .0
         .url;
-    members_page(&view, app, caller, Some(&url)).await
+    members_page(&view, app, caller, &ListQuery::default(), Some(&url)).await
 }
 
-async fn members_page(view: &View, app: Board, caller: Caller, url: Option<&str>) -> Answer {
-    let members = api::members(app, caller.clone()).await?.0.items;
+async fn members_page(
+    view: &View,
+    app: Board,
+    caller: Caller,
+    query: &ListQuery,
+    url: Option<&str>,
+) -> Answer {
+    let search = Ok(Query(query.search()));
+    let members = api::members(app, caller.clone(), search).await?.0;
     let page = Page {
         view,
         caller: &caller.0,
@@ -96,13 +152,15 @@ async fn members_page(view: &View, app: Board, caller: Caller, url: Option<&str>
     };
     let main = html! {
         (once(view, text::LINK_READY, url))
-        section { div.scroll tabindex="0" { table {
+        section {
+            (query.field(&page, "/members", members.pages > 1))
+            div.scroll tabindex="0" { table {
             thead { tr {
                 th scope="col" { (view.t(text::NAME)) }
                 th scope="col" { (view.t(text::ROLE)) }
                 th scope="col" { (view.t(text::MANAGE)) }
             } }
-            tbody { @for member in &members { tr {
+            tbody { @for member in &members.items { tr {
                 @let id = encode(member.account.as_str());
                 @let name = sanitize(&member.name);
                 th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
@@ -123,7 +181,9 @@ async fn members_page(view: &View, app: Board, caller: Caller, url: Option<&str>
                     }
                 }
             } } }
-        } } }
+            } }
+            (query.links(view, &members))
+        }
         section {
             h2 { (view.t(text::INVITE)) }
             p.say { (view.t(text::INVITE_LEAD)) }
@@ -160,36 +220,23 @@ pub(crate) async fn reset_member(
     path: Path<(String, AccountId)>,
 ) -> Answer {
     let url = api::reset_member(app.clone(), caller.clone(), path).await?;
-    members_page(&view, app, caller, Some(&url.1.0.url)).await
+    members_page(
+        &view,
+        app,
+        caller,
+        &ListQuery::default(),
+        Some(&url.1.0.url),
+    )
+    .await
 }
 
-pub(crate) async fn set_role(
+pub(crate) async fn tokens(
+    view: View,
     app: Board,
     caller: Caller,
-    path: Path<(String, AccountId)>,
-    input: Input<RoleBody>,
+    query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Answer {
-    let back = workspace_path(&caller) + "/members";
-    Ok(see_other(
-        &back,
-        api::set_role(app, caller, path, input).await?,
-    ))
-}
-
-pub(crate) async fn remove_member(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, AccountId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/members";
-    Ok(see_other(
-        &back,
-        api::remove_member(app, caller, path).await?,
-    ))
-}
-
-pub(crate) async fn tokens(view: View, app: Board, caller: Caller) -> Answer {
-    tokens_page(&view, app, caller, None).await
+    tokens_page(&view, app, caller, &api::query(query)?, None).await
 }
 
 pub(crate) async fn add_token(
@@ -209,16 +256,25 @@ pub(crate) async fn add_token(
         }
         Scope::Read | Scope::Write => (text::TOKEN_READY, added.secret),
     };
-    tokens_page(&view, app, caller, Some((lead, &shown))).await
+    tokens_page(
+        &view,
+        app,
+        caller,
+        &ListQuery::default(),
+        Some((lead, &shown)),
+    )
+    .await
 }
 
 async fn tokens_page(
     view: &View,
     app: Board,
     caller: Caller,
+    query: &ListQuery,
     added: Option<(Text, &str)>,
 ) -> Answer {
-    let tokens = api::api_tokens(app, caller.clone()).await?.0.items;
+    let search = Ok(Query(query.search()));
+    let tokens = api::api_tokens(app, caller.clone(), search).await?.0;
     let page = Page {
         view,
         caller: &caller.0,
@@ -229,7 +285,9 @@ async fn tokens_page(
         @if let Some((lead, shown)) = added { (once(view, lead, Some(shown))) }
         section {
             p.say { (view.t(text::TOKENS_LEAD)) }
-            (token_table(&page, &tokens))
+            (query.field(&page, "/tokens", tokens.pages > 1))
+            (token_table(&page, &tokens.items))
+            (query.links(view, &tokens))
         }
         section {
             h2 { (view.t(text::CREATE_TOKEN)) }
@@ -284,18 +342,6 @@ fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
     }
 }
 
-pub(crate) async fn revoke_token(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, ApiTokenId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/tokens";
-    Ok(see_other(
-        &back,
-        api::revoke_api_token(app, caller, path).await?,
-    ))
-}
-
 pub(crate) async fn audit(
     view: View,
     app: Board,
@@ -323,18 +369,33 @@ pub(crate) async fn audit(
                 } }
                 tbody { @for entry in &entries { tr {
                     td { time datetime=(entry.at) { (entry.at.strftime("%Y-%m-%d %H:%M:%S")) } }
-                    td { (sanitize(&entry.actor)) }
+                    td { (shortened(&entry.actor)) }
                     td { code { (entry.action.as_str()) } }
-                    td.long { (sanitize(&entry.object)) }
+                    td.long { (shortened(&entry.object)) }
                     td { (entry.address.as_deref().map(sanitize).unwrap_or_default()) }
                 } } }
             } }
-            @if let Some(last) = entries.last().filter(|last| last.number > 1) {
-                nav.pages aria-label=(view.t(text::PAGES)) { a rel="next" href=(format!("?before={}", last.number)) { (view.t(text::OLDER)) } }
+            nav.pages aria-label=(view.t(text::PAGES)) {
+                @if before.is_some() { a rel="first" href="?" { (view.t(text::NEWEST)) } }
+                @if let Some(last) = entries.last().filter(|last| last.number > 1) {
+                    a rel="next" href=(format!("?before={}", last.number)) { (view.t(text::OLDER)) }
+                }
             }
         }
     } };
     Ok(page.show(&main))
+}
+
+/// Longest text of the audit log that the page shows.
+const LONGEST_SHOWN: usize = 120;
+
+/// Shortens a text of the audit log so that any text fits on the page.
+fn shortened(text: &str) -> String {
+    let text = sanitize(text);
+    match text.char_indices().nth(LONGEST_SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
 }
 
 /// Query of the audit log's page, which may name a language as well.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gua_board_store::registry::{Maintenance, Role};
+use gua_board_store::registry::Maintenance;
 use gua_model::text::{gigabytes, sanitize};
 use gua_model::{Bytes, Missing};
 use gua_wire::live::{LiveGpu, LiveValue};
@@ -103,7 +103,7 @@ impl Table<'_> {
         }
     }
 
-    /// Names of who uses the GPU, as far as the role may see them.
+    /// Names of who uses the GPU, as far as the caller may see them.
     pub(super) fn holder(&self, gpu: &LiveGpu) -> Markup {
         let view = self.view;
         let claim = gpu.claim.as_ref();
@@ -112,7 +112,7 @@ impl Table<'_> {
         html! {
             @if names.is_empty() && is_used(gpu) {
                 span.muted {
-                    @if self.caller.role == Role::Viewer { (view.t(text::HIDDEN)) } @else { (view.t(text::UNKNOWN)) }
+                    @if self.caller.sees_names() { (view.t(text::UNKNOWN)) } @else { (view.t(text::HIDDEN)) }
                 }
             }
             @for (place, name) in names.iter().enumerate() {

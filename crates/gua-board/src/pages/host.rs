@@ -113,9 +113,9 @@ fn processes(table: &Table<'_>, rows: &[&Row]) -> Markup {
         .flat_map(|row| row.gpu.processes.iter().map(|process| (&row.gpu, process)))
         .collect();
     let name = |name: &Option<String>| {
-        let unknown = match table.caller.role {
-            gua_board_store::registry::Role::Viewer => text::HIDDEN,
-            _ => text::UNKNOWN,
+        let unknown = match table.caller.sees_names() {
+            false => text::HIDDEN,
+            true => text::UNKNOWN,
         };
         match name {
             Some(name) => html! { (sanitize(name)) },

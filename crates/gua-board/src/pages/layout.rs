@@ -141,7 +141,7 @@ impl View {
                     meta name="color-scheme" content="light dark";
                     // Nobody reloads the page of a wall screen by hand.
                     @if reloads { noscript { meta http-equiv="refresh" content="30"; } }
-                    title { (frame.title) " · " (self.t(text::BOARD)) }
+                    title { (frame.title) " · " (self.brand(frame)) }
                     link rel="icon" href="data:,";
                     link rel="stylesheet" href=(format!("/assets/{}", STYLE.name));
                     script src=(format!("/assets/{}", SCRIPT.name)) defer {}
@@ -157,10 +157,17 @@ impl View {
         }
     }
 
+    /// Heading of every page: the title of the workspace.
+    fn brand(&self, frame: Frame<'_>) -> String {
+        let settings = frame.caller.map(|caller| &caller.workspace.settings);
+        let title = settings.and_then(|settings| settings.title.as_deref());
+        sanitize(title.unwrap_or(self.t(text::BOARD)))
+    }
+
     fn masthead(&self, frame: Frame<'_>) -> Markup {
         html! {
             header.top {
-                a.brand href="/" { (self.t(text::BOARD)) }
+                a.brand href="/" { (self.brand(frame)) }
                 @if let Some(caller) = frame.caller {
                     nav aria-label=(caller.workspace.name) {
                         @for (tab, path, name) in tabs(caller) {
@@ -238,6 +245,7 @@ pub(crate) enum Tab {
     Servers,
     Members,
     Tokens,
+    Settings,
     Audit,
     Me,
 }
@@ -248,6 +256,7 @@ const TABS: &[(Tab, Role, &str, Text)] = &[
     (Tab::Servers, Role::Admin, "/servers", text::SERVERS),
     (Tab::Members, Role::Admin, "/members", text::MEMBERS),
     (Tab::Tokens, Role::Member, "/tokens", text::TOKENS),
+    (Tab::Settings, Role::Admin, "/settings", text::SETTINGS),
     (Tab::Audit, Role::Admin, "/audit", text::AUDIT),
     (Tab::Me, Role::Viewer, "/me", text::ME),
 ];

@@ -61,10 +61,12 @@ fn person_page(
         name: text::ME,
     };
     let own = path_of(caller, &person.member.account);
-    page.show(&html! {
+    let name = sanitize(&person.member.name);
+    let title = if is_own { view.t(text::ME) } else { &name };
+    page.show_as(title, &html! {
         (once(view, text::CODE_READY, line))
         section {
-            p.say { strong { (sanitize(&person.member.name)) } " · " (person.member.role) }
+            p.say { strong { (name) } " · " (person.member.role) }
             h2 { (view.t(text::HELD_NOW)) }
             @if person.gpus.is_empty() { p.say { (view.t(text::HOLDS_NOTHING)) } } @else {
                 ul { @for row in &person.gpus {
@@ -148,11 +150,9 @@ pub(crate) async fn link_name(
     path: Path<(String, AccountId)>,
     input: Input<HostUser>,
 ) -> Answer {
-    let back = path_of(&caller, &path.1);
-    Ok(see_other(
-        &back,
-        api::link_name(app, caller, path, input).await?,
-    ))
+    let page = path_of(&caller, &path.1);
+    let linked = api::link_name(app, caller, path, input).await?;
+    Ok(see_other(&page, linked))
 }
 
 pub(crate) async fn unlink_name(
@@ -161,11 +161,9 @@ pub(crate) async fn unlink_name(
     path: Path<(String, AccountId)>,
     input: Input<HostUser>,
 ) -> Answer {
-    let back = path_of(&caller, &path.1);
-    Ok(see_other(
-        &back,
-        api::unlink_name(app, caller, path, input).await?,
-    ))
+    let page = path_of(&caller, &path.1);
+    let unlinked = api::unlink_name(app, caller, path, input).await?;
+    Ok(see_other(&page, unlinked))
 }
 
 pub(crate) async fn change_password(

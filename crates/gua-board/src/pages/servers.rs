@@ -1,50 +1,26 @@
 //! The Servers page: enrolled hosts, hosts that await approval or were refused, and enrolment keys.
 
+use axum::extract::Query;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query};
 use gua_board_store::registry::{AuditEntry, EnrolmentKey, Host};
-use gua_board_store::{EnrolmentKeyId, HostId};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::admin::{Answer, Board, Caller, Page, button, once, until};
+use super::admin::{Answer, Board, Caller, ListQuery, Page, button, once, until};
 use super::gpu::maintained;
-use super::layout::{Tab, View, encode, see_other, utc, workspace_path};
+use super::layout::{Tab, View, encode, utc};
 use super::text;
-use crate::api::{self, AddKey, HostDocument, Input, Rename, Replace, SetMaintenance};
+use crate::api::{self, AddKey, HostDocument, Input, PAGE_ITEMS, Paged};
 use crate::app::App;
-
-/// Servers on one page: a page with this many stays under 100 kB.
-const HOSTS_ON_A_PAGE: usize = 40;
 
 pub(crate) async fn servers(
     view: View,
     app: Board,
     caller: Caller,
-    query: Result<Query<HostSearch>, QueryRejection>,
+    query: Result<Query<ListQuery>, QueryRejection>,
 ) -> Answer {
-    let search = api::query(query)?;
-    servers_page(&view, app, caller, &search, None).await
-}
-
-/// Which servers are listed.
-#[derive(Debug, Default, serde::Deserialize)]
-pub(crate) struct HostSearch {
-    /// Part of the name, regardless of case.
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    page: String,
-}
-
-impl HostSearch {
-    fn page(&self, page: usize) -> String {
-        match self.name.is_empty() {
-            true => format!("?page={page}"),
-            false => format!("?page={page}&name={}", encode(&self.name)),
-        }
-    }
+    servers_page(&view, app, caller, &api::query(query)?, None).await
 }
 
 /// Shows the page again, with the one line to run on the host.
@@ -56,7 +32,7 @@ pub(crate) async fn add_key(
 ) -> Answer {
     let added = api::add_enrolment_key(app.clone(), caller.clone(), input).await?;
     let line = enrol_line(&app, &added.1.0.secret);
-    servers_page(&view, app, caller, &HostSearch::default(), Some(&line)).await
+    servers_page(&view, app, caller, &ListQuery::default(), Some(&line)).await
 }
 
 /// The command that enrols a host. The key is not an argument, because other users of the host could read it there.
@@ -74,23 +50,17 @@ async fn servers_page(
     view: &View,
     app: Board,
     caller: Caller,
-    search: &HostSearch,
+    query: &ListQuery,
     line: Option<&str>,
 ) -> Answer {
     let now = app.now();
     let hosts = app.hosts(caller.workspace.id.clone()).await?;
-    let part = search.name.trim().to_lowercase();
-    let found: Vec<&Host> = hosts
-        .iter()
-        .filter(|host| host.display_name.to_lowercase().contains(&part))
-        .collect();
-    let pages = found.len().div_ceil(HOSTS_ON_A_PAGE).max(1);
-    let number: usize = search.page.parse().unwrap_or(1);
-    let number = number.clamp(1, pages);
-    let shown = found.chunks(HOSTS_ON_A_PAGE).nth(number - 1);
-    let shown = shown.unwrap_or_default();
-    let same = api::same_gpus(&app, shown.iter().copied(), &hosts, now);
-    let shown: Vec<HostDocument> = shown
+    let found = Paged::of(hosts.iter().collect(), &query.search(), |host: &&Host| {
+        &host.display_name
+    });
+    let same = api::same_gpus(&app, found.items.iter().copied(), &hosts, now);
+    let shown: Vec<HostDocument> = found
+        .items
         .iter()
         .map(|host| HostDocument {
             same_gpus_as: same.get(&host.id).cloned(),
@@ -113,19 +83,14 @@ async fn servers_page(
     let main = html! {
         (once(view, text::KEY_READY, line))
         section {
-            @if hosts.len() > HOSTS_ON_A_PAGE {
-                form.filter method="get" action=(page.path("/servers")) {
-                    label { (view.t(text::SEARCH)) input name="name" type="search" maxlength="100" value=(search.name); }
-                    button type="submit" { (view.t(text::APPLY)) }
-                }
-            }
+            (query.field(&page, "/servers", hosts.len() > PAGE_ITEMS))
             div data-part="servers" {
                 @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } }
                 @else if shown.is_empty() { p.say { (view.t(text::NO_HOST_MATCHES)) } }
                 @else { (host_table(&page, &shown, &hosts, now)) }
                 (refusal_list(view, &refusals, now))
             }
-            (view.pages(number, pages, |page| search.page(page)))
+            (query.links(view, &found))
         }
         section {
             h2 { (view.t(text::ADD_SERVER)) }
@@ -271,31 +236,6 @@ fn maintenance_forms(page: &Page<'_>, host: &Host, now: Timestamp) -> Markup {
     }
 }
 
-pub(crate) async fn set_maintenance(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-    input: Input<SetMaintenance>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::set_maintenance(app, caller, path, input).await?,
-    ))
-}
-
-pub(crate) async fn end_maintenance(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::end_maintenance(app, caller, path).await?,
-    ))
-}
-
 fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
     let view = page.view;
     html! {
@@ -323,63 +263,4 @@ fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
             } }
         }
     }
-}
-
-pub(crate) async fn rename_host(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-    input: Input<Rename>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::rename_host(app, caller, path, input).await?,
-    ))
-}
-
-pub(crate) async fn revoke_host(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(&back, api::revoke_host(app, caller, path).await?))
-}
-
-pub(crate) async fn revoke_key(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, EnrolmentKeyId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::revoke_enrolment_key(app, caller, path).await?,
-    ))
-}
-
-pub(crate) async fn approve_host(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::approve_host(app, caller, path).await?,
-    ))
-}
-
-pub(crate) async fn replace_host(
-    app: Board,
-    caller: Caller,
-    path: Path<(String, HostId)>,
-    input: Input<Replace>,
-) -> Answer {
-    let back = workspace_path(&caller) + "/servers";
-    Ok(see_other(
-        &back,
-        api::replace_host(app, caller, path, input).await?,
-    ))
 }

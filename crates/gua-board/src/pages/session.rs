@@ -36,7 +36,8 @@ pub(crate) async fn home(
             @if me.memberships.is_empty() { p.say { (view.t(text::NO_WORKSPACE)) } }
             ul {
                 @for one in &me.memberships {
-                    li { a href=(format!("/w/{}", encode(&one.workspace.name))) { (sanitize(&one.workspace.name)) } }
+                    @let name = one.workspace.settings.title.as_ref().unwrap_or(&one.workspace.name);
+                    li { a href=(format!("/w/{}", encode(&one.workspace.name))) { (sanitize(name)) } }
                 }
             }
             form method="post" action="/logout" {
@@ -111,8 +112,7 @@ pub(crate) async fn enter_demo(
 ) -> Result<Response, Problem> {
     let guest = app.take_guest(&SecretHash::of(&link));
     let account = guest.ok_or(Problem::NotFound("link"))?;
-    let change = app.change(&account.name, address.0.0);
-    let answer = api::start_session(&app, &change, account, StatusCode::OK).await?;
+    let answer = api::start_session(&app, address.0.0, account, StatusCode::OK).await?;
     Ok(see_other("/", answer))
 }
 

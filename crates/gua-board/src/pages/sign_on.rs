@@ -132,10 +132,9 @@ pub(crate) async fn finish_sign_on(
     let person = person.ok_or(Problem::Forbidden(
         "the log-in took too long or was finished already; start again",
     ))?;
-    let change = app.change(&person.name, address.0);
     let link = person.wanted.link;
-    let account = admit_person(&app, change.clone(), person.identity, person.name, link).await?;
-    let answer = api::start_session(&app, &change, account, StatusCode::OK).await?;
+    let account = admit_person(&app, address.0, person.identity, person.name, link).await?;
+    let answer = api::start_session(&app, address.0, account, StatusCode::OK).await?;
     let mut response = see_other(&person.wanted.next, answer);
     set_state(&app, &mut response, None);
     Ok(response)

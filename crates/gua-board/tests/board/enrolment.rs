@@ -206,7 +206,12 @@ async fn a_machine_that_enrols_again_can_replace_its_old_host() {
     let hosts = admin.hosts().await;
     assert_eq!(hosts[0]["sameGpusAs"], Value::Null);
     assert_eq!(hosts[1]["sameGpusAs"], old);
-    assert!(admin.page().await.contains("It has the GPUs of gpu-1."));
+    assert!(
+        admin
+            .page()
+            .await
+            .contains("This server reports the same GPUs as gpu-1.")
+    );
     let path = format!("/hosts/{}/replace", hosts[1]["id"].as_str().unwrap());
     let unknown = json!({"replaced": "host_x"});
     assert_eq!(admin.call("POST", &path, &unknown).await.status, 404);

@@ -8,6 +8,7 @@ mod matrix;
 mod pages;
 mod people;
 mod security;
+mod settings;
 mod stream;
 
 use std::sync::Arc;
@@ -19,8 +20,8 @@ use gua_board::oidc::OidcOptions;
 use gua_board::{App, AppOptions};
 use gua_board_store::password::PasswordHash;
 use gua_board_store::registry::{
-    Change, FIRST_WORKSPACE, KeyLimits, NewAccount, NewApiToken, NewEnrolmentKey, NewSession, Role,
-    Scope, Workspace,
+    Actor, Change, FIRST_WORKSPACE, KeyLimits, NewAccount, NewApiToken, NewEnrolmentKey,
+    NewSession, Role, Scope, Workspace,
 };
 use gua_board_store::{AccountId, Kind, Registry, Secret, SqliteStore};
 use jiff::Timestamp;
@@ -57,18 +58,11 @@ impl Board {
             let seconds = Arc::clone(&seconds);
             move || Timestamp::from_second(seconds.load(Ordering::Relaxed)).unwrap()
         };
+        let url = "https://board.example.com".to_owned();
         let app = App::start(AppOptions {
-            registry: Arc::clone(&store) as _,
-            ledger: Arc::clone(&store) as _,
-            clock: Arc::new(clock),
-            public_url: "https://board.example.com".to_owned(),
-            pin: None,
-            trusted_proxies: Vec::new(),
+            has_certificate: true,
             oidc,
-            user_header: None,
-            new_account_role: None,
-            guest: None,
-            local: None,
+            ..AppOptions::new(Arc::clone(&store), Arc::new(clock), url)
         });
         Self {
             app: app.unwrap(),
@@ -84,7 +78,7 @@ impl Board {
 
     fn change(&self) -> Change {
         Change {
-            actor: "test".to_owned(),
+            actor: Actor::account("test"),
             address: None,
             at: self.app.now(),
         }

@@ -127,6 +127,7 @@ async fn the_main_pages_show_what_they_promise() {
         ("servers", "/w/default/servers".to_owned()),
         ("members", "/w/default/members".to_owned()),
         ("tokens", "/w/default/tokens".to_owned()),
+        ("settings", "/w/default/settings".to_owned()),
         ("join", "/join".to_owned()),
     ] {
         let answer = board.page(&path, &cookie).await;
@@ -143,7 +144,8 @@ async fn the_first_line_says_what_is_free() {
     let check = async |query: &str, expected: &str| {
         let answer = board.page(&format!("/w/default{query}"), &cookie).await;
         let page = text(&answer);
-        let line = page.split("<h1 class=\"summary\">").nth(1).unwrap();
+        let line = page.split("<h1 class=\"summary\"").nth(1).unwrap();
+        let (_, line) = line.split_once('>').unwrap();
         assert_eq!(line.split("</h1>").next().unwrap(), expected, "{query}");
     };
     let all = board.page("/w/default", &cookie).await;
@@ -199,6 +201,7 @@ async fn every_page_is_small_and_serves_every_role() {
             (Role::Member, "/w/default/tokens".to_owned()),
             (Role::Admin, "/w/default/servers".to_owned()),
             (Role::Admin, "/w/default/members".to_owned()),
+            (Role::Admin, "/w/default/settings".to_owned()),
             (Role::Admin, "/w/default/audit".to_owned()),
         ] {
             let (answer, took) = board.timed_page(&path, &cookie).await;
@@ -256,6 +259,8 @@ async fn hostile_names_are_escaped_on_every_page() {
         "/w/default/servers".to_owned(),
         "/w/default/members".to_owned(),
         "/w/default/audit".to_owned(),
+        "/w/default/members?name=%3Cscript%3E&page=%3Cu%3E".to_owned(),
+        "/w/default/tokens?name=%22%3E%3Cu%3E".to_owned(),
         "/w/%3Cscript%3E".to_owned(),
     ] {
         let answer = board.page(&path, &cookie).await;

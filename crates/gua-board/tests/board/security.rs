@@ -398,3 +398,58 @@ async fn a_host_vouches_for_its_own_users_only() {
         204
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_refused_after_a_minute() {
+    let board = Board::start();
+    let never = futures_util::stream::pending::<Result<&[u8], std::convert::Infallible>>();
+    let began = tokio::time::Instant::now();
+    let body = axum::body::Body::from_stream(never);
+    let answer = board.call("POST /api/v1/login", &[], body).await;
+    assert_eq!(answer.status, 408, "{}", answer.body);
+    assert_eq!(began.elapsed().as_secs(), 60);
+}
+
+#[tokio::test]
+async fn nobody_else_appears_as_an_account_in_the_audit_log() {
+    let board = Board::start();
+    board.with_password("ada", PASSWORD, Role::Owner);
+    let workspace = board.workspace();
+    // A stranger and two hosts claim to be ada.
+    let wrong = json!({"name": "ada", "password": "wrong horse"}).to_string();
+    board.call("POST /api/v1/login", &[], wrong).await;
+    let long = json!({"name": "x".repeat(60_000), "password": "wrong horse"}).to_string();
+    board.call("POST /api/v1/login", &[], long).await;
+    let (_, agent) = board.enrol(&workspace, "ada").await;
+    let registry: &dyn gua_board_store::Registry = board.store.as_ref();
+    let ada = registry.account("ada").unwrap().unwrap().id;
+    let line = format!("POST {WORKSPACE}/name-codes");
+    let code = board.call(&line, &headers(&board.session(&ada)), "").await;
+    let proof = json!({"code": code.body["code"], "user": "ada"}).to_string();
+    let auth = [("authorization", agent.as_str())];
+    let proven = board.call("POST /agent/v1/names", &auth, proof).await;
+    assert_eq!(proven.status, 200, "{}", proven.body);
+    let key = board.enrolment_key(&workspace, 1);
+    for _ in 0..2 {
+        let claim = json!({"enrollmentToken": key, "hostname": "ada"}).to_string();
+        let line = "POST /agent/v1/enrollments/claim";
+        board.call(line, &[], claim).await;
+    }
+    let log = registry.audit_log(&workspace.id, None, 100).unwrap();
+    for entry in &log {
+        let is_own =
+            ["account-added", "enrolment-key-added", "logged-in"].contains(&entry.action.as_str());
+        let is_hidden = entry.actor.starts_with('[');
+        assert!(is_own != is_hidden, "{entry:?}");
+        assert!(entry.object.len() <= 300, "{}", entry.object.len());
+    }
+    let refused = log.iter().filter(|entry| entry.actor == "[host ada]");
+    assert_eq!(refused.count(), 2);
+    // A link cannot make an account with such a name either.
+    let setup = gua_board::set_up::SetUp {
+        registry,
+        now: board.app.now(),
+    };
+    let added = setup.add_user("default", "[command line]", Role::Owner, PASSWORD);
+    assert!(added.is_err());
+}

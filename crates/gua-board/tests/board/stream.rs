@@ -197,3 +197,20 @@ async fn garbage_is_answered_or_cut_off_and_the_board_goes_on() {
     );
     served.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_never_ends_its_request_is_cut_off() {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let board = Board::start();
+    let served = Served::start(&board).await;
+    let stream = tokio::net::TcpStream::connect(served.address).await;
+    let mut stream = stream.unwrap();
+    let begun = b"GET /healthz HTTP/1.1\r\nHost: x\r\n";
+    stream.write_all(begun).await.unwrap();
+    // The clock of the test moves on while nothing happens, so this waits for the limit and not for real time.
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(!answer.contains(" 200 "), "{answer}");
+    served.stop().await;
+}

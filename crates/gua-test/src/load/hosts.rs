@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use gua_board_store::registry::{
-    Change, FIRST_WORKSPACE, HostClaim, KeyLimits, NewAccount, NewApiToken, NewEnrolmentKey,
+    Actor, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, NewAccount, NewApiToken, NewEnrolmentKey,
     Registry as _, Role, Scope,
 };
 use gua_board_store::{HostId, Kind, Secret, SqliteStore};
@@ -44,7 +44,7 @@ impl Fleet {
     pub(super) fn enrol(load: &Load) -> Self {
         let store = SqliteStore::open(&load.directory).unwrap();
         let by = Change {
-            actor: "load".to_owned(),
+            actor: Actor::command_line(),
             address: None,
             at: wall_clock(),
         };

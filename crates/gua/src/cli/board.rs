@@ -128,7 +128,7 @@ pub enum BoardCommand {
         /// PEM file with the key of the certificate.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "certificate")]
         key: Option<PathBuf>,
-        /// Address of a proxy that adds TLS, and whose X-Forwarded-For header is trusted; can be repeated.
+        /// Address of a proxy that adds TLS and whose X-Forwarded-For header is trusted. Can be repeated.
         #[arg(long, value_name = "ADDRESS")]
         proxy: Vec<IpAddr>,
         #[command(flatten)]
@@ -164,11 +164,11 @@ pub enum BoardCommand {
         url: ServerUrl,
     },
 
-    /// Prove to a board that you are a user of this host.
+    /// Link your user name on this host to your account on a board.
     ///
-    /// The board's page "Me" shows the code. This host tells the board the name of the user who runs the command, or its
-    /// pseudonym, as it does for every process. The enrolment of the host must be readable: run it as root with --user, or as
-    /// the user whose daemon pushes to the board.
+    /// The page "Me" of the board shows the code. The command sends it to the board with your user name, or with your
+    /// pseudonym if the host sends pseudonyms. It needs the host's enrolment: run it as the user whose daemon pushes to the
+    /// board, or ask root to run it with --user.
     #[command(
         after_help = "Examples:\n  gua board link gua_name_...\n  sudo gua board link gua_name_... --user ada"
     )]
@@ -176,7 +176,7 @@ pub enum BoardCommand {
         /// Code from the board's page.
         #[arg(value_name = "CODE")]
         code: Secret,
-        /// User of this host to vouch for; only root can name another one.
+        /// User name to link [default: your own]. Only root can link that of another user.
         #[arg(long, value_name = "NAME")]
         user: Option<String>,
         #[command(flatten)]
@@ -336,16 +336,19 @@ pub struct SignOnArgs {
     /// URL of an OpenID Connect provider at which people can log in.
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = issuer, requires = "oidc_client_id")]
     pub oidc_issuer: Option<String>,
-    /// Name of this board at the provider.
+    /// Client ID of this board at the provider.
     #[arg(long, value_name = "ID", requires = "oidc_issuer")]
     pub oidc_client_id: Option<String>,
-    /// File with the board's secret at the provider.
+    /// File with the client secret of this board at the provider.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "oidc_issuer")]
     pub oidc_client_secret_file: Option<PathBuf>,
-    /// Header in which the proxies of --proxy name the person; they must remove it from requests of others.
+    /// Header in which a proxy of --proxy sends the user name. The proxy must remove it from the requests that it receives.
     #[arg(long, value_name = "NAME", requires = "proxy")]
     pub user_header: Option<HeaderName>,
-    /// Role of people whom the provider or proxy knows and the board does not [default: they need an invitation].
+    /// File with a secret that every proxy sends in the header X-Gua-Proxy-Secret; required with a proxy on loopback.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "user_header")]
+    pub proxy_secret_file: Option<PathBuf>,
+    /// Role of people who log in through the provider or proxy for the first time [default: they need an invitation].
     #[arg(long, value_name = "ROLE")]
     pub new_accounts: Option<Role>,
 }

@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use gua_board::AppOptions;
 use gua_board::demo::{Fleet, GPUS, HOSTS};
 use gua_board::oidc::{FetchError, OidcOptions};
 use gua_board::run::Board;
 use gua_board::set_up::{KeyRequest, SetUp, SetUpError, join_url};
 use gua_board::tls::{CertificateFiles, Tls, own_certificate};
+use gua_board::{AppOptions, Proxies};
 use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::secret::PRESET_LENGTH;
-use gua_board_store::{Kind, OpenError, Secret, SqliteStore, StoreError};
+use gua_board_store::{Kind, OpenError, Secret, SecretHash, SqliteStore, StoreError};
 use gua_collector::board::{ConnectOptions, setup};
 use gua_collector::log;
 use gua_collector::service::web::WebServer;
@@ -198,11 +198,6 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
     let (Some(issuer), Some(client_id)) = (&sign_on.oidc_issuer, &sign_on.oidc_client_id) else {
         return Ok(None);
     };
-    let read = |path: &PathBuf| {
-        let text = std::fs::read_to_string(path);
-        let text = text.with_context(|| format!("cannot read the secret `{}`", path.display()))?;
-        anyhow::Ok(text.trim().to_owned())
-    };
     // `cloud.allow_http` is about boards; a log-in never crosses a network unencrypted.
     let options = ConnectOptions {
         unencrypted: Unencrypted::LoopbackOnly,
@@ -215,10 +210,37 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
         client_secret: sign_on
             .oidc_client_secret_file
             .as_ref()
-            .map(read)
+            .map(|path| secret(path))
             .transpose()?,
         fetch: Arc::new(fetch),
     }))
+}
+
+/// The proxies, whose word about a person is taken only if no other user of this host can give it.
+fn proxies(addresses: &[IpAddr], sign_on: &SignOnArgs) -> anyhow::Result<Proxies> {
+    let file = sign_on.proxy_secret_file.as_deref();
+    let secret = file.map(secret).transpose()?;
+    let is_near = addresses.iter().any(IpAddr::is_loopback);
+    if sign_on.user_header.is_some() && is_near && secret.is_none() {
+        let message = "--user-header with a --proxy on loopback needs --proxy-secret-file: every user of this host can connect from there";
+        return Err(Failure::usage(message)
+            .hint("let the proxy send the secret of that file in the header X-Gua-Proxy-Secret")
+            .into());
+    }
+    Ok(Proxies {
+        addresses: addresses.to_vec(),
+        secret: secret.as_deref().map(SecretHash::of),
+    })
+}
+
+/// Reads a secret from a file.
+fn secret(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path);
+    let text = text.with_context(|| format!("cannot read the secret `{}`", path.display()))?;
+    match text.trim() {
+        "" => Err(Failure::usage(format!("`{}` has no secret", path.display())).into()),
+        text => Ok(text.to_owned()),
+    }
 }
 
 fn serve(
@@ -233,31 +255,24 @@ fn serve(
         log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
         output::eprint,
     );
-    if sign_on.user_header.is_some() && transport.proxies.iter().any(IpAddr::is_loopback) {
-        output::eprint(
-            "gua board: warning: --user-header with a --proxy on loopback: every user of this host can log in as anyone\n",
-        );
-    }
+    let proxies = proxies(transport.proxies, sign_on)?;
     allow_many_connections();
     let store = Arc::new(open(data)?);
     let _lock = SqliteStore::lock_server(&directory(data)?)?;
     let (tls, pin) = transport.tls(&directory(data)?)?;
     let board = Board::bind(transport.listen)?;
     let public_url = transport.public_url(board.address(), tls.is_some());
+    let has_certificate = tls.is_some();
     let board = board.with_tls(tls);
     let link = set_up(&store).add_first_link(FIRST_WORKSPACE)?;
     let options = AppOptions {
-        registry: Arc::clone(&store) as _,
-        ledger: store,
-        clock: Arc::new(clock::now),
-        public_url: public_url.clone(),
         pin,
-        trusted_proxies: transport.proxies.to_vec(),
+        has_certificate,
+        proxies,
         oidc: provider(sign_on, context)?,
         user_header: sign_on.user_header.clone(),
         new_account_role: sign_on.new_accounts,
-        guest: None,
-        local: None,
+        ..AppOptions::new(store, Arc::new(clock::now), public_url.clone())
     };
     let started = || {
         let mut text = format!("gua board: serving {public_url}\n");
@@ -314,17 +329,8 @@ fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {
     let board = Board::bind(listen)?;
     let public_url = format!("http://{}", board.address());
     let options = AppOptions {
-        registry: Arc::clone(&store) as _,
-        ledger: store,
-        clock: Arc::new(clock::now),
-        public_url: public_url.clone(),
-        pin: None,
-        trusted_proxies: Vec::new(),
-        oidc: None,
-        user_header: None,
-        new_account_role: None,
         guest: Some(guest),
-        local: None,
+        ..AppOptions::new(store, Arc::new(clock::now), public_url.clone())
     };
     let started = || {
         let link = link.reveal();

@@ -133,17 +133,8 @@ fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
     let board = Board::bind(args.listen)?;
     let address = board.address();
     let options = AppOptions {
-        registry: Arc::clone(&store) as _,
-        ledger: store,
-        clock: Arc::new(clock::now),
-        public_url: format!("http://{address}"),
-        pin: None,
-        trusted_proxies: Vec::new(),
-        oidc: None,
-        user_header: None,
-        new_account_role: None,
-        guest: None,
         local: Some(local),
+        ..AppOptions::new(store, Arc::new(clock::now), format!("http://{address}"))
     };
     let started = || {
         // A closed output is no reason to stop serving.

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
-use super::{audit, bump_revision, conflict_unless, found, optional_time, time};
+use super::{audit, bump_revision, conflict_unless, deleted, found, optional_time, time};
 use crate::error::StoreError;
 use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
 use crate::registry::{
-    Action, Change, EnrolmentKey, Host, HostClaim, KeyLimits, Maintenance, NewEnrolmentKey,
+    Action, Actor, Change, EnrolmentKey, Host, HostClaim, KeyLimits, Maintenance, NewEnrolmentKey,
     Refusal, is_name_match,
 };
 use crate::secret::SecretHash;
@@ -114,7 +114,7 @@ pub(super) fn add_key(
     conflict_unless(added == 1, "this enrolment key exists already")?;
     let object = new.name.as_deref().unwrap_or(&new.prefix);
     let action = Action::EnrolmentKeyAdded;
-    audit(transaction, by, Some(&new.workspace), action, object)?;
+    audit::add(transaction, by, Some(&new.workspace), action, object)?;
     Ok(EnrolmentKey {
         id,
         workspace: new.workspace.clone(),
@@ -125,6 +125,24 @@ pub(super) fn add_key(
         created: by.at,
         expires: new.expires,
     })
+}
+
+pub(super) fn revoke_key(
+    transaction: &Transaction<'_>,
+    by: &Change,
+    workspace: &WorkspaceId,
+    key: &EnrolmentKeyId,
+) -> Result<(), StoreError> {
+    let sql = "DELETE FROM enrolment_key WHERE workspace = ?1 AND id = ?2 RETURNING prefix";
+    let prefix = deleted(transaction, sql, [workspace.as_str(), key.as_str()])?;
+    let prefix = prefix.ok_or(StoreError::NotFound("enrolment key"))?;
+    audit::add(
+        transaction,
+        by,
+        Some(workspace),
+        Action::EnrolmentKeyRevoked,
+        &prefix,
+    )
 }
 
 /// Returns the reason a key does not enrol a host.
@@ -186,14 +204,14 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         ],
     )?;
     let by = Change {
-        actor: format!("enrolment key {}", key.prefix),
+        actor: Actor::enrolment_key(&key.prefix),
         address: claim.address.clone(),
         at: claim.at,
     };
     // Caches of the list of hosts compare this revision.
     bump_revision(transaction)?;
     let action = Action::HostEnrolled;
-    audit(
+    audit::add(
         transaction,
         &by,
         Some(&host.workspace),
@@ -249,7 +267,7 @@ pub(super) fn approve(
         .optional()?;
     let name = name.ok_or(StoreError::NotFound("host"))?;
     bump_revision(transaction)?;
-    audit(
+    audit::add(
         transaction,
         by,
         Some(workspace),
@@ -297,7 +315,7 @@ pub(super) fn replace(
         .optional()?;
     let name = name.ok_or(StoreError::NotFound("host"))?;
     bump_revision(transaction)?;
-    audit(
+    audit::add(
         transaction,
         by,
         Some(workspace),
@@ -319,7 +337,7 @@ pub(super) fn rename(
     )?;
     found(changed, "host")?;
     bump_revision(transaction)?;
-    audit(transaction, by, Some(workspace), Action::HostRenamed, name)
+    audit::add(transaction, by, Some(workspace), Action::HostRenamed, name)
 }
 
 pub(super) fn set_maintenance(
@@ -349,7 +367,7 @@ pub(super) fn set_maintenance(
         Some(one) => (Action::MaintenanceSet, format!("{name}: {}", one.note)),
         None => (Action::MaintenanceEnded, name),
     };
-    audit(transaction, by, Some(workspace), action, &object)
+    audit::add(transaction, by, Some(workspace), action, &object)
 }
 
 pub(super) fn revoke(
@@ -368,5 +386,5 @@ pub(super) fn revoke(
         .optional()?;
     let name = name.ok_or(StoreError::NotFound("host"))?;
     bump_revision(transaction)?;
-    audit(transaction, by, Some(workspace), Action::HostRevoked, &name)
+    audit::add(transaction, by, Some(workspace), Action::HostRevoked, &name)
 }

@@ -1,16 +1,14 @@
 //! Passwords, identities at providers, and user names on hosts, in SQLite.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 
-use super::{
-    account, account_name, add_account, audit, bump_revision, conflict_unless, deleted, find_link,
-    found, put_member,
-};
+use super::{accounts, audit, bump_revision, conflict_unless, deleted, found, links, time};
 use crate::error::StoreError;
 use crate::id::{AccountId, HostId, WorkspaceId};
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, Action, Change, Host, HostUser, Identity, Join, LinkPurpose, NewAccount,
+    Account, Action, Actor, Change, Host, HostUser, Identity, Join, NewAccount, UserName,
 };
 use crate::secret::SecretHash;
 
@@ -32,8 +30,8 @@ pub(super) fn set_password(
     // Another reset link would undo this.
     delete_links(transaction, account)?;
     bump_revision(transaction)?;
-    let name = account_name(transaction, account)?;
-    audit(transaction, by, None, Action::PasswordSet, &name)
+    let name = accounts::name_of(transaction, account)?;
+    audit::add(transaction, by, None, Action::PasswordSet, &name)
 }
 
 /// Deletes the reset links of an account.
@@ -54,7 +52,7 @@ pub(super) fn by_identity(
          JOIN account ON account.id = identity.account WHERE issuer = ?1 AND subject = ?2",
     )?;
     let mut rows = statement.query([&identity.issuer, &identity.subject])?;
-    rows.next()?.map(account).transpose()
+    rows.next()?.map(accounts::account).transpose()
 }
 
 pub(super) fn join(
@@ -65,24 +63,18 @@ pub(super) fn join(
 ) -> Result<Account, StoreError> {
     let (workspace, role) = match join {
         Join::Role { workspace, role } => (workspace.clone(), *role),
-        Join::Link(hash) => {
-            let purpose = find_link(transaction, hash, by.at)?;
-            let Some(LinkPurpose::Join { workspace, role }) = purpose else {
-                return Err(StoreError::NotFound("link"));
-            };
-            transaction.execute("DELETE FROM link WHERE hash = ?1", params![hash.0])?;
-            (workspace, role)
-        }
+        Join::Link(hash) => links::take_invitation(transaction, by, hash)?,
     };
     if let Some(known) = by_identity(transaction, identity)? {
         let sql = "SELECT 1 FROM member WHERE workspace = ?1 AND account = ?2";
         let key = [workspace.as_str(), known.id.as_str()];
         let is_member = transaction.query_row(sql, key, |_| Ok(())).optional()?;
         if is_member.is_none() {
-            put_member(transaction, &workspace, &known.id, role)?;
+            let by = &by_account(by, &known.name);
+            accounts::put_member(transaction, &workspace, &known.id, role)?;
             bump_revision(transaction)?;
             let object = format!("{}: {role}", known.name);
-            audit(transaction, by, Some(&workspace), Action::RoleSet, &object)?;
+            audit::add(transaction, by, Some(&workspace), Action::RoleSet, &object)?;
         }
         return Ok(known);
     }
@@ -92,12 +84,20 @@ pub(super) fn join(
         workspace,
         role,
     };
-    let added = add_account(transaction, by, &new)?;
+    let added = accounts::add(transaction, &by_account(by, &new.name), &new)?;
     transaction.execute(
         "INSERT INTO identity (issuer, subject, account) VALUES (?1, ?2, ?3)",
         [&identity.issuer, &identity.subject, &added.id.0],
     )?;
     Ok(added)
+}
+
+/// The same change by the account that joins: what a provider or proxy calls the person is not unique.
+fn by_account(by: &Change, name: &str) -> Change {
+    Change {
+        actor: Actor::account(name),
+        ..by.clone()
+    }
 }
 
 /// Returns a name that no account has.
@@ -117,6 +117,44 @@ fn free_name(transaction: &Transaction<'_>, wanted: &str) -> Result<String, Stor
         Some(name) => Ok(name?),
         None => Err(StoreError::Conflict("too many accounts have this name")),
     }
+}
+
+/// User names of a workspace, for [`user_name`].
+pub(super) const USER_NAMES: &str = "SELECT host, name, account, since FROM user_name WHERE workspace = ?1 ORDER BY account, name, host";
+
+pub(super) fn user_name(row: &Row<'_>) -> Result<UserName, StoreError> {
+    let host: String = row.get(0)?;
+    Ok(UserName {
+        user: HostUser {
+            host: (!host.is_empty()).then_some(HostId(host)),
+            name: row.get(1)?,
+        },
+        account: AccountId(row.get(2)?),
+        since: time(row.get(3)?)?,
+    })
+}
+
+/// Adds the code of a member. A member has one code at a time.
+pub(super) fn add_code(
+    transaction: &Transaction<'_>,
+    code: &SecretHash,
+    (workspace, account): (&WorkspaceId, &AccountId),
+    expires: Timestamp,
+) -> Result<(), StoreError> {
+    transaction.execute(
+        "DELETE FROM name_code WHERE account = ?1",
+        [account.as_str()],
+    )?;
+    transaction.execute(
+        "INSERT INTO name_code (hash, workspace, account, expires) VALUES (?1, ?2, ?3, ?4)",
+        params![
+            code.0,
+            workspace.as_str(),
+            account.as_str(),
+            expires.as_microsecond()
+        ],
+    )?;
+    Ok(())
 }
 
 pub(super) fn prove(
@@ -139,7 +177,7 @@ pub(super) fn prove(
     };
     link(transaction, by, &host.workspace, (&user, &id))?;
     Ok(Account {
-        name: account_name(transaction, &id)?,
+        name: accounts::name_of(transaction, &id)?,
         id,
         password: None,
     })
@@ -182,8 +220,12 @@ pub(super) fn link(
         owner == account.as_str(),
         "this user name is linked to another member",
     )?;
-    let object = format!("{}: {}", account_name(transaction, account)?, user.name);
-    audit(
+    let object = format!(
+        "{}: {}",
+        accounts::name_of(transaction, account)?,
+        user.name
+    );
+    audit::add(
         transaction,
         by,
         Some(workspace),
@@ -203,7 +245,7 @@ pub(super) fn unlink(
         "DELETE FROM user_name WHERE workspace = ?1 AND host = ?2 AND name = ?3 RETURNING name";
     let name = deleted(transaction, sql, [workspace.as_str(), host, &user.name])?;
     let name = name.ok_or(StoreError::NotFound("user name"))?;
-    audit(
+    audit::add(
         transaction,
         by,
         Some(workspace),

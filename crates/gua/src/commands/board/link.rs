@@ -1,5 +1,5 @@
 //! `gua board link`: proves to a board that a member is a user of this host. The command authenticates with the host's agent
-//! token, so it needs the enrolment. Only root can confirm a user other than the caller.
+//! token, so it needs the enrolment: a user who cannot read it asks root. Only root can link the name of another user.
 
 use gua_collector::board::setup;
 use gua_model::Pid;
@@ -14,9 +14,14 @@ use crate::output;
 
 pub(super) fn run(code: &str, user: Option<&str>, context: &Context) -> anyhow::Result<()> {
     let code = Token::new(code).map_err(|error| Failure::usage(error.to_string()))?;
-    let enrolled = setup::enrolled(&context.loaded)?;
     let uid = geteuid();
     let own = own_name();
+    let enrolled = setup::enrolled(&context.loaded).map_err(|failure| match &own {
+        Some(own) if !uid.is_root() => failure.hint(format!(
+            "if the host's service pushes to the board, ask an administrator of this host to run `sudo gua board link CODE --user {own}`"
+        )),
+        _ => failure,
+    })?;
     let user = match (user, &own) {
         (None, Some(own)) => own.as_str(),
         (None, None) => {
@@ -24,7 +29,7 @@ pub(super) fn run(code: &str, user: Option<&str>, context: &Context) -> anyhow::
         }
         (Some(user), own) if uid.is_root() || own.as_deref() == Some(user) => user,
         (Some(user), _) => {
-            return Err(Failure::usage(format!("only root can vouch for `{user}`"))
+            return Err(Failure::usage(format!("only root can link the user name `{user}`"))
                 .hint("run it with sudo, or as that user")
                 .into());
         }

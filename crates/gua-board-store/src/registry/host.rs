@@ -1,0 +1,155 @@
+//! Hosts and the keys with which they enrol.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
+use crate::secret::SecretHash;
+
+/// A key that enrols hosts, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EnrolmentKey {
+    pub id: EnrolmentKeyId,
+    pub workspace: WorkspaceId,
+    /// Display name of the host that enrols; `None` uses the host's own name.
+    pub name: Option<String>,
+    pub prefix: String,
+    #[serde(flatten)]
+    pub limits: KeyLimits,
+    pub uses_left: u32,
+    pub created: Timestamp,
+    pub expires: Option<Timestamp>,
+}
+
+/// Limits and options of an enrolment key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KeyLimits {
+    /// Pattern of host names that may enrol, with `*` for any text; `None` for all.
+    pub host_names: Option<String>,
+    /// Tags that the hosts receive.
+    pub tags: Vec<String>,
+    /// Whether an admin has to approve each host before it may report.
+    pub needs_approval: bool,
+}
+
+/// Reason an existing key does not enrol a host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("the enrolment token has been used already")]
+    Used,
+    #[error("the enrolment token has expired")]
+    Expired,
+    #[error("the enrolment token is for hosts named {0}")]
+    HostName(String),
+}
+
+/// Returns whether a name matches a pattern, in which `*` matches any text. Host names have no case.
+#[must_use]
+pub fn is_name_match(pattern: &str, name: &str) -> bool {
+    let (pattern, name) = (pattern.to_lowercase(), name.to_lowercase());
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// An enrolment key to add.
+#[derive(Clone, Debug)]
+pub struct NewEnrolmentKey {
+    pub hash: SecretHash,
+    pub prefix: String,
+    pub workspace: WorkspaceId,
+    pub name: Option<String>,
+    pub limits: KeyLimits,
+    pub uses: u32,
+    pub expires: Option<Timestamp>,
+}
+
+/// A host that enrols.
+#[derive(Clone, Debug)]
+pub struct HostClaim {
+    pub key: SecretHash,
+    pub token: SecretHash,
+    pub token_prefix: String,
+    pub hostname: Option<String>,
+    pub agent_version: Option<String>,
+    pub driver_version: Option<String>,
+    pub address: Option<String>,
+    pub at: Timestamp,
+}
+
+/// An enrolled host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Host {
+    pub id: HostId,
+    pub workspace: WorkspaceId,
+    pub display_name: String,
+    /// Facts that the host stated when it enrolled.
+    pub hostname: Option<String>,
+    pub agent_version: Option<String>,
+    pub driver_version: Option<String>,
+    pub tags: Vec<String>,
+    /// Whether the host may report, or still needs approval.
+    pub is_approved: bool,
+    pub token_prefix: String,
+    /// Time since which the present agent token is in use.
+    pub token_since: Timestamp,
+    pub enrolled: Timestamp,
+    pub maintenance: Option<Maintenance>,
+}
+
+impl Host {
+    /// Returns the maintenance that is in force.
+    #[must_use]
+    pub fn maintenance(&self, now: Timestamp) -> Option<&Maintenance> {
+        let maintenance = self.maintenance.as_ref();
+        maintenance.filter(|one| one.until.is_none_or(|until| until > now))
+    }
+}
+
+/// Maintenance of a host: the note for people who want to use it, and its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Maintenance {
+    pub note: String,
+    /// `None` if it lasts until an admin ends it.
+    pub until: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_of_host_names_is_matched_as_a_whole() {
+        let check = |pattern: &str, name: &str, expected: bool| {
+            assert_eq!(is_name_match(pattern, name), expected, "{pattern} {name}");
+        };
+        check("gpu1", "GPU1", true);
+        check("gpu1", "gpu12", false);
+        check("gpu*", "gpu12", true);
+        check("gpu*", "lab-gpu", false);
+        check("*.lab.example.com", "a.lab.example.com", true);
+        check("*.lab.example.com", "a.lab.example.com.evil", false);
+        check("a*b*a", "aba", true);
+        check("a*b*a", "aa", false);
+        check("ab*ba", "aba", false);
+        check("*", "", true);
+        check("", "x", false);
+    }
+}

@@ -1,0 +1,104 @@
+//! The Settings page: what admins change while the board runs, and what its command line has set.
+
+use gua_board_store::registry::{Role, Settings};
+use gua_model::text::sanitize;
+use maud::{Markup, html};
+
+use super::admin::{Answer, Board, Caller, Page};
+use super::layout::{Tab, View};
+use super::text;
+use crate::api::{self, BoardFacts, Encryption, SettingsDocument};
+
+pub(crate) async fn settings(view: View, app: Board, caller: Caller) -> Answer {
+    let found = api::settings(app, caller.clone()).await?.0;
+    let page = Page {
+        view: &view,
+        caller: &caller.0,
+        tab: Tab::Settings,
+        name: text::SETTINGS,
+    };
+    let main = html! {
+        section { (form(&page, &found)) }
+        section {
+            h2 { (view.t(text::BOARD_FACTS)) }
+            p.say { (view.t(text::BOARD_FACTS_LEAD)) }
+            (facts(&view, &found.board))
+        }
+        section {
+            h2 { (view.t(text::DATA)) }
+            p.say { (view.with(text::DATA_LEAD, &[&found.board.snapshot_hours.to_string()])) }
+            (view.copyable("gua board backup /backup/board.db"))
+            (view.copyable("gua board check"))
+        }
+    };
+    Ok(page.show(&main))
+}
+
+fn form(page: &Page<'_>, found: &SettingsDocument) -> Markup {
+    let view = page.view;
+    let days = Settings::SESSION_DAYS;
+    html! {
+        form.stack.wide method="post" action=(page.path("/settings")) {
+            label { (view.t(text::TITLE)) input name="title" maxlength="100" placeholder=(view.t(text::BOARD)) value=[found.title.as_deref()] aria-describedby="title-rule"; }
+            small id="title-rule" { (view.t(text::TITLE_RULE)) }
+            label { (view.t(text::NAMES_FROM))
+                select name="namesFrom" aria-describedby="names-rule" {
+                    @for role in Role::ALL {
+                        option value=(role) selected[role == found.names_from] { (view.t(names_text(role))) }
+                    }
+                }
+            }
+            small id="names-rule" { (view.t(text::NAMES_RULE)) }
+            label { (view.t(text::SESSION_DAYS)) input name="sessionDays" type="number" min=(days.start()) max=(days.end()) value=(found.session_days) aria-describedby="session-rule"; }
+            small id="session-rule" { (view.t(text::SESSION_RULE)) }
+            div { button type="submit" { (view.t(text::SAVE)) } }
+        }
+    }
+}
+
+fn names_text(least: Role) -> text::Text {
+    match least {
+        Role::Viewer => text::NAMES_ALL,
+        Role::Member => text::NAMES_MEMBERS,
+        Role::Admin => text::NAMES_ADMINS,
+        Role::Owner => text::NAMES_OWNERS,
+    }
+}
+
+fn facts(view: &View, board: &BoardFacts) -> Markup {
+    let encryption = match board.encryption {
+        Encryption::Certificate => text::TLS_FILES,
+        Encryption::SelfSigned => text::TLS_OWN,
+        Encryption::Proxy => text::TLS_PROXY,
+        Encryption::None => text::TLS_NONE,
+    };
+    let none = view.t(text::NOT_SET);
+    let join = match board.new_accounts {
+        Some(role) => view.with(text::JOIN_AS, &[role.as_str()]),
+        None => view.t(text::JOIN_INVITED).to_owned(),
+    };
+    let stale = view.t(text::STALE_RULE);
+    let proxies = board.proxies.join(", ");
+    let rows: [(text::Text, &str); 9] = [
+        (text::URL, &board.url),
+        (text::VERSION, board.version),
+        (text::ENCRYPTION, view.t(encryption)),
+        (text::PIN, board.pin.as_deref().unwrap_or(none)),
+        (
+            text::PROXIES,
+            if proxies.is_empty() { none } else { &proxies },
+        ),
+        (text::OIDC, board.oidc_issuer.as_deref().unwrap_or(none)),
+        (
+            text::USER_HEADER,
+            board.user_header.as_deref().unwrap_or(none),
+        ),
+        (text::NEW_PEOPLE, &join),
+        (text::STALE_HOSTS, stale),
+    ];
+    html! {
+        div.scroll tabindex="0" { table {
+            tbody { @for (name, value) in rows { tr { th scope="row" { (view.t(name)) } td.long { (sanitize(value)) } } } }
+        } }
+    }
+}
