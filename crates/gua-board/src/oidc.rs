@@ -15,14 +15,17 @@ use gua_board_store::registry::Identity;
 use gua_board_store::{Kind, Secret, SecretHash};
 use jiff::{SignedDuration, Timestamp};
 use openidconnect::core::{
-    CoreAuthenticationFlow, CoreClient, CoreIdTokenClaims, CoreJwsSigningAlgorithm,
+    CoreAuthenticationFlow, CoreClient, CoreIdToken, CoreIdTokenClaims, CoreJwsSigningAlgorithm,
     CoreProviderMetadata,
 };
 use openidconnect::{
-    AuthorizationCode, ClientId, ClientSecret, CsrfToken, IssuerUrl, Nonce, PkceCodeChallenge,
-    PkceCodeVerifier, RedirectUrl, Scope, TokenResponse as _,
+    AuthorizationCode, ClaimsVerificationError, ClientId, ClientSecret, CsrfToken, IssuerUrl,
+    Nonce, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, SignatureVerificationError,
+    TokenResponse as _,
 };
 use tokio::time::Instant;
+
+use crate::limits::{Rate, RateLimit};
 
 /// Time in which a person has to log in at the provider.
 pub(crate) const LOG_IN_TIME: SignedDuration = SignedDuration::from_mins(10);
@@ -30,6 +33,12 @@ pub(crate) const LOG_IN_TIME: SignedDuration = SignedDuration::from_mins(10);
 const MOST_LOG_INS: usize = 10_000;
 /// Age at which the provider's description and keys are read again.
 const METADATA_TIME: std::time::Duration = std::time::Duration::from_secs(600);
+/// How often a token with an unknown key makes the board read the keys before that age: a provider may replace its keys at
+/// any time, and anyone can begin a log-in.
+const KEY_READS: Rate = Rate {
+    burst: 3,
+    per_second: 1.0 / 60.0,
+};
 /// Accepted signature algorithms: asymmetric ones, whose private key only the provider has.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
@@ -72,16 +81,16 @@ impl fmt::Debug for OidcOptions {
 /// Reason a log-in fails. The chain is for the log; the person is only asked to try again.
 #[derive(Debug, thiserror::Error)]
 pub enum OidcError {
-    #[error("invalid URL in the settings of the provider")]
+    #[error("the provider's URL is not valid")]
     Url(#[from] openidconnect::url::ParseError),
-    #[error("cannot read the description of the provider")]
+    #[error("cannot read the provider's configuration")]
     Discovery(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("the provider did not exchange the code")]
+    #[error("cannot exchange the authorization code for a token")]
     Exchange(#[source] Box<dyn std::error::Error + Send + Sync>),
-    #[error("the provider's answer has no ID token")]
+    #[error("the provider returned no ID token")]
     NoIdToken,
     #[error("the ID token is not valid")]
-    Claims(#[from] openidconnect::ClaimsVerificationError),
+    Claims(#[from] ClaimsVerificationError),
 }
 
 /// A log-in that waits for the provider.
@@ -116,6 +125,7 @@ pub(crate) struct Oidc {
     redirect: String,
     pending: Mutex<HashMap<SecretHash, Pending>>,
     metadata: Mutex<Option<(Instant, CoreProviderMetadata)>>,
+    key_reads: RateLimit<()>,
 }
 
 impl fmt::Debug for Oidc {
@@ -131,10 +141,15 @@ impl Oidc {
             redirect: format!("{public_url}{CALLBACK}"),
             pending: Mutex::default(),
             metadata: Mutex::default(),
+            key_reads: RateLimit::new(KEY_READS),
         }
     }
 
-    /// Reads the provider's description and keys. Blocks.
+    pub(crate) fn issuer(&self) -> &str {
+        &self.options.issuer
+    }
+
+    /// Returns the provider's description and keys. Blocks.
     fn metadata(&self) -> Result<CoreProviderMetadata, OidcError> {
         let known = self.metadata.lock();
         let known = known.unwrap_or_else(PoisonError::into_inner).clone();
@@ -143,6 +158,11 @@ impl Oidc {
         {
             return Ok(metadata);
         }
+        self.read_metadata()
+    }
+
+    /// Reads the provider's description and keys again. Blocks.
+    fn read_metadata(&self) -> Result<CoreProviderMetadata, OidcError> {
         let issuer = IssuerUrl::new(self.options.issuer.clone())?;
         let fetch = |request| (self.options.fetch)(request);
         let metadata = CoreProviderMetadata::discover(&issuer, &fetch)
@@ -220,18 +240,48 @@ impl Oidc {
             .request(&fetch)
             .map_err(|error| OidcError::Exchange(error.into()))?;
         let token = answer.id_token().ok_or(OidcError::NoIdToken)?;
-        // Not the provider's own list, which may include unsigned tokens or ones signed with the client secret.
-        let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
-        let claims = token.claims(&verifier, &found.nonce)?;
+        let claims = match self.claims(self.metadata()?, token, &found.nonce) {
+            Err(error) if is_unknown_key(&error) && self.key_reads.take(()).is_ok() => {
+                self.claims(self.read_metadata()?, token, &found.nonce)?
+            }
+            claims => claims?,
+        };
         Ok(Some(Person {
             identity: Identity {
                 issuer: self.options.issuer.clone(),
                 subject: claims.subject().to_string(),
             },
-            name: suggested_name(claims),
+            name: suggested_name(&claims),
             wanted: found.wanted,
         }))
     }
+
+    /// Verifies an ID token.
+    fn claims(
+        &self,
+        metadata: CoreProviderMetadata,
+        token: &CoreIdToken,
+        nonce: &Nonce,
+    ) -> Result<CoreIdTokenClaims, OidcError> {
+        let client = CoreClient::from_provider_metadata(
+            metadata,
+            ClientId::new(self.options.client_id.clone()),
+            self.options.client_secret.clone().map(ClientSecret::new),
+        );
+        // Not the provider's own list, which may include unsigned tokens or ones signed with the client secret.
+        let verifier = client.id_token_verifier().set_allowed_algs(ALGORITHMS);
+        Ok(token.claims(&verifier, nonce)?.clone())
+    }
+}
+
+/// Whether the token is signed with a key that the provider did not have when its keys were read.
+fn is_unknown_key(error: &OidcError) -> bool {
+    matches!(
+        error,
+        OidcError::Claims(ClaimsVerificationError::SignatureVerification(
+            SignatureVerificationError::NoMatchingKey
+        ))
+    )
 }
 
 /// Returns a readable name of the person.

@@ -27,6 +27,8 @@ pub enum Mistake {
     Issuer,
     Signature,
     Expired,
+    /// A key identifier that the provider does not have.
+    UnknownKey,
     /// No signature, which the header admits.
     Unsigned,
     /// Signed with the public key as if it were a shared secret.
@@ -41,8 +43,23 @@ pub struct Provider {
 }
 
 struct Shared {
-    key: KeyPair,
+    key: Mutex<Key>,
     state: Mutex<State>,
+}
+
+/// The key that signs, with its identifier.
+struct Key {
+    pair: KeyPair,
+    id: String,
+}
+
+impl Key {
+    fn generate(number: usize) -> Self {
+        Self {
+            pair: KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
+            id: number.to_string(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Shared {
@@ -58,6 +75,8 @@ struct State {
     /// Authorizations by code. A code is removed when it is used.
     codes: HashMap<String, HashMap<String, String>>,
     issued: usize,
+    /// How often the keys were requested.
+    key_reads: usize,
 }
 
 impl Provider {
@@ -67,12 +86,13 @@ impl Provider {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            key: KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
+            key: Mutex::new(Key::generate(1)),
             state: Mutex::new(State {
                 person: ("subject-1".to_owned(), "ada".to_owned()),
                 mistake: Mistake::None,
                 codes: HashMap::new(),
                 issued: 0,
+                key_reads: 0,
             }),
         });
         let (kept, issuer) = (Arc::clone(&shared), format!("http://{address}"));
@@ -104,6 +124,19 @@ impl Provider {
         self.shared.state.lock().unwrap().person = person;
     }
 
+    /// Replaces the key that signs, under a new identifier.
+    pub fn rotates_its_key(&self) {
+        let mut key = self.shared.key.lock().unwrap();
+        let number: usize = key.id.parse().unwrap();
+        *key = Key::generate(number + 1);
+    }
+
+    /// Returns how often the keys were requested.
+    #[must_use]
+    pub fn key_reads(&self) -> usize {
+        self.shared.state.lock().unwrap().key_reads
+    }
+
     /// Sets what is wrong with ID tokens from now on.
     pub fn makes(&self, mistake: Mistake) {
         self.shared.state.lock().unwrap().mistake = mistake;
@@ -127,10 +160,14 @@ impl Shared {
                 "subject_types_supported": ["public"],
                 "id_token_signing_alg_values_supported": ["EdDSA", "HS256", "none"],
             })),
-            "/keys" => ok(json!({"keys": [{
-                "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": "1",
-                "x": BASE64URL_NOPAD.encode(self.key.der_bytes()),
-            }]})),
+            "/keys" => {
+                self.state.lock().unwrap().key_reads += 1;
+                let key = self.key.lock().unwrap();
+                ok(json!({"keys": [{
+                    "kty": "OKP", "crv": "Ed25519", "use": "sig", "kid": key.id,
+                    "x": BASE64URL_NOPAD.encode(key.pair.der_bytes()),
+                }]}))
+            }
             "/authorize" => self.authorize(&request.line),
             "/token" => match self.token(issuer, request) {
                 Some(token) => ok(token),
@@ -198,7 +235,12 @@ impl Shared {
             _ => "EdDSA",
         };
         let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
-        let head = json!({"alg": algorithm, "kid": "1"});
+        let key = self.key.lock().unwrap();
+        let id = match mistake {
+            Mistake::UnknownKey => "unknown",
+            _ => &key.id,
+        };
+        let head = json!({"alg": algorithm, "kid": id});
         let text = format!("{}.{}", part(&head), part(claims));
         let signature = match mistake {
             Mistake::Unsigned => Vec::new(),
@@ -207,7 +249,7 @@ impl Shared {
                 let other = KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
                 other.sign(text.as_bytes()).unwrap()
             }
-            _ => self.key.sign(text.as_bytes()).unwrap(),
+            _ => key.pair.sign(text.as_bytes()).unwrap(),
         };
         format!("{text}.{}", BASE64URL_NOPAD.encode(&signature))
     }

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use gua_board_store::{Registry as _, SqliteStore};
 use gua_test::oidc::{CLIENT, CLIENT_SECRET, Mistake, Provider};
 use gua_test::{Running, TestHost};
 
@@ -130,7 +131,29 @@ fn a_person_logs_in_at_the_provider_and_is_known_by_the_subject() {
     for secret in [CLIENT_SECRET, "gua_session_", "code-"] {
         assert!(!log.contains(secret), "{log}");
     }
-    drop(board.home);
+    // The audit log shows accounts and not the names that the provider sends.
+    let data = board.home.state("board");
+    let store = SqliteStore::open_existing(&data).unwrap();
+    let workspace = store.workspaces().unwrap().remove(0).id;
+    let log = store.audit_log(&workspace, None, 100).unwrap();
+    let actors: Vec<String> = log.into_iter().rev().map(|entry| entry.actor).collect();
+    let expected = ["[command line]", "ada", "ada", "ada", "ada (2)", "ada (2)"];
+    assert_eq!(actors, expected);
+}
+
+#[test]
+fn a_provider_can_replace_its_keys_at_any_time() {
+    let provider = Provider::start();
+    let board = Board::start(&provider, "--new-accounts viewer");
+    assert_eq!(board.log_in(&provider, "").status, 303);
+    provider.rotates_its_key();
+    assert_eq!(board.log_in(&provider, "").status, 303);
+    // Tokens with invented keys do not make the board ask the provider again and again.
+    provider.makes(Mistake::UnknownKey);
+    for _ in 0..10 {
+        assert_eq!(board.log_in(&provider, "").status, 403);
+    }
+    assert!(provider.key_reads() <= 4, "{}", provider.key_reads());
 }
 
 #[test]
@@ -142,6 +165,7 @@ fn a_log_in_that_somebody_tampers_with_is_refused() {
         Mistake::Audience,
         Mistake::Issuer,
         Mistake::Signature,
+        Mistake::UnknownKey,
         Mistake::Expired,
         Mistake::Unsigned,
         Mistake::SharedSecret,
@@ -244,31 +268,53 @@ fn without_a_role_for_everyone_a_person_needs_an_invitation() {
 
 #[test]
 fn only_a_named_proxy_can_name_the_person() {
-    let serve = |proxy: &str| {
-        let home = without_driver();
+    let serve = |home: &TestHost, proxy: &str| {
         let running = home.foreground(&format!(
             "board serve --listen 127.0.0.1:0 --proxy {proxy} --user-header X-Remote-User --new-accounts member"
         ));
         let url = url(&running);
-        (home, running, url)
+        (running, url)
     };
-    let warning = "every user of this host can log in as anyone";
-    let (_home, running, far) = serve("192.0.2.1");
-    assert!(!running.stderr().contains(warning));
     let user = ("X-Remote-User", "eve");
-    assert_eq!(get(&far, "/api/v1/me", &[user]).status, 401);
-    let (home, running, near) = serve("127.0.0.1");
-    assert!(running.stderr().contains(warning));
-    assert_eq!(get(&near, "/api/v1/me", &[]).status, 401);
-    let me = get(&near, "/api/v1/me", &[user]);
+    let far = without_driver();
+    let (_running, url) = serve(&far, "192.0.2.1");
+    assert_eq!(get(&url, "/api/v1/me", &[user]).status, 401);
+
+    let near = without_driver();
+    let file = near.write("proxy-secret", "right\n");
+    let (_running, url) = serve(
+        &near,
+        &format!("127.0.0.1 --proxy-secret-file {}", file.display()),
+    );
+    let secret = |secret| ("X-Gua-Proxy-Secret", secret);
+    assert_eq!(get(&url, "/api/v1/me", &[secret("right")]).status, 401);
+    // Another user of the host connects from the same address.
+    for forged in [&[user][..], &[user, secret("wrong")]] {
+        assert_eq!(get(&url, "/api/v1/me", forged).status, 401, "{forged:?}");
+    }
+    let me = get(&url, "/api/v1/me", &[user, secret("right")]);
     assert_eq!(me.status, 200, "{}", me.body);
     assert!(
         me.body.contains(r#""name":"eve""#) && me.body.contains("member"),
         "{}",
         me.body
     );
-    let again = get(&near, "/api/v1/me", &[user]);
+    let again = get(&url, "/api/v1/me", &[user, secret("right")]);
     assert_eq!(again.body, me.body);
-    let refused = home.gua("board serve --listen 127.0.0.1:0 --user-header X-Remote-User");
-    assert_eq!(refused.code, 2, "{refused:?}");
+
+    let serve = "board serve --listen 127.0.0.1:0 --user-header X-Remote-User";
+    let empty = near.write("empty", "\n");
+    for (more, expected) in [
+        (String::new(), "--proxy"),
+        (" --proxy 127.0.0.1".to_owned(), "needs --proxy-secret-file"),
+        (" --proxy ::1".to_owned(), "needs --proxy-secret-file"),
+        (
+            format!(" --proxy ::1 --proxy-secret-file {}", empty.display()),
+            "has no secret",
+        ),
+    ] {
+        let refused = near.gua(&format!("{serve}{more}"));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(expected), "{refused:?}");
+    }
 }
