@@ -181,7 +181,7 @@ async fn compact(
 fn head(view: &View, counts: &Counts) -> Markup {
     html! {
         div data-part="summary" {
-            h1.summary { (summary(view, counts)) }
+            h1.summary data-free=(counts.counts[Group::Free as usize]) { (summary(view, counts)) }
             p.counts {
                 @for group in Group::ALL {
                     span class=(format!("count {}", class(group))) {
@@ -288,6 +288,7 @@ fn form(view: &View, filter: &Filter, found: &Counts) -> Markup {
             span {
                 button type="submit" { (view.t(text::APPLY)) }
                 @if !filter.is_empty() { " " a href=(filter.cleared()) { (view.t(text::CLEAR)) } }
+                " " button.plain.watch type="button" aria-pressed="false" data-watch=(view.t(text::TELL_ME)) data-waiting=(view.t(text::WAITING_FOR_FREE)) title=(view.t(text::KEEP_OPEN)) { (view.t(text::TELL_ME)) }
             }
             a.form href=(filter.other_form()) {
                 @if filter.is_compact() { (view.t(text::FULL)) } @else { (view.t(text::COMPACT)) }

@@ -1,4 +1,4 @@
-// Makes pages live, fills in the links of /join and /reset, and copies commands. Every page works without it.
+// Makes pages live, tells when a GPU becomes free, fills in the links of /join and /reset, and copies commands. Every page works without it.
 'use strict';
 
 (() => {
@@ -19,6 +19,29 @@
     button.classList.add('done');
     setTimeout(() => button.classList.remove('done'), 1500);
   });
+
+  // Waits until the filter of the page finds a free GPU. The page has to stay open.
+  const watch = document.querySelector('[data-watch]');
+  let isWatching = false;
+  const setWatching = (wanted) => {
+    isWatching = wanted;
+    watch.setAttribute('aria-pressed', String(wanted));
+    watch.textContent = wanted ? watch.dataset.waiting : watch.dataset.watch;
+  };
+  const tell = () => {
+    const summary = document.querySelector('[data-free]');
+    if (!isWatching || !summary || summary.dataset.free === '0') return;
+    setWatching(false);
+    document.title = `● ${summary.textContent}`;
+    if (window.Notification && Notification.permission === 'granted') new Notification(summary.textContent);
+  };
+  if (watch) {
+    watch.addEventListener('click', async () => {
+      setWatching(!isWatching);
+      if (isWatching && window.Notification && Notification.permission === 'default') await Notification.requestPermission();
+      tell();
+    });
+  }
 
   const stream = main.dataset.live;
   if (!stream || !window.EventSource) return;
@@ -42,6 +65,7 @@
         part.innerHTML = fresh.innerHTML;
         if (focused) part.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus();
       }
+      tell();
     } catch {
       // The board cannot be reached; the stream reconnects and brings the next change.
     } finally {
@@ -50,7 +74,7 @@
   };
 
   const update = (event) => {
-    if (document.hidden && source) {
+    if (document.hidden && source && !isWatching) {
       source.close();
       source = null;
     } else if (!document.hidden && !source) {

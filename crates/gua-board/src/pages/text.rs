@@ -61,6 +61,7 @@ texts! {
     SERVERS: "Servers", "서버";
     MEMBERS: "Members", "구성원";
     TOKENS: "API tokens", "API 토큰";
+    SETTINGS: "Settings", "설정";
     AUDIT: "Audit log", "감사 기록";
     LOG_IN: "Log in", "로그인";
     LOG_OUT: "Log out", "로그아웃";
@@ -93,6 +94,9 @@ texts! {
     ON_ONE_HOST: "Free GPUs on one host", "한 서버의 빈 GPU 수";
     APPLY: "Apply", "적용";
     CLEAR: "Clear", "초기화";
+    TELL_ME: "Tell me when a GPU is free", "GPU가 비면 알림";
+    WAITING_FOR_FREE: "Waiting for a free GPU; stop", "빈 GPU를 기다리는 중, 중지";
+    KEEP_OPEN: "Keep this page open.", "이 페이지를 열어 두세요.";
     GROUP_FREE: "Free", "사용 가능";
     GROUP_IDLE: "Idle-held", "유휴 점유";
     GROUP_SOON: "Free soon", "곧 사용 가능";
@@ -119,7 +123,7 @@ texts! {
     MAINTAINED_UNTIL: "Maintenance until {1}: {0}", "{1}까지 점검: {0}";
     MAINTENANCE_LEAD: "Its GPUs are shown as unusable, with this note.", "이 서버의 GPU가 안내 문구와 함께 사용 불가로 표시됩니다.";
     NOTE: "Note", "안내 문구";
-    ENDS_IN: "Ends in hours", "종료까지(시간)";
+    ENDS_IN: "Ends after (hours)", "종료까지(시간)";
     BEGIN_MAINTENANCE: "Begin maintenance", "점검 시작";
     END_MAINTENANCE: "End maintenance", "점검 종료";
     SEARCH: "Search by name", "이름으로 찾기";
@@ -180,9 +184,9 @@ texts! {
     ADD_SERVER_LEAD: "Create a key, then run the line that appears on the server.",
         "키를 만든 뒤 표시되는 명령을 서버에서 실행하세요.";
     DISPLAY_NAME: "Display name", "표시 이름";
-    OWN_NAME: "The server's own name if empty.", "비우면 서버의 이름을 사용합니다.";
+    OWN_NAME: "the server's own name", "서버의 이름";
     USES: "Number of servers", "서버 수";
-    HOURS: "Valid for hours", "유효 시간(시간)";
+    HOURS: "Valid for (hours)", "유효 시간(시간)";
     HOST_NAMES: "Only hosts named", "허용할 호스트 이름";
     TAGS: "Tags", "태그";
     NEEDS_APPROVAL: "An admin approves each server", "관리자가 서버마다 승인";
@@ -190,7 +194,7 @@ texts! {
     APPROVE: "Approve", "승인";
     OTHER_MACHINE: "A second machine, {0}, reports with this server's token and is refused. Enrol it on its own.",
         "다른 장비 {0}이(가) 이 서버의 토큰으로 보고하여 거부되었습니다. 따로 등록하세요.";
-    SAME_GPUS: "It has the GPUs of {0}.", "{0}의 GPU를 가지고 있습니다.";
+    SAME_GPUS: "This server reports the same GPUs as {0}.", "{0}와(과) 같은 GPU를 보고합니다.";
     REPLACE: "Replace that server", "그 서버를 대체";
     REPLACE_OF: "Replace {0}", "{0} 대체";
     REFUSED_HOSTS: "Refused in the last day", "지난 하루 동안 거부됨";
@@ -227,32 +231,32 @@ texts! {
     CONTINUE_SIGN_ON: "Continue to the log-in of your organisation", "조직의 로그인으로 계속";
     RESET_PASSWORD: "Reset password", "비밀번호 재설정";
     CHANGE_PASSWORD: "Change password", "비밀번호 변경";
-    PRESENT_PASSWORD: "Present password", "현재 비밀번호";
+    PRESENT_PASSWORD: "Current password", "현재 비밀번호";
     NEW_PASSWORD: "New password", "새 비밀번호";
     HELD_NOW: "GPUs held now", "현재 점유한 GPU";
     HOLDS_NOTHING: "None.", "없습니다.";
     USER_NAMES: "User names on servers", "서버의 사용자 이름";
-    USER_NAMES_LEAD: "What these users hold belongs to this member. An admin confirms a name, or the member proves it on the server.",
+    USER_NAMES_LEAD: "GPUs that these users hold are shown as this member's. An admin can confirm a name, or the member can prove it on the server.",
         "이 사용자들이 점유한 GPU는 이 구성원의 것입니다. 관리자가 확인하거나 구성원이 서버에서 증명합니다.";
     NO_USER_NAMES: "No user name is linked yet.", "연결된 사용자 이름이 없습니다.";
     USER_NAME: "User name", "사용자 이름";
     ALL_HOSTS: "all servers", "모든 서버";
     LINK_NAME: "Link", "연결";
-    CONFIRM_NAME: "Confirm {0}, which has the same name", "이름이 같은 {0} 확인";
+    CONFIRM_NAME: "Link {0}, which is the same name", "이름이 같은 {0} 확인";
     CREATE_CODE: "Prove a user name", "사용자 이름 증명";
-    CODE_READY: "Run this on the server as the user whom you want to link. The code is shown only now and is valid for 15 minutes.",
+    CODE_READY: "Run this on the server as the user that you want to link. The code is shown only now and is valid for 15 minutes.",
         "연결할 사용자로 서버에서 실행하세요. 코드는 지금만 표시되며 15분 동안 유효합니다.";
 
     TOKENS_LEAD: "Programs use a token in place of a password. A token never allows more than its account's role.",
         "프로그램은 비밀번호 대신 토큰을 사용합니다. 토큰의 권한은 계정의 역할을 넘지 않습니다.";
     SCOPE: "Scope", "범위";
     SCOPE_SCREEN: "wall screen, without names", "벽걸이 화면(이름 없음)";
-    SCREEN_READY: "Open this link on the screen. It is shown only now. Who has it sees states without names.",
+    SCREEN_READY: "Open this link on the screen. It is shown only now. Anyone who has it can see the state of the GPUs, but no names.",
         "화면에서 이 링크를 여세요. 지금만 표시됩니다. 링크로는 이름 없이 상태만 보입니다.";
     SCOPE_READ: "read", "읽기";
     SCOPE_WRITE: "read and write", "읽기와 쓰기";
-    DAYS: "Valid for days", "유효 기간(일)";
-    WITHOUT_END: "Leave the days empty for a token that does not expire. The link of a wall screen needs an end.",
+    DAYS: "Valid for (days)", "유효 기간(일)";
+    WITHOUT_END: "Leave the days empty for a token that never expires. The link of a wall screen must expire.",
         "기간을 비우면 토큰이 만료되지 않습니다. 벽걸이 화면 링크에는 기간이 필요합니다.";
     CREATE_TOKEN: "Create token", "토큰 만들기";
     TOKEN_READY: "Copy the token. It is shown only now.", "토큰을 복사하세요. 지금만 표시됩니다.";
@@ -267,6 +271,43 @@ texts! {
     OBJECT: "Object", "대상";
     ADDRESS: "Address", "주소";
     OLDER: "Older entries", "이전 기록";
+    NEWEST: "Newest entries", "최신 기록";
+
+    TITLE: "Title", "제목";
+    TITLE_RULE: "Shown at the top of every page.", "모든 페이지 상단에 표시됩니다.";
+    NAMES_FROM: "Names of people and processes are shown to", "사용자와 프로세스 이름 공개 범위";
+    NAMES_RULE: "Wall screens never show names. A member's own page is visible to that member and to admins.",
+        "벽걸이 화면에는 이름이 표시되지 않습니다. 구성원의 개인 페이지는 본인과 관리자만 볼 수 있습니다.";
+    NAMES_ALL: "everyone with an account", "계정이 있는 모든 사람";
+    NAMES_MEMBERS: "members, admins and owners", "구성원, 관리자, 소유자";
+    NAMES_ADMINS: "admins and owners", "관리자, 소유자";
+    NAMES_OWNERS: "owners", "소유자";
+    SESSION_DAYS: "Log in again after (days)", "다시 로그인해야 하는 주기(일)";
+    SESSION_RULE: "A shorter time also applies to people who are logged in now.",
+        "기간을 줄이면 현재 로그인한 사용자에게도 적용됩니다.";
+    SAVE: "Save", "저장";
+    BOARD_FACTS: "This board", "이 현황판";
+    BOARD_FACTS_LEAD: "Options of gua board serve, which can be changed when the board is restarted.",
+        "gua board serve의 옵션이며 현황판을 다시 시작할 때 바꿀 수 있습니다.";
+    URL: "URL", "URL";
+    ENCRYPTION: "Encryption", "암호화";
+    TLS_FILES: "TLS with the certificate of --certificate", "TLS(--certificate 인증서)";
+    TLS_OWN: "TLS with a self-signed certificate, which servers pin", "TLS(서버가 고정하는 자체 서명 인증서)";
+    TLS_PROXY: "added by the proxy", "프록시가 추가";
+    TLS_NONE: "none: the board is on loopback", "없음(루프백 전용)";
+    PIN: "Certificate fingerprint", "인증서 지문";
+    PROXIES: "Trusted proxies", "신뢰하는 프록시";
+    OIDC: "OpenID Connect provider", "OpenID Connect 제공자";
+    USER_HEADER: "Header with the user name", "사용자 이름 헤더";
+    NEW_PEOPLE: "People without an account", "계정이 없는 사람";
+    JOIN_AS: "become {0} when they log in through the provider or proxy", "제공자나 프록시로 로그인하면 {0} 역할을 받음";
+    JOIN_INVITED: "need an invitation", "초대가 필요함";
+    STALE_HOSTS: "A server counts as unavailable", "서버를 사용 불가로 보는 기준";
+    STALE_RULE: "after 2 minutes without a report, or 2.5 times its own interval if that is longer", "2분 동안, 또는 보고 주기의 2.5배 동안 보고가 없을 때(더 긴 쪽)";
+    NOT_SET: "none", "없음";
+    DATA: "Data", "데이터";
+    DATA_LEAD: "Snapshots, which contain user names, are deleted after {0} hours; the newest one of each server and the audit log are kept. Back up and check the data on the board's host:",
+        "사용자 이름이 있는 스냅샷은 {0}시간 뒤 삭제되며, 서버별 최신 스냅샷과 감사 기록은 유지됩니다. 현황판 호스트에서 데이터를 백업하고 점검하세요.";
     NO_ENTRIES: "There are no entries.", "기록이 없습니다.";
 
     REFUSED: "Not allowed", "허용되지 않음";

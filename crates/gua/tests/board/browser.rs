@@ -61,7 +61,12 @@ fn pages(browser: &Browser) -> Vec<(&'static str, String)> {
         ("servers", tab("/w/default/servers")),
         ("members", tab("/w/default/members")),
         ("tokens", tab("/w/default/tokens")),
+        ("settings", tab("/w/default/settings")),
         ("audit", tab("/w/default/audit")),
+        ("me", tab("/w/default/me")),
+        ("log-in", tab("/login")),
+        ("join", tab("/join")),
+        ("reset", tab("/reset")),
     ]
 }
 
@@ -133,6 +138,17 @@ fn the_demonstration_changes_every_second_and_leaves_nothing_behind() {
                 Some(rows()).filter(|now| *now != before)
             });
         }
+        // A demand that is met is announced, and one that is not is waited for.
+        let watch = "document.querySelector('[data-watch]').click()";
+        let title = || browser.run("return document.title").to_string();
+        let is_told = || title().starts_with("\"●").then_some(());
+        browser.run(watch);
+        wait_for("the announcement of a free GPU", is_told);
+        browser.go(&demo.at("/w/default?memory=100"));
+        browser.run(watch);
+        let pressed = "return document.querySelector('[data-watch]').ariaPressed";
+        assert_eq!(browser.run(pressed), "true");
+        assert_eq!(is_told(), None);
         // The link worked once.
         let other = Browser::start(Screen::DESK).unwrap();
         other.go(&demo.link);
