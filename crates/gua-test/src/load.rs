@@ -17,6 +17,7 @@ use self::client::{Frames, Pace, Pages, Pushes};
 use self::hosts::Fleet;
 use self::server::{Server, Usage};
 use crate::wait::now;
+use crate::wait_until;
 
 pub use self::outcome::{Limits, Outcome, Spread};
 
@@ -71,6 +72,7 @@ impl Load {
             period: self.period,
             hosts: self.hosts,
             next: AtomicU64::new(0),
+            acknowledged: AtomicU64::new(0),
         }
     }
 
@@ -126,9 +128,12 @@ impl Load {
                 .map(|_| scope.spawn(|| Pushes::send_until(fleet, address, &pace, &is_over)))
                 .collect();
             for kill in 0..self.kills {
-                // At different times after the start, so that different work is interrupted.
-                let wait = Duration::from_millis(400 + u64::from(kill) * 137 % 900);
-                sleep_until(now() + wait);
+                // After different numbers of pushes, so that different work is interrupted.
+                let pushes = 20 + u64::from(kill) * 37 % 180;
+                let before = pace.acknowledged.load(Ordering::Relaxed);
+                wait_until("acknowledged pushes", || {
+                    pace.acknowledged.load(Ordering::Relaxed) >= before + pushes
+                });
                 server.kill();
                 *server = Server::start(&self.gua, &self.directory, address.port());
                 outcome.starts.push(server.took);

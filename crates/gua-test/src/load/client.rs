@@ -25,6 +25,8 @@ pub(super) struct Pace {
     pub(super) period: Duration,
     pub(super) hosts: u32,
     pub(super) next: AtomicU64,
+    /// Number of acknowledged pushes.
+    pub(super) acknowledged: AtomicU64,
 }
 
 impl Pace {
@@ -84,13 +86,16 @@ impl Pushes {
             let began = now();
             let answer = exchange(address, request.as_bytes());
             let ended = now();
+            let is_acknowledged = matches!(answer, Ok((202, _)));
+            pace.acknowledged
+                .fetch_add(u64::from(is_acknowledged), Ordering::Relaxed);
             sent.0.push(Push {
                 host,
                 observed_at,
                 due,
                 took: ended - began,
                 took_since_due: ended - due,
-                is_acknowledged: matches!(answer, Ok((202, _))),
+                is_acknowledged,
             });
         }
         sent
