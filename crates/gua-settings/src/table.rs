@@ -321,7 +321,7 @@ settings! {
     }
     /// The board that this host sends to once it is enrolled (`gua enroll`); nothing is sent before that.
     cloud: CloudSettings {
-        /// File with the enrollment, which contains the host's secret.
+        /// File with the enrolment, which contains the host's secret.
         config: FilePath = "~/.gua/cloud.json", "GUA_CLOUD_CONFIG";
         /// URL of the board, for `gua enroll` without --server-url.
         url: BoardAddress = "none", "GUA_SERVER_URL";

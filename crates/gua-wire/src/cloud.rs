@@ -1,4 +1,4 @@
-//! `cloud.json`: the enrollment of a host with its board. gpu-usage-audit and gua read and write the same file.
+//! `cloud.json`: the enrolment of a host with its board. gpu-usage-audit and gua read and write the same file.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::python::escaped;
 use crate::server_url::{ServerUrl, UrlError};
 use crate::token::{Token, TokenError};
 
-/// An enrollment: the board, the host's identity and its secret.
+/// An enrolment: the board, the host's identity and its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudConfig {
     pub server_url: ServerUrl,

@@ -1,4 +1,4 @@
-//! The enrollment request: a host presents a one-time token and receives its identity and the secret for later
+//! The enrolment request: a host presents a one-time token and receives its identity and the secret for later
 //! requests.
 
 use serde::{Serialize, Serializer};
@@ -11,7 +11,7 @@ pub const LONGEST_HOSTNAME: usize = 255;
 /// Maximum length of the version in a claim, in characters.
 pub const LONGEST_VERSION: usize = 64;
 
-/// Request with which a host enrolls.
+/// Request with which a host enrols.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimRequest {

@@ -7,7 +7,7 @@
 //!
 //! - [`cloud`]: the file that an enrolled host keeps; [`server_url`] and [`token`] are its parts
 //! - [`pin`]: the certificate that an enrolled host accepts
-//! - [`enroll`]: the claim that enrolls a host
+//! - [`enroll`]: the claim that enrols a host
 //! - [`snapshot`]: the state of a host, sent after a tick
 //! - [`live`]: the live state with everything that a snapshot has no place for
 //! - [`nvgpu`]: the reports of nvgpu's agent and master

@@ -17,7 +17,7 @@ fn is_of_a_token(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_-.~+/=".contains(letter)
 }
 
-/// The one-time secret with which a host enrolls, or the secret with which an enrolled host authenticates.
+/// The one-time secret with which a host enrols, or the secret with which an enrolled host authenticates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
