@@ -29,7 +29,7 @@ pub(super) fn run(code: &str, user: Option<&str>, context: &Context) -> anyhow::
         }
         (Some(user), own) if uid.is_root() || own.as_deref() == Some(user) => user,
         (Some(user), _) => {
-            return Err(Failure::usage(format!("only root can link the user name `{user}`"))
+            return Err(Failure::usage(format!("only root can link `{user}`"))
                 .hint("run it with sudo, or as that user")
                 .into());
         }
