@@ -24,6 +24,7 @@ mod lock;
 mod look_back;
 mod lookup;
 mod maintain;
+mod month;
 mod names;
 mod open_file;
 mod quiet;

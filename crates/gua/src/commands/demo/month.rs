@@ -10,8 +10,7 @@ use gua_model::failure::Failure;
 use gua_probe::process::ignored::was_ignored;
 use gua_render::report::{self, Page, Words, html};
 use gua_settings::FlagValue;
-use gua_store::{NewRun, OpenMode, RunId, Store, WriterOptions};
-use jiff::Timestamp;
+use gua_store::{OpenMode, Store, WriterOptions};
 
 use super::HOST;
 use crate::cli::{DemoView, RecordDemoArgs};
@@ -35,16 +34,7 @@ impl Recorded {
         let directory = context.passing_directory("gua-demo-")?;
         let db = directory.path().join("demo.db");
         let mut store = Store::open(&db, OpenMode::Create, &WriterOptions::default())?;
-        let outage = month.outage();
-        let mut run = begin_run(&mut store, month.start())?;
-        for tick in month.ticks() {
-            if tick.sample.at == outage.to {
-                store.end_run(run, outage.from)?;
-                store.record_outage(&outage)?;
-                run = begin_run(&mut store, outage.to)?;
-            }
-            store.record(run, &tick)?;
-        }
+        store.record_month(&month, HOST, VERSION)?;
         store.close()?;
         Ok(Self {
             month,
@@ -52,16 +42,6 @@ impl Recorded {
             directory,
         })
     }
-}
-
-fn begin_run(store: &mut Store, started: Timestamp) -> anyhow::Result<RunId> {
-    Ok(store.begin_run(&NewRun {
-        started,
-        interval: Month::INTERVAL,
-        host: HOST.to_owned(),
-        version: VERSION.to_owned(),
-        boot: None,
-    })?)
 }
 
 /// Runs a command on the month.
