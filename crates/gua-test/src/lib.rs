@@ -24,6 +24,8 @@ mod host;
 pub mod http;
 #[cfg(feature = "load")]
 pub mod load;
+#[cfg(feature = "history")]
+pub mod month;
 #[cfg(feature = "board")]
 pub mod oidc;
 #[cfg(feature = "old-history")]

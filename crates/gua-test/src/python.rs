@@ -164,7 +164,7 @@ fn run(command: &mut Command, otherwise: &str) {
 }
 
 /// The build directory: a test runs from `TARGET/PROFILE/deps`, a program from `TARGET/PROFILE`.
-fn target_directory() -> PathBuf {
+pub(crate) fn target_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let mut folders = program.ancestors().skip(1);
     let profile = folders.find(|folder| !folder.ends_with("deps"));

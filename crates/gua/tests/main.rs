@@ -22,13 +22,14 @@ mod report;
 mod report_formats;
 mod report_originals;
 mod run;
+mod schemas;
 mod service;
 mod socket;
 mod surfaces;
 mod top;
 mod trust;
 
-use gua_test::TestHost;
+use gua_test::{TestHost, month};
 
 /// The program under test.
 const GUA: &str = env!("CARGO_BIN_EXE_gua");
@@ -44,4 +45,11 @@ fn host(scenario: &str) -> TestHost {
 /// A host without a driver.
 fn without_driver() -> TestHost {
     TestHost::without_driver(GUA)
+}
+
+/// A host without a driver at the end of the demo's month, with that month as its history.
+fn after_the_month() -> TestHost {
+    let mut host = without_driver();
+    month::give(&mut host);
+    host
 }

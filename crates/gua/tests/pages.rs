@@ -1,12 +1,11 @@
 //! The pages that commands write and `gua serve` shows, in headless Chromium: accessible by axe-core, not wider than the
 //! screen, and small enough to print and to send. `GUA_TEST_PICTURES=DIR` keeps the screenshots.
 
-use gua_probe::clock;
 use gua_test::browser::{Browser, Screen};
 use gua_test::{TestHost, wait_until};
 
 use crate::board::served::url;
-use crate::{TWO_GPUS, host, without_driver};
+use crate::{TWO_GPUS, after_the_month, host};
 
 /// Charts of `gua plot`.
 const CHARTS: [&str; 5] = ["states", "hours", "heat", "sessions", "quiet"];
@@ -16,26 +15,22 @@ const PRICES: &str = "[[price]]\nper_gpu_hour = \"2 EUR\"\nmodel = \"*A100*\"\n\
 
 /// Writes pages of the demo's month, of an empty history and of a statement. Returns their names and addresses.
 fn write_pages(home: &TestHost) -> Vec<(String, String)> {
-    std::fs::create_dir_all(home.path(".gua")).unwrap();
     std::fs::write(home.path(".gua/config.toml"), PRICES).unwrap();
-    home.fine("demo --db demo.db --ticks 60");
     home.fine("demo --db empty.db --ticks 0");
-    let month = clock::now().strftime("%Y-%m");
-    let statement = format!("statement --db demo.db --month {month}");
     for (name, line) in [
-        ("month", "demo report --since 30d"),
-        ("hour", "demo report --since 6h"),
-        ("compare", "demo report --since 7d --compare"),
-        ("people", "demo report --since 7d --by user"),
-        ("person", "demo report --since 7d --user ada"),
-        ("korean", "demo report --since 7d --lang ko"),
+        ("month", "report --since 30d"),
+        ("hour", "report --since 6h"),
+        ("compare", "report --since 7d --compare"),
+        ("people", "report --since 7d --by user"),
+        ("person", "report --since 7d --user ada"),
+        ("korean", "report --since 7d --lang ko"),
         ("empty", "report --db empty.db"),
-        ("statement", &statement),
+        ("statement", "statement --month 2026-10"),
     ] {
         home.fine(&format!("{line} -o {name}.html"));
     }
     let charts = CHARTS.map(|chart| {
-        let svg = home.fine(&format!("demo plot {chart} --since 7d --format svg"));
+        let svg = home.fine(&format!("plot {chart} --since 7d --format svg"));
         format!("<section><h2>{chart}</h2>{svg}</section>")
     });
     let page = format!(
@@ -76,7 +71,7 @@ const PHONE_IN_THE_DARK: Screen = Screen {
 
 #[test]
 fn pages_that_commands_write_are_accessible() {
-    let home = without_driver();
+    let home = after_the_month();
     let Some(desk) = Browser::start(Screen::DESK) else {
         return;
     };
@@ -115,12 +110,12 @@ fn pages_of_one_host_are_accessible() {
 /// The page has every session of the month; the printed one must be small enough to send.
 #[test]
 fn a_printed_month_has_less_than_a_megabyte() {
-    let home = without_driver();
+    let home = after_the_month();
     let Some(browser) = Browser::start(Screen::DESK) else {
         return;
     };
-    home.fine("demo html -o month.html");
-    let sessions = home.json("demo plot sessions --since 30d --format json");
+    home.fine("report --since 30d -o month.html");
+    let sessions = home.json("plot sessions --since 30d --format json");
     let sessions = sessions["rows"].as_array().unwrap().len();
     assert!(sessions > 200, "{sessions} sessions are drawn");
     browser.go(&format!("file://{}", home.path("month.html").display()));

@@ -58,7 +58,7 @@ fn every_command_says_since_when_a_gpu_was_last_active() {
 fn the_demo_lists_the_same_idle_gpus_everywhere() {
     let home = crate::without_driver();
     let demo = home.fine("demo");
-    let report = home.json("demo report --since 30d --json");
+    let report = crate::after_the_month().json("report --since 30d --json");
     let top = home.fine("demo top --once");
     let holders = report["holders"].as_array().unwrap();
     assert_eq!(holders.len(), 3);

@@ -3,12 +3,11 @@
 use gua_test::{TestHost, schema};
 use serde_json::Value;
 
-use crate::without_driver;
+use crate::after_the_month;
 
 /// A host with this configuration.
 fn configured(config: &str) -> TestHost {
-    let home = without_driver();
-    std::fs::create_dir_all(home.path(".gua")).unwrap();
+    let home = after_the_month();
     std::fs::write(home.path(".gua/config.toml"), config).unwrap();
     home
 }
@@ -20,14 +19,14 @@ fn number(value: &Value) -> f64 {
 
 #[test]
 fn a_report_is_compared_with_the_period_before() {
-    let home = without_driver();
-    let line = "demo report --since 2026-10-19 --until 2026-10-26 --tz UTC";
+    let home = after_the_month();
+    let line = "report --since 2026-10-19 --until 2026-10-26 --tz UTC";
     let json = home.json(&format!("{line} --compare --json"));
     let previous = &json["previous"];
     assert_eq!(previous["window"]["from"], "2026-10-12T00:00:00Z");
     assert_eq!(previous["window"]["to"], "2026-10-19T00:00:00Z");
     // The same numbers as the report of that week.
-    let before = home.json("demo report --since 2026-10-12 --until 2026-10-19 --tz UTC --json");
+    let before = home.json("report --since 2026-10-12 --until 2026-10-19 --tz UTC --json");
     for part in ["totals", "coverage", "gpus", "users"] {
         assert_eq!(previous[part], before[part], "{part}");
     }
@@ -73,7 +72,7 @@ fn prices_by_model_and_period_give_the_costs_of_reports() {
          [[price]]\nper_gpu_hour = \"0.50 EUR\"\n",
     );
     home.fine("config check");
-    let line = "demo report --since 2026-10-12 --until 2026-10-26 --tz UTC --json";
+    let line = "report --since 2026-10-12 --until 2026-10-26 --tz UTC --json";
     let json = home.json(line);
     // The same by hand: hours of each GPU in both periods, at the price of its model.
     let mut expected = 0.0;
@@ -81,7 +80,7 @@ fn prices_by_model_and_period_give_the_costs_of_reports() {
         ("2026-10-12", "2026-10-20", 3.0),
         ("2026-10-20", "2026-10-26", 2.0),
     ] {
-        let part = format!("demo report --since {from} --until {until} --tz UTC --json");
+        let part = format!("report --since {from} --until {until} --tz UTC --json");
         let json = home.json(&part);
         for gpu in json["gpus"].as_array().unwrap() {
             let hours = ["active_hours", "idle_held_hours", "held_unknown_hours"];
@@ -101,14 +100,14 @@ fn prices_by_model_and_period_give_the_costs_of_reports() {
         people > 0.9 * expected && people <= expected + 0.01,
         "{people} of {expected}"
     );
-    let text = home.fine("demo report --since 7d");
+    let text = home.fine("report --since 7d");
     assert!(
         text.contains("§12 Costs\n  GPU time that was held cost "),
         "{text}"
     );
-    let csv = home.fine("demo report --since 7d --by user --csv");
+    let csv = home.fine("report --since 7d --by user --csv");
     assert!(csv.lines().next().unwrap().ends_with(",cost_eur"), "{csv}");
-    let page = home.fine("demo report --since 7d --format html");
+    let page = home.fine("report --since 7d --format html");
     assert!(page.contains("id=\"costs-table\""), "{page}");
 }
 
@@ -116,8 +115,7 @@ fn prices_by_model_and_period_give_the_costs_of_reports() {
 fn a_statement_shows_what_the_charged_hours_cost() {
     let home = configured("[[price]]\nper_gpu_hour = \"36000 JPY\"\n");
     home.fine("demo --db demo.db --ticks 60");
-    let month = gua_probe::clock::now().strftime("%Y-%m").to_string();
-    let line = format!("statement --db demo.db --month {month}");
+    let line = "statement --db demo.db --month 2026-10";
     let json = home.json(&format!("{line} --json"));
     schema::check("gua.statement.v1", &json.to_string());
     for person in json["people"].as_array().unwrap() {
@@ -128,7 +126,7 @@ fn a_statement_shows_what_the_charged_hours_cost() {
         // Hours have six decimals.
         assert!(difference.abs() < 0.05, "{person}");
     }
-    let text = home.fine(&line);
+    let text = home.fine(line);
     assert!(
         text.contains("\n  cost ") && text.contains(" JPY\n"),
         "{text}"
@@ -145,17 +143,15 @@ const GROUPS: &str = "[[group]]\nname = \"vision\"\nmembers = [\"ada\", \"bob\"]
 fn plots_have_rows_of_groups_projects_jobs_pods_and_containers() {
     let home = configured(GROUPS);
     for by in ["group", "project", "job", "container"] {
-        let report = home.fine(&format!("demo report --since 7d --by {by} --csv"));
-        let plot = home.fine(&format!(
-            "demo plot hours --since 7d --by {by} --format csv"
-        ));
+        let report = home.fine(&format!("report --since 7d --by {by} --csv"));
+        let plot = home.fine(&format!("plot hours --since 7d --by {by} --format csv"));
         assert_eq!(plot, report, "{by}");
     }
-    let svg = home.fine("demo plot hours --since 7d --by pod --format svg");
+    let svg = home.fine("plot hours --since 7d --by pod --format svg");
     assert!(svg.contains("By pod"), "{svg}");
     // Columns of time too: each group has the sum of its members.
     let hours = |by: &str, names: &[&str]| {
-        let line = format!("demo plot heat --since 7d --per day --by {by} --format csv");
+        let line = format!("plot heat --since 7d --per day --by {by} --format csv");
         let csv = home.fine(&line);
         let mut rows = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         assert_eq!(rows.next().unwrap()[0], by);
@@ -165,9 +161,9 @@ fn plots_have_rows_of_groups_projects_jobs_pods_and_containers() {
     };
     let people = hours("user", &["ada", "bob"]);
     assert!((hours("group", &["vision"]) - people).abs() < 0.001);
-    let sessions = home.fine("demo plot sessions --since 7d --by group --format svg");
+    let sessions = home.fine("plot sessions --since 7d --by group --format svg");
     assert!(sessions.contains("vision"), "{sessions}");
-    let refused = home.gua("demo plot sessions --by job");
+    let refused = home.gua("plot sessions --by job");
     assert_eq!(refused.code, 2);
     assert!(
         refused.stderr.contains("`hours` alone"),
