@@ -262,6 +262,9 @@ pub struct Now {
 pub struct GpuStatus {
     pub gpu: GpuUuid,
     pub index: Option<u32>,
+    /// Number of a MIG instance, such as `2:1`.
+    #[serde(default)]
+    pub instance: Option<String>,
     pub name: Option<String>,
     pub state: State,
     /// Whether it was free by the rule of `gua available`; for imported rows, whether it was truly idle.

@@ -92,6 +92,23 @@ impl Place {
         !matches!(self, Place::Parent { instances: 1.. })
     }
 
+    /// Returns the number that people know the GPU with this index by: an instance also has its own, such as `2:1`.
+    #[must_use]
+    pub fn label(&self, index: u32) -> String {
+        match self {
+            Place::Instance {
+                gpu_instance: Ok(instance),
+                compute_instance,
+                ..
+            } => match compute_instance {
+                Ok(compute @ 1..) => format!("{index}:{instance}.{compute}"),
+                _ => format!("{index}:{instance}"),
+            },
+            Place::Instance { .. } => format!("{index}:?"),
+            Place::Whole | Place::Parent { .. } => index.to_string(),
+        }
+    }
+
     /// Returns the UUID of the GPU that this one is an instance of.
     #[must_use]
     pub fn parent(&self) -> Option<&GpuUuid> {

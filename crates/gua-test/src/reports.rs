@@ -371,6 +371,7 @@ fn now(shape: Shape) -> Now {
         GpuStatus {
             gpu: uuid(card),
             index: Some(card),
+            instance: None,
             name: Some("NVIDIA RTX A6000".to_owned()),
             state,
             is_free: !held,

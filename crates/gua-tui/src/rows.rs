@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use gua_model::text::sanitize;
 use gua_model::{
-    Bytes, Gpu, Identity, Missing, OwnerKey, Percent, Pid, Place, Process, ProcessKey, ProcessKind,
+    Bytes, Gpu, Identity, Missing, OwnerKey, Percent, Pid, Process, ProcessKey, ProcessKind,
     Reading, RollUp, Sample, Thresholds, User, classify,
 };
 
@@ -65,22 +65,6 @@ pub(crate) const SORTED: [&str; 9] = [
     "gpu", "pid", "user", "memory", "sm", "cpu", "ram", "age", "name",
 ];
 
-/// Returns the label of a GPU: its index, and the id of the instance.
-pub(crate) fn label(gpu: &Gpu) -> String {
-    match &gpu.place {
-        Place::Instance {
-            gpu_instance: Ok(instance),
-            compute_instance,
-            ..
-        } => match compute_instance {
-            Ok(compute @ 1..) => format!("{}:{instance}.{compute}", gpu.index),
-            _ => format!("{}:{instance}", gpu.index),
-        },
-        Place::Instance { .. } => format!("{}:?", gpu.index),
-        Place::Whole | Place::Parent { .. } => gpu.index.to_string(),
-    }
-}
-
 pub(crate) fn processes(
     sample: &Sample,
     ticks_per_second: u64,
@@ -114,7 +98,7 @@ fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) 
     let identity = process.identity.as_ref().ok();
     let workload = identity.and_then(|identity| identity.workload.in_short());
     ProcessRow {
-        gpu: label(gpu),
+        gpu: gpu.place.label(gpu.index),
         place,
         pid: process.pid,
         key: identity.map(|identity| identity.key),

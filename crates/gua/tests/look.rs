@@ -9,6 +9,7 @@ mod crowd;
 mod formats;
 mod idle;
 mod list;
+mod mig;
 mod peers;
 
 use std::ops::Deref;

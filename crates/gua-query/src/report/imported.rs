@@ -323,6 +323,7 @@ fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) 
         cards.push(GpuStatus {
             gpu: tick.gpu.clone(),
             index: tick.index.and_then(|index| u32::try_from(index).ok()),
+            instance: None,
             name: gpu.and_then(|gpu| gpu.name.clone()),
             state: class.into(),
             is_free: class == RollUp::TrulyIdle,

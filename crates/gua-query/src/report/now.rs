@@ -53,6 +53,7 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
         cards.push(GpuStatus {
             gpu: gpu.uuid.clone(),
             index: Some(gpu.index),
+            instance: gpu.place.parent().map(|_| gpu.place.label(gpu.index)),
             name: gpu.name.clone().ok(),
             state: classify(gpu, &known.thresholds, None).state,
             is_free: is_free(gpu, &known.thresholds),

@@ -7,7 +7,7 @@ use anstyle::Style;
 use gua_model::since::Start;
 use gua_model::table::{Align, Cell, Column, Table, Underline};
 use gua_model::text::{gigabytes, short_age};
-use gua_model::{Missing, Place, Process, ProcessKey, Sample, State, Tone};
+use gua_model::{Missing, Process, ProcessKey, Sample, State, Tone};
 
 use super::row::Row;
 use super::{Status, people, row_health};
@@ -209,14 +209,8 @@ fn tone(row: &Row<'_>) -> Option<Tone> {
 
 /// Index of the GPU; an instance also has its own number.
 fn label(row: &Row<'_>) -> String {
-    match row.gpu.map(|gpu| &gpu.place) {
-        Some(Place::Instance {
-            gpu_instance: Ok(instance),
-            ..
-        }) => format!("{}:{instance}", row.index),
-        Some(Place::Instance { .. }) => format!("{}:?", row.index),
-        _ => row.index.to_string(),
-    }
+    row.gpu
+        .map_or_else(|| row.index.to_string(), |gpu| gpu.place.label(row.index))
 }
 
 fn memory(row: &Row<'_>) -> Option<String> {

@@ -151,7 +151,10 @@ pub(super) fn now(page: &Page<'_>, now: &Now, medium: Medium) -> Table {
 }
 
 pub(super) fn gpu_now(gpu: &GpuStatus, medium: Medium) -> String {
-    labels::gpu_name(gpu.index, &gpu.gpu, medium.number_sign())
+    match &gpu.instance {
+        Some(number) => format!("{}{number}", medium.number_sign()),
+        None => labels::gpu_name(gpu.index, &gpu.gpu, medium.number_sign()),
+    }
 }
 
 pub(super) fn gaps(page: &Page<'_>, gaps: &[GapRow], medium: Medium) -> Table {

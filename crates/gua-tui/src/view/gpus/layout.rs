@@ -14,15 +14,14 @@ use super::{GpuView, count};
 use crate::app::Medium;
 use crate::format::{clip, left, right, width};
 use crate::lost;
-use crate::rows::label;
 use crate::spark::{bar, spark};
 
 impl GpuView<'_> {
     pub(super) fn one_line(&self, area: Rect, buffer: &mut Buffer) {
         let room = usize::from(area.width);
         let numbered = |gpu: &Gpu| match gpu.place.parent() {
-            Some(_) => format!("└{}", label(gpu)),
-            None => label(gpu),
+            Some(_) => format!("└{}", gpu.place.label(gpu.index)),
+            None => gpu.place.label(gpu.index),
         };
         let gpus = self.app.shown().map(|moment| &moment.sample.gpus);
         let gpus = || gpus.into_iter().flatten();
@@ -163,7 +162,7 @@ impl GpuView<'_> {
 
     fn title<'b>(&self, room: usize) -> Line<'b> {
         let (word, style) = self.badge();
-        let number = label(self.gpu);
+        let number = self.gpu.place.label(self.gpu.index);
         let mut spans = vec![
             Span::styled(left(&number, number.len().max(2)), self.styles.bold()),
             Span::styled(format!(" {word} "), style.patch(self.styles.selected())),
