@@ -360,6 +360,15 @@ impl HeatCell {
 }
 
 impl Hold {
+    /// Remark on a holder whose process has exited, in the place of its workload.
+    pub const EXITED: &'static str = "gone, its memory is still held";
+
+    /// Reports whether the process has exited while its memory is still held. Its PID may belong to another process by now.
+    #[must_use]
+    pub fn has_exited(&self) -> bool {
+        self.workload.as_deref() == Some(Self::EXITED)
+    }
+
     /// From its beginning to where its last row ends.
     #[must_use]
     pub fn whole(&self) -> Period {

@@ -100,7 +100,7 @@ pub(super) fn nameless_holds(last: &Tick, known: &Known<'_>) -> Vec<Hold> {
                 by_login: false,
                 process: None,
                 workload: matches!(process.identity, Err(Missing::Gone))
-                    .then(|| "gone, its memory is still held".to_owned()),
+                    .then(|| Hold::EXITED.to_owned()),
                 pid: Some(process.pid),
                 period: Period::new(sample.at, sample.at),
                 last_row: Micros(0),

@@ -79,6 +79,7 @@ labels! {
     IMPORTED_SESSIONS = "Imported sessions have one state, that of their mean utilisation.", "가져온 세션은 평균 사용률에 따른 상태 하나로 표시합니다.";
     HOLDERS_THEN = "Idle at the last tick", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
     NO_OWNER = "owner unknown: decide first", "소유자를 알 수 없습니다. 먼저 판단하세요";
+    EXITED = "the process has exited: check that no other uses the GPU", "프로세스가 이미 끝났습니다. 다른 프로세스가 GPU를 쓰지 않는지 먼저 확인하세요";
     OBSERVED_PART =
         "observed {observed_share} of {capacity_hours} GPU-hours; {gap_hours} GPU-hours are gaps, which no share counts",
         "전체 {capacity_hours} GPU 시간 중 {observed_share}를 관측했습니다. {gap_hours} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다";
@@ -292,6 +293,9 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
 
 /// Says who decides before a process is stopped.
 pub(super) fn decide(hold: &Hold, language: Language) -> String {
+    if hold.has_exited() {
+        return EXITED.of(language).to_owned();
+    }
     match (hold.owner.as_deref().map(sanitize), hold.by_login) {
         (Some(owner), true) => ask_first(&owner, language),
         (Some(owner), false) => not_by_login(&owner, language),
@@ -417,12 +421,17 @@ pub(super) fn pid(hold: &Hold) -> String {
         .map_or_else(|| "?".to_owned(), |pid| pid.to_string())
 }
 
-/// Returns commands to inspect and to stop a holder; `None` if it may have exited.
+/// Returns commands to inspect and to stop a holder; `None` if it may have exited since. Only a reset frees the memory of a
+/// process that has exited: its PID may belong to another one by now.
 pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
     let pid = hold
         .pid
         .filter(|_| hold.current && page.report.is_fresh())?;
     let gpu = gpu_name(hold.index, &hold.gpu, "");
+    if hold.has_exited() {
+        let look = format!("gua explain {gpu}; fuser -v /dev/nvidia*");
+        return Some((look, format!("nvidia-smi --gpu-reset -i {gpu}")));
+    }
     let look = format!("gua explain {gpu}; ps -o user,etime,args -p {pid}");
     Some((look, format!("kill {pid}")))
 }

@@ -197,7 +197,10 @@ fn idle_rows(out: &mut String, page: &Page<'_>, holds: &[&Hold], width: usize) {
     let now = page.last();
     let cells = |hold: &&Hold| {
         let owner = hold.owner.as_deref();
-        let process = hold.process.as_deref().unwrap_or("?");
+        let process = match hold.has_exited() {
+            true => "exited",
+            false => hold.process.as_deref().unwrap_or("?"),
+        };
         let memory = hold
             .peak_memory
             .map(|memory| format!("{} GB", gigabytes(memory)));
