@@ -1,6 +1,7 @@
 //! The result of doctor as text, within a given width. No decision is made here.
 
-use anstyle::{AnsiColor, Style};
+use anstyle::Style;
+use gua_model::Tone;
 use gua_model::text::sanitize;
 
 use super::check::{Check, Status};
@@ -42,12 +43,23 @@ impl Layout {
     }
 }
 
-/// Renders the page with colours. The caller strips them if they are not wanted. `gpus` is the table of the GPUs.
+/// What the page shows beside the findings, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Look<'a> {
+    pub layout: Layout,
+    /// The table of the GPUs.
+    pub gpus: &'a str,
+    /// Style of text in a tone.
+    pub style: fn(Tone) -> Style,
+}
+
+/// Renders the page with colours. The caller strips them if they are not wanted.
 #[must_use]
-pub fn text(facts: &Facts, checks: &[Check], gpus: &str, plan: &Plan, layout: Layout) -> String {
+pub fn text(facts: &Facts, checks: &[Check], plan: &Plan, look: Look<'_>) -> String {
     let mut page = Page {
         text: "gua doctor\n".to_owned(),
-        layout,
+        layout: look.layout,
+        style: look.style,
         names: NAMES,
     };
     page.heading("Scope");
@@ -59,10 +71,10 @@ pub fn text(facts: &Facts, checks: &[Check], gpus: &str, plan: &Plan, layout: La
             page.history(facts, checks.clone().find(|check| check.id == DEFAULT_DB));
         }
         page.checks(checks.filter(|check| check.id != DEFAULT_DB));
-        if section == GPU && !gpus.is_empty() {
+        if section == GPU && !look.gpus.is_empty() {
             page.heading("GPUs");
-            gpus.lines()
-                .for_each(|line| page.line(&format!("  {line}")));
+            let lines = look.gpus.lines();
+            lines.for_each(|line| page.line(&format!("  {line}")));
         }
     }
     if plan.fixes.is_empty() {
@@ -77,6 +89,7 @@ pub fn text(facts: &Facts, checks: &[Check], gpus: &str, plan: &Plan, layout: La
 struct Page {
     text: String,
     layout: Layout,
+    style: fn(Tone) -> Style,
     /// Width of the names in this section, including the distance to the next column.
     names: usize,
 }
@@ -146,10 +159,10 @@ impl Page {
         match (self.layout, status) {
             (Layout::Lines, None) => self.line(&format!("  {name}: {text}")),
             (Layout::Lines, Some(status)) => {
-                self.line(&format!("  {name}: {}, {text}", verdict(status, 0)));
+                self.line(&format!("  {name}: {}, {text}", self.verdict(status, 0)));
             }
             (Layout::Columns(..NARROW), status) => {
-                let verdict = status.map(|status| verdict(status, 0));
+                let verdict = status.map(|status| self.verdict(status, 0));
                 self.line(&format!("  {name}  {}", verdict.unwrap_or_default()));
                 self.wrapped("    ", BELOW, &text);
             }
@@ -157,7 +170,7 @@ impl Page {
                 self.wrapped(&format!("  {name:<names$}"), 2 + names, &text);
             }
             (Layout::Columns(_), Some(status)) => {
-                let beginning = format!("  {name:<names$}{}  ", verdict(status, VERDICT));
+                let beginning = format!("  {name:<names$}{}  ", self.verdict(status, VERDICT));
                 self.wrapped(&beginning, 2 + names + VERDICT + 2, &text);
             }
         }
@@ -209,16 +222,18 @@ impl Page {
         }
         self.line(&line);
     }
-}
 
-fn verdict(status: Status, width: usize) -> String {
-    let style = match status {
-        Status::Ok => AnsiColor::Green.on_default(),
-        Status::Warning => AnsiColor::Yellow.on_default(),
-        Status::Error => AnsiColor::Red.on_default().bold(),
-        Status::Skipped => Style::new().dimmed(),
-    };
-    format!("{style}{:<width$}{style:#}", status.as_str())
+    fn verdict(&self, status: Status, width: usize) -> String {
+        let style = (self.style)(match status {
+            Status::Ok => Tone::Free,
+            Status::Warning => Tone::IdleHeld,
+            Status::Error => Tone::Unhealthy,
+            Status::Skipped => Tone::Gap,
+        });
+        let word = status.as_str();
+        let rest = width.saturating_sub(word.len());
+        format!("{style}{word}{style:#}{:rest$}", "")
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use gua_probe::doctor::check::Check;
 use gua_probe::doctor::facts::{
     Answer, Choice, Enrolled, Fault, HistoryKind, Known, Link, NamedLibrary, PidSetting,
 };
-use gua_probe::doctor::page::{self, Layout};
+use gua_probe::doctor::page::{self, Layout, Look};
 use gua_probe::doctor::plan::{self, Commands, Plan};
 use gua_probe::doctor::{self, LIMIT, checks, within};
 use gua_probe::host::HostRoot;
@@ -115,7 +115,12 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
             };
             gpu_table(sample, &rows, options)
         });
-        output::data(&page::text(&facts, &checks, &table, &plan, layout))?;
+        let look = Look {
+            layout,
+            gpus: &table,
+            style: gua_render::paint::style,
+        };
+        output::data(&page::text(&facts, &checks, &plan, look))?;
     }
     let is_fine = !args.strict || plan::is_sound(&plan, &checks);
     Ok(success_or(Exit::Failed, is_fine))

@@ -1,5 +1,10 @@
 //! Tests of the page, in a pipe and on a terminal.
 
+use gua_render::listing::row::{Terms, rows};
+use gua_render::listing::text::{Detail, Options, text as gpu_table};
+use gua_render::paint;
+use gua_test::screen::{Screen, Theme};
+
 use crate::fault::DriverFault;
 use crate::host::device::Devices;
 use crate::host::disk::Entry;
@@ -14,8 +19,12 @@ const GPUS: &str = "   status\n-  ------\n0  [ ]\n";
 fn coloured(facts: &Facts, layout: Layout) -> String {
     let checks = checks::all(facts);
     let plan = plan::plan(facts, &checks);
-    let gpus = facts.driver.as_ref().map_or("", |_| GPUS);
-    text(facts, &checks, gpus, &plan, layout)
+    let look = Look {
+        layout,
+        gpus: facts.driver.as_ref().map_or("", |_| GPUS),
+        style: paint::style,
+    };
+    text(facts, &checks, &plan, look)
 }
 
 fn page(facts: &Facts, layout: Layout) -> String {
@@ -72,8 +81,13 @@ fn every_name_fits_its_column() {
 #[test]
 fn verdicts_are_coloured_and_lines_have_no_trailing_blanks() {
     let coloured = coloured(&sick(), Layout::Columns(100));
-    assert!(coloured.contains("\u{1b}[33mwarning\u{1b}[0m"));
-    assert!(coloured.contains("\u{1b}[31merror"), "{coloured:?}");
+    for (tone, word) in [(Tone::IdleHeld, "warning"), (Tone::Unhealthy, "error")] {
+        let style = paint::style(tone);
+        assert!(
+            coloured.contains(&format!("{style}{word}{style:#}")),
+            "{coloured:?}"
+        );
+    }
     for layout in [Layout::Lines, Layout::Columns(100), Layout::Columns(30)] {
         assert!(
             page(&sick(), layout)
@@ -181,4 +195,52 @@ fn on_a_narrow_terminal_the_text_stands_below_its_name() {
         page.contains("\n\nGPUs:\n     status\n  -  ------\n  0  [ ]\n"),
         "{page}"
     );
+}
+
+/// The page with the table of the GPUs, as `gua doctor` prints it.
+fn shown(facts: &Facts, columns: usize) -> Screen {
+    let terms = Terms {
+        thresholds: gua_model::Thresholds::default(),
+        ticks_per_second: 100,
+    };
+    let layout = Layout::Columns(columns);
+    let gpus = facts.driver.as_ref().map_or_else(
+        |_| String::new(),
+        |sample| {
+            let options = Options {
+                width: layout.table_width(),
+                detail: Detail::WithoutCommands,
+                ticks_per_second: terms.ticks_per_second,
+                commands: &|_, _| None,
+            };
+            gpu_table(sample, &rows(sample, &terms, None), options)
+        },
+    );
+    let checks = checks::all(facts);
+    let plan = plan::plan(facts, &checks);
+    let look = Look {
+        layout,
+        gpus: &gpus,
+        style: paint::style,
+    };
+    Screen::read(&text(facts, &checks, &plan, look))
+}
+
+#[test]
+fn the_page_at_80_and_140_columns_light_and_dark() {
+    for (name, facts) in [
+        ("ready", healthy()),
+        ("no-driver", sick()),
+        ("lost-gpu", half_lost()),
+    ] {
+        for columns in [80, 140] {
+            let screen = shown(&facts, columns);
+            for theme in Theme::ALL {
+                let name = format!("{name}-{columns}-{}", theme.as_str());
+                insta::assert_snapshot!(name.clone(), screen.marked(theme));
+                let contrast = screen.lowest_contrast(theme);
+                assert!(contrast >= 3.0, "{name}: contrast {contrast:.1}");
+            }
+        }
+    }
 }
