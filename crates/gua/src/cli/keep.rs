@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 
-use super::report::{ReportArgs, TableFormat};
+use super::look::FormatArgs;
+use super::report::ReportArgs;
 use super::{PlotArgs, TopArgs};
 
 /// Measure the cost of a tick, a day of history and a report on this host.
@@ -28,13 +29,12 @@ pub struct BenchArgs {
 #[derive(Debug, Subcommand)]
 pub enum DbCommand {
     /// Check the whole file and compare its totals with its ticks; exit with 1 on any error.
-    #[command(after_help = "Examples:\n  gua db check\n  gua db check --format json")]
+    #[command(after_help = "Examples:\n  gua db check\n  gua db check --json")]
     Check {
         #[command(flatten)]
         file: DbArgs,
-        /// Output format.
-        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-        format: TableFormat,
+        #[command(flatten)]
+        format: FormatArgs,
     },
 
     /// Compute everything again that follows from the ticks: totals, sessions, and since when each GPU is known.
@@ -48,13 +48,12 @@ pub enum DbCommand {
     },
 
     /// Show how much space each table uses and how fast the file grows.
-    #[command(after_help = "Examples:\n  gua db stats\n  gua db stats --format csv")]
+    #[command(after_help = "Examples:\n  gua db stats\n  gua db stats --csv")]
     Stats {
         #[command(flatten)]
         file: DbArgs,
-        /// Output format.
-        #[arg(long, value_name = "FORM", value_enum, default_value_t)]
-        format: TableFormat,
+        #[command(flatten)]
+        format: FormatArgs,
     },
 
     /// Rewrite the file without its free space. No collector may be writing.

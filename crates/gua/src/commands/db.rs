@@ -39,9 +39,9 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
         DbCommand::Stats { format, .. } => {
             let stats = location::access(db, context.settings())?.stats(());
             let stats = stats.map_err(|error| damaged(db, &error))?;
-            output::data(&described(stats, *format))?;
+            output::data(&described(stats, format.wanted()))?;
         }
-        DbCommand::Check { format, .. } => return check(db, *format),
+        DbCommand::Check { format, .. } => return check(db, format.wanted()),
         DbCommand::Repair { .. } => repair(db)?,
         DbCommand::Vacuum { .. } => {
             let before = size(db);
@@ -109,7 +109,7 @@ fn size(db: &Path) -> u64 {
 const CHECK: &str = "gua.db-check.v1";
 const STATS: &str = "gua.db-stats.v1";
 
-/// What `gua db check --format json` prints. Keys may be added under the same version; none changes its meaning.
+/// What `gua db check --json` prints. Keys may be added under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 struct CheckDocument {
     schema: &'static str,
@@ -129,7 +129,7 @@ struct Finding {
     what: String,
 }
 
-/// What `gua db stats --format json` prints. Keys may be added under the same version; none changes its meaning.
+/// What `gua db stats --json` prints. Keys may be added under the same version; none changes its meaning.
 #[derive(Debug, Serialize, JsonSchema)]
 struct StatsDocument {
     schema: &'static str,
