@@ -108,8 +108,8 @@ impl FormatArgs {
                   MIG instances have no indexes; --uuid lists them after the whole GPUs.\n\
                   An empty CUDA_VISIBLE_DEVICES hides all GPUs; `|| exit` stops a script in this case.\n\n\
                   Examples:\n  \
-                  export CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit\n  \
-                  export CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit\n  \
+                  CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit; export CUDA_VISIBLE_DEVICES\n  \
+                  CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit; export CUDA_VISIBLE_DEVICES\n  \
                   gua available --count 2 --order -free-memory     the two GPUs with the most free memory\n  \
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
                   gua available --account-as-free \"$USER\"          ignore your own processes\n  \

@@ -108,6 +108,30 @@ fn with_no_free_gpu_it_prints_nothing_and_exits_with_3() {
     assert_eq!((output.status.code(), output.stdout), (Some(3), Vec::new()));
 }
 
+/// `export NAME=$(COMMAND)` succeeds even if the command fails, so that `|| exit` after it never stops a script.
+#[test]
+fn documented_scripts_stop_if_no_gpu_is_free() {
+    let help = crate::host("").fine("available --help");
+    let documents = [
+        help.as_str(),
+        include_str!("../../../../README.md"),
+        include_str!("../../../../README.ko.md"),
+        include_str!("../../../../docs/first-ten-minutes.md"),
+        include_str!("../../../../docs/find-a-gpu.md"),
+        include_str!("../../../../docs/claims.md"),
+    ];
+    for document in documents {
+        assert!(
+            document.contains("VISIBLE_DEVICES=$(gua available"),
+            "{document}"
+        );
+        assert!(
+            !document.contains("export CUDA_VISIBLE_DEVICES=$("),
+            "{document}"
+        );
+    }
+}
+
 #[test]
 fn processes_of_a_user_can_be_ignored() {
     let host = lab();
