@@ -40,6 +40,13 @@ pub fn fail_writes_over_the_limit() {
     let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
+/// Removes a directory. The program still runs and may create a file in it meanwhile, so that one attempt is not enough.
+fn remove_directory(path: &Path) {
+    const ATTEMPTS: u32 = 100;
+    let is_removed = |_: &u32| fs::remove_dir_all(path).is_ok() || !path.exists();
+    let _ = (0..ATTEMPTS).find(is_removed);
+}
+
 /// Handles the signals on a thread. If that is not possible, they end the program as usual.
 pub(crate) fn watch(signals: impl Iterator<Item = i32>, then: impl Fn(i32) + Send + 'static) {
     let Ok(mut signals) = Signals::new(signals) else {
@@ -50,7 +57,7 @@ pub(crate) fn watch(signals: impl Iterator<Item = i32>, then: impl Fn(i32) + Sen
         for signal in signals.forever() {
             for name in &*parts.lock().unwrap_or_else(PoisonError::into_inner) {
                 match name.is_dir() {
-                    true => _ = fs::remove_dir_all(name),
+                    true => remove_directory(name),
                     false => _ = fs::remove_file(name),
                 }
                 companions(name).for_each(|path| _ = fs::remove_file(path));
