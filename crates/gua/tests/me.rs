@@ -67,6 +67,25 @@ fn a_lease_that_is_not_used_can_be_released() {
 }
 
 #[test]
+fn it_shows_the_place_in_the_queue() {
+    let sleeper = Sleeper::new();
+    let host = host(TWO_GPUS);
+    let pid = sleeper.pid();
+    host.fine(&format!(
+        "available --claim 10m --for {pid} --limit 0 --free-for 0s"
+    ));
+    let _waiting = host.foreground(&format!("available --claim 10m --for {pid} --wait"));
+    let queue = gua_test::wait_for("a place in the queue", || {
+        let queue = host.json("me --json")["queue"].clone();
+        queue[0].is_object().then_some(queue)
+    });
+    let [place, of, wanted] = ["place", "of", "wanted"].map(|key| queue[0][key].as_u64());
+    assert_eq!([place, of, wanted], [Some(1); 3], "{queue}");
+    let text = host.fine("me");
+    assert!(text.contains("is number 1 of 1, waiting for "), "{text}");
+}
+
+#[test]
 fn the_week_and_the_limits_come_from_the_history() {
     let sleeper = Sleeper::new();
     let host = with_idle_process(&sleeper);

@@ -386,3 +386,40 @@ fn every_filled_part_of_a_page_has_a_colour() {
         }
     }
 }
+
+/// What people read first, and what they need on a phone.
+#[test]
+fn a_page_begins_with_what_is_idle_now_folds_details_and_has_captions() {
+    for (name, shape) in SHAPES {
+        let report = report(shape, &TimeZone::UTC);
+        for (_, language) in LANGUAGES {
+            let text = html(&page(&report, language, None, 10));
+            let document = parsed(&text);
+            let named = |tag: &'static str| {
+                let nodes = document.descendants();
+                nodes.filter(move |node| node.has_tag_name(tag))
+            };
+            for table in named("table") {
+                let captions = table.children().filter(|node| node.has_tag_name("caption"));
+                assert_eq!(captions.count(), 1, "{name}: {:?}", table.attribute("id"));
+                let around = table.parent().and_then(|parent| parent.attribute("class"));
+                assert_eq!(around, Some("scroll"), "{name}");
+            }
+            let ids: Vec<&str> = named("section")
+                .filter_map(|node| node.attribute("id"))
+                .collect();
+            if shape.cards == 0 {
+                continue;
+            }
+            assert_eq!(ids[0], "holders", "{name}");
+            // A map of the week needs two days at least.
+            assert_eq!(ids.contains(&"heat"), shape.days >= 2, "{name}");
+            let folded: Vec<&str> = named("details")
+                .filter_map(|node| node.ancestors().find_map(|node| node.attribute("id")))
+                .collect();
+            for id in ["coverage", "energy", "method"] {
+                assert!(folded.contains(&id), "{name}: {id} of {folded:?}");
+            }
+        }
+    }
+}
