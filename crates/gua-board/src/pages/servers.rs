@@ -248,7 +248,7 @@ fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
                     th scope="col" { (view.t(text::EXPIRES)) }
                     th scope="col" { (view.t(text::MANAGE)) }
                 } }
-                tbody { @for key in keys { tr {
+                tbody { @for key in keys.iter().rev().take(PAGE_ITEMS) { tr {
                     th scope="row" { code { (key.prefix) "…" } }
                     td {
                         (key.name.as_deref().map(sanitize).unwrap_or_default())
@@ -261,6 +261,7 @@ fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
                     td { (button(&page.path(&format!("/keys/{}/revoke", encode(key.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&key.prefix]))) }
                 } } }
             } }
+            @if keys.len() > PAGE_ITEMS { p.say { (view.with(text::OLDER_KEYS, &[&(keys.len() - PAGE_ITEMS).to_string()])) } }
         }
     }
 }

@@ -202,6 +202,7 @@ texts! {
     KEY_READY: "Run this on the server. The key is shown only now.",
         "서버에서 다음 명령을 실행하세요. 키는 지금만 표시됩니다.";
     KEYS: "Open enrolment keys", "사용 가능한 등록 키";
+    OLDER_KEYS: "{0} older keys are not shown. The API lists all of them.", "이전 키 {0}개는 표시되지 않습니다. API에서 모두 볼 수 있습니다.";
     NO_KEYS: "There are no open keys.", "사용 가능한 키가 없습니다.";
     KEY: "Key", "키";
     USES_LEFT: "Uses left", "남은 횟수";

@@ -145,6 +145,12 @@ async fn long_lists_of_members_tokens_and_entries_are_shown_in_small_pages() {
         let account = board.store.add_account(&board.change(), &account).unwrap();
         board.api_token(&account.id, &workspace, Scope::Read);
     }
+    for _ in 0..100 {
+        board.enrolment_key(&workspace, 1);
+    }
+    let servers = board.page("/w/default/servers", &cookie).await;
+    assert!(text(&servers).contains("60 older keys are not shown."));
+    assert!(text(&servers).len() < 100_000, "{}", text(&servers).len());
     let mut seen = std::collections::BTreeSet::new();
     for page in 1..=26 {
         for list in ["members", "tokens"] {
