@@ -14,6 +14,8 @@ use crate::{python, variable};
 
 /// Key of an element in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+/// What the driver says about an element that a live update has replaced.
+const STALE: [&str; 2] = ["stale element reference", "does not belong to the document"];
 
 /// A browser with an empty profile.
 #[derive(Debug)]
@@ -242,7 +244,7 @@ impl Browser {
             let element = self.find(selector)?;
             let path = format!("/session/{}/element/{element}/{name}", self.session);
             match self.try_call(method, &path, body) {
-                Err(reason) if reason.contains("stale element reference") => {}
+                Err(reason) if STALE.iter().any(|stale| reason.contains(stale)) => {}
                 answer => return Some(answer.unwrap()),
             }
         }
