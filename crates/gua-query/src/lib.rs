@@ -29,9 +29,9 @@ pub use cost::costs;
 pub use error::{QueryError, RecordsError};
 pub use protocol::Remote;
 pub use question::{
-    ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
-    RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion,
-    WindowEnd,
+    Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
+    RecordedRunsQuestion, RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,
+    TicksQuestion, UsageQuestion, WindowEnd,
 };
 pub use records::{GpuInfo, Records, WatchedRun};
 pub use report::report;

@@ -31,6 +31,8 @@ pub struct Question {
     /// Sums by job, pod or container.
     #[serde(default)]
     pub workloads: Option<WorkloadKind>,
+    #[serde(default)]
+    pub detail: Detail,
     /// Length of the rows of time; chosen by the length of the window where `None`.
     pub unit: Option<CalendarUnit>,
     /// Time that an imported tick counts for, instead of the recorded interval.
@@ -38,6 +40,16 @@ pub struct Question {
     pub thresholds: ThresholdOverrides,
     /// When the question is asked.
     pub now: Timestamp,
+}
+
+/// What is read for a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Detail {
+    #[default]
+    Full,
+    /// The sums alone: no sessions, and not for how long GPUs have been idle. Searching for these takes most of the time of a
+    /// short answer.
+    Sums,
 }
 
 /// Where a window ends.
@@ -61,6 +73,7 @@ impl Question {
             gpus: Vec::new(),
             cross: None,
             workloads: None,
+            detail: Detail::Full,
             unit: None,
             interval: None,
             thresholds: ThresholdOverrides::default(),

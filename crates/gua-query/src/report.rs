@@ -29,7 +29,7 @@ use jiff::Timestamp;
 
 use crate::error::{QueryError, quoted};
 use crate::gpu::{NamedGpu, choose_all};
-use crate::question::{Question, WindowEnd};
+use crate::question::{Detail, Question, WindowEnd};
 use crate::records::{GpuInfo, ImportedFacts, QuarterVisitor, Records};
 
 use self::imported::ImportedPart;
@@ -58,7 +58,10 @@ pub(crate) fn report_and_sessions(
     }
     add_imported(records, &known, &mut sums)?;
     refuse_unknown_person(records, &known, &sums)?;
-    let since = list_sessions(records, &known, &mut sums)?;
+    let since = match question.detail {
+        Detail::Full => list_sessions(records, &known, &mut sums)?,
+        Detail::Sums => HeldSince::new(),
+    };
     lay_out(records, &known, sums, &since)
 }
 
@@ -93,9 +96,9 @@ impl<'a> Known<'a> {
         let last = records.last_tick_before(window.to())?;
         let last = last.filter(|tick| window.contains(tick.sample.at));
         let thresholds = question.thresholds.over(stored);
-        let idle = match &last {
-            Some(last) => now::idle_at(records, last, thresholds)?,
-            None => BTreeMap::new(),
+        let idle = match (&last, question.detail) {
+            (Some(last), Detail::Full) => now::idle_at(records, last, thresholds)?,
+            _ => BTreeMap::new(),
         };
         Ok(Self {
             question,

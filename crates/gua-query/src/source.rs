@@ -15,8 +15,9 @@ use crate::error::{QueryError, RecordsError};
 use crate::explain::{Answer, explain, explain_sample};
 use crate::idle::idle;
 use crate::question::{
-    ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
-    SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion,
+    Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
+    RecordedRunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion,
+    UsageQuestion,
 };
 use crate::quota::usage;
 use crate::records::{Records, WatchedRun};
@@ -114,7 +115,10 @@ impl Source for RecordsSource<'_> {
 
     fn usage(&self, question: &UsageQuestion) -> Result<Usage> {
         let UsageQuestion { period, now, .. } = *question;
-        let of_term = Question::of_window(period, question.zone.clone(), now);
+        let of_term = Question {
+            detail: Detail::Sums,
+            ..Question::of_window(period, question.zone.clone(), now)
+        };
         self.answer(|records| {
             let report = report(records, &of_term)?;
             Ok(usage(&report, period, now, records.only_person()?))

@@ -9,7 +9,7 @@ use gua_model::period::Period;
 use gua_model::report::{Cross, Report};
 use gua_model::state::ThresholdOverrides;
 use gua_query::words::{moment, zone};
-use gua_query::{Question, WindowEnd};
+use gua_query::{Detail, Question, WindowEnd};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -84,6 +84,7 @@ impl Words {
             gpus: self.gpus.clone(),
             cross: (self.by == Some(By::Hour)).then_some(Cross::HourOfDay),
             workloads: self.by.and_then(By::workload),
+            detail: Detail::Full,
             unit: self.by.and_then(By::unit),
             interval: self.interval,
             thresholds: self.thresholds,

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use gua_model::report::Report;
 use gua_model::{Missing, OwnerKey, Period, Quarter, Tick, Uid, User};
 use gua_query::{
-    Others, QueryError, Question, Records, RecordsSource, Source as _, UsageQuestion, View, Viewer,
+    Detail, Others, QueryError, Question, Records, RecordsSource, Source as _, UsageQuestion, View,
+    Viewer,
 };
 use gua_store::{History, NewRun};
 use gua_test::samples;
@@ -128,6 +130,24 @@ fn check(others: fn() -> Others, expected: &[(&str, u64)]) {
     let all = of_root.report(&question).unwrap();
     assert_eq!(report.all, all.all);
     assert_eq!(report.coverage, all.coverage);
+    // Sums are the same without what is read beside them.
+    let sums = of_root.report(&Question {
+        detail: Detail::Sums,
+        ..question.clone()
+    });
+    let sums = sums.unwrap();
+    let counted = |report: &Report| {
+        let Report {
+            all,
+            people,
+            cards,
+            coverage,
+            ..
+        } = report;
+        format!("{all:?} {people:?} {cards:?} {coverage:?}")
+    };
+    assert_eq!(counted(&sums), counted(&all));
+    assert!(sums.sessions.is_empty() && !all.sessions.is_empty());
     // Limits are judged for the asker alone.
     let term = UsageQuestion {
         period: window,

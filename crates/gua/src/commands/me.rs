@@ -15,7 +15,7 @@ use gua_model::quota::{Standing, Term};
 use gua_model::report::Report;
 use gua_model::{Owner, Period, Pid, Sample};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
-use gua_query::{QueryError, Question, TicksQuestion};
+use gua_query::{Detail, QueryError, Question, TicksQuestion};
 use gua_render::listing::ClaimsDocument;
 use gua_render::me::{Facts, HeldGpu, Holding, MeDocument};
 use gua_render::table::csv;
@@ -168,6 +168,7 @@ fn week(context: &Context, me: &Owner) -> Result<Option<Report>, String> {
     let period = Term::Week.period(now, &zone);
     let question = Question {
         person: Some(me.who.shown().into_owned()),
+        detail: Detail::Sums,
         ..Question::of_window(period, zone, now)
     };
     match context.source().report(&question) {
