@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use gua_compat::gpu_stats::{PercentAnswer, PercentQuestion, percentages};
+use gua_compat::gpu_usage_audit::{
+    Exported, LegacyError, OldPage, OldPageQuestion, OnProgress, export, export_pages, old_page,
+};
 use gua_compat::open_records;
 use gua_export::{OpenRecords, Page, PageQuestion, PagedRows, RecordRows, Rows, page};
 use gua_model::{Outage, Period};
@@ -47,6 +50,25 @@ impl Access {
         match access {
             Access::File(path) => Box::new(RecordRows(move || open_records(&path))),
             Access::Service(_) => Box::new(PagedRows(move |question| access.page(question))),
+        }
+    }
+
+    /// Writes it to a new file in the format of gpu-usage-audit.
+    pub fn export_old(
+        &self,
+        output: &Path,
+        on_progress: OnProgress<'_>,
+    ) -> std::result::Result<Exported, LegacyError> {
+        match self {
+            Access::File(path) => {
+                let history =
+                    History::open(path).map_err(|error| QueryError::Open(Box::new(error)))?;
+                export(&history, output, on_progress)
+            }
+            Access::Service(_) => {
+                let ask = |question| self.old_page(question);
+                export_pages(&self.facts(())?, &ask, output, on_progress)
+            }
         }
     }
 }
@@ -106,6 +128,8 @@ questions! {
     facts: Facts(()) -> Facts;
     /// Size of each table.
     stats: Stats(()) -> Stats;
+    /// A part of the rows in the tables of gpu-usage-audit.
+    old_page: OldPage(OldPageQuestion) -> OldPage;
 }
 
 /// Answers a request about the history at a path. `open` opens its records, limited to what the asker may see. Facts and sizes
@@ -128,6 +152,9 @@ pub(crate) fn answer(
             Request::Outages(window) => Reply::Outages(open()?.outages(*window)?.into()),
             Request::Facts(()) => Reply::Facts(of_file(path, History::facts)?.into()),
             Request::Stats(()) => Reply::Stats(of_file(path, History::stats)?.into()),
+            Request::OldPage(question) => {
+                Reply::OldPage(old_page(open()?.as_ref(), *question, &is_late)?.into())
+            }
         })
     };
     match once() {

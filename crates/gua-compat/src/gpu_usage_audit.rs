@@ -12,7 +12,7 @@ mod records;
 mod rows;
 
 pub use adopt::{Adopted, OldCollector, adopt};
-pub use export::{Exported, export};
+pub use export::{AskPage, Exported, OldPage, OldPageQuestion, export, export_pages, old_page};
 pub use gua_store::imported::{Imported, LegacyError, OnProgress, Progress, old_text};
 pub use gua_wire::archive::Value as OldCell;
 pub use import::import;

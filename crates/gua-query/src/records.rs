@@ -71,8 +71,8 @@ pub trait Records {
         each: &mut dyn FnMut(&Span),
     ) -> Result<()>;
 
-    /// Visits every tick of a window, in order of time.
-    fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<()>;
+    /// Visits every tick of a window, in order of time. Returns the number of damaged ticks in it.
+    fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<u32>;
 
     /// Visits every tick that begins in a window with the spans of its GPUs, and the tick before the window, whose spans
     /// may reach into it. Spans are not clipped. Returns the number of damaged ticks in the window. `each` ends the visit
@@ -230,7 +230,7 @@ pub struct WatchedRun {
 }
 
 /// What is known of imported rows as a whole.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedFacts {
     pub host: Option<ImportedHost>,
     pub gpus: BTreeMap<GpuUuid, ImportedGpu>,
@@ -245,7 +245,7 @@ pub struct ImportedFacts {
 }
 
 /// The first row of the host table of gpu-usage-audit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedHost {
     pub name: String,
     pub environment: String,
@@ -253,7 +253,7 @@ pub struct ImportedHost {
 }
 
 /// A GPU as gpu-usage-audit described it. Files before version 1.1 have neither name nor memory.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedGpu {
     pub index: Option<u32>,
     pub name: Option<String>,

@@ -362,7 +362,7 @@ impl Records for View {
         self.records.spans(window, thresholds, &mut masked)
     }
 
-    fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<()> {
+    fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<u32> {
         self.records
             .ticks(window, &mut |tick| each(self.tick(tick)))
     }

@@ -95,13 +95,17 @@ impl Records for History {
         Ok(self.each_span(window, thresholds, each)?)
     }
 
-    fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<()> {
+    fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<u32> {
+        let mut damaged = 0;
         self.ticks(window, |tick| {
-            if let Ok(stored) = tick {
-                each(stored.tick);
+            match tick {
+                Ok(stored) => each(stored.tick),
+                Err(ReadError::Tick { .. }) => damaged += 1,
+                Err(error) => return Err(RecordsError::from(error)),
             }
             Ok(())
-        })
+        })?;
+        Ok(damaged)
     }
 
     fn ticks_with_spans(

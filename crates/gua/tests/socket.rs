@@ -285,9 +285,64 @@ fn files_of_an_export_through_the_socket_are_those_of_the_file() {
     let asked = export("asked", "");
     assert_eq!(asked.len(), 3);
     assert_eq!(asked, export("of-file", &format!("--db {db}")));
-    // The format of another tool has no place for hidden names: the file itself is needed.
-    let old = served.host.gua("export --format gpu-usage-audit -o old.db");
-    assert_ne!(old.code, 0, "{old:?}");
+}
+
+/// Texts of the process rows in a file of gpu-usage-audit, read as gua reads such a file.
+fn processes_of_old_file(served: &Served, name: &str) -> Vec<String> {
+    let line = format!("import {name} --db {name}.gua");
+    served.host.fine(&line);
+    let rows = format!("export --what processes --format jsonl --db {name}.gua");
+    let rows = served.host.fine(&rows);
+    rows.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn everyone_exports_in_the_format_of_the_replaced_tool_and_others_stay_hidden() {
+    let export = "export --format gpu-usage-audit -o";
+    let served = Served::new("names");
+    let asked = served.host.fine(&format!("{export} asked.db"));
+    let counted = "exported 240 GPU rows, 240 process rows and 1 run from";
+    assert!(asked.starts_with(counted), "{asked}");
+    let db = served.db.display();
+    served.host.fine(&format!("{export} of-file.db --db {db}"));
+    let rows = processes_of_old_file(&served, "asked.db");
+    assert_eq!(rows.len(), 240);
+    assert_eq!(rows, processes_of_old_file(&served, "of-file.db"));
+    let again = served.host.gua(&format!("{export} asked.db"));
+    assert_eq!(again.code, 2, "{again:?}");
+    assert!(again.stderr.contains("exists already"), "{again:?}");
+
+    if !runs_as_root("what users see of each other in the old format") {
+        return;
+    }
+    for others in ["totals", "pseudonyms"] {
+        let served = Served::new(others);
+        let theirs = served.host.path("theirs");
+        fs::create_dir(&theirs).unwrap();
+        fs::set_permissions(&theirs, fs::Permissions::from_mode(0o777)).unwrap();
+        for user in [ADA, NOBODY] {
+            let ended = served.gua_as(user, &format!("{export} theirs/{user}.db"));
+            assert_eq!(ended.code, 0, "{others}: {ended:?}");
+            let bytes = fs::read(theirs.join(format!("{user}.db"))).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            assert!(!text.contains("bob"), "{others} {user}");
+            assert_eq!(text.contains("ada"), user == ADA, "{others} {user}");
+            let rows = processes_of_old_file(&served, &format!("theirs/{user}.db"));
+            assert_eq!(rows.len(), 240);
+            let own = rows.iter().filter(|row| row.contains("\"ada\""));
+            assert_eq!(own.count(), if user == ADA { 120 } else { 0 });
+            // The process of another person has no number, and the person another name.
+            let hidden = rows.iter().filter(|row| row.contains("\"pid\":0,"));
+            let hidden: Vec<&String> = hidden.collect();
+            assert_eq!(hidden.len(), if user == ADA { 120 } else { 240 });
+            let alias = if others == "totals" {
+                "\"others\""
+            } else {
+                "\"user-"
+            };
+            assert!(hidden.iter().all(|row| row.contains(alias)), "{hidden:?}");
+        }
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //!
 //! Imported rows are written back unchanged. Ticks of gua are written as far as the format allows: a GPU without a
 //! utilisation reading is skipped, since the column is mandatory and no value is made up.
+//!
+//! A history that this process may not open is written from pages ([`page`]), which the service answers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,9 +18,13 @@ use gua_store::imported::{
 use rusqlite::types::{Null, Value};
 use rusqlite::{Connection, Statement, Transaction};
 
+pub use page::{OldPage, OldPageQuestion, old_page};
+pub use paged::{AskPage, export_pages};
 use part::{Numbering, Part, Source};
 
 mod own;
+pub(super) mod page;
+mod paged;
 pub(super) mod part;
 
 /// Result of an export.
@@ -72,6 +78,22 @@ pub fn export(
     output: &Path,
     on_progress: OnProgress<'_>,
 ) -> Result<Exported, LegacyError> {
+    to_new_file(output, |change| {
+        let numbering = Numbering::of(history)?;
+        let progress = Progress {
+            rows_done: 0,
+            rows_total: rows(history)?,
+        };
+        let export = Export::new(change, progress, on_progress);
+        export.run(history, &numbering)
+    })
+}
+
+/// Runs `write` on a new file, which appears at `output` when it is complete.
+fn to_new_file(
+    output: &Path,
+    write: impl FnOnce(&Transaction<'_>) -> Result<Exported, LegacyError>,
+) -> Result<Exported, LegacyError> {
     if output.symlink_metadata().is_ok() {
         return Err(LegacyError::Exists {
             path: output.into(),
@@ -88,37 +110,20 @@ pub fn export(
         },
     };
     let new = NewFile::begin(output, Over::Refuse).map_err(write_error)?;
-    let exported = write(history, new.part(), on_progress)?;
-    new.finish().map_err(write_error)?;
-    Ok(exported)
-}
-
-fn write(
-    history: &History,
-    partial: &Path,
-    on_progress: OnProgress<'_>,
-) -> Result<Exported, LegacyError> {
-    let mut output = Connection::open(partial)?;
-    prepare(&output)?;
+    let mut file = Connection::open(new.part())?;
+    prepare(&file)?;
     let exported = {
-        let change = output.transaction()?;
-        let numbering = Numbering::of(history)?;
-        let exported = Export {
-            progress: Progress {
-                rows_done: 0,
-                rows_total: rows(history)?,
-            },
-            ..Export::new(history, &change, &numbering, on_progress)
-        };
-        let exported = exported.run()?;
+        let change = file.transaction()?;
+        let exported = write(&change)?;
         change.execute_batch(INDEXES)?;
         change.commit()?;
         exported
     };
-    output.pragma_update(None, "synchronous", "FULL")?;
+    file.pragma_update(None, "synchronous", "FULL")?;
     // gpu-usage-audit opens its files in this mode and refuses others.
-    output.pragma_update(None, "journal_mode", "WAL")?;
-    output.close().map_err(|(_, error)| error)?;
+    file.pragma_update(None, "journal_mode", "WAL")?;
+    file.close().map_err(|(_, error)| error)?;
+    new.finish().map_err(write_error)?;
     Ok(exported)
 }
 
@@ -133,8 +138,8 @@ pub(super) fn scratch(
     prepare(&output)?;
     {
         let change = output.transaction()?;
-        let export = Export::new(history, &change, numbering, on_progress);
-        Export { part, ..export }.run()?;
+        let export = Export::new(&change, Progress::default(), on_progress);
+        Export { part, ..export }.run(history, numbering)?;
         change.commit()?;
     }
     Ok(output)
@@ -160,10 +165,10 @@ fn rows(history: &History) -> Result<u64, LegacyError> {
 }
 
 struct Export<'a> {
-    history: &'a History,
     change: &'a Transaction<'a>,
     part: Part,
-    numbering: &'a Numbering,
+    /// Offset added to the numbers of gua's own runs.
+    own_offset: i64,
     on_progress: OnProgress<'a>,
     progress: Progress,
     exported: Exported,
@@ -172,30 +177,21 @@ struct Export<'a> {
 }
 
 impl<'a> Export<'a> {
-    fn new(
-        history: &'a History,
-        change: &'a Transaction<'a>,
-        numbering: &'a Numbering,
-        on_progress: OnProgress<'a>,
-    ) -> Self {
+    fn new(change: &'a Transaction<'a>, progress: Progress, on_progress: OnProgress<'a>) -> Self {
         Self {
-            history,
             change,
             part: Part::Everything,
-            numbering,
+            own_offset: 0,
             on_progress,
-            progress: Progress {
-                rows_done: 0,
-                rows_total: 0,
-            },
+            progress,
             exported: Exported::default(),
             known: BTreeMap::new(),
         }
     }
 
-    fn run(mut self) -> Result<Exported, LegacyError> {
-        let texts = self.history.imported_texts()?;
-        for (number, source) in self.numbering.sources.iter().enumerate() {
+    fn run(mut self, history: &History, numbering: &Numbering) -> Result<Exported, LegacyError> {
+        let texts = history.imported_texts()?;
+        for (number, source) in numbering.sources.iter().enumerate() {
             let numbers = if number == 0 {
                 Numbers::Kept
             } else {
@@ -203,17 +199,18 @@ impl<'a> Export<'a> {
             };
             if self.part.has_lists() {
                 for table in SmallTable::ALL {
-                    self.small(source, table, numbers)?;
+                    self.small(history, source, table, numbers)?;
                 }
             }
             if self.part.has_rows() {
-                self.rows::<GpuRow>(source, &texts, numbers)?;
-                self.rows::<ProcessRow>(source, &texts, numbers)?;
+                self.rows::<GpuRow>(history, source, &texts, numbers)?;
+                self.rows::<ProcessRow>(history, source, &texts, numbers)?;
             }
         }
+        self.own_offset = numbering.own_offset;
         match self.part {
-            Part::Lists => self.own_lists()?,
-            Part::Everything | Part::Rows(..) => self.own_ticks()?,
+            Part::Lists => self.own_lists(history)?,
+            Part::Everything | Part::Rows(..) => self.own_ticks(history)?,
         }
         Ok(self.exported)
     }
@@ -222,11 +219,12 @@ impl<'a> Export<'a> {
     /// range.
     fn small(
         &mut self,
+        history: &History,
         source: &Source,
         table: SmallTable,
         numbers: Numbers,
     ) -> Result<(), LegacyError> {
-        for row in self.history.imported_small(table, source.id)? {
+        for row in history.imported_small(table, source.id)? {
             match (table, numbers) {
                 (SmallTable::Run, _) => {
                     self.exported.runs += 1;
@@ -305,13 +303,13 @@ impl<'a> Export<'a> {
 
     fn rows<R: ImportedRow>(
         &mut self,
+        history: &History,
         source: &Source,
         texts: &Texts,
         numbers: Numbers,
     ) -> Result<(), LegacyError> {
         let mut insert = self.change.prepare(&insert_sql::<R>())?;
         let window = self.part.window();
-        let history = self.history;
         history.imported_blocks::<R>(source.id, window, Order::Rows, |block| {
             let at = block.stamp.text();
             let run = block.run.map(|run| run + source.run_offset);

@@ -72,8 +72,8 @@ impl Records for OldFile {
         Ok(())
     }
 
-    fn ticks(&self, _window: Period, _each: &mut dyn FnMut(Tick)) -> Result<()> {
-        Ok(())
+    fn ticks(&self, _window: Period, _each: &mut dyn FnMut(Tick)) -> Result<u32> {
+        Ok(0)
     }
 
     fn ticks_with_spans(

@@ -72,6 +72,8 @@ pub enum LegacyError {
     },
     #[error(transparent)]
     Ticks(#[from] crate::ReadError),
+    #[error(transparent)]
+    Query(#[from] gua_query::QueryError),
     #[error("cannot make the history")]
     History(#[source] Box<crate::OpenError>),
     #[error("cannot close the history")]

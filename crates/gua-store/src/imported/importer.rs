@@ -23,7 +23,7 @@ use crate::store::Store;
 const CHUNK: u64 = 50_000;
 
 /// Progress of an import or export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub rows_done: u64,
     pub rows_total: u64,

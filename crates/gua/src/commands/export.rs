@@ -31,15 +31,15 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
     if let Some(by) = args.by {
         return groups::run(by, args, (format, target), context);
     }
+    let db = context.announced_history();
+    let history = location::access(&db, context.settings())?;
     let Some(format) = format else {
         let Target::File(path) = target else {
             let problem = "the format gpu-usage-audit is one file: pass its path with --output";
             return Err(Failure::usage(problem).into());
         };
-        return audit::run(&location::open_history(&context.history_to_open()?)?, path);
+        return audit::run(&history, &db, path);
     };
-    let db = context.announced_history();
-    let history = location::access(&db, context.settings())?;
     let ask = ask(args, format, &target)?;
     let over = Over::of(args.overwrite);
     let mut outlet = target.outlet((ask.what.as_str(), ending(format)), over);

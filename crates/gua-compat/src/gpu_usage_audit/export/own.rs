@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use gua_model::usage_state::{UsageState, UsageTracker};
-use gua_model::{Gpu, Period, Process, ProcessKind, Tick, sane};
+use gua_model::{Gpu, Period, Pid, Process, ProcessKind, Tick, sane};
 use gua_store::imported::{GpuRow, LegacyError, ProcessRow, SmallTable, Texts, old_text};
 use gua_store::{History, ReadError, RunId, RunInfo, Sight, StoredTick};
-use rusqlite::Statement;
 use rusqlite::types::Value;
+use rusqlite::{Statement, Transaction};
 
 use super::part::Part;
 use super::{Export, insert_sql, write_row};
@@ -24,11 +24,11 @@ pub(super) fn count(history: &History) -> Result<u64, LegacyError> {
 
 impl Export<'_> {
     /// Writes the runs, and the GPUs of ticks that are not written.
-    pub(super) fn own_lists(&mut self) -> Result<(), LegacyError> {
-        for run in self.history.runs()? {
+    pub(super) fn own_lists(&mut self, history: &History) -> Result<(), LegacyError> {
+        for run in history.runs()? {
             self.run_row(&run)?;
         }
-        let ends = self.history.sights(is_listed)?;
+        let ends = history.sights(is_listed)?;
         // The last tick of a GPU takes precedence.
         for Sight { at, gpu } in ends.firsts.iter().chain(&ends.lasts) {
             self.device_row(gpu, &old_text(*at))?;
@@ -36,9 +36,9 @@ impl Export<'_> {
         self.advance(ends.ticks)
     }
 
-    pub(super) fn own_ticks(&mut self) -> Result<(), LegacyError> {
+    pub(super) fn own_ticks(&mut self, history: &History) -> Result<(), LegacyError> {
         let mut hosts: HashMap<RunId, String> = HashMap::new();
-        let runs = self.history.runs()?;
+        let runs = history.runs()?;
         let window = self.part.window();
         let remembered = remembered(&runs);
         for run in runs {
@@ -47,13 +47,7 @@ impl Export<'_> {
             }
             hosts.insert(run.id, run.host);
         }
-        let mut trackers: HashMap<RunId, UsageTracker> = HashMap::new();
-        let (history, change) = (self.history, self.change);
-        let mut writer = Writer {
-            gpus: change.prepare(&insert_sql::<GpuRow>())?,
-            processes: change.prepare(&insert_sql::<ProcessRow>())?,
-            texts: Texts::default(),
-        };
+        let mut writer = Writer::new(self.change)?;
         let begin = sane::nearest(window.0.saturating_sub(remembered));
         let window_end = sane::nearest(window.1);
         history.ticks(Period::new(begin, window_end), |stored| {
@@ -65,18 +59,15 @@ impl Export<'_> {
                 }
                 Err(error) => return Err(LegacyError::from(error)),
             };
-            let tracker = trackers.entry(stored.run).or_default();
             if stored.tick.sample.at.as_microsecond() < window.0 {
+                let tracker = writer.trackers.entry(stored.run).or_default();
                 stored.tick.sample.gpus.iter().for_each(|gpu| {
                     tracker.see(gpu);
                 });
                 return Ok(());
             }
-            if let (Some(host), Part::Everything) = (hosts.get(&stored.run), self.part) {
-                self.host_row(host, &stored.tick)?;
-            }
-            self.tick(&stored, tracker, &mut writer)?;
-            self.advance(1)
+            let host = hosts.get(&stored.run).map(String::as_str);
+            self.own_tick(&stored, host, &mut writer)
         })?;
         self.exported.damaged_ticks += u64::from(match self.part {
             Part::Everything => history.absurd_ticks()?,
@@ -85,30 +76,36 @@ impl Export<'_> {
         Ok(())
     }
 
-    fn run_row(&mut self, run: &RunInfo) -> Result<(), LegacyError> {
+    pub(super) fn run_row(&mut self, run: &RunInfo) -> Result<(), LegacyError> {
         self.exported.runs += 1;
         let cells = [
             old_text(run.started).into(),
             run.interval.as_secs_f64().into(),
         ];
-        let number = run.id.0 + self.numbering.own_offset;
+        let number = run.id.0 + self.own_offset;
         self.insert(SmallTable::Run, Some(number), &cells)
     }
 
-    fn tick(
+    /// Writes the rows of one tick, whose collector ran on a host of this name.
+    pub(super) fn own_tick(
         &mut self,
         stored: &StoredTick,
-        tracker: &mut UsageTracker,
+        host: Option<&str>,
         writer: &mut Writer<'_>,
     ) -> Result<(), LegacyError> {
+        if let (Some(host), Part::Everything) = (host, self.part) {
+            self.host_row(host, &stored.tick)?;
+        }
         let sample = &stored.tick.sample;
         let at = old_text(sample.at);
-        let run = stored.run.0 + self.numbering.own_offset;
+        let run = stored.run.0 + self.own_offset;
         let Writer {
             gpus,
             processes,
             texts,
+            trackers,
         } = writer;
+        let tracker = trackers.entry(stored.run).or_default();
         for gpu in &sample.gpus {
             let state = tracker.see(gpu);
             if self.part.has_lists() {
@@ -128,7 +125,7 @@ impl Export<'_> {
                 write_row(processes, (None, &at, Some(run)), &row, texts)?;
             }
         }
-        Ok(())
+        self.advance(1)
     }
 
     fn host_row(&mut self, host: &str, tick: &Tick) -> Result<(), LegacyError> {
@@ -154,11 +151,23 @@ impl Export<'_> {
     }
 }
 
-/// Statements that insert rows, and the texts of these rows.
-struct Writer<'a> {
+/// Statements that insert rows, the texts of these rows, and the states of the GPUs in each run.
+pub(super) struct Writer<'a> {
     gpus: Statement<'a>,
     processes: Statement<'a>,
     texts: Texts,
+    trackers: HashMap<RunId, UsageTracker>,
+}
+
+impl<'a> Writer<'a> {
+    pub(super) fn new(change: &'a Transaction<'_>) -> Result<Self, LegacyError> {
+        Ok(Self {
+            gpus: change.prepare(&insert_sql::<GpuRow>())?,
+            processes: change.prepare(&insert_sql::<ProcessRow>())?,
+            texts: Texts::default(),
+            trackers: HashMap::new(),
+        })
+    }
 }
 
 /// The row of a GPU; `None` without a utilisation.
@@ -178,6 +187,8 @@ fn process_row(gpu: &Gpu, process: &Process, texts: &mut Texts) -> ProcessRow {
     let identity = process.identity.as_ref().ok();
     let login = identity.and_then(|identity| identity.login.as_ref().ok()?.as_ref());
     let own = identity.and_then(|identity| identity.own.as_ref().ok());
+    // A view that hides a process leaves one name of its owner, which the tool shows if it is the login user.
+    let login = login.or(own.filter(|_| process.pid == Pid(0)));
     let comm = identity.and_then(|identity| identity.comm.as_deref().ok());
     let uuid = texts.id(gpu.uuid.as_str());
     let mut text = |text: Option<&str>| text.map(|text| texts.id(text));

@@ -3,9 +3,9 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
+use gua_collector::access::Access;
 use gua_compat::gpu_usage_audit::LegacyError;
 use gua_model::text::counted;
-use gua_store::History;
 
 use super::super::db::damaged;
 use crate::failure::Failure;
@@ -13,14 +13,13 @@ use crate::output as print;
 use crate::progress::Bar;
 
 /// Exports a history to a new file.
-pub(super) fn run(history: &History, output: &Path) -> anyhow::Result<()> {
-    let db = history.path();
-    let mut bar = Bar::new("exporting");
-    let exported = gua_compat::gpu_usage_audit::export(history, output, &mut |progress| {
-        bar.show(progress);
-        ControlFlow::Continue(())
+pub(super) fn run(history: &Access, db: &Path, output: &Path) -> anyhow::Result<()> {
+    let exported = Bar::during("exporting", |bar| {
+        history.export_old(output, &mut |progress| {
+            bar.show(progress);
+            ControlFlow::Continue(())
+        })
     });
-    bar.clear();
     let exported = match exported {
         Err(error @ LegacyError::Exists { .. }) => {
             let hint = "choose another name with --output, or remove the file";

@@ -1,0 +1,308 @@
+//! Writes a history from its pages: the side that asks.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use gua_model::GpuUuid;
+use gua_query::QueryError;
+use gua_query::records::ImportedFacts;
+use gua_store::imported::{
+    GpuRow, LegacyError, OnProgress, ProcessRow, Progress, SmallTable, Texts, old_text,
+};
+use gua_store::{Facts, RunInfo, StoredTick};
+use jiff::Timestamp;
+use rusqlite::Statement;
+use rusqlite::types::Value;
+
+use super::own::Writer;
+use super::page::{OldMoment, OldPage, OldPageQuestion, OldRun};
+use super::{Export, Exported, insert_sql, to_new_file, write_row};
+
+/// Asks for a page.
+pub type AskPage<'a> = &'a dyn Fn(OldPageQuestion) -> Result<OldPage, QueryError>;
+
+/// Writes a history that another process reads page by page to a new file at `output`, as
+/// [`export`](super::export) writes one that this process can open.
+pub fn export_pages(
+    facts: &Facts,
+    ask: AskPage<'_>,
+    output: &Path,
+    on_progress: OnProgress<'_>,
+) -> Result<Exported, LegacyError> {
+    to_new_file(output, |change| {
+        let progress = Progress {
+            rows_done: 0,
+            rows_total: facts.info.ticks,
+        };
+        let mut export = Export::new(change, progress, on_progress);
+        let mut imported = Imported {
+            gpus: change.prepare(&insert_sql::<GpuRow>())?,
+            processes: change.prepare(&insert_sql::<ProcessRow>())?,
+            seen: HashMap::new(),
+            runs: Vec::new(),
+        };
+        let mut old_facts = None;
+        let mut page = ask(OldPageQuestion::default())?;
+        let mut own = None;
+        loop {
+            old_facts = page.facts.take().or(old_facts);
+            export.exported.damaged_ticks += page.damaged_ticks;
+            imported.write(&page, &mut export)?;
+            if !page.own.is_empty() || page.next.is_none() {
+                let own = match &mut own {
+                    Some(own) => own,
+                    None => {
+                        // Imported rows come first, so all of them are known now.
+                        imported.write_lists(old_facts.as_ref(), &mut export)?;
+                        own.insert(Own::begin(facts, &mut export)?)
+                    }
+                };
+                own.write(&mut page, &mut export)?;
+            }
+            let Some(next) = page.next else {
+                break;
+            };
+            page = ask(OldPageQuestion { from: Some(next) })?;
+        }
+        Ok(export.exported)
+    })
+}
+
+/// Imported rows that were written, and what the small tables will say of them.
+struct Imported<'a> {
+    gpus: Statement<'a>,
+    processes: Statement<'a>,
+    /// Times of the first and last row of each GPU.
+    seen: HashMap<String, (Timestamp, Timestamp)>,
+    /// The runs in order of their numbers in the file, which begin at 1, with the time of their first row.
+    runs: Vec<(OldRun, Timestamp)>,
+}
+
+impl Imported<'_> {
+    fn write(&mut self, page: &OldPage, export: &mut Export<'_>) -> Result<(), LegacyError> {
+        let mut texts = Texts::default();
+        for text in &page.texts {
+            texts.id(text);
+        }
+        for moment in &page.imported {
+            self.moment(moment, &texts, export)?;
+        }
+        Ok(())
+    }
+
+    fn moment(
+        &mut self,
+        moment: &OldMoment,
+        texts: &Texts,
+        export: &mut Export<'_>,
+    ) -> Result<(), LegacyError> {
+        let text = old_text(moment.at);
+        for (run, row) in &moment.gpus {
+            let number = self.number(*run, moment.at);
+            write_row(&mut self.gpus, (None, &text, number), row, texts)?;
+            if let Some(gpu) = texts.get(row.gpu) {
+                let seen = self.seen.entry(gpu.to_owned());
+                seen.or_insert((moment.at, moment.at)).1 = moment.at;
+            }
+        }
+        for (run, row) in &moment.processes {
+            let number = self.number(*run, moment.at);
+            write_row(&mut self.processes, (None, &text, number), row, texts)?;
+        }
+        let (gpus, processes) = (moment.gpus.len() as u64, moment.processes.len() as u64);
+        export.exported.gpu_rows += gpus;
+        export.exported.process_rows += processes;
+        export.progress.rows_total += gpus + processes;
+        export.advance(gpus + processes)
+    }
+
+    /// Number of a run in the file.
+    fn number(&mut self, run: OldRun, at: Timestamp) -> Option<i64> {
+        run.0?;
+        let place = match self.runs.iter().rposition(|(known, _)| *known == run) {
+            Some(place) => place,
+            None => {
+                self.runs.push((run, at));
+                self.runs.len() - 1
+            }
+        };
+        i64::try_from(place + 1).ok()
+    }
+
+    /// Writes the hosts, runs and GPUs of the imported rows.
+    fn write_lists(
+        &self,
+        facts: Option<&ImportedFacts>,
+        export: &mut Export<'_>,
+    ) -> Result<(), LegacyError> {
+        for (number, ((_, interval), started)) in (1..).zip(&self.runs) {
+            let cells = [old_text(*started).into(), interval.as_secs_f64().into()];
+            export.insert(SmallTable::Run, Some(number), &cells)?;
+            export.exported.runs += 1;
+            export.own_offset = number;
+        }
+        let Some(facts) = facts else {
+            return Ok(());
+        };
+        let time = |time: Option<Timestamp>| Value::from(old_text(time.unwrap_or_default()));
+        if let Some(host) = &facts.host {
+            let cells = [
+                host.name.clone().into(),
+                host.environment.clone().into(),
+                host.driver.clone().into(),
+                time(facts.began),
+                time(facts.ended),
+            ];
+            export.insert(SmallTable::Host, None, &cells)?;
+        }
+        for (uuid, gpu) in &facts.gpus {
+            let (Some(name), Some(memory)) = (&gpu.name, gpu.memory_total) else {
+                continue;
+            };
+            let seen = self.seen.get(uuid.as_str());
+            let cells = [
+                GpuUuid::as_str(uuid).to_owned().into(),
+                name.clone().into(),
+                i64::try_from(memory.whole_mb()).unwrap_or(i64::MAX).into(),
+                time(seen.map(|seen| seen.0).or(facts.began)),
+                time(seen.map(|seen| seen.1).or(facts.ended)),
+            ];
+            export.insert(SmallTable::Device, None, &cells)?;
+        }
+        Ok(())
+    }
+}
+
+/// Ticks of gua that are written.
+struct Own<'a> {
+    /// In order of their start.
+    runs: Vec<&'a RunInfo>,
+    writer: Writer<'a>,
+}
+
+impl<'a> Own<'a> {
+    /// Writes the collector runs.
+    fn begin(facts: &'a Facts, export: &mut Export<'a>) -> Result<Self, LegacyError> {
+        for run in &facts.runs {
+            export.run_row(run)?;
+        }
+        let mut runs: Vec<&RunInfo> = facts.runs.iter().collect();
+        runs.sort_by_key(|run| run.started);
+        let writer = Writer::new(export.change)?;
+        Ok(Self { runs, writer })
+    }
+
+    fn write(&mut self, page: &mut OldPage, export: &mut Export<'_>) -> Result<(), LegacyError> {
+        for tick in page.own.drain(..) {
+            let at = tick.sample.at;
+            let begun = self.runs.partition_point(|run| run.started <= at);
+            // The last run that had started. A tick of a collector that started after the question has no run.
+            let Some(run) = self.runs.get(begun.saturating_sub(1)) else {
+                continue;
+            };
+            let stored = StoredTick { run: run.id, tick };
+            export.own_tick(&stored, Some(&run.host), &mut self.writer)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::ops::ControlFlow;
+
+    use gua_query::Records;
+    use gua_store::{History, OpenMode, Store, WriterOptions};
+    use gua_test::old_history::{self, Shape};
+    use gua_test::recorded::record;
+    use rusqlite::Connection;
+
+    use super::super::export;
+    use super::super::page::old_page;
+    use super::*;
+    use crate::gpu_usage_audit::import;
+
+    /// Rows of a table. Records have no numbers and usage states of imported rows, and runs are numbered anew.
+    fn rows(path: &Path, sql: &str) -> Vec<String> {
+        let connection = Connection::open(path).unwrap();
+        let mut query = connection.prepare(sql).unwrap();
+        let columns = query.column_count();
+        let row = |row: &rusqlite::Row<'_>| {
+            let cells = (0..columns).map(|at| row.get::<_, Value>(at));
+            let cells: Result<Vec<Value>, _> = cells.collect();
+            Ok(format!("{:?}", cells?))
+        };
+        let found = query.query_map([], row).unwrap();
+        let mut found: Vec<String> = found.map(Result::unwrap).collect();
+        found.sort();
+        found
+    }
+
+    fn check(history: &Path, imported_until: &str, least_pages: u32) {
+        let opened = || History::open(history).unwrap();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        let (whole, paged) = (
+            history.with_extension("whole"),
+            history.with_extension("paged"),
+        );
+        let expected = export(&opened(), &whole, go_on).unwrap();
+        for is_late in [false, true] {
+            let pages = Cell::new(0);
+            let ask = |question: OldPageQuestion| {
+                pages.set(pages.get() + 1);
+                let records: &dyn Records = &opened();
+                old_page(records, question, || is_late)
+            };
+            let facts = opened().facts().unwrap();
+            let found = export_pages(&facts, &ask, &paged, go_on).unwrap();
+            assert_eq!(found, expected);
+            assert!(pages.get() >= least_pages, "{} pages", pages.get());
+            for sql in [
+                "SELECT * FROM host".to_owned(),
+                "SELECT started_at FROM daemon_run".to_owned(),
+                "SELECT * FROM gpu_device".to_owned(),
+                format!("SELECT *, rowid FROM gpu_sample WHERE ts >= '{imported_until}'"),
+                format!("SELECT *, rowid FROM proc_sample WHERE ts >= '{imported_until}'"),
+                "SELECT ts, gpu_uuid, util_pct, gpu_index, memory_used_mb, temperature_c, power_w, interval_seconds \
+                 FROM gpu_sample LEFT JOIN daemon_run ON id = run_id"
+                    .to_owned(),
+                "SELECT ts, gpu_uuid, pid, mem_used_mb, loginuid_user, owner_user, process_name, interval_seconds \
+                 FROM proc_sample LEFT JOIN daemon_run ON id = run_id"
+                    .to_owned(),
+            ] {
+                assert_eq!(rows(&paged, &sql), rows(&whole, &sql), "{sql}");
+            }
+            std::fs::remove_file(&paged).unwrap();
+        }
+        std::fs::remove_file(&whole).unwrap();
+    }
+
+    #[test]
+    fn a_file_of_pages_has_the_rows_of_the_whole_export() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = directory.path().join("gua.db");
+        let midnight: Timestamp = "2026-11-15T00:00:00Z".parse().unwrap();
+        // Eighty rows in a quarter hour, so that pages end within one.
+        record(&history, midnight, 90, |tick| {
+            let people: &[&str] = if tick % 30 < 20 { &["ada"] } else { &[] };
+            vec![(50 - tick % 50, people), (0, &["eve", "?"][..])]
+        });
+        check(&history, "", 4);
+
+        let old = directory.path().join("old.db");
+        let shape = Shape {
+            cards: 2,
+            ticks: 200,
+            interval_seconds: 30,
+            process_rows: 300,
+        };
+        old_history::write(&old, &shape, midnight).unwrap();
+        let options = WriterOptions::default();
+        let mut store = Store::open(&history, OpenMode::Append, &options).unwrap();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        import(&mut store, &old, midnight, go_on).unwrap();
+        store.close().unwrap();
+        check(&history, "2026-11-15", 9);
+    }
+}
