@@ -27,7 +27,7 @@ impl From<rusqlite::Error> for StoreError {
 /// Reason the data of a board cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    #[error("cannot create the data directory `{}`", path.display())]
+    #[error("cannot use the data directory `{}`", path.display())]
     Directory {
         path: PathBuf,
         source: std::io::Error,
@@ -39,6 +39,8 @@ pub enum OpenError {
     },
     #[error("`{}` is not the data of a board", path.display())]
     NotOurs { path: PathBuf },
+    #[error("the board's data `{}` was changed by another program: gua does not make its `{}`", path.display(), name.escape_debug())]
+    Foreign { path: PathBuf, name: String },
     #[error("the board's data `{}` has schema version {found}; this gua supports up to {known}", path.display())]
     TooNew {
         path: PathBuf,

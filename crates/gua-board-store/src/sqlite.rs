@@ -10,11 +10,11 @@ mod registry;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use gua_store::guard::{self, Objects};
 use rusqlite::backup::Backup;
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::{OpenError, StoreError};
@@ -25,6 +25,9 @@ const LOCK: &str = "board.lock";
 /// `GUAB` in ASCII.
 const APPLICATION_ID: u32 = 0x4755_4142;
 const VERSION: u32 = 2;
+/// Migration `n` leads from `user_version` `n` to `n + 1`.
+const MIGRATIONS: [&str; VERSION as usize] =
+    [include_str!("sqlite/v1.sql"), include_str!("sqlite/v2.sql")];
 /// Maximum time to wait for a command or the server that is writing.
 const BUSY: Duration = Duration::from_secs(5);
 /// Maximum number of idle connections for reading.
@@ -68,7 +71,7 @@ impl SqliteStore {
         let mut options = File::options();
         // SQLite gives its companion files the mode of the file.
         options.append(true).create(true).mode(0o600);
-        options.open(&path).map_err(as_directory_error)?;
+        gua_files::open_own(&path, &options).map_err(as_directory_error)?;
         Self::connect(path)
     }
 
@@ -103,6 +106,9 @@ impl SqliteStore {
             });
         }
         migrate(&mut connection).map_err(as_open_error)?;
+        if let Some(name) = foreign_object(&connection).map_err(as_open_error)? {
+            return Err(OpenError::Foreign { path, name });
+        }
         Ok(Self {
             path,
             writer: Mutex::new(connection),
@@ -113,15 +119,13 @@ impl SqliteStore {
     /// Locks the data directory for a server.
     pub fn lock_server(directory: &Path) -> Result<ServerLock, OpenError> {
         let path = directory.join(LOCK);
-        let file = File::options()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(|source| OpenError::Directory {
-                path: directory.to_owned(),
-                source,
-            })?;
+        let mut options = File::options();
+        options.append(true).create(true).mode(0o600);
+        let file = gua_files::open_own(&path, &options);
+        let file = file.map_err(|source| OpenError::Directory {
+            path: directory.to_owned(),
+            source,
+        })?;
         match file.try_lock() {
             Ok(()) => Ok(ServerLock(file)),
             Err(_) => Err(OpenError::InUse {
@@ -213,10 +217,7 @@ fn open_connection(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY)?;
     // A backup that was restored may have been changed by others.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    guard::harden(&connection)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.set_prepared_statement_cache_capacity(64);
@@ -229,18 +230,23 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have created it since the first look.
     let found: u32 = pragma(&transaction, "user_version")?;
+    for step in MIGRATIONS.iter().skip(found as usize) {
+        transaction.execute_batch(step)?;
+    }
     if found < 1 {
-        transaction.execute_batch(include_str!("sqlite/v1.sql"))?;
         registry::add_first_workspace(&transaction)?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    }
-    if found < 2 {
-        transaction.execute_batch(include_str!("sqlite/v2.sql"))?;
     }
     if found < VERSION {
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
     transaction.commit()
+}
+
+/// Name of a table, index, view or trigger that the schema does not make so.
+fn foreign_object(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    static KNOWN: OnceLock<Objects> = OnceLock::new();
+    guard::foreign_object(connection, &KNOWN, || MIGRATIONS.concat())
 }
 
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u32> {

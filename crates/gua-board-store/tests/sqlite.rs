@@ -3,7 +3,7 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use gua_board_store::registry::Settings;
+use gua_board_store::registry::{Actor, Change, Settings};
 use gua_board_store::{OpenError, Registry as _, SqliteStore, contract};
 use rusqlite::Connection;
 
@@ -114,4 +114,73 @@ fn data_of_the_first_schema_is_brought_up_to_date() {
         assert_eq!(workspaces.len(), 1);
         assert_eq!(workspaces[0].settings, Settings::default());
     }
+}
+
+#[test]
+fn a_file_with_views_triggers_or_changed_tables_is_refused() {
+    for (change, name) in [
+        (
+            "CREATE VIEW account_names AS SELECT name FROM account",
+            "account_names",
+        ),
+        (
+            "CREATE TRIGGER promote AFTER INSERT ON member BEGIN UPDATE member SET role = 'owner'; END",
+            "promote",
+        ),
+        ("DROP INDEX member_by_account", "member_by_account"),
+    ] {
+        let (directory, store) = open();
+        drop(store);
+        let changed = Connection::open(directory.path().join("board.db")).unwrap();
+        changed.execute_batch(change).unwrap();
+        drop(changed);
+        for opened in [
+            SqliteStore::open(directory.path()),
+            SqliteStore::open_existing(directory.path()),
+        ] {
+            let refused = opened.unwrap_err();
+            assert!(matches!(refused, OpenError::Foreign { .. }), "{refused}");
+            assert!(
+                refused.to_string().contains(&format!("`{name}`")),
+                "{refused}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_trigger_planted_while_the_board_runs_does_not_run() {
+    let (directory, store) = open();
+    let other = Connection::open(directory.path().join("board.db")).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER rename AFTER INSERT ON workspace BEGIN DELETE FROM workspace; END",
+        )
+        .unwrap();
+    let before = store.workspaces().unwrap().len();
+    let by = Change {
+        actor: Actor::account("ada"),
+        address: None,
+        at: jiff::Timestamp::UNIX_EPOCH,
+    };
+    store.add_workspace(&by, "physics").unwrap();
+    assert_eq!(store.workspaces().unwrap().len(), before + 1);
+}
+
+#[test]
+fn files_that_another_user_may_have_planted_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let victim = directory.path().join("victim");
+    std::fs::write(&victim, "").unwrap();
+    for name in ["board.db", "board.lock"] {
+        let data = directory.path().join(format!("{name}.d"));
+        std::fs::create_dir(&data).unwrap();
+        std::fs::hard_link(&victim, data.join(name)).unwrap();
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o777)).unwrap();
+        match name {
+            "board.db" => drop(SqliteStore::open(&data).unwrap_err()),
+            _ => drop(SqliteStore::lock_server(&data).unwrap_err()),
+        }
+    }
+    assert_eq!(std::fs::read(&victim).unwrap(), b"");
 }

@@ -192,7 +192,7 @@ fn tables(path: &Path) -> rusqlite::Result<Vec<String>> {
     } else {
         Connection::open_with_flags(crate::file_uri(path, "immutable=1"), flags)?
     };
-    crate::schema::harden(&connection)?;
+    crate::guard::harden(&connection)?;
     let mut statement =
         connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
     let names = statement.query_map([], |row| row.get(0))?;

@@ -15,6 +15,7 @@ mod floors;
 mod fold;
 mod forget;
 mod gpu_ticks;
+pub mod guard;
 mod history;
 pub mod imported;
 mod intact;

@@ -63,7 +63,7 @@ fn connect(path: &Path, address: &OsStr) -> Result<Connection, OpenError> {
         | OpenFlags::SQLITE_OPEN_URI;
     let connection = Connection::open_with_flags(address, flags).map_err(as_open_error)?;
     connection.busy_timeout(BUSY).map_err(as_open_error)?;
-    schema::harden(&connection).map_err(as_open_error)?;
+    crate::guard::harden(&connection).map_err(as_open_error)?;
     refuse_foreign_objects(path, &connection)?;
     match schema::version(&connection).map_err(as_open_error)? {
         found @ 1..=schema::VERSION => {

@@ -425,7 +425,7 @@ fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(as_open_error)?;
     connection.busy_timeout(BUSY).map_err(as_open_error)?;
-    schema::harden(&connection).map_err(as_open_error)?;
+    crate::guard::harden(&connection).map_err(as_open_error)?;
     refuse_content(path, &connection)?;
     refuse_foreign_objects(path, &connection)?;
     refuse_damage(path, &connection)?;

@@ -203,7 +203,7 @@ fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> 
     let mut connection =
         Connection::open_with_flags(gua_store::file_uri(&absolute, options), flags)?;
     connection.busy_timeout(Duration::from_secs(5))?;
-    gua_store::schema::harden(&connection)?;
+    gua_store::guard::harden(&connection)?;
     // For the whole life of the connection, which reads the file a few times at most.
     gua_store::Work::limit(&mut connection, path)?;
     // The last connection to close checkpoints and removes the log. That is left to gpu-usage-audit.

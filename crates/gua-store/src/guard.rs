@@ -1,0 +1,63 @@
+//! Protection against SQLite files that another user made or changed. Each store of gua opens its file this way.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+use rusqlite::limits::Limit;
+
+/// Maximum length of a value and of a row. The longest value is a file of 64 MB in a board's archive.
+const LONGEST_VALUE: i32 = 65 << 20;
+const LONGEST_STATEMENT: i32 = 1 << 20;
+
+/// Limits what a database that others may have made can do: none of its views and triggers run, its functions are not
+/// trusted, and no value or statement is longer than any that is written on purpose.
+pub fn harden(connection: &Connection) -> rusqlite::Result<()> {
+    // Temporary views, which readers of earlier schemas make, still work.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, LONGEST_VALUE)?;
+    connection.set_limit(Limit::SQLITE_LIMIT_SQL_LENGTH, LONGEST_STATEMENT)?;
+    Ok(())
+}
+
+/// Table and SQL of each object of a schema, by name.
+pub type Objects = BTreeMap<String, (String, String)>;
+
+/// Returns the name of a table, index, view or trigger that is not as the SQL of `schema` makes it; `known` keeps what that SQL
+/// makes. Without its key or an index, a table would answer correctly, but each of thousands of questions would read all of
+/// it. Other tables with their indexes are no damage: gpu-usage-audit makes its own in any file that it is pointed at.
+pub fn foreign_object(
+    connection: &Connection,
+    known: &OnceLock<Objects>,
+    schema: impl FnOnce() -> String,
+) -> rusqlite::Result<Option<String>> {
+    if known.get().is_none() {
+        let made = Connection::open_in_memory()?;
+        made.execute_batch(&schema())?;
+        let _ = known.set(objects(&made)?);
+    }
+    let (found, expected) = (objects(connection)?, known.get_or_init(Objects::new));
+    let is_ours = |table: &str| expected.values().any(|(its_table, _)| its_table == table);
+    let wrong = found.iter().find(|(name, (table, sql))| {
+        let is_plain = ["CREATE TABLE", "CREATE INDEX", "CREATE UNIQUE INDEX"]
+            .iter()
+            .any(|start| sql.starts_with(start));
+        !expected.contains_key(*name) && (is_ours(table) || !is_plain)
+    });
+    let missing = expected
+        .iter()
+        .find(|(name, sql)| found.get(*name) != Some(sql));
+    Ok(wrong.or(missing).map(|(name, _)| name.clone()))
+}
+
+fn objects(connection: &Connection) -> rusqlite::Result<Objects> {
+    let mut statement = connection.prepare(
+        "SELECT name, tbl_name, sql FROM main.sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'",
+    )?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
+    rows.collect()
+}
