@@ -1,5 +1,8 @@
 //! Files that root may trust. If another user can change a configuration, a driver library or a program that root uses, that user
 //! can act as root. With `sudo -E`, which keeps the user's HOME, root would find such files by default.
+//!
+//! Write access comes from the owner, the mode and POSIX access control lists (acl(5)). Lists of other kinds (NFSv4) are not read:
+//! there, the mode is what the file server makes of them.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -8,6 +11,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
+use rustix::io::Errno;
 use rustix::process::geteuid;
 
 use crate::own::{MOST_LINKS, WRITABLE_BY_OTHERS};
@@ -73,14 +77,14 @@ fn check(path: &Path, owner: u32) -> Result<(), Untrusted> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // Every user with write access to the directory can create it, also if the directory is sticky.
                 let directory = fs::symlink_metadata(&at).map_err(|error| cannot(&at, &error))?;
-                return match writable(&directory) {
+                return match writable(&directory, &at) {
                     Some(why) => Err(untrusted(format!("`{}` {why}", at.display()))),
                     None => Ok(()),
                 };
             }
             facts => facts.map_err(|error| cannot(&next, &error))?,
         };
-        if let Some(why) = changeable(&facts, owner) {
+        if let Some(why) = changeable(&facts, &next, owner) {
             return Err(untrusted(format!("`{}` {why}", next.display())));
         }
         if !facts.is_symlink() {
@@ -112,7 +116,7 @@ fn names(path: &Path) -> VecDeque<OsString> {
 }
 
 /// Returns who can change a file or a directory; `None` if only root and `owner` can.
-fn changeable(facts: &Metadata, owner: u32) -> Option<String> {
+fn changeable(facts: &Metadata, path: &Path, owner: u32) -> Option<String> {
     if ![0, owner].contains(&facts.uid()) {
         return Some(format!("belongs to user {}", facts.uid()));
     }
@@ -120,19 +124,52 @@ fn changeable(facts: &Metadata, owner: u32) -> Option<String> {
     let is_sticky = facts.is_dir() && facts.mode() & STICKY != 0;
     match facts.is_symlink() || is_sticky {
         true => None,
-        false => writable(facts),
+        false => writable(facts, path),
     }
 }
 
 /// Returns who else than the owner can write a file, or create files in a directory.
-fn writable(facts: &Metadata) -> Option<String> {
+fn writable(facts: &Metadata, path: &Path) -> Option<String> {
     match facts.mode() & WRITABLE_BY_OTHERS {
+        // With an access control list, the permissions of the group are the most that any entry of the list gives.
         0 => None,
         mode if mode & 0o002 != 0 => Some("can be written by everyone".to_owned()),
         // Members of root's group are root.
-        _ if facts.gid() == 0 => None,
+        _ if facts.gid() == 0 => writable_by_list(path),
         _ => Some(format!("can be written by group {}", facts.gid())),
     }
+}
+
+/// Returns who can write a file by its access control list, if that is not root.
+fn writable_by_list(path: &Path) -> Option<String> {
+    // Enough for 500 entries. A longer list is an error, and not trusted.
+    let mut list = [0; 4096];
+    match rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut list[..]) {
+        Ok(length) => writer_in(&list[..length]),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => None,
+        Err(error) => Some(format!(
+            "has an access control list that cannot be read: {error}"
+        )),
+    }
+}
+
+/// Returns who other than root is given write permission by an access control list. It has a version in four bytes, then entries:
+/// kind and permissions in two bytes each, and an id in four (`linux/posix_acl_xattr.h`).
+fn writer_in(list: &[u8]) -> Option<String> {
+    const USER: u16 = 2;
+    const GROUP: u16 = 8;
+    const WRITE: u16 = 2;
+    list.get(4..)?.chunks_exact(8).find_map(|entry| {
+        let number = |at: usize| u16::from_le_bytes([entry[at], entry[at + 1]]);
+        let id = u32::from_le_bytes([entry[4], entry[5], entry[6], entry[7]]);
+        let whose = match number(0) {
+            USER => "user",
+            GROUP => "group",
+            _ => return None,
+        };
+        (number(2) & WRITE != 0 && id != 0)
+            .then(|| format!("can be written by {whose} {id} (access control list)"))
+    })
 }
 
 #[cfg(test)]
@@ -207,6 +244,73 @@ mod tests {
         ] {
             assert_eq!(is_of_a_container(map), expected, "{map}");
         }
+    }
+
+    #[test]
+    fn a_list_that_gives_another_user_write_permission_is_found() {
+        let list = |entries: &[(u16, u16, u32)]| {
+            let mut bytes = 2_u32.to_le_bytes().to_vec();
+            for (kind, permissions, id) in entries {
+                bytes.extend(kind.to_le_bytes());
+                bytes.extend(permissions.to_le_bytes());
+                bytes.extend(id.to_le_bytes());
+            }
+            bytes
+        };
+        let none = u32::MAX;
+        // As `setfacl -m u:1000:r,g:0:rw` and `setfacl -m u:1000:rw` make them.
+        let harmless = [
+            (1, 6, none),
+            (2, 4, 1000),
+            (4, 4, none),
+            (8, 6, 0),
+            (16, 6, none),
+            (32, 4, none),
+        ];
+        let of_user = [
+            (1, 6, none),
+            (2, 6, 1000),
+            (4, 4, none),
+            (16, 6, none),
+            (32, 4, none),
+        ];
+        let of_group = [
+            (1, 6, none),
+            (4, 4, none),
+            (8, 2, 1000),
+            (16, 6, none),
+            (32, 4, none),
+        ];
+        assert_eq!(writer_in(&list(&harmless)), None);
+        assert_eq!(writer_in(b""), None);
+        let by = |who: &str| {
+            Some(format!(
+                "can be written by {who} 1000 (access control list)"
+            ))
+        };
+        assert_eq!(writer_in(&list(&of_user)), by("user"));
+        assert_eq!(writer_in(&list(&of_group)), by("group"));
+
+        if !geteuid().is_root() {
+            eprintln!("skipped: files of root");
+            return;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("config.toml");
+        fs::write(&file, "").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(reason(&file), None);
+        let set = |entries: &[(u16, u16, u32)]| {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::setxattr(&file, "system.posix_acl_access", &list(entries), flags)
+        };
+        if set(&harmless).is_err() {
+            eprintln!("skipped: this file system has no access control lists");
+            return;
+        }
+        assert_eq!(reason(&file), None);
+        set(&of_user).unwrap();
+        assert!(reason(&file).unwrap().contains("by user 1000"));
     }
 
     /// Only root can give files to another user.
