@@ -1,6 +1,7 @@
 //! Checks the units with systemd's own tools.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -93,34 +94,78 @@ pub(super) fn check_exposure(name: &str, text: &str, most: u32) {
     );
 }
 
+/// Highest exposure of a unit of the host, in tenths.
+pub(super) const MOST_EXPOSED: u32 = 19;
+
+/// Facts about hosts in all combinations that change the sandbox.
+pub(super) fn hosts() -> impl Iterator<Item = HostFacts> {
+    (0..16).map(|bits| HostFacts {
+        has_containers: bits & 1 != 0,
+        has_network_names: bits & 2 != 0,
+        device_group: (bits & 4 != 0).then_some(44),
+        settings: (bits & 8 != 0).then(|| "/root/.gua/config.toml".into()),
+    })
+}
+
 #[test]
 fn the_units_of_the_host_have_a_low_exposure() {
-    let pushing = Pushing {
-        board: board(),
-        archive: true,
-    };
-    let containers = HostFacts {
-        has_containers: true,
-        ..HostFacts::default()
-    };
     let plain = facts(Scope::System, Readers::Everyone);
-    let limits = [
-        (HostFacts::default(), None, 9),
-        (containers.clone(), None, 11),
-        (HostFacts::default(), Some(pushing.clone()), 18),
-        // The network and the files of container runtimes together.
-        (containers, Some(pushing), 20),
-    ];
-    for (host, cloud, limit) in limits {
-        let unit = text(&UnitFacts {
-            host,
-            cloud,
-            ..plain.clone()
-        });
-        check_exposure(NAME, &unit, limit);
+    for host in hosts() {
+        for archive in [None, Some(false), Some(true)] {
+            // The network and the files of container runtimes expose most, then a group of the devices.
+            let is_online = host.has_network_names || archive.is_some();
+            let limit = match (host.has_containers, is_online) {
+                (false, false) => 9 + u32::from(host.device_group.is_some()),
+                (true, false) => 11,
+                (false, true) => 17 + u32::from(host.device_group.is_some()),
+                (true, true) => MOST_EXPOSED,
+            };
+            let board = board();
+            let unit = text(&UnitFacts {
+                host: host.clone(),
+                cloud: archive.map(|archive| Pushing { board, archive }),
+                ..plain.clone()
+            });
+            check_exposure(NAME, &unit, limit);
+        }
     }
     let [_, (name, reader)] = answering(&plain);
     check_exposure(name, &reader, 4);
+}
+
+/// The allowed prefixes and the multicast addresses are all addresses, and none is in both.
+#[test]
+fn a_unit_that_pushes_reaches_every_address_but_multicast() {
+    let cloud = Some(Pushing {
+        board: board(),
+        archive: true,
+    });
+    let unit = text(&UnitFacts {
+        cloud,
+        ..facts(Scope::System, Readers::Everyone)
+    });
+    let lines = unit
+        .lines()
+        .filter_map(|line| line.strip_prefix("IPAddressAllow="));
+    let prefixes = lines.flat_map(str::split_whitespace).map(|prefix| {
+        let (address, length) = prefix.split_once('/').unwrap();
+        let first = match address.parse::<IpAddr>().unwrap() {
+            IpAddr::V4(address) => address.octets()[0],
+            IpAddr::V6(address) => address.octets()[0],
+        };
+        (address.contains(':'), first, length.parse::<u32>().unwrap())
+    });
+    let prefixes: Vec<_> = prefixes.collect();
+    for (is_six, multicast) in [(false, 0xe0..=0xef_u8), (true, 0xff..=0xff)] {
+        for octet in 0..=u8::MAX {
+            let holds = |&&(six, first, length): &&(bool, u8, u32)| {
+                let shift = 8 - length;
+                six == is_six && u32::from(octet) >> shift == u32::from(first) >> shift
+            };
+            let found = prefixes.iter().filter(holds).count();
+            assert_eq!(found, usize::from(!multicast.contains(&octet)), "{octet}");
+        }
+    }
 }
 
 /// Enrolment and settings with all characters that must be quoted.
@@ -246,11 +291,8 @@ fn a_collector_gets_what_the_host_needs_and_nothing_else() {
         })
     };
     let plain = of(HostFacts::default());
-    let lonely = [
-        "RestrictAddressFamilies=AF_UNIX\n",
-        "PrivateNetwork=yes\n",
-        "IPAddressDeny=any\n",
-    ];
+    let lonely = ["RestrictAddressFamilies=AF_UNIX\n", "PrivateNetwork=yes\n"];
+    assert!(!plain.contains("IPAddressAllow="), "{plain}");
     assert!(lonely.iter().all(|line| plain.contains(line)), "{plain}");
     for line in ["LoadCredential=", "SupplementaryGroups=", "CAP_DAC"] {
         assert!(!plain.contains(line), "{line}{plain}");

@@ -228,6 +228,13 @@ pub(super) fn hardening(network: Network) -> String {
     )
 }
 
+/// Addresses of a unit that uses the network: all but multicast. Pushes, name servers and NIS need no others. The board is known
+/// by name, so its address cannot be listed.
+const UNICAST: &str = "IPAddressDeny=any
+IPAddressAllow=0.0.0.0/1 128.0.0.0/2 192.0.0.0/3 240.0.0.0/4
+IPAddressAllow=::/1 8000::/2 c000::/3 e000::/4 f000::/5 f800::/6 fc00::/7 fe00::/8
+";
+
 /// Lines of the host's units, which run as the system user.
 pub(super) fn sandbox(
     program: &Path,
@@ -253,7 +260,7 @@ pub(super) fn sandbox(
         .map(|minor| format!("DeviceAllow=/dev/char/195:{minor} rw\n"))
         .collect();
     let network = match Network::of(host, board) {
-        Network::Used => "",
+        Network::Used => UNICAST,
         Network::Unused => "PrivateNetwork=yes\nIPAddressDeny=any\n",
     };
     let files: Vec<&Path> = [program].into_iter().chain(db).collect();
