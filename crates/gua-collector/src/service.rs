@@ -21,6 +21,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gua_files::Untrusted;
 use gua_model::failure::Failure;
 use gua_probe::host::{HostRoot, mount};
 use gua_settings::Loaded;
@@ -100,10 +101,32 @@ fn is_runnable_by_others(program: &Path) -> bool {
     allows(program, 0o005) && directories.all(|directory| allows(directory, 0o001))
 }
 
-/// Rejects a service of the host that another user could change: by its configuration, its driver library or its program.
-fn safe_for_root(place: &Place, loaded: &Loaded, program: &Path) -> Result<(), Failure> {
+/// Rejects a service of the host that another user could change: by its configuration, its driver library, its program or
+/// another file that it uses. The service's user must be able to run the program.
+fn safe_for_root(
+    place: &Place,
+    loaded: &Loaded,
+    (program, user): (&Path, &str),
+    files: &[&Path],
+) -> Result<(), Failure> {
     loaded.safe_for_root()?;
-    admit_program(place, program, unit::USER)
+    if !place.is_image() {
+        reject_changeable(files)?;
+    }
+    admit_program(place, program, user)
+}
+
+/// The directory above that of a history, which the service's user owns.
+fn above(db: Option<&Path>) -> Option<&Path> {
+    db?.parent()?.parent()
+}
+
+/// Rejects files that users other than root can change.
+fn reject_changeable(files: &[&Path]) -> Result<(), Failure> {
+    files.iter().try_for_each(|path| {
+        gua_files::safe_for_root(path)
+            .map_err(|error| Failure::usage(error.to_string()).hint(Untrusted::HINT))
+    })
 }
 
 /// Rejects a program of a service of the host that users other than root can change, or that the service's user cannot run.

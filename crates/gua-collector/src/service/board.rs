@@ -122,6 +122,12 @@ impl BoardFacts {
         Ok(())
     }
 
+    /// Files that the host's units read.
+    pub(super) fn files(&self) -> Vec<&Path> {
+        let credentials = self.credentials.iter();
+        credentials.map(|(_, path)| path.as_path()).collect()
+    }
+
     /// `Environment=` lines of the unit.
     pub(super) fn environment(&self) -> String {
         let line = |(name, value): &(String, String)| {

@@ -14,7 +14,7 @@ use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
 use super::units::{self, Messages, Units, begins_with, foreign_unit, removed};
-use super::{Install, Output, readers, safe_for_root, sync, system_user, this_program};
+use super::{Install, Output, above, readers, safe_for_root, sync, system_user, this_program};
 use crate::daemon::{Append, HistoryFile};
 use crate::python_collector::python_writer;
 
@@ -29,7 +29,10 @@ pub(super) const READER: &str = "gua-reader.service";
 pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Output, Failure> {
     let facts = facts(install, place, loaded)?;
     if place.scope == Scope::System && !install.print {
-        safe_for_root(place, loaded, &facts.program)?;
+        let pushing = facts.cloud.as_ref();
+        let mut files = pushing.map_or_else(Vec::new, |pushing| pushing.board.files());
+        files.extend(above(facts.db.as_deref()));
+        safe_for_root(place, loaded, (&facts.program, unit::USER), &files)?;
     }
     let mut texts = Vec::new();
     if place.scope == Scope::System {

@@ -12,7 +12,7 @@ use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, Network, SAMPLE_SERVICE};
 use super::units::{Messages, Units, removed};
-use super::{Install, Output, safe_for_root, system_user, this_program};
+use super::{Install, Output, above, safe_for_root, system_user, this_program};
 
 pub(super) const SERVICE: &str = "gua-sync.service";
 pub(super) const TIMER: &str = "gua-sync.timer";
@@ -56,7 +56,9 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         texts: vec![(SERVICE, service(&facts)), (TIMER, timer(&facts))],
     };
     if place.scope == Scope::System && !install.print {
-        safe_for_root(place, loaded, &facts.program)?;
+        let mut files = facts.board.files();
+        files.extend(above(facts.db.as_deref()));
+        safe_for_root(place, loaded, (&facts.program, unit::USER), &files)?;
     }
     if install.print {
         let notes = facts.board.notes();
@@ -155,22 +157,37 @@ fn timer(facts: &Facts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service::tests::{board, verify};
+    use crate::service::tests::{MOST_EXPOSED, board, check_exposure, hosts, verify};
+
+    fn facts(scope: Scope, archive: bool, minutes: u64) -> Facts {
+        Facts {
+            // Any existing program: systemd checks that it is executable.
+            program: "/bin/true".into(),
+            scope,
+            db: None,
+            host: HostFacts::default(),
+            board: board(),
+            every: Duration::from_secs(minutes * 60),
+            archive,
+        }
+    }
+
+    #[test]
+    fn the_service_of_the_timer_has_a_low_exposure() {
+        for host in hosts() {
+            let facts = Facts {
+                host,
+                ..facts(Scope::System, true, 5)
+            };
+            check_exposure(SERVICE, &service(&facts), MOST_EXPOSED);
+        }
+    }
 
     #[test]
     fn systemd_finds_nothing_wrong_with_the_timer() {
         for scope in [Scope::System, Scope::User] {
             for (archive, minutes) in [(false, 5), (true, 7)] {
-                let facts = Facts {
-                    // Any existing program: systemd checks that it is executable.
-                    program: "/bin/true".into(),
-                    scope,
-                    db: None,
-                    host: HostFacts::default(),
-                    board: board(),
-                    every: Duration::from_secs(minutes * 60),
-                    archive,
-                };
+                let facts = facts(scope, archive, minutes);
                 let service = service(&facts);
                 assert_eq!(service.contains("--archive"), archive);
                 let credential = "LoadCredential=cloud.json:/root/.gua/a b.json\n";

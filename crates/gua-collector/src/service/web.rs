@@ -4,12 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use gua_model::failure::Failure;
+use gua_settings::Loaded;
 
 use super::collector::{self, reject_foreign_units};
 use super::place::Place;
 use super::unit;
+use super::unit::Readers;
 use super::units::{Messages, Units, removed};
-use super::{Install, Output, admit_program, system_user, this_program};
+use super::{Install, Output, readers, safe_for_root, system_user, this_program};
 
 /// Ports below this one need a capability.
 const FIRST_FREE_PORT: u16 = 1024;
@@ -31,6 +33,39 @@ struct Facts<'a> {
     /// Options of the command that serves.
     options: &'a [String],
     port: u16,
+    asks: Option<Asks>,
+}
+
+/// How `gua serve` asks about the host's history.
+#[derive(Clone, Debug)]
+struct Asks {
+    /// Directory of the history, which it must not open itself.
+    hidden: PathBuf,
+    readers: Readers,
+}
+
+impl Asks {
+    fn of(place: &Place, loaded: &Loaded) -> Result<Option<Self>, Failure> {
+        let default = &loaded.settings.history.service_db.value;
+        let db = place.database(None, default);
+        let Some(directory) = db.as_deref().and_then(Path::parent) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            hidden: directory.to_owned(),
+            readers: readers(&Install::default(), place)?,
+        }))
+    }
+
+    /// Lines of the unit. A group that may ask must be one of its own.
+    fn lines(&self) -> String {
+        let hidden = unit::quoted(&format!("-{}", self.hidden.to_string_lossy()));
+        let group = match &self.readers {
+            Readers::Group(group) => format!("SupplementaryGroups={group}\n"),
+            Readers::Everyone | Readers::Root => String::new(),
+        };
+        format!("InaccessiblePaths={hidden}\n{group}")
+    }
 }
 
 impl WebServer {
@@ -84,6 +119,15 @@ impl WebServer {
         }
     }
 
+    /// Directories that contain the state directory. It is a link to the second one, because the user is dynamic
+    /// (systemd.exec(5)); systemd gives the directory itself to that user.
+    fn state_parents(self) -> Vec<&'static Path> {
+        match self {
+            WebServer::Host => Vec::new(),
+            WebServer::Board => ["/var/lib", "/var/lib/private"].map(Path::new).to_vec(),
+        }
+    }
+
     fn words(self) -> &'static [&'static str] {
         match self {
             WebServer::Host => &["serve"],
@@ -92,13 +136,13 @@ impl WebServer {
     }
 }
 
-/// Installs, enables and starts the unit of a server that listens on `port` with these options.
+/// Installs, enables and starts the unit of a server that listens on a port with these options.
 pub fn install(
     server: WebServer,
-    options: &[String],
-    port: u16,
+    (options, port): (&[String], u16),
     install: &Install,
     place: &Place,
+    loaded: &Loaded,
 ) -> Result<Output, Failure> {
     reject_relative_files(options)?;
     let facts = Facts {
@@ -106,6 +150,10 @@ pub fn install(
         program: this_program()?,
         options,
         port,
+        asks: match server {
+            WebServer::Host => Asks::of(place, loaded)?,
+            WebServer::Board => None,
+        },
     };
     let units = Units {
         place,
@@ -116,7 +164,9 @@ pub fn install(
     if install.print {
         return Ok(units.printed().into());
     }
-    admit_program(place, &facts.program, server.user())?;
+    let mut files = named_files(options);
+    files.extend(server.state_parents());
+    safe_for_root(place, loaded, (&facts.program, server.user()), &files)?;
     reject_foreign_units(place, server.names(), server.first_line(), install.force)?;
     if server == WebServer::Host {
         system_user::create(place, None)?;
@@ -153,13 +203,29 @@ pub fn uninstall(server: WebServer, place: &Place) -> Result<String, Failure> {
     Ok(text)
 }
 
+/// Values of options, as in `--key FILE` and `--key=FILE`.
+fn values(options: &[String]) -> impl Iterator<Item = &str> {
+    options
+        .iter()
+        .filter_map(|word| match word.strip_prefix('-') {
+            Some(flag) => Some(flag.split_once('=')?.1),
+            None => Some(word),
+        })
+}
+
+/// Files that options name: certificates, keys, tokens and other secrets.
+fn named_files(options: &[String]) -> Vec<&Path> {
+    let paths = values(options).map(Path::new);
+    paths.filter(|path| path.is_absolute()).collect()
+}
+
 /// The service does not start in this directory.
 fn reject_relative_files(options: &[String]) -> Result<(), Failure> {
-    let is_relative = |word: &&String| {
-        let path = Path::new(word.as_str());
-        !word.starts_with('-') && path.is_relative() && path.exists()
+    let is_relative = |word: &&str| {
+        let path = Path::new(word);
+        path.is_relative() && path.exists()
     };
-    match options.iter().find(is_relative) {
+    match values(options).find(is_relative) {
         Some(file) => Err(Failure::usage(format!("`{file}` is a relative path"))
             .hint("name files by their absolute paths: the service starts in another directory")),
         None => Ok(()),
@@ -171,14 +237,16 @@ fn text(facts: &Facts<'_>) -> String {
     let words = server.words().iter().map(|word| (*word).to_owned());
     let words: Vec<String> = words.chain(facts.options.iter().cloned()).collect();
     let mut files: Vec<&Path> = vec![&facts.program];
-    files.extend(facts.options.iter().map(Path::new));
+    files.extend(named_files(facts.options));
     // With PrivateUsers=, the capability would not apply to the host's network.
     let (capabilities, private_users) = match facts.port < FIRST_FREE_PORT && facts.port > 0 {
         true => ("CAP_NET_BIND_SERVICE", "no"),
         false => ("", "yes"),
     };
+    let asks = facts.asks.as_ref().map(Asks::lines).unwrap_or_default();
     let values = [
         ("first_line", server.first_line()),
+        ("asks", &asks),
         ("exec", &unit::exec(&facts.program, &words)),
         ("user", server.user()),
         ("group", unit::USER),
@@ -194,7 +262,8 @@ fn text(facts: &Facts<'_>) -> String {
 mod tests {
     use super::*;
     use crate::service::Scope;
-    use crate::service::tests::{check_exposure, verify};
+    use crate::service::reject_changeable;
+    use crate::service::tests::{MOST_EXPOSED, check_exposure, verify};
 
     #[test]
     fn systemd_finds_nothing_wrong_and_little_exposed() {
@@ -207,12 +276,18 @@ mod tests {
                     program: "/bin/true".into(),
                     options,
                     port,
+                    asks: Some(Asks {
+                        hidden: "/srv/100% gpu".into(),
+                        readers: Readers::Group("root".to_owned()),
+                    }),
                 };
                 let unit = text(&facts);
+                let asks = "\nInaccessiblePaths=\"-/srv/100%% gpu\"\nSupplementaryGroups=root\n";
+                assert_eq!(unit.contains(asks), server == WebServer::Host, "{unit}");
                 assert_eq!(unit.contains("--listen 10.0.0.5:443"), !options.is_empty());
                 assert_eq!(unit.contains("CAP_NET_BIND_SERVICE"), port == 443, "{unit}");
                 verify(&[(server.unit(), unit.clone())], Scope::System);
-                check_exposure(server.unit(), &unit, 19);
+                check_exposure(server.unit(), &unit, MOST_EXPOSED);
             }
         }
     }
@@ -224,6 +299,7 @@ mod tests {
             program: "/usr/bin/gua".into(),
             options: &[],
             port: 0,
+            asks: None,
         };
         let unit = text(&facts(WebServer::Host));
         assert!(unit.contains("\nExecStart=/usr/bin/gua serve\n"), "{unit}");
@@ -236,10 +312,45 @@ mod tests {
 
     #[test]
     fn a_file_that_the_service_would_not_find_is_refused() {
-        let options = ["--token-file".to_owned(), "Cargo.toml".to_owned()];
-        let refused = reject_relative_files(&options).unwrap_err();
-        assert!(refused.to_string().contains("relative path"), "{refused}");
+        for options in [
+            &["--token-file".to_owned(), "Cargo.toml".to_owned()][..],
+            &["--token-file=Cargo.toml".to_owned()],
+        ] {
+            let refused = reject_relative_files(options).unwrap_err();
+            assert!(refused.to_string().contains("relative path"), "{refused}");
+        }
         let options = ["--token-file".to_owned(), "/etc/hostname".to_owned()];
         reject_relative_files(&options).unwrap();
+    }
+
+    /// Only root needs the check, and only root can give files to another user.
+    #[test]
+    fn files_of_a_server_that_another_user_can_change_are_refused() {
+        let options = [
+            "--listen",
+            "10.0.0.5:443",
+            "--certificate",
+            "/etc/board.pem",
+            "--key=/etc/board.key",
+        ];
+        let options = options.map(str::to_owned);
+        let named = named_files(&options);
+        assert_eq!(named, ["/etc/board.pem", "/etc/board.key"].map(Path::new));
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: files of another user need root");
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let [mine, theirs] = ["mine.pem", "theirs.pem"].map(|name| directory.path().join(name));
+        for file in [&mine, &theirs] {
+            std::fs::write(file, "").unwrap();
+        }
+        std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
+        reject_changeable(&[&mine]).unwrap();
+        let refused = reject_changeable(&[&mine, &theirs]).unwrap_err();
+        let reason = format!("`{}` belongs to user 65534", theirs.display());
+        assert!(refused.message.ends_with(&reason), "{refused}");
+        assert!(refused.hint.is_some(), "{refused}");
+        reject_changeable(&WebServer::Board.state_parents()).unwrap();
     }
 }

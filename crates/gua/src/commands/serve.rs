@@ -91,7 +91,13 @@ pub(super) fn install(
         ..Install::default()
     };
     let place = place(&args.image, args.print, context)?;
-    let installed = web::install(server, &args.options, port, &install, &place)?;
+    let installed = web::install(
+        server,
+        (&args.options, port),
+        &install,
+        &place,
+        &context.loaded,
+    )?;
     super::service::print(&installed)
 }
 
