@@ -23,7 +23,7 @@ const ADA: u32 = 2294;
 const DB: &str = "service/gua.db";
 
 /// Every attack of `attack.py`.
-const ATTACKS: [&str; 16] = [
+const ATTACKS: [&str; 19] = [
     "read_the_files",
     "lock_the_shared_memory",
     "hold_a_read_transaction",
@@ -40,6 +40,9 @@ const ATTACKS: [&str; 16] = [
     "plant_links_and_fifos_in_the_claims",
     "forge_tickets_and_claims",
     "fill_the_claims",
+    "fill_the_history_with_runs",
+    "hold_the_lock_of_the_claims",
+    "forge_a_login_uid",
 ];
 
 /// Root's daemon on a host that others can use.

@@ -177,5 +177,31 @@ def fill_the_claims():
                 file.write(b'{"version":1,' + b"x" * 4000)
 
 
+def fill_the_history_with_runs():
+    """Hands over runs that claim to be of many days, each of which has a limit of its own if it is believed."""
+    path = own_directory("")
+    for number in range(200):
+        started = f"{2000 + number % 30}-01-{number % 28 + 1:02d}T00:00:00Z"
+        run = {"id": secrets.token_hex(8), "name": "x", "started": started, "ended": started, "exit_code": 0, "gpus": [], "summary": {"x": "y" * 3000}}
+        with open(f"{path}/event-{number:016x}-{secrets.token_hex(4)}", "w") as file:
+            json.dump({"version": 1, "kind": "run", "body": run}, file)
+
+
+def hold_the_lock_of_the_claims():
+    directory = os.open(CLAIMS, os.O_RDONLY)
+    fcntl.flock(directory, fcntl.LOCK_SH)
+    time.sleep(1)
+
+
+def forge_a_login_uid():
+    """Where it is not set, a process may set it. What it charges is checked by a test of its own."""
+    try:
+        with open("/proc/self/loginuid", "w") as file:
+            file.write("0")
+    except OSError:
+        pass
+    time.sleep(0.5)
+
+
 globals()[NAME]()
 assert not stat.S_ISLNK(os.lstat(CLAIMS).st_mode)
