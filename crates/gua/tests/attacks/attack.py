@@ -178,7 +178,7 @@ def fill_the_claims():
 
 
 def fill_the_history_with_runs():
-    """Hands over runs that claim to be of many days, each of which has a limit of its own if it is believed."""
+    """Hands over runs that claim to be of many days, each of which has a limit of its own if it is trusted."""
     path = own_directory("")
     for number in range(200):
         started = f"{2000 + number % 30}-01-{number % 28 + 1:02d}T00:00:00Z"
