@@ -60,8 +60,9 @@ pub trait Records {
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32>;
 
-    /// Visits every session that touches a window, in any order, each as a whole.
-    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<()>;
+    /// Visits every session that touches a window, in any order, each as a whole. Returns the number of damaged sessions,
+    /// which are left out.
+    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<u32>;
 
     /// Visits every span that begins in a window, and those of the tick before it.
     fn spans(
@@ -86,6 +87,9 @@ pub trait Records {
 
     /// Number of ticks whose time cannot be true. They belong to no window.
     fn absurd_ticks(&self) -> Result<u32>;
+
+    /// Number of damaged GPUs, owners, outages and requests, which are left out.
+    fn damaged_rows(&self) -> Result<u32>;
 
     /// Days in UTC that have ticks, totals or imported rows.
     fn days_with_rows(&self) -> Result<BTreeSet<Date>>;

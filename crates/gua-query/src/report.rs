@@ -371,7 +371,7 @@ type HeldSince = HashMap<GpuUuid, Timestamp>;
 /// Lists the sessions of the window, and the holders of its last tick that have none.
 fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Result<HeldSince> {
     let mut since = HeldSince::new();
-    records.sessions(known.question.window, &mut |session| {
+    let damaged = records.sessions(known.question.window, &mut |session| {
         let gpu = &session.key.gpu;
         if !known.wants(gpu) {
             return;
@@ -395,6 +395,10 @@ fn list_sessions(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> R
         }
         sums.sessions.push(&hold, &known.thresholds);
     })?;
+    let rows = damaged.saturating_add(records.damaged_rows()?);
+    if rows > 0 {
+        sums.notes.push(Note::DamagedRows { rows });
+    }
     if known.question.wants_person(UNKNOWN)
         && let Some(last) = &known.last
     {

@@ -344,7 +344,7 @@ impl Records for View {
         self.records.quarters(window, thresholds, &mut masked)
     }
 
-    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<()> {
+    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<u32> {
         self.records.sessions(window, &mut |session| {
             if let Some(session) = self.session(session) {
                 each(&session);
@@ -383,6 +383,10 @@ impl Records for View {
 
     fn absurd_ticks(&self) -> Result<u32> {
         self.records.absurd_ticks()
+    }
+
+    fn damaged_rows(&self) -> Result<u32> {
+        self.records.damaged_rows()
     }
 
     fn days_with_rows(&self) -> Result<BTreeSet<Date>> {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::codec::Damage;
+use crate::damaged_rows;
 use crate::error::ReadError;
 use crate::first_sight::{FirstSights, LateSight};
 use crate::fold::{Step, tick_from, walk};
@@ -37,6 +38,8 @@ pub struct CheckReport {
     pub first_sights_late: Vec<LateSight>,
     /// Sessions with impossible values: observed for longer than they lasted, or overlapping for one process.
     pub sessions_wrong: Vec<String>,
+    /// Damaged rows about GPUs, owners, outages, requests and watched runs.
+    pub rows_damaged: Vec<String>,
     /// Rows that were imported from old histories.
     pub old_rows_read: u64,
     pub old_rows_wrong: Vec<String>,
@@ -51,6 +54,7 @@ impl CheckReport {
             && self.quarters_wrong.is_empty()
             && self.first_sights_late.is_empty()
             && self.sessions_wrong.is_empty()
+            && self.rows_damaged.is_empty()
             && self.old_rows_wrong.is_empty()
     }
 
@@ -79,6 +83,7 @@ impl History {
                 dangling: dangling(connection)?,
                 quarters_wrong: totals::survey(connection, &mut sights, MOST)?,
                 sessions_wrong: sessions::impossible(connection, MOST)?,
+                rows_damaged: damaged_rows::find(connection, MOST)?,
                 ..CheckReport::default()
             };
             read_ticks(connection, &mut report, &mut sights, &mut progress)?;

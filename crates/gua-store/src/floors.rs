@@ -18,7 +18,10 @@ pub(crate) fn as_of(connection: &Connection, day: UtcDay) -> Result<Floors, Read
     let mut cards: BTreeMap<GpuUuid, Vec<FloorRow>> = BTreeMap::new();
     while let Some(row) = rows.next()? {
         let uuid: String = row.get(0)?;
-        let uuid = uuid.parse().map_err(|_| ReadError::Value("card"))?;
+        // `gua db check` reports a GPU without a readable name.
+        let Ok(uuid) = uuid.parse() else {
+            continue;
+        };
         cards.entry(uuid).or_default().push(FloorRow {
             day: UtcDay(row.get(1)?),
             watts: row.get::<_, i64>(2)?.unsigned_abs(),

@@ -8,13 +8,14 @@ use gua_model::period::Period;
 use gua_model::{BootId, Bytes, GapReason, Outage, OwnerKey, sane};
 use gua_query::GpuInfo;
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{OpenError, ReadError};
 use crate::fold::{tick_before, tick_from};
 use crate::names;
 use crate::quiet::{self, Quiet};
+use crate::sql::undamaged_rows;
 use crate::store::RunId;
 use crate::ticks::{self, StoredTick, Ticks};
 use crate::work::Work;
@@ -114,15 +115,11 @@ impl History {
     /// All collector runs, in the order in which they started.
     pub fn runs(&self) -> Result<Vec<RunInfo>, ReadError> {
         self.read(|connection| {
-            let mut statement = connection.prepare(
-                "SELECT id, started, ended, interval, host, version, boot FROM collector_run ORDER BY id",
-            )?;
-            let mut rows = statement.query([])?;
-            let mut runs = Vec::new();
-            while let Some(row) = rows.next()? {
+            let sql = "SELECT id, started, ended, interval, host, version, boot FROM collector_run ORDER BY id";
+            undamaged_rows(connection, sql, [], |row| {
                 let boot: Option<[u8; 16]> = row.get(6)?;
                 let interval = Duration::from_micros(row.get::<_, i64>(3)?.unsigned_abs());
-                runs.push(RunInfo {
+                Ok(RunInfo {
                     id: RunId(row.get(0)?),
                     started: sane::nearest(row.get(1)?),
                     ended: row.get::<_, Option<i64>>(2)?.and_then(sane::time),
@@ -130,41 +127,15 @@ impl History {
                     host: row.get(4)?,
                     version: row.get(5)?,
                     boot: boot.map(|bytes| BootId(u128::from_be_bytes(bytes))),
-                });
-            }
-            Ok(runs)
+                })
+            })
         })
     }
 
     /// All GPUs ever seen, in the order in which they were first seen.
     pub fn cards(&self) -> Result<Vec<GpuInfo>, ReadError> {
         self.read(|connection| {
-            let mut statement = connection.prepare(
-                "SELECT uuid, first_seen, number, name, memory_total, parent, compute_slices, parent_slices
-                 FROM card ORDER BY id",
-            )?;
-            let mut rows = statement.query([])?;
-            let mut cards = Vec::new();
-            while let Some(row) = rows.next()? {
-                let name_of = |text: String| text.parse().map_err(|_| ReadError::Value("card"));
-                let memory: Option<i64> = row.get(4)?;
-                let (slices, of): (Option<u32>, Option<u32>) = (row.get(6)?, row.get(7)?);
-                cards.push(GpuInfo {
-                    uuid: name_of(row.get(0)?)?,
-                    first_seen: match sane::time(row.get(1)?) {
-                        Some(seen) => seen,
-                        // `gua db check` reports it. No tick of the GPU is older than the first tick.
-                        None => {
-                            sane::nearest(tick_from(connection, i64::MIN)?.unwrap_or(sane::END))
-                        }
-                    },
-                    index: row.get(2)?,
-                    name: row.get(3)?,
-                    memory_total: memory.map(|bytes| Bytes(bytes.unsigned_abs())),
-                    parent: row.get::<_, Option<String>>(5)?.map(name_of).transpose()?,
-                    slice: slices.zip(of).map(|(slices, of)| gua_model::Slice { slices, of }),
-                });
-            }
+            let mut cards = undamaged_rows(connection, GPUS, [], |row| gpu(connection, row))?;
             cards.sort_by_key(|card| card.first_seen);
             Ok(cards)
         })
@@ -194,13 +165,8 @@ impl History {
     /// Names of all owners that were ever seen, as reports show them.
     pub fn owners(&self) -> Result<BTreeSet<OwnerKey>, ReadError> {
         self.read(|connection| {
-            let mut statement = connection.prepare("SELECT kind, uid, name FROM owner")?;
-            let mut rows = statement.query([])?;
-            let mut owners = BTreeSet::new();
-            while let Some(row) = rows.next()? {
-                owners.extend(names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?));
-            }
-            Ok(owners)
+            let owners = undamaged_rows(connection, names::OWNERS, [], names::owner_row)?;
+            Ok(owners.into_iter().map(|(_, owner)| owner).collect())
         })
     }
 
@@ -225,28 +191,8 @@ impl History {
 
     /// Outages that overlap a window, ordered by start.
     pub fn outages(&self, window: Period) -> Result<Vec<Outage>, ReadError> {
-        self.read(|connection| {
-            let mut statement = connection.prepare(
-                "SELECT began, ended, reason, detail, ticks_lost FROM outage WHERE ended >= ?1 AND began < ?2
-                 ORDER BY began, id",
-            )?;
-            let mut rows = statement.query(sane::bounds(window))?;
-            let mut outages = Vec::new();
-            while let Some(row) = rows.next()? {
-                let (from, to) = (sane::time(row.get(0)?), sane::time(row.get(1)?));
-                let Some((from, to)) = from.zip(to) else {
-                    continue;
-                };
-                outages.push(Outage {
-                    from,
-                    to,
-                    reason: gap_reason(&row.get::<_, String>(2)?)?,
-                    detail: row.get(3)?,
-                    ticks_lost: row.get(4)?,
-                });
-            }
-            Ok(outages)
-        })
+        let sql = format!("{OUTAGES} WHERE ended >= ?1 AND began < ?2 ORDER BY began, id");
+        self.read(|connection| undamaged_rows(connection, &sql, sane::bounds(window), outage))
     }
 
     /// Runs one query in one transaction.
@@ -276,6 +222,50 @@ impl History {
     }
 }
 
+/// Columns that [`gpu`] reads.
+pub(crate) const GPUS: &str =
+    "SELECT uuid, first_seen, number, name, memory_total, parent, compute_slices, parent_slices, id
+     FROM card ORDER BY id";
+
+pub(crate) fn gpu(connection: &Connection, row: &Row<'_>) -> Result<GpuInfo, ReadError> {
+    let uuid: String = row.get(0)?;
+    let memory: Option<i64> = row.get(4)?;
+    // A damaged fact is missing: only a GPU without a name is left out.
+    let number = |column: usize| row.get::<_, Option<u32>>(column).unwrap_or(None);
+    let parent: Option<String> = row.get(5)?;
+    let slices = number(6).zip(number(7));
+    Ok(GpuInfo {
+        uuid: uuid.parse().map_err(|_| ReadError::Value("card"))?,
+        first_seen: match sane::time(row.get(1)?) {
+            Some(seen) => seen,
+            // `gua db check` reports it. No tick of the GPU is older than the first tick.
+            None => sane::nearest(tick_from(connection, i64::MIN)?.unwrap_or(sane::END)),
+        },
+        index: number(2),
+        name: row.get(3)?,
+        memory_total: memory.map(|bytes| Bytes(bytes.unsigned_abs())),
+        parent: parent.and_then(|parent| parent.parse().ok()),
+        slice: slices.map(|(slices, of)| gua_model::Slice { slices, of }),
+    })
+}
+
+/// Columns that [`outage`] reads.
+pub(crate) const OUTAGES: &str = "SELECT began, ended, reason, detail, ticks_lost, id FROM outage";
+
+pub(crate) fn outage(row: &Row<'_>) -> Result<Outage, ReadError> {
+    let word: String = row.get(2)?;
+    let reason = GapReason::ALL
+        .into_iter()
+        .find(|reason| reason.as_str() == word);
+    Ok(Outage {
+        from: at(row.get(0)?)?,
+        to: at(row.get(1)?)?,
+        reason: reason.ok_or(ReadError::Value("reason of a gap"))?,
+        detail: row.get(3)?,
+        ticks_lost: row.get(4)?,
+    })
+}
+
 fn host(connection: &Connection) -> rusqlite::Result<Option<String>> {
     connection.query_row(
         "SELECT (SELECT host FROM collector_run ORDER BY id DESC LIMIT 1)",
@@ -301,11 +291,4 @@ pub(crate) fn at(micros: i64) -> Result<Timestamp, ReadError> {
 /// The sane part of the period between two keys.
 pub(crate) fn period((from, to): (i64, i64)) -> Period {
     Period::new(sane::nearest(from), sane::nearest(to))
-}
-
-pub(crate) fn gap_reason(word: &str) -> Result<GapReason, ReadError> {
-    let known = GapReason::ALL
-        .into_iter()
-        .find(|reason| reason.as_str() == word);
-    known.ok_or(ReadError::Value("reason of a gap"))
 }

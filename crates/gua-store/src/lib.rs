@@ -8,6 +8,7 @@
 mod backup;
 mod check;
 mod codec;
+mod damaged_rows;
 mod error;
 mod files;
 mod first_sight;

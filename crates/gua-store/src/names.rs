@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use gua_model::id::ProcessKey;
 use gua_model::{ContainerOwners, GpuUuid, Identity, OwnerKey, Uid, User, sane};
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::codec;
+use crate::error::ReadError;
 use crate::lookup::{identity_from_row, reason};
 use crate::turn::Turn;
 
@@ -147,6 +148,17 @@ pub(crate) fn owner_from(kind: i64, uid: Option<u32>, name: Option<String>) -> O
         Some((prefix, _)) => OwnerKey::Workload(format!("{prefix}{name}").into()),
         None => OwnerKey::Name(name.into()),
     })
+}
+
+/// Columns that [`owner_row`] reads. Of one uid, the last row with a name is the latest owner.
+pub(crate) const OWNERS: &str =
+    "SELECT id, kind, uid, name FROM owner ORDER BY name IS NOT NULL, id";
+
+/// Reads the id of an owner, and the owner.
+pub(crate) fn owner_row(row: &Row<'_>) -> Result<(u64, OwnerKey), ReadError> {
+    let owner = owner_from(row.get(1)?, row.get(2)?, row.get(3)?);
+    let id: i64 = row.get(0)?;
+    Ok((id.cast_unsigned(), owner.ok_or(ReadError::Value("owner"))?))
 }
 
 /// Kind and name of a container or pod by its name as an owner.

@@ -53,6 +53,7 @@ impl Records for History {
         raw_from() -> Option<Timestamp>;
         outages(window: Period) -> Vec<Outage>;
         absurd_ticks() -> u32;
+        damaged_rows() -> u32;
         own_coverage(window: Period) -> OwnCoverage;
         tick_at(at: Timestamp, thresholds: Thresholds) -> Option<TickAt>;
         floors(at: Timestamp) -> Floors;
@@ -82,7 +83,7 @@ impl Records for History {
         Ok(self.visit_totals(window, Some(thresholds), visitor)?)
     }
 
-    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<()> {
+    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<u32> {
         Ok(self.each_session(window, each)?)
     }
 

@@ -7,12 +7,13 @@ use gua_model::classify::holders;
 use gua_model::refusal::{Asking, Blocking, Refusal, RefusalOutcome};
 use gua_model::{GpuUuid, OwnerKey, Period, RollUp, Thresholds, Uid, User, classify, sane};
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, Row, TransactionBehavior, params};
 
 use crate::error::{ReadError, WriteError};
 use crate::history::{History, at};
 use crate::intake::{self, Budget};
 use crate::names;
+use crate::sql::undamaged_rows;
 use crate::store::{Store, meta, set_meta};
 use crate::ticks::{self, Ticks};
 
@@ -154,45 +155,54 @@ impl History {
     /// Refusals of requests made in a window, ordered by time.
     pub fn refusals(&self, window: Period) -> Result<Vec<Refusal>, ReadError> {
         self.read(|connection| {
-            let mut statement = connection.prepare(
-                "SELECT refusal.id, at, uid, name, wanted, had, outcome, waited FROM refusal
-                 JOIN owner AS person ON person.id = asker WHERE at >= ?1 AND at < ?2 ORDER BY at, refusal.id",
-            )?;
-            let mut blocking = connection.prepare(
-                "SELECT uuid, idle, kind, uid, owner.name FROM refusal_card JOIN card ON card.id = card
-                 JOIN owner ON owner.id = holder WHERE refusal = ?1 ORDER BY uuid, uid, owner.name",
-            )?;
-            let mut rows = statement.query(sane::bounds(window))?;
-            let mut refusals = Vec::new();
-            while let Some(row) = rows.next()? {
-                let outcome: String = row.get(6)?;
-                let asking = Asking {
-                    at: at(row.get(1)?)?,
-                    asker: User {
-                        uid: Uid(row.get(2)?),
-                        name: row.get(3)?,
-                    },
-                    wanted: row.get(4)?,
-                    had: row.get(5)?,
-                    outcome: RefusalOutcome::of(&outcome).ok_or(ReadError::Value("outcome"))?,
-                    waited: SignedDuration::from_micros(row.get(7)?),
-                };
-                let mut cards = blocking.query([row.get::<_, i64>(0)?])?;
-                let mut blocked_by = Vec::new();
-                while let Some(card) = cards.next()? {
-                    let uuid: String = card.get(0)?;
-                    let holder = names::owner_from(card.get(2)?, card.get(3)?, card.get(4)?);
-                    blocked_by.push(Blocking {
-                        gpu: uuid.parse().map_err(|_| ReadError::Value("uuid"))?,
-                        holder: holder.ok_or(ReadError::Value("owner"))?,
-                        is_idle: card.get(1)?,
-                    });
-                }
-                refusals.push(Refusal { asking, blocked_by });
-            }
-            Ok(refusals)
+            let sql = format!("{COLUMNS} WHERE at >= ?1 AND at < ?2 ORDER BY at, refusal.id");
+            undamaged_rows(connection, &sql, sane::bounds(window), |row| {
+                Ok(Refusal {
+                    asking: asking(row)?,
+                    blocked_by: undamaged_rows(
+                        connection,
+                        BLOCKING,
+                        [row.get::<_, i64>(0)?],
+                        blocking,
+                    )?,
+                })
+            })
         })
     }
+}
+
+/// Columns that [`asking`] reads.
+pub(crate) const COLUMNS: &str =
+    "SELECT refusal.id, at, uid, name, wanted, had, outcome, waited FROM refusal
+     JOIN owner AS person ON person.id = asker";
+
+pub(crate) fn asking(row: &Row<'_>) -> Result<Asking, ReadError> {
+    let outcome: String = row.get(6)?;
+    Ok(Asking {
+        at: at(row.get(1)?)?,
+        asker: User {
+            uid: Uid(row.get(2)?),
+            name: row.get(3)?,
+        },
+        wanted: row.get(4)?,
+        had: row.get(5)?,
+        outcome: RefusalOutcome::of(&outcome).ok_or(ReadError::Value("outcome"))?,
+        waited: SignedDuration::from_micros(row.get(7)?),
+    })
+}
+
+const BLOCKING: &str =
+    "SELECT uuid, idle, kind, uid, owner.name FROM refusal_card JOIN card ON card.id = card
+     JOIN owner ON owner.id = holder WHERE refusal = ?1 ORDER BY uuid, uid, owner.name";
+
+fn blocking(row: &Row<'_>) -> Result<Blocking, ReadError> {
+    let uuid: String = row.get(0)?;
+    let holder = names::owner_from(row.get(2)?, row.get(3)?, row.get(4)?);
+    Ok(Blocking {
+        gpu: uuid.parse().map_err(|_| ReadError::Value("uuid"))?,
+        holder: holder.ok_or(ReadError::Value("owner"))?,
+        is_idle: row.get(1)?,
+    })
 }
 
 /// Replaces one holder by another, and removes the duplicates of GPUs that both held.

@@ -18,6 +18,7 @@ use crate::fold::{Step, tick_from, walk};
 use crate::history::at;
 use crate::lookup::{containers, reason, to_reason};
 use crate::names;
+use crate::sql::undamaged;
 use crate::store::{meta, set_meta};
 
 /// A session and the id of its row.
@@ -87,24 +88,34 @@ enum Part {
     Horizon = 2,
 }
 
-/// Passes on the finished sessions that overlap `[from, to)`, as of the watermark, and returns those that may continue.
-/// If the rows do not match the ticks, the ticks are folded instead.
+/// Passes on the finished sessions that overlap `[from, to)`, as of the watermark, and returns those that may continue,
+/// and the number of damaged rows. If the rows do not match the ticks, the ticks are folded instead.
 pub(crate) fn base(
     connection: &Connection,
     thresholds: Thresholds,
     watermark: i64,
     (from, to): (i64, i64),
     over: &mut dyn FnMut(&Session),
-) -> Result<Vec<Stored>, ReadError> {
+) -> Result<(Vec<Stored>, u32), ReadError> {
     if meta(connection, STALE)? == Some(1) {
-        return from_ticks(connection, thresholds, watermark, over);
+        return Ok((from_ticks(connection, thresholds, watermark, over)?, 0));
     }
     let which = "part <> 2 AND open = 0 AND ended >= ?1 AND began < ?2";
     let mut names = Names::default();
-    each(connection, which, &[from, to], &mut names, |stored| {
+    let mut damaged = each(connection, which, &[from, to], &mut names, |stored| {
         over(&stored.session);
     })?;
-    select(connection, "part <> 2 AND open = 1")
+    let mut open = Vec::new();
+    damaged += each(
+        connection,
+        "part <> 2 AND open = 1",
+        &[],
+        &mut names,
+        |stored| {
+            open.push(stored);
+        },
+    )?;
+    Ok((open, damaged))
 }
 
 /// Returns only the sessions that may continue.
@@ -121,22 +132,24 @@ fn select(connection: &Connection, which: &str) -> Result<Vec<Stored>, ReadError
     Ok(found)
 }
 
+/// Calls `give` with the undamaged rows, and returns the number of the others.
 fn each(
     connection: &Connection,
     which: &str,
     values: &[i64],
     names: &mut Names,
     mut give: impl FnMut(Stored),
-) -> Result<(), ReadError> {
-    // A session with a time that cannot be true is damage.
-    let sane = format!("began >= {} AND ended < {}", sane::FIRST, sane::END);
-    let mut statement =
-        connection.prepare_cached(&format!("{COLUMNS} WHERE {which} AND {sane}"))?;
+) -> Result<u32, ReadError> {
+    let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE {which}"))?;
     let mut rows = statement.query(params_from_iter(values))?;
+    let mut damaged = 0;
     while let Some(row) = rows.next()? {
-        give(from_row(row, connection, names)?);
+        match undamaged(from_row(row, connection, names))? {
+            Some(stored) => give(stored),
+            None => damaged += 1,
+        }
     }
-    Ok(())
+    Ok(damaged)
 }
 
 /// Sessions folded from the ticks of `[horizon, to)`, starting with the sessions of the horizon.
@@ -259,9 +272,9 @@ pub(crate) fn move_horizon(
     Ok(())
 }
 
-/// Finds rows with impossible values: more time observed than elapsed, or overlapping sessions of one process on one
-/// GPU.
-pub(crate) fn impossible(connection: &Connection, most: usize) -> rusqlite::Result<Vec<String>> {
+/// Finds rows with impossible values: more time observed than elapsed, overlapping sessions of one process on one GPU, or
+/// values that gua never stores.
+pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<String>, ReadError> {
     // Rows that are due to be folded again need not match the ticks.
     if meta(connection, STALE)? == Some(1) {
         return Ok(Vec::new());
@@ -286,6 +299,23 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> rusqlite::Resu
         }
         if row.get(4)? {
             found.push(format!("session {id} begins while the one before it lasts"));
+        }
+        if found.len() >= most {
+            return Ok(found);
+        }
+    }
+    let mut statement = connection.prepare(COLUMNS)?;
+    let mut rows = statement.query([])?;
+    let mut names = Names::default();
+    while let Some(row) = rows.next()? {
+        // Rows with an impossible time are already in the list.
+        let is_sane = |column: usize| row.get(column).map(|at| sane::time(at).is_some());
+        if is_sane(15)?
+            && is_sane(16)?
+            && undamaged(from_row(row, connection, &mut names))?.is_none()
+        {
+            let id: i64 = row.get(0)?;
+            found.push(format!("session {id} holds a value that cannot be true"));
         }
         if found.len() >= most {
             break;

@@ -19,6 +19,7 @@ use crate::first_sight::FirstSights;
 use crate::history::History;
 use crate::maintain::{TOTALS_UNTIL, fold_again};
 use crate::names;
+use crate::sql::undamaged_rows;
 use crate::store::{meta, quarter, set_meta};
 use crate::ticks::MICROS_PER_QUARTER;
 use crate::window::unreadable_quarter;
@@ -426,24 +427,21 @@ fn names_of(connection: &Connection) -> Result<Names, ReadError> {
     let mut statement = connection.prepare_cached("SELECT id, uuid, parent FROM card")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let uuid = |text: String| -> Result<GpuUuid, ReadError> {
-            text.parse().map_err(|_| ReadError::Value("card"))
+        let uuid = |column: usize| -> Result<Option<GpuUuid>, ReadError> {
+            let text: Option<String> = row.get(column)?;
+            Ok(text.and_then(|text| text.parse().ok()))
         };
-        let gpu = uuid(row.get(1)?)?;
-        if let Some(parent) = row.get(2)? {
-            names.parents.insert(gpu.clone(), uuid(parent)?);
+        // Totals of a GPU without a readable name are damaged.
+        let Some(gpu) = uuid(1)? else {
+            continue;
+        };
+        if let Some(parent) = uuid(2)? {
+            names.parents.insert(gpu.clone(), parent);
         }
         let id = row.get::<_, i64>(0)?.cast_unsigned();
         names.cards.insert(id, gpu);
     }
-    // Of one uid, the last row with a name is the latest owner.
-    let mut statement = connection
-        .prepare_cached("SELECT id, kind, uid, name FROM owner ORDER BY name IS NOT NULL, id")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let id = row.get::<_, i64>(0)?.cast_unsigned();
-        let owner = names::owner_from(row.get(1)?, row.get(2)?, row.get(3)?);
-        let owner = owner.ok_or(ReadError::Value("owner"))?;
+    for (id, owner) in undamaged_rows(connection, names::OWNERS, [], names::owner_row)? {
         if let Some(uid) = owner.uid() {
             names.users.insert(uid, owner.clone());
         }

@@ -11,7 +11,7 @@ use crate::history::{History, at};
 use crate::intake::{self, Budget};
 use crate::names;
 use crate::refusal::Kept;
-use crate::sql::rows;
+use crate::sql::undamaged_rows;
 use crate::store::{Store, meta, set_meta};
 
 /// Bytes of runs that are stored per user and day, so that neither a loop of short jobs nor long summaries fill the disk.
@@ -110,9 +110,9 @@ pub(crate) fn drop_before(connection: &Connection, limit: i64) -> rusqlite::Resu
     Ok(dropped == DROPPED_AT_ONCE as usize)
 }
 
-const COLUMNS: &str =
-    "SELECT run, uid, person.name, watched_run.name, started, ended, exit_code, cards, summary
-                       FROM watched_run JOIN owner AS person ON person.id = watched_run.owner";
+pub(crate) const COLUMNS: &str =
+    "SELECT run, uid, person.name, watched_run.name, started, ended, exit_code, cards, summary,
+                       watched_run.id AS id FROM watched_run JOIN owner AS person ON person.id = watched_run.owner";
 
 const LATEST_FIRST: &str = "ORDER BY started DESC, watched_run.id DESC";
 
@@ -123,7 +123,7 @@ impl History {
             let sql =
                 format!("{COLUMNS} WHERE started >= ?1 AND started < ?2 {LATEST_FIRST} LIMIT ?3");
             let (from, to) = sane::bounds(window);
-            rows(connection, &sql, (from, to, most), from_row)
+            undamaged_rows(connection, &sql, (from, to, most), from_row)
         })
     }
 
@@ -135,12 +135,12 @@ impl History {
                 "{COLUMNS} WHERE substr(run, 1, length(?1)) = ?1 AND started >= ?2 AND started < ?3
                  {LATEST_FIRST} LIMIT {MOST}"
             );
-            rows(connection, &sql, (begin, sane::FIRST, sane::END), from_row)
+            undamaged_rows(connection, &sql, (begin, sane::FIRST, sane::END), from_row)
         })
     }
 }
 
-fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
+pub(crate) fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
     let cards: String = row.get(7)?;
     Ok(WatchedRun {
         run: row.get(0)?,

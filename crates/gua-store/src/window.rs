@@ -55,12 +55,12 @@ impl History {
     }
 
     /// Calls `each` with every session that overlaps a window, as [`History::sessions`] returns them but in no
-    /// particular order, with one at a time in memory.
+    /// particular order, with one at a time in memory. Returns the number of damaged rows, which are left out.
     pub fn each_session(
         &self,
         window: Period,
         mut each: impl FnMut(&Session),
-    ) -> Result<(), ReadError> {
+    ) -> Result<u32, ReadError> {
         let mut give = |session: &Session| {
             if session.from < window.to() && session.to >= window.from() {
                 each(session);
@@ -69,7 +69,7 @@ impl History {
         self.read(|connection| {
             let thresholds = rule::load(connection)?;
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
-            let open = sessions::base(
+            let (open, damaged) = sessions::base(
                 connection,
                 thresholds,
                 until,
@@ -86,7 +86,7 @@ impl History {
                 Ok(())
             })?;
             growing.into_sessions().iter().for_each(give);
-            Ok(())
+            Ok(damaged)
         })
     }
 }

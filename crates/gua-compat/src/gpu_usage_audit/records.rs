@@ -59,8 +59,8 @@ impl Records for OldFile {
         Ok(0)
     }
 
-    fn sessions(&self, _window: Period, _each: &mut dyn FnMut(&Session)) -> Result<()> {
-        Ok(())
+    fn sessions(&self, _window: Period, _each: &mut dyn FnMut(&Session)) -> Result<u32> {
+        Ok(0)
     }
 
     fn spans(
@@ -86,6 +86,10 @@ impl Records for OldFile {
     }
 
     fn absurd_ticks(&self) -> Result<u32> {
+        Ok(0)
+    }
+
+    fn damaged_rows(&self) -> Result<u32> {
         Ok(0)
     }
 

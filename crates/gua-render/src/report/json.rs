@@ -315,6 +315,7 @@ fn kind(note: &Note) -> &'static str {
     match note {
         Note::Widened { .. } => "widened",
         Note::Damaged { .. } => "damaged-ticks",
+        Note::DamagedRows { .. } => "damaged-rows",
         Note::Overlap { .. } => "old-ticks-overlap",
         Note::Mixed => "mixed",
         Note::OldLeftOut { .. } => "old-rows-left-out",

@@ -217,6 +217,9 @@ phrases! {
     damaged(records: u64) =
         "{records} damaged ticks or totals could not be read; their time is a gap (`gua db check` shows details)",
         "손상된 틱 또는 합계 {records}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)";
+    damaged_rows(rows: u64) =
+        "{rows} damaged rows about sessions, GPUs, owners or outages could not be read and are left out (`gua db check` shows details)",
+        "세션, GPU, 소유자 또는 중단에 관한 손상된 행 {rows}개를 읽지 못해 제외했습니다 (`gua db check`로 확인)";
     overlap(hours: f64) =
         "old ticks overlap by {hours:.2} GPU-hours (two collectors, or a clock set back); each counts in full, as in the tool that wrote them",
         "옛 파일의 틱이 {hours:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다";
@@ -278,6 +281,7 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
     let fixed = match note {
         Note::Widened { asked } => return widened(&page.between(*asked, " to "), language),
         Note::Damaged { records } => return damaged((*records).into(), language),
+        Note::DamagedRows { rows } => return damaged_rows((*rows).into(), language),
         Note::Overlap { micros } => return overlap(micros.hours(), language),
         Note::OldLeftOut { ticks } => return old_left_out(*ticks, language),
         Note::Unbalanced { gpus } => {

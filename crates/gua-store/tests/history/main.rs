@@ -3,6 +3,7 @@
 
 mod clock;
 mod damage;
+mod damaged_rows;
 mod idle;
 mod kill;
 mod lost;

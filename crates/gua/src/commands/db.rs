@@ -124,7 +124,7 @@ struct CheckDocument {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Finding {
-    /// `file`, `reference`, `tick`, `totals`, `first-seen`, `session` or `imported`.
+    /// `file`, `reference`, `tick`, `totals`, `first-seen`, `session`, `row` or `imported`.
     kind: &'static str,
     what: String,
 }
@@ -193,6 +193,7 @@ fn findings(report: &CheckReport) -> Vec<Finding> {
         ("totals", totals.collect()),
         ("first-seen", sights.collect()),
         ("session", report.sessions_wrong.clone()),
+        ("row", report.rows_damaged.clone()),
         ("imported", report.old_rows_wrong.clone()),
     ];
     let of_kind = |(kind, whats): (&'static str, Vec<String>)| {

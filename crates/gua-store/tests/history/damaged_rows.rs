@@ -1,0 +1,101 @@
+//! Damaged rows beside the ticks cost what they say, never the report.
+
+use gua_model::report::{Note, Report};
+use gua_model::statement::Balance;
+use gua_model::{GapReason, Outage, Period};
+use gua_query::Question;
+use gua_store::CheckReport;
+use gua_test::synthetic::SyntheticHost;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::Connection;
+
+use crate::{Place, begin, record};
+
+/// Applies a change to a history with 300 ticks and an outage, and asks it.
+fn changed(change: &str) -> (Report, CheckReport) {
+    let place = Place::new();
+    let mut store = place.store();
+    let mut host = SyntheticHost::small();
+    let run = begin(&mut store, &host);
+    record(&mut store, run, &mut host, 300);
+    let outage = Outage {
+        from: host.now(),
+        to: host.now() + SignedDuration::from_secs(60),
+        reason: GapReason::DriverHung,
+        detail: String::new(),
+        ticks_lost: 2,
+    };
+    store.record_outage(&outage).unwrap();
+    store.close().unwrap();
+    let connection = Connection::open(place.path()).unwrap();
+    connection.execute_batch(change).unwrap();
+    drop(connection);
+    let window = Period::new(Timestamp::UNIX_EPOCH, host.now());
+    let question = Question::of_window(window, TimeZone::UTC, host.now());
+    let history = place.history();
+    let report = gua_query::report(&history, &question);
+    let report = report.unwrap_or_else(|error| panic!("{change}: {error:?}"));
+    assert_eq!(Balance::of(&report).difference(), 0, "{change}");
+    (report, history.check(|_| {}).unwrap())
+}
+
+fn is_damage(note: &Note) -> bool {
+    matches!(note, Note::Damaged { .. } | Note::DamagedRows { .. })
+}
+
+#[test]
+fn a_report_leaves_out_damaged_rows_and_counts_them() {
+    let (healthy, check) = changed("");
+    assert!(check.is_clean());
+    assert!(!healthy.notes.iter().any(is_damage));
+    for change in [
+        "UPDATE session SET kind = 9 WHERE id = 1",
+        "UPDATE session SET boot = x'00' WHERE id = 1",
+        "UPDATE session SET pid = -1 WHERE id = 1",
+        "UPDATE session SET peak_missing = 77 WHERE id = 1",
+        "UPDATE session SET began = -1, observed = 0 WHERE id = 1",
+        "UPDATE outage SET reason = 'x'",
+        "UPDATE outage SET ticks_lost = -1",
+        "UPDATE outage SET ended = 253402300799000000",
+    ] {
+        let (report, check) = changed(change);
+        let noted = Note::DamagedRows { rows: 1 };
+        assert!(
+            report.notes.contains(&noted),
+            "{change}: {:?}",
+            report.notes
+        );
+        assert_eq!(report.all, healthy.all, "{change}");
+        assert_eq!(report.coverage.observed, healthy.coverage.observed);
+        let found = (check.sessions_wrong.len(), check.rows_damaged.len());
+        assert!(matches!(found, (1, 0) | (0, 1)), "{change}: {check:?}");
+    }
+}
+
+#[test]
+fn a_gpu_or_owner_without_a_readable_name_costs_its_own_rows() {
+    for change in [
+        "UPDATE card SET uuid = '' WHERE id = 1",
+        "UPDATE owner SET uid = -1 WHERE id = 1",
+        "UPDATE owner SET uid = NULL, name = NULL WHERE id = 1",
+    ] {
+        let (report, check) = changed(change);
+        assert!(
+            report.notes.iter().any(is_damage),
+            "{change}: {:?}",
+            report.notes
+        );
+        assert_eq!(check.rows_damaged.len(), 1, "{change}: {check:?}");
+    }
+    // A damaged fact is missing.
+    let (healthy, _) = changed("");
+    for change in [
+        "UPDATE card SET parent = ' ' WHERE id = 1",
+        "UPDATE card SET number = -1, parent_slices = -1 WHERE id = 1",
+        "UPDATE collector_run SET boot = x'00'",
+    ] {
+        let (report, _) = changed(change);
+        assert_eq!(report.all, healthy.all, "{change}");
+    }
+}
