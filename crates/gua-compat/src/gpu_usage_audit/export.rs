@@ -228,7 +228,11 @@ impl<'a> Export<'a> {
             match (table, numbers) {
                 (SmallTable::Run, _) => {
                     self.exported.runs += 1;
-                    self.insert(table, Some(row.number + source.run_offset), &row.cells)?;
+                    self.insert(
+                        table,
+                        Some(row.number.saturating_add(source.run_offset)),
+                        &row.cells,
+                    )?;
                 }
                 (_, Numbers::Kept) => self.insert(table, Some(row.number), &row.cells)?,
                 (_, Numbers::New) => self.insert_or_extend(table, &row.cells, &[])?,
@@ -312,9 +316,10 @@ impl<'a> Export<'a> {
         let window = self.part.window();
         history.imported_blocks::<R>(source.id, window, Order::Rows, |block| {
             let at = block.stamp.text();
-            let run = block.run.map(|run| run + source.run_offset);
+            let run = block.run.map(|run| run.saturating_add(source.run_offset));
             for (offset, row) in (0_i64..).zip(&block.rows) {
-                let number = (numbers == Numbers::Kept).then_some(block.first_row + offset);
+                let number =
+                    (numbers == Numbers::Kept).then_some(block.first_row.saturating_add(offset));
                 write_row(&mut insert, (number, &at, run), row, texts)?;
             }
             let rows = block.rows.len() as u64;

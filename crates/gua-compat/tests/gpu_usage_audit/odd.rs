@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gua_compat::gpu_usage_audit::{LegacyError, OldFile};
 use gua_model::Period;
@@ -10,8 +11,9 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use rusqlite::Connection;
 
+use crate::own::write_ticks;
 use crate::rows::{
-    always, assert_same_rows, classes, export, import, totals_imported, totals_in_place,
+    always, assert_same_rows, classes, dump, export, import, totals_imported, totals_in_place,
 };
 use gua_test::old_history::{self, Shape};
 
@@ -120,6 +122,31 @@ fn imported_rows_with_absurd_times_are_left_out_and_counted() {
     drop(history);
     // The writer of old files left them out too.
     export(&ours, "exported.db");
+}
+
+#[test]
+fn runs_with_absurd_numbers_are_exported() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = old_with(
+        directory.path(),
+        "INSERT INTO daemon_run VALUES (1, '2026-05-11T00:00:00+00:00', 30.0);
+         INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, 1);",
+    );
+    let ours = directory.path().join("ours.db");
+    let first = "2026-05-12T00:00:00Z".parse().unwrap();
+    let ticks = (2, Duration::from_secs(30));
+    write_ticks(&ours, first, ticks, &WriterOptions::default());
+    import(&old, &ours).unwrap();
+    let connection = Connection::open(&ours).unwrap();
+    for sql in [
+        "PRAGMA foreign_keys = OFF; UPDATE collector_run SET id = 9223372036854775807; UPDATE tick SET run = 9223372036854775807",
+        "UPDATE old_card_block SET run = 9223372036854775807",
+    ] {
+        connection.execute_batch(sql).unwrap();
+        let exported = export(&ours, "exported.db");
+        assert_eq!(dump(&exported, "gpu_sample").len(), 1 + 2 * 2, "{sql}");
+        std::fs::remove_file(exported).unwrap();
+    }
 }
 
 #[test]

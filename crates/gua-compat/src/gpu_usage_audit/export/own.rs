@@ -82,7 +82,7 @@ impl Export<'_> {
             old_text(run.started).into(),
             run.interval.as_secs_f64().into(),
         ];
-        let number = run.id.0 + self.own_offset;
+        let number = run.id.0.saturating_add(self.own_offset);
         self.insert(SmallTable::Run, Some(number), &cells)
     }
 
@@ -98,7 +98,7 @@ impl Export<'_> {
         }
         let sample = &stored.tick.sample;
         let at = old_text(sample.at);
-        let run = stored.run.0 + self.own_offset;
+        let run = stored.run.0.saturating_add(self.own_offset);
         let Writer {
             gpus,
             processes,

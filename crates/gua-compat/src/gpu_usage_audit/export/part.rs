@@ -52,7 +52,7 @@ impl Numbering {
             let run_offset = numbering.own_offset;
             let id = source.id;
             numbering.sources.push(Source { id, run_offset });
-            numbering.own_offset = run_offset + source.highest_run;
+            numbering.own_offset = run_offset.saturating_add(source.highest_run);
         }
         Ok(numbering)
     }
