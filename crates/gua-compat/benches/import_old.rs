@@ -80,7 +80,7 @@ fn read(old: &Path) {
     let all = Period::new(Timestamp::MIN, Timestamp::MAX);
     let (last, took) = timed(|| file.fold(all, || Timestamp::MIN, |last, tick| *last = tick.at));
     print_timing("read in place", took, 0.0);
-    let last = last.expect("the file is a history");
+    let (last, _) = last.expect("the file is a history");
     let hour = Period::new(last - SignedDuration::from_hours(1), Timestamp::MAX);
     for (name, window) in [("all", all), ("last hour", hour)] {
         let (mut totals, mut pieces) = (0, 0);

@@ -14,13 +14,14 @@ use super::rows::{Choice, Extent, Scan};
 
 impl OldFile {
     /// Folds every moment of a window in order of time. If the file's rows turn out not to be in that order, the fold
-    /// starts over with sorted rows; `start` therefore creates the initial value and may be called twice.
+    /// starts over with sorted rows; `start` therefore creates the initial value and may be called twice. Also returns the
+    /// number of rows of GPUs without a valid name, which are left out.
     pub fn fold<A>(
         &self,
         window: Period,
         start: impl Fn() -> A,
         mut step: impl FnMut(&mut A, &LegacyMoment<'_>),
-    ) -> Result<A, LegacyError> {
+    ) -> Result<(A, u64), LegacyError> {
         let intervals = self.intervals()?;
         let first = self.narrow(window)?;
         let first = first.unwrap_or_else(|| Choice::by_row(Some(ends(window))));
@@ -42,9 +43,9 @@ impl OldFile {
             let merged = merge(gpus, processes, &mut texts, &intervals, &mut |moment| {
                 step(&mut sum, moment);
             });
-            if merged? == Merged::Whole {
+            if let Merged::Whole { unreadable } = merged? {
                 self.confirm()?;
-                return Ok(sum);
+                return Ok((sum, unreadable));
             }
         }
         Err(LegacyError::Disorder {

@@ -150,10 +150,11 @@ impl Records for OldFile {
             visitor.borrow_mut().begin(window);
             ImportedFold::new(thresholds, interval, &own)
         };
-        let fold = self.fold(window, start, |fold, moment| fold.push(moment, &mut give))?;
+        let (fold, damaged) =
+            self.fold(window, start, |fold, moment| fold.push(moment, &mut give))?;
         Ok(LeftOut {
             observed: fold.finish(&mut give),
-            damaged: 0,
+            damaged,
         })
     }
 
@@ -162,6 +163,7 @@ impl Records for OldFile {
         window: Period,
         each: &mut dyn FnMut(&LegacyMoment<'_>),
     ) -> Result<()> {
-        Ok(self.fold(window, || (), |(), moment| each(moment))?)
+        self.fold(window, || (), |(), moment| each(moment))?;
+        Ok(())
     }
 }

@@ -1,17 +1,21 @@
 //! Output of `gua db check` and `gua db stats` about imported rows.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use gua_model::Period;
+use gua_compat::gpu_usage_audit::OldFile;
 use gua_model::report::{Note, Sums};
 use gua_model::statement::Balance;
-use gua_query::Question;
+use gua_model::{GpuQuarter, Period, Quarter, Thresholds};
+use gua_query::{Question, Records as _};
 use gua_store::{History, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use rusqlite::Connection;
 
-use crate::rows::import;
+use crate::odd::old_with;
+use crate::rows::{always, import};
 use gua_test::originals::RELEASES;
 
 /// A history into which one file of a release was imported.
@@ -135,6 +139,70 @@ fn a_report_leaves_out_and_names_rows_that_cannot_be_read() {
     let (found, damaged) = reported(&ours);
     assert_eq!(damaged, 3);
     assert_eq!(found.samples() + 3, healthy.samples());
+}
+
+#[test]
+fn rows_of_a_gpu_without_a_valid_name_are_left_out_and_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let old = old_with(
+        directory.path(),
+        "INSERT INTO gpu_sample VALUES ('2026-05-11T00:00:00+00:00', 'GPU-0', 80, NULL), ('2026-05-11T00:00:30+00:00', ' ', 80, NULL);
+         INSERT INTO proc_sample VALUES ('2026-05-11T00:00:30+00:00', ' ', 7, 200, 'ada', NULL);",
+    );
+    let ours = directory.path().join("ours.db");
+    import(&old, &ours).unwrap();
+    let (found, damaged) = reported(&ours);
+    assert_eq!((found.samples(), damaged), (1, 1));
+    let records = OldFile::open(&old).unwrap();
+    let count = &mut |_: Quarter, _: &[GpuQuarter]| {};
+    let left_out = records.imported(always(), Thresholds::default(), None, count);
+    assert_eq!(left_out.unwrap().damaged, 1);
+    let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+    assert!(
+        report.old_rows_wrong[0].ends_with("have a GPU without a valid name"),
+        "{report:?}"
+    );
+}
+
+#[test]
+fn rows_with_a_missing_text_are_left_out_and_never_given_to_another_user() {
+    let (_directory, ours) = imported("1.8.0");
+    let owners = |path: &Path| {
+        let mut names = BTreeSet::new();
+        let mut add = |_: Quarter, gpus: &[GpuQuarter]| {
+            for gpu in gpus {
+                let shown = gpu
+                    .total
+                    .owners
+                    .keys()
+                    .map(|owner| owner.shown().into_owned());
+                names.extend(shown.map(|owner| (gpu.gpu.to_string(), owner)));
+            }
+        };
+        let history = History::open(path).unwrap();
+        let other = Some(Duration::from_secs(7));
+        let left_out = history.imported(always(), Thresholds::default(), other, &mut add);
+        (names, left_out.unwrap().damaged)
+    };
+    let (healthy, _) = owners(&ours);
+    let connection = Connection::open(&ours).unwrap();
+    let texts: i64 = connection
+        .query_row("SELECT count(*) FROM old_text", [], |row| row.get(0))
+        .unwrap();
+    for id in (1..texts).rev() {
+        connection
+            .execute("DELETE FROM old_text WHERE id = ?1", [id])
+            .unwrap();
+        connection
+            .execute(
+                "INSERT OR IGNORE INTO old_text VALUES (?1 + 1, 'other')",
+                [id],
+            )
+            .unwrap();
+        let (found, damaged) = owners(&ours);
+        assert!(found.is_subset(&healthy), "{id}: {found:?}");
+        assert!(damaged > 0, "{id}");
+    }
 }
 
 #[test]

@@ -3,12 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use gua_model::sane;
+use gua_model::{GpuUuid, sane};
 use rusqlite::Connection;
 
 use super::block::unpack;
 use super::error::LegacyError;
-use super::rows::{GpuRow, ImportedRow, ProcessRow, Texts};
+use super::rows::{Cell, GpuRow, ImportedRow, ProcessRow, Texts};
 use super::stamp::Stamp;
 use super::stored::load_texts;
 use super::totals;
@@ -89,6 +89,9 @@ fn blocks<R: ImportedRow>(
             Some(rows) if !rows.iter().all(|row| row.knows(texts)) => {
                 Some("name texts that are not there")
             }
+            Some(rows) if !rows.iter().all(|row| has_gpu(row, texts)) => {
+                Some("have a GPU without a valid name")
+            }
             Some(_) if stamp != Some(at_us) => Some("have no time that can be"),
             Some(_) if run.is_some_and(|run| !runs.contains(&(source, run))) => {
                 Some("name a run that is not there")
@@ -118,6 +121,15 @@ fn blocks<R: ImportedRow>(
         }
     }
     Ok(())
+}
+
+/// Whether the GPU of a row has a valid name. A process on another GPU is left out without harm.
+fn has_gpu<R: ImportedRow>(row: &R, texts: &Texts) -> bool {
+    let gpu = match row.cells().next() {
+        Some(Cell::Text(gpu)) if R::TABLE == GpuRow::TABLE => texts.get(gpu),
+        _ => return true,
+    };
+    gpu.is_some_and(|gpu| gpu.parse::<GpuUuid>().is_ok())
 }
 
 fn runs(connection: &Connection) -> rusqlite::Result<HashSet<(i64, i64)>> {

@@ -40,8 +40,6 @@ pub enum LegacyError {
         table: String,
         column: String,
     },
-    #[error("`{0}` cannot be the name of a card")]
-    BadGpu(String),
     #[error("row {row} of table {table} was imported before and is not the same any more")]
     Differs { table: &'static str, row: i64 },
     #[error("the rows of `{}` were imported as {known:?} each, and not {asked:?}", path.display())]

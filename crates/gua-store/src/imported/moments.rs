@@ -48,8 +48,10 @@ pub(super) fn fold_stored(
     let cards: Unpacked<_, GpuRow> = Unpacked::new(cards, &mut texts)?;
     let processes = Stored::new(&mut processes, source, ends)?.skipping(&unreadable);
     let processes: Unpacked<_, ProcessRow> = Unpacked::new(processes, &mut texts)?;
-    merge(cards, processes, &mut texts, &intervals, each)?;
-    Ok(unreadable.get())
+    match merge(cards, processes, &mut texts, &intervals, each)? {
+        Merged::Whole { unreadable: rows } => Ok(unreadable.get() + rows),
+        Merged::Disordered => Ok(unreadable.get()),
+    }
 }
 
 /// Rows from imported blocks.
@@ -119,7 +121,8 @@ fn intervals(history: &Connection, source: i64) -> Result<Intervals, rusqlite::E
 /// Outcome of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merged {
-    Whole,
+    /// All rows were merged, without those of GPUs that have no valid name.
+    Whole { unreadable: u64 },
     /// Rows were not in order of time: the results so far must be discarded.
     Disordered,
 }
@@ -135,6 +138,7 @@ pub fn merge(
     let mut moment = Moment::default();
     let mut names = Names::default();
     let mut before = i64::MIN;
+    let mut unreadable = 0;
     while let Some(now) = cards.peek().into_iter().chain(processes.peek()).min() {
         if now < before {
             return Ok(Merged::Disordered);
@@ -148,10 +152,10 @@ pub fn merge(
         while processes.peek() == Some(now) {
             processes.take(texts, &mut moment.processes)?;
         }
-        moment.find_places(&mut names, texts)?;
+        unreadable += moment.find_places(&mut names, texts);
         moment.give(now, &names, texts, intervals, each);
     }
-    Ok(Merged::Whole)
+    Ok(Merged::Whole { unreadable })
 }
 
 /// All rows of one time, and the GPU tick that each belongs to.
@@ -171,14 +175,16 @@ struct Moment {
 const STRAY: usize = usize::MAX;
 
 impl Moment {
-    fn find_places(&mut self, names: &mut Names, texts: &Texts) -> Result<(), LegacyError> {
+    /// Finds the GPU tick of each row, and returns the number of rows of GPUs without a valid name.
+    fn find_places(&mut self, names: &mut Names, texts: &Texts) -> u64 {
+        let mut unreadable = 0;
         self.heads.clear();
         self.more.clear();
         self.order.clear();
         for (run, row) in &self.cards {
-            let text = texts.get(row.gpu).unwrap_or_default();
-            if !names.learn(row.gpu, text) {
-                return Err(LegacyError::BadGpu(text.escape_debug().to_string()));
+            if !names.learn(row.gpu, texts.get(row.gpu).unwrap_or_default()) {
+                unreadable += 1;
+                continue;
             }
             match place_of(&self.heads, 0, *run, row.gpu) {
                 Some(place) => self.more.push((place, row.util_pct)),
@@ -203,7 +209,7 @@ impl Moment {
         if !self.order.is_sorted() {
             self.order.sort_unstable();
         }
-        Ok(())
+        unreadable
     }
 
     fn give(
@@ -316,6 +322,6 @@ impl Names {
 
     fn get(&self, id: TextId) -> &GpuUuid {
         let known = self.0.get(id.0 as usize).and_then(Option::as_ref);
-        known.expect("every card of the moment was learned")
+        known.expect("every GPU of the moment was learned")
     }
 }

@@ -40,13 +40,16 @@ impl History {
     }
 }
 
-/// All texts, in the order of their ids.
+/// All texts, in the order of their ids. If one is missing, those after it are missing too: rows that use them are damaged.
 pub(super) fn load_texts(history: &Connection) -> Result<Texts, LegacyError> {
     let mut texts = Texts::default();
-    let mut query = history.prepare("SELECT text FROM old_text ORDER BY id")?;
+    let mut query = history.prepare("SELECT id, text FROM old_text ORDER BY id")?;
     let mut rows = query.query([])?;
     while let Some(row) = rows.next()? {
-        texts.id(row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?);
+        if usize::try_from(row.get::<_, i64>(0)?) != Ok(texts.all().len()) {
+            break;
+        }
+        texts.id(row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?);
     }
     Ok(texts)
 }

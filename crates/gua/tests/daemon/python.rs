@@ -73,7 +73,7 @@ fn our_daemon_waits_for_the_python_collector_and_then_imports_its_history() {
     // Its start command does not wait for the first tick, and a collector stopped too early prints nothing.
     wait_for("rows of the Python tool", || {
         let old = OldFile::open(&host.state("gua.db")).ok()?;
-        let rows = old.fold(always(), || 0, |rows, _| *rows += 1).ok()?;
+        let (rows, _) = old.fold(always(), || 0, |rows, _| *rows += 1).ok()?;
         (rows >= 2).then_some(())
     });
     assert_eq!(
