@@ -244,7 +244,12 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
     let mut ledger = count.ledger;
     count.partial.add(records, known.thresholds, &mut ledger)?;
     let mut coverage = BTreeMap::new();
-    let mut unbalanced = Vec::new();
+    // A GPU whose own row is damaged has no capacity to compare with.
+    let counted = count.fold.cards.keys();
+    let mut unbalanced: Vec<GpuUuid> = counted
+        .filter(|gpu| !known.gpus.contains_key(*gpu))
+        .cloned()
+        .collect();
     for (gpu, covered) in ledger.finish() {
         if !known.wants(&gpu) {
             continue;

@@ -228,14 +228,13 @@ pub(crate) const GPUS: &str =
      FROM card ORDER BY id";
 
 pub(crate) fn gpu(connection: &Connection, row: &Row<'_>) -> Result<GpuInfo, ReadError> {
-    let uuid: String = row.get(0)?;
+    let name_of = |text: String| text.parse().map_err(|_| ReadError::Value("GPU"));
     let memory: Option<i64> = row.get(4)?;
-    // A damaged fact is missing: only a GPU without a name is left out.
+    // A damaged number is missing. A GPU without a name, or with a parent without one, is left out.
     let number = |column: usize| row.get::<_, Option<u32>>(column).unwrap_or(None);
-    let parent: Option<String> = row.get(5)?;
     let slices = number(6).zip(number(7));
     Ok(GpuInfo {
-        uuid: uuid.parse().map_err(|_| ReadError::Value("card"))?,
+        uuid: name_of(row.get(0)?)?,
         first_seen: match sane::time(row.get(1)?) {
             Some(seen) => seen,
             // `gua db check` reports it. No tick of the GPU is older than the first tick.
@@ -244,7 +243,7 @@ pub(crate) fn gpu(connection: &Connection, row: &Row<'_>) -> Result<GpuInfo, Rea
         index: number(2),
         name: row.get(3)?,
         memory_total: memory.map(|bytes| Bytes(bytes.unsigned_abs())),
-        parent: parent.and_then(|parent| parent.parse().ok()),
+        parent: row.get::<_, Option<String>>(5)?.map(name_of).transpose()?,
         slice: slices.map(|(slices, of)| gua_model::Slice { slices, of }),
     })
 }

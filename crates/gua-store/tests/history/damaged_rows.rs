@@ -77,6 +77,7 @@ fn a_report_leaves_out_damaged_rows_and_counts_them() {
 fn a_gpu_or_owner_without_a_readable_name_costs_its_own_rows() {
     for change in [
         "UPDATE card SET uuid = '' WHERE id = 1",
+        "UPDATE card SET parent = ' ' WHERE id = 1",
         "UPDATE owner SET uid = -1 WHERE id = 1",
         "UPDATE owner SET uid = NULL, name = NULL WHERE id = 1",
     ] {
@@ -91,7 +92,6 @@ fn a_gpu_or_owner_without_a_readable_name_costs_its_own_rows() {
     // A damaged fact is missing.
     let (healthy, _) = changed("");
     for change in [
-        "UPDATE card SET parent = ' ' WHERE id = 1",
         "UPDATE card SET number = -1, parent_slices = -1 WHERE id = 1",
         "UPDATE collector_run SET boot = x'00'",
     ] {
