@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// Kinds of damage, with the statements that cause them. The times are the ends of the 64-bit range, of the calendar, and of
 /// the time that is accepted: rows at both of its ends claim a century.
-pub const DAMAGES: [(&str, &[&str]); 8] = [
+pub const DAMAGES: [(&str, &[&str]); 9] = [
     (
         "ticks and totals far away",
         &[
@@ -67,6 +67,20 @@ pub const DAMAGES: [(&str, &[&str]); 8] = [
         &[
             "UPDATE old_run SET interval_seconds = 1e300",
             "UPDATE old_card_block SET written_as = '9999-12-31T23:59:59.999999+00:00'",
+        ],
+    ),
+    (
+        "values that are never stored",
+        &[
+            "UPDATE session SET kind = 9 WHERE id % 2 = 0",
+            "UPDATE card SET number = -1, parent = '' WHERE id = 1",
+            "UPDATE owner SET uid = -1 WHERE id = 1",
+            "UPDATE collector_run SET boot = x'00'",
+            "INSERT INTO outage (began, ended, reason, detail, ticks_lost) VALUES (1, 2, 'unheard-of', '', -1)",
+            "INSERT INTO refusal (at, asker, event, wanted, had, outcome, waited) VALUES (1, 1, 'event', -1, 0, 'unheard-of', 0)",
+            "INSERT INTO watched_run (owner, run, name, started, cards, summary) VALUES (1, 'run', 'train', 1, char(1), '{}')",
+            "UPDATE old_text SET text = char(1) WHERE id = 0",
+            "UPDATE old_card_block SET run = 9223372036854775807",
         ],
     ),
     ("facts", &["UPDATE meta SET value = 9223372036854775807"]),

@@ -17,7 +17,7 @@ use crate::{TWO_GPUS, host};
 const DB: &str = ".gua/gua.db";
 
 /// Commands that read a history, with windows that reach over all of it.
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 19] = [
     "report --since 1990-01-01 --tz UTC",
     "report --since 2025-10-01 --until 2025-10-04 --tz UTC --json",
     "statement --month 2025-10 --tz UTC",
@@ -25,14 +25,18 @@ const COMMANDS: [&str; 15] = [
     "explain 0 --at 2025-10-02T01:00:00Z --tz UTC",
     "explain 0 --at 2025-10-02T12:00:00Z --tz UTC",
     "export --what samples --output samples.csv",
+    "export --what processes --format jsonl --output samples.csv",
     "export --what sessions --output samples.csv",
     "export --what totals --output samples.csv",
-    "export --what user-totals --output samples.csv",
+    "export --what user-totals --format parquet --output samples.csv",
+    "export --by job --output samples.csv",
     "export --format gpu-usage-audit --output old.db",
     "quota show",
     "db check",
     "list",
     "runs list",
+    "db stats",
+    "db repair",
 ];
 
 /// Processor time that a command on a damaged history may take beyond that on a healthy one.
