@@ -75,7 +75,7 @@ fn info(gpu: &Gpu) -> GpuInfo {
     let mem_total = gpu.memory_total.map(|total| total.whole_mb());
     #[expect(
         clippy::cast_precision_loss,
-        reason = "megabytes of a card fit the mantissa"
+        reason = "megabytes of a GPU fit the mantissa"
     )]
     let percent = |used: u64, total: u64| 100.0 * used as f64 / total as f64;
     GpuInfo {

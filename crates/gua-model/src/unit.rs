@@ -114,7 +114,7 @@ impl Micros {
     pub fn hours(self) -> f64 {
         #[expect(
             clippy::cast_precision_loss,
-            reason = "285 card-years of microseconds fit the mantissa, and this is for showing"
+            reason = "285 GPU-years of microseconds fit the mantissa, and this is for showing"
         )]
         let micros = self.0 as f64;
         micros / 3_600_000_000.0

@@ -50,7 +50,7 @@ impl Names {
             .query_row([id], |row| row.get(0))
             .optional()?;
         let card = text.and_then(|text| text.parse::<GpuUuid>().ok());
-        let card = card.ok_or(ReadError::Value("card"))?;
+        let card = card.ok_or(ReadError::Value("GPU"))?;
         self.cards.insert(id, card.clone());
         Ok(card)
     }

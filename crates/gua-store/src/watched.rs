@@ -154,7 +154,7 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
         exit_code: row.get(6)?,
         gpus: cards
             .split_ascii_whitespace()
-            .map(|uuid| uuid.parse().map_err(|_| ReadError::Value("cards")))
+            .map(|uuid| uuid.parse().map_err(|_| ReadError::Value("list of GPUs")))
             .collect::<Result<_, _>>()?,
         summary: row.get(8)?,
     })

@@ -208,7 +208,7 @@ pub(super) fn text<L: Lookup>(lookup: &mut L, id: u64) -> Result<String, Damage>
 }
 
 pub(super) fn gpu_uuid<L: Lookup>(lookup: &mut L, id: u64) -> Result<gua_model::GpuUuid, Damage> {
-    lookup.card(id).ok_or(Damage::Name("a card"))
+    lookup.card(id).ok_or(Damage::Name("a GPU"))
 }
 
 fn to_gpu<L: Lookup>(frame: &GpuFrame, lookup: &mut L) -> Result<Gpu, Damage> {

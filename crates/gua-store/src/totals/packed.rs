@@ -238,7 +238,7 @@ pub(crate) struct Names {
 
 impl Names {
     fn card(&self, id: u64) -> Result<GpuUuid, Damage> {
-        self.cards.get(&id).cloned().ok_or(Damage::Name("a card"))
+        self.cards.get(&id).cloned().ok_or(Damage::Name("a GPU"))
     }
 
     fn owner(&self, form: u8, code: u64) -> Result<OwnerKey, Damage> {
@@ -368,7 +368,7 @@ impl Reader {
             .checked_sub(1)
             .and_then(|before| self.cards.get(before));
         if before.is_some_and(|before| before.gpu >= self.cards[place].gpu) {
-            return Err(Damage::Value("order of cards"));
+            return Err(Damage::Value("order of GPUs"));
         }
         self.cards[place].total.clear();
         Ok(())

@@ -63,7 +63,7 @@ fn check(path: &Path) -> Result<String, String> {
     let scenario =
         Scenario::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(format!(
-        "{}: {} cards, {} faults\n",
+        "{}: {} GPUs, {} faults\n",
         path.display(),
         scenario.cards.len(),
         scenario.faults.len()

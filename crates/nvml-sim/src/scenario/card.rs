@@ -182,7 +182,7 @@ impl Card {
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
         require(
             self.readings().all(|value| *value != Value::Unknown),
-            "only a process's memory can be \"unknown\"; a card's reading can be \"unsupported\"",
+            "only a process's memory can be \"unknown\"; a GPU's reading can be \"unsupported\"",
         )?;
         let sizes = [self.memory_total_mib, self.memory_reserved_mib];
         sizes.into_iter().flatten().try_for_each(check_size)?;
@@ -197,7 +197,7 @@ impl Card {
         let mut indices = BTreeSet::new();
         for (instance, place) in self.instances.iter().zip(0..) {
             let place = instance.index.unwrap_or(place);
-            let message = "a card has room for 16 MIG instances: index 0 to 15";
+            let message = "a GPU has room for 16 MIG instances: index 0 to 15";
             require(place < 16, message)?;
             let message = "two MIG instances have the same index";
             require(indices.insert(place), message)?;

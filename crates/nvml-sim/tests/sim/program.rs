@@ -37,11 +37,7 @@ fn it_installs_a_driver_and_checks_scenarios() {
     );
     let example = folder.path().join("example.toml");
     std::fs::write(&example, run(&["example"]).stdout).unwrap();
-    check(
-        &["check", example.to_str().unwrap()],
-        0,
-        "4 cards, 0 faults",
-    );
+    check(&["check", example.to_str().unwrap()], 0, "4 GPUs, 0 faults");
     for file in own_scenarios() {
         check(&["check", file.to_str().unwrap()], 0, "cards");
     }

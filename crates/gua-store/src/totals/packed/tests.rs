@@ -141,9 +141,9 @@ fn a_row_at_another_time_of_another_gpu_or_out_of_order_is_no_total() {
         let body = pack(QUARTER, &numbered, &owners());
         assert_eq!(Reader::new(names()).read(QUARTER, &body), Err(expected));
     };
-    check(&[1, 77], Damage::Name("a card"));
-    check(&[2, 1], Damage::Value("order of cards"));
-    check(&[2, 2], Damage::Value("order of cards"));
+    check(&[1, 77], Damage::Name("a GPU"));
+    check(&[2, 1], Damage::Value("order of GPUs"));
+    check(&[2, 2], Damage::Value("order of GPUs"));
 }
 
 #[test]
