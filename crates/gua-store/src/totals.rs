@@ -40,7 +40,7 @@ pub(crate) fn save(
     connection
         .prepare_cached("DELETE FROM quarter_total WHERE quarter >= ?1 AND quarter < ?2")?
         .execute([from, to])?;
-    let mut revision = meta(connection, REVISION)?.unwrap_or(0);
+    let mut revision = last_revision(connection)?;
     for (quarter, cards) in &totals.quarters {
         let mut numbered = Vec::with_capacity(cards.len());
         for (uuid, total) in cards {
@@ -201,8 +201,19 @@ pub(crate) fn imported_day(
     })
 }
 
+/// The last change number in use. If the stored one is damaged, it is that of the rows.
 pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
-    Ok(meta(connection, REVISION)?.unwrap_or(0))
+    const END: i64 = i64::MAX / 2;
+    match meta(connection, REVISION)? {
+        None => Ok(0),
+        Some(last) if (0..END).contains(&last) => Ok(last),
+        Some(_) => connection.query_row(
+            "SELECT ifnull(max(revision), 0) FROM
+             (SELECT revision FROM quarter_total UNION ALL SELECT revision FROM old_quarter) WHERE revision BETWEEN 0 AND ?1",
+            [END],
+            |row| row.get(0),
+        ),
+    }
 }
 
 pub(crate) fn set_last_revision(connection: &Connection, revision: i64) -> rusqlite::Result<()> {
@@ -400,7 +411,7 @@ pub(crate) fn rename_owners(
             }
         }
         let numbered: Vec<_> = changed.iter().map(|(card, total)| (*card, total)).collect();
-        let revision = meta(connection, REVISION)?.unwrap_or(0) + 1;
+        let revision = last_revision(connection)? + 1;
         connection
             .prepare_cached("UPDATE quarter_total SET body = ?2, revision = ?3 WHERE quarter = ?1")?
             .execute(params![

@@ -99,3 +99,29 @@ fn a_gpu_or_owner_without_a_readable_name_costs_its_own_rows() {
         assert_eq!(report.all, healthy.all, "{change}");
     }
 }
+
+#[test]
+fn a_damaged_change_number_stops_no_writer() {
+    for damaged in [i64::MIN, -1, i64::MAX] {
+        let place = Place::new();
+        let mut host = SyntheticHost::small();
+        for ticks in [100, 100] {
+            let mut store = place.store();
+            let run = begin(&mut store, &host);
+            record(&mut store, run, &mut host, ticks);
+            store.close().unwrap();
+            let sql = "UPDATE meta SET value = ?1 WHERE key = 'revision'";
+            let connection = Connection::open(place.path()).unwrap();
+            assert_eq!(connection.execute(sql, [damaged]).unwrap(), 1);
+        }
+        let changed = place.history().changed_quarters(0, 100).unwrap();
+        let mut numbers: Vec<u64> = changed.iter().map(|(_, number)| *number).collect();
+        numbers.dedup();
+        assert_eq!(numbers.len(), changed.len(), "{damaged}");
+        assert!(
+            numbers.iter().all(|number| *number < 100),
+            "{damaged}: {numbers:?}"
+        );
+        place.store().repair().unwrap();
+    }
+}
