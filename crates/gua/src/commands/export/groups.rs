@@ -1,11 +1,14 @@
 //! Rows of `gua export --by`: for each day, the sums by group, project, job, pod or container that a report has.
 
+use std::collections::BTreeSet;
+
 use gua_export::{Ask, Format, GroupDay, days};
 use gua_files::Over;
-use gua_model::Period;
 use gua_model::report::groups::grouped;
+use gua_model::{CalendarUnit, Period};
 use gua_query::Question;
 use gua_render::report::By;
+use jiff::civil::Date;
 
 use super::{Target, ask, ending, failed, print_rows, refuse_existing};
 use crate::cli::ExportArgs;
@@ -43,7 +46,11 @@ fn rows(by: By, ask: &Ask, context: &Context) -> anyhow::Result<Vec<GroupDay>> {
         workloads: by.workload(),
         ..Question::of_window(window, ask.zone.clone(), now)
     };
-    let all = context.ask(|source| source.report(&of_window(ask.window)))?;
+    let by_day = Question {
+        unit: Some(CalendarUnit::Day),
+        ..of_window(ask.window)
+    };
+    let all = context.ask(|source| source.report(&by_day))?;
     let members = match by.group() {
         Some(kind) => Some(members(&all.people, kind, context)?),
         None => None,
@@ -51,8 +58,12 @@ fn rows(by: By, ask: &Ask, context: &Context) -> anyhow::Result<Vec<GroupDay>> {
     let Some(known) = all.known.overlap(ask.window) else {
         return Ok(Vec::new());
     };
+    // One damaged row can claim a century of days without ticks.
+    let seen = all.slots.iter().filter(|slot| slot.sums.was_seen());
+    let seen: BTreeSet<Date> = seen.map(|slot| slot.label.date()).collect();
+    let days = days(known, &ask.zone).into_iter();
     let mut rows = Vec::new();
-    for day in days(known, &ask.zone) {
+    for day in days.filter(|day| seen.contains(&day.date)) {
         let report = context.source().report(&of_window(day.period))?;
         let sums = match &members {
             Some(members) => grouped(&report.people, |name| members.of(name)),
