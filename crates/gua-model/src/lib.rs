@@ -3,6 +3,7 @@
 //! This crate has no side effects: no files, no clock, no environment, no log and no async. The caller passes the
 //! readings and their times.
 
+pub mod account;
 pub mod cadence;
 pub mod calendar;
 pub mod chain;

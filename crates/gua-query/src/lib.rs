@@ -29,12 +29,12 @@ pub use cost::costs;
 pub use error::{QueryError, RecordsError};
 pub use protocol::Remote;
 pub use question::{
-    Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
+    AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
     RecordedRunsQuestion, RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,
     TicksQuestion, UsageQuestion, WindowEnd,
 };
 pub use records::{GpuInfo, Records, WatchedRun};
-pub use report::report;
+pub use report::{accounts, report};
 pub use source::{RecordsSource, Source};
 pub use statement::{MonthAnswer, statement};
 pub use view::{Others, View, Viewer};

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use gua_model::account::Accounts;
 use gua_model::idle::IdleGpu;
 use gua_model::pick::LastUse;
 use gua_model::quota::Usage;
@@ -17,8 +18,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::QueryError;
 use crate::explain::Answer;
 use crate::question::{
-    ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question, RecordedRunsQuestion,
-    SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion, UsageQuestion,
+    AccountsQuestion, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
+    RecordedRunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion,
+    UsageQuestion,
 };
 use crate::records::WatchedRun;
 use crate::source::Source;
@@ -85,4 +87,5 @@ questions! {
     recorded_runs: RecordedRuns(RecordedRunsQuestion) -> Vec<WatchedRun>;
     require_person: RequirePerson(PersonQuestion) -> ();
     ticks: Ticks(TicksQuestion) -> Vec<Tick>;
+    accounts: Accounts(AccountsQuestion) -> Accounts;
 }

@@ -101,6 +101,12 @@ impl Question {
     }
 }
 
+/// Asks for the accounts of all recorded time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountsQuestion {
+    pub until: Timestamp,
+}
+
 /// Asks for the statement of a month.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatementQuestion {

@@ -3,6 +3,7 @@
 //! A report is gathered in five steps: what the records know, the quarter totals of the window, imported rows, sessions,
 //! and the layout. Each reads its part of the records once, in order of time, with bounded memory.
 
+mod accounts;
 mod imported;
 mod layout;
 mod now;
@@ -32,6 +33,7 @@ use crate::gpu::{NamedGpu, choose_all};
 use crate::question::{Detail, Question, WindowEnd};
 use crate::records::{GpuInfo, ImportedFacts, QuarterVisitor, Records};
 
+pub use self::accounts::accounts;
 use self::imported::ImportedPart;
 use self::partial_quarters::PartialQuarters;
 
@@ -49,13 +51,7 @@ pub(crate) fn report_and_sessions(
     question: &Question,
 ) -> Result<(Report, SessionsByPerson)> {
     let mut known = Known::read(records, question)?;
-    let (mut sums, unbalanced) = count_quarters(records, &known)?;
-    if !unbalanced.is_empty() {
-        // Stored data is input: a GPU whose hours do not add up is left out and named, and the others are reported.
-        known.leave_out(&unbalanced);
-        (sums, _) = count_quarters(records, &known)?;
-        sums.notes.push(Note::Unbalanced { gpus: unbalanced });
-    }
+    let mut sums = count(records, &mut known)?;
     add_imported(records, &known, &mut sums)?;
     refuse_unknown_person(records, &known, &sums)?;
     let since = match question.detail {
@@ -63,6 +59,18 @@ pub(crate) fn report_and_sessions(
         Detail::Sums => HeldSince::new(),
     };
     lay_out(records, &known, sums, &since)
+}
+
+/// Counts the quarter totals of the window.
+fn count(records: &dyn Records, known: &mut Known<'_>) -> Result<Sums> {
+    let (mut sums, unbalanced) = count_quarters(records, known)?;
+    if !unbalanced.is_empty() {
+        // Stored data is input: a GPU whose hours do not add up is left out and named, and the others are reported.
+        known.leave_out(&unbalanced);
+        (sums, _) = count_quarters(records, known)?;
+        sums.notes.push(Note::Unbalanced { gpus: unbalanced });
+    }
+    Ok(sums)
 }
 
 /// What the records know, before anything is counted.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
+use gua_model::account::Accounts;
 use gua_model::idle::IdleGpu;
 use gua_model::pick::LastUse;
 use gua_model::quota::Usage;
@@ -15,13 +16,13 @@ use crate::error::{QueryError, RecordsError};
 use crate::explain::{Answer, explain, explain_sample};
 use crate::idle::idle;
 use crate::question::{
-    Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
+    AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
     RecordedRunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion,
     UsageQuestion,
 };
 use crate::quota::usage;
 use crate::records::{Records, WatchedRun};
-use crate::report::{report, require_person};
+use crate::report::{accounts, report, require_person};
 use crate::since::{last_use, since};
 use crate::statement::{MonthAnswer, statement};
 
@@ -59,6 +60,9 @@ pub trait Source: fmt::Debug {
 
     /// The last ticks of a window, in order of time.
     fn ticks(&self, question: &TicksQuestion) -> Result<Vec<Tick>>;
+
+    /// What each GPU and each person had over all recorded time.
+    fn accounts(&self, question: &AccountsQuestion) -> Result<Accounts>;
 }
 
 /// Opens records for one question.
@@ -157,6 +161,10 @@ impl Source for RecordsSource<'_> {
 
     fn require_person(&self, question: &PersonQuestion) -> Result<()> {
         self.answer(|records| require_person(records, &question.person))
+    }
+
+    fn accounts(&self, question: &AccountsQuestion) -> Result<Accounts> {
+        self.answer(|records| accounts(records, question))
     }
 
     fn ticks(&self, question: &TicksQuestion) -> Result<Vec<Tick>> {
