@@ -8,6 +8,7 @@ mod language;
 pub mod listing;
 mod markup;
 pub mod me;
+pub mod metrics;
 mod natural;
 pub mod paint;
 pub mod quota;
