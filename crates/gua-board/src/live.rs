@@ -308,14 +308,6 @@ impl LiveState {
         self.read().hosts.get(host).cloned()
     }
 
-    /// Number of hosts and of their GPUs that count.
-    #[must_use]
-    pub fn size(&self) -> (usize, usize) {
-        let inner = self.read();
-        let gpus = inner.hosts.values().flat_map(|live| &live.report.gpus);
-        (inner.hosts.len(), gpus.filter(|gpu| gpu.counts()).count())
-    }
-
     /// Returns the current revision, and the hosts that changed after the given one, oldest change first. Revision 0 returns
     /// all hosts.
     #[must_use]

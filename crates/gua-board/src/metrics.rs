@@ -1,13 +1,18 @@
-//! Counters for `/metrics`, in the text format of OpenMetrics.
+//! Metrics of the board: its own counters, and gauges of the fleet.
+//!
+//! The fleet is shown as totals, because a board may have 12,500 hosts: GPUs by state, and hosts by freshness. `/metrics?hosts`
+//! adds GPUs by state for each host, for boards that are small enough.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Content type of the OpenMetrics text format.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use gua_model::State;
+use gua_render::metrics::{Family, Form, Labels, Page};
+use jiff::Timestamp;
+
+use crate::live::LiveState;
 
 /// Counters of one server.
 #[derive(Debug, Default)]
@@ -21,6 +26,52 @@ pub struct Metrics {
     pub(crate) streams: AtomicI64,
     pub(crate) frames: AtomicU64,
 }
+
+/// Whether each host has its own samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PerHost {
+    Yes,
+    No,
+}
+
+const REQUESTS: Family = Family::counter("gua_board_requests", None, "Answered requests.");
+const OBSERVATIONS: Family = Family::counter(
+    "gua_board_observations",
+    None,
+    "Observations that were stored.",
+);
+const FAILED: Family = Family::counter(
+    "gua_board_observations_failed",
+    None,
+    "Observations that could not be stored.",
+);
+const BATCHES: Family = Family::counter(
+    "gua_board_batches",
+    None,
+    "Transactions that stored observations.",
+);
+const BATCH_TIME: Family = Family::counter(
+    "gua_board_batch_seconds",
+    Some("seconds"),
+    "Time spent in these transactions.",
+);
+const FRAMES: Family = Family::counter(
+    "gua_board_stream_frames",
+    None,
+    "Frames received over streams.",
+);
+const STREAMS: Family = Family::gauge("gua_board_streams", None, "Open streams.");
+const HOSTS: Family = Family::gauge(
+    "gua_board_hosts",
+    None,
+    "Hosts with a known state; those that stopped reporting are stale.",
+);
+const GPUS: Family = Family::gauge(
+    "gua_board_gpus",
+    None,
+    "GPUs by state; those of stale hosts are unobserved.",
+);
+const HOST_GPUS: Family = Family::gauge("gua_board_host_gpus", None, "GPUs of a host by state.");
 
 impl Metrics {
     pub(crate) fn answered(&self, route: &str, status: u16) {
@@ -39,61 +90,99 @@ impl Metrics {
         self.batch_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Writes all counters and the given gauges.
-    pub(crate) fn text(&self, gauges: &[(&str, &str, u64)]) -> String {
-        let mut text = String::new();
-        text.push_str(
-            "# TYPE gua_board_requests counter\n# HELP gua_board_requests Answered requests.\n",
-        );
+    /// Writes all counters and the gauges of the fleet.
+    pub(crate) fn text(
+        &self,
+        live: &LiveState,
+        now: Timestamp,
+        (form, per_host): (Form, PerHost),
+    ) -> String {
+        let mut page = Page::new(form);
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        for ((route, status), count) in &*requests {
-            let _ = writeln!(
-                text,
-                "gua_board_requests_total{{route=\"{route}\",status=\"{status}\"}} {count}"
-            );
-        }
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        for (name, help, value) in [
-            (
-                "observations",
-                "Observations that were stored.",
-                load(&self.observations),
-            ),
-            (
-                "observations_failed",
-                "Observations that could not be stored.",
-                load(&self.observations_failed),
-            ),
-            (
-                "batches",
-                "Transactions that stored observations.",
-                load(&self.batches),
-            ),
-            (
-                "batch_microseconds",
-                "Time spent in these transactions.",
-                load(&self.batch_micros),
-            ),
-            (
-                "stream_frames",
-                "Frames received over streams.",
-                load(&self.frames),
-            ),
-        ] {
-            let _ = writeln!(
-                text,
-                "# TYPE gua_board_{name} counter\n# HELP gua_board_{name} {help}\ngua_board_{name}_total {value}"
-            );
-        }
+        page.family(&REQUESTS, |samples| {
+            for ((route, status), count) in &*requests {
+                let labels = [("route", route.as_str()), ("status", &status.to_string())];
+                samples.add(&Labels::new(&labels), number(*count));
+            }
+        });
+        drop(requests);
+        let load = |counter: &AtomicU64| number(counter.load(Ordering::Relaxed));
+        page.one(&OBSERVATIONS, Some(load(&self.observations)));
+        page.one(&FAILED, Some(load(&self.observations_failed)));
+        page.one(&BATCHES, Some(load(&self.batches)));
+        page.one(&BATCH_TIME, Some(load(&self.batch_micros) / 1e6));
+        page.one(&FRAMES, Some(load(&self.frames)));
         let streams = self.streams.load(Ordering::Relaxed).max(0).unsigned_abs();
-        let streams = [("streams", "Open streams.", streams)];
-        for (name, help, value) in streams.iter().chain(gauges) {
-            let _ = writeln!(
-                text,
-                "# TYPE gua_board_{name} gauge\n# HELP gua_board_{name} {help}\ngua_board_{name} {value}"
-            );
-        }
-        text.push_str("# EOF\n");
-        text
+        page.one(&STREAMS, Some(number(streams)));
+        fleet(&mut page, live, now, per_host);
+        page.finish()
     }
+}
+
+/// Counts of GPUs by [`State`], in its order.
+type Counts = [u64; State::ALL.len()];
+
+fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, per_host: PerHost) {
+    let (mut fresh, mut stale) = (0, 0);
+    let mut all = Counts::default();
+    let mut hosts: Vec<(String, Counts)> = Vec::new();
+    live.with_all(|known| {
+        for host in known.values() {
+            let is_stale = host.is_stale(now);
+            *(if is_stale { &mut stale } else { &mut fresh }) += 1;
+            let mut own = Counts::default();
+            for gpu in host.report.gpus.iter().filter(|gpu| gpu.counts()) {
+                let state = if is_stale {
+                    State::Unobserved
+                } else {
+                    gpu.state
+                };
+                own[state.place()] += 1;
+            }
+            for (sum, count) in all.iter_mut().zip(own) {
+                *sum += count;
+            }
+            if per_host == PerHost::Yes {
+                hosts.push((host.report.host.hostname.clone(), own));
+            }
+        }
+    });
+    hosts.sort();
+    // Two hosts may have one name; a series must not be written twice.
+    hosts.dedup_by(|later, first| {
+        let is_same = later.0 == first.0;
+        if is_same {
+            for (sum, count) in first.1.iter_mut().zip(later.1) {
+                *sum += count;
+            }
+        }
+        is_same
+    });
+    page.family(&HOSTS, |samples| {
+        for (name, count) in [("fresh", fresh), ("stale", stale)] {
+            samples.add(&Labels::new(&[("freshness", name)]), number(count));
+        }
+    });
+    page.family(&GPUS, |samples| {
+        for (state, count) in State::ALL.iter().zip(all) {
+            samples.add(&Labels::new(&[("state", state.as_str())]), number(count));
+        }
+    });
+    page.family(&HOST_GPUS, |samples| {
+        for (name, counts) in &hosts {
+            let counts = State::ALL.iter().zip(counts);
+            for (state, count) in counts.filter(|(_, count)| **count > 0) {
+                let labels = [("host", name.as_str()), ("state", state.as_str())];
+                samples.add(&Labels::new(&labels), number(*count));
+            }
+        }
+    });
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "Prometheus stores 64-bit floats, exact up to 2^53"
+)]
+fn number(whole: u64) -> f64 {
+    whole as f64
 }

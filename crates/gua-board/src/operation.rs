@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use gua_render::metrics::Form;
 
 use crate::app::App;
 use crate::error::Problem;
-use crate::metrics::CONTENT_TYPE;
+use crate::metrics::PerHost;
 
 /// The process runs.
 pub(crate) async fn health() -> &'static str {
@@ -24,11 +25,20 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
     Ok("ready\n")
 }
 
-pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    let (hosts, gpus) = app.live.size();
-    let text = app.metrics.text(&[
-        ("hosts", "Hosts with a known state.", hosts as u64),
-        ("gpus", "GPUs of these hosts.", gpus as u64),
-    ]);
-    (StatusCode::OK, [(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response()
+/// Metrics in the format that the caller accepts. With the query `hosts`, each host has its own samples.
+pub(crate) async fn metrics(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+) -> Response {
+    let accept = headers.get(header::ACCEPT);
+    let accept = accept.and_then(|value| value.to_str().ok());
+    let form = Form::accepted(accept.unwrap_or_default());
+    let per_host = match query.as_deref() {
+        Some("hosts" | "hosts=" | "hosts=1") => PerHost::Yes,
+        _ => PerHost::No,
+    };
+    let text = app.metrics.text(&app.live, app.now(), (form, per_host));
+    let content_type = [(header::CONTENT_TYPE, form.content_type())];
+    (StatusCode::OK, content_type, text).into_response()
 }

@@ -227,3 +227,47 @@ async fn what_gpus_did_is_there_after_a_restart() {
     }
     assert_eq!(strip(&again), 5);
 }
+
+#[tokio::test]
+async fn metrics_show_the_fleet_as_totals_and_each_host_only_when_asked() {
+    let board = Board::start();
+    let cookie = board.session_of(Role::Owner);
+    board.many_hosts(60);
+    let metrics = async |query: &str, accept: &str| {
+        let headers = [("cookie", cookie.as_str()), ("accept", accept)];
+        let answer = board
+            .call(&format!("GET /metrics{query}"), &headers, "")
+            .await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let kind = answer.headers["content-type"].to_str().unwrap().to_owned();
+        (kind, answer.body.as_str().unwrap().to_owned())
+    };
+    let sum = |page: &str, family: &str| -> f64 {
+        let samples = page.lines().filter(|line| line.starts_with(family));
+        samples
+            .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+            .sum()
+    };
+    let (kind, text) = metrics("", "text/plain").await;
+    assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
+    assert!(
+        text.contains("\ngua_board_hosts{freshness=\"fresh\"} 60\n"),
+        "{text}"
+    );
+    assert_eq!(sum(&text, "gua_board_gpus{"), 480.0);
+    // The number of series does not depend on the number of hosts.
+    assert!(!text.contains("host="), "{text}");
+    let (kind, text) = metrics("?hosts", "application/openmetrics-text").await;
+    assert!(kind.starts_with("application/openmetrics-text"), "{kind}");
+    assert!(text.ends_with("# EOF\n"), "{text}");
+    assert_eq!(sum(&text, "gua_board_host_gpus{"), 480.0);
+    let mut series: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.rsplit_once(' '))
+        .map(|(name, _)| name)
+        .collect();
+    let all = series.len();
+    series.sort_unstable();
+    series.dedup();
+    assert_eq!(series.len(), all, "a series is written twice");
+}
