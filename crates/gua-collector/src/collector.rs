@@ -14,7 +14,7 @@ use crate::open_outage::OpenOutage;
 use crate::problem_log::ProblemLog;
 use crate::runtime::{Runtime, Wake};
 use crate::schedule::{Overrun, Schedule, Turn};
-use crate::sink::Sink;
+use crate::sink::{Progress, Sink};
 use crate::sink_state::SinkState;
 
 /// Collects ticks from a runtime into sinks and reports to an observer.
@@ -130,8 +130,10 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
                             Err(fault) => self.fail(&tick, &fault),
                         }
                         self.report_outage();
-                        let overrun = schedule.end(self.runtime.clocks().monotonic);
+                        let ended = self.runtime.clocks().monotonic;
+                        let overrun = schedule.end(ended);
                         self.judge(tick.number, overrun);
+                        self.report_progress(ended.saturating_sub(tick.at.monotonic));
                     }
                 }
             }
@@ -203,6 +205,19 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
         if current != self.reported {
             self.reported = current;
             self.observer.outage(outage);
+        }
+    }
+
+    fn report_progress(&mut self, took: Duration) {
+        let progress = Progress {
+            interval: self.options.interval,
+            ticks: self.number,
+            lost: self.lost,
+            took,
+            outage: self.reported.map(|(_, reason)| reason),
+        };
+        for state in &mut self.sinks {
+            state.sink.ticked(&progress);
         }
     }
 

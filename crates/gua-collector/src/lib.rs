@@ -15,6 +15,7 @@ pub mod clocks;
 pub mod collector;
 pub mod csv;
 pub mod daemon;
+pub mod doctor;
 pub mod events;
 mod failure_log;
 pub mod history;
@@ -25,6 +26,7 @@ pub mod log;
 pub mod log_file;
 pub mod log_record;
 pub mod managed;
+pub mod metrics;
 pub mod observer;
 pub mod open_outage;
 pub mod outage_file;
@@ -51,7 +53,7 @@ pub use observer::{Observer, Options};
 pub use open_outage::OpenOutage;
 pub use runtime::{Runtime, Wake};
 pub use schedule::Schedule;
-pub use sink::{Sink, SinkError};
+pub use sink::{Progress, Sink, SinkError};
 
 /// Version of gua.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -17,6 +17,7 @@ mod units;
 pub mod web;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -52,6 +53,8 @@ fn has_copy_in(units: &Path, enrolment: &Path) -> bool {
 pub struct Install {
     /// Interval between ticks of the collector; `None` leaves it to the configuration.
     pub interval: Option<Duration>,
+    /// Address on which the collector serves metrics.
+    pub metrics: Option<SocketAddr>,
     /// Path of the history; `None` keeps that of the installed units.
     pub db: Option<PathBuf>,
     /// Who may ask about the host's history; `None` keeps those of the installed units.

@@ -1,5 +1,7 @@
 //! Destinations of ticks. A sink that fails loses its own copy of the tick and stops nothing.
 
+use std::time::Duration;
+
 use gua_model::{GapReason, Outage, Tick};
 use jiff::Timestamp;
 use thiserror::Error;
@@ -30,11 +32,28 @@ pub trait Sink {
         Ok(())
     }
 
+    /// A tick has ended: it was stored, or it is lost.
+    fn ticked(&mut self, _progress: &Progress) {}
+
     /// The settings were reloaded.
     fn configure(&mut self, _options: &Options) {}
 
     /// Ends the sink with the loop.
     fn finish(self: Box<Self>, _at: Timestamp) {}
+}
+
+/// State of the loop after a tick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub interval: Duration,
+    /// Ticks that were started.
+    pub ticks: u64,
+    /// Ticks that were due and are not in the history.
+    pub lost: u64,
+    /// Time that the tick took.
+    pub took: Duration,
+    /// Why the tick is not in the history.
+    pub outage: Option<GapReason>,
 }
 
 /// Why a sink could not take a tick or an outage.

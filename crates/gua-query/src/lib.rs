@@ -29,8 +29,8 @@ pub use cost::costs;
 pub use error::{QueryError, RecordsError};
 pub use protocol::Remote;
 pub use question::{
-    AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
-    RecordedRunsQuestion, RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,
+    AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion,
+    Question, RecordedRunsQuestion, RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,
     TicksQuestion, UsageQuestion, WindowEnd,
 };
 pub use records::{GpuInfo, Records, WatchedRun};

@@ -16,9 +16,9 @@ use crate::error::{QueryError, RecordsError};
 use crate::explain::{Answer, explain, explain_sample};
 use crate::idle::idle;
 use crate::question::{
-    AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion, Question,
-    RecordedRunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion, TicksQuestion,
-    UsageQuestion,
+    AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion,
+    Question, RecordedRunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,
+    TicksQuestion, UsageQuestion,
 };
 use crate::quota::usage;
 use crate::records::{Records, WatchedRun};

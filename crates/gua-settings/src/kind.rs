@@ -1,6 +1,7 @@
 //! Kinds of values. A kind parses a text (variable or flag) or a TOML value, and writes both.
 
 use std::ffi::OsStr;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -132,6 +133,15 @@ kinds! {
     /// Directory of the daily CSV; `None` when it is off.
     CsvPlace: Option<PathBuf>, "a directory, or off",
         |raw, home| path_or("off", raw, home, CsvPlace::WHAT), |value| or_word("off", value);
+    /// Address of the metrics; `None` when they are off.
+    MetricsPlace: Option<SocketAddr>, "an address with a port, such as 127.0.0.1:19400, or off",
+        |raw, _| match text(raw).and_then(OsStr::to_str) {
+            Some("off") => Ok(None),
+            given => given.and_then(|given| given.parse().ok()).map(Some).ok_or(None),
+        },
+        |value| value.map_or_else(|| "off".into(), |address| address.to_string().into());
+    /// Whether metrics name users.
+    UserLabels: bool, "true or false", |raw, _| truth(raw), |value| (*value).into();
     /// Agents of nvgpu's master.
     AgentList: Vec<String>, "agents separated by commas, each self or a URL such as http://host:1080, or none",
         agent_list, |value| if value.is_empty() { NONE.into() } else { value.join(",").into() };

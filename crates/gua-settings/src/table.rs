@@ -16,8 +16,8 @@ use crate::group::{GroupKindName, Members};
 use crate::kind::{
     ActivePercent, AgentList, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days,
     FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes,
-    MaybeFile, Megabytes, OthersShown, PlainHttp, PushForm, Raw, RawAge, ReadDeadline,
-    TickInterval, UserNames,
+    MaybeFile, Megabytes, MetricsPlace, OthersShown, PlainHttp, PushForm, Raw, RawAge,
+    ReadDeadline, TickInterval, UserLabels, UserNames,
 };
 use crate::owner::{NamePattern, OwnerName, PathPattern};
 use crate::price::{DateText, ModelPattern, PriceAmount};
@@ -318,6 +318,13 @@ settings! {
         every: CsvPeriod = "5m", "GUA_CSV_EVERY";
         /// Format: "classic" as gpu_stats writes it, or "full" with every process and GPU.
         format: CsvFormat = "classic", "GUA_CSV_FORMAT";
+    }
+    /// Metrics for Prometheus (docs/metrics.md).
+    metrics: MetricsSettings {
+        /// Address on which the daemon serves metrics, such as 127.0.0.1:19400; "off" serves none.
+        listen: MetricsPlace = "off", "GUA_METRICS_LISTEN";
+        /// Whether metrics have a label with the names of users.
+        users: UserLabels = "false", "GUA_METRICS_USERS";
     }
     /// The board that this host sends to once it is enrolled (`gua enroll`); nothing is sent before that.
     cloud: CloudSettings {

@@ -33,7 +33,7 @@ pub use self::report::*;
 /// Groups of commands in `gua --help`. A test checks that every visible command is in exactly one group.
 pub const GROUPS: &[(&str, &str)] = &[
     ("Look", "list available top me explain"),
-    ("Collect", "doctor daemon start status stop service"),
+    ("Collect", "doctor daemon start status stop service metrics"),
     ("Jobs", "run runs phase summarize claim"),
     ("Report", "report plot statement export import"),
     ("Account", "quota csv"),
@@ -89,6 +89,8 @@ pub enum Command {
     Status(StatusArgs),
 
     Stop(StopArgs),
+
+    Metrics(MetricsArgs),
 
     /// Install and manage the collector as a systemd service.
     #[command(

@@ -19,6 +19,7 @@ pub mod import;
 pub mod list;
 pub mod man;
 pub mod me;
+pub mod metrics;
 pub mod phase;
 pub mod plot;
 pub mod quota;

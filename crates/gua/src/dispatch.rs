@@ -106,6 +106,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Unenroll(_) => unenroll::run(&Context::load_with_valid_flags(flags)?)?,
         Command::List(args) => list::run(args, &load()?)?,
         Command::Me(args) => return me::run(args, flags),
+        Command::Metrics(args) => metrics::run(args, &load()?)?,
         Command::Available(args) => return available::run(args, &load()?),
         Command::Explain(args) => return explain::run(args, &load()?),
         Command::Top(args) => top::run(args, &load()?)?,

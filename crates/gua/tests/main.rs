@@ -15,6 +15,7 @@ mod export;
 mod free;
 mod look;
 mod me;
+mod metrics;
 mod pages;
 mod plot;
 mod reader;

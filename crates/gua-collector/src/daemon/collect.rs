@@ -23,6 +23,7 @@ use crate::board::salt;
 use crate::csv::{CsvOptions, CsvSink, DayFiles, configured_form};
 use crate::events::Events;
 use crate::log_file::LogFile;
+use crate::metrics::MetricsSink;
 use crate::outage_file::OutageFile;
 use crate::pid_file::PidFile;
 use crate::reader::daemon_options;
@@ -139,6 +140,9 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     if let Some(csv) = csv {
         collector = collector.with_sink(Box::new(csv));
     }
+    if let Some(metrics) = metrics(&job.loaded.settings, &place) {
+        collector = collector.with_sink(Box::new(metrics));
+    }
     if let Some(link) = link {
         collector = collector.with_sink(Box::new(link.start()?));
     }
@@ -217,6 +221,14 @@ fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
             None
         }
     }
+}
+
+/// The sink of the metrics, if configured. A failure loses metrics but no ticks.
+fn metrics(settings: &Settings, place: &HistoryFile) -> Option<MetricsSink> {
+    let address = settings.metrics.listen.value?;
+    let started = MetricsSink::start(address, place.path().to_owned(), settings.clone());
+    let started = started.inspect_err(|error| warn!(%error, "cannot start the metrics"));
+    started.ok()
 }
 
 /// Imports a history of gpu-usage-audit at the default path into a new file, and says so in the log and to the starter.

@@ -128,6 +128,7 @@ fn service(facts: &Facts) -> String {
             db,
             &facts.host,
             Some(&facts.board),
+            Network::Used,
         ));
     }
     rest.push_str(&unit::hardening(Network::Used));

@@ -64,6 +64,7 @@ fn facts(scope: Scope, readers: Readers) -> UnitFacts {
         scope,
         db: (scope == Scope::System).then(|| OF_THE_HOST.into()),
         interval: None,
+        metrics: None,
         readers,
         host: HostFacts::default(),
         cloud: None,
@@ -312,6 +313,46 @@ fn a_collector_gets_what_the_host_needs_and_nothing_else() {
         assert!(needy.contains(line), "{line}{needy}");
     }
     assert!(!lonely.iter().any(|line| needy.contains(line)), "{needy}");
+}
+
+#[test]
+fn a_collector_with_metrics_gets_the_address_family_that_it_needs() {
+    let of = |address: &str, host: HostFacts| {
+        let facts = UnitFacts {
+            metrics: Some(address.parse().unwrap()),
+            host,
+            ..facts(Scope::System, Readers::Everyone)
+        };
+        check(&facts);
+        text(&facts)
+    };
+    let local = of("127.0.0.1:19400", HostFacts::default());
+    for part in [
+        " --metrics 127.0.0.1:19400\n",
+        "RestrictAddressFamilies=AF_UNIX AF_INET\n",
+        "IPAddressDeny=any\nIPAddressAllow=localhost\n",
+    ] {
+        assert!(local.contains(part), "{part}{local}");
+    }
+    // In a network of its own, nobody could ask.
+    assert!(!local.contains("PrivateNetwork"), "{local}");
+    check_exposure(NAME, &local, MOST_EXPOSED);
+    let six = of("[::1]:19400", HostFacts::default());
+    assert!(
+        six.contains("RestrictAddressFamilies=AF_UNIX AF_INET6\n"),
+        "{six}"
+    );
+    let open = of("0.0.0.0:19400", HostFacts::default());
+    assert!(!open.contains("IPAddressAllow=localhost"), "{open}");
+    check_exposure(NAME, &open, MOST_EXPOSED);
+    let names = HostFacts {
+        has_network_names: true,
+        ..HostFacts::default()
+    };
+    // A directory service may be anywhere.
+    let both = of("127.0.0.1:19400", names);
+    assert!(both.contains("AF_INET AF_INET6\n"), "{both}");
+    assert!(!both.contains("IPAddressAllow=localhost"), "{both}");
 }
 
 #[test]

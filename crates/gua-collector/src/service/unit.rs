@@ -1,6 +1,7 @@
 //! Texts of units, from templates. This module writes no files.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -27,6 +28,8 @@ pub(super) struct UnitFacts {
     pub(super) interval: Option<Duration>,
     pub(super) readers: Readers,
     pub(super) host: HostFacts,
+    /// Address on which metrics are served.
+    pub(super) metrics: Option<SocketAddr>,
     /// Board to which ticks are pushed.
     pub(super) cloud: Option<Pushing>,
 }
@@ -126,6 +129,9 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     if let Some(interval) = facts.interval {
         words.extend(["--interval".to_owned(), duration::written(interval)]);
     }
+    if let Some(address) = facts.metrics {
+        words.extend(["--metrics".to_owned(), address.to_string()]);
+    }
     let (mut wants, mut rest) = (String::new(), String::new());
     let board = facts.cloud.as_ref().map(|pushing| &pushing.board);
     if let Some(Pushing { board, archive }) = &facts.cloud {
@@ -145,9 +151,10 @@ pub(super) fn text(facts: &UnitFacts) -> String {
             facts.db.as_deref(),
             &facts.host,
             board,
+            facts.network(),
         ));
     }
-    rest.push_str(&hardening(Network::of(&facts.host, board)));
+    rest.push_str(&hardening(facts.network()));
     let values = [
         ("first_line", FIRST_LINE),
         ("network", &wants),
@@ -205,6 +212,18 @@ pub(super) fn exec(program: &Path, words: &[String]) -> String {
 pub(super) enum Network {
     Used,
     Unused,
+    /// Only metrics are served, on this address.
+    Served(SocketAddr),
+}
+
+impl UnitFacts {
+    fn network(&self) -> Network {
+        let board = self.cloud.as_ref().map(|pushing| &pushing.board);
+        match (Network::of(&self.host, board), self.metrics) {
+            (Network::Unused, Some(address)) => Network::Served(address),
+            (network, _) => network,
+        }
+    }
 }
 
 impl Network {
@@ -221,6 +240,8 @@ pub(super) fn hardening(network: Network) -> String {
     let families = match network {
         Network::Used => "AF_UNIX AF_INET AF_INET6",
         Network::Unused => "AF_UNIX",
+        Network::Served(SocketAddr::V4(_)) => "AF_UNIX AF_INET",
+        Network::Served(SocketAddr::V6(_)) => "AF_UNIX AF_INET6",
     };
     filled(
         include_str!("templates/hardening.conf"),
@@ -241,6 +262,7 @@ pub(super) fn sandbox(
     db: Option<&Path>,
     host: &HostFacts,
     board: Option<&BoardFacts>,
+    network: Network,
 ) -> String {
     let capabilities = match host.has_containers {
         // The runtimes' files with the names of containers are private to root.
@@ -259,8 +281,11 @@ pub(super) fn sandbox(
     let devices: String = devices()
         .map(|minor| format!("DeviceAllow=/dev/char/195:{minor} rw\n"))
         .collect();
-    let network = match Network::of(host, board) {
-        Network::Used => UNICAST,
+    let network = match network {
+        Network::Served(address) if address.ip().is_loopback() => {
+            "IPAddressDeny=any\nIPAddressAllow=localhost\n"
+        }
+        Network::Used | Network::Served(_) => UNICAST,
         Network::Unused => "PrivateNetwork=yes\nIPAddressDeny=any\n",
     };
     let files: Vec<&Path> = [program].into_iter().chain(db).collect();

@@ -23,6 +23,32 @@ pub fn memory(pid: u32) -> Option<Bytes> {
     kilobytes(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
+/// Returns the resident memory of a process.
+#[must_use]
+pub fn resident_memory(pid: u32) -> Option<Bytes> {
+    kilobytes(&format!("/proc/{pid}/status"), "VmRSS:")
+}
+
+/// Returns the PID of a child of this process that has an argument.
+#[must_use]
+pub fn child_with_argument(argument: &str) -> Option<u32> {
+    let tasks = fs::read_dir("/proc/self/task").ok()?;
+    let lists = tasks.flatten().filter_map(|task| {
+        // proc_pid_task(5): the children that this thread has started.
+        fs::read_to_string(task.path().join("children")).ok()
+    });
+    let has_it = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0)
+            .any(|word| word == argument.as_bytes())
+    };
+    let pids: Vec<u32> = lists
+        .flat_map(|list| list.split_whitespace().map(str::parse).collect::<Vec<_>>())
+        .flatten()
+        .collect();
+    pids.into_iter().find(has_it)
+}
+
 /// Resets the peak memory of this process for [`peak_memory`].
 pub fn forget_peak_memory() -> std::io::Result<()> {
     // proc_pid_clear_refs(5): 5 resets the peak resident set size.

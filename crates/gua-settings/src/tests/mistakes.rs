@@ -17,7 +17,7 @@ fn every_mistake_is_told_with_its_place() {
     check(
         "[zzz]\n",
         &[
-            "f:1:2: unknown section [zzz]; there are driver, states, owners, history, privacy, claim, collect, csv, cloud, serve",
+            "f:1:2: unknown section [zzz]; there are driver, states, owners, history, privacy, claim, collect, csv, metrics, cloud, serve",
         ],
     );
     check(
@@ -165,7 +165,7 @@ fn columns_count_characters_and_not_bytes() {
     check(
         "[\"ä\"]\n[states]\n\"ää\" = 1\n",
         &[
-            "f:1:2: unknown section [ä]; there are driver, states, owners, history, privacy, claim, collect, csv, cloud, serve",
+            "f:1:2: unknown section [ä]; there are driver, states, owners, history, privacy, claim, collect, csv, metrics, cloud, serve",
             "f:3:1: unknown key `ää` in [states]; there are active_util, held_mb, count_graphics",
         ],
     );
@@ -176,7 +176,7 @@ fn a_strange_name_cannot_write_to_the_terminal() {
     check(
         "[\"\\u001b[31m\"]\n",
         &[
-            "f:1:2: unknown section [\\u{1b}[31m]; there are driver, states, owners, history, privacy, claim, collect, csv, cloud, serve",
+            "f:1:2: unknown section [\\u{1b}[31m]; there are driver, states, owners, history, privacy, claim, collect, csv, metrics, cloud, serve",
         ],
     );
 }

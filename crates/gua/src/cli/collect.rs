@@ -1,9 +1,11 @@
 //! Commands of the group Collect: doctor, the daemon and its systemd service.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, Subcommand, ValueHint};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
+use gua_collector::metrics::DEFAULT_ADDRESS;
 
 use super::{EnrolmentArgs, WayArgs};
 
@@ -100,6 +102,10 @@ pub struct ServiceInstallArgs {
     #[arg(long, value_name = "WHO", conflicts_with = "sync_once")]
     pub readable_by: Option<String>,
 
+    /// Serve metrics for Prometheus on this address [without ADDR: 127.0.0.1:19400].
+    #[arg(long, value_name = "ADDR", num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS, conflicts_with = "sync_once")]
+    pub metrics: Option<SocketAddr>,
+
     /// Install a timer for `gua sync-once` instead of the collector. The host must be enrolled.
     #[arg(long, conflicts_with = "interval")]
     pub sync_once: bool,
@@ -142,6 +148,7 @@ pub struct ServiceInstallArgs {
                   gua daemon --db /data/gpus.db --append  continue another history\n  \
                   gua daemon --csv-dir ~/gpu_stats        also write daily CSV files like gpu_stats\n  \
                   gua daemon --cloud                      also push each tick to the board (after `gua enroll`)\n  \
+                  gua daemon --metrics                    also serve metrics at http://127.0.0.1:19400/metrics\n  \
                   gua daemon --foreground                 for systemd, containers and debugging")]
 pub struct DaemonArgs {
     #[command(flatten)]
@@ -164,6 +171,36 @@ pub struct StartArgs {
 
     #[command(flatten)]
     pub files: FileArgs,
+}
+
+/// Print metrics of this host for Prometheus.
+///
+/// Reads the GPUs and the history once. `gua daemon --metrics` serves the same metrics, with those of the collector.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  gua metrics                                      print the metrics\n  \
+                  gua metrics -o /var/lib/node_exporter/gua.prom   for the textfile collector of node_exporter\n  \
+                  gua metrics --dashboard > gua.json               a dashboard for Grafana")]
+pub struct MetricsArgs {
+    /// Write to this file, which is replaced as a whole.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+
+    /// Text format.
+    #[arg(long, value_enum, default_value_t = MetricsFormat::Text)]
+    pub format: MetricsFormat,
+
+    /// Print a Grafana dashboard for these metrics (JSON).
+    #[arg(long, conflicts_with = "format")]
+    pub dashboard: bool,
+}
+
+/// Text format of metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MetricsFormat {
+    /// Version 0.0.4, which every program reads.
+    Text,
+    Openmetrics,
 }
 
 /// Show whether a background daemon is running, and its state.
@@ -210,6 +247,10 @@ pub struct CollectArgs {
     /// CSV format: classic (as gpu_stats writes it) or full (every process and GPU) [default: classic].
     #[arg(id = "csv.format", long = "csv-format", value_name = "FORM")]
     pub csv_format: Option<OsString>,
+
+    /// Serve metrics for Prometheus on this address [without ADDR: 127.0.0.1:19400].
+    #[arg(id = "metrics.listen", long = "metrics", value_name = "ADDR", num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS)]
+    pub metrics: Option<OsString>,
 
     /// Continue an existing history at --db.
     #[arg(long)]

@@ -35,6 +35,7 @@ fn install(args: &ServiceInstallArgs, context: &Context) -> Result<Install, Fail
     Ok(Install {
         db: args.db.as_ref().map(|_| absolute()).transpose()?,
         interval: args.interval,
+        metrics: args.metrics,
         readable_by: args.readable_by.clone(),
         every: args.every,
         cloud: args.cloud,

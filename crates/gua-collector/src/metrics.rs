@@ -1,0 +1,193 @@
+//! Metrics of the daemon for Prometheus, and of `gua metrics`.
+//!
+//! Three parts that never wait for each other: the sink hands each tick to a thread ([`publisher`]), that thread keeps the
+//! accounts and publishes a snapshot, and the server ([`server`]) answers requests with the latest snapshot. So a request
+//! never reads the driver or the history, and a slow client never delays a tick.
+
+mod publisher;
+mod server;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gua_model::{Outage, Sample, Tick};
+use gua_query::AccountsQuestion;
+use gua_render::metrics::{GpuMetrics, HostMetrics, Users};
+use gua_settings::{Loaded, Settings};
+use jiff::Timestamp;
+
+use self::publisher::{Event, Publisher};
+use crate::observer::Options;
+use crate::sink::{Progress, Sink, SinkError};
+use crate::{VERSION, claims, location};
+
+/// Default address: loopback, and a port that no exporter of Prometheus' list of ports has.
+pub const DEFAULT_ADDRESS: &str = "127.0.0.1:19400";
+
+/// Maximum number of events that wait for the publisher, which is far more than it ever is behind.
+const MAX_EVENTS: usize = 1024;
+/// Delay of a tick beyond which its readings are not shown any more, in addition to two intervals.
+const SLACK: Duration = Duration::from_secs(5);
+
+/// The latest snapshot, shared by the publisher and the server.
+#[derive(Debug, Default)]
+pub struct Published(Mutex<Option<Arc<Snapshot>>>);
+
+/// Metrics at the last tick.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    metrics: HostMetrics,
+    /// When the readings were taken, on the monotonic clock.
+    taken: Option<Duration>,
+    interval: Duration,
+}
+
+impl Published {
+    fn set(&self, snapshot: Snapshot) {
+        let snapshot = Some(Arc::new(snapshot));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = snapshot;
+    }
+
+    fn latest(&self) -> Option<Arc<Snapshot>> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+impl Snapshot {
+    /// Whether the readings are recent enough to be shown at a time on the monotonic clock.
+    fn is_fresh(&self, now: Duration) -> bool {
+        let longest = self.interval * 2 + SLACK;
+        self.taken
+            .is_some_and(|taken| now.saturating_sub(taken) <= longest)
+    }
+}
+
+/// Hands ticks to the publisher. Nothing here waits.
+#[derive(Debug)]
+pub struct MetricsSink {
+    events: SyncSender<Event>,
+    /// Set when an event was dropped: the accounts must be read from the history again.
+    is_behind: Arc<AtomicBool>,
+}
+
+impl MetricsSink {
+    /// Starts the publisher and the server.
+    ///
+    /// # Errors
+    /// If a thread cannot be started. An address that is in use is logged, and tried again.
+    pub fn start(address: SocketAddr, history: PathBuf, settings: Settings) -> io::Result<Self> {
+        let published = Arc::<Published>::default();
+        server::start(address, Arc::clone(&published))?;
+        Self::publish_to(published, history, settings)
+    }
+
+    fn publish_to(
+        published: Arc<Published>,
+        history: PathBuf,
+        settings: Settings,
+    ) -> io::Result<Self> {
+        let (events, received) = sync_channel(MAX_EVENTS);
+        let is_behind = Arc::<AtomicBool>::default();
+        let publisher = Publisher::new(published, history, settings, Arc::clone(&is_behind));
+        std::thread::Builder::new()
+            .name("metrics".to_owned())
+            .spawn(move || publisher.run(&received))?;
+        Ok(Self { events, is_behind })
+    }
+
+    fn send(&self, event: Event) {
+        if self.events.try_send(event).is_err() {
+            self.is_behind.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Sink for MetricsSink {
+    fn name(&self) -> &str {
+        "metrics"
+    }
+
+    fn follows_history(&self) -> bool {
+        true
+    }
+
+    fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
+        self.send(Event::Tick(Box::new(tick.clone())));
+        Ok(())
+    }
+
+    fn driver_failed(&mut self, _at: Timestamp) {
+        self.send(Event::Failed);
+    }
+
+    fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
+        self.send(Event::Outage(outage.clone()));
+        Ok(())
+    }
+
+    fn ticked(&mut self, progress: &Progress) {
+        self.send(Event::Ticked(*progress));
+    }
+
+    fn configure(&mut self, options: &Options) {
+        self.send(Event::Configure(*options));
+    }
+}
+
+/// Whether user names are labels, by the settings.
+fn users(settings: &Settings) -> Users {
+    match settings.metrics.users.value {
+        true => Users::Shown,
+        false => Users::Hidden,
+    }
+}
+
+/// Adds the claims of this host. Without a readable directory, they are unknown.
+fn add_claims(metrics: &mut HostMetrics, settings: &Settings, sample: &Sample) {
+    let Ok(taken) = claims::taken(settings, sample, Vec::new()) else {
+        return;
+    };
+    let claimed = taken.survey.claimed();
+    metrics.claims = Some(taken.survey.claims.len());
+    for gpu in &mut metrics.gpus {
+        gpu.is_claimed = Some(claimed.contains(&gpu.uuid));
+    }
+}
+
+/// Metrics of a sample with the accounts of the history, for `gua metrics`. Without a history, there are no counters of
+/// time.
+#[must_use]
+pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
+    let settings = &loaded.settings;
+    let mut metrics = HostMetrics::of_sample(sample, &settings.thresholds(), VERSION);
+    let question = AccountsQuestion { until: sample.at };
+    metrics.accounts = location::source(loaded).accounts(&question).ok();
+    if let Some(accounts) = &mut metrics.accounts {
+        for gpu in &metrics.gpus {
+            note_current(gpu, accounts, sample.at);
+        }
+    }
+    metrics.users = users(settings);
+    add_claims(&mut metrics, settings, sample);
+    metrics
+}
+
+/// A GPU that is active at the sample was last active then.
+fn note_current(gpu: &GpuMetrics, accounts: &mut gua_model::account::Accounts, at: Timestamp) {
+    let is_active = |state: gua_model::State| state.roll_up() == Some(gua_model::RollUp::Active);
+    if gpu.state.is_some_and(is_active) {
+        let account = accounts.gpus.entry(gpu.uuid.clone()).or_default();
+        account.last_active = account.last_active.max(Some(at));
+    }
+}
+
+#[cfg(test)]
+mod tests;

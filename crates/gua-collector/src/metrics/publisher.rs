@@ -1,0 +1,255 @@
+//! The thread that keeps the accounts and publishes a snapshot after each tick.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+use gua_compat::open_records;
+use gua_model::account::Accounts;
+use gua_model::chain::chain;
+use gua_model::{Outage, Period, Sample, Span, Spans, Thresholds, Tick, UtcDay};
+use gua_probe::clock;
+use gua_probe::process::cost;
+use gua_probe::reader::READER_ARGUMENT;
+use gua_query::{AccountsQuestion, QueryError, accounts};
+use gua_render::metrics::{CollectorMetrics, Cost, GpuMetrics, HostMetrics};
+use gua_settings::Settings;
+use jiff::Timestamp;
+use tracing::warn;
+
+use super::{Published, Snapshot, add_claims, note_current, users};
+use crate::VERSION;
+use crate::observer::Options;
+use crate::sink::Progress;
+
+/// What the loop reports.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// A tick was stored.
+    Tick(Box<Tick>),
+    Outage(Outage),
+    /// The driver could not be read.
+    Failed,
+    /// A tick has ended; its outages were reported before.
+    Ticked(Progress),
+    Configure(Options),
+}
+
+#[derive(Debug)]
+pub(super) struct Publisher {
+    published: Arc<Published>,
+    history: PathBuf,
+    settings: Settings,
+    thresholds: Thresholds,
+    is_behind: Arc<AtomicBool>,
+    accounting: Option<Accounting>,
+    is_failure_logged: bool,
+    /// The last stored sample, and when it arrived on the monotonic clock.
+    sample: Option<(Sample, Duration)>,
+    /// GPUs of this run, with the readings of the last tick.
+    gpus: Vec<GpuMetrics>,
+}
+
+/// Accounts up to the last tick.
+#[derive(Debug)]
+struct Accounting {
+    accounts: Accounts,
+    spans: Spans,
+    /// Day for which the idle floors were read.
+    floors_of: UtcDay,
+    last: Timestamp,
+    /// Spans and window of the time before the last tick, whose outages may still be reported.
+    pending: Option<(Vec<Span>, Period)>,
+    outages: Vec<Outage>,
+}
+
+impl Publisher {
+    pub(super) fn new(
+        published: Arc<Published>,
+        history: PathBuf,
+        settings: Settings,
+        is_behind: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
+            published,
+            history,
+            thresholds: settings.thresholds(),
+            settings,
+            is_behind,
+            accounting: None,
+            is_failure_logged: false,
+            sample: None,
+            gpus: Vec::new(),
+        }
+    }
+
+    /// Handles events until the sink is dropped.
+    pub(super) fn run(mut self, events: &Receiver<Event>) {
+        while let Ok(event) = events.recv() {
+            self.handle(event);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Tick(tick) => self.tick(*tick),
+            Event::Outage(outage) => {
+                if let Some(accounting) = &mut self.accounting {
+                    accounting.outages.push(outage);
+                }
+            }
+            Event::Failed => {
+                for gpu in &mut self.gpus {
+                    gpu.forget_readings();
+                }
+            }
+            Event::Configure(options) => self.thresholds = options.thresholds,
+            Event::Ticked(progress) => self.publish(&progress),
+        }
+    }
+
+    fn tick(&mut self, tick: Tick) {
+        if self.is_behind.swap(false, Ordering::Relaxed) {
+            self.accounting = None;
+        }
+        self.gpus = followed(&self.gpus, &tick.sample, &self.thresholds);
+        self.sample = Some((tick.sample.clone(), clock::monotonic()));
+        let followed = match &mut self.accounting {
+            Some(accounting) => accounting.push(tick, &self.history),
+            None => Accounting::begin(tick, &self.history).map(|begun| {
+                self.accounting = Some(begun);
+            }),
+        };
+        if let Err(error) = followed
+            && !std::mem::replace(&mut self.is_failure_logged, true)
+        {
+            warn!(
+                error = chain(&error),
+                "cannot read the history for metrics; counters of time are missing"
+            );
+        }
+    }
+
+    fn publish(&mut self, progress: &Progress) {
+        if let Some(accounting) = &mut self.accounting {
+            accounting.settle();
+        }
+        let mut accounts = self.accounting.as_ref().map(|one| one.accounts.clone());
+        let sample = self.sample.as_ref();
+        if let (Some(accounts), Some((sample, _))) = (&mut accounts, sample) {
+            for gpu in &self.gpus {
+                note_current(gpu, accounts, sample.at);
+            }
+        }
+        let mut metrics = HostMetrics {
+            version: VERSION,
+            driver: sample.and_then(|(sample, _)| sample.driver.version.clone().ok()),
+            gpus: self.gpus.clone(),
+            accounts,
+            users: users(&self.settings),
+            claims: None,
+            collector: Some(CollectorMetrics {
+                interval: progress.interval,
+                ticks: progress.ticks,
+                lost: progress.lost,
+                tick_time: Some(progress.took),
+                last_tick: sample.map(|(sample, _)| sample.at),
+                outage: progress.outage,
+                collector: own_cost(),
+                reader: reader_cost(),
+            }),
+        };
+        if let Some((sample, _)) = sample {
+            add_claims(&mut metrics, &self.settings, sample);
+        }
+        self.published.set(Snapshot {
+            metrics,
+            taken: self.sample.as_ref().map(|(_, taken)| *taken),
+            interval: progress.interval,
+        });
+    }
+}
+
+/// The GPUs of a sample, and those seen before that it does not have. A MIG instance that is gone was removed, not lost.
+fn followed(before: &[GpuMetrics], sample: &Sample, thresholds: &Thresholds) -> Vec<GpuMetrics> {
+    let gpus = sample.gpus.iter();
+    let mut now: Vec<GpuMetrics> = gpus.map(|gpu| GpuMetrics::new(gpu, thresholds)).collect();
+    for gpu in before {
+        let is_there = now.iter().any(|seen| seen.uuid == gpu.uuid);
+        if !is_there && !gpu.uuid.as_str().starts_with("MIG-") {
+            let mut lost = gpu.clone();
+            lost.forget_readings();
+            now.push(lost);
+        }
+    }
+    now
+}
+
+impl Accounting {
+    /// Reads the accounts of the time before a tick from the history.
+    fn begin(tick: Tick, history: &std::path::Path) -> Result<Self, QueryError> {
+        let at = tick.sample.at;
+        let records = open_records(history)?;
+        let accounts = accounts(records.as_ref(), &AccountsQuestion { until: at })?;
+        let mut spans = Spans::new(accounts.thresholds, records.floors(at)?);
+        spans.push_owned(tick);
+        Ok(Self {
+            accounts,
+            spans,
+            floors_of: UtcDay::of(at),
+            last: at,
+            pending: None,
+            outages: Vec::new(),
+        })
+    }
+
+    fn push(&mut self, tick: Tick, history: &std::path::Path) -> Result<(), QueryError> {
+        self.settle();
+        let at = tick.sample.at;
+        let today = UtcDay::of(at);
+        let floors = match today == self.floors_of {
+            true => None,
+            false => Some(open_records(history)?.floors(at)?),
+        };
+        let (_, spans) = self.spans.push_owned(tick);
+        if let Some(floors) = floors {
+            self.spans.floors = floors;
+            self.floors_of = today;
+        }
+        // After the clock was set back, only the spans know where the time before ended.
+        let ends = spans.iter().map(|span| span.to);
+        let end = ends.max().unwrap_or(self.last);
+        let window = Period::new(self.last, if at > self.last { at } else { end });
+        self.pending = Some((spans, window));
+        self.last = at;
+        Ok(())
+    }
+
+    /// Adds the time before the last tick, of which all outages are known now.
+    fn settle(&mut self) {
+        let Some((spans, window)) = self.pending.take() else {
+            return;
+        };
+        self.accounts.add(&spans, window, &self.outages);
+        // An outage that is still open is reported again, as a whole, when it ends.
+        self.outages.clear();
+    }
+}
+
+fn own_cost() -> Option<Cost> {
+    Some(Cost {
+        processor: clock::processor_time(),
+        memory: cost::resident_memory(std::process::id())?,
+    })
+}
+
+/// Cost of the child that reads the driver. It may be replaced at any moment.
+fn reader_cost() -> Option<Cost> {
+    let pid = cost::child_with_argument(READER_ARGUMENT)?;
+    Some(Cost {
+        processor: cost::processor_time(pid)?,
+        memory: cost::resident_memory(pid)?,
+    })
+}

@@ -1,0 +1,220 @@
+//! A small HTTP server for `/metrics`: plain threads, GET only, few connections, short time limits.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use gua_probe::clock;
+use gua_render::metrics::Form;
+use tracing::{info, warn};
+
+use super::Published;
+
+/// Maximum number of open connections; more are refused.
+const MAX_CONNECTIONS: usize = 8;
+/// Maximum size of a request's header.
+const MAX_HEADER: usize = 8 * 1024;
+/// Maximum time for a request and its answer.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
+/// Time between two attempts to listen.
+const RETRY: Duration = Duration::from_secs(10);
+/// Memory for the stack of a connection's thread.
+const STACK: usize = 256 * 1024;
+
+/// Serves on an address, from a thread of its own. An address that is in use is tried again.
+pub(super) fn start(address: SocketAddr, published: Arc<Published>) -> io::Result<()> {
+    let listener = TcpListener::bind(address);
+    std::thread::Builder::new()
+        .name("metrics-http".to_owned())
+        .stack_size(STACK)
+        .spawn(move || serve(&listening(listener, address), &published))?;
+    Ok(())
+}
+
+/// Waits until the address is free.
+fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener {
+    let mut tried = first;
+    let mut is_logged = false;
+    loop {
+        match tried {
+            Ok(listener) => {
+                let address = listener.local_addr().unwrap_or(address);
+                info!(%address, "metrics are served");
+                return listener;
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    warn!(%error, %address, "cannot serve metrics; trying again every 10 s");
+                }
+            }
+        }
+        std::thread::park_timeout(RETRY);
+        tried = TcpListener::bind(address);
+    }
+}
+
+/// Counts a connection while it is open.
+struct Slot(Arc<AtomicUsize>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
+    let open = Arc::new(AtomicUsize::new(0));
+    loop {
+        let Ok((stream, _)) = listener.accept() else {
+            // No file descriptor is free, for example; an immediate retry would be a busy loop.
+            std::thread::park_timeout(Duration::from_millis(100));
+            continue;
+        };
+        let slot = Slot(Arc::clone(&open));
+        if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
+            // A few bytes fit into the socket's buffer, so that this does not wait.
+            let _ = stream.set_nonblocking(true);
+            let _ =
+                (&stream).write(&Answer::plain("503 Service Unavailable", "busy\n").bytes(false));
+            continue;
+        }
+        let published = Arc::clone(published);
+        let thread = std::thread::Builder::new().name("metrics-client".to_owned());
+        // If there is no thread for it, the connection is closed.
+        let _ = thread.stack_size(STACK).spawn(move || {
+            let _slot = slot;
+            let _ = answer(&stream, &published);
+        });
+    }
+}
+
+/// Reads one request and answers it.
+fn answer(stream: &TcpStream, published: &Published) -> io::Result<()> {
+    let until = clock::monotonic() + TIME_LIMIT;
+    let header = match read_header(stream, until) {
+        Ok(Some(header)) => header,
+        Ok(None) => {
+            let answer = Answer::plain("431 Request Header Fields Too Large", "too large\n");
+            return write_all(stream, &answer.bytes(false), until);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut lines = header.split("\r\n");
+    let mut words = lines.next().unwrap_or_default().split(' ');
+    let (method, path) = (words.next().unwrap_or_default(), words.next());
+    let accept = lines.filter_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("accept").then_some(value.trim())
+    });
+    let accept = accept.collect::<Vec<_>>().join(",");
+    let path = path.and_then(|path| path.split('?').next());
+    let answer = match (method, path) {
+        ("GET" | "HEAD", Some("/metrics")) => page(published, Form::accepted(&accept)),
+        ("GET" | "HEAD", Some("/")) => Answer::plain("200 OK", "metrics are at /metrics\n"),
+        ("GET" | "HEAD", _) => Answer::plain("404 Not Found", "metrics are at /metrics\n"),
+        _ => Answer::plain("405 Method Not Allowed", "only GET is allowed\n"),
+    };
+    write_all(stream, &answer.bytes(method == "HEAD"), until)
+}
+
+/// Writes the latest snapshot, without readings that are too old.
+fn page(published: &Published, form: Form) -> Answer {
+    let Some(snapshot) = published.latest() else {
+        return Answer::plain("503 Service Unavailable", "no tick has ended yet\n");
+    };
+    let body = match snapshot.is_fresh(clock::monotonic()) {
+        true => snapshot.metrics.text(form),
+        false => {
+            let mut metrics = snapshot.metrics.clone();
+            for gpu in &mut metrics.gpus {
+                gpu.forget_readings();
+            }
+            metrics.text(form)
+        }
+    };
+    Answer {
+        status: "200 OK",
+        content_type: form.content_type(),
+        body,
+    }
+}
+
+struct Answer {
+    status: &'static str,
+    content_type: &'static str,
+    body: String,
+}
+
+impl Answer {
+    fn plain(status: &'static str, body: &str) -> Self {
+        Self {
+            status,
+            content_type: "text/plain; charset=utf-8",
+            body: body.to_owned(),
+        }
+    }
+
+    fn bytes(&self, is_head: bool) -> Vec<u8> {
+        let Self {
+            status,
+            content_type,
+            body,
+        } = self;
+        let length = body.len();
+        let allow = match status.starts_with("405") {
+            true => "Allow: GET, HEAD\r\n",
+            false => "",
+        };
+        let mut text = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {length}\r\n{allow}\
+             Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
+        );
+        if !is_head {
+            text.push_str(body);
+        }
+        text.into_bytes()
+    }
+}
+
+/// Reads until the empty line; `None` if the header is too large.
+fn read_header(mut stream: &TcpStream, until: Duration) -> io::Result<Option<String>> {
+    let mut header = Vec::new();
+    let mut buffer = [0; 1024];
+    loop {
+        stream.set_read_timeout(Some(left(until)?))?;
+        let length = stream.read(&mut buffer)?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        header.extend_from_slice(&buffer[..length]);
+        if let Some(end) = header.windows(4).position(|four| four == b"\r\n\r\n") {
+            header.truncate(end);
+            return Ok(Some(String::from_utf8_lossy(&header).into_owned()));
+        }
+        if header.len() > MAX_HEADER {
+            return Ok(None);
+        }
+    }
+}
+
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8], until: Duration) -> io::Result<()> {
+    while !bytes.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        match stream.write(bytes)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            length => bytes = bytes.get(length..).unwrap_or_default(),
+        }
+    }
+    Ok(())
+}
+
+/// Time that is left; an error if there is none.
+fn left(until: Duration) -> io::Result<Duration> {
+    let left = until.saturating_sub(clock::monotonic());
+    match left.is_zero() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}

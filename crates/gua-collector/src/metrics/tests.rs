@@ -1,0 +1,248 @@
+//! The publisher beside a real history, and the server on loopback.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+
+use gua_model::unit::Millijoules;
+use gua_model::{GapReason, Gpu};
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_test::{samples, wait_for};
+
+use super::*;
+use crate::history::HistorySink;
+
+fn settings() -> Settings {
+    let mut settings = Settings::defaults(&gua_settings::kind::Home(None));
+    // No claims of the host that the test runs on.
+    settings.claim.dir.value = Some("/nonexistent".into());
+    settings
+}
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).unwrap()
+}
+
+/// Two GPUs: one works every third second and belongs to ada, the other one is free and loses a reading now and then.
+fn tick(second: i64) -> Tick {
+    let util = if second % 3 == 0 { 80 } else { 0 };
+    let ada = samples::process(7, samples::user(1000, "ada"), 900);
+    let mut held = samples::gpu(0, "GPU-a", util, vec![ada]);
+    held.energy = Ok(Millijoules(second.unsigned_abs() * 70_001));
+    let mut free = samples::gpu(1, "GPU-b", 0, Vec::new());
+    if second % 10 == 4 {
+        free = Gpu::without_readings(free.uuid, 1, gua_model::Missing::Denied);
+    }
+    Tick {
+        sample: samples::sample(at(second), vec![held, free]),
+        interval: Duration::from_secs(1),
+    }
+}
+
+fn progress(ticks: u64) -> Progress {
+    Progress {
+        interval: Duration::from_secs(1),
+        ticks,
+        lost: 0,
+        took: Duration::from_millis(3),
+        outage: None,
+    }
+}
+
+#[test]
+fn counters_equal_the_accounts_of_the_history() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gua.db");
+    let store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+    let run = NewRun {
+        started: at(0),
+        interval: Duration::from_secs(1),
+        host: "h".to_owned(),
+        version: "0".to_owned(),
+        boot: None,
+    };
+    let mut history = HistorySink::begin(store, run).unwrap();
+    for second in 0..1000 {
+        history.deliver(&tick(second)).unwrap();
+        history.maintain(at(second)).unwrap();
+    }
+    // The daemon that serves metrics begins after a gap, and has an outage of its own.
+    let published = Arc::<Published>::default();
+    let reached = |second: i64| {
+        wait_for("the tick", || {
+            let snapshot = published.latest()?;
+            let last = snapshot.metrics.collector?.last_tick?;
+            (last == at(second)).then_some(snapshot)
+        })
+    };
+    let mut metrics =
+        MetricsSink::publish_to(Arc::clone(&published), path.clone(), settings()).unwrap();
+    for second in (1100..1900).chain(2000..2100) {
+        history.deliver(&tick(second)).unwrap();
+        metrics.deliver(&tick(second)).unwrap();
+        if second == 2000 {
+            let outage = Outage {
+                from: at(1900),
+                to: at(2000),
+                reason: GapReason::DriverHung,
+                detail: "hung".to_owned(),
+                ticks_lost: 100,
+            };
+            history.outage(&outage).unwrap();
+            metrics.outage(&outage).unwrap();
+        }
+        history.maintain(at(second)).unwrap();
+        metrics.ticked(&progress(second.unsigned_abs()));
+        // Faster than any daemon: the queue would be full.
+        if second % 100 == 99 {
+            reached(second);
+        }
+    }
+    let snapshot = reached(2099);
+    let counted = snapshot.metrics.accounts.as_ref().unwrap();
+    let question = AccountsQuestion { until: at(2099) };
+    let expected = location::file_at(path).accounts(&question).unwrap();
+    assert_eq!(counted.people, expected.people);
+    assert!(counted.people.contains_key("ada"));
+    for (gpu, expected) in &expected.gpus {
+        let counted = &counted.gpus[gpu];
+        assert_eq!(counted.states, expected.states, "{gpu}");
+        assert_eq!(counted.unobserved, expected.unobserved, "{gpu}");
+        assert_eq!(counted.held, expected.held, "{gpu}");
+        assert_eq!(counted.energy, expected.energy, "{gpu}");
+    }
+    let hung = counted
+        .gpus
+        .values()
+        .map(|gpu| gpu.unobserved[&GapReason::DriverHung].0);
+    assert!(hung.into_iter().all(|micros| micros > 90_000_000));
+}
+
+#[test]
+fn readings_of_a_driver_that_fails_are_withdrawn() {
+    let published = Arc::<Published>::default();
+    let directory = tempfile::tempdir().unwrap();
+    let history = directory.path().join("none.db");
+    let mut sink = MetricsSink::publish_to(Arc::clone(&published), history, settings()).unwrap();
+    let powers = |ticks: u64| {
+        wait_for("the tick", || {
+            let snapshot = published.latest()?;
+            let found = snapshot
+                .metrics
+                .gpus
+                .iter()
+                .filter(|gpu| gpu.live.is_some());
+            (snapshot.metrics.collector?.ticks == ticks).then(|| found.count())
+        })
+    };
+    sink.deliver(&tick(1)).unwrap();
+    sink.ticked(&progress(1));
+    assert_eq!(powers(1), 2);
+    sink.driver_failed(at(2));
+    sink.ticked(&progress(2));
+    assert_eq!(powers(2), 0);
+    let mut without_b = tick(3);
+    without_b.sample.gpus.pop();
+    sink.deliver(&without_b).unwrap();
+    sink.ticked(&progress(3));
+    assert_eq!(powers(3), 1);
+    let gpus = published.latest().unwrap().metrics.gpus.clone();
+    assert_eq!(gpus.len(), 2);
+    assert_eq!(gpus[1].state, Some(gua_model::State::Unobserved));
+    let snapshot = published.latest().unwrap();
+    let taken = snapshot.taken.unwrap();
+    assert!(snapshot.is_fresh(taken + Duration::from_secs(7)));
+    assert!(!snapshot.is_fresh(taken + Duration::from_secs(8)));
+}
+
+/// A server on a free port, with one published tick.
+fn served() -> (SocketAddr, Arc<Published>) {
+    let published = Arc::<Published>::default();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let shared = Arc::clone(&published);
+    std::thread::spawn(move || server::serve(&listener, &shared));
+    let metrics = HostMetrics::of_sample(&tick(3).sample, &settings().thresholds(), VERSION);
+    published.set(Snapshot {
+        metrics,
+        taken: Some(gua_probe::clock::monotonic()),
+        interval: Duration::from_secs(3600),
+    });
+    (address, published)
+}
+
+fn ask(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn the_server_answers_get_in_the_format_that_is_asked_for() {
+    let (address, _published) = served();
+    let text = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(
+        text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\ngua_gpu_utilization_ratio{gpu=\"0\",uuid=\"GPU-a\",model=\"\"} 0.8\n"),
+        "{text}"
+    );
+    let open = ask(
+        address,
+        "GET /metrics?x=1 HTTP/1.1\r\naccept: application/openmetrics-text; version=1.0.0,*/*;q=0.1\r\n\r\n",
+    );
+    assert!(
+        open.contains("Content-Type: application/openmetrics-text; version=1.0.0"),
+        "{open}"
+    );
+    assert!(open.ends_with("# EOF\n"), "{open}");
+    let head = ask(address, "HEAD /metrics HTTP/1.1\r\n\r\n");
+    assert!(
+        head.contains("Content-Length: ") && head.ends_with("\r\n\r\n"),
+        "{head}"
+    );
+    for (request, status) in [
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed"),
+        ("GET /etc/passwd HTTP/1.1\r\n\r\n", "404 Not Found"),
+        ("GET / HTTP/1.1\r\n\r\n", "200 OK"),
+        ("\r\n\r\n", "405 Method Not Allowed"),
+    ] {
+        let answer = ask(address, request);
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status}\r\n")),
+            "{request}{answer}"
+        );
+    }
+    let large = format!("GET /metrics HTTP/1.1\r\nX: {}", "x".repeat(9000));
+    assert!(ask(address, &large).starts_with("HTTP/1.1 431 "));
+}
+
+#[test]
+fn clients_that_say_nothing_are_bounded_and_time_out() {
+    let (address, _published) = served();
+    let silent: Vec<TcpStream> = (0..8)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    // All places are taken: the next one is refused at once.
+    wait_for("a refusal", || {
+        let mut stream = TcpStream::connect(address).ok()?;
+        let mut answer = String::new();
+        stream
+            .set_read_timeout(Some(Duration::from_millis(200)))
+            .ok()?;
+        let _ = stream.read_to_string(&mut answer);
+        answer.starts_with("HTTP/1.1 503 ").then_some(())
+    });
+    // The silent ones are closed after the time limit, and others are served again.
+    wait_for("an answer", || {
+        let mut stream = TcpStream::connect(address).ok()?;
+        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer.starts_with("HTTP/1.1 200 OK").then_some(())
+    });
+    drop(silent);
+}

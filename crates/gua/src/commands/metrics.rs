@@ -1,0 +1,38 @@
+//! `gua metrics`: prints the metrics of this host once, or the dashboard for them.
+
+use gua_collector::metrics;
+use gua_render::metrics::dashboard::dashboard;
+use gua_render::metrics::{Form, HostMetrics};
+
+use crate::cli::{MetricsArgs, MetricsFormat};
+use crate::context::{Context, VERSION};
+use crate::failure::Failure;
+use crate::output;
+
+pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
+    if args.dashboard {
+        return write(args, &dashboard());
+    }
+    let form = match args.format {
+        MetricsFormat::Text => Form::Text,
+        MetricsFormat::Openmetrics => Form::OpenMetrics,
+    };
+    match context.sample() {
+        Ok(sample) => write(args, &metrics::once(&context.loaded, &sample).text(form)),
+        Err(fault) => {
+            // A file with the readings of an earlier time would show them as current.
+            if args.output.is_some() {
+                write(args, &HostMetrics::without_gpus(VERSION).text(form))?;
+            }
+            Err(fault.into())
+        }
+    }
+}
+
+fn write(args: &MetricsArgs, text: &str) -> anyhow::Result<()> {
+    match &args.output {
+        Some(path) => Ok(gua_files::replace(path, text.as_bytes(), 0o644)
+            .map_err(Failure::cannot("write", path))?),
+        None => output::data(text),
+    }
+}

@@ -1,0 +1,282 @@
+//! Metrics as Prometheus reads them: the daemon's address, `gua metrics`, the shipped rules, and a real Prometheus where it
+//! is installed.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use gua_probe::clock;
+use gua_test::{Running, TestHost, wait_for};
+
+use crate::{TWO_GPUS, host};
+
+const HANG: &str = "[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\nhang = true\n";
+
+/// Starts a daemon that serves metrics on a free port, and returns its address.
+fn serving(host: &TestHost, line: &str) -> (Running, String) {
+    let daemon = host.foreground(&format!("daemon --foreground --metrics 127.0.0.1:0 {line}"));
+    let address = wait_for("the address", || {
+        let log = daemon.stderr();
+        let line = log
+            .lines()
+            .find(|line| line.contains("metrics are served"))?;
+        let address = line.split("address=").nth(1)?;
+        Some(address.trim_end_matches(')').to_owned())
+    });
+    (daemon, address)
+}
+
+/// Asks for a path; returns the header and the body.
+fn get(address: &str, path: &str) -> Option<(String, String)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    let (header, body) = answer.split_once("\r\n\r\n")?;
+    Some((header.to_owned(), body.to_owned()))
+}
+
+fn page(address: &str) -> Option<String> {
+    let (header, body) = get(address, "/metrics")?;
+    header.starts_with("HTTP/1.1 200 ").then_some(body)
+}
+
+/// The value of the first sample that begins with these words.
+fn value(page: &str, sample: &str) -> Option<f64> {
+    let line = page.lines().find(|line| line.starts_with(sample))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+/// Whether a program is installed. Its tests are skipped otherwise, and say so.
+fn has(program: &str) -> bool {
+    let found = Command::new(program)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let is_there = found.is_ok();
+    if !is_there {
+        eprintln!("SKIPPED: {program} is not installed (Debian package prometheus)");
+    }
+    is_there
+}
+
+fn contrib(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../contrib")
+        .join(path)
+}
+
+#[test]
+fn a_thousand_requests_while_the_driver_hangs_delay_no_tick() {
+    let host = host(TWO_GPUS).variable("GUA_DRIVER_DEADLINE", "300ms");
+    let (mut daemon, address) = serving(&host, "--interval 50ms");
+    let is_read = |page: &String| value(page, "gua_gpu_utilization_ratio{gpu=\"0\"") == Some(0.5);
+    wait_for("readings", || page(&address).filter(is_read));
+
+    host.play(&format!("{TWO_GPUS}{HANG}"));
+    let ticks = |page: &str| value(page, "gua_collector_ticks_total").unwrap();
+    let is_hung = |page: &String| {
+        value(
+            page,
+            "gua_collector_outage{gua_collector_outage=\"driver-hung\"",
+        ) == Some(1.0)
+    };
+    let before = ticks(&wait_for("the outage", || page(&address).filter(is_hung)));
+    // Without requests, for comparison.
+    let began = clock::monotonic();
+    let quiet_ticks = wait_for("two seconds to pass", || {
+        let is_over = clock::monotonic() - began >= Duration::from_secs(2);
+        is_over
+            .then(|| page(&address))
+            .flatten()
+            .map(|page| ticks(&page) - before)
+    });
+    let quiet = quiet_ticks / (clock::monotonic() - began).as_secs_f64();
+
+    let before = ticks(&page(&address).unwrap());
+    let began = clock::monotonic();
+    let mut requests = 0;
+    // At least two seconds, so that the rates can be compared.
+    while requests < 1000 || clock::monotonic() - began < Duration::from_secs(2) {
+        let page = page(&address).unwrap();
+        assert!(is_hung(&page), "{page}");
+        assert!(
+            !page.contains("gua_gpu_power_watts"),
+            "an old reading: {page}"
+        );
+        requests += 1;
+    }
+    let asked =
+        (ticks(&page(&address).unwrap()) - before) / (clock::monotonic() - began).as_secs_f64();
+    assert!(
+        asked > quiet / 2.0,
+        "{asked:.1} ticks/s with {requests} requests, {quiet:.1} without"
+    );
+    host.play(TWO_GPUS);
+    let page = wait_for("readings again", || page(&address).filter(is_read));
+    assert!(value(&page, "gua_collector_ticks_lost_total").unwrap() > 0.0);
+    let gap = "gua_gpu_unobserved_seconds_total{gpu=\"0\",uuid=\"GPU-a\"";
+    let has_gap = |line: &&str| line.starts_with(gap) && line.contains("reason=\"driver-hung\"");
+    assert!(page.lines().any(|line| has_gap(&line)), "{page}");
+    daemon.stop();
+}
+
+#[test]
+fn counters_continue_after_a_restart_and_equal_those_of_the_command() {
+    let host = host(TWO_GPUS);
+    let active = "gua_gpu_state_seconds_total{gpu=\"0\",uuid=\"GPU-a\"";
+    let (mut daemon, address) = serving(&host, "--interval 100ms");
+    let first = wait_for("active time", || {
+        page(&address)
+            .and_then(|page| value(&page, active))
+            .filter(|seconds| *seconds > 0.3)
+    });
+    daemon.stop();
+    let printed = host.fine("metrics");
+    let after = value(&printed, active).unwrap();
+    assert!(after >= first, "{after} after {first}");
+    let (mut daemon, address) = serving(&host, "--append --interval 100ms");
+    let again = wait_for("the first tick", || {
+        page(&address).and_then(|page| value(&page, active))
+    });
+    assert!(again >= after, "{again} after {after}");
+    daemon.stop();
+}
+
+#[test]
+fn an_address_in_use_is_logged_and_ticks_continue() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    let host = host(TWO_GPUS);
+    let line = format!("daemon --foreground --interval 50ms --metrics {address}");
+    let mut daemon = host.foreground(&line);
+    wait_for("the warning", || {
+        daemon
+            .stderr()
+            .contains("cannot serve metrics")
+            .then_some(())
+    });
+    wait_for("ticks", || {
+        (host.ticks(".gua/gua.db").len() > 2).then_some(())
+    });
+    daemon.stop();
+    drop(taken);
+    let wrong = host.gua("daemon --foreground --metrics example.org");
+    assert_eq!(wrong.code, 2, "{wrong:?}");
+    assert!(wrong.stderr.contains("127.0.0.1:19400"), "{wrong:?}");
+}
+
+#[test]
+fn the_command_writes_a_file_as_a_whole_and_keeps_no_old_reading() {
+    let host = host(TWO_GPUS);
+    host.fine("metrics -o gua.prom");
+    let text = host.read("gua.prom");
+    assert_eq!(
+        value(&text, "gua_gpu_utilization_ratio{gpu=\"0\""),
+        Some(0.5)
+    );
+    assert!(!text.contains("gua_collector_"), "{text}");
+    let open = host.fine("metrics --format openmetrics");
+    assert!(
+        open.contains("# UNIT gua_gpu_power_watts watts\n")
+            || !open.contains("gua_gpu_power_watts")
+    );
+    assert!(open.ends_with("# EOF\n"));
+    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
+    let failed = host.gua("metrics -o gua.prom");
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(!host.read("gua.prom").contains("gua_gpu_"));
+    let nowhere = host.gua("metrics --dashboard -o missing/gua.json");
+    assert_eq!(nowhere.code, 1, "{nowhere:?}");
+}
+
+#[test]
+fn promtool_accepts_the_metrics_and_the_rules() {
+    if !has("promtool") {
+        return;
+    }
+    let host = host(TWO_GPUS).variable("GUA_METRICS_USERS", "true");
+    let (mut daemon, address) = serving(&host, "--interval 50ms");
+    let text = wait_for("counters", || {
+        page(&address).filter(|page| page.contains("gua_gpu_state_seconds_total"))
+    });
+    daemon.stop();
+    for text in [text, host.fine("metrics")] {
+        let file = host.write("page.prom", &text);
+        let mut check = Command::new("promtool");
+        check
+            .args(["check", "metrics"])
+            .stdin(std::fs::File::open(file).unwrap());
+        let output = check.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && said.is_empty(), "{said}\n{text}");
+    }
+    for (command, file) in [
+        ("check", "prometheus/gua.rules.yml"),
+        ("test", "prometheus/gua.rules.test.yml"),
+    ] {
+        let output = Command::new("promtool")
+            .args([command, "rules"])
+            .arg(contrib(file))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+}
+
+#[test]
+fn a_real_prometheus_scrapes_the_daemon() {
+    if !has("prometheus") {
+        return;
+    }
+    let host = host(TWO_GPUS);
+    let (mut daemon, address) = serving(&host, "--interval 100ms");
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let rules = std::fs::canonicalize(contrib("prometheus/gua.rules.yml")).unwrap();
+    let config = format!(
+        "global:\n  scrape_interval: 1s\nrule_files:\n  - {}\nscrape_configs:\n  - job_name: gua\n    \
+         static_configs:\n      - targets: ['{address}']\n",
+        rules.display()
+    );
+    let config = host.write("prometheus.yml", config);
+    let mut command = host.command("prometheus");
+    command
+        .arg(format!("--config.file={}", config.display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            host.path("tsdb").display()
+        ))
+        .arg(format!("--web.listen-address={port}"));
+    let mut prometheus = host.start(command);
+    let port = port.to_string();
+    let ask = |query: &str| {
+        let (_, body) = get(&port, &format!("/api/v1/query?query={query}"))?;
+        body.contains("\"status\":\"success\"").then_some(body)
+    };
+    let states = wait_for("a scrape", || {
+        ask("gua_gpu_state==1").filter(|body| body.contains("GPU-b"))
+    });
+    assert!(states.contains("\"gua_gpu_state\":\"ghost\""), "{states}");
+    assert!(
+        states.contains("\"gua_gpu_state\":\"truly-idle\""),
+        "{states}"
+    );
+    let up = ask("up").unwrap();
+    assert!(up.contains("\"1\"]"), "{up}");
+    // OpenMetrics was negotiated: only it has units.
+    let (_, metadata) = get(
+        &port,
+        "/api/v1/targets/metadata?metric=gua_gpu_held_seconds",
+    )
+    .unwrap();
+    assert!(metadata.contains("\"unit\":\"seconds\""), "{metadata}");
+    prometheus.stop();
+    daemon.stop();
+}
