@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
+use sha2::{Digest as _, Sha256};
 
 /// Maximum length of a value and of a row. The longest value is a file of 64 MB in a board's archive.
 const LONGEST_VALUE: i32 = 65 << 20;
@@ -52,6 +53,19 @@ pub fn foreign_object(
         .iter()
         .find(|(name, sql)| found.get(*name) != Some(sql));
     Ok(wrong.or(missing).map(|(name, _)| name.clone()))
+}
+
+/// SHA-256 of all that [`foreign_object`] compares, as hexadecimal digits.
+pub(crate) fn fingerprint(connection: &Connection) -> rusqlite::Result<String> {
+    let mut hash = Sha256::new();
+    for (name, (table, sql)) in objects(connection)? {
+        for text in [name, table, sql] {
+            hash.update(text);
+            hash.update([0]);
+        }
+    }
+    let bytes = hash.finalize();
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 fn objects(connection: &Connection) -> rusqlite::Result<Objects> {
