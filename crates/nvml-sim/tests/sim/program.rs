@@ -39,7 +39,7 @@ fn it_installs_a_driver_and_checks_scenarios() {
     std::fs::write(&example, run(&["example"]).stdout).unwrap();
     check(&["check", example.to_str().unwrap()], 0, "4 GPUs, 0 faults");
     for file in own_scenarios() {
-        check(&["check", file.to_str().unwrap()], 0, "cards");
+        check(&["check", file.to_str().unwrap()], 0, "GPUs");
     }
     std::fs::write(&example, "[[card]]\n\nutl = 3\n").unwrap();
     check(
