@@ -12,7 +12,7 @@ pub trait Ledger: Send + Sync {
     /// Stores a batch of observations. An observation with the host, form and time of a stored one changes nothing.
     fn record(&self, batch: &[Observation]) -> Result<(), StoreError>;
 
-    /// Returns the newest observation of each host and form. Those of one host follow each other.
+    /// Returns the newest observation of each host and form. Observations of one host are adjacent.
     fn latest(&self) -> Result<Vec<Observation>, StoreError>;
 
     /// Returns the stored snapshots of a host from one time until before another, in order.

@@ -36,7 +36,7 @@ pub trait Registry: Send + Sync {
     /// Returns all workspaces by name.
     fn workspaces(&self) -> Result<Vec<Workspace>, StoreError>;
     fn add_workspace(&self, by: &Change, name: &str) -> Result<Workspace, StoreError>;
-    /// Replaces the settings of a workspace. Settings that are the same already leave no audit entry.
+    /// Replaces the settings of a workspace. If nothing changes, no audit entry is written.
     fn set_settings(
         &self,
         by: &Change,
@@ -110,7 +110,7 @@ pub trait Registry: Send + Sync {
     /// Returns the account of a person that a provider or proxy has authenticated.
     fn account_by_identity(&self, identity: &Identity) -> Result<Option<Account>, StoreError>;
     /// Lets such a person join: adds an account if there is none, and makes it a member unless it is one. Another name is
-    /// chosen where the suggested one is taken, because equal names need not be the same person. The audit log shows the
+    /// chosen if the suggested one is taken, because two people can have the same name. The audit log shows the
     /// account itself as the actor.
     fn join(
         &self,

@@ -243,7 +243,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Name of a table, index, view or trigger that the schema does not make so.
+/// Returns the name of a table, index, view or trigger that differs from the schema.
 fn foreign_object(connection: &Connection) -> rusqlite::Result<Option<String>> {
     static KNOWN: OnceLock<Objects> = OnceLock::new();
     guard::foreign_object(connection, &KNOWN, || MIGRATIONS.concat())

@@ -88,7 +88,7 @@ impl MemberCaller {
         app.change(Actor::account(&self.account.name), self.address)
     }
 
-    /// Whether the caller sees names of people and processes on GPUs. A wall screen never does.
+    /// Whether the caller may see the names of people and processes on GPUs. A wall screen may not.
     #[must_use]
     pub fn sees_names(&self) -> bool {
         let is_screen = matches!(
@@ -271,7 +271,7 @@ pub(crate) async fn admit_person(
     link: Option<SecretHash>,
 ) -> Result<Account, Problem> {
     let role = app.new_account_role;
-    // The store replaces the actor by the account.
+    // The store replaces the actor with the account.
     let by = app.change(Actor::unknown(), address);
     let admitted = app.store(move |app| {
         if link.is_none()

@@ -31,7 +31,7 @@ pub use curve::Curve;
 pub use day::{Cell, Day, SLOTS as DAY_SLOTS};
 pub use interval::Interval;
 
-/// Maximum delay of a report that has just been made. A later one comes from a spool.
+/// Maximum delay of a current report. A report that arrives later comes from a spool.
 pub(crate) const PROMPT: SignedDuration = SignedDuration::from_mins(2);
 
 /// Number of model names that are kept.
@@ -47,7 +47,7 @@ pub struct HostLive {
     pub form: Form,
     /// When the host was last heard of, by the board's clock.
     pub received_at: Timestamp,
-    /// Time between two reports of the host.
+    /// Interval at which the host reports.
     pub interval: Interval,
     /// Utilisation of each GPU in the last hour.
     pub curves: Arc<HashMap<GpuUuid, Curve>>,
@@ -153,7 +153,7 @@ impl LiveState {
         state
     }
 
-    /// Takes in the stored observations of one host. A snapshot of the tick of a live report is not even parsed.
+    /// Restores the state of one host from its stored observations. A snapshot of the same tick as a live report is not parsed.
     fn load_host(&self, observations: &[Observation]) {
         for form in [Form::Live, Form::Snapshot] {
             let mut all = observations.iter();
@@ -402,7 +402,7 @@ fn replaces(known: &HostLive, form: Form, after: Timestamp, received_at: Timesta
         return true;
     }
     match (known.form, form) {
-        // Its agent sends both at each tick, unless it was replaced by one that sends snapshots only.
+        // The agent sends both forms at each tick, unless it was replaced by one that sends only snapshots.
         (Form::Live, Form::Snapshot) => after.duration_since(before) > known.interval.stale_after(),
         (Form::Snapshot, Form::Live) => after >= before,
         _ => after > before,

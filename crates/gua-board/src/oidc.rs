@@ -33,8 +33,8 @@ pub(crate) const LOG_IN_TIME: SignedDuration = SignedDuration::from_mins(10);
 const MOST_LOG_INS: usize = 10_000;
 /// Age at which the provider's description and keys are read again.
 const METADATA_TIME: std::time::Duration = std::time::Duration::from_secs(600);
-/// How often a token with an unknown key makes the board read the keys before that age: a provider may replace its keys at
-/// any time, and anyone can begin a log-in.
+/// Rate limit for reading the keys before that age because a token has an unknown key. A provider may replace its keys at any
+/// time, but anyone can begin a log-in.
 const KEY_READS: Rate = Rate {
     burst: 3,
     per_second: 1.0 / 60.0,

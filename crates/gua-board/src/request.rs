@@ -23,15 +23,15 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Maximum time for a request body to arrive.
 const BODY_TIME: Duration = Duration::from_secs(60);
 
-/// Header in which a proxy proves who it is ([`Proxies::secret`]).
+/// Header with the secret of a proxy ([`Proxies::secret`]).
 const PROXY_SECRET: &str = "x-gua-proxy-secret";
 
-/// Proxies whose statements about a request are used: the client's address (`X-Forwarded-For`) and the person.
+/// Trusted proxies. Their headers for the client's address (`X-Forwarded-For`) and the user name are used.
 #[derive(Clone, Debug, Default)]
 pub struct Proxies {
     pub addresses: Vec<IpAddr>,
-    /// Secret that a proxy sends in `X-Gua-Proxy-Secret`. A proxy on loopback needs one to name a person, because every user
-    /// of the host can connect from its address.
+    /// Secret that a proxy sends in `X-Gua-Proxy-Secret`. A proxy on loopback must have one to send a user name,
+    /// because every user of the host can connect from that address.
     pub secret: Option<SecretHash>,
 }
 

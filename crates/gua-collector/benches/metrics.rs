@@ -1,7 +1,7 @@
 //! Cost of one request for the metrics of 8 GPUs and 32 processes, over a real connection.
 //!
-//! The client runs in this process, so the printed time is more than the daemon's part. The program exits with 1 if a
-//! request costs two milliseconds of processor time or more.
+//! The client runs in this process, so the printed time includes the client's share. The program exits with 1 if a request
+//! costs two milliseconds of processor time or more.
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
 use std::io::{Read as _, Write as _};

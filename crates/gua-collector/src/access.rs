@@ -53,7 +53,7 @@ impl Access {
         }
     }
 
-    /// Writes it to a new file in the format of gpu-usage-audit.
+    /// Writes the history to a new file in the format of gpu-usage-audit.
     pub fn export_old(
         &self,
         output: &Path,
@@ -128,7 +128,7 @@ questions! {
     facts: Facts(()) -> Facts;
     /// Size of each table.
     stats: Stats(()) -> Stats;
-    /// A part of the rows in the tables of gpu-usage-audit.
+    /// One page of the history, for an export in the format of gpu-usage-audit.
     old_page: OldPage(OldPageQuestion) -> OldPage;
 }
 

@@ -1,5 +1,5 @@
-//! What `gua doctor` learns from the settings and the files of the daemon: the history, the claims and the board. The checks
-//! themselves are those of `gua_probe::doctor`.
+//! Facts for `gua doctor` from the settings and the daemon's files: the history, the claims and the board. The checks themselves
+//! are in `gua_probe::doctor`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,14 @@ use crate::board::{CallError, EnrolmentError, Limits, setup};
 use crate::python_collector::python_writer;
 use crate::{claims, location};
 
-/// Time limits of the board.
+/// Time limits for a request to the board.
 const BOARD_LIMITS: Limits = Limits {
     connect: Duration::from_secs(3),
     silence: Duration::from_secs(3),
     whole: Duration::from_secs(5),
 };
 
-/// The facts that the settings and the other crates know.
+/// Collects the facts that `gua_probe` cannot find itself.
 #[must_use]
 pub fn known(loaded: &Loaded) -> Known {
     let settings = &loaded.settings;
@@ -121,7 +121,7 @@ fn link(loaded: &Loaded) -> Link {
     })
 }
 
-/// The library that a setting names, if it is not the default one.
+/// Returns the library given by a setting, if it is not the default one.
 #[must_use]
 pub fn named_library(settings: &Settings) -> Option<NamedLibrary> {
     let setting = &settings.driver.library;

@@ -1,8 +1,8 @@
 //! Metrics of the daemon for Prometheus, and of `gua metrics`.
 //!
-//! Three parts that never wait for each other: the sink hands each tick to a thread ([`publisher`]), that thread keeps the
-//! accounts and publishes a snapshot, and the server ([`server`]) answers requests with the latest snapshot. So a request
-//! never reads the driver or the history, and a slow client never delays a tick.
+//! There are three parts, which never wait for each other. The sink passes each tick to the thread of the [`publisher`]. That
+//! thread updates the accounts and publishes a snapshot. The [`server`] answers requests with the latest snapshot. Therefore a
+//! request never reads the driver or the history, and a slow client never delays a tick.
 
 mod publisher;
 mod server;
@@ -26,12 +26,12 @@ use crate::observer::Options;
 use crate::sink::{Progress, Sink, SinkError};
 use crate::{VERSION, claims, location};
 
-/// Default address: loopback, and a port that no exporter of Prometheus' list of ports has.
+/// Default address: loopback, and a port that no exporter in Prometheus's list of default ports uses.
 pub const DEFAULT_ADDRESS: &str = "127.0.0.1:19400";
 
-/// Maximum number of events that wait for the publisher, which is far more than it ever is behind.
+/// Maximum number of queued events, far more than the publisher is ever behind.
 const MAX_EVENTS: usize = 1024;
-/// Delay of a tick beyond which its readings are not shown any more, in addition to two intervals.
+/// Readings are left out once they are older than two intervals and this time.
 const SLACK: Duration = Duration::from_secs(5);
 
 /// The latest snapshot, shared by the publisher and the server.
@@ -70,7 +70,7 @@ impl Snapshot {
     }
 }
 
-/// Hands ticks to the publisher. Nothing here waits.
+/// Passes ticks to the publisher and never blocks.
 #[derive(Debug)]
 pub struct MetricsSink {
     events: SyncSender<Event>,
@@ -82,7 +82,7 @@ impl MetricsSink {
     /// Starts the publisher and the server.
     ///
     /// # Errors
-    /// If a thread cannot be started. An address that is in use is logged, and tried again.
+    /// If a thread cannot be started. An address that is in use is not an error: it is logged and retried.
     pub fn start(address: SocketAddr, history: PathBuf, settings: Settings) -> io::Result<Self> {
         let published = Arc::<Published>::default();
         server::start(address, Arc::clone(&published))?;
@@ -142,7 +142,7 @@ impl Sink for MetricsSink {
     }
 }
 
-/// Whether user names are labels, by the settings.
+/// Returns whether the settings allow user names as labels.
 fn users(settings: &Settings) -> Users {
     match settings.metrics.users.value {
         true => Users::Shown,
@@ -150,7 +150,7 @@ fn users(settings: &Settings) -> Users {
     }
 }
 
-/// Adds the claims of this host. Without a readable directory, they are unknown.
+/// Adds the claims of this host. If their directory cannot be read, they are unknown.
 fn add_claims(metrics: &mut HostMetrics, settings: &Settings, sample: &Sample) {
     let Ok(taken) = claims::taken(settings, sample, Vec::new()) else {
         return;
@@ -162,8 +162,8 @@ fn add_claims(metrics: &mut HostMetrics, settings: &Settings, sample: &Sample) {
     }
 }
 
-/// Metrics of a sample with the accounts of the history, for `gua metrics`. Without a history, there are no counters of
-/// time.
+/// Returns the metrics of a sample with the accounts of the history, for `gua metrics`. Without a history, counters of GPU time
+/// are missing.
 #[must_use]
 pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
     let settings = &loaded.settings;
@@ -180,7 +180,7 @@ pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
     metrics
 }
 
-/// A GPU that is active at the sample was last active then.
+/// Sets the time of the last activity of a GPU that is active in the sample.
 fn note_current(gpu: &GpuMetrics, accounts: &mut gua_model::account::Accounts, at: Timestamp) {
     let is_active = |state: gua_model::State| state.roll_up() == Some(gua_model::RollUp::Active);
     if gpu.state.is_some_and(is_active) {

@@ -119,7 +119,7 @@ fn safe_for_root(
     admit_program(place, program, user)
 }
 
-/// The directory above that of a history, which the service's user owns.
+/// Returns the parent of the history's directory. The directory itself belongs to the service's user.
 fn above(db: Option<&Path>) -> Option<&Path> {
     db?.parent()?.parent()
 }

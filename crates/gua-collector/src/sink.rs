@@ -32,7 +32,7 @@ pub trait Sink {
         Ok(())
     }
 
-    /// A tick has ended: it was stored, or it is lost.
+    /// A tick has ended: it was stored, or it was lost.
     fn ticked(&mut self, _progress: &Progress) {}
 
     /// The settings were reloaded.

@@ -40,7 +40,7 @@ pub fn fail_writes_over_the_limit() {
     let _ = flag::register(SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
-/// Removes a directory. The program still runs and may create a file in it meanwhile, so that one attempt is not enough.
+/// Removes a directory. The program is still running and may create a file in it meanwhile, so one attempt may not be enough.
 fn remove_directory(path: &Path) {
     const ATTEMPTS: u32 = 100;
     let is_removed = |_: &u32| fs::remove_dir_all(path).is_ok() || !path.exists();

@@ -1,8 +1,8 @@
 //! Files that root may trust. If another user can change a configuration, a driver library or a program that root uses, that user
 //! can act as root. With `sudo -E`, which keeps the user's HOME, root would find such files by default.
 //!
-//! Write access comes from the owner, the mode and POSIX access control lists (acl(5)). Lists of other kinds (NFSv4) are not read:
-//! there, the mode is what the file server makes of them.
+//! Write access comes from the owner, the mode and POSIX access control lists (acl(5)). Other kinds of lists (NFSv4) are not read;
+//! for these, the mode is what the file server derives from the list.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -131,7 +131,7 @@ fn changeable(facts: &Metadata, path: &Path, owner: u32) -> Option<String> {
 /// Returns who else than the owner can write a file, or create files in a directory.
 fn writable(facts: &Metadata, path: &Path) -> Option<String> {
     match facts.mode() & WRITABLE_BY_OTHERS {
-        // With an access control list, the permissions of the group are the most that any entry of the list gives.
+        // With an access control list, the group permissions are the upper bound of what any entry grants.
         0 => None,
         mode if mode & 0o002 != 0 => Some("can be written by everyone".to_owned()),
         // Members of root's group are root.
@@ -142,7 +142,7 @@ fn writable(facts: &Metadata, path: &Path) -> Option<String> {
 
 /// Returns who can write a file by its access control list, if that is not root.
 fn writable_by_list(path: &Path) -> Option<String> {
-    // Enough for 500 entries. A longer list is an error, and not trusted.
+    // Enough for 500 entries. A longer list is an error, so the file is not trusted.
     let mut list = [0; 4096];
     match rustix::fs::lgetxattr(path, "system.posix_acl_access", &mut list[..]) {
         Ok(length) => writer_in(&list[..length]),

@@ -1,7 +1,7 @@
-//! Accounts: what each GPU and each person had over all recorded time, as counters that only grow. Metrics show them.
+//! Accounts: totals of each GPU and each person over all recorded time, as counters that only grow. Metrics show them.
 //!
 //! They follow the accounting of reports: [`Accounts::add`] counts the spans between two ticks with the same ledger and
-//! the same totals, so a counter equals the sum of a report over the same time. Imported rows are not part of them.
+//! the same totals, so a counter equals the sum of a report over the same time. They do not include imported rows.
 
 use std::collections::BTreeMap;
 
@@ -25,11 +25,11 @@ pub struct Accounts {
     pub people: BTreeMap<String, PersonAccount>,
     /// Every GPU that was ever seen.
     pub known: BTreeMap<GpuUuid, KnownGpu>,
-    /// Thresholds that the accounts rest on.
+    /// Thresholds with which the accounts were computed.
     pub thresholds: Thresholds,
 }
 
-/// Account of one GPU. A MIG instance has its part of the physical GPU's time.
+/// Account of one GPU. A MIG instance has its share of the physical GPU's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GpuAccount {
     /// Time in each state; never [`State::Unobserved`].
@@ -37,7 +37,7 @@ pub struct GpuAccount {
     pub unobserved: BTreeMap<GapReason, Micros>,
     /// Time that is charged to owners.
     pub held: Micros,
-    /// Energy by the driver's counter; `None` if it was never counted.
+    /// Energy from the driver's counter; `None` if it was never measured.
     pub energy: Option<Millijoules>,
     /// End of the last span in which the GPU was active, if known.
     pub last_active: Option<Timestamp>,
@@ -52,7 +52,7 @@ pub struct PersonAccount {
 }
 
 impl Accounts {
-    /// Adds the time between two ticks: `spans` are those of the first one, and `outages` the reasons for what they do not
+    /// Adds the time between two ticks. `spans` are the spans of the first tick, and `outages` explain the time that they do not
     /// cover.
     pub fn add(&mut self, spans: &[Span], window: Period, outages: &[Outage]) {
         for span in spans {
@@ -79,7 +79,7 @@ impl Accounts {
             return;
         };
         let mut total = QuarterTotal::default();
-        // In quarter hours, as history counts: the rounding is the same.
+        // In quarter hours, so that the rounding is the same as in the history.
         for (_, piece) in part.quarters() {
             total.add(span, piece);
         }

@@ -362,7 +362,7 @@ impl HeatCell {
 }
 
 impl Hold {
-    /// Remark on a holder whose process has exited, in the place of its workload.
+    /// Remark for a holder whose process has exited, shown instead of its workload.
     pub const EXITED: &'static str = "gone, its memory is still held";
 
     /// Reports whether the process has exited while its memory is still held. Its PID may belong to another process by now.

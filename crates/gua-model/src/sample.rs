@@ -92,7 +92,7 @@ impl Place {
         !matches!(self, Place::Parent { instances: 1.. })
     }
 
-    /// Returns the number that people know the GPU with this index by: an instance also has its own, such as `2:1`.
+    /// Returns the displayed number of the GPU with this index. A MIG instance adds its own number, such as `2:1`.
     #[must_use]
     pub fn label(&self, index: u32) -> String {
         match self {

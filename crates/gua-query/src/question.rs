@@ -42,13 +42,13 @@ pub struct Question {
     pub now: Timestamp,
 }
 
-/// What is read for a report.
+/// Level of detail of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
     #[default]
     Full,
-    /// The sums alone: no sessions, and not for how long GPUs have been idle. Searching for these takes most of the time of a
-    /// short answer.
+    /// Only the sums, without sessions and without the time for which GPUs have been idle. Searching for these takes most of the
+    /// time of a short answer.
     Sums,
 }
 

@@ -61,7 +61,7 @@ pub trait Source: fmt::Debug {
     /// The last ticks of a window, in order of time.
     fn ticks(&self, question: &TicksQuestion) -> Result<Vec<Tick>>;
 
-    /// What each GPU and each person had over all recorded time.
+    /// Returns the accounts of each GPU and each person over all recorded time.
     fn accounts(&self, question: &AccountsQuestion) -> Result<Accounts>;
 }
 

@@ -1,5 +1,5 @@
 //! Damaged rows of the small tables: GPUs, owners, outages, requests that were not granted, and watched runs. Queries leave
-//! them out, reports count them, and `gua db check` names them.
+//! them out, reports count them, and `gua db check` lists them.
 
 use rusqlite::{Connection, Row};
 

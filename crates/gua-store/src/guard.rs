@@ -1,4 +1,4 @@
-//! Protection against SQLite files that another user made or changed. Each store of gua opens its file this way.
+//! Protection against SQLite files that another user created or changed. Every store of gua opens its file in this way.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -12,8 +12,8 @@ use sha2::{Digest as _, Sha256};
 const LONGEST_VALUE: i32 = 65 << 20;
 const LONGEST_STATEMENT: i32 = 1 << 20;
 
-/// Limits what a database that others may have made can do: none of its views and triggers run, its functions are not
-/// trusted, and no value or statement is longer than any that is written on purpose.
+/// Restricts a database that another user may have created: its views and triggers do not run, its schema cannot call unsafe
+/// functions, and values and statements are no longer than any that gua writes.
 pub fn harden(connection: &Connection) -> rusqlite::Result<()> {
     // Temporary views, which readers of earlier schemas make, still work.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
@@ -28,9 +28,9 @@ pub fn harden(connection: &Connection) -> rusqlite::Result<()> {
 /// Table and SQL of each object of a schema, by name.
 pub type Objects = BTreeMap<String, (String, String)>;
 
-/// Returns the name of a table, index, view or trigger that is not as the SQL of `schema` makes it; `known` keeps what that SQL
-/// makes. Without its key or an index, a table would answer correctly, but each of thousands of questions would read all of
-/// it. Other tables with their indexes are no damage: gpu-usage-audit makes its own in any file that it is pointed at.
+/// Returns the name of a table, index, view or trigger that differs from the SQL of `schema`; `known` caches the objects of that
+/// SQL. Without its key or an index, a table would give correct results, but each of thousands of queries would read all of it.
+/// Additional tables with their indexes are accepted, because gpu-usage-audit creates its own in any file that it is given.
 pub fn foreign_object(
     connection: &Connection,
     known: &OnceLock<Objects>,
@@ -55,7 +55,7 @@ pub fn foreign_object(
     Ok(wrong.or(missing).map(|(name, _)| name.clone()))
 }
 
-/// SHA-256 of all that [`foreign_object`] compares, as hexadecimal digits.
+/// Returns the SHA-256 of everything that [`foreign_object`] compares, in hexadecimal.
 pub(crate) fn fingerprint(connection: &Connection) -> rusqlite::Result<String> {
     let mut hash = Sha256::new();
     for (name, (table, sql)) in objects(connection)? {

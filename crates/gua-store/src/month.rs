@@ -7,7 +7,7 @@ use crate::error::WriteError;
 use crate::store::{NewRun, RunId, Store};
 
 impl Store {
-    /// Records a month in the name of this host and program version. The outage in it separates two collector runs; the
+    /// Records a month for the given host and program version. The outage in it separates two collector runs; the
     /// second one has not ended.
     pub fn record_month(
         &mut self,

@@ -20,7 +20,8 @@ pub const APPLICATION_ID: i32 = 0x6775_6131;
 /// Newest schema version that this program supports.
 pub const VERSION: u32 = 3;
 
-/// Fingerprint of the objects of the newest schema. To make these objects takes milliseconds, and nearly every file has them.
+/// Fingerprint of the objects of the newest schema. Nearly every file has this schema, and creating its objects for a comparison
+/// would take milliseconds.
 const NEWEST: &str = "0c5436af41184ffc79d29221f5d2e6162a80eaa46f78e6f99fc8c1984e0e56f9";
 
 /// Migration `n` leads from `user_version` `n` to `n + 1`.
@@ -67,7 +68,7 @@ pub(crate) fn adapt(connection: &Connection, found: u32) -> rusqlite::Result<()>
     Ok(())
 }
 
-/// Returns the name of a table, index, view or trigger that is not as the migrations up to a version make it.
+/// Returns the name of a table, index, view or trigger that differs from what the migrations up to a version create.
 pub(crate) fn foreign_object(
     connection: &Connection,
     found: u32,

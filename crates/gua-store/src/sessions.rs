@@ -88,8 +88,8 @@ enum Part {
     Horizon = 2,
 }
 
-/// Passes on the finished sessions that overlap `[from, to)`, as of the watermark, and returns those that may continue,
-/// and the number of damaged rows. If the rows do not match the ticks, the ticks are folded instead.
+/// Passes on the finished sessions that overlap `[from, to)`, as of the watermark. Returns the sessions that may continue, and the
+/// number of damaged rows. If the rows do not match the ticks, the ticks are folded instead.
 pub(crate) fn base(
     connection: &Connection,
     thresholds: Thresholds,

@@ -201,7 +201,7 @@ pub(crate) fn imported_day(
     })
 }
 
-/// The last change number in use. If the stored one is damaged, it is that of the rows.
+/// Returns the last change number in use. If the stored number is damaged, the highest one of the rows is used.
 pub(crate) fn last_revision(connection: &Connection) -> rusqlite::Result<i64> {
     const END: i64 = i64::MAX / 2;
     match meta(connection, REVISION)? {

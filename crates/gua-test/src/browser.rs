@@ -14,7 +14,7 @@ use crate::{python, variable};
 
 /// Key of an element in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-/// What the driver says about an element that a live update has replaced.
+/// Messages of the browser driver about an element that a live update has replaced.
 const STALE: [&str; 2] = ["stale element reference", "does not belong to the document"];
 
 /// A browser with an empty profile.

@@ -28,7 +28,7 @@ fn serving(host: &TestHost, line: &str) -> (Running, String) {
     (daemon, address)
 }
 
-/// Asks for a path; returns the header and the body.
+/// Requests a path and returns the header and the body.
 fn get(address: &str, path: &str) -> Option<(String, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

@@ -331,7 +331,7 @@ fn everyone_exports_in_the_format_of_the_replaced_tool_and_others_stay_hidden() 
             assert_eq!(rows.len(), 240);
             let own = rows.iter().filter(|row| row.contains("\"ada\""));
             assert_eq!(own.count(), if user == ADA { 120 } else { 0 });
-            // The process of another person has no number, and the person another name.
+            // The process of another person has no PID, and the person has another name.
             let hidden = rows.iter().filter(|row| row.contains("\"pid\":0,"));
             let hidden: Vec<&String> = hidden.collect();
             assert_eq!(hidden.len(), if user == ADA { 120 } else { 240 });

@@ -80,7 +80,7 @@ impl Scope {
     }
 }
 
-/// A word that is not one of the known ones.
+/// Error for a role or scope that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("use one of {}", known.join(", "))]
 pub struct UnknownWord {
@@ -138,7 +138,7 @@ pub struct Identity {
 pub enum Join {
     /// An invitation, which can be used once.
     Link(SecretHash),
-    /// Everyone that the provider or proxy authenticates gets this role.
+    /// Everyone whom the provider or proxy authenticates gets this role.
     Role { workspace: WorkspaceId, role: Role },
 }
 
@@ -151,7 +151,7 @@ pub struct HostUser {
     pub name: String,
 }
 
-/// Most characters of a user name.
+/// Maximum length of a user name, in characters.
 pub const LONGEST_USER_NAME: usize = 100;
 
 /// A user name that belongs to a member.
@@ -223,7 +223,7 @@ pub struct NewApiToken {
     pub expires: Option<Timestamp>,
 }
 
-/// What a link is for.
+/// Purpose of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkPurpose {
     /// Adds an account with this role.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::WorkspaceId;
 
-/// Who asks for a change, from where, and when.
+/// Author, origin and time of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub actor: Actor,
@@ -17,8 +17,8 @@ pub struct Change {
     pub at: Timestamp,
 }
 
-/// Who acts, as the audit log shows it: the name of an account, or a description in brackets. No account has a name that
-/// begins with a bracket ([`Actor::is_reserved`]), so neither a host nor a stranger can appear as an account.
+/// Author of a change, as the audit log shows it: the name of an account, or a description in brackets. No account name begins
+/// with a bracket ([`Actor::is_reserved`]), so neither a host nor an unauthenticated caller can appear as an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor(String);
 

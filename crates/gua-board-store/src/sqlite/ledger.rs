@@ -61,7 +61,7 @@ impl Ledger for SqliteStore {
             let rows =
                 statement.query_map([], |row| Ok((row.get::<_, String>(1)?, stored(row)?)))?;
             let rows: Vec<(String, Stored)> = rows.collect::<Result<_, _>>()?;
-            // A start waits for this, so all cores decompress.
+            // The board does not answer before this is done, so all cores decompress.
             let observation = |(form, stored): (String, Stored)| {
                 let forms = [Form::Snapshot, Form::Live];
                 let form = forms.into_iter().find(|known| known.as_str() == form);

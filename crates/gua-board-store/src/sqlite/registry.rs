@@ -1,4 +1,4 @@
-//! The registry in SQLite: the trait here, and the work of each subject in a module of its own.
+//! The registry in SQLite. This module implements the trait; its submodules contain the statements, by subject.
 
 mod accounts;
 mod audit;

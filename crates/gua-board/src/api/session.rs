@@ -75,7 +75,7 @@ pub(crate) async fn log_in(
     match account.filter(|_| is_right) {
         Some(account) => start_session(&app, address.0, account, StatusCode::OK).await,
         None => {
-            // Nobody knows who typed this name.
+            // The name is not authenticated, so it must not appear as the author.
             let change = app.change(Actor::unknown(), address.0);
             let typed = credentials.name.trim().chars();
             let typed: String = typed.take(LONGEST_NAME).collect();

@@ -1,19 +1,19 @@
 //! The interval at which a host reports, as observed, and the time without a report after which its state is stale.
 //!
-//! No report says how often its host reports, and hosts differ: most report every 30 s, some every few minutes. A host is
-//! stale when it has missed its own next report, and not when it is slower than others.
+//! Reports do not contain the interval of their host, and hosts differ: most report every 30 s, some every few minutes. A host
+//! is stale when it misses its own next report, not when it is slower than others.
 
 use jiff::SignedDuration;
 
-/// Time without a report after which no host is stale yet.
+/// Minimum time without a report after which a host is stale.
 const LEAST: SignedDuration = SignedDuration::from_mins(2);
-/// Time without a report after which every host is stale.
+/// Maximum time without a report after which a host is stale.
 const MOST: SignedDuration = SignedDuration::from_hours(1);
 
-/// Shorter times between two reports are within one tick.
+/// Minimum time between two ticks. Reports that are closer together belong to one tick.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
 
-/// The times between the last reports of a host.
+/// Times between the last reports of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
     /// The last two, newest first.
@@ -21,15 +21,15 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Takes in the time between two reports, by the host's clock. A clock that was set back says nothing, and neither do the
-    /// two reports of one tick: an agent of gua sends a snapshot and a live report.
+    /// Adds the time between two reports, by the host's clock. Times below the minimum are ignored: the clock was set back, or
+    /// both reports are of one tick, for which an agent of gua sends a snapshot and a live report.
     pub fn add(&mut self, gap: SignedDuration) {
         if gap >= SHORTEST {
             self.gaps = [Some(gap), self.gaps[0]];
         }
     }
 
-    /// Returns the time without a report after which the host is stale: two and a half of its intervals, within limits. The
+    /// Returns the time without a report after which the host is stale: 2.5 times its interval, within limits. The
     /// interval is the shorter of the last two gaps, because an outage makes one gap long.
     #[must_use]
     pub fn stale_after(&self) -> SignedDuration {
@@ -57,7 +57,7 @@ mod tests {
         check(&[30, 30], 120);
         check(&[60], 150);
         check(&[300, 300], 750);
-        // One outage does not make a host that reports every 30 s a slow one.
+        // One outage does not change the interval of a host that reports every 30 s.
         check(&[30, 30, 7200], 120);
         check(&[30, 7200, 30], 120);
         // The host was set to another interval.

@@ -35,7 +35,7 @@ impl Page<'_> {
         self.show_as(self.view.t(self.name), main)
     }
 
-    /// Shows the page under a title of its own.
+    /// Shows the page with the given title.
     pub(super) fn show_as(&self, title: &str, main: &Markup) -> Response {
         let frame = Frame {
             title,
@@ -62,7 +62,7 @@ pub(crate) struct ListQuery {
 }
 
 impl ListQuery {
-    /// The same search as the API reads it. A page that is not a number is the first one.
+    /// Returns the search in the form of the API. If the page is not a number, it is the first one.
     pub(super) fn search(&self) -> Search {
         Search {
             name: self.name.clone(),
@@ -386,10 +386,10 @@ pub(crate) async fn audit(
     Ok(page.show(&main))
 }
 
-/// Longest text of the audit log that the page shows.
+/// Maximum length of a text of the audit log on the page, in characters.
 const LONGEST_SHOWN: usize = 120;
 
-/// Shortens a text of the audit log so that any text fits on the page.
+/// Truncates a text of the audit log, so that any text fits on the page.
 fn shortened(text: &str) -> String {
     let text = sanitize(text);
     match text.char_indices().nth(LONGEST_SHOWN) {

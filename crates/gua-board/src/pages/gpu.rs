@@ -103,7 +103,7 @@ impl Table<'_> {
         }
     }
 
-    /// Names of who uses the GPU, as far as the caller may see them.
+    /// Names of the people who use the GPU, if the caller may see them.
     pub(super) fn holder(&self, gpu: &LiveGpu) -> Markup {
         let view = self.view;
         let claim = gpu.claim.as_ref();

@@ -1,4 +1,4 @@
-//! The Settings page: what admins change while the board runs, and what its command line has set.
+//! The Settings page: the settings that admins can change while the board runs, and the options of its command line.
 
 use gua_board_store::registry::{Role, Settings};
 use gua_model::text::sanitize;

@@ -223,7 +223,7 @@ fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
     }
 }
 
-/// The sink of the metrics, if configured. A failure loses metrics but no ticks.
+/// Starts the metrics, if configured. If this fails, there are no metrics, but no tick is lost.
 fn metrics(settings: &Settings, place: &HistoryFile) -> Option<MetricsSink> {
     let address = settings.metrics.listen.value?;
     let started = MetricsSink::start(address, place.path().to_owned(), settings.clone());

@@ -1,4 +1,4 @@
-//! The thread that keeps the accounts and publishes a snapshot after each tick.
+//! The thread that updates the accounts and publishes a snapshot after each tick.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::VERSION;
 use crate::observer::Options;
 use crate::sink::Progress;
 
-/// What the loop reports.
+/// Event from the collector's loop.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A tick was stored.
@@ -172,7 +172,8 @@ impl Publisher {
     }
 }
 
-/// The GPUs of a sample, and those seen before that it does not have. A MIG instance that is gone was removed, not lost.
+/// Returns the GPUs of a sample, and earlier GPUs that are missing from it. A missing MIG instance was removed, not lost, so it is
+/// left out.
 fn followed(before: &[GpuMetrics], sample: &Sample, thresholds: &Thresholds) -> Vec<GpuMetrics> {
     let gpus = sample.gpus.iter();
     let mut now: Vec<GpuMetrics> = gpus.map(|gpu| GpuMetrics::new(gpu, thresholds)).collect();
@@ -218,7 +219,7 @@ impl Accounting {
             self.spans.floors = floors;
             self.floors_of = today;
         }
-        // After the clock was set back, only the spans know where the time before ended.
+        // After the clock was set back, only the spans contain the end of the time before.
         let ends = spans.iter().map(|span| span.to);
         let end = ends.max().unwrap_or(self.last);
         let window = Period::new(self.last, if at > self.last { at } else { end });
@@ -227,13 +228,13 @@ impl Accounting {
         Ok(())
     }
 
-    /// Adds the time before the last tick, of which all outages are known now.
+    /// Adds the time before the last tick. All of its outages have been reported by now.
     fn settle(&mut self) {
         let Some((spans, window)) = self.pending.take() else {
             return;
         };
         self.accounts.add(&spans, window, &self.outages);
-        // An outage that is still open is reported again, as a whole, when it ends.
+        // An outage that has not ended is reported again, in full, when it ends.
         self.outages.clear();
     }
 }
@@ -245,7 +246,7 @@ fn own_cost() -> Option<Cost> {
     })
 }
 
-/// Cost of the child that reads the driver. It may be replaced at any moment.
+/// Returns the cost of the child that reads the driver. The child may be replaced at any moment.
 fn reader_cost() -> Option<Cost> {
     let pid = cost::child_with_argument(READER_ARGUMENT)?;
     Some(Cost {

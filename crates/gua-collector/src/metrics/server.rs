@@ -1,4 +1,4 @@
-//! A small HTTP server for `/metrics`: plain threads, GET only, few connections, short time limits.
+//! A small HTTP server for `/metrics`: one thread per connection, GET and HEAD only, few connections, short time limits.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -23,7 +23,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// Memory for the stack of a connection's thread.
 const STACK: usize = 256 * 1024;
 
-/// Serves on an address, from a thread of its own. An address that is in use is tried again.
+/// Serves on an address, on its own thread. An address that is in use is retried.
 pub(super) fn start(address: SocketAddr, published: Arc<Published>) -> io::Result<()> {
     let listener = TcpListener::bind(address);
     std::thread::Builder::new()
@@ -33,7 +33,7 @@ pub(super) fn start(address: SocketAddr, published: Arc<Published>) -> io::Resul
     Ok(())
 }
 
-/// Waits until the address is free.
+/// Retries until the address can be bound.
 fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener {
     let mut tried = first;
     let mut is_logged = false;
@@ -74,7 +74,7 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
         };
         let slot = Slot(Arc::clone(&open));
         if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
-            // A few bytes fit into the socket's buffer, so that this does not wait.
+            // A few bytes fit into the socket's buffer, so this does not block.
             let _ = stream.set_nonblocking(true);
             let _ =
                 (&stream).write(&Answer::plain("503 Service Unavailable", "busy\n").bytes(false));
@@ -82,7 +82,7 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
         }
         let published = Arc::clone(published);
         let thread = std::thread::Builder::new().name("metrics-client".to_owned());
-        // If there is no thread for it, the connection is closed.
+        // If the thread cannot be started, the connection is closed.
         let _ = thread.stack_size(STACK).spawn(move || {
             let _slot = slot;
             let _ = answer(&stream, &published);

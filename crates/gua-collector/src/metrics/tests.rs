@@ -1,4 +1,4 @@
-//! The publisher beside a real history, and the server on loopback.
+//! Tests of the publisher with a real history, and of the server on loopback.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

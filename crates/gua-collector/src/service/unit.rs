@@ -212,7 +212,7 @@ pub(super) fn exec(program: &Path, words: &[String]) -> String {
 pub(super) enum Network {
     Used,
     Unused,
-    /// Only metrics are served, on this address.
+    /// Used only to serve metrics on this address.
     Served(SocketAddr),
 }
 
@@ -249,8 +249,8 @@ pub(super) fn hardening(network: Network) -> String {
     )
 }
 
-/// Addresses of a unit that uses the network: all but multicast. Pushes, name servers and NIS need no others. The board is known
-/// by name, so its address cannot be listed.
+/// Addresses of a unit that uses the network: all except multicast. Pushes, name servers and NIS need no multicast. The board is
+/// configured by name, so its address cannot be listed.
 const UNICAST: &str = "IPAddressDeny=any
 IPAddressAllow=0.0.0.0/1 128.0.0.0/2 192.0.0.0/3 240.0.0.0/4
 IPAddressAllow=::/1 8000::/2 c000::/3 e000::/4 f000::/5 f800::/6 fc00::/7 fe00::/8

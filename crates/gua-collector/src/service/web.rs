@@ -36,10 +36,10 @@ struct Facts<'a> {
     asks: Option<Asks>,
 }
 
-/// How `gua serve` asks about the host's history.
+/// How the unit of `gua serve` queries the host's history.
 #[derive(Clone, Debug)]
 struct Asks {
-    /// Directory of the history, which it must not open itself.
+    /// Directory of the history, which is hidden from the unit.
     hidden: PathBuf,
     readers: Readers,
 }
@@ -57,7 +57,7 @@ impl Asks {
         }))
     }
 
-    /// Lines of the unit. A group that may ask must be one of its own.
+    /// Returns the lines of the unit. If only a group may query the history, the unit must be in that group.
     fn lines(&self) -> String {
         let hidden = unit::quoted(&format!("-{}", self.hidden.to_string_lossy()));
         let group = match &self.readers {
@@ -119,8 +119,8 @@ impl WebServer {
         }
     }
 
-    /// Directories that contain the state directory. It is a link to the second one, because the user is dynamic
-    /// (systemd.exec(5)); systemd gives the directory itself to that user.
+    /// Directories that contain the state directory. It is a symbolic link into the second one, because the user is
+    /// dynamic (systemd.exec(5)); systemd makes that user the owner of the directory itself.
     fn state_parents(self) -> Vec<&'static Path> {
         match self {
             WebServer::Host => Vec::new(),

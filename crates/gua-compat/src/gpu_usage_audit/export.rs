@@ -3,7 +3,7 @@
 //! Imported rows are written back unchanged. Ticks of gua are written as far as the format allows: a GPU without a
 //! utilisation reading is skipped, since the column is mandatory and no value is made up.
 //!
-//! A history that this process may not open is written from pages ([`page`]), which the service answers.
+//! A history that this process may not open is written from pages ([`page`]), which the service sends.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -43,7 +43,7 @@ impl Layout {
     }
 }
 
-/// What the page shows beside the findings, and how.
+/// Content of the page besides the findings, and its style.
 #[derive(Clone, Copy, Debug)]
 pub struct Look<'a> {
     pub layout: Layout,

@@ -1,4 +1,4 @@
-//! The accounts of all recorded time, counted as a report counts, without its sessions and imported rows.
+//! Accounts of all recorded time, computed like a report, but without sessions and imported rows.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::records::Records;
 /// Time before the end in which the last activity of a GPU is searched for.
 const ACTIVITY: SignedDuration = SignedDuration::from_hours(24);
 
-/// Counts the accounts up to a moment.
+/// Computes the accounts up to a time.
 pub fn accounts(records: &dyn Records, question: &AccountsQuestion) -> Result<Accounts> {
     let until = question.until;
     let gpus = records.gpus()?;

@@ -1,8 +1,8 @@
-//! The families of one host: its GPUs, its people if wanted, and the collector itself.
+//! Metric families of one host: its GPUs, its users if the settings allow it, and the collector itself.
 //!
 //! Labels are few: the index, the UUID and the model of a GPU. There is no label for a process, and none for a user unless
-//! the host's settings say so, because every new value of a label is a new time series that stays. A reading that is missing
-//! has no sample, so that an old value is never shown as a current one.
+//! the host's settings allow it, because every new value of a label adds a time series that is kept. A missing reading has no
+//! sample, so that an old value is never shown as a current one.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::page::{Family, Form, Kind, Labels, Page, Samples};
 
-/// Upper limit of the time series of one GPU.
+/// Maximum number of time series of one GPU.
 pub const MOST_SERIES: usize = 60;
 
 /// Everything that the metrics of a host show.
@@ -34,7 +34,7 @@ pub struct HostMetrics {
     pub collector: Option<CollectorMetrics>,
 }
 
-/// Whether the metrics have a label with the names of users.
+/// Whether the metrics contain user names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
     Shown,
@@ -49,7 +49,7 @@ pub struct GpuMetrics {
     pub model: Option<String>,
     /// The latest readings; `None` while the driver does not answer.
     pub live: Option<Gpu>,
-    /// `None` for a divided GPU, whose MIG instances have states.
+    /// `None` for a GPU that is divided into MIG instances; these have their own states.
     pub state: Option<State>,
     /// Number of processes that hold it.
     pub holders: Option<u32>,
@@ -116,7 +116,7 @@ impl GpuMetrics {
 }
 
 impl HostMetrics {
-    /// Describes a host of which nothing is known.
+    /// Returns the metrics of a host whose driver cannot be read.
     #[must_use]
     pub fn without_gpus(version: &'static str) -> Self {
         Self {
@@ -295,7 +295,7 @@ const FAULTS: [&str; 7] = [
     "slowed-down",
 ];
 
-/// Reasons for low clocks that are not normal operation.
+/// Reasons for reduced clocks that are not part of normal operation.
 const THROTTLES: [&str; 5] = [
     "sw-power-cap",
     "hw-slowdown",

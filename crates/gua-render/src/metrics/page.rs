@@ -1,6 +1,6 @@
 //! The two text formats that Prometheus reads: OpenMetrics 1.0 and the older text format 0.0.4.
 //!
-//! They differ in details: OpenMetrics names the unit, knows the types info and stateset, names a counter's family without
+//! They differ in details: OpenMetrics names the unit, has the types info and stateset, names a counter's family without
 //! `_total`, and ends with `# EOF`. node_exporter's textfile collector accepts only the older one.
 
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 /// A group of samples with one name and meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Family {
-    /// Without the suffix of its samples ([`Family::sample`]); it ends with the unit if there is one.
+    /// Name without the suffix of its samples ([`Family::sample`]). It ends with the unit if there is one.
     pub name: &'static str,
     pub kind: Kind,
     /// Base unit: seconds, bytes, joules, watts, celsius, hertz or ratio.
@@ -54,7 +54,7 @@ impl Family {
         }
     }
 
-    /// Returns the name of its samples, which queries use.
+    /// Returns the name of the family's samples, which queries use.
     #[must_use]
     pub fn sample(&self) -> String {
         format!("{}{}", self.name, self.suffix())
@@ -78,7 +78,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// Chooses the format by the `Accept` header of a request. The older one is the default, as exporters have it.
+    /// Chooses the format by the `Accept` header of a request. The older format is the default, as in other exporters.
     #[must_use]
     pub fn accepted(accept: &str) -> Self {
         let quality = |media: &str| -> f64 {
@@ -129,7 +129,7 @@ impl Labels {
         all
     }
 
-    /// Adds a label. Names of hosts are hostile text: a line break in them must not begin a new sample.
+    /// Adds a label. Values such as host names are untrusted text: a line break in them must not begin a new sample.
     fn add(&mut self, name: &str, value: &str) {
         if !self.0.is_empty() {
             self.0.push(',');
@@ -162,7 +162,7 @@ impl Page {
         Self { text, form }
     }
 
-    /// Writes a family with its samples. Without samples, nothing is written: a value that is missing is not zero.
+    /// Writes a family with its samples. Without samples, nothing is written, because a missing value is not zero.
     pub fn family(&mut self, family: &Family, samples: impl FnOnce(&mut Samples<'_>)) {
         let mut writer = Samples {
             page: self,

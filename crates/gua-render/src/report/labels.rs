@@ -425,8 +425,8 @@ pub(super) fn pid(hold: &Hold) -> String {
         .map_or_else(|| "?".to_owned(), |pid| pid.to_string())
 }
 
-/// Returns commands to inspect and to stop a holder; `None` if it may have exited since. Only a reset frees the memory of a
-/// process that has exited: its PID may belong to another one by now.
+/// Returns commands to inspect and to stop a holder; `None` if it may have exited since. For a process that had already exited, the
+/// second command resets the GPU: only that frees the memory, and the PID may belong to another process by now.
 pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
     let pid = hold
         .pid

@@ -123,7 +123,7 @@ fn blocks<R: ImportedRow>(
     Ok(())
 }
 
-/// Whether the GPU of a row has a valid name. A process on another GPU is left out without harm.
+/// Whether the GPU of a row has a valid name. Rows of processes are not checked: leaving one out changes no other row.
 fn has_gpu<R: ImportedRow>(row: &R, texts: &Texts) -> bool {
     let gpu = match row.cells().next() {
         Some(Cell::Text(gpu)) if R::TABLE == GpuRow::TABLE => texts.get(gpu),

@@ -1,4 +1,4 @@
-//! Damaged rows beside the ticks cost what they say, never the report.
+//! A damaged row outside the ticks loses only its own content. The report still works.
 
 use gua_model::report::{Note, Report};
 use gua_model::statement::Balance;
@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use crate::{Place, begin, record};
 
-/// Applies a change to a history with 300 ticks and an outage, and asks it.
+/// Applies a change to a history with 300 ticks and an outage, and returns its report and its check.
 fn changed(change: &str) -> (Report, CheckReport) {
     let place = Place::new();
     let mut store = place.store();
@@ -89,7 +89,7 @@ fn a_gpu_or_owner_without_a_readable_name_costs_its_own_rows() {
         );
         assert_eq!(check.rows_damaged.len(), 1, "{change}: {check:?}");
     }
-    // A damaged fact is missing.
+    // A damaged value is treated as missing.
     let (healthy, _) = changed("");
     for change in [
         "UPDATE card SET number = -1, parent_slices = -1 WHERE id = 1",

@@ -130,7 +130,7 @@ fn check(others: fn() -> Others, expected: &[(&str, u64)]) {
     let all = of_root.report(&question).unwrap();
     assert_eq!(report.all, all.all);
     assert_eq!(report.coverage, all.coverage);
-    // Sums are the same without what is read beside them.
+    // The sums are the same if only they are read.
     let sums = of_root.report(&Question {
         detail: Detail::Sums,
         ..question.clone()

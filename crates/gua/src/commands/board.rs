@@ -216,7 +216,8 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
     }))
 }
 
-/// The proxies, whose word about a person is taken only if no other user of this host can give it.
+/// Returns the trusted proxies. A proxy on loopback must have a secret to send user names, because any user of this host could
+/// otherwise send them.
 fn proxies(addresses: &[IpAddr], sign_on: &SignOnArgs) -> anyhow::Result<Proxies> {
     let file = sign_on.proxy_secret_file.as_deref();
     let secret = file.map(secret).transpose()?;

@@ -1,4 +1,4 @@
-//! `gua metrics`: prints the metrics of this host once, or the dashboard for them.
+//! `gua metrics`: prints the metrics of this host once, or a Grafana dashboard for them.
 
 use gua_collector::metrics;
 use gua_render::metrics::dashboard::dashboard;
@@ -20,7 +20,7 @@ pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
     match context.sample() {
         Ok(sample) => write(args, &metrics::once(&context.loaded, &sample).text(form)),
         Err(fault) => {
-            // A file with the readings of an earlier time would show them as current.
+            // Otherwise the file would keep showing old readings as current.
             if args.output.is_some() {
                 write(args, &HostMetrics::without_gpus(VERSION).text(form))?;
             }

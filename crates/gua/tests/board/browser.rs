@@ -138,7 +138,7 @@ fn the_demonstration_changes_every_second_and_leaves_nothing_behind() {
                 Some(rows()).filter(|now| *now != before)
             });
         }
-        // A demand that is met is announced, and one that is not is waited for.
+        // A free GPU that matches the filter is announced; otherwise the page waits.
         let watch = "document.querySelector('[data-watch]').click()";
         let title = || browser.run("return document.title").to_string();
         let is_told = || title().starts_with("\"●").then_some(());

@@ -64,7 +64,7 @@ fn what_the_demo_says_to_type_next_works() {
         page.contains("ipykernel"),
         "it names the forgotten notebook"
     );
-    // The number of a process that has exited may belong to another one by now.
+    // The PID of a process that has exited may belong to another process by now.
     assert!(page.contains("nvidia-smi --gpu-reset -i 6"));
     assert!(!page.contains("kill 29100"));
     for (line, expected) in [

@@ -183,7 +183,7 @@ fn settings_are_those_of_one_workspace(registry: &impl Registry) {
     let after = (registry.revision().unwrap(), entries().len());
     assert_eq!(after, (before.0 + 1, before.1 + 1));
     assert_eq!(entries()[0].action, Action::SettingsChanged);
-    // Sessions that began before are not longer than a new one.
+    // Existing sessions do not outlast a new one.
     let is_valid = |second| registry.session(&hash, at(second)).unwrap().is_some();
     assert!(is_valid(24 * 3600) && !is_valid(24 * 3600 + 5));
     let unknown = WorkspaceId("ws_x".to_owned());

@@ -7,7 +7,7 @@ use crate::error::StoreError;
 use crate::id::WorkspaceId;
 use crate::registry::{Action, AuditEntry, Change};
 
-/// Entries of a workspace and of none before a number, newest first, for [`entry`].
+/// Query of the entries before a number, newest first, for [`entry`]: those of a workspace and those of the whole board.
 pub(super) const LOG: &str = "SELECT number, at, actor, address, action, object FROM audit
      WHERE (workspace = ?1 OR workspace IS NULL) AND number < ?2 ORDER BY number DESC LIMIT ?3";
 

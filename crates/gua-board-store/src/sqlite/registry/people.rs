@@ -92,7 +92,7 @@ pub(super) fn join(
     Ok(added)
 }
 
-/// The same change by the account that joins: what a provider or proxy calls the person is not unique.
+/// Returns the change with the joining account as its author. The name that a provider or proxy sends is not unique.
 fn by_account(by: &Change, name: &str) -> Change {
     Change {
         actor: Actor::account(name),

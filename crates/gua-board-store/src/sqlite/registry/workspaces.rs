@@ -90,7 +90,7 @@ pub(super) fn set_settings(
             settings.session_days
         ],
     )?;
-    // A shorter lifetime ends the sessions that have begun as well.
+    // A shorter lifetime also applies to existing sessions.
     let lifetime = SignedDuration::from_hours(24 * i64::from(settings.session_days));
     let end = by.at.saturating_add(lifetime).unwrap_or(by.at);
     transaction.execute(

@@ -1,7 +1,7 @@
-//! A history in pages, for a process that may not open it: the side that reads the records and answers.
+//! A history in pages, for a process that may not open it: the side of the service, which reads the records.
 //!
-//! A page has imported rows or ticks of gua. It is made of records, so a view that hides other people hides them here too. The
-//! records of imported rows lack what only gpu-usage-audit's own reports need: the numbers of the rows and their usage states.
+//! A page has imported rows or ticks of gua. It is made from records, so a view that hides other people also hides them here.
+//! Records of imported rows lack the row numbers and usage states, which only gpu-usage-audit's own reports need.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
-/// Number of rows after which a page ends. Few rows take more than 200 bytes.
+/// Number of rows after which a page ends. Most rows take at most 200 bytes.
 const MOST_ROWS: usize = if cfg!(test) { 100 } else { 100_000 };
 
-/// Question for a page.
+/// Request for a page.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct OldPageQuestion {
     /// Where the page begins; `None` for the first one.
     pub from: Option<OldPlace>,
 }
 
-/// A place between two pages.
+/// Position between two pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OldPlace {
     stage: Stage,
     at: Timestamp,
 }
 
-/// What is read, in this order.
+/// Parts of a history, in the order in which they are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Stage {
     Imported,
@@ -118,7 +118,7 @@ pub fn old_page(
                 Stage::Own => {
                     let mut ticks = Vec::new();
                     let damaged = records.ticks(window, &mut |tick| ticks.push(tick))?;
-                    // A page that begins within a quarter hour leaves the count to the one before.
+                    // If a page begins within a quarter hour, the page before has counted the damaged ticks of that quarter.
                     if is_quarter(window.from()) {
                         page.damaged_ticks += u64::from(damaged);
                     }
@@ -145,7 +145,7 @@ pub fn old_page(
     Ok(page)
 }
 
-/// Parts of the days from a time on that are read at once. Ticks of gua may be a fraction of a second apart.
+/// Returns the periods from a time on that are read at once. Ticks of gua may be a fraction of a second apart.
 fn windows(days: &std::collections::BTreeSet<Date>, stage: Stage, from: Timestamp) -> Vec<Period> {
     let start = |day: Date| {
         day.to_zoned(TimeZone::UTC)
@@ -168,8 +168,8 @@ fn is_quarter(at: Timestamp) -> bool {
     gua_model::Quarter::of(at).period().from() == at
 }
 
-/// Keeps as many items as have `most` rows together, but all of one time. Returns the number of their rows, and the time of the
-/// first item that was dropped.
+/// Truncates the items to about `most` rows, without separating items of one time. Returns the number of rows that are left, and
+/// the time of the first item that was dropped.
 fn take<T>(
     items: &mut Vec<T>,
     most: usize,

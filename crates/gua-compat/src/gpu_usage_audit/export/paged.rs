@@ -1,4 +1,4 @@
-//! Writes a history from its pages: the side that asks.
+//! Writes a history from its pages: the side of the client.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::own::Writer;
 use super::page::{OldMoment, OldPage, OldPageQuestion, OldRun};
 use super::{Export, Exported, insert_sql, to_new_file, write_row};
 
-/// Asks for a page.
+/// Requests a page.
 pub type AskPage<'a> = &'a dyn Fn(OldPageQuestion) -> Result<OldPage, QueryError>;
 
 /// Writes a history that another process reads page by page to a new file at `output`, as
@@ -68,7 +68,7 @@ pub fn export_pages(
     })
 }
 
-/// Imported rows that were written, and what the small tables will say of them.
+/// Writer of the imported rows. It collects the facts for the small tables.
 struct Imported<'a> {
     gpus: Statement<'a>,
     processes: Statement<'a>,
@@ -173,9 +173,9 @@ impl Imported<'_> {
     }
 }
 
-/// Ticks of gua that are written.
+/// Writer of the ticks of gua.
 struct Own<'a> {
-    /// In order of their start.
+    /// Runs in order of their start.
     runs: Vec<&'a RunInfo>,
     writer: Writer<'a>,
 }
@@ -196,7 +196,7 @@ impl<'a> Own<'a> {
         for tick in page.own.drain(..) {
             let at = tick.sample.at;
             let begun = self.runs.partition_point(|run| run.started <= at);
-            // The last run that had started. A tick of a collector that started after the question has no run.
+            // The last run that had started when the runs were read. Without any run, the tick is left out.
             let Some(run) = self.runs.get(begun.saturating_sub(1)) else {
                 continue;
             };
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::gpu_usage_audit::import;
 
-    /// Rows of a table. Records have no numbers and usage states of imported rows, and runs are numbered anew.
+    /// Reads the rows of a table. Records lack the numbers and usage states of imported rows, and runs get new numbers.
     fn rows(path: &Path, sql: &str) -> Vec<String> {
         let connection = Connection::open(path).unwrap();
         let mut query = connection.prepare(sql).unwrap();

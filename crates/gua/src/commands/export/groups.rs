@@ -58,7 +58,7 @@ fn rows(by: By, ask: &Ask, context: &Context) -> anyhow::Result<Vec<GroupDay>> {
     let Some(known) = all.known.overlap(ask.window) else {
         return Ok(Vec::new());
     };
-    // One damaged row can claim a century of days without ticks.
+    // One damaged row can extend the window by a century of days without ticks.
     let seen = all.slots.iter().filter(|slot| slot.sums.was_seen());
     let seen: BTreeSet<Date> = seen.map(|slot| slot.label.date()).collect();
     let days = days(known, &ask.zone).into_iter();
