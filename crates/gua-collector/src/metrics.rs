@@ -1,7 +1,7 @@
 //! Metrics of the daemon for Prometheus, and of `gua metrics`.
 //!
-//! There are three parts, which never wait for each other. The sink passes each tick to the thread of the [`publisher`]. That
-//! thread updates the accounts and publishes a snapshot. The [`server`] answers requests with the latest snapshot. Therefore a
+//! There are three parts, which never wait for each other. The sink passes each tick to the thread of the `publisher`. That
+//! thread updates the accounts and publishes a snapshot. The `server` answers requests with the latest snapshot. Therefore a
 //! request never reads the driver or the history, and a slow client never delays a tick.
 
 mod publisher;
