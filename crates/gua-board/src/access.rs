@@ -10,7 +10,7 @@ use axum::response::Response;
 use gua_board_store::registry::{
     Account, Actor, Change, FIRST_WORKSPACE, Host, Identity, Join, Role, Scope, Workspace,
 };
-use gua_board_store::{AccountId, SecretHash};
+use gua_board_store::{AccountId, SecretHash, WorkspaceId};
 
 use crate::app::App;
 use crate::error::Problem;
@@ -64,9 +64,16 @@ pub enum Via {
     /// An API token, which is for one workspace.
     ApiToken {
         scope: Scope,
-        workspace: gua_board_store::WorkspaceId,
+        workspace: WorkspaceId,
         role: Role,
     },
+}
+
+/// An account that is an admin of at least one workspace.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorCaller {
+    /// Workspaces in which the caller has at least the role admin.
+    pub(crate) workspaces: Vec<WorkspaceId>,
 }
 
 /// An account that acts in a workspace.
@@ -148,16 +155,21 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
         }
         Access::Operator => {
             let account = account(app, &parts).await?;
-            let role = match account.via {
-                Via::ApiToken { role, .. } => Some(role),
+            let roles: Vec<(WorkspaceId, Role)> = match account.via {
+                Via::ApiToken {
+                    workspace, role, ..
+                } => vec![(workspace, role)],
                 Via::Local | Via::Session(_) | Via::Proxy => memberships(app, &account.id)
                     .await?
-                    .map(|(_, role)| role)
-                    .max(),
+                    .map(|(workspace, role)| (workspace.id, role))
+                    .collect(),
             };
-            if role < Some(Role::Admin) {
+            let admin = roles.into_iter().filter(|(_, role)| *role >= Role::Admin);
+            let workspaces: Vec<WorkspaceId> = admin.map(|(workspace, _)| workspace).collect();
+            if workspaces.is_empty() {
                 return Err(Problem::Forbidden("your role does not allow this"));
             }
+            parts.extensions.insert(OperatorCaller { workspaces });
         }
     }
     Ok(Request::from_parts(parts, body))

@@ -1,13 +1,15 @@
 //! Metrics of the board: its own counters, and gauges of the fleet.
 //!
 //! The fleet is shown as totals, because a board may have 12,500 hosts: GPUs by state, and hosts by freshness. `/metrics?hosts`
-//! adds GPUs by state for each host, for boards that are small enough.
+//! adds GPUs by state for each host of the caller's workspaces, for boards that are small enough.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use gua_board_store::HostId;
+use gua_board_store::registry::Host;
 use gua_model::State;
 use gua_render::metrics::{Family, Form, Labels, Page};
 use jiff::Timestamp;
@@ -25,13 +27,6 @@ pub struct Metrics {
     batch_micros: AtomicU64,
     pub(crate) streams: AtomicI64,
     pub(crate) frames: AtomicU64,
-}
-
-/// Whether each host has its own samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PerHost {
-    Yes,
-    No,
 }
 
 const REQUESTS: Family = Family::counter("gua_board_requests", None, "Answered requests.");
@@ -90,12 +85,12 @@ impl Metrics {
         self.batch_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Writes all counters and the gauges of the fleet.
+    /// Writes all counters and the gauges of the fleet. The given hosts have their own samples.
     pub(crate) fn text(
         &self,
         live: &LiveState,
         now: Timestamp,
-        (form, per_host): (Form, PerHost),
+        (form, hosts): (Form, &[Host]),
     ) -> String {
         let mut page = Page::new(form);
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +109,7 @@ impl Metrics {
         page.one(&FRAMES, Some(load(&self.frames)));
         let streams = self.streams.load(Ordering::Relaxed).max(0).unsigned_abs();
         page.one(&STREAMS, Some(number(streams)));
-        fleet(&mut page, live, now, per_host);
+        fleet(&mut page, live, now, hosts);
         page.finish()
     }
 }
@@ -122,12 +117,14 @@ impl Metrics {
 /// Counts of GPUs by [`State`], in its order.
 type Counts = [u64; State::ALL.len()];
 
-fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, per_host: PerHost) {
+fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
     let (mut fresh, mut stale) = (0, 0);
     let mut all = Counts::default();
-    let mut hosts: Vec<(String, Counts)> = Vec::new();
+    // Counts of the listed hosts; `None` for a host without a known state.
+    let ids = listed.iter().map(|host| (&host.id, None));
+    let mut counts_of: HashMap<&HostId, Option<Counts>> = ids.collect();
     live.with_all(|known| {
-        for host in known.values() {
+        for (id, host) in known {
             let is_stale = host.is_stale(now);
             *(if is_stale { &mut stale } else { &mut fresh }) += 1;
             let mut own = Counts::default();
@@ -142,21 +139,10 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, per_host: PerHost) {
             for (sum, count) in all.iter_mut().zip(own) {
                 *sum += count;
             }
-            if per_host == PerHost::Yes {
-                hosts.push((host.report.host.hostname.clone(), own));
+            if let Some(counts) = counts_of.get_mut(id) {
+                *counts = Some(own);
             }
         }
-    });
-    hosts.sort();
-    // Two hosts may have one name; a series must not be written twice.
-    hosts.dedup_by(|later, first| {
-        let is_same = later.0 == first.0;
-        if is_same {
-            for (sum, count) in first.1.iter_mut().zip(later.1) {
-                *sum += count;
-            }
-        }
-        is_same
     });
     page.family(&HOSTS, |samples| {
         for (name, count) in [("fresh", fresh), ("stale", stale)] {
@@ -169,11 +155,19 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, per_host: PerHost) {
         }
     });
     page.family(&HOST_GPUS, |samples| {
-        for (name, counts) in &hosts {
+        for host in listed {
+            let Some(Some(counts)) = counts_of.get(&host.id) else {
+                continue;
+            };
+            // Two hosts may have one name.
+            let labels = [
+                ("host", host.display_name.as_str()),
+                ("host_id", host.id.as_str()),
+            ];
+            let labels = Labels::new(&labels);
             let counts = State::ALL.iter().zip(counts);
             for (state, count) in counts.filter(|(_, count)| **count > 0) {
-                let labels = [("host", name.as_str()), ("state", state.as_str())];
-                samples.add(&Labels::new(&labels), number(*count));
+                samples.add(&labels.with("state", state.as_str()), number(*count));
             }
         }
     });

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use gua_render::metrics::Form;
 
+use crate::access::OperatorCaller;
 use crate::app::App;
 use crate::error::Problem;
-use crate::metrics::PerHost;
 
 /// The process runs.
 pub(crate) async fn health() -> &'static str {
@@ -25,20 +26,30 @@ pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, P
     Ok("ready\n")
 }
 
-/// Metrics in the format that the caller accepts. With the query `hosts`, each host has its own samples.
+/// Metrics in the format that the caller accepts. With the query `hosts`, each host of a workspace that the caller administers
+/// has its own samples.
 pub(crate) async fn metrics(
     State(app): State<Arc<App>>,
+    Extension(caller): Extension<OperatorCaller>,
     headers: HeaderMap,
     RawQuery(query): RawQuery,
-) -> Response {
+) -> Result<Response, Problem> {
     let accept = headers.get(header::ACCEPT);
     let accept = accept.and_then(|value| value.to_str().ok());
     let form = Form::accepted(accept.unwrap_or_default());
-    let per_host = match query.as_deref() {
-        Some("hosts" | "hosts=" | "hosts=1") => PerHost::Yes,
-        _ => PerHost::No,
+    let workspaces = match query.as_deref() {
+        Some("hosts" | "hosts=" | "hosts=1") => caller.workspaces,
+        _ => Vec::new(),
     };
-    let text = app.metrics.text(&app.live, app.now(), (form, per_host));
+    let hosts = app.store(move |app| {
+        let mut hosts = Vec::new();
+        for workspace in &workspaces {
+            hosts.extend(app.registry.hosts(Some(workspace))?);
+        }
+        Ok(hosts)
+    });
+    let hosts = hosts.await?;
+    let text = app.metrics.text(&app.live, app.now(), (form, &hosts));
     let content_type = [(header::CONTENT_TYPE, form.content_type())];
-    (StatusCode::OK, content_type, text).into_response()
+    Ok((StatusCode::OK, content_type, text).into_response())
 }

@@ -1,9 +1,11 @@
 //! Fleets that need more than one page, hosts under maintenance, and the screen on the wall.
 
+use std::collections::BTreeSet;
+
 use gua_board::demo;
 use gua_board::live::LiveState;
 use gua_board_store::ledger::Form;
-use gua_board_store::registry::{HostClaim, Registry as _, Role};
+use gua_board_store::registry::{HostClaim, Registry as _, Role, Scope};
 use gua_board_store::{HostId, Kind, Secret};
 use serde_json::Value;
 
@@ -270,4 +272,35 @@ async fn metrics_show_the_fleet_as_totals_and_each_host_only_when_asked() {
     series.sort_unstable();
     series.dedup();
     assert_eq!(series.len(), all, "a series is written twice");
+}
+
+#[tokio::test]
+async fn metrics_list_only_hosts_of_workspaces_that_the_caller_administers() {
+    let board = Board::start();
+    board.many_hosts(2);
+    let other = board.store.add_workspace(&board.change(), "other").unwrap();
+    let account = board.account("eve", &other, Role::Admin);
+    let token = board.api_token(&account, &other, Scope::Read);
+    let cookie = board.session(&account);
+    // Two hosts with one name.
+    for _ in 0..2 {
+        let (id, _) = board.enrol(&other, "twin").await;
+        let at = board.app.now();
+        let report = demo::report(0, at);
+        board.app.live.apply(&HostId(id), Form::Live, report, at);
+    }
+    for credentials in [("authorization", &token), ("cookie", &cookie)] {
+        let headers = [(credentials.0, credentials.1.as_str())];
+        let answer = board.call("GET /metrics?hosts", &headers, "").await;
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let text = answer.body.as_str().unwrap();
+        let hosts: BTreeSet<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("gua_board_host_gpus{"))
+            .filter_map(|line| line.split(",state=").next())
+            .collect();
+        assert_eq!(hosts.len(), 2, "{text}");
+        let is_twin = |line: &&str| line.contains("host=\"twin");
+        assert!(hosts.iter().all(is_twin), "{text}");
+    }
 }
