@@ -303,17 +303,26 @@ pub(crate) async fn admit_person(
             },
             _ => return Ok(None),
         };
-        // The provider's name is a suggestion; an account needs one that people can read.
-        let name: String = gua_model::text::sanitize(&name).chars().take(90).collect();
-        let name = match name.trim_start_matches('[').trim() {
-            "" => "member",
-            name => name,
-        };
-        app.registry.join(&by, &identity, name, &join).map(Some)
+        let name = account_name(&name);
+        app.registry.join(&by, &identity, &name, &join).map(Some)
     });
     admitted.await?.ok_or(Problem::Forbidden(
         "you have no account on this board; ask an admin for an invitation",
     ))
+}
+
+/// Returns the name of a new account, of which the provider's name is a suggestion: people must be able to read it, and the
+/// audit log writes everything that is not an account in brackets.
+fn account_name(suggested: &str) -> String {
+    let name: String = gua_model::text::sanitize(suggested)
+        .chars()
+        .take(90)
+        .collect();
+    let name = name.trim_start_matches(|one: char| one == '[' || one.is_whitespace());
+    match name.trim_end() {
+        "" => "member".to_owned(),
+        name => name.to_owned(),
+    }
 }
 
 /// Returns the workspace and the caller's role in it. A workspace of others looks like one that does not exist.
@@ -455,6 +464,20 @@ mod tests {
         check(&[cookie, ("host", "b:1"), ("origin", "http://b:1")], true);
         check(&[cookie, ("host", "b:1"), ("origin", "http://b:2")], false);
         check(&[cookie, ("origin", "null")], false);
+    }
+
+    #[test]
+    fn no_account_name_begins_with_a_bracket() {
+        for (suggested, expected) in [
+            ("ada", "ada"),
+            (" [host] ada ", "host] ada"),
+            ("[ [host] gpu1", "host] gpu1"),
+            ("\u{2003}[\u{2003}[x", "x"),
+            ("[ [", "member"),
+            ("", "member"),
+        ] {
+            assert_eq!(account_name(suggested), expected, "{suggested:?}");
+        }
     }
 
     #[test]
