@@ -343,9 +343,10 @@ pub struct SignOnArgs {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "oidc_issuer")]
     pub oidc_client_secret_file: Option<PathBuf>,
     /// Header in which a proxy of --proxy sends the user name. The proxy must remove it from the requests that it receives.
-    #[arg(long, value_name = "NAME", requires = "proxy")]
+    /// Needs --proxy-secret-file.
+    #[arg(long, value_name = "NAME", requires_all = ["proxy", "proxy_secret_file"])]
     pub user_header: Option<HeaderName>,
-    /// File with a secret that every proxy sends in the header X-Gua-Proxy-Secret; required with a proxy on loopback.
+    /// File with a secret that every proxy sends in the header X-Gua-Proxy-Secret; required with --user-header. At least 16 characters, and not accessible to other users.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "user_header")]
     pub proxy_secret_file: Option<PathBuf>,
     /// Role of people who log in through the provider or proxy for the first time [default: they need an invitation].

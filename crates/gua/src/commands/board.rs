@@ -5,6 +5,7 @@ mod link;
 
 use std::io::{self, Read as _};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,11 +34,12 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::cli::{
     BoardCommand, BoardDataArgs, BoardUserCommand, Command, ServerInstallArgs, SignOnArgs,
 };
+use crate::commands::serve::SHORTEST_TOKEN;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Maximum length of a password on standard input.
+/// Maximum length of a password on standard input, and of a file with a secret.
 const MOST_INPUT: u64 = 64 * 1024;
 
 pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode> {
@@ -216,29 +218,44 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
     }))
 }
 
-/// Returns the trusted proxies. A proxy on loopback must have a secret to send user names, because any user of this host could
-/// otherwise send them.
+/// Returns the trusted proxies. A proxy must have a secret to send user names, because any user of this host can connect from
+/// its addresses.
 fn proxies(addresses: &[IpAddr], sign_on: &SignOnArgs) -> anyhow::Result<Proxies> {
     let file = sign_on.proxy_secret_file.as_deref();
-    let secret = file.map(secret).transpose()?;
-    let is_near = addresses.iter().any(IpAddr::is_loopback);
-    if sign_on.user_header.is_some() && is_near && secret.is_none() {
-        let message = "--user-header with a --proxy on loopback needs --proxy-secret-file: every user of this host can connect from there";
-        return Err(Failure::usage(message)
-            .hint("let the proxy send the secret of that file in the header X-Gua-Proxy-Secret")
-            .into());
-    }
+    let secret = file.map(proxy_secret).transpose()?;
     Ok(Proxies {
         addresses: addresses.to_vec(),
         secret: secret.as_deref().map(SecretHash::of),
     })
 }
 
+/// Reads the secret that proxies send. Anyone who can read or guess it can act as any member.
+fn proxy_secret(path: &Path) -> anyhow::Result<String> {
+    let secret = secret(path)?;
+    let shown = path.display();
+    if secret.chars().count() < SHORTEST_TOKEN {
+        return Err(Failure::usage(format!(
+            "the secret in `{shown}` has fewer than {SHORTEST_TOKEN} characters"
+        ))
+        .into());
+    }
+    let facts = path.metadata();
+    let facts = facts.with_context(|| format!("cannot examine the secret `{shown}`"))?;
+    if facts.mode() & 0o007 != 0 {
+        return Err(
+            Failure::usage(format!("other users can access the secret `{shown}`"))
+                .hint(format!("remove their access: `chmod o= {shown}`"))
+                .into(),
+        );
+    }
+    Ok(secret)
+}
+
 /// Reads a secret from a file.
 fn secret(path: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(path);
+    let text = gua_files::read_regular(path, MOST_INPUT);
     let text = text.with_context(|| format!("cannot read the secret `{}`", path.display()))?;
-    match text.trim() {
+    match String::from_utf8_lossy(&text).trim() {
         "" => Err(Failure::usage(format!("`{}` has no secret", path.display())).into()),
         text => Ok(text.to_owned()),
     }

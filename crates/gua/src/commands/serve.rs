@@ -43,7 +43,7 @@ use crate::output;
 /// Maximum size of nvgpu's configuration file and of a token file.
 const MOST_INPUT: u64 = 1 << 20;
 /// Minimum length of a token: shorter ones can be guessed.
-const SHORTEST_TOKEN: usize = 16;
+pub(super) const SHORTEST_TOKEN: usize = 16;
 
 pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
     match &args.command {

@@ -1,7 +1,9 @@
 //! Log-in at an OpenID Connect provider and by the header of a proxy, against the real board.
 
+use std::fs::Permissions;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 
 use gua_board_store::{Registry as _, SqliteStore};
 use gua_test::oidc::{CLIENT, CLIENT_SECRET, Mistake, Provider};
@@ -276,45 +278,64 @@ fn only_a_named_proxy_can_name_the_person() {
         (running, url)
     };
     let user = ("X-Remote-User", "eve");
+    let right = "right-0123456789abcdef";
+    let private = |home: &TestHost, name: &str, text: &str| {
+        let file = home.write(name, text);
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        format!("--proxy-secret-file {}", file.display())
+    };
+    let secret = |secret| ("X-Gua-Proxy-Secret", secret);
     let far = without_driver();
-    let (_running, url) = serve(&far, "192.0.2.1");
-    assert_eq!(get(&url, "/api/v1/me", &[user]).status, 401);
+    let file = private(&far, "proxy-secret", right);
+    let (_running, url) = serve(&far, &format!("192.0.2.1 {file}"));
+    for forged in [&[user][..], &[user, secret(right)]] {
+        assert_eq!(get(&url, "/api/v1/me", forged).status, 401, "{forged:?}");
+    }
 
     let near = without_driver();
-    let file = near.write("proxy-secret", "right\n");
-    let (_running, url) = serve(
-        &near,
-        &format!("127.0.0.1 --proxy-secret-file {}", file.display()),
-    );
-    let secret = |secret| ("X-Gua-Proxy-Secret", secret);
-    assert_eq!(get(&url, "/api/v1/me", &[secret("right")]).status, 401);
+    let file = private(&near, "proxy-secret", &format!("{right}\n"));
+    let (_running, url) = serve(&near, &format!("127.0.0.1 {file}"));
+    assert_eq!(get(&url, "/api/v1/me", &[secret(right)]).status, 401);
     // Another user of the host connects from the same address.
     for forged in [&[user][..], &[user, secret("wrong")]] {
         assert_eq!(get(&url, "/api/v1/me", forged).status, 401, "{forged:?}");
     }
-    let me = get(&url, "/api/v1/me", &[user, secret("right")]);
+    let me = get(&url, "/api/v1/me", &[user, secret(right)]);
     assert_eq!(me.status, 200, "{}", me.body);
     assert!(
         me.body.contains(r#""name":"eve""#) && me.body.contains("member"),
         "{}",
         me.body
     );
-    let again = get(&url, "/api/v1/me", &[user, secret("right")]);
+    let again = get(&url, "/api/v1/me", &[user, secret(right)]);
     assert_eq!(again.body, me.body);
 
     let serve = "board serve --listen 127.0.0.1:0 --user-header X-Remote-User";
-    let empty = near.write("empty", "\n");
-    for (more, expected) in [
-        (String::new(), "--proxy"),
-        (" --proxy 127.0.0.1".to_owned(), "needs --proxy-secret-file"),
-        (" --proxy ::1".to_owned(), "needs --proxy-secret-file"),
+    let empty = private(&near, "empty", "\n");
+    let short = private(&near, "short", "0123456789abcde\n");
+    let open = near.write("open", right);
+    std::fs::set_permissions(&open, Permissions::from_mode(0o644)).unwrap();
+    let open = format!("--proxy-secret-file {}", open.display());
+    // Reading a pipe would block.
+    let pipe = near.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let pipe = format!("--proxy-secret-file {}", pipe.display());
+    for (more, code, expected) in [
+        (String::new(), 2, "--proxy"),
+        ("--proxy 127.0.0.1".to_owned(), 2, "--proxy-secret-file"),
+        ("--proxy 192.0.2.1".to_owned(), 2, "--proxy-secret-file"),
+        (format!("--proxy ::1 {empty}"), 2, "has no secret"),
         (
-            format!(" --proxy ::1 --proxy-secret-file {}", empty.display()),
-            "has no secret",
+            format!("--proxy ::1 {short}"),
+            2,
+            "fewer than 16 characters",
         ),
+        (format!("--proxy ::1 {open}"), 2, "chmod o="),
+        (format!("--proxy ::1 {pipe}"), 1, "a pipe, not a file"),
     ] {
-        let refused = near.gua(&format!("{serve}{more}"));
-        assert_eq!(refused.code, 2, "{refused:?}");
+        let refused = near.gua(&format!("{serve} {more}"));
+        assert_eq!(refused.code, code, "{refused:?}");
         assert!(refused.stderr.contains(expected), "{refused:?}");
     }
 }
