@@ -375,6 +375,18 @@ fn printing_changes_nothing() {
 }
 
 #[test]
+fn the_unit_serves_metrics_on_the_address_of_the_settings() {
+    let host = crate::without_driver().variable("GUA_METRICS_LISTEN", "127.0.0.1:19411");
+    let unit = |more: &str| host.fine(&format!("service install --system --print --root / {more}"));
+    let text = unit("");
+    for part in [" --metrics 127.0.0.1:19411\n", "IPAddressAllow=localhost\n"] {
+        assert!(text.contains(part), "{part}{text}");
+    }
+    let text = unit("--metrics 127.0.0.1:19412");
+    assert!(text.contains(" --metrics 127.0.0.1:19412\n"), "{text}");
+}
+
+#[test]
 fn invalid_arguments_are_usage_errors() {
     let image = tempfile::tempdir().unwrap();
     for arguments in [
