@@ -1,6 +1,6 @@
 //! Metric families of one host: its GPUs, its users if the settings allow it, and the collector itself.
 //!
-//! Labels are few: the index, the UUID and the model of a GPU. There is no label for a process, and none for a user unless
+//! Labels are few: the number, the UUID and the model of a GPU. There is no label for a process, and none for a user unless
 //! the host's settings allow it, because every new value of a label adds a time series that is kept. A missing reading has no
 //! sample, so that an old value is never shown as a current one.
 
@@ -45,7 +45,8 @@ pub enum Users {
 #[derive(Clone, Debug)]
 pub struct GpuMetrics {
     pub uuid: GpuUuid,
-    pub index: u32,
+    /// Displayed number; a MIG instance adds its own, such as `2:1`.
+    pub label: String,
     pub model: Option<String>,
     /// The latest readings; `None` while the driver does not answer.
     pub live: Option<Gpu>,
@@ -88,7 +89,7 @@ impl GpuMetrics {
         let counts = gpu.place.counts();
         Self {
             uuid: gpu.uuid.clone(),
-            index: gpu.index,
+            label: gpu.place.label(gpu.index),
             model: gpu.name.as_ref().ok().cloned(),
             live: Some(gpu.clone()),
             state: counts.then_some(verdict.state),
@@ -106,9 +107,8 @@ impl GpuMetrics {
     }
 
     fn labels(&self) -> Labels {
-        let index = self.index.to_string();
         Labels::new(&[
-            ("gpu", &index),
+            ("gpu", &self.label),
             ("uuid", self.uuid.as_str()),
             ("model", self.model.as_deref().unwrap_or_default()),
         ])

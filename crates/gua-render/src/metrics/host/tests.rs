@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gua_model::account::PersonAccount;
 use gua_model::sample::{MemoryRepairs, ThrottleReasons};
 use gua_model::unit::{Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts};
-use gua_model::{Fault, Percent};
+use gua_model::{Fault, Percent, Place};
 use gua_test::samples;
 
 use super::*;
@@ -177,6 +177,33 @@ fn an_unobserved_gpu_has_a_state_and_counters_and_no_old_reading() {
             .iter()
             .any(|line| line.starts_with("gua_gpu_held_seconds_total"))
     );
+}
+
+#[test]
+fn a_mig_instance_has_its_own_number() {
+    let mut parent = whole_gpu(2);
+    parent.place = Place::Parent { instances: 1 };
+    let mut instance = samples::gpu(2, "MIG-a", 0, Vec::new());
+    instance.place = Place::Instance {
+        parent: parent.uuid.clone(),
+        gpu_instance: Ok(1),
+        compute_instance: Ok(0),
+        slice: Err(gua_model::Missing::Failed),
+    };
+    let at = Timestamp::from_second(1_800_000_000).unwrap();
+    let sample = samples::sample(at, vec![parent, instance]);
+    let mut metrics = HostMetrics::of_sample(&sample, &Thresholds::default(), "1.2.3");
+    // The number stays while the driver does not answer.
+    for _ in 0..2 {
+        let text = metrics.text(Form::Text);
+        assert!(!series_of(&text, "gpu=\"2\",uuid=\"GPU-2\"").is_empty());
+        assert!(!series_of(&text, "gpu=\"2:1\",uuid=\"MIG-a\"").is_empty());
+        assert!(series_of(&text, "gpu=\"2\",uuid=\"MIG-a\"").is_empty());
+        metrics
+            .gpus
+            .iter_mut()
+            .for_each(GpuMetrics::forget_readings);
+    }
 }
 
 #[test]
