@@ -10,7 +10,6 @@ mod server;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,10 +17,11 @@ use std::time::Duration;
 use gua_model::{Outage, Sample, Tick};
 use gua_query::AccountsQuestion;
 use gua_render::metrics::{GpuMetrics, HostMetrics, Users};
+use gua_settings::kind::OthersShown;
 use gua_settings::{Loaded, Settings};
 use jiff::Timestamp;
 
-use self::publisher::{Event, Publisher};
+use self::publisher::{Event, Numbered, Publisher};
 use crate::observer::Options;
 use crate::sink::{Progress, Sink, SinkError};
 use crate::{VERSION, claims, location};
@@ -73,9 +73,9 @@ impl Snapshot {
 /// Passes ticks to the publisher and never blocks.
 #[derive(Debug)]
 pub struct MetricsSink {
-    events: SyncSender<Event>,
-    /// Set when an event was dropped: the accounts must be read from the history again.
-    is_behind: Arc<AtomicBool>,
+    events: SyncSender<Numbered>,
+    /// Number of events so far. A number that the publisher does not receive is an event that was dropped.
+    count: u64,
 }
 
 impl MetricsSink {
@@ -95,18 +95,17 @@ impl MetricsSink {
         settings: Settings,
     ) -> io::Result<Self> {
         let (events, received) = sync_channel(MAX_EVENTS);
-        let is_behind = Arc::<AtomicBool>::default();
-        let publisher = Publisher::new(published, history, settings, Arc::clone(&is_behind));
+        let publisher = Publisher::new(published, history, settings);
         std::thread::Builder::new()
             .name("metrics".to_owned())
             .spawn(move || publisher.run(&received))?;
-        Ok(Self { events, is_behind })
+        Ok(Self { events, count: 0 })
     }
 
-    fn send(&self, event: Event) {
-        if self.events.try_send(event).is_err() {
-            self.is_behind.store(true, Ordering::Relaxed);
-        }
+    fn send(&mut self, event: Event) {
+        // If the queue is full, the event is dropped, and the publisher reads the history again.
+        let _ = self.events.try_send((self.count, event));
+        self.count += 1;
     }
 }
 
@@ -142,9 +141,11 @@ impl Sink for MetricsSink {
     }
 }
 
-/// Returns whether the settings allow user names as labels.
+/// Returns whether the settings allow user names as labels. Every local user can read the metrics, so `privacy.others` must
+/// allow names too.
 fn users(settings: &Settings) -> Users {
-    match settings.metrics.users.value {
+    let may_name = settings.privacy.others.value == OthersShown::Names;
+    match settings.metrics.users.value && may_name {
         true => Users::Shown,
         false => Users::Hidden,
     }

@@ -1,7 +1,7 @@
 //! Address of a board: an absolute http or https URL, and the rule that a secret crosses a network only encrypted.
 
 use std::fmt;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A board's URL: scheme, host, optional port and path, without a trailing slash.
 #[derive(Clone, PartialEq, Eq)]
@@ -182,9 +182,36 @@ fn split_port(authority: &str) -> Option<(&str, Option<&str>)> {
     }
 }
 
+/// Reports whether the `Host` header of a request to a server on loopback has an IP address or `localhost`. A page of another
+/// site can let its own name resolve to 127.0.0.1, and could then read the responses (DNS rebinding).
+#[must_use]
+pub fn names_this_host(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let name = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_foreign_name_for_this_host_is_recognised() {
+        for (host, expected) in [
+            ("localhost:8090", true),
+            ("LOCALHOST", true),
+            ("127.0.0.1:8090", true),
+            ("[::1]:8090", true),
+            ("evil.example:8090", false),
+            ("127.0.0.1.evil.example", false),
+            ("", false),
+        ] {
+            assert_eq!(names_this_host(host), expected, "{host}");
+        }
+    }
 
     fn check(text: &str, expected: Result<&str, UrlError>) {
         let found = ServerUrl::parse(text).map(|url| url.to_string());

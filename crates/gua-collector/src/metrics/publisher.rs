@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
@@ -37,13 +36,18 @@ pub(super) enum Event {
     Configure(Options),
 }
 
+/// An event with its number; numbers have no gaps unless an event was dropped.
+pub(super) type Numbered = (u64, Event);
+
 #[derive(Debug)]
 pub(super) struct Publisher {
     published: Arc<Published>,
     history: PathBuf,
     settings: Settings,
     thresholds: Thresholds,
-    is_behind: Arc<AtomicBool>,
+    /// Number of the next event.
+    next: u64,
+    /// `None` until the accounts can be read from the history, and when they have missed something.
     accounting: Option<Accounting>,
     is_failure_logged: bool,
     /// The last stored sample, and when it arrived on the monotonic clock.
@@ -66,18 +70,13 @@ struct Accounting {
 }
 
 impl Publisher {
-    pub(super) fn new(
-        published: Arc<Published>,
-        history: PathBuf,
-        settings: Settings,
-        is_behind: Arc<AtomicBool>,
-    ) -> Self {
+    pub(super) fn new(published: Arc<Published>, history: PathBuf, settings: Settings) -> Self {
         Self {
             published,
             history,
             thresholds: settings.thresholds(),
             settings,
-            is_behind,
+            next: 0,
             accounting: None,
             is_failure_logged: false,
             sample: None,
@@ -86,13 +85,17 @@ impl Publisher {
     }
 
     /// Handles events until the sink is dropped.
-    pub(super) fn run(mut self, events: &Receiver<Event>) {
+    pub(super) fn run(mut self, events: &Receiver<Numbered>) {
         while let Ok(event) = events.recv() {
             self.handle(event);
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    pub(super) fn handle(&mut self, (number, event): Numbered) {
+        if number != self.next {
+            self.accounting = None;
+        }
+        self.next = number + 1;
         match event {
             Event::Tick(tick) => self.tick(*tick),
             Event::Outage(outage) => {
@@ -111,9 +114,6 @@ impl Publisher {
     }
 
     fn tick(&mut self, tick: Tick) {
-        if self.is_behind.swap(false, Ordering::Relaxed) {
-            self.accounting = None;
-        }
         self.gpus = followed(&self.gpus, &tick.sample, &self.thresholds);
         self.sample = Some((tick.sample.clone(), clock::monotonic()));
         let followed = match &mut self.accounting {
@@ -122,13 +122,15 @@ impl Publisher {
                 self.accounting = Some(begun);
             }),
         };
-        if let Err(error) = followed
-            && !std::mem::replace(&mut self.is_failure_logged, true)
-        {
-            warn!(
-                error = chain(&error),
-                "cannot read the history for metrics; counters of time are missing"
-            );
+        if let Err(error) = followed {
+            // The accounts do not have this tick; the next one reads it from the history.
+            self.accounting = None;
+            if !std::mem::replace(&mut self.is_failure_logged, true) {
+                warn!(
+                    error = chain(&error),
+                    "cannot read the history for metrics; counters of time are missing"
+                );
+            }
         }
     }
 

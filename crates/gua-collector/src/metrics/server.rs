@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gua_model::server_url::names_this_host;
 use gua_probe::clock;
 use gua_render::metrics::Form;
 use tracing::{info, warn};
@@ -55,6 +56,14 @@ fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener
     }
 }
 
+/// Who may ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Callers {
+    /// Programs on this host. A name that a foreign site lets resolve to this host is refused.
+    ThisHost,
+    Everyone,
+}
+
 /// Counts a connection while it is open.
 struct Slot(Arc<AtomicUsize>);
 
@@ -66,6 +75,11 @@ impl Drop for Slot {
 
 pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
     let open = Arc::new(AtomicUsize::new(0));
+    let address = listener.local_addr();
+    let callers = match address.is_ok_and(|address| address.ip().is_loopback()) {
+        true => Callers::ThisHost,
+        false => Callers::Everyone,
+    };
     loop {
         let Ok((stream, _)) = listener.accept() else {
             // No file descriptor is free, for example; an immediate retry would be a busy loop.
@@ -85,13 +99,13 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
         // If the thread cannot be started, the connection is closed.
         let _ = thread.stack_size(STACK).spawn(move || {
             let _slot = slot;
-            let _ = answer(&stream, &published);
+            let _ = answer(&stream, &published, callers);
         });
     }
 }
 
 /// Reads one request and answers it.
-fn answer(stream: &TcpStream, published: &Published) -> io::Result<()> {
+fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Result<()> {
     let until = clock::monotonic() + TIME_LIMIT;
     let header = match read_header(stream, until) {
         Ok(Some(header)) => header,
@@ -104,13 +118,21 @@ fn answer(stream: &TcpStream, published: &Published) -> io::Result<()> {
     let mut lines = header.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next());
-    let accept = lines.filter_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case("accept").then_some(value.trim())
-    });
-    let accept = accept.collect::<Vec<_>>().join(",");
+    let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(':')).collect();
+    let values = |wanted: &'static str| {
+        let fields = fields.iter();
+        let found = fields.filter(move |(name, _)| name.eq_ignore_ascii_case(wanted));
+        found.map(|(_, value)| value.trim())
+    };
+    let accept = values("accept").collect::<Vec<_>>().join(",");
+    // Browsers always send the name; only they can be led here by a foreign site.
+    let is_foreign = callers == Callers::ThisHost && !values("host").all(names_this_host);
     let path = path.and_then(|path| path.split('?').next());
     let answer = match (method, path) {
+        _ if is_foreign => Answer::plain(
+            "403 Forbidden",
+            "use the address of this server, or localhost, in the URL\n",
+        ),
         ("GET" | "HEAD", Some("/metrics")) => page(published, Form::accepted(&accept)),
         ("GET" | "HEAD", Some("/")) => Answer::plain("200 OK", "metrics are at /metrics\n"),
         ("GET" | "HEAD", _) => Answer::plain("404 Not Found", "metrics are at /metrics\n"),

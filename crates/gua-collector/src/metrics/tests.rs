@@ -2,6 +2,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::Receiver;
 
 use gua_model::unit::Millijoules;
 use gua_model::{GapReason, Gpu};
@@ -48,19 +50,23 @@ fn progress(ticks: u64) -> Progress {
     }
 }
 
-#[test]
-fn counters_equal_the_accounts_of_the_history() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("gua.db");
-    let store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+fn new_history(path: &Path, started: Timestamp) -> HistorySink {
+    let store = Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
     let run = NewRun {
-        started: at(0),
+        started,
         interval: Duration::from_secs(1),
         host: "h".to_owned(),
         version: "0".to_owned(),
         boot: None,
     };
-    let mut history = HistorySink::begin(store, run).unwrap();
+    HistorySink::begin(store, run).unwrap()
+}
+
+#[test]
+fn counters_equal_the_accounts_of_the_history() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gua.db");
+    let mut history = new_history(&path, at(0));
     for second in 0..1000 {
         history.deliver(&tick(second)).unwrap();
         history.maintain(at(second)).unwrap();
@@ -115,6 +121,115 @@ fn counters_equal_the_accounts_of_the_history() {
         .values()
         .map(|gpu| gpu.unobserved[&GapReason::DriverHung].0);
     assert!(hung.into_iter().all(|micros| micros > 90_000_000));
+}
+
+/// A history, and a publisher that handles events only when the test lets it.
+struct Stepwise {
+    directory: tempfile::TempDir,
+    history: HistorySink,
+    sink: MetricsSink,
+    events: Receiver<Numbered>,
+    publisher: Publisher,
+    published: Arc<Published>,
+}
+
+impl Stepwise {
+    /// The queue has space for the events of one tick.
+    fn start(second: i64) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("gua.db");
+        let (sender, events) = sync_channel(2);
+        let published = Arc::<Published>::default();
+        Self {
+            history: new_history(&path, at(second)),
+            sink: MetricsSink {
+                events: sender,
+                count: 0,
+            },
+            events,
+            publisher: Publisher::new(Arc::clone(&published), path, settings()),
+            published,
+            directory,
+        }
+    }
+
+    fn tick(&mut self, second: i64) {
+        self.history.deliver(&tick(second)).unwrap();
+        self.history.maintain(at(second)).unwrap();
+        self.sink.deliver(&tick(second)).unwrap();
+        self.sink.ticked(&progress(second.unsigned_abs()));
+    }
+
+    fn handle(&mut self) {
+        for event in self.events.try_iter() {
+            self.publisher.handle(event);
+        }
+    }
+
+    /// Compares the counters with the history.
+    fn check(&self, second: i64) {
+        let snapshot = self.published.latest().unwrap();
+        let counted = snapshot.metrics.accounts.as_ref().unwrap();
+        let source = location::file_at(self.directory.path().join("gua.db"));
+        let question = AccountsQuestion { until: at(second) };
+        let expected = source.accounts(&question).unwrap();
+        assert!(!expected.gpus.is_empty());
+        for (gpu, expected) in &expected.gpus {
+            assert_eq!(counted.gpus[gpu].states, expected.states, "{gpu}");
+        }
+    }
+}
+
+#[test]
+fn a_tick_that_the_queue_drops_is_read_from_the_history() {
+    let mut host = Stepwise::start(10);
+    host.tick(10);
+    host.handle();
+    host.tick(11);
+    // The queue is full. An earlier tick is still in it.
+    host.tick(12);
+    host.handle();
+    for second in 13..16 {
+        host.tick(second);
+        host.handle();
+    }
+    host.check(15);
+}
+
+#[test]
+fn a_history_that_cannot_be_read_at_midnight_costs_no_time() {
+    let midnight = 57_600;
+    assert_eq!(at(midnight).as_second() % 86_400, 0);
+    let mut host = Stepwise::start(midnight - 4);
+    let (path, hidden) = ("gua.db", "hidden.db");
+    let rename = |host: &Stepwise, from: &str, to: &str| {
+        let path = host.directory.path();
+        std::fs::rename(path.join(from), path.join(to)).unwrap();
+    };
+    for second in midnight - 4..midnight + 4 {
+        host.tick(second);
+        let is_hidden = second == midnight;
+        if is_hidden {
+            rename(&host, path, hidden);
+        }
+        host.handle();
+        if is_hidden {
+            rename(&host, hidden, path);
+        }
+    }
+    host.check(midnight + 3);
+}
+
+#[test]
+fn names_need_the_consent_of_both_settings() {
+    let mut settings = settings();
+    assert_eq!(users(&settings), Users::Hidden);
+    settings.metrics.users.value = true;
+    assert_eq!(users(&settings), Users::Shown);
+    for others in [OthersShown::Pseudonyms, OthersShown::Totals] {
+        settings.privacy.others.value = others;
+        assert_eq!(users(&settings), Users::Hidden, "{others:?}");
+    }
 }
 
 #[test]
@@ -181,7 +296,10 @@ fn ask(address: SocketAddr, request: &str) -> String {
 #[test]
 fn the_server_answers_get_in_the_format_that_is_asked_for() {
     let (address, _published) = served();
-    let text = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let text = ask(
+        address,
+        "GET /metrics HTTP/1.1\r\nHost: localhost:1\r\n\r\n",
+    );
     assert!(
         text.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"),
         "{text}"
@@ -209,6 +327,18 @@ fn the_server_answers_get_in_the_format_that_is_asked_for() {
         ("GET /etc/passwd HTTP/1.1\r\n\r\n", "404 Not Found"),
         ("GET / HTTP/1.1\r\n\r\n", "200 OK"),
         ("\r\n\r\n", "405 Method Not Allowed"),
+        (
+            "GET /metrics HTTP/1.1\r\nhost: [::1]:19400\r\n\r\n",
+            "200 OK",
+        ),
+        (
+            "GET /metrics HTTP/1.1\r\nHost: evil.example:19400\r\n\r\n",
+            "403 Forbidden",
+        ),
+        (
+            "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n",
+            "403 Forbidden",
+        ),
     ] {
         let answer = ask(address, request);
         assert!(
