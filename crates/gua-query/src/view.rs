@@ -77,6 +77,8 @@ pub struct View {
 struct Aliases {
     by_owner: BTreeMap<OwnerKey, User>,
     taken: BTreeSet<Uid>,
+    /// Negative numbers in the place of the process ids of imported sessions.
+    pids: BTreeMap<i64, i64>,
 }
 
 impl fmt::Debug for View {
@@ -196,19 +198,29 @@ impl View {
         let Some(part) = &mut total.imported else {
             return;
         };
-        let is_others =
-            |owner: &Option<String>| owner.as_deref().is_some_and(|name| !self.is_own_name(name));
-        match &self.others {
-            Others::Totals => part.sessions.retain(|session| !is_others(&session.owner)),
-            Others::Pseudonyms(pseudonym) => {
-                for session in &mut part.sessions {
-                    if is_others(&session.owner) {
-                        session.owner = session.owner.as_deref().map(pseudonym);
-                        session.name = None;
-                    }
-                }
+        let is_own = |owner: &Option<String>| {
+            let owner = owner.as_deref();
+            owner.is_some_and(|name| self.is_own_name(name))
+        };
+        if matches!(self.others, Others::Totals) {
+            part.sessions
+                .retain(|session| session.owner.is_none() || is_own(&session.owner));
+        }
+        for session in &mut part.sessions {
+            if !is_own(&session.owner) {
+                session.owner = session.owner.as_deref().map(|name| self.name(name));
+                session.name = None;
+                session.pid = self.hidden_pid(session.pid);
             }
         }
+    }
+
+    /// Returns a negative number in the place of a process id, always the same for the same one: the pieces of a session are
+    /// joined by it.
+    fn hidden_pid(&self, pid: i64) -> i64 {
+        let pids = &mut self.aliases.borrow_mut().pids;
+        let next = i64::try_from(pids.len()).map_or(i64::MIN, |taken| -1 - taken);
+        *pids.entry(pid).or_insert(next)
     }
 
     /// The session, unless it is one that the viewer must not see.

@@ -34,7 +34,8 @@ columns! {
         gpu_index: Int = about::INDEX_LAST; own.names.gpu_index(own.gpu); old.session.index,
         gpu_name: Text = about::GPU_NAME; own.names.gpu_name(own.gpu); old.names.gpu_name(old.gpu),
         mig_parent_uuid: Text = about::MIG_PARENT; own.session.parent.as_ref().map(|parent| parent.as_str()); Missing,
-        pid: Int = about::PID; own.session.key.process.pid.0; old.session.pid,
+        // Hidden processes of imported rows have negative numbers.
+        pid: Int = about::PID; own.session.key.process.pid.0; old.session.pid.max(0),
         started_ticks: Int = "Start time in the kernel's ticks since boot."; own.session.key.process.start.0; Missing,
         user: Text = about::USER_OF_PROCESS;
             own.session.owner.as_ref().map(|owner| owner.who.shown()); old.session.owner.as_deref(),

@@ -101,7 +101,8 @@ pub(super) fn nameless_holds(last: &Tick, known: &Known<'_>) -> Vec<Hold> {
                 process: None,
                 workload: matches!(process.identity, Err(Missing::Gone))
                     .then(|| Hold::EXITED.to_owned()),
-                pid: Some(process.pid),
+                // A view hides the processes of other people: no process has the id 0.
+                pid: Some(process.pid).filter(|pid| pid.0 != 0),
                 period: Period::new(sample.at, sample.at),
                 last_row: Micros(0),
                 util: gpu

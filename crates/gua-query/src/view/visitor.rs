@@ -82,6 +82,8 @@ fn masked<'n>(view: &View, names: &'n Names<'_>, row: &LegacyProcess<'n>) -> Leg
     let named = |name: Option<&str>| names.get(name?).map(String::as_str);
     let is_own = row.counted_as().is_some_and(|name| view.is_own_name(name));
     LegacyProcess {
+        // No process has the id 0.
+        pid: if is_own { row.pid } else { 0 },
         identity: named(row.identity),
         owner: named(row.owner),
         name: row.name.filter(|_| is_own),

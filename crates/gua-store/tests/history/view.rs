@@ -125,6 +125,8 @@ fn check(others: fn() -> Others, expected: &[(&str, u64)]) {
         assert!(!text.contains(hidden), "{hidden}: {text}");
     }
     assert!(text.contains("Pid(10)"), "own processes are shown: {text}");
+    // A report would propose the command `kill 0`.
+    assert!(!text.contains("Pid(0)"), "{text}");
     // States and coverage do not depend on who asks.
     let of_root = RecordsSource::new(|| Ok(Box::new(History::open(&place.path()).unwrap())));
     let all = of_root.report(&question).unwrap();
