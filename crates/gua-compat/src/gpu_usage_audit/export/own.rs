@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gua_model::usage_state::{UsageState, UsageTracker};
 use gua_model::{Gpu, Period, Pid, Process, ProcessKind, Tick, sane};
 use gua_store::imported::{GpuRow, LegacyError, ProcessRow, SmallTable, Texts, old_text};
-use gua_store::{History, ReadError, RunId, RunInfo, Sight, StoredTick};
+use gua_store::{History, ReadError, RunId, RunInfo, Sight};
 use rusqlite::types::Value;
 use rusqlite::{Statement, Transaction};
 
@@ -60,14 +60,14 @@ impl Export<'_> {
                 Err(error) => return Err(LegacyError::from(error)),
             };
             if stored.tick.sample.at.as_microsecond() < window.0 {
-                let tracker = writer.trackers.entry(stored.run).or_default();
+                let tracker = writer.trackers.entry(Some(stored.run)).or_default();
                 stored.tick.sample.gpus.iter().for_each(|gpu| {
                     tracker.see(gpu);
                 });
                 return Ok(());
             }
             let host = hosts.get(&stored.run).map(String::as_str);
-            self.own_tick(&stored, host, &mut writer)
+            self.own_tick(Some(stored.run), &stored.tick, host, &mut writer)
         })?;
         self.exported.damaged_ticks += u64::from(match self.part {
             Part::Everything => history.absurd_ticks()?,
@@ -86,26 +86,28 @@ impl Export<'_> {
         self.insert(SmallTable::Run, Some(number), &cells)
     }
 
-    /// Writes the rows of one tick, whose collector ran on a host of this name.
+    /// Writes the rows of one tick, whose collector ran on a host of this name. A tick whose run is not known has rows
+    /// without a run.
     pub(super) fn own_tick(
         &mut self,
-        stored: &StoredTick,
+        run: Option<RunId>,
+        tick: &Tick,
         host: Option<&str>,
         writer: &mut Writer<'_>,
     ) -> Result<(), LegacyError> {
         if let (Some(host), Part::Everything) = (host, self.part) {
-            self.host_row(host, &stored.tick)?;
+            self.host_row(host, tick)?;
         }
-        let sample = &stored.tick.sample;
+        let sample = &tick.sample;
         let at = old_text(sample.at);
-        let run = stored.run.0.saturating_add(self.own_offset);
+        let number = run.map(|run| run.0.saturating_add(self.own_offset));
         let Writer {
             gpus,
             processes,
             texts,
             trackers,
         } = writer;
-        let tracker = trackers.entry(stored.run).or_default();
+        let tracker = trackers.entry(run).or_default();
         for gpu in &sample.gpus {
             let state = tracker.see(gpu);
             if self.part.has_lists() {
@@ -116,13 +118,13 @@ impl Export<'_> {
                 continue;
             };
             self.exported.gpu_rows += 1;
-            write_row(gpus, (None, &at, Some(run)), &row, texts)?;
+            write_row(gpus, (None, &at, number), &row, texts)?;
         }
         for gpu in sample.gpus.iter().filter(|gpu| gpu.util.is_ok()) {
             for process in &gpu.processes {
                 let row = process_row(gpu, process, texts);
                 self.exported.process_rows += 1;
-                write_row(processes, (None, &at, Some(run)), &row, texts)?;
+                write_row(processes, (None, &at, number), &row, texts)?;
             }
         }
         self.advance(1)
@@ -156,7 +158,7 @@ pub(super) struct Writer<'a> {
     gpus: Statement<'a>,
     processes: Statement<'a>,
     texts: Texts,
-    trackers: HashMap<RunId, UsageTracker>,
+    trackers: HashMap<Option<RunId>, UsageTracker>,
 }
 
 impl<'a> Writer<'a> {

@@ -9,7 +9,7 @@ use gua_query::records::ImportedFacts;
 use gua_store::imported::{
     GpuRow, LegacyError, OnProgress, ProcessRow, Progress, SmallTable, Texts, old_text,
 };
-use gua_store::{Facts, RunInfo, StoredTick};
+use gua_store::{Facts, RunInfo};
 use jiff::Timestamp;
 use rusqlite::Statement;
 use rusqlite::types::Value;
@@ -196,12 +196,10 @@ impl<'a> Own<'a> {
         for tick in page.own.drain(..) {
             let at = tick.sample.at;
             let begun = self.runs.partition_point(|run| run.started <= at);
-            // The last run that had started when the runs were read. Without any run, the tick is left out.
-            let Some(run) = self.runs.get(begun.saturating_sub(1)) else {
-                continue;
-            };
-            let stored = StoredTick { run: run.id, tick };
-            export.own_tick(&stored, Some(&run.host), &mut self.writer)?;
+            // The last run that had started, or the first one. There is none if all runs are damaged.
+            let run = self.runs.get(begun.saturating_sub(1));
+            let host = run.map(|run| run.host.as_str());
+            export.own_tick(run.map(|run| run.id), &tick, host, &mut self.writer)?;
         }
         Ok(())
     }
@@ -212,10 +210,12 @@ mod tests {
     use std::cell::Cell;
     use std::ops::ControlFlow;
 
-    use gua_query::Records;
+    use gua_model::{Period, Uid};
+    use gua_query::{Others, Question, Records, View, Viewer};
     use gua_store::{History, OpenMode, Store, WriterOptions};
     use gua_test::old_history::{self, Shape};
     use gua_test::recorded::record;
+    use jiff::tz::TimeZone;
     use rusqlite::Connection;
 
     use super::super::export;
@@ -304,5 +304,75 @@ mod tests {
         import(&mut store, &old, midnight, go_on).unwrap();
         store.close().unwrap();
         check(&history, "2026-11-15", 9);
+    }
+
+    #[test]
+    fn ticks_without_a_readable_run_are_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = directory.path().join("gua.db");
+        let midnight: Timestamp = "2026-11-15T00:00:00Z".parse().unwrap();
+        record(&history, midnight, 30, |_| vec![(50, &["ada"][..])]);
+        let damage = "UPDATE collector_run SET boot = x'00'";
+        old_history::change(&history, damage).unwrap();
+        // Only the whole export knows the number of the run.
+        check(&history, "2027-01-01", 1);
+    }
+
+    #[test]
+    fn imported_rows_of_other_people_have_no_pid() {
+        let directory = tempfile::tempdir().unwrap();
+        let (history, old) = (
+            directory.path().join("gua.db"),
+            directory.path().join("old.db"),
+        );
+        let midnight: Timestamp = "2026-11-15T00:00:00Z".parse().unwrap();
+        let shape = Shape {
+            cards: 4,
+            ticks: 300,
+            interval_seconds: 30,
+            process_rows: 2400,
+        };
+        old_history::write(&old, &shape, midnight).unwrap();
+        let options = WriterOptions::default();
+        let mut store = Store::open(&history, OpenMode::Create, &options).unwrap();
+        let go_on = &mut |_| ControlFlow::Continue(());
+        import(&mut store, &old, midnight, go_on).unwrap();
+        store.close().unwrap();
+        let opened = || History::open(&history).unwrap();
+        let view = || {
+            let viewer = Viewer {
+                uid: Uid(1001),
+                name: Some("grace".to_owned()),
+            };
+            let pseudonym = |name: &str| format!("alias of {}", name.len());
+            let others = Others::Pseudonyms(Box::new(pseudonym));
+            View::new(Box::new(opened()), viewer, others)
+        };
+
+        let ask = |question: OldPageQuestion| old_page(&view(), question, || false);
+        let facts = opened().facts().unwrap();
+        let exported = directory.path().join("exported.db");
+        export_pages(&facts, &ask, &exported, go_on).unwrap();
+        let found = rows(
+            &exported,
+            "SELECT DISTINCT loginuid_user IS 'grace', pid > 0 FROM proc_sample",
+        );
+        assert_eq!(
+            found,
+            ["[Integer(0), Integer(0)]", "[Integer(1), Integer(1)]"]
+        );
+
+        let window = Period::new("2026-11-14T00:00:00Z".parse().unwrap(), midnight);
+        let question = Question::of_window(window, TimeZone::UTC, midnight);
+        let masked = gua_query::report(&view(), &question).unwrap();
+        let of_root = gua_query::report(&opened(), &question).unwrap();
+        assert_eq!(masked.session_count, of_root.session_count);
+        let mut own = 0;
+        for hold in masked.sessions.iter().chain(&masked.past) {
+            let is_own = hold.owner.as_deref() == Some("grace");
+            assert_eq!(hold.pid.is_some(), is_own, "{hold:?}");
+            own += u32::from(is_own);
+        }
+        assert!(own > 0);
     }
 }
