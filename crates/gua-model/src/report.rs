@@ -308,7 +308,7 @@ pub enum Note {
     Widened { asked: Period },
     /// Ticks, and quarter totals without ticks, that cannot be read. Their time is a gap.
     Damaged { records: u32 },
-    /// Stored sessions, GPUs, owners, outages or requests that cannot be read. They are left out.
+    /// Stored sessions, GPUs, owners, outages, requests or collector runs that cannot be read. They are left out.
     DamagedRows { rows: u32 },
     /// Old rows overlap, and each counts in full as in the tool that wrote them.
     Overlap { micros: Micros },

@@ -88,7 +88,7 @@ pub trait Records {
     /// Number of ticks whose time cannot be true. They belong to no window.
     fn absurd_ticks(&self) -> Result<u32>;
 
-    /// Number of damaged GPUs, owners, outages and requests, which are left out.
+    /// Number of damaged collector runs, GPUs, owners, outages and requests, which are left out.
     fn damaged_rows(&self) -> Result<u32>;
 
     /// Days in UTC that have ticks, totals or imported rows.

@@ -276,7 +276,7 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
         match note {
             Note::Widened { .. } => remarks.push("single ticks at an edge of the month are no longer kept: its edges are whole quarter hours".to_owned()),
             Note::Damaged { records } => remarks.push(format!("{records} damaged ticks or totals could not be read; their time is a gap")),
-            Note::DamagedRows { rows } => remarks.push(format!("{rows} damaged rows about sessions, GPUs, owners or outages could not be read and are left out")),
+            Note::DamagedRows { rows } => remarks.push(format!("{rows} damaged rows about sessions, GPUs, owners, outages, requests or collector runs could not be read and are left out")),
             Note::Mixed => remarks.push("part of the month comes from imported rows: they count for held and idle-held hours, and are charged to nobody".to_owned()),
             Note::Overlap { micros } => remarks.push(format!("old rows overlap by {:.2} GPU-hours, and each counts in full", micros.hours())),
             Note::Unbalanced { gpus } => {

@@ -38,7 +38,7 @@ pub struct CheckReport {
     pub first_sights_late: Vec<LateSight>,
     /// Sessions with impossible values: observed for longer than they lasted, or overlapping for one process.
     pub sessions_wrong: Vec<String>,
-    /// Damaged rows about GPUs, owners, outages, requests and watched runs.
+    /// Damaged rows about collector runs, GPUs, owners, outages, requests and watched runs.
     pub rows_damaged: Vec<String>,
     /// Rows that were imported from old histories.
     pub old_rows_read: u64,

@@ -114,22 +114,7 @@ impl History {
 
     /// All collector runs, in the order in which they started.
     pub fn runs(&self) -> Result<Vec<RunInfo>, ReadError> {
-        self.read(|connection| {
-            let sql = "SELECT id, started, ended, interval, host, version, boot FROM collector_run ORDER BY id";
-            undamaged_rows(connection, sql, [], |row| {
-                let boot: Option<[u8; 16]> = row.get(6)?;
-                let interval = Duration::from_micros(row.get::<_, i64>(3)?.unsigned_abs());
-                Ok(RunInfo {
-                    id: RunId(row.get(0)?),
-                    started: sane::nearest(row.get(1)?),
-                    ended: row.get::<_, Option<i64>>(2)?.and_then(sane::time),
-                    interval: interval.min(sane::LONGEST_INTERVAL),
-                    host: row.get(4)?,
-                    version: row.get(5)?,
-                    boot: boot.map(|bytes| BootId(u128::from_be_bytes(bytes))),
-                })
-            })
-        })
+        self.read(|connection| undamaged_rows(connection, RUNS, [], run))
     }
 
     /// All GPUs ever seen, in the order in which they were first seen.
@@ -220,6 +205,24 @@ impl History {
             _ => answer,
         }
     }
+}
+
+/// Columns that [`run`] reads.
+pub(crate) const RUNS: &str =
+    "SELECT id, started, ended, interval, host, version, boot FROM collector_run ORDER BY id";
+
+pub(crate) fn run(row: &Row<'_>) -> Result<RunInfo, ReadError> {
+    let boot: Option<[u8; 16]> = row.get(6)?;
+    let interval = Duration::from_micros(row.get::<_, i64>(3)?.unsigned_abs());
+    Ok(RunInfo {
+        id: RunId(row.get(0)?),
+        started: sane::nearest(row.get(1)?),
+        ended: row.get::<_, Option<i64>>(2)?.and_then(sane::time),
+        interval: interval.min(sane::LONGEST_INTERVAL),
+        host: row.get(4)?,
+        version: row.get(5)?,
+        boot: boot.map(|bytes| BootId(u128::from_be_bytes(bytes))),
+    })
 }
 
 /// Columns that [`gpu`] reads.

@@ -288,14 +288,16 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
-        let (began, ended, observed): (i64, i64, i64) = (row.get(1)?, row.get(2)?, row.get(3)?);
-        if sane::time(began).is_none() || sane::time(ended).is_none() {
-            found.push(format!("session {id} has a time that cannot be true"));
-        }
-        if observed > ended.saturating_sub(began) {
-            found.push(format!(
-                "session {id} was observed for longer than it lasted"
-            ));
+        if let Some((began, ended)) = times(row, [1, 2])? {
+            if sane::time(began).is_none() || sane::time(ended).is_none() {
+                found.push(format!("session {id} has a time that cannot be true"));
+            }
+            let observed = undamaged(row.get::<_, i64>(3).map_err(ReadError::from))?;
+            if observed.is_some_and(|observed| observed > ended.saturating_sub(began)) {
+                found.push(format!(
+                    "session {id} was observed for longer than it lasted"
+                ));
+            }
         }
         if row.get(4)? {
             found.push(format!("session {id} begins while the one before it lasts"));
@@ -309,11 +311,10 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
     let mut names = Names::default();
     while let Some(row) = rows.next()? {
         // Rows with an impossible time are already in the list.
-        let is_sane = |column: usize| row.get(column).map(|at| sane::time(at).is_some());
-        if is_sane(15)?
-            && is_sane(16)?
-            && undamaged(from_row(row, connection, &mut names))?.is_none()
-        {
+        let is_listed = times(row, [15, 16])?.is_some_and(|(began, ended)| {
+            sane::time(began).is_none() || sane::time(ended).is_none()
+        });
+        if !is_listed && undamaged(from_row(row, connection, &mut names))?.is_none() {
             let id: i64 = row.get(0)?;
             found.push(format!("session {id} holds a value that cannot be true"));
         }
@@ -322,6 +323,12 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
         }
     }
     Ok(found)
+}
+
+/// Reads the times of a session; `None` if one of them is not an integer.
+fn times(row: &Row<'_>, [began, ended]: [usize; 2]) -> Result<Option<(i64, i64)>, ReadError> {
+    let read = || Ok((row.get(began)?, row.get(ended)?));
+    undamaged(read())
 }
 
 /// Sessions that continue from their rows.

@@ -218,8 +218,8 @@ phrases! {
         "{records} damaged ticks or totals could not be read; their time is a gap (`gua db check` shows details)",
         "손상된 틱 또는 합계 {records}개를 읽지 못했습니다. 그 시간은 공백으로 셉니다 (`gua db check`로 확인)";
     damaged_rows(rows: u64) =
-        "{rows} damaged rows about sessions, GPUs, owners or outages could not be read and are left out (`gua db check` shows details)",
-        "세션, GPU, 소유자 또는 중단에 관한 손상된 행 {rows}개를 읽지 못해 제외했습니다 (`gua db check`로 확인)";
+        "{rows} damaged rows about sessions, GPUs, owners, outages, requests or collector runs could not be read and are left out (`gua db check` shows details)",
+        "세션, GPU, 소유자, 중단, 요청 또는 수집기 실행에 관한 손상된 행 {rows}개를 읽지 못해 제외했습니다 (`gua db check`로 확인)";
     overlap(hours: f64) =
         "old ticks overlap by {hours:.2} GPU-hours (two collectors, or a clock set back); each counts in full, as in the tool that wrote them",
         "옛 파일의 틱이 {hours:.2} GPU 시간만큼 겹칩니다. 기록한 도구와 같이 모두 그대로 셉니다";

@@ -55,6 +55,7 @@ fn a_report_leaves_out_damaged_rows_and_counts_them() {
         "UPDATE session SET pid = -1 WHERE id = 1",
         "UPDATE session SET peak_missing = 77 WHERE id = 1",
         "UPDATE session SET began = -1, observed = 0 WHERE id = 1",
+        "UPDATE collector_run SET boot = x'00'",
         "UPDATE outage SET reason = 'x'",
         "UPDATE outage SET ticks_lost = -1",
         "UPDATE outage SET ended = 253402300799000000",
@@ -91,12 +92,39 @@ fn a_gpu_or_owner_without_a_readable_name_costs_its_own_rows() {
     }
     // A damaged value is treated as missing.
     let (healthy, _) = changed("");
-    for change in [
-        "UPDATE card SET number = -1, parent_slices = -1 WHERE id = 1",
-        "UPDATE collector_run SET boot = x'00'",
-    ] {
-        let (report, _) = changed(change);
-        assert_eq!(report.all, healthy.all, "{change}");
+    let change = "UPDATE card SET number = -1, parent_slices = -1 WHERE id = 1";
+    let (report, _) = changed(change);
+    assert_eq!(report.all, healthy.all, "{change}");
+}
+
+#[test]
+fn only_a_check_reads_watched_runs() {
+    let (report, check) = changed(
+        "INSERT INTO watched_run (owner, run, name, started, cards, summary)
+         SELECT id, 'run', 'name', -1, '', '{}' FROM owner WHERE uid IS NOT NULL LIMIT 1",
+    );
+    assert!(!report.notes.iter().any(is_damage), "{:?}", report.notes);
+    assert_eq!(
+        check.rows_damaged,
+        ["watched run 1 holds a value that cannot be true"]
+    );
+}
+
+#[test]
+fn a_check_names_a_session_with_a_time_that_is_no_number() {
+    for column in ["began", "ended", "observed"] {
+        // SQLite refuses such a value while the table is declared STRICT.
+        let (_, check) = changed(&format!(
+            "PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'session';
+             PRAGMA writable_schema = RESET;
+             UPDATE session SET {column} = 'x' WHERE id = 1;
+             PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'session';
+             PRAGMA writable_schema = RESET;"
+        ));
+        let named = "session 1 holds a value that cannot be true".to_owned();
+        assert!(check.sessions_wrong.contains(&named), "{column}: {check:?}");
     }
 }
 
