@@ -164,9 +164,14 @@ fn holders(out: &mut String, page: &Page<'_>) {
         let gpu = labels::gpu_name(hold.index, &hold.gpu, "");
         let look = format!("ssh {host} 'nvidia-smi -i {gpu}'");
         // There is no stop command for an old process: its PID may have been reused.
-        match (labels::commands(page, hold), hold.by_login) {
-            (Some((_, stop)), true) => line!(out, "    ↳ 확인하고 정리:  {look}  →  {stop}"),
-            (Some((_, stop)), false) => {
+        let commands = labels::commands(page, hold);
+        match (commands.map(|commands| commands.stop), hold.by_login) {
+            (Some(None), _) => {
+                let decide = labels::decide(page, hold, Language::Korean);
+                line!(out, "    ↳ 먼저 확인:  {look}  ({decide})");
+            }
+            (Some(Some(stop)), true) => line!(out, "    ↳ 확인하고 정리:  {look}  →  {stop}"),
+            (Some(Some(stop)), false) => {
                 line!(
                     out,
                     "    ↳ 먼저 확인:  {look}  (끝내도 되는 작업이면 {stop})"

@@ -80,6 +80,9 @@ labels! {
     HOLDERS_THEN = "Idle at the last tick", "조치 필요 — 점유 중이지만 쓰지 않는 GPU";
     NO_OWNER = "owner unknown: decide first", "소유자를 알 수 없습니다. 먼저 판단하세요";
     EXITED = "the process has exited: check that no other uses the GPU", "프로세스가 이미 끝났습니다. 다른 프로세스가 GPU를 쓰지 않는지 먼저 확인하세요";
+    EXITED_ON_INSTANCE =
+        "the process has exited: ask an administrator to reset the physical GPU when none of its instances is in use",
+        "프로세스가 이미 끝났습니다. 물리 GPU의 모든 인스턴스가 쓰이지 않을 때 초기화하도록 관리자에게 요청하세요";
     OBSERVED_PART =
         "observed {observed_share} of {capacity_hours} GPU-hours; {gap_hours} GPU-hours are gaps, which no share counts",
         "전체 {capacity_hours} GPU 시간 중 {observed_share}를 관측했습니다. {gap_hours} GPU 시간은 공백이며 어떤 비율에도 들어가지 않습니다";
@@ -296,9 +299,13 @@ pub(super) fn note(page: &Page<'_>, note: &Note, language: Language) -> String {
 }
 
 /// Says who decides before a process is stopped.
-pub(super) fn decide(hold: &Hold, language: Language) -> String {
+pub(super) fn decide(page: &Page<'_>, hold: &Hold, language: Language) -> String {
     if hold.has_exited() {
-        return EXITED.of(language).to_owned();
+        let label = match is_instance(page, hold) {
+            true => EXITED_ON_INSTANCE,
+            false => EXITED,
+        };
+        return label.of(language).to_owned();
     }
     match (hold.owner.as_deref().map(sanitize), hold.by_login) {
         (Some(owner), true) => ask_first(&owner, language),
@@ -425,19 +432,36 @@ pub(super) fn pid(hold: &Hold) -> String {
         .map_or_else(|| "?".to_owned(), |pid| pid.to_string())
 }
 
-/// Returns commands to inspect and to stop a holder; `None` if it may have exited since. For a process that had already exited, the
-/// second command resets the GPU: only that frees the memory, and the PID may belong to another process by now.
-pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<(String, String)> {
+/// Reports whether a process is on a MIG instance.
+fn is_instance(page: &Page<'_>, hold: &Hold) -> bool {
+    let mut gpus = page.report.cards.iter();
+    gpus.any(|gpu| gpu.gpu == hold.gpu && gpu.parent.is_some())
+}
+
+/// Commands to inspect and to stop a holder.
+pub(super) struct Commands {
+    pub look: String,
+    pub stop: Option<String>,
+}
+
+/// Returns the commands for a holder; `None` if it may have exited since. Only a reset frees the memory of a process that has
+/// exited: its PID may belong to another one by now. A MIG instance cannot be reset without the other instances of its GPU,
+/// so there is no command for it.
+pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<Commands> {
     let pid = hold
         .pid
         .filter(|_| hold.current && page.report.is_fresh())?;
     let gpu = gpu_name(hold.index, &hold.gpu, "");
     if hold.has_exited() {
-        let look = format!("gua explain {gpu}; fuser -v /dev/nvidia*");
-        return Some((look, format!("nvidia-smi --gpu-reset -i {gpu}")));
+        return Some(Commands {
+            look: format!("gua explain {gpu}; fuser -v /dev/nvidia*"),
+            stop: (!is_instance(page, hold)).then(|| format!("nvidia-smi --gpu-reset -i {gpu}")),
+        });
     }
-    let look = format!("gua explain {gpu}; ps -o user,etime,args -p {pid}");
-    Some((look, format!("kill {pid}")))
+    Some(Commands {
+        look: format!("gua explain {gpu}; ps -o user,etime,args -p {pid}"),
+        stop: Some(format!("kill {pid}")),
+    })
 }
 
 /// Caption of a table of the page, by its id.

@@ -177,13 +177,14 @@ fn idle_now(out: &mut String, page: &Page<'_>, width: usize) {
         line!(out, "  and {rest} more: gua report --by idle");
     }
     let first = shown.iter().find_map(|hold| {
-        let (_, stop) = labels::commands(page, hold)?;
+        let stop = labels::commands(page, hold)?.stop;
         Some((labels::gpu_name(hold.index, &hold.gpu, ""), stop, hold))
     });
     let advice = match first {
         Some((gpu, stop, hold)) => format!(
-            "What to do: look with `gua explain {gpu}`; {}, then `{stop}`.",
-            labels::decide(hold, English)
+            "What to do: look with `gua explain {gpu}`; {}{}.",
+            labels::decide(page, hold, English),
+            stop.map_or_else(String::new, |stop| format!(", then `{stop}`"))
         ),
         None if report.is_fresh() => return,
         None => {

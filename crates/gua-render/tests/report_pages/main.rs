@@ -7,8 +7,11 @@ mod screen;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use gua_model::report::Report;
+use gua_model::idle::Idle;
+use gua_model::report::{Hold, Report};
+use gua_model::since::{Since, Start};
 use gua_model::text::sanitize;
+use gua_model::{Micros, Pid};
 use gua_render::chart::Language;
 use gua_render::report::{By, Page, html, json::json, korean, table, text};
 use gua_test::reports::{Shape, report};
@@ -333,6 +336,39 @@ fn the_action_report_counts_the_rows_it_lists() {
         let left = report.past_count.saturating_sub(8);
         assert_eq!(words.contains(&format!("… 외 {left}건")), left > 0);
         assert!(words.contains(&format!("현재 ({}장)", shape.cards)));
+    }
+}
+
+#[test]
+fn no_format_proposes_to_reset_the_gpu_of_a_mig_instance() {
+    let mut report = report(SHAPES[1].1, &TimeZone::UTC);
+    let gpu = report.cards[0].gpu.clone();
+    let mut hold = report.sessions[0].clone();
+    hold.workload = Some(Hold::EXITED.to_owned());
+    hold.current = true;
+    hold.pid = Some(Pid(4711));
+    hold.idle = Some(Idle {
+        since: Since {
+            at: report.window.from(),
+            start: Start::Seen,
+        },
+        unobserved: Micros(0),
+    });
+    report.current = vec![hold];
+    for (parent, may_reset) in [(None, true), (Some(gpu), false)] {
+        report.cards[0].parent = parent;
+        let page = page(&report, Language::English, None, 10);
+        let pages = [
+            text(&page),
+            gua_render::report::screen(&page, 200),
+            html(&page),
+            korean(&page),
+            json(&page),
+        ];
+        for words in pages {
+            assert_eq!(words.contains("--gpu-reset"), may_reset, "{words}");
+            assert!(!words.contains("kill 4711"), "{words}");
+        }
     }
 }
 

@@ -51,18 +51,19 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
     let shown = &idle[..idle.len().min(page.top)];
     out.push_str(&lists::idle_now(page, shown, Medium::Text).text(2));
     for hold in shown {
-        let Some((look, stop)) = labels::commands(page, hold) else {
+        let Some(commands) = labels::commands(page, hold) else {
             line!(
                 out,
                 "    the last tick is old: check that they are still running before you act"
             );
             break;
         };
-        let (pid, decide) = (labels::pid(hold), labels::decide(hold, English));
-        line!(
-            out,
-            "    pid {pid}: look: {look}\n      stop: {stop}   ({decide})"
-        );
+        let (pid, decide) = (labels::pid(hold), labels::decide(page, hold, English));
+        line!(out, "    pid {pid}: look: {}", commands.look);
+        match commands.stop {
+            Some(stop) => line!(out, "      stop: {stop}   ({decide})"),
+            None => line!(out, "      ({decide})"),
+        }
     }
     more(out, idle.len(), page.top);
 }
