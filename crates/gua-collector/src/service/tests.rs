@@ -134,17 +134,22 @@ fn the_units_of_the_host_have_a_low_exposure() {
     check_exposure(name, &reader, 4);
 }
 
-/// The allowed prefixes and the multicast addresses are all addresses, and none is in both.
-#[test]
-fn a_unit_that_pushes_reaches_every_address_but_multicast() {
+/// The unit of a collector that pushes to a board and archives there.
+fn pushing_unit() -> String {
     let cloud = Some(Pushing {
         board: board(),
         archive: true,
     });
-    let unit = text(&UnitFacts {
+    text(&UnitFacts {
         cloud,
         ..facts(Scope::System, Readers::Everyone)
-    });
+    })
+}
+
+/// The allowed prefixes and the multicast addresses are all addresses, and none is in both.
+#[test]
+fn a_unit_that_pushes_reaches_every_address_but_multicast() {
+    let unit = pushing_unit();
     let lines = unit
         .lines()
         .filter_map(|line| line.strip_prefix("IPAddressAllow="));
@@ -261,14 +266,7 @@ fn the_service_never_loses_the_drivers_devices() {
 
 #[test]
 fn a_collector_that_pushes_can_read_what_it_needs() {
-    let cloud = Some(Pushing {
-        board: board(),
-        archive: true,
-    });
-    let unit = text(&UnitFacts {
-        cloud,
-        ..facts(Scope::System, Readers::Everyone)
-    });
+    let unit = pushing_unit();
     for part in [
         " --cloud --archive\n",
         "LoadCredential=cloud.json:/root/.gua/a b.json\n",

@@ -30,13 +30,7 @@ pub enum Kind {
 impl Family {
     #[must_use]
     pub const fn gauge(name: &'static str, unit: Option<&'static str>, help: &'static str) -> Self {
-        let kind = Kind::Gauge;
-        Self {
-            name,
-            kind,
-            unit,
-            help,
-        }
+        Self::new(Kind::Gauge, name, unit, help)
     }
 
     #[must_use]
@@ -45,7 +39,15 @@ impl Family {
         unit: Option<&'static str>,
         help: &'static str,
     ) -> Self {
-        let kind = Kind::Counter;
+        Self::new(Kind::Counter, name, unit, help)
+    }
+
+    const fn new(
+        kind: Kind,
+        name: &'static str,
+        unit: Option<&'static str>,
+        help: &'static str,
+    ) -> Self {
         Self {
             name,
             kind,
