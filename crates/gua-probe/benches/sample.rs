@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use gua_model::DriverPids;
 use gua_probe::clock;
 use gua_probe::probe::{Probe, ProbeOptions};
 use nvml_sim::driver::{self, Generation};
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
     std::fs::write(&scenario, format!("journal = {journal:?}\n{gpus}")).expect("a scenario");
     let options = ProbeOptions {
         library: Some(library),
+        // The processes are children of this program, in whichever PID namespace it runs.
+        driver_pids: DriverPids::Here,
         ..ProbeOptions::default()
     };
     let calls = calls_of_one_sample(&options, &journal);
