@@ -57,7 +57,8 @@ pub struct MeDocument {
     /// When the GPUs were read, in UTC.
     pub at: Timestamp,
     pub user: String,
-    pub gpus: Vec<HeldGpu>,
+    /// Null if the GPUs could not be read.
+    pub gpus: Option<Vec<HeldGpu>>,
     /// Null without a history, and if it does not name the user.
     pub week: Option<Week>,
     pub quotas: Vec<QuotaRow>,
@@ -108,7 +109,8 @@ pub struct Releasable {
 pub struct Facts<'a> {
     pub at: Timestamp,
     pub user: String,
-    pub gpus: Vec<HeldGpu>,
+    /// `None` if the GPUs could not be read.
+    pub gpus: Option<Vec<HeldGpu>>,
     pub week: Option<&'a Report>,
     pub standings: Vec<Standing>,
     /// Claims of all users, and the uid whose claims count.
@@ -152,7 +154,8 @@ impl MeDocument {
     #[must_use]
     pub fn new(facts: Facts<'_>) -> Self {
         let (claims, queue) = facts.claims.map_or_else(Default::default, own_claims);
-        let idle = facts.gpus.iter().filter(|held| held.is_idle());
+        let idle = facts.gpus.iter().flatten();
+        let idle = idle.filter(|held| held.is_idle());
         let idle = idle.map(|held| Releasable {
             gpu_index: Some(held.holding.gpu_index),
             reason: format!("{}, {}", held.holding.label(), held.idle_for()),
@@ -195,7 +198,7 @@ impl MeDocument {
         };
         Table {
             columns: [holding, idle].concat(),
-            rows: self.gpus.iter().map(row).collect(),
+            rows: self.gpus.iter().flatten().map(row).collect(),
         }
     }
 
@@ -238,12 +241,15 @@ impl MeDocument {
 
     fn holdings(&self) -> String {
         let user = sanitize(&self.user);
-        if self.gpus.is_empty() {
+        let Some(gpus) = &self.gpus else {
+            return format!("Cannot tell which GPUs {user} holds: the GPUs could not be read\n");
+        };
+        if gpus.is_empty() {
             return format!("{user} holds no GPU\n");
         }
         let mut table =
             Table::new(["gpu", "state", "process", "memory", ""].map(|name| (name, name)));
-        for held in &self.gpus {
+        for held in gpus {
             let holding = &held.holding;
             let memory = holding
                 .memory_bytes
@@ -364,11 +370,11 @@ mod tests {
         let document = MeDocument::new(Facts {
             at,
             user: "ada".to_owned(),
-            gpus: vec![
+            gpus: Some(vec![
                 held(0, State::Active, None, at),
                 held(1, State::IdleHeld, Some(idle), at),
                 held(2, State::IdleHeld, None, at),
-            ],
+            ]),
             week: None,
             standings: Vec::new(),
             claims: None,

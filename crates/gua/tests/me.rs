@@ -138,4 +138,16 @@ fn a_mistake_is_a_usage_error_and_a_missing_driver_a_failure() {
     let ended = host.gua("me");
     assert_eq!(ended.code, 1);
     assert!(ended.stderr.starts_with("gua me: "), "{}", ended.stderr);
+    // What could not be read is unknown, which is not the same as nothing.
+    assert!(!ended.stdout.contains("holds no GPU"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.starts_with("Cannot tell which GPUs "),
+        "{}",
+        ended.stdout
+    );
+    let json = host.gua("me --json");
+    assert_eq!(json.code, 1);
+    schema::check("gua.me.v1", &json.stdout);
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!(json["gpus"], serde_json::Value::Null);
 }

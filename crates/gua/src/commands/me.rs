@@ -63,7 +63,7 @@ pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         user: me.who.shown().into_owned(),
         gpus: sample
             .as_ref()
-            .map_or_else(Vec::new, |sample| holdings(&context, sample, &me)),
+            .map(|sample| holdings(&context, sample, &me)),
         week: week.as_ref(),
         standings,
         claims: claims(&context, sample.clone(), &mut problems),
@@ -112,7 +112,7 @@ fn recorded_message(flags: &[FlagValue]) -> Option<String> {
     let document = MeDocument::new(Facts {
         at: sample.at,
         user: me.who.shown().into_owned(),
-        gpus: holdings(&context, &sample, &me),
+        gpus: Some(holdings(&context, &sample, &me)),
         week: None,
         standings: standings(&context, &me).unwrap_or_default(),
         claims: claims(&context, Some(sample), &mut Vec::new()),
