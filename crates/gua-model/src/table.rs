@@ -130,6 +130,8 @@ pub enum Cell {
     Money(f64),
     /// Any other measure; its unit is in the title.
     Number(f64),
+    /// Difference between two measures of this kind, shown with its sign. That of two shares is in percentage points.
+    Change(Box<Cell>),
     /// Not measured.
     Missing,
 }
@@ -227,6 +229,7 @@ impl Cell {
             Cell::Percent(percent) => format!("{percent:.1}%"),
             Cell::Kilowatthours(energy) => format!("{energy:.3}"),
             Cell::Number(number) => format!("{number:.1}"),
+            Cell::Change(change) => shown_change(change),
             Cell::Missing => "-".to_owned(),
         }
     }
@@ -241,6 +244,7 @@ impl Cell {
             | Cell::Kilowatthours(number)
             | Cell::Money(number)
             | Cell::Number(number) => Some(rounded(*number)),
+            Cell::Change(change) => change.measure(),
             Cell::Text(_) | Cell::Count(_) | Cell::Integer(_) | Cell::Flag(_) | Cell::Missing => {
                 None
             }
@@ -266,6 +270,24 @@ impl Cell {
     pub fn is_text(&self) -> bool {
         matches!(self, Cell::Text(_))
     }
+}
+
+/// A difference with its sign. One that is rounded to zero has none.
+fn shown_change(change: &Cell) -> String {
+    let (number, unit) = match change {
+        Cell::Share(share) => (format!("{:.1}", share * 100.0), " points"),
+        other => (other.shown(), ""),
+    };
+    let digits = number.trim_start_matches('-');
+    let sign = match (
+        digits.contains(|digit: char| ('1'..='9').contains(&digit)),
+        digits.len() < number.len(),
+    ) {
+        (false, _) => "",
+        (true, true) => "-",
+        (true, false) => "+",
+    };
+    format!("{sign}{digits}{unit}")
 }
 
 /// The number with six decimals, which is a few milliseconds of an hour.

@@ -1,15 +1,18 @@
 //! The comparison of a report with the previous period (`--compare`): a table of the main numbers, and columns that are added
 //! to the tables of `--by`.
 
-use gua_model::RollUp;
 use gua_model::report::{PersonRow, Report};
+use gua_model::{Micros, RollUp};
 
 use super::by::{By, table as by_table};
 use super::{Page, cost, labels};
+use crate::language::Language;
 use crate::table::{Cell, Header, Table};
 
 /// Number of rows before the people in [`table`].
 pub(super) const MEASURES: usize = 5;
+/// Part of this period's coverage below which the previous one was observed much less.
+const MUCH_LESS: f64 = 0.9;
 
 /// The main numbers of both periods, then the people with the most hours in either of them.
 pub(super) fn table(page: &Page<'_>, previous: &Report) -> Table {
@@ -25,7 +28,11 @@ pub(super) fn table(page: &Page<'_>, previous: &Report) -> Table {
         table.rows.push(vec![name.into(), before, now, change]);
     };
     let language = page.language;
-    let held = |report: &Report| Cell::Hours(report.all.held.hours());
+    let hours = |report: &Report, hours: f64| match was_observed(report) {
+        true => Cell::Hours(hours),
+        false => Cell::Missing,
+    };
+    let held = |report: &Report| hours(report, report.all.held.hours());
     let energy = |report: &Report| Cell::energy(report.all.counted_energy());
     if now.person.is_some() {
         let idle = |report: &Report| Cell::share(report.all.held.idle_share());
@@ -45,10 +52,30 @@ pub(super) fn table(page: &Page<'_>, previous: &Report) -> Table {
     put("kWh", energy(previous), energy(now));
     let mut people = people(previous, now);
     people.truncate(page.top);
-    for (name, before, now) in people {
-        put(&name, Cell::Hours(before), Cell::Hours(now));
+    for (name, before, its_now) in people {
+        put(&name, hours(previous, before), hours(now, its_now));
     }
     table
+}
+
+/// Whether a report has any data. Without, its hours are unknown instead of zero.
+fn was_observed(report: &Report) -> bool {
+    report.all.was_seen() || report.all.samples() > 0 || report.coverage.observed > Micros(0)
+}
+
+/// Says how far both periods can be compared; `None` if the previous one was observed about as well as this one.
+pub(super) fn caveat(now: &Report, previous: &Report, language: Language) -> Option<String> {
+    if !was_observed(previous) {
+        return Some(labels::NOTHING_BEFORE.of(language).to_owned());
+    }
+    // Of the whole window: the capacity does not include the time before the history began.
+    let share = |report: &Report| {
+        let window = report.window.micros().hours();
+        let observed = report.coverage.host_observed.hours();
+        (window > 0.0 && observed > 0.0).then(|| (observed / window).min(1.0))
+    };
+    let (before, now) = (share(previous)?, share(now)?);
+    (before < MUCH_LESS * now).then(|| labels::observed_less(before * 100.0, now * 100.0, language))
 }
 
 /// Held hours of each person in both periods, the largest first.
@@ -70,14 +97,15 @@ fn people(previous: &Report, now: &Report) -> Vec<(String, f64, f64)> {
 }
 
 fn difference(before: &Cell, now: &Cell) -> Cell {
-    match (before, now) {
+    let change = match (before, now) {
         (Cell::Hours(before), Cell::Hours(now)) => Cell::Hours(now - before),
         (Cell::Share(before), Cell::Share(now)) => Cell::Share(now - before),
         (Cell::Kilowatthours(before), Cell::Kilowatthours(now)) => {
             Cell::Kilowatthours(now - before)
         }
-        _ => Cell::Missing,
-    }
+        _ => return Cell::Missing,
+    };
+    Cell::Change(Box::new(change))
 }
 
 /// The table of `--by`, with the costs of each person and the values of the previous period.
@@ -174,6 +202,19 @@ mod tests {
                 ["bob", "-", "-", "4.00"],
             ]
         );
+    }
+
+    #[test]
+    fn a_change_has_its_sign_and_the_change_of_a_share_is_in_points() {
+        let check = |before: Cell, now: Cell, expected: &str| {
+            assert_eq!(difference(&before, &now).shown(), expected);
+        };
+        check(Cell::Share(0.6), Cell::Share(0.4), "-20.0 points");
+        check(Cell::Share(0.129), Cell::Share(0.259), "+13.0 points");
+        check(Cell::Hours(1.0), Cell::Hours(1.92), "+0.92");
+        check(Cell::Hours(1.001), Cell::Hours(1.0), "0.00");
+        check(Cell::Kilowatthours(2.0), Cell::Kilowatthours(1.5), "-0.500");
+        check(Cell::Missing, Cell::Hours(0.92), "-");
     }
 
     #[test]

@@ -65,6 +65,7 @@ labels! {
         "`gua status` shows whether a collector is running, `gua daemon` starts one, and --since selects a longer window.",
         "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.";
     NO_GPU = "no GPU was known in this window", "이 구간에 알려진 GPU가 없습니다";
+    NOTHING_BEFORE = "Nothing was observed in the earlier period.", "이전 기간에는 관측된 것이 없습니다.";
     NO_ENERGY = "these GPUs have no energy counter", "이 GPU들은 에너지를 집계하지 않습니다";
     CHARGED =
         "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
@@ -232,6 +233,9 @@ phrases! {
     unbalanced(gpus: &str) =
         "left out, because states and gaps do not add up to the capacity: {gpus} (`gua db check` says why)",
         "상태와 공백의 합이 전체 시간과 맞지 않아 제외했습니다: {gpus} (`gua db check`로 확인)";
+    observed_less(before: f64, now: f64) =
+        "The earlier period was observed for {before:.0} % of its time, this one for {now:.0} %: its hours are those of the observed part.",
+        "이전 기간은 {before:.0}%, 이번 기간은 {now:.0}% 관측되었습니다. 시간은 관측된 부분의 값입니다.";
     compared_with(period: &str) = "Compared with {period}", "이전 기간과 비교: {period}";
     cost_held(amount: &str, idle: &str) =
         "GPU time that was held cost {amount}, of which {idle} was idle-held",

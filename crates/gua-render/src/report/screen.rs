@@ -384,6 +384,9 @@ fn comparison(out: &mut String, page: &Page<'_>, width: usize) {
     for row in table.lines(Some(width.saturating_sub(2)), Underline::No) {
         line!(out, "  {row}");
     }
+    if let Some(caveat) = compare::caveat(page.report, previous, English) {
+        paragraph(out, &caveat, width);
+    }
 }
 
 fn paragraph(out: &mut String, words: &str, width: usize) {

@@ -65,6 +65,42 @@ fn a_report_is_compared_with_the_period_before() {
 }
 
 #[test]
+fn an_earlier_period_without_data_is_missing_and_not_zero() {
+    let home = after_the_month();
+    let compared = |since: &str, until: &str| {
+        let line = format!("report --since {since} --until {until} --tz UTC --compare");
+        let text = home.fine(&line);
+        let (_, section) = text.split_once("§13 ").unwrap();
+        let cells = |name: &str| {
+            let row = section
+                .lines()
+                .find(|row| row.trim_start().starts_with(name));
+            let cells = row.unwrap().trim_start().strip_prefix(name).unwrap();
+            cells
+                .split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        (cells("held GPU-hours"), cells("ada"), section.to_owned())
+    };
+    // The history begins on 30 September.
+    let (held, ada, section) = compared("2026-09-28", "2026-10-05");
+    for row in [held, ada] {
+        assert_eq!([&row[0], &row[2]], ["-", "-"], "{section}");
+        assert!(row[1].parse::<f64>().unwrap() > 0.0, "{section}");
+    }
+    let nothing = "Nothing was observed in the earlier period.";
+    assert!(section.contains(nothing), "{section}");
+    let (held, _, section) = compared("2026-10-01", "2026-10-08");
+    assert!(held[0].parse::<f64>().unwrap() > 0.0, "{section}");
+    assert!(held[2].starts_with('+'), "{section}");
+    let less = "The earlier period was observed for 5 % of its time";
+    assert!(section.contains(less), "{section}");
+    let (.., section) = compared("2026-10-19", "2026-10-26");
+    assert!(!section.contains("arlier period"), "{section}");
+}
+
+#[test]
 fn prices_by_model_and_period_give_the_costs_of_reports() {
     let home = configured(
         "[[price]]\nper_gpu_hour = \"3 EUR\"\nmodel = \"*A100*\"\nuntil = \"2026-10-20\"\n\

@@ -243,6 +243,7 @@ pub(super) fn comparison(page: &Page<'_>) -> Markup {
         section id="compare" {
             h2 { (Escaped(title)) }
             (html_table(&rows, Look::whole("compare-table", page.language)))
+            @if let Some(caveat) = compare::caveat(page.report, previous, page.language) { (paragraph(caveat)) }
         } "\n"
     }
 }

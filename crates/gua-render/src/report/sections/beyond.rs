@@ -140,6 +140,9 @@ pub(super) fn comparison(out: &mut String, page: &Page<'_>) {
     let title = labels::compared_with(&page.ends(previous.window), English);
     line!(out, "§13 {title}");
     out.push_str(&compare::table(page, previous).text(2));
+    if let Some(caveat) = compare::caveat(page.report, previous, English) {
+        line!(out, "  {caveat}");
+    }
 }
 
 pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
