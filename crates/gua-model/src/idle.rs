@@ -18,6 +18,9 @@ use crate::state::{RollUp, State};
 use crate::text::short_age;
 use crate::unit::Micros;
 
+/// Idle time from which on anyone is advised to end a process. Less is a pause between two steps of a job.
+pub const LONG: SignedDuration = SignedDuration::from_mins(10);
+
 /// Whether a GPU in this state is idle now: something holds it, and nothing uses it.
 #[must_use]
 pub fn is_idle_now(state: State) -> bool {
@@ -47,6 +50,12 @@ impl Idle {
     #[must_use]
     pub fn length(&self, now: Timestamp) -> SignedDuration {
         now.duration_since(self.since.at).max(SignedDuration::ZERO)
+    }
+
+    /// Whether it has been idle for long enough to advise ending it.
+    #[must_use]
+    pub fn is_long(&self, now: Timestamp) -> bool {
+        self.length(now) >= LONG
     }
 
     /// The length as every surface shows it: `1d2h`, with `>` in front of a bound, and with the unobserved part behind it
@@ -170,6 +179,9 @@ mod tests {
         assert_eq!(idle.length(at(29)), SignedDuration::from_hours(26));
         assert_eq!(idle.length(at(2)), SignedDuration::ZERO);
         assert!(!idle.is_bound());
+        let minutes = |minutes| at(3) + SignedDuration::from_mins(minutes);
+        assert!(!idle.is_long(minutes(9)));
+        assert!(idle.is_long(minutes(10)));
     }
 
     #[test]

@@ -44,9 +44,12 @@ pub struct HeldGpu {
     pub holding: Holding,
     #[serde(flatten)]
     pub idle: IdleTime,
-    /// The idle time in words, if it is known.
+    /// The idle time in words, if it is known and not zero.
     #[serde(skip)]
     idle_for: Option<String>,
+    /// Whether it has been idle for long enough to advise ending it.
+    #[serde(skip)]
+    is_idle_for_long: bool,
 }
 
 /// What `gua me --json` prints. Keys may be added under the same version; none changes its meaning. CSV has the rows of
@@ -66,7 +69,7 @@ pub struct MeDocument {
     pub claims: Vec<ClaimEntry>,
     /// Waiting requests of the user.
     pub queue: Vec<QueuePlace>,
-    /// What nobody uses, with the command that releases it.
+    /// What nobody has used for at least 10 minutes, and unused leases, with the command that releases it.
     pub releasable: Vec<Releasable>,
     /// Facts that could not be found out, in words.
     pub problems: Vec<String>,
@@ -125,21 +128,17 @@ impl HeldGpu {
         Self {
             holding,
             idle: IdleTime::new(idle, at),
-            idle_for: idle.map(|idle| idle.shown(at)),
+            idle_for: idle
+                .filter(|idle| idle.length(at).as_secs() > 0)
+                .map(|idle| format!("idle for {}", idle.shown(at))),
+            is_idle_for_long: idle.is_some_and(|idle| idle.is_long(at)),
         }
     }
 
-    /// Whether the process only holds its GPU.
+    /// Whether the process only held its GPU at this reading.
     fn is_idle(&self) -> bool {
         let mut idle = State::ALL.into_iter().filter(|state| is_idle_now(*state));
         idle.any(|state| Some(state.as_str()) == self.holding.state)
-    }
-
-    fn idle_for(&self) -> String {
-        match &self.idle_for {
-            Some(length) => format!("idle for {length}"),
-            None => "idle".to_owned(),
-        }
     }
 }
 
@@ -155,11 +154,14 @@ impl MeDocument {
     pub fn new(facts: Facts<'_>) -> Self {
         let (claims, queue) = facts.claims.map_or_else(Default::default, own_claims);
         let idle = facts.gpus.iter().flatten();
-        let idle = idle.filter(|held| held.is_idle());
-        let idle = idle.map(|held| Releasable {
-            gpu_index: Some(held.holding.gpu_index),
-            reason: format!("{}, {}", held.holding.label(), held.idle_for()),
-            command: format!("kill {}", held.holding.pid),
+        let idle = idle.filter(|held| held.is_idle() && held.is_idle_for_long);
+        // One reading without a history does not show that a process is idle.
+        let idle = idle.filter_map(|held| {
+            Some(Releasable {
+                gpu_index: Some(held.holding.gpu_index),
+                reason: format!("{}, {}", held.holding.label(), held.idle_for.as_ref()?),
+                command: format!("kill {}", held.holding.pid),
+            })
         });
         let unused = claims.iter().flat_map(|entry| {
             let unused = entry.gpus.iter().filter(|gpu| gpu.in_use == Some(false));
@@ -255,7 +257,7 @@ impl MeDocument {
                 .memory_bytes
                 .map(|bytes| format!("{} GB", gigabytes(Bytes(bytes))));
             let since = match (held.is_idle(), holding.state_since) {
-                (true, _) => Some(held.idle_for()),
+                (true, _) => held.idle_for.clone(),
                 (false, since) => since.map(|since| {
                     let length = self.at.duration_since(since).unsigned_abs();
                     format!("for {}", short_age(length))
@@ -358,22 +360,27 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_gpu_is_shown_with_the_time_since_its_last_use() {
+    fn only_a_process_that_has_been_idle_for_long_is_to_be_released() {
         let at: Timestamp = "2026-10-30T15:00:00Z".parse().unwrap();
-        let idle = Idle {
+        let idle = |since: SignedDuration, gap_hours: u64| Idle {
             since: Since {
-                at: at - SignedDuration::from_hours(26),
+                at: at - since,
                 start: Start::Seen,
             },
-            unobserved: Micros::from_secs(5 * 3600),
+            unobserved: Micros::from_secs(gap_hours * 3600),
         };
+        let for_a_day = idle(SignedDuration::from_hours(26), 5);
+        let for_minutes = idle(SignedDuration::from_mins(9), 0);
+        let for_no_time = idle(SignedDuration::ZERO, 0);
         let document = MeDocument::new(Facts {
             at,
             user: "ada".to_owned(),
             gpus: Some(vec![
                 held(0, State::Active, None, at),
-                held(1, State::IdleHeld, Some(idle), at),
+                held(1, State::IdleHeld, Some(for_a_day), at),
                 held(2, State::IdleHeld, None, at),
+                held(3, State::IdleHeld, Some(for_minutes), at),
+                held(4, State::IdleHeld, Some(for_no_time), at),
             ]),
             week: None,
             standings: Vec::new(),
@@ -384,12 +391,20 @@ mod tests {
         let ends: Vec<&str> = text
             .lines()
             .skip(2)
-            .take(3)
-            .map(|line| line.split_once("3.0 GB  ").unwrap().1)
+            .take(5)
+            .map(|line| line.split_once("3.0 GB").unwrap().1.trim_start())
             .collect();
-        assert_eq!(ends, ["for 5m00s", "idle for 1d2h (5h00m gap)", "idle"]);
-        let first =
+        let expected = [
+            "for 5m00s",
+            "idle for 1d2h (5h00m gap)",
+            "",
+            "idle for 9m00s",
+            "",
+        ];
+        assert_eq!(ends, expected);
+        // A process that has been idle for minutes, or at one reading, may be between two steps of its job.
+        let only =
             "gua: GPU 1: python (4712), idle for 1d2h (5h00m gap); to release it: kill 4712\n";
-        assert!(document.login_message().starts_with(first));
+        assert_eq!(document.login_message(), only);
     }
 }

@@ -448,13 +448,22 @@ pub(super) struct Commands {
     pub stop: Option<String>,
 }
 
-/// Returns the commands for a holder; `None` if it may have exited since. Only a reset frees the memory of a process that has
+impl Commands {
+    pub fn labelled(self) -> impl Iterator<Item = (Words, String)> {
+        std::iter::once((LOOK, self.look)).chain(self.stop.map(|stop| (STOP, stop)))
+    }
+}
+
+/// Returns the commands for a holder; `None` if it may have exited since, or has been idle only for a short time. Only a reset frees the memory of a process that has
 /// exited: its PID may belong to another one by now. A MIG instance cannot be reset without the other instances of its GPU,
 /// so there is no command for it.
 pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<Commands> {
     let pid = hold
         .pid
         .filter(|_| hold.current && page.report.is_fresh())?;
+    if hold.idle.is_some_and(|idle| !idle.is_long(page.last())) {
+        return None;
+    }
     let gpu = gpu_name(hold.index, &hold.gpu, "");
     if hold.has_exited() {
         return Some(Commands {

@@ -2,8 +2,9 @@
 //! both, so one recording counts for both.
 
 use gua_render::chart::Language;
-use gua_render::report::screen;
+use gua_render::report::{html, screen, text};
 use gua_test::reports::{Shape, report};
+use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
 use crate::{SHAPES, page};
@@ -58,4 +59,27 @@ fn complete_coverage_is_not_mentioned() {
     let covered = &mut report.coverage;
     covered.observed = covered.capacity;
     assert!(!text(&report).contains("Observed"));
+}
+
+#[test]
+fn a_process_is_to_be_ended_only_after_ten_minutes_without_use() {
+    let shape = Shape {
+        cards: 8,
+        people: 12,
+        days: 7,
+    };
+    let mut report = report(shape, &TimeZone::UTC);
+    let now = report.now.as_ref().unwrap().at;
+    for (minutes, is_advised) in [(9, false), (10, true)] {
+        for hold in &mut report.current {
+            if let Some(idle) = &mut hold.idle {
+                idle.since.at = now - SignedDuration::from_mins(minutes);
+            }
+        }
+        let page = page(&report, Language::English, None, 10);
+        for text in [plain(&screen(&page, 140)), text(&page), html(&page)] {
+            assert_eq!(text.contains("kill "), is_advised, "{minutes}: {text}");
+            assert!(!text.contains("tick is old"), "{text}");
+        }
+    }
 }

@@ -45,16 +45,12 @@ pub(super) fn holders(page: &Page<'_>) -> Markup {
 fn commands(page: &Page<'_>, hold: &Hold) -> Markup {
     let process = sanitize(hold.process.as_deref().unwrap_or("?"));
     let commands = labels::commands(page, hold);
-    let commands = commands.into_iter().flat_map(|commands| {
-        let stop = commands.stop.map(|stop| (labels::STOP, stop));
-        std::iter::once((labels::LOOK, commands.look)).chain(stop)
-    });
     html! {
         div.who {
             strong { (Escaped(format!("{process} ({})", labels::pid(hold)))) }
-            (Escaped(format!(" — {}", labels::decide(page, hold, page.language))))
+            @if commands.is_some() { (Escaped(format!(" — {}", labels::decide(page, hold, page.language)))) }
         }
-        @for (label, command) in commands {
+        @for (label, command) in commands.into_iter().flat_map(labels::Commands::labelled) {
             div.command { span { (Escaped(label.of(page.language))) } code { (Escaped(command)) } }
         }
     }

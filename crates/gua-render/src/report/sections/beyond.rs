@@ -52,6 +52,9 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
     out.push_str(&lists::idle_now(page, shown, Medium::Text).text(2));
     for hold in shown {
         let Some(commands) = labels::commands(page, hold) else {
+            if report.is_fresh() {
+                continue;
+            }
             line!(
                 out,
                 "    the last tick is old: check that they are still running before you act"
