@@ -452,6 +452,14 @@ impl Report {
         gpus.collect::<BTreeSet<_>>().len()
     }
 
+    /// When the history began, if that is after the beginning of the window.
+    #[must_use]
+    pub fn began_late(&self) -> Option<Timestamp> {
+        let began = self.known.from();
+        // Without any data, the known period is empty and at the end of the window.
+        (began > self.window.from() && began != self.window.to()).then_some(began)
+    }
+
     /// Mean number of GPUs in one class over the time in which the host was observed.
     #[must_use]
     pub fn equivalent(&self, class: RollUp) -> f64 {

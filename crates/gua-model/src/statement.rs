@@ -36,6 +36,9 @@ pub struct Statement {
     pub period: Period,
     pub is_over: bool,
     pub made: Timestamp,
+    /// When the history began, if that is after the beginning of the month.
+    #[serde(default)]
+    pub began: Option<Timestamp>,
     pub host: Option<Host>,
     pub cards: usize,
     pub balance: Balance,
@@ -121,6 +124,7 @@ impl Statement {
             period: report.window,
             is_over,
             made: report.made,
+            began: report.began_late(),
             host: report.host.clone(),
             cards: report.gpus(),
             balance: Balance::of(report),

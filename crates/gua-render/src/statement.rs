@@ -43,11 +43,16 @@ impl Sheet<'_> {
 
     /// Returns the text shown in place of a name if the statement has no people.
     fn nobody(&self) -> &'static str {
-        let balance = &self.statement.balance;
-        match balance.capacity > balance.gap {
+        match self.was_observed() {
             true => "nobody held a GPU",
             false => "nothing was observed",
         }
+    }
+
+    /// Whether any GPU was observed in the month.
+    fn was_observed(&self) -> bool {
+        let balance = &self.statement.balance;
+        balance.capacity > balance.gap
     }
 
     fn zone_name(&self) -> String {
@@ -263,13 +268,22 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
             "the month is not over: the statement covers the time until {until}"
         ));
     }
+    if let Some(began) = statement.began {
+        let (moment, this_month) = (sheet.moment(began), sheet.at(statement.made, "%Y-%m"));
+        remarks.push(match began >= statement.period.to() {
+            true => format!(
+                "the history begins {moment}, after this month; for the current month: gua statement --month {this_month}"
+            ),
+            false => format!("the history begins {moment}; earlier time is not counted"),
+        });
+    }
     if statement.unjudged > Micros(0) {
         let hours = statement.unjudged.hours();
         remarks.push(format!(
             "for {hours:.2} GPU-hours of this month a GPU was held without a utilisation reading; that time counts as used"
         ));
     }
-    if statement.energy.is_none() {
+    if statement.energy.is_none() && sheet.was_observed() {
         remarks.push("these GPUs have no energy counter".to_owned());
     }
     for note in &statement.notes {
@@ -326,6 +340,7 @@ mod tests {
             period: Period::new(Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH),
             is_over: true,
             made: Timestamp::UNIX_EPOCH,
+            began: None,
             host: None,
             cards: 2,
             balance: Balance {

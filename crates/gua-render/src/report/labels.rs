@@ -233,6 +233,9 @@ phrases! {
     unbalanced(gpus: &str) =
         "left out, because states and gaps do not add up to the capacity: {gpus} (`gua db check` says why)",
         "상태와 공백의 합이 전체 시간과 맞지 않아 제외했습니다: {gpus} (`gua db check`로 확인)";
+    history_begins(began: &str) =
+        "the history begins {began}; earlier time is not counted",
+        "기록은 {began}에 시작합니다. 그 전의 시간은 세지 않습니다";
     observed_less(before: f64, now: f64) =
         "The earlier period was observed for {before:.0} % of its time, this one for {now:.0} %: its hours are those of the observed part.",
         "이전 기간은 {before:.0}%, 이번 기간은 {now:.0}% 관측되었습니다. 시간은 관측된 부분의 값입니다.";
@@ -329,6 +332,12 @@ pub(super) fn observed(report: &Report) -> Option<Sentence<3>> {
             ("gap_hours", Cell::Hours(covered.gap.hours())),
         ],
     })
+}
+
+/// Says since when there is a history, if that is after the beginning of the window.
+pub(super) fn began_late(page: &Page<'_>, language: Language) -> Option<String> {
+    let began = page.report.began_late()?;
+    Some(history_begins(&page.long(began), language))
 }
 
 /// Title of the list of holders that do not use their GPU.

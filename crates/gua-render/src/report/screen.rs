@@ -15,6 +15,7 @@ use super::plot::terminal::{padded, stack};
 use super::{Page, compare, cost, labels};
 use crate::chart::{Shown, StateHours};
 use crate::language::Language::English;
+use crate::language::sentence;
 use crate::paint;
 use crate::table::Cell;
 use gua_model::table::Underline;
@@ -40,6 +41,9 @@ pub fn screen(page: &Page<'_>, columns: usize) -> String {
             paragraph(&mut out, words.of(English), width);
         }
         return out;
+    }
+    if let Some(began) = labels::began_late(page, English) {
+        paragraph(&mut out, &sentence(&began), width);
     }
     verdict(&mut out, page, width);
     idle_now(&mut out, page, width);

@@ -14,7 +14,9 @@ pub fn text(sheet: &Sheet<'_>) -> String {
     let mut text = String::new();
     if sheet.statement.people.is_empty() {
         head(&mut text, sheet, sheet.nobody());
-        time_parts(&mut text, sheet, None);
+        if sheet.statement.cards > 0 {
+            time_parts(&mut text, sheet, None);
+        }
         rest(&mut text, sheet);
         return text;
     }

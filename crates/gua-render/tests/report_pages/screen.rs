@@ -1,6 +1,7 @@
 //! The report on a terminal. Its colours are the same on light and dark backgrounds: the palette's tests check the contrast on
 //! both, so one recording counts for both.
 
+use gua_model::Period;
 use gua_render::chart::Language;
 use gua_render::report::{html, screen, text};
 use gua_test::reports::{Shape, report};
@@ -81,5 +82,30 @@ fn a_process_is_to_be_ended_only_after_ten_minutes_without_use() {
             assert_eq!(text.contains("kill "), is_advised, "{minutes}: {text}");
             assert!(!text.contains("tick is old"), "{text}");
         }
+    }
+}
+
+#[test]
+fn a_young_history_says_since_when_there_is_data() {
+    let shape = Shape {
+        cards: 2,
+        people: 2,
+        days: 7,
+    };
+    let mut report = report(shape, &TimeZone::UTC);
+    let shown = |report: &_| {
+        let page = page(report, Language::English, None, 10);
+        [plain(&screen(&page, 140)), text(&page), html(&page)]
+    };
+    for text in shown(&report) {
+        assert!(!text.contains("he history begins"), "{text}");
+    }
+    let began = report.window.to() - SignedDuration::from_mins(10);
+    report.known = Period::new(began, report.window.to());
+    let when = began
+        .strftime("he history begins %Y-%m-%d %H:%M")
+        .to_string();
+    for text in shown(&report) {
+        assert!(text.contains(&when), "{when}: {text}");
     }
 }

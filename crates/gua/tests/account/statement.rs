@@ -375,9 +375,16 @@ fn an_empty_month_and_the_current_month_say_so() {
     let nothing = "nothing was observed";
     assert!(text.contains(nothing), "{text}");
     assert!(!text.contains("nobody held"), "{text}");
+    // The month is before the history, so there were no GPUs that could lack a counter.
+    let month = gua_probe::clock::now().strftime("%Y-%m").to_string();
+    let later = format!("after this month; for the current month: gua statement --month {month}");
+    assert!(text.contains("the history begins 2026-10-"), "{text}");
+    assert!(text.contains(&later), "{text}");
+    for absent in ["energy counter", "0 GPUs", "not the capacity"] {
+        assert!(!text.contains(absent), "{absent}: {text}");
+    }
     let page = host.fine("statement --month 2026-08 --format html");
     assert!(page.contains(nothing), "{page}");
-    let month = gua_probe::clock::now().strftime("%Y-%m").to_string();
     let text = host.fine(&format!("statement --month {month} --tz UTC"));
     assert!(text.contains("Note: the month is not over"), "{text}");
     for (line, words) in [

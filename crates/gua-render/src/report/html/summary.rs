@@ -5,7 +5,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::table::{paragraph, section, tile};
 use crate::chart::{Shown, StateHours};
-use crate::language::{Label, Sentence};
+use crate::language::{Label, Sentence, sentence};
 use crate::markup::{number, number_of};
 use crate::report::figures::{held_hours, state_hours};
 use crate::report::{Page, labels};
@@ -66,6 +66,7 @@ fn shares(page: &Page<'_>) -> Markup {
             }
         }
         p.lead { (capacity.html(language)) } "\n"
+        @if let Some(began) = labels::began_late(page, language) { (paragraph(sentence(&began))) }
     }
 }
 

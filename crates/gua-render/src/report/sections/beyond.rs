@@ -15,13 +15,8 @@ pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
         return line!(out, "  ({})", labels::NO_GPU.of(English));
     };
     line!(out, "  {}", observed.text(English));
-    let known = page.report.known.from();
-    if known > page.report.window.from() {
-        let known = page.long(known);
-        line!(
-            out,
-            "  the history begins {known}; earlier time is not counted"
-        );
+    if let Some(began) = labels::began_late(page, English) {
+        line!(out, "  {began}");
     }
     if let Some(basis) = labels::basis(page.report, English) {
         line!(out, "  {basis}");
