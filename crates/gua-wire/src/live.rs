@@ -263,6 +263,22 @@ pub enum HealthWord {
     SlowedDown,
 }
 
+impl HealthWord {
+    /// Returns the fault in words.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            HealthWord::Lost => "lost by the driver",
+            HealthWord::UncorrectedErrors => "uncorrected memory errors",
+            HealthWord::RemapFailed => "a memory row could not be remapped",
+            HealthWord::RemapPending => "a memory row is remapped at the next reset",
+            HealthWord::RetirementPending => "a memory page is retired at the next reboot",
+            HealthWord::Hot => "slowed down by heat",
+            HealthWord::SlowedDown => "slowed down by the hardware",
+        }
+    }
+}
+
 impl From<Fault> for HealthWord {
     fn from(fault: Fault) -> Self {
         match fault {

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use gua_collector::board::fleet::{Fleet, SavedTokens};
-use gua_model::table::{Cell, Column, Table, Underline};
-use gua_model::text::{gigabytes, sanitize};
+use gua_model::table::{Align, Cell, Column, Table, Underline};
+use gua_model::text::sanitize;
 use gua_model::{Bytes, State};
 use gua_render::document::{Rows, pretty};
 use gua_render::table::csv;
@@ -26,28 +26,46 @@ struct FleetGpu<'a> {
     gpu: &'a LiveGpu,
 }
 
-fn columns<'a>() -> [Column<FleetGpu<'a>>; 9] {
+/// Position of the state in [`columns`].
+const STATE: usize = 2;
+
+fn columns<'a>() -> [Column<FleetGpu<'a>>; 10] {
+    type Getter<'a> = fn(&FleetGpu<'a>) -> Cell;
+    let column = |key, title, (priority, min_width), cell: Getter<'a>| {
+        Column::new(key, title, cell).on_screen(Align::ByContent, priority, min_width)
+    };
     [
-        Column::new("host", "host", |row| row.host.display_name.clone().into()),
-        Column::new("index", "GPU", |row| row.gpu.index.into()),
-        Column::new("name", "name", |row| row.gpu.name.clone().into()),
-        Column::new("state", "state", |row| row.state().into()),
-        Column::new("free", "free", |row| row.is_free().into()),
-        Column::new("holders", "holders", |row| row.holders()),
-        Column::new("util_percent", "util %", |row| {
+        column("host", "host", (20, None), |row| {
+            row.host.display_name.clone().into()
+        }),
+        column("index", "GPU", (20, None), |row| row.gpu.index.into()),
+        column("state", "state", (19, None), |row| {
+            row.state().as_str().into()
+        }),
+        column("free", "free", (12, None), |row| row.is_free().into()),
+        column("util_percent", "util %", (18, None), |row| {
             known(row.gpu.util_percent, |util| u64::from(util).into())
         }),
-        Column::new("memory_used_gb", "used GB", |row| {
-            known(row.gpu.memory_used_bytes, |used| {
-                gigabytes(Bytes(used)).into()
-            })
+        column("memory_used_gb", "used GB", (15, None), |row| {
+            known(row.gpu.memory_used_bytes, gigabytes)
         }),
-        Column::new("memory_total_gb", "of GB", |row| {
-            known(row.gpu.memory_total_bytes, |total| {
-                gigabytes(Bytes(total)).into()
-            })
+        column("memory_total_gb", "of GB", (14, None), |row| {
+            known(row.gpu.memory_total_bytes, gigabytes)
+        }),
+        column("health", "health", (16, Some(8)), |row| row.health()),
+        column("holders", "holders", (17, Some(6)), |row| row.holders()),
+        column("name", "name", (13, Some(8)), |row| {
+            row.gpu.name.clone().into()
         }),
     ]
+}
+
+/// Memory in gigabytes with one decimal, rounded down as in every listing.
+fn gigabytes(bytes: u64) -> Cell {
+    let tenths = Bytes(bytes).whole_mb() * 10 / 1024;
+    u32::try_from(tenths).map_or(Cell::Missing, |tenths| {
+        Cell::Number(f64::from(tenths) / 10.0)
+    })
 }
 
 /// Columns that are too long for people.
@@ -67,11 +85,17 @@ fn known<T>(value: LiveValue<T>, cell: impl FnOnce(T) -> Cell) -> Cell {
 
 impl FleetGpu<'_> {
     /// State of the GPU. Nothing is known about a host that stopped reporting.
-    fn state(&self) -> &'static str {
+    fn state(&self) -> State {
         match self.host.is_stale {
-            true => State::Unobserved.as_str(),
-            false => self.gpu.state.as_str(),
+            true => State::Unobserved,
+            false => self.gpu.state,
         }
+    }
+
+    /// Its faults in words. Missing if none is known, because a host does not report whether it could check.
+    fn health(&self) -> Cell {
+        let faults: Vec<&str> = self.gpu.health.iter().map(|word| word.in_words()).collect();
+        (!faults.is_empty()).then(|| faults.join(", ")).into()
     }
 
     fn is_free(&self) -> bool {
@@ -175,6 +199,11 @@ pub(in crate::commands) fn list(
 
 fn write(rows: &[FleetGpu<'_>], format: TableFormat, width: Option<usize>) -> String {
     let mut table = Table::of(&columns(), rows);
+    if format == TableFormat::Text {
+        for (cells, row) in table.rows.iter_mut().zip(rows) {
+            cells[STATE] = row.state().in_listings().into();
+        }
+    }
     if format != TableFormat::Text {
         let long = Table::of(&long_columns(), rows);
         table.columns.extend(long.columns);
@@ -246,4 +275,43 @@ pub(in crate::commands) fn login(board: &ServerUrl, context: &Context) -> anyhow
         "gua board login: {board}, workspace {}\n  token stored in {path}\n",
         sanitize(&workspace)
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eighty_columns_keep_host_gpu_state_and_health_and_memory_is_a_number() {
+        let report = serde_json::json!({
+            "id": "h1", "displayName": "a-long-host-name-of-the-lab", "receivedAt": "2026-11-18T07:00:00Z", "isStale": false,
+            "schemaVersion": "gua.live.v1", "observedAt": "2026-11-18T07:00:00Z", "waiting": 0, "problems": [],
+            "host": {"hostname": "lab", "agentVersion": "0.1.0", "driverVersion": null},
+            "gpus": [{
+                "uuid": "GPU-a", "index": 4, "name": "NVIDIA A100-SXM4-80GB", "instance": null, "state": "truly-idle",
+                "obstacle": "unhealthy", "utilPercent": 0, "memoryUsedBytes": 41_875_931_136_u64, "memoryTotalBytes": 85_899_345_920_u64,
+                "temperatureCelsius": 40, "powerMilliwatts": 50_000, "health": ["uncorrected-errors"], "claim": null, "processes": []
+            }]
+        });
+        let hosts: Vec<HostState> = vec![serde_json::from_value(report).unwrap()];
+        let rows: Vec<FleetGpu<'_>> = gpus(&hosts).collect();
+        let text = write(&rows, TableFormat::Text, Some(80));
+        let line = text.lines().nth(1).unwrap();
+        let start: Vec<&str> = line.split_whitespace().take(3).collect();
+        assert_eq!(
+            start,
+            ["a-long-host-name-of-the-lab", "4", "free"],
+            "{text}"
+        );
+        assert!(line.contains("uncorrected"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        let json: serde_json::Value =
+            serde_json::from_str(&write(&rows, TableFormat::Json, None)).unwrap();
+        assert_eq!(json[0]["memory_used_gb"], 39.0);
+        assert_eq!(json[0]["state"], "truly-idle");
+        assert_eq!(json[0]["health"], "uncorrected memory errors");
+    }
 }
