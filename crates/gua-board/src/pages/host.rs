@@ -17,7 +17,7 @@ use super::gpu::{
     Table, command, curve, host_path, maintained, memory, percent, since, strip, value,
 };
 use super::layout::{Frame, Tab, View, utc};
-use super::text;
+use super::text::{self, Text};
 use crate::access::MemberCaller;
 use crate::api::{self, HostDetail};
 use crate::app::App;
@@ -55,7 +55,7 @@ pub(crate) async fn host(
             }
             section {
                 h2 { (view.t(text::PROCESSES)) }
-                (processes(&table, &rows))
+                (processes(&table, &rows, text::NO_PROCESSES))
             }
             @if !detail.problems.is_empty() {
                 section {
@@ -106,7 +106,7 @@ fn fact(name: &str, value: &Markup) -> Markup {
 }
 
 /// Lists the processes of GPUs.
-fn processes(table: &Table<'_>, rows: &[&Row]) -> Markup {
+fn processes(table: &Table<'_>, rows: &[&Row], none: Text) -> Markup {
     let view = table.view;
     let all = rows.iter();
     let all: Vec<(&LiveGpu, &LiveProcess)> = all
@@ -123,7 +123,7 @@ fn processes(table: &Table<'_>, rows: &[&Row]) -> Markup {
         }
     };
     html! {
-        @if all.is_empty() { p.say { (view.t(text::NO_PROCESSES)) } } @else {
+        @if all.is_empty() { p.say { (view.t(none)) } } @else {
             div.scroll tabindex="0" { table {
                 thead { tr {
                     th scope="col" { (view.t(text::GPU)) }
@@ -190,7 +190,7 @@ pub(crate) async fn gpu(
             }
             section {
                 h2 { (view.t(text::PROCESSES)) }
-                (processes(&table, &[row]))
+                (processes(&table, &[row], text::NO_PROCESS))
             }
             @if let Some(command) = command(row) {
                 section { h2 { (view.t(text::COMMAND)) } (view.copyable(&command)) }
