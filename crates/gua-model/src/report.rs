@@ -269,6 +269,9 @@ pub struct GpuStatus {
     pub state: State,
     /// Whether it was free by the rule of `gua available`; for imported rows, whether it was truly idle.
     pub is_free: bool,
+    /// Its faults in words, the most serious first.
+    #[serde(default)]
+    pub faults: Vec<String>,
     /// In percent.
     pub util: Option<i64>,
     pub memory_used: Option<Bytes>,

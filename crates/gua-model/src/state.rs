@@ -46,7 +46,7 @@ impl State {
         self as usize
     }
 
-    /// Returns its name in every column, key and page.
+    /// Returns its name in reports, documents and keys.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -58,6 +58,15 @@ impl State {
             State::HeldUnknown => "held-unknown",
             State::TrulyIdle => "truly-idle",
             State::Unobserved => "unobserved",
+        }
+    }
+
+    /// Returns its name in listings, where a GPU that nothing holds is called free.
+    #[must_use]
+    pub fn in_listings(self) -> &'static str {
+        match self {
+            State::TrulyIdle => "free",
+            other => other.as_str(),
         }
     }
 

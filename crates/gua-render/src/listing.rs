@@ -61,6 +61,8 @@ pub struct Condition {
     pub status: Status,
     /// `None` for a GPU whose MIG instances have the states.
     pub state: Option<State>,
+    /// Whether it is free by the rule of `gua available` apart from its health.
+    pub is_vacant: bool,
     /// Reason for an unknown state.
     pub unobserved: Option<Missing>,
     /// Start of the state, if a daemon has recorded it.

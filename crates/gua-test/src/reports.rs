@@ -375,6 +375,7 @@ fn now(shape: Shape) -> Now {
             name: Some("NVIDIA RTX A6000".to_owned()),
             state,
             is_free: !held,
+            faults: Vec::new(),
             util: (state != State::HeldUnknown).then_some(
                 if state.roll_up() == Some(RollUp::Active) {
                     87

@@ -11,8 +11,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gua_model::health::faults;
 use gua_model::since::Since;
-use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, Thresholds, Uid, classify};
+use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, State, Thresholds, Uid, classify};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -392,8 +393,10 @@ impl App {
 
     /// Counts the GPUs by roll-up; those without one are `other`.
     pub(crate) fn counts(&self, sample: &Sample) -> [(&'static str, usize); 4] {
-        let gpus = sample.gpus.iter().filter(|gpu| gpu.place.counts());
-        let names = RollUp::ALL.map(RollUp::as_str);
+        // Each GPU is counted once, and one with a fault as unhealthy.
+        let gpus = sample.gpus.iter();
+        let gpus = gpus.filter(|gpu| gpu.place.counts() && faults(gpu).is_empty());
+        let names = RollUp::ALL.map(|class| State::from(class).in_listings());
         let mut counts = [(names[0], 0), (names[1], 0), (names[2], 0), ("other", 0)];
         for gpu in gpus {
             let state = classify(gpu, &self.setup.thresholds, None).state;

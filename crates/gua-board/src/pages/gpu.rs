@@ -89,15 +89,15 @@ impl Table<'_> {
         html! {
             span class=(format!("dot {}", state.as_str())) {}
             (view.t(text::state(state)))
-            @if let Some(maintenance) = &row.maintenance { small.bad { (maintained(view, maintenance)) } }
-            @if row.is_stale { small { (view.t(text::STALE)) } }
-            @for word in &row.gpu.health { small.bad { (view.t(text::health(*word))) } }
+            @if let Some(maintenance) = &row.maintenance { " " small.bad { (maintained(view, maintenance)) } }
+            @if row.is_stale { " " small { (view.t(text::STALE)) } }
+            @for word in &row.gpu.health { " " small.bad { (view.t(text::health(*word))) } }
             @if let Some(obstacle) = row.gpu.obstacle {
                 @let claim = row.gpu.claim.as_ref().and_then(|claim| claim.until);
                 @if let (Group::FreeSoon, Some(until)) = (row.group, claim) {
-                    small { (view.with(text::FREE_IN, &[&age(self.now, until)])) }
+                    " " small { (view.with(text::FREE_IN, &[&age(self.now, until)])) }
                 } @else if matches!(row.group, Group::FreeSoon | Group::InUse) && row.gpu.processes.is_empty() {
-                    small { (view.t(text::obstacle(obstacle))) }
+                    " " small { (view.t(text::obstacle(obstacle))) }
                 }
             }
         }

@@ -161,6 +161,7 @@ texts! {
     WAITING: "Waiting requests", "대기 요청";
     PROCESSES: "Processes", "프로세스";
     NO_PROCESSES: "No process is on this host's GPUs.", "GPU를 사용하는 프로세스가 없습니다.";
+    NO_PROCESS: "No process is on this GPU.", "이 GPU를 사용하는 프로세스가 없습니다.";
     PROCESS: "Process", "프로세스";
     KIND: "Kind", "종류";
     PROBLEMS: "Problems", "문제";
@@ -325,7 +326,7 @@ texts! {
     IDLE_HELD: "idle-held", "유휴 점유";
     ORPHAN_HELD: "orphan-held", "고아 점유";
     HELD_UNKNOWN: "held-unknown", "점유(사용률 미상)";
-    TRULY_IDLE: "truly-idle", "완전 유휴";
+    TRULY_IDLE: "free", "비어 있음";
     UNOBSERVED: "unobserved", "미관측";
     WHY_ACTIVE: "Its utilisation is at or over the threshold.", "사용률이 기준 이상입니다.";
     WHY_STALLED: "Its utilisation is high, but its power stays at the idle floor.", "사용률은 높지만 전력이 유휴 수준입니다.";

@@ -327,6 +327,7 @@ fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) 
             name: gpu.and_then(|gpu| gpu.name.clone()),
             state: class.into(),
             is_free: class == RollUp::TrulyIdle,
+            faults: Vec::new(),
             util: Some(tick.util),
             memory_used: tick
                 .memory_used_mb

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gua_model::classify::holders;
+use gua_model::health::faults;
 use gua_model::idle::IdleGpu;
 use gua_model::pick::is_free;
 use gua_model::report::{GpuStatus, Hold, Host, Now, UNKNOWN};
@@ -57,6 +58,7 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
             name: gpu.name.clone().ok(),
             state: classify(gpu, &known.thresholds, None).state,
             is_free: is_free(gpu, &known.thresholds),
+            faults: faults(gpu).iter().map(ToString::to_string).collect(),
             util: gpu.util.ok().map(|util| util.get().into()),
             memory_used: gpu.memory_used.ok(),
             memory_total: gpu.memory_total.ok(),

@@ -1,6 +1,6 @@
 //! Row of the listing: a GPU or a MIG instance with its holders, sign and state.
 
-use gua_model::pick::{Order, is_free, sort};
+use gua_model::pick::{Order, is_free, is_vacant, sort};
 use gua_model::text::sanitize;
 use gua_model::{
     Gpu, Missing, Place, Process, Reading, Sample, State, Thresholds, classify, classify::holders,
@@ -101,6 +101,7 @@ fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
         condition: Condition {
             status,
             state,
+            is_vacant: is_vacant(gpu, &terms.thresholds),
             unobserved: verdict.evidence.unobserved,
             since: None,
             idle: None,
@@ -118,6 +119,7 @@ fn nameless(index: u32, why: Missing) -> Row<'static> {
         condition: Condition {
             status: Status::Wrong,
             state: Some(State::Unobserved),
+            is_vacant: false,
             unobserved: Some(why),
             since: None,
             idle: None,

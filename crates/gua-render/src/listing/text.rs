@@ -10,7 +10,7 @@ use gua_model::text::{gigabytes, short_age};
 use gua_model::{Missing, Process, ProcessKey, Sample, State, Tone};
 
 use super::row::Row;
-use super::{Status, people, row_health};
+use super::{people, row_health};
 use crate::paint;
 
 /// Level of detail of a line.
@@ -201,8 +201,8 @@ fn tone(row: &Row<'_>) -> Option<Tone> {
     match (condition.state?, condition.unobserved) {
         _ if row.is_only_claimed() => None,
         (_, Some(Missing::Gone)) => Some(Tone::Unhealthy),
-        // Nothing holds it, and yet it is not free: it has a fault, or its memory is in use.
-        (State::TrulyIdle, _) if condition.status != Status::Free => Some(Tone::HeldUnknown),
+        // Nothing holds it, and yet its memory is in use. A fault is shown in its own column.
+        (State::TrulyIdle, _) if !condition.is_vacant => Some(Tone::HeldUnknown),
         (state, _) => Some(Tone::of(state)),
     }
 }
@@ -237,7 +237,7 @@ fn user(line: &Line<'_>) -> String {
 }
 
 /// State with its duration, if a daemon has recorded it; `>` marks a lower bound. The duration of an idle GPU is the time
-/// since it was last active. A GPU that `gua available` offers is called free.
+/// since it was last active. A GPU that nothing uses is called free; the column of its health says whether it is offered.
 fn state(row: &Row<'_>, sample: &Sample) -> String {
     let Some(state) = row.condition.state else {
         return "MIG".to_owned();
@@ -246,7 +246,7 @@ fn state(row: &Row<'_>, sample: &Sample) -> String {
         _ if row.is_only_claimed() => return "claimed".to_owned(),
         (State::Unobserved, Some(Missing::Gone)) => return "lost".to_owned(),
         (State::Unobserved, Some(Missing::Denied)) => return "no access".to_owned(),
-        _ if row.condition.status == Status::Free => "free",
+        (state, _) if row.condition.is_vacant => state.in_listings(),
         (state, _) => state.as_str(),
     };
     if let Some(idle) = &row.condition.idle {

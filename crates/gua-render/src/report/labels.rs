@@ -1,7 +1,7 @@
 //! The text of pages in each language. Stable names (keys, names of states in files) are defined elsewhere.
 
 use super::figures::Whose;
-use gua_model::report::{BlockRow, Hold, Host, Note, Now, Refused, Report};
+use gua_model::report::{BlockRow, GpuStatus, Hold, Host, Note, Now, Refused, Report};
 use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, RollUp, State};
 
@@ -99,6 +99,18 @@ labels! {
 }
 
 /// Returns the display name of a state.
+/// Name of a GPU's state at the last tick, with its most serious fault. A GPU that nothing holds is called free.
+pub(super) fn state_now(gpu: &GpuStatus, language: Language) -> String {
+    let word = match gpu.state {
+        State::TrulyIdle => FREE.of(language),
+        other => state(other, language),
+    };
+    match gpu.faults.first() {
+        Some(fault) => unhealthy(word, fault, language),
+        None => word.to_owned(),
+    }
+}
+
 pub(super) fn state(state: State, language: Language) -> &'static str {
     let korean = match state {
         State::Active => "실가동",
@@ -233,6 +245,7 @@ phrases! {
     unbalanced(gpus: &str) =
         "left out, because states and gaps do not add up to the capacity: {gpus} (`gua db check` says why)",
         "상태와 공백의 합이 전체 시간과 맞지 않아 제외했습니다: {gpus} (`gua db check`로 확인)";
+    unhealthy(state: &str, fault: &str) = "{state}, unhealthy: {fault}", "{state}, 이상: {fault}";
     history_begins(began: &str) =
         "the history begins {began}; earlier time is not counted",
         "기록은 {began}에 시작합니다. 그 전의 시간은 세지 않습니다";

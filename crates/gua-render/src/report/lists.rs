@@ -139,7 +139,7 @@ pub(super) fn now(page: &Page<'_>, now: &Now, medium: Medium) -> Table {
         let owners = (!gpu.owners.is_empty()).then(|| gpu.owners.join(medium.pick(",", ", ")));
         table.rows.push(vec![
             gpu_now(gpu, medium).into(),
-            labels::state(gpu.state, medium.language(page)).into(),
+            labels::state_now(gpu, medium.language(page)).into(),
             text(util.map(|util| format!("{util}%"))),
             text(memory),
             text(owners),

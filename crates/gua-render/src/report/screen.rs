@@ -325,11 +325,13 @@ fn gpu_name(card: &ReportedGpu) -> String {
 
 /// The state at the last tick, for how long it has been idle, and its owners.
 fn state_now(gpu: &GpuStatus, page: &Page<'_>, room: usize) -> String {
-    let tone = Tone::of(gpu.state);
-    let word = match (gpu.idle, tone) {
-        (Some(idle), _) => format!("idle for {}", idle.shown(page.last())),
-        (None, Tone::Free) => "free".to_owned(),
-        (None, _) => gpu.state.as_str().to_owned(),
+    let word = match gpu.idle {
+        Some(idle) => format!("idle for {}", idle.shown(page.last())),
+        None => labels::state_now(gpu, English),
+    };
+    let tone = match gpu.faults.is_empty() {
+        true => Tone::of(gpu.state),
+        false => Tone::Unhealthy,
     };
     let word = clip(&word, room);
     let style = paint::style(tone);

@@ -1,7 +1,7 @@
 //! The report on a terminal. Its colours are the same on light and dark backgrounds: the palette's tests check the contrast on
 //! both, so one recording counts for both.
 
-use gua_model::Period;
+use gua_model::{Period, State};
 use gua_render::chart::Language;
 use gua_render::report::{html, screen, text};
 use gua_test::reports::{Shape, report};
@@ -107,5 +107,24 @@ fn a_young_history_says_since_when_there_is_data() {
         .to_string();
     for text in shown(&report) {
         assert!(text.contains(&when), "{when}: {text}");
+    }
+}
+
+#[test]
+fn a_free_gpu_with_a_fault_is_marked() {
+    let shape = Shape {
+        cards: 1,
+        people: 1,
+        days: 1,
+    };
+    let mut report = report(shape, &TimeZone::UTC);
+    let gpu = &mut report.now.as_mut().unwrap().cards[0];
+    (gpu.state, gpu.idle, gpu.is_free) = (State::TrulyIdle, None, false);
+    gpu.owners.clear();
+    gpu.faults = vec!["3 uncorrected memory errors".to_owned()];
+    let page = page(&report, Language::English, None, 10);
+    for text in [plain(&screen(&page, 140)), text(&page), html(&page)] {
+        let words = "free, unhealthy: 3 uncorrected memory errors";
+        assert!(text.contains(words), "{text}");
     }
 }

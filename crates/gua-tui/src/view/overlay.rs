@@ -23,7 +23,7 @@ x             signal your process  Ctrl-Z   to the shell
 
 active: utilisation at or over the threshold.
 idle-held: low utilisation, and a process holds memory.
-truly-idle: no process holds the GPU. unobserved: it could not be read.
+free: no process holds the GPU. unobserved: it could not be read.
 ≥ and \"at least\": it began before the first sample.
 - is a value that the driver does not report; it is not zero.";
 

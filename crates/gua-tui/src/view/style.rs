@@ -72,7 +72,7 @@ impl Styles {
 
     pub(super) fn share(self, word: &str) -> Style {
         let mut states = State::ALL.into_iter();
-        let state = states.find(|state| state.as_str() == word);
+        let state = states.find(|state| state.in_listings() == word);
         self.state(state.unwrap_or(State::Unobserved))
     }
 

@@ -113,7 +113,7 @@ fn texts_give_an_instance_its_own_number() {
         .map(|line| line.split(' ').next().unwrap());
     assert_eq!(shown.collect::<Vec<_>>(), numbers, "{list}");
     let top = host.fine("top --once");
-    assert!(top.contains("1 active  2 truly-idle  1 other"), "{top}");
+    assert!(top.contains("1 active  2 free  1 other"), "{top}");
     let first = |line: &str| {
         line.split(' ')
             .next()
@@ -127,7 +127,7 @@ fn texts_give_an_instance_its_own_number() {
     }
     let report = host.fine("report --since 1h");
     let (_, now) = report.split_once("§9 ").unwrap();
-    assert!(now.contains("\n  2:1  truly-idle"), "{now}");
+    assert!(now.contains("\n  2:1  free"), "{now}");
     assert!(now.contains("\n  2:2  held-unknown"), "{now}");
     assert!(now.contains("\n  free: 1, 2:1\n"), "{now}");
 }

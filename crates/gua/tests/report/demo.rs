@@ -54,7 +54,7 @@ fn what_the_demo_says_to_type_next_works() {
         assert!(report.contains(&format!("  {name} ")), "{name}: {report}");
     }
     let top = home.fine("demo top --once");
-    assert!(top.contains("4 active  3 idle-held  1 truly-idle"), "{top}");
+    assert!(top.contains("4 active  3 idle-held  1 free"), "{top}");
     assert!(top.contains("idle-held  for 2d21h · bob"), "{top}");
     let plot = home.fine("demo plot");
     assert!(plot.contains("2026-10-12"), "{plot}");

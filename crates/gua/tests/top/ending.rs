@@ -15,7 +15,7 @@ fn q_quits_and_restores_the_terminal() {
         let terminal = top(&host, "", (80, 24));
         let screen = terminal.shows("1 active");
         assert!(
-            screen.contains("1 truly-idle") && screen.contains("q quit"),
+            screen.contains("1 free") && screen.contains("q quit"),
             "{screen}"
         );
         terminal.keys(&[key]);

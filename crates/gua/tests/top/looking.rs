@@ -13,7 +13,7 @@ fn a_resize_redraws_the_screen() {
     let screen = terminal.until("a narrow picture", |screen| {
         screen.lines().all(|line| line.chars().count() <= 20) && screen.contains("GPU USER")
     });
-    assert!(screen.contains("truly-idle"), "{screen}");
+    assert!(screen.contains("free"), "{screen}");
     terminal.tmux(&["resize-window", "-t", "top", "-x", "150", "-y", "30"]);
     terminal.shows("JOB/POD/CONTAINER");
     terminal.keys(&["q"]);

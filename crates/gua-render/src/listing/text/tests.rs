@@ -146,7 +146,7 @@ fn eighty_columns_show_user_program_and_memory_of_each_process() {
         (2, ["idle-held 1d2h", "bob", "ipyker", "11.0 GB"]),
         (3, ["", "marg", "tensor", "0.2 GB"]),
         (4, ["free 16d16h", "ok", "", ""]),
-        (5, ["truly-idle", "ECC 3", "", ""]),
+        (5, ["free", "ECC 3", "", ""]),
         (6, ["lost", "lost", "", ""]),
     ] {
         for word in words {

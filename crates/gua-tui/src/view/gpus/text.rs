@@ -47,7 +47,7 @@ impl GpuView<'_> {
     pub(super) fn badge(&self) -> (&'static str, Style) {
         match self.gpu.place.counts() {
             true => (
-                self.verdict.state.as_str(),
+                self.verdict.state.in_listings(),
                 self.styles.state(self.verdict.state),
             ),
             false => ("MIG", self.styles.heading()),
