@@ -9,6 +9,7 @@ use gua_compat::gpu_usage_audit::{
 };
 use gua_compat::open_records;
 use gua_export::{OpenRecords, Page, PageQuestion, PagedRows, RecordRows, Rows, page};
+use gua_files::Over;
 use gua_model::{Outage, Period};
 use gua_query::protocol::{self, Ask};
 use gua_query::{QueryError, RecordsError, RecordsSource};
@@ -57,17 +58,18 @@ impl Access {
     pub fn export_old(
         &self,
         output: &Path,
+        over: Over,
         on_progress: OnProgress<'_>,
     ) -> std::result::Result<Exported, LegacyError> {
         match self {
             Access::File(path) => {
                 let history =
                     History::open(path).map_err(|error| QueryError::Open(Box::new(error)))?;
-                export(&history, output, on_progress)
+                export(&history, output, over, on_progress)
             }
             Access::Service(_) => {
                 let ask = |question| self.old_page(question);
-                export_pages(&self.facts(())?, &ask, output, on_progress)
+                export_pages(&self.facts(())?, &ask, output, over, on_progress)
             }
         }
     }

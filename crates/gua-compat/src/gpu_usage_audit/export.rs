@@ -72,13 +72,14 @@ CREATE INDEX idx_proc_sample_uuid_ts ON proc_sample(gpu_uuid, ts);
 CREATE UNIQUE INDEX idx_gpu_device_uuid ON gpu_device(gpu_uuid);
 ";
 
-/// Writes a whole history to a new file at `output`. The file appears only when it is complete.
+/// Writes a whole history to a file at `output`. The file appears only when it is complete.
 pub fn export(
     history: &History,
     output: &Path,
+    over: Over,
     on_progress: OnProgress<'_>,
 ) -> Result<Exported, LegacyError> {
-    to_new_file(output, |change| {
+    to_new_file(output, over, |change| {
         let numbering = Numbering::of(history)?;
         let progress = Progress {
             rows_done: 0,
@@ -92,9 +93,13 @@ pub fn export(
 /// Runs `write` on a new file, which appears at `output` when it is complete.
 fn to_new_file(
     output: &Path,
+    over: Over,
     write: impl FnOnce(&Transaction<'_>) -> Result<Exported, LegacyError>,
 ) -> Result<Exported, LegacyError> {
-    if output.symlink_metadata().is_ok() {
+    // SQLite would apply the log of the replaced file to the new one.
+    let mut log = output.as_os_str().to_owned();
+    log.push("-wal");
+    if !over.allows(output) || Path::new(&log).symlink_metadata().is_ok() {
         return Err(LegacyError::Exists {
             path: output.into(),
         });
@@ -109,7 +114,7 @@ fn to_new_file(
             source,
         },
     };
-    let new = NewFile::begin(output, Over::Refuse).map_err(write_error)?;
+    let new = NewFile::begin(output, over).map_err(write_error)?;
     let mut file = Connection::open(new.part())?;
     prepare(&file)?;
     let exported = {

@@ -139,8 +139,10 @@ pub(crate) fn import(old: &Path, ours: &Path) -> Result<Imported, LegacyError> {
 pub(crate) fn export(ours: &Path, name: &str) -> PathBuf {
     let output = ours.with_file_name(name);
     let history = History::open(ours).unwrap();
-    gua_compat::gpu_usage_audit::export(&history, &output, &mut |_| ControlFlow::Continue(()))
-        .unwrap();
+    gua_compat::gpu_usage_audit::export(&history, &output, gua_files::Over::Refuse, &mut |_| {
+        ControlFlow::Continue(())
+    })
+    .unwrap();
     output
 }
 

@@ -62,9 +62,10 @@ pub struct ImportArgs {
 )]
 pub struct ExportArgs {
     /// Table to export: every GPU at every tick (samples), every process on every GPU at every tick (processes), every
-    /// process that held a GPU (sessions), or sums per 15 minutes of every GPU (totals) or every user on it (user-totals).
-    #[arg(long, value_name = "TABLE", value_parser = one_of(&What::ALL, What::as_str), default_value = "samples")]
-    pub what: What,
+    /// process that held a GPU (sessions), or sums per 15 minutes of every GPU (totals) or every user on it (user-totals)
+    /// [default: samples].
+    #[arg(long, value_name = "TABLE", value_parser = one_of(&What::ALL, What::as_str))]
+    pub what: Option<What>,
 
     /// Export the sums of each day by group, project, job, pod or container instead of a table.
     #[arg(long, value_name = "WHAT", value_parser = one_of(&By::GROUPS, By::as_str), conflicts_with = "what")]

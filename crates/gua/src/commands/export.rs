@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use gua_collector::location;
-use gua_export::{Ask, Edges, ExportError, Exported, Format, Outlet, Words, days};
+use gua_export::{Ask, Edges, ExportError, Exported, Format, Outlet, What, Words, days};
 use gua_files::Over;
 use gua_model::text::counted;
 use gua_probe::clock;
@@ -38,7 +38,19 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
             let problem = "the format gpu-usage-audit is one file: pass its path with --output";
             return Err(Failure::usage(problem).into());
         };
-        return audit::run(&history, &db, path);
+        if args.what.is_some() {
+            let problem = "--what: the format gpu-usage-audit always has all of its tables";
+            return Err(Failure::usage(problem).into());
+        }
+        let over = Over::of(args.overwrite);
+        refuse_existing(path, over)?;
+        if is_same_file(path, &db) {
+            let problem = format!("{} is the history itself", path.display());
+            return Err(Failure::usage(problem)
+                .hint("choose another name with --output")
+                .into());
+        }
+        return audit::run(&history, &db, (path, over));
     };
     let ask = ask(args, format, &target)?;
     let over = Over::of(args.overwrite);
@@ -156,7 +168,13 @@ fn ask(args: &ExportArgs, format: Format, target: &Target<'_>) -> Result<Ask, Fa
         Target::Directory(_) => Edges::Whole,
         Target::Stdout | Target::File(_) => Edges::Cut,
     };
-    Ask::new(args.what, format, &words, edges, clock::now())
+    Ask::new(
+        args.what.unwrap_or(What::Samples),
+        format,
+        &words,
+        edges,
+        clock::now(),
+    )
 }
 
 /// Rejects a path that may not be overwritten, before the work is done.
@@ -166,6 +184,11 @@ pub(crate) fn refuse_existing(path: &Path, over: Over) -> Result<(), Failure> {
         false => Err(Failure::usage(format!("{} exists already", path.display()))
             .hint("choose another name with --output, or pass --overwrite")),
     }
+}
+
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let [one, other] = [one, other].map(std::fs::canonicalize);
+    one.is_ok_and(|one| other.is_ok_and(|other| one == other))
 }
 
 /// Rejects existing output files before the export starts, which may take long.

@@ -78,6 +78,20 @@ fn a_directory_gets_one_complete_file_per_day_and_they_add_up() {
 }
 
 #[test]
+fn a_file_of_gpu_usage_audit_is_overwritten_only_on_request() {
+    let (home, _) = home();
+    std::fs::write(home.path("there.db"), "mine\n").unwrap();
+    let line = "export --db both.db --format gpu-usage-audit -o there.db";
+    let refused = home.gua(line);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("--overwrite"), "{refused:?}");
+    assert_eq!(std::fs::read(home.path("there.db")).unwrap(), b"mine\n");
+    home.fine(&format!("{line} --overwrite"));
+    let written = std::fs::read(home.path("there.db")).unwrap();
+    assert!(written.starts_with(b"SQLite format 3"));
+}
+
+#[test]
 fn usage_errors_exit_with_2_and_write_nothing() {
     let (home, _) = home();
     std::fs::write(home.path("there.csv"), "mine\n").unwrap();
@@ -96,6 +110,14 @@ fn usage_errors_exit_with_2_and_write_nothing() {
         (
             "--db both.db --format gpu-usage-audit",
             "pass its path with --output",
+        ),
+        (
+            "--db both.db --format gpu-usage-audit -o new.db --what samples",
+            "--what: the format gpu-usage-audit always has all of its tables",
+        ),
+        (
+            "--db both.db --format gpu-usage-audit -o both.db --overwrite",
+            "both.db is the history itself",
         ),
         ("--db absent.db", "absent.db"),
         ("--db old.db", "gua import"),

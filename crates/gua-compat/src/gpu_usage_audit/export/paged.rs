@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use gua_files::Over;
 use gua_model::GpuUuid;
 use gua_query::QueryError;
 use gua_query::records::ImportedFacts;
@@ -27,9 +28,10 @@ pub fn export_pages(
     facts: &Facts,
     ask: AskPage<'_>,
     output: &Path,
+    over: Over,
     on_progress: OnProgress<'_>,
 ) -> Result<Exported, LegacyError> {
-    to_new_file(output, |change| {
+    to_new_file(output, over, |change| {
         let progress = Progress {
             rows_done: 0,
             rows_total: facts.info.ticks,
@@ -246,7 +248,7 @@ mod tests {
             history.with_extension("whole"),
             history.with_extension("paged"),
         );
-        let expected = export(&opened(), &whole, go_on).unwrap();
+        let expected = export(&opened(), &whole, Over::Refuse, go_on).unwrap();
         for is_late in [false, true] {
             let pages = Cell::new(0);
             let ask = |question: OldPageQuestion| {
@@ -255,7 +257,7 @@ mod tests {
                 old_page(records, question, || is_late)
             };
             let facts = opened().facts().unwrap();
-            let found = export_pages(&facts, &ask, &paged, go_on).unwrap();
+            let found = export_pages(&facts, &ask, &paged, Over::Refuse, go_on).unwrap();
             assert_eq!(found, expected);
             assert!(pages.get() >= least_pages, "{} pages", pages.get());
             for sql in [

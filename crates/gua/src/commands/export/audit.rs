@@ -5,6 +5,7 @@ use std::path::Path;
 
 use gua_collector::access::Access;
 use gua_compat::gpu_usage_audit::LegacyError;
+use gua_files::Over;
 use gua_model::text::counted;
 
 use super::super::db::damaged;
@@ -12,17 +13,24 @@ use crate::failure::Failure;
 use crate::output as print;
 use crate::progress::Bar;
 
-/// Exports a history to a new file.
-pub(super) fn run(history: &Access, db: &Path, output: &Path) -> anyhow::Result<()> {
+/// Exports a history to a file.
+pub(super) fn run(
+    history: &Access,
+    db: &Path,
+    (output, over): (&Path, Over),
+) -> anyhow::Result<()> {
     let exported = Bar::during("exporting", |bar| {
-        history.export_old(output, &mut |progress| {
+        history.export_old(output, over, &mut |progress| {
             bar.show(progress);
             ControlFlow::Continue(())
         })
     });
     let exported = match exported {
         Err(error @ LegacyError::Exists { .. }) => {
-            let hint = "choose another name with --output, or remove the file";
+            let hint = match over {
+                Over::Refuse => "choose another name with --output, or pass --overwrite",
+                Over::Write => "a program has the file open: choose another name with --output",
+            };
             return Err(Failure::usage(error.to_string()).hint(hint).into());
         }
         other => other.map_err(|error| damaged(db, &error))?,
