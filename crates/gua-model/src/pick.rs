@@ -103,6 +103,8 @@ pub enum Obstacle {
         used: Bytes,
         total: Bytes,
     },
+    /// It has less memory in all than required.
+    TooSmall(Bytes),
     /// Less memory is free than required.
     TooLittleFree(Bytes),
     UtilTooHigh(Percent),
@@ -129,6 +131,7 @@ impl fmt::Display for Obstacle {
             Obstacle::MemoryUsed { used, total } => {
                 write!(out, "{} of {} in use", mb(used), mb(total))
             }
+            Obstacle::TooSmall(total) => write!(out, "too small: {} in all", mb(total)),
             Obstacle::TooLittleFree(free) => write!(out, "only {} free", mb(free)),
             Obstacle::UtilTooHigh(util) => write!(out, "utilisation {util}"),
             Obstacle::Unhealthy(fault) => write!(out, "unhealthy: {fault}"),
@@ -254,6 +257,9 @@ fn memory(gpu: &Gpu, wish: &Wish) -> Option<Obstacle> {
         return Some(Obstacle::MemoryUsed { used, total });
     }
     let wanted = wish.min_free?;
+    if total < wanted {
+        return Some(Obstacle::TooSmall(total));
+    }
     match gpu.memory_held_back() {
         Err(why) => Some(Obstacle::Unseen(why)),
         Ok(kept) => {

@@ -234,7 +234,10 @@ impl From<Obstacle> for ObstacleWord {
             Obstacle::Busy(_) | Obstacle::UtilTooHigh(_) | Obstacle::OtherModel => {
                 ObstacleWord::Busy
             }
-            Obstacle::MemoryUsed { .. } | Obstacle::TooLittleFree(_) => ObstacleWord::MemoryUsed,
+            // A report has no wishes about memory, so `TooSmall` does not occur.
+            Obstacle::MemoryUsed { .. } | Obstacle::TooLittleFree(_) | Obstacle::TooSmall(_) => {
+                ObstacleWord::MemoryUsed
+            }
             Obstacle::Unhealthy(_) => ObstacleWord::Unhealthy,
             Obstacle::UsedAt(_) => ObstacleWord::UsedRecently,
             Obstacle::Claimed => ObstacleWord::Claimed,

@@ -316,6 +316,10 @@ fn wishes_narrow_the_choice() {
     check(&roomy, "used 1000", None);
     let short = Some(Obstacle::TooLittleFree(Bytes::from_mb(8_999)));
     check(&roomy, "used 1001", short);
+    let huge = wish(|wish| wish.min_free = Some(Bytes::from_mb(100_000)));
+    let small = Obstacle::TooSmall(Bytes::from_mb(10_000));
+    check(&huge, "used 0", Some(small));
+    assert_eq!(small.to_string(), "too small: 10000 MB in all");
     check(
         &roomy,
         "unified",

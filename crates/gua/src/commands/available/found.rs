@@ -256,6 +256,7 @@ impl<'a> Found<'a> {
                 Obstacle::Unhealthy(fault) => {
                     format!("unhealthy ({fault}); --unhealthy includes it")
                 }
+                small @ Obstacle::TooSmall(_) => small.to_string(),
                 other => format!("not free: {other}"),
             };
             text.push_str(&self.query.line(format!("{name} is {what}")));
