@@ -31,6 +31,8 @@ pub enum Problem {
     NotEnrolled(Option<Refusal>),
     #[error("the log-in at the provider failed; try again")]
     SignOn(#[source] OidcError),
+    #[error("this link is not valid: it works once; start `gua board demo` again for another")]
+    DemoLinkUsed,
     #[error("no such {0}")]
     NotFound(&'static str),
     #[error("this path does not accept this method")]
@@ -81,7 +83,7 @@ impl Problem {
                 StatusCode::UNAUTHORIZED
             }
             Problem::Forbidden(_) | Problem::SignOn(_) => StatusCode::FORBIDDEN,
-            Problem::NotFound(_) => StatusCode::NOT_FOUND,
+            Problem::NotFound(_) | Problem::DemoLinkUsed => StatusCode::NOT_FOUND,
             Problem::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Problem::Conflict(_) => StatusCode::CONFLICT,
             Problem::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,

@@ -111,7 +111,7 @@ pub(crate) async fn enter_demo(
     Path(link): Path<String>,
 ) -> Result<Response, Problem> {
     let guest = app.take_guest(&SecretHash::of(&link));
-    let account = guest.ok_or(Problem::NotFound("link"))?;
+    let account = guest.ok_or(Problem::DemoLinkUsed)?;
     let answer = api::start_session(&app, address.0.0, account, StatusCode::OK).await?;
     Ok(see_other("/", answer))
 }
