@@ -46,7 +46,7 @@ const ACCOUNTS: [(&str, Role); 4] = [
     ("lobby screen", Role::Viewer),
 ];
 /// Version of the simulated agents.
-const VERSION: &str = "2.0.0";
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Time before the start that the fleet has reported for, and the time between two of these reports.
 const PAST: SignedDuration = SignedDuration::from_hours(1);
 const STEP: SignedDuration = SignedDuration::from_secs(20);
