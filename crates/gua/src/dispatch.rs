@@ -141,6 +141,7 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     if arguments.iter().any(|argument| argument == "enroll") {
         hide_what_was_typed(&mut error);
     }
+    put_best_suggestion_first(&mut error);
     let mut text = error.render().ansi().to_string();
     let written = match error.kind() {
         ErrorKind::DisplayHelp => output::data(&text),
@@ -158,6 +159,20 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     match written {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report("gua", &error),
+    }
+}
+
+/// Reverses lists of similar names: clap puts the most similar one last.
+fn put_best_suggestion_first(error: &mut clap::Error) {
+    for kind in [
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedValue,
+    ] {
+        if let Some(ContextValue::Strings(names)) = error.get(kind) {
+            let names = names.iter().rev().cloned().collect();
+            error.insert(kind, ContextValue::Strings(names));
+        }
     }
 }
 

@@ -76,6 +76,7 @@ fn a_usage_error_goes_to_stderr_with_the_usage_and_exit_code_2() {
         ("config", "Usage: gua config"),
         ("frobnicate", "unrecognized subcommand 'frobnicate'"),
         ("doctr", "similar subcommand exists: 'doctor'"),
+        ("statu", "similar subcommands exist: 'status',"),
         ("--frobnicate", "unexpected argument '--frobnicate'"),
         ("doctor --frobnicate", "unexpected argument '--frobnicate'"),
         ("doctor extra", "unexpected argument 'extra'"),
