@@ -14,6 +14,7 @@ use gua_settings::Settings;
 use gua_settings::inputs::{TOKEN_VARIABLE, enrollment_token};
 use gua_wire::enroll::AboutHost;
 use gua_wire::{ClaimRequest, CloudConfig, ServerUrl, Token};
+use rustix::process::geteuid;
 
 use crate::cli::EnrollArgs;
 use crate::context::{Context, VERSION};
@@ -68,11 +69,16 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     let mut dropped = super::unenroll::remove_link(context, before.as_ref());
     dropped.extend(collector::follow_enrolment(file.path()));
     output::data(&format!(
-        "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{dropped}\n  next: gua sync-once{}\n",
+        "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{dropped}\n  next: {}{}\n",
         sanitize(&token.hide_in(&config.shown_name())),
         sanitize(&token.hide_in(&config.agent_token.hide_in(&config.host_id))),
         sanitize(&token.hide_in(&config.shown_prefix())),
         file.path().display(),
+        // Root can install a service that survives a restart of the host.
+        match geteuid().is_root() {
+            true => "gua service install --cloud",
+            false => "gua daemon --cloud",
+        },
         next_flags(args)
     ))
 }

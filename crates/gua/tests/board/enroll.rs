@@ -52,8 +52,12 @@ fn a_host_enrols_stores_the_secret_privately_and_removes_it() {
     assert_eq!(
         ended.stdout,
         format!(
-            "gua enroll: connected host lab 1 (h1)\n  token prefix: gua_agent_se\n  config: {}\n  next: gua sync-once\n",
-            file.display()
+            "gua enroll: connected host lab 1 (h1)\n  token prefix: gua_agent_se\n  config: {}\n  next: {}\n",
+            file.display(),
+            match rustix::process::geteuid().is_root() {
+                true => "gua service install --cloud",
+                false => "gua daemon --cloud",
+            }
         )
     );
     let mode = file.metadata().unwrap().permissions().mode();
