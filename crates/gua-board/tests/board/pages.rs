@@ -6,6 +6,8 @@ use gua_board::demo;
 use gua_board_store::HostId;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::Role;
+use gua_model::State;
+use gua_wire::live::HealthWord;
 use serde_json::Value;
 
 use crate::{Answer, Board, START, snapshot};
@@ -465,4 +467,36 @@ async fn an_open_page_learns_of_a_change_and_the_stream_ends_when_the_board_stop
 
 fn at_second(second: i64) -> jiff::Timestamp {
     jiff::Timestamp::from_second(second).unwrap()
+}
+
+#[tokio::test]
+async fn the_page_of_a_free_gpu_with_a_fault_speaks_of_that_gpu() {
+    let board = Board::start();
+    let cookie = board.session_of(Role::Owner);
+    let (id, _) = board.enrol(&board.workspace(), "gpu1").await;
+    let at = board.app.now();
+    let mut report = demo::report(0, at);
+    let gpu = &mut report.gpus[0];
+    gpu.processes.clear();
+    (gpu.state, gpu.health) = (State::TrulyIdle, vec![HealthWord::UncorrectedErrors]);
+    let uuid = gpu.uuid.clone();
+    let live = &board.app.live;
+    live.apply(&HostId(id.clone()), Form::Live, report, at);
+    let path = format!("/w/default/hosts/{id}/gpus/{}", uuid.as_str());
+    let answer = board.page(&path, &cookie).await;
+    let page = text(&answer);
+    assert!(page.contains("No process is on this GPU."), "{page}");
+    assert!(!page.contains("this host's GPUs"), "{page}");
+    let state = "free <small class=\"bad\">uncorrected memory errors";
+    assert!(page.contains(state), "{page}");
+}
+
+#[tokio::test]
+async fn a_link_of_a_demonstration_that_was_used_says_how_to_get_another() {
+    let board = Board::start();
+    let answer = board.page("/demo/gua_link_used", "").await;
+    assert_eq!(answer.status, 404);
+    let page = text(&answer);
+    assert!(page.contains("it works once"), "{page}");
+    assert!(page.contains("gua board demo"), "{page}");
 }
