@@ -68,7 +68,7 @@ fn a_lost_gpu_is_shown_as_lost() {
     let lost = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card]]\nlost = [[0, inf]]\n";
     let host = host(lost);
     let text = host.gua("top --once").stdout;
-    assert!(text.contains("1 other"), "{text}");
+    assert!(text.contains("1 unhealthy  1 active"), "{text}");
     assert!(text.contains("unobserved  GPU lost"), "{text}");
     let terminal = top(&host, "", (80, 24));
     terminal.shows("GPU lost");
