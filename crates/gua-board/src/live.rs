@@ -303,6 +303,20 @@ impl LiveState {
         }
     }
 
+    /// Takes earlier start times of the current states of a host's GPUs, from a history that reaches further back.
+    pub(crate) fn extend_since(&self, host: &HostId, earlier: Vec<(GpuUuid, Since)>) {
+        let mut inner = self.write();
+        let Some(live) = inner.hosts.get_mut(host) else {
+            return;
+        };
+        let known = Arc::make_mut(&mut live.since);
+        for (uuid, since) in earlier {
+            if let Some(known) = known.get_mut(&uuid).filter(|known| since.at < known.at) {
+                *known = since;
+            }
+        }
+    }
+
     #[must_use]
     pub fn host(&self, host: &HostId) -> Option<HostLive> {
         self.read().hosts.get(host).cloned()

@@ -14,6 +14,7 @@ use data_encoding::BASE64;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::{FIRST_WORKSPACE, HostClaim, NewAccount, Role};
 use gua_board_store::{HostId, Kind, Secret, SecretHash};
+use gua_model::GpuUuid;
 use gua_model::server_url::names_this_host;
 use gua_model::table::Table;
 use gua_render::chart::Language;
@@ -23,6 +24,7 @@ use gua_wire::nvgpu::{AgentReport, ClusterEntry};
 use crate::access::{AccountCaller, MemberCaller, Via, bearer};
 use crate::app::App;
 use crate::error::Problem;
+use crate::live::Since;
 use crate::set_up::{KeyRequest, SetUp, SetUpError};
 
 /// Name of the only account.
@@ -32,6 +34,12 @@ const ACCOUNT: &str = "local";
 pub trait LocalHost: Send + Sync {
     /// The live state of the host now.
     fn live(&self) -> LiveReport;
+
+    /// Calls `put` with live states that the history has of the last day, oldest first.
+    fn recorded(&self, put: &mut dyn FnMut(LiveReport));
+
+    /// Start times of the current states of the GPUs, as far as the history has them.
+    fn since(&self) -> Vec<(GpuUuid, Since)>;
 
     /// This host as nvgpu's agent reports it, or why it cannot be read.
     fn gpu_status(&self) -> Result<AgentReport, String>;
@@ -173,6 +181,16 @@ impl Local {
                 "use the address of this server, or localhost, in the URL",
             )),
         }
+    }
+
+    /// Loads the last day from the history, and the state of the host now. Blocks.
+    pub(crate) fn load(&self, app: &App) {
+        self.host.recorded(&mut |report| {
+            let at = report.observed_at;
+            app.live.apply(&self.id, Form::Live, report, at);
+        });
+        self.refresh(app);
+        app.live.extend_since(&self.id, self.host.since());
     }
 
     /// Reads the state of the host and makes it the live state of the pages. Blocks.

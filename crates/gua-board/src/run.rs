@@ -109,9 +109,9 @@ impl Board {
         if let Some(fleet) = &fleet {
             fleet.catch_up(&app);
         }
-        // A page that is opened at once shows the GPUs.
+        // A page that is opened at once shows the GPUs and their last day.
         if let Some(local) = &app.local {
-            local.refresh(&app);
+            local.load(&app);
         }
         let address = self.address;
         self.runtime.block_on(async move {

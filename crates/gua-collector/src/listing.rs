@@ -6,7 +6,7 @@ use gua_model::classify::holders;
 use gua_model::idle::IdleGpu;
 use gua_model::pick::Order;
 use gua_model::since::Since;
-use gua_model::{GpuUuid, RollUp, Sample};
+use gua_model::{GpuUuid, RollUp, Sample, classify};
 use gua_probe::host::time::ticks_per_second;
 use gua_query::{IdleQuestion, SinceQuestion, Source};
 use gua_render::listing::ListDocument;
@@ -55,6 +55,29 @@ pub fn idle(source: &dyn Source, sample: &Sample, terms: &Terms) -> BTreeMap<Gpu
         *recorded = recorded.among(&live.collect::<Vec<_>>(), sample.at);
     }
     found
+}
+
+/// Start times of the states of the GPUs in a live sample; for an idle GPU, the time when it was last active. Empty if the
+/// history is absent or cannot be read.
+#[must_use]
+pub fn start_times(
+    source: &dyn Source,
+    sample: &Sample,
+    terms: &Terms,
+) -> BTreeMap<GpuUuid, Since> {
+    let gpus = sample.gpus.iter().filter_map(|gpu| {
+        let state = classify(gpu, &terms.thresholds, None).state;
+        Some((gpu.uuid.clone(), state.roll_up()?))
+    });
+    let question = SinceQuestion {
+        gpus: gpus.collect(),
+        thresholds: terms.thresholds,
+        now: sample.at,
+    };
+    let mut since = source.since(&question).unwrap_or_default();
+    let idle = idle(source, sample, terms).into_iter();
+    since.extend(idle.map(|(gpu, idle)| (gpu, idle.longest.since)));
+    since
 }
 
 /// Rows of the listing, and the error if the claims could not be read.

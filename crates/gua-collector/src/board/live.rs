@@ -70,21 +70,34 @@ impl LiveReporter {
                 Some(format!("cannot read claims: {error}")),
             ),
         };
-        let waiting = u32::try_from(taken.survey.queue.len()).unwrap_or(u32::MAX);
-        let mut report = LiveInputs {
+        let mut report = self.build(sample, &wish, &last_use, &taken);
+        report.problems.extend(unread);
+        report
+    }
+
+    /// Builds the live report of a recorded sample. Claims are not recorded.
+    #[must_use]
+    pub fn recorded(&self, sample: &Sample) -> LiveReport {
+        let wish = Wish {
+            thresholds: self.settings.thresholds(),
+            ..Wish::default()
+        };
+        self.build(sample, &wish, &LastUse::new(), &Taken::default())
+    }
+
+    fn build(&self, sample: &Sample, wish: &Wish, last_use: &LastUse, taken: &Taken) -> LiveReport {
+        LiveInputs {
             hostname: &self.hostname,
             agent_version: VERSION,
             sample,
             users: &self.users,
-            wish: &wish,
-            last_use: &last_use,
-            claims: &self.claims(&taken, sample.at),
+            wish,
+            last_use,
+            claims: &self.claims(taken, sample.at),
             kept: &taken.kept,
-            waiting,
+            waiting: u32::try_from(taken.survey.queue.len()).unwrap_or(u32::MAX),
         }
-        .build();
-        report.problems.extend(unread);
-        report
+        .build()
     }
 
     /// Recent use. Without a history, only the sample decides, as for `gua available`.

@@ -177,7 +177,6 @@ fn holders(out: &mut String, page: &Page<'_>) {
                     "    ↳ 먼저 확인:  {look}  (끝내도 되는 작업이면 {stop})"
                 );
             }
-            (None, _) if report.is_fresh() => line!(out, "    ↳ 확인:  {look}"),
             (None, _) => line!(
                 out,
                 "    ↳ 마지막 수집이 오래되었습니다. 아직 있는지 먼저 확인:  {look}"

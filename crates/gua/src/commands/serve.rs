@@ -8,22 +8,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use gua_board::AppOptions;
+use gua_board::live::Since;
 use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
 use gua_board::run::Board;
 use gua_board::set_up::SetUp;
 use gua_board_store::{SecretHash, SqliteStore};
 use gua_collector::board::{LiveReporter, agents, live};
-use gua_collector::log;
 use gua_collector::service::web::{self, WebServer};
 use gua_collector::service::{Install, Place, Scope};
+use gua_collector::{listing, log};
 use gua_compat::nvgpu::{self, ProcessFacts, Status};
+use gua_model::period::Quarter;
+use gua_model::since::Start;
 use gua_model::table::Table;
-use gua_model::{ProcessKey, Sample};
+use gua_model::{GpuUuid, ProcessKey, Sample};
 use gua_probe::host::time::ticks_per_second;
 use gua_probe::reader::Reader;
 use gua_probe::{clock, host};
-use gua_query::{QueryError, StatementQuestion};
+use gua_query::{QueryError, StatementQuestion, TicksQuestion};
 use gua_render::chart::Language;
+use gua_render::listing::row::Terms;
 use gua_render::report::{By, Words, html, table};
 use gua_render::statement::{self, Sheet};
 use gua_settings::Source;
@@ -44,6 +48,11 @@ use crate::output;
 const MOST_INPUT: u64 = 1 << 20;
 /// Minimum length of a token: shorter ones can be guessed.
 pub(super) const SHORTEST_TOKEN: usize = 16;
+
+/// Quarter hours of recorded states that the pages begin with.
+const QUARTERS: i64 = 96;
+/// Maximum number of recorded ticks of each of them: all at an interval of at least nine seconds.
+const MOST_TICKS: u32 = 100;
 
 pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
     match &args.command {
@@ -269,6 +278,41 @@ impl LocalHost for ThisHost {
             Ok(sample) => self.reporter.report(&sample),
             Err(_) => live::failed(&self.reporter.hostname, clock::now()),
         }
+    }
+
+    fn recorded(&self, put: &mut dyn FnMut(LiveReport)) {
+        let now = Quarter::of(clock::now());
+        let source = self.context.source();
+        for quarter in now.0 - QUARTERS..=now.0 {
+            let question = TicksQuestion {
+                window: Quarter(quarter).period(),
+                limit: MOST_TICKS,
+            };
+            // Without a history, the pages begin now.
+            let Ok(ticks) = source.ticks(&question) else {
+                return;
+            };
+            for tick in ticks {
+                put(self.reporter.recorded(&tick.sample));
+            }
+        }
+    }
+
+    fn since(&self) -> Vec<(GpuUuid, Since)> {
+        let Ok(sample) = self.latest() else {
+            return Vec::new();
+        };
+        let terms = Terms {
+            thresholds: self.context.settings().thresholds(),
+            ticks_per_second: ticks_per_second(),
+        };
+        let found = listing::start_times(self.context.source().as_ref(), &sample, &terms);
+        let since = |(gpu, since): (GpuUuid, gua_model::since::Since)| {
+            let is_exact = since.start == Start::Seen;
+            let at = since.at;
+            (gpu, Since { at, is_exact })
+        };
+        found.into_iter().map(since).collect()
     }
 
     fn gpu_status(&self) -> Result<AgentReport, String> {

@@ -1,6 +1,8 @@
 //! `gua serve`: the pages of one host, and nvgpu's agent and master.
 
+use gua_test::recorded::record;
 use gua_test::{Ended, Running, TestHost, python};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::served::{answer, url};
@@ -120,6 +122,44 @@ fn the_pages_show_the_gpus_the_report_and_the_people() {
     assert_eq!(status, 404);
     let (status, _) = answer(&url, "POST /gpu_status", &[], b"");
     assert_eq!(status, 405);
+}
+
+#[test]
+fn the_pages_begin_with_the_last_day_of_the_history() {
+    let host = host("[[card]]\nuuid = \"GPU-0\"\n[[card]]\nuuid = \"GPU-1\"\n");
+    let now = gua_probe::clock::now();
+    let begin = now - SignedDuration::from_hours(3);
+    // GPU 0 is held without use until a moment ago; GPU 1 is free all the time.
+    record(&host.path(".gua/gua.db"), begin, 180, |_| {
+        vec![(0, &["ada"]), (0, &[])]
+    });
+    let (_running, url) = start(&host);
+    let page = document(&url, "/api/v1/workspaces/default/availability");
+    let row = |uuid: &str| {
+        let rows = page["rows"].as_array().unwrap().iter();
+        let mut rows = rows.filter(|row| row["uuid"] == uuid);
+        rows.next()
+            .unwrap_or_else(|| panic!("{uuid}: {page}"))
+            .clone()
+    };
+    let [held, free] = ["GPU-0", "GPU-1"].map(row);
+    let quarters = |row: &Value, group: &str| {
+        let day = row["day"].as_array().unwrap().iter();
+        day.filter(|cell| **cell == group).count()
+    };
+    for (row, group) in [(&held, "idle-held"), (&free, "free")] {
+        let found = quarters(row, group);
+        assert!((11..=13).contains(&found), "{group}: {row}");
+    }
+    let curve = free["curve"].as_array().unwrap().iter();
+    let known = curve.filter(|point| !point.is_null()).count();
+    assert!(known > 20, "{free}");
+    let since: Timestamp = free["since"]["at"].as_str().unwrap().parse().unwrap();
+    assert!(
+        since.duration_since(begin).abs() < SignedDuration::from_secs(1),
+        "{free}"
+    );
+    assert_eq!(free["since"]["isExact"], false);
 }
 
 #[test]

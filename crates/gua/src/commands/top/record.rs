@@ -7,8 +7,8 @@ use std::time::Duration;
 use gua_collector::{listing, location};
 use gua_model::period::Period;
 use gua_model::since::Since;
-use gua_model::{GpuUuid, Sample, Tick, classify};
-use gua_query::{SinceQuestion, Source, TicksQuestion};
+use gua_model::{GpuUuid, Sample, Tick};
+use gua_query::{Source, TicksQuestion};
 use gua_render::listing::row::Terms;
 use gua_settings::Settings;
 use gua_store::{FileKind, what_is_this};
@@ -83,30 +83,12 @@ impl Record {
         Vec::new()
     }
 
-    /// Start times of the states of the GPUs in a sample; empty if unknown. For an idle GPU, the time when it was last
-    /// active.
+    /// Start times of the states of the GPUs in a sample; empty if unknown.
     pub(super) fn since(&self, sample: &Sample, ticks_per_second: u64) -> BTreeMap<GpuUuid, Since> {
-        let thresholds = self.settings.thresholds();
-        let roll_ups = sample.gpus.iter().filter_map(|gpu| {
-            let state = classify(gpu, &thresholds, None).state;
-            Some((gpu.uuid.clone(), state.roll_up()?))
-        });
-        let question = SinceQuestion {
-            gpus: roll_ups.collect(),
-            thresholds,
-            now: sample.at,
-        };
-        let source = self.source();
-        let mut since = source.since(&question).unwrap_or_default();
         let terms = Terms {
-            thresholds,
+            thresholds: self.settings.thresholds(),
             ticks_per_second,
         };
-        let idle = listing::idle(source.as_ref(), sample, &terms);
-        since.extend(
-            idle.into_iter()
-                .map(|(gpu, idle)| (gpu, idle.longest.since)),
-        );
-        since
+        listing::start_times(self.source().as_ref(), sample, &terms)
     }
 }
