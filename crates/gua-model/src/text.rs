@@ -85,6 +85,70 @@ pub fn clip(text: &str, room: usize) -> String {
     kept
 }
 
+/// Splits a text between words into lines of at most `room` columns. A word that is longer than a line is not divided, so
+/// that it can be copied.
+#[must_use]
+pub fn wrapped(words: &str, room: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut used = 0;
+    for word in words.split(' ') {
+        let wide = columns_shown(word);
+        if used > 0 && used + 1 + wide > room {
+            lines.push(String::new());
+            used = 0;
+        }
+        let line = lines.last_mut().expect("there is at least one line");
+        if used > 0 {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += wide;
+    }
+    lines
+}
+
+/// Wraps the lines of a page. Further lines begin below the last column of the line, or where the line began.
+#[must_use]
+pub fn wrapped_page(page: &str, room: usize) -> String {
+    let mut out = String::new();
+    for line in page.lines() {
+        let (beginning, words) = match columns_shown(line) > room {
+            true => line.split_at(last_column(line, room / 2)),
+            false => (line, ""),
+        };
+        let indent = " ".repeat(columns_shown(beginning));
+        for (number, part) in wrapped(words, room.saturating_sub(indent.len()))
+            .iter()
+            .enumerate()
+        {
+            out.push_str(if number == 0 { beginning } else { &indent });
+            out.push_str(part);
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// Byte at which the last column of a line begins within its first `room` characters. Two spaces separate columns.
+fn last_column(line: &str, room: usize) -> usize {
+    let start = line.len() - line.trim_start_matches(' ').len();
+    let end = line
+        .char_indices()
+        .nth(room)
+        .map_or(line.len(), |(at, _)| at);
+    let gap = line[start..end.max(start)].rfind("  ");
+    gap.map_or(start, |gap| start + gap + 2)
+}
+
+/// Width of a text without its colours (`ESC [ ... m`).
+fn columns_shown(text: &str) -> usize {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, text)| text));
+    columns(first) + rest.map(columns).sum::<usize>()
+}
+
 /// Gigabytes (2^30 bytes) with one decimal, rounded down.
 #[must_use]
 pub fn gigabytes(bytes: Bytes) -> String {
@@ -151,6 +215,32 @@ mod tests {
         check(80 << 30, "80.0");
         check((1 << 30) - 1, "0.9");
         check(1_000_000_000, "0.9");
+    }
+
+    #[test]
+    fn lines_are_wrapped_between_words() {
+        assert_eq!(wrapped("", 5), [""]);
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a elephants b", 4), ["a", "elephants", "b"]);
+        assert_eq!(wrapped("\u{1b}[1mone\u{1b}[0m two", 7).len(), 1);
+        // Two columns for each Hangul syllable.
+        assert_eq!(wrapped("유휴 점유", 8), ["유휴", "점유"]);
+    }
+
+    #[test]
+    fn a_wrapped_page_keeps_its_columns() {
+        let check = |page: &str, expected: &[&str]| {
+            let lines = wrapped_page(page, 20);
+            assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+        };
+        check("short\n\n  also short", &["short", "", "  also short"]);
+        check("one two three four five", &["one two three four", "five"]);
+        check("  one two three four", &["  one two three four"]);
+        check("  one two three fours", &["  one two three", "  fours"]);
+        check(
+            "  name  one two three four",
+            &["  name  one two", "        three four"],
+        );
     }
 
     #[test]

@@ -42,6 +42,15 @@ pub fn width() -> Option<usize> {
     is_terminal().then(|| columns().unwrap_or(USUAL_WIDTH))
 }
 
+/// Wraps a page between words if stdout is a terminal.
+#[must_use]
+pub fn wrapped(page: String) -> String {
+    match width() {
+        Some(width) => gua_model::text::wrapped_page(&page, width),
+        None => page,
+    }
+}
+
 /// Number of columns that the terminal on stdout reports.
 #[must_use]
 pub fn columns() -> Option<usize> {

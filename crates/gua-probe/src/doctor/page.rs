@@ -2,7 +2,7 @@
 
 use anstyle::Style;
 use gua_model::Tone;
-use gua_model::text::sanitize;
+use gua_model::text::{sanitize, wrapped};
 
 use super::check::{Check, Status};
 use super::checks::{DATABASE, DEFAULT_DB, GPU, sections};
@@ -196,31 +196,17 @@ impl Page {
         }
     }
 
-    /// Wraps `text` between words; further lines are aligned with the first one's text. A word that is longer than the
-    /// line is left to the terminal, so that it can be copied.
+    /// Wraps `text` between words; further lines are aligned with the first one's text.
     fn wrapped(&mut self, beginning: &str, indent: usize, text: &str) {
         let width = match self.layout {
             Layout::Lines => usize::MAX,
             Layout::Columns(width) => width.min(WIDEST),
         };
-        let room = width.saturating_sub(indent);
-        let mut line = beginning.to_owned();
-        let mut used = 0;
-        for word in text.split(' ') {
-            let length = word.chars().count();
-            if used > 0 && used + 1 + length > room {
-                self.line(&line);
-                line = " ".repeat(indent);
-                used = 0;
-            }
-            if used > 0 {
-                line.push(' ');
-                used += 1;
-            }
-            line.push_str(word);
-            used += length;
+        let mut beginning = beginning.to_owned();
+        for part in wrapped(text, width.saturating_sub(indent)) {
+            self.line(&format!("{beginning}{part}"));
+            beginning = " ".repeat(indent);
         }
-        self.line(&line);
     }
 
     fn verdict(&self, status: Status, width: usize) -> String {

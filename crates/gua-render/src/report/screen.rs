@@ -6,7 +6,7 @@
 
 use gua_model::palette::Tone;
 use gua_model::report::{GpuStatus, Hold, ReportedGpu};
-use gua_model::text::{clip, columns, counted, gigabytes, sanitize};
+use gua_model::text::{clip, columns, counted, gigabytes, sanitize, wrapped};
 use gua_model::{Micros, RollUp};
 
 use super::figures::{held_hours, state_hours};
@@ -181,7 +181,7 @@ fn idle_now(out: &mut String, page: &Page<'_>, width: usize) {
         line!(out, "  and {rest} more: gua report --by idle");
     }
     let first = shown.iter().find_map(|hold| {
-        let stop = labels::commands(page, hold)?.stop;
+        let stop = labels::advice(page, hold)?.stop;
         Some((labels::gpu_name(hold.index, &hold.gpu, ""), stop, hold))
     });
     let advice = match first {
@@ -329,6 +329,11 @@ fn state_now(gpu: &GpuStatus, page: &Page<'_>, room: usize) -> String {
         Some(idle) => format!("idle for {}", idle.shown(page.last())),
         None => labels::state_now(gpu, English),
     };
+    // Without room for the cause, the state and the word "unhealthy" remain.
+    let word = match word.split_once(": ") {
+        Some((short, _)) if columns(&word) > room => short.to_owned(),
+        _ => word,
+    };
     let tone = match gpu.faults.is_empty() {
         true => Tone::of(gpu.state),
         false => Tone::Unhealthy,
@@ -399,21 +404,4 @@ fn paragraph(out: &mut String, words: &str, width: usize) {
     for part in wrapped(words, width.saturating_sub(2)) {
         line!(out, "  {part}");
     }
-}
-
-/// Lines of at most this width. No word is divided, unless it is longer than a line.
-fn wrapped(words: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in words.split(' ') {
-        let last = lines.last_mut().expect("there is at least one line");
-        if last.is_empty() {
-            last.push_str(&clip(word, width));
-        } else if columns(last) + 1 + columns(word) <= width {
-            last.push(' ');
-            last.push_str(word);
-        } else {
-            lines.push(clip(word, width));
-        }
-    }
-    lines
 }

@@ -43,7 +43,7 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
     }?;
     output::data(&match args.json {
         true => json(&answer),
-        false => text(&answer, &zone),
+        false => output::wrapped(text(&answer, &zone)),
     })?;
     Ok(ExitCode::SUCCESS)
 }

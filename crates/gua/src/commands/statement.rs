@@ -21,6 +21,7 @@ use crate::balance;
 use crate::cli::{StatementArgs, StatementFormat};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
+use crate::output;
 use crate::page_file;
 
 pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> {
@@ -46,6 +47,7 @@ pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> 
     };
     let form = args.form();
     let written = match form {
+        StatementFormat::Text if args.file.path().is_none() => output::wrapped(text(&sheet)),
         StatementFormat::Text => text(&sheet),
         StatementFormat::Html => html(&sheet),
         StatementFormat::Json => json(&sheet),
