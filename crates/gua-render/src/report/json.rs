@@ -230,9 +230,9 @@ documents! {
         #[serde(flatten)]
         idle: IdleTime = IdleTime::new(hold.idle, page.last()),
         /// Command that inspects the process.
-        look: Option<String> = labels::commands(page, hold).map(|commands| commands.look),
+        look: Option<String> = labels::advice(page, hold).map(|commands| commands.look),
         /// Command that stops the process.
-        stop: Option<String> = labels::commands(page, hold).and_then(|commands| commands.stop),
+        stop: Option<String> = labels::advice(page, hold).and_then(|commands| commands.stop),
     }
 
     struct NowDocument from (now: &Now) {

@@ -98,7 +98,6 @@ labels! {
         "화면 표시만 하는 프로세스의 행은 제외했습니다. --count-graphics를 주면 gpu-usage-audit처럼 함께 셉니다";
 }
 
-/// Returns the display name of a state.
 /// Name of a GPU's state at the last tick, with its most serious fault. A GPU that nothing holds is called free.
 pub(super) fn state_now(gpu: &GpuStatus, language: Language) -> String {
     let word = match gpu.state {
@@ -111,6 +110,7 @@ pub(super) fn state_now(gpu: &GpuStatus, language: Language) -> String {
     }
 }
 
+/// Returns the display name of a state.
 pub(super) fn state(state: State, language: Language) -> &'static str {
     let korean = match state {
         State::Active => "실가동",
@@ -471,21 +471,24 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    pub fn labelled(self) -> impl Iterator<Item = (Words, String)> {
+    pub(super) fn labelled(self) -> impl Iterator<Item = (Label, String)> {
         std::iter::once((LOOK, self.look)).chain(self.stop.map(|stop| (STOP, stop)))
     }
 }
 
-/// Returns the commands for a holder; `None` if it may have exited since, or has been idle only for a short time. Only a reset frees the memory of a process that has
+/// Returns the commands that a report proposes for a holder; none for one that has been idle only for a short time.
+pub(super) fn advice(page: &Page<'_>, hold: &Hold) -> Option<Commands> {
+    let is_long = hold.idle.is_none_or(|idle| idle.is_long(page.last()));
+    commands(page, hold).filter(|_| is_long)
+}
+
+/// Returns the commands for a holder; `None` if it may have exited since. Only a reset frees the memory of a process that has
 /// exited: its PID may belong to another one by now. A MIG instance cannot be reset without the other instances of its GPU,
 /// so there is no command for it.
 pub(super) fn commands(page: &Page<'_>, hold: &Hold) -> Option<Commands> {
     let pid = hold
         .pid
         .filter(|_| hold.current && page.report.is_fresh())?;
-    if hold.idle.is_some_and(|idle| !idle.is_long(page.last())) {
-        return None;
-    }
     let gpu = gpu_name(hold.index, &hold.gpu, "");
     if hold.has_exited() {
         return Some(Commands {

@@ -44,7 +44,7 @@ pub(super) fn holders(page: &Page<'_>) -> Markup {
 
 fn commands(page: &Page<'_>, hold: &Hold) -> Markup {
     let process = sanitize(hold.process.as_deref().unwrap_or("?"));
-    let commands = labels::commands(page, hold);
+    let commands = labels::advice(page, hold);
     html! {
         div.who {
             strong { (Escaped(format!("{process} ({})", labels::pid(hold)))) }

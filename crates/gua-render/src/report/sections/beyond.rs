@@ -46,7 +46,7 @@ pub(super) fn holders(out: &mut String, page: &Page<'_>) {
     let shown = &idle[..idle.len().min(page.top)];
     out.push_str(&lists::idle_now(page, shown, Medium::Text).text(2));
     for hold in shown {
-        let Some(commands) = labels::commands(page, hold) else {
+        let Some(commands) = labels::advice(page, hold) else {
             if report.is_fresh() {
                 continue;
             }
