@@ -366,7 +366,7 @@ impl HeatCell {
 
 impl Hold {
     /// Remark for a holder whose process has exited, shown instead of its workload.
-    pub const EXITED: &'static str = "gone, its memory is still held";
+    pub const EXITED: &'static str = "exited, its memory is still held";
 
     /// Reports whether the process has exited while its memory is still held. Its PID may belong to another process by now.
     #[must_use]

@@ -179,7 +179,7 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
     let imported = "only in imported rows, charged to nobody";
     let rest = [
         ("unowned", "unowned", balance.unowned, unowned),
-        ("free", "free", balance.free, "truly idle"),
+        ("free", "free", balance.free, "held by nobody (truly-idle)"),
         ("gap", "gap", balance.gap, "not observed"),
     ];
     let imported = (balance.old > Micros(0)).then_some(("old", "old rows", balance.old, imported));

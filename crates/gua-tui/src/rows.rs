@@ -92,7 +92,7 @@ fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) 
     let name = match &process.identity {
         Ok(Identity { comm: Ok(comm), .. }) => comm.clone(),
         Ok(_) => "?".to_owned(),
-        Err(Missing::Gone) => "(gone)".to_owned(),
+        Err(Missing::Gone) => "(exited)".to_owned(),
         Err(_) => "(not visible)".to_owned(),
     };
     let identity = process.identity.as_ref().ok();

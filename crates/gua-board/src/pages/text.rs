@@ -244,7 +244,7 @@ texts! {
     USER_NAME: "User name", "사용자 이름";
     ALL_HOSTS: "all servers", "모든 서버";
     LINK_NAME: "Link", "연결";
-    CONFIRM_NAME: "Link {0}, which is the same name", "이름이 같은 {0} 확인";
+    CONFIRM_NAME: "Link {0} (same name)", "이름이 같은 {0} 확인";
     CREATE_CODE: "Prove a user name", "사용자 이름 증명";
     CODE_READY: "Run this on the server as the user that you want to link. The code is shown only now and is valid for 15 minutes.",
         "연결할 사용자로 서버에서 실행하세요. 코드는 지금만 표시되며 15분 동안 유효합니다.";

@@ -162,7 +162,7 @@ async fn the_first_line_says_what_is_free() {
         let all: usize = found.iter().map(free).sum();
         let hosts = found.iter().filter(|report| free(report) > 0).count();
         let gpus = found.iter().flat_map(|report| &report.gpus);
-        let held = gpus.filter(|gpu| gpu.state == gua_model::State::IdleHeld);
+        let held = gpus.filter(|gpu| gpu.state == State::IdleHeld);
         format!(
             "Free now: {all} × {model} on {hosts} hosts; {} idle-held",
             held.count()

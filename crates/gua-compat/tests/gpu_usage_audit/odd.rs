@@ -138,14 +138,19 @@ fn runs_with_absurd_numbers_are_exported() {
     write_ticks(&ours, first, ticks, &WriterOptions::default());
     import(&old, &ours).unwrap();
     let connection = Connection::open(&ours).unwrap();
-    for sql in [
-        "PRAGMA foreign_keys = OFF; UPDATE collector_run SET id = 9223372036854775807; UPDATE tick SET run = 9223372036854775807",
-        "UPDATE old_card_block SET run = 9223372036854775807",
+    for (name, sql) in [
+        (
+            "ticks.db",
+            "PRAGMA foreign_keys = OFF; UPDATE collector_run SET id = 9223372036854775807; UPDATE tick SET run = 9223372036854775807",
+        ),
+        (
+            "rows.db",
+            "UPDATE old_card_block SET run = 9223372036854775807",
+        ),
     ] {
         connection.execute_batch(sql).unwrap();
-        let exported = export(&ours, "exported.db");
+        let exported = export(&ours, name);
         assert_eq!(dump(&exported, "gpu_sample").len(), 1 + 2 * 2, "{sql}");
-        std::fs::remove_file(exported).unwrap();
     }
 }
 

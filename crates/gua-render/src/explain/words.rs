@@ -48,7 +48,7 @@ pub fn rule(state: State) -> &'static str {
             "a GPU that is held and has no utilisation reading is held-unknown: whether it was used is unknown"
         }
         State::TrulyIdle => {
-            "utilisation below the threshold while no process holds more memory than the limit is truly-idle"
+            "utilisation below the threshold while no process holds more memory than the limit is truly-idle: the GPU is free"
         }
         State::Unobserved => "time in which the GPU could not be read is unobserved",
     }

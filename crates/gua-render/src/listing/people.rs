@@ -9,7 +9,7 @@ pub fn owner_and_workload(process: &Process) -> String {
     let owner = match identity.map(|identity| identity.owner()) {
         Ok(Some(owner)) if matches!(owner.who, OwnerKey::Workload(_)) => return owner.shown(),
         Ok(Some(owner)) => owner.shown(),
-        Err(Missing::Gone) => return "(gone)".to_owned(),
+        Err(Missing::Gone) => return "(exited)".to_owned(),
         _ => "?".to_owned(),
     };
     match identity

@@ -37,7 +37,7 @@ pub enum DbCommand {
         format: FormatArgs,
     },
 
-    /// Compute everything again that follows from the ticks: totals, sessions, and since when each GPU is known.
+    /// Rebuild what is derived from the ticks: totals, sessions, and the time at which each GPU was first seen.
     #[command(
         after_help = "No collector may be writing. No tick is changed or deleted.\n\n\
                             Examples:\n  gua db repair\n  gua db repair --db all.db"

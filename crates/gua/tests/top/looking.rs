@@ -39,7 +39,7 @@ fn an_own_process_is_signalled_only_after_a_confirmation() {
     terminal.shows(&format!("sent TERM to {pid}"));
     assert_eq!(sleeper.wait(), -15);
     terminal.keys(&["t"]);
-    terminal.shows("(gone)");
+    terminal.shows("(exited)");
 }
 
 #[test]

@@ -354,7 +354,7 @@ mod tests {
         let ask = |question: OldPageQuestion| old_page(&view(), question, || false);
         let facts = opened().facts().unwrap();
         let exported = directory.path().join("exported.db");
-        export_pages(&facts, &ask, &exported, go_on).unwrap();
+        export_pages(&facts, &ask, &exported, Over::Refuse, go_on).unwrap();
         let found = rows(
             &exported,
             "SELECT DISTINCT loginuid_user IS 'grace', pid > 0 FROM proc_sample",

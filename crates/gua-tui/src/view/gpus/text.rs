@@ -93,7 +93,7 @@ impl GpuView<'_> {
             let identity = process.identity.as_ref().ok();
             let owner = identity.and_then(gua_model::Identity::owner);
             let name = match &process.identity {
-                Err(Missing::Gone) => "gone".to_owned(),
+                Err(Missing::Gone) => "exited".to_owned(),
                 _ => user_name(owner.as_ref().map(|owner| &owner.who)),
             };
             let size = process.memory.map_or(0, |memory| memory.0);
