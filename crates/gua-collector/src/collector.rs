@@ -15,7 +15,7 @@ use crate::problem_log::ProblemLog;
 use crate::runtime::{Runtime, Wake};
 use crate::schedule::{Overrun, Schedule, Turn};
 use crate::sink::{Progress, Sink};
-use crate::sink_state::SinkState;
+use crate::sink_state::{Delivery, SinkState};
 
 /// Collects ticks from a runtime into sinks and reports to an observer.
 pub struct Collector<R, O> {
@@ -232,22 +232,30 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             sample,
             interval: self.options.interval,
         };
-        let mut is_stored = true;
-        for (place, state) in self.sinks.iter_mut().enumerate() {
-            if !is_stored && state.sink.follows_history() {
+        let mut of_history: Option<Delivery> = None;
+        for state in &mut self.sinks {
+            if let Some(stored) = &of_history
+                && state.sink.follows_history()
+            {
+                // To a sink that follows the history, the outages of the history are its own.
+                if let Some(outage) = &stored.ended {
+                    state.queue(outage.clone());
+                }
+                if !stored.is_taken {
+                    continue;
+                }
+            }
+            let delivery = state.deliver(number, &tick);
+            if of_history.is_some() {
                 continue;
             }
-            let is_taken = state.deliver(number, &tick);
-            if place > 0 {
-                continue;
-            }
-            is_stored = is_taken;
-            if !is_stored {
+            if !delivery.is_taken {
                 self.lost += 1;
             } else if !self.is_ready {
                 self.is_ready = true;
                 self.observer.ready();
             }
+            of_history = Some(delivery);
         }
         self.observer.ticked(number, &tick);
     }

@@ -8,7 +8,7 @@ use tracing::{error, info, warn};
 
 use crate::failure_log::FailureLog;
 use crate::open_outage::OpenOutage;
-use crate::sink::Sink;
+use crate::sink::{Sink, SinkError};
 
 /// Maximum number of outages queued for a sink that takes nothing; the oldest are dropped first.
 const MAX_QUEUED: usize = 256;
@@ -18,6 +18,15 @@ pub(crate) struct SinkState {
     outage: Option<OpenOutage>,
     queued: VecDeque<Outage>,
     maintenance: FailureLog,
+}
+
+/// Result of the delivery of a tick.
+#[derive(Debug)]
+pub(crate) struct Delivery {
+    /// Whether the sink took the tick.
+    pub(crate) is_taken: bool,
+    /// The outage of the sink that ended at this tick: the sink took it, or refused it for another reason.
+    pub(crate) ended: Option<Outage>,
 }
 
 impl SinkState {
@@ -35,12 +44,14 @@ impl SinkState {
         self.outage.as_ref()
     }
 
-    /// Delivers a tick and returns whether the sink took it.
-    pub(crate) fn deliver(&mut self, number: u64, tick: &Tick) -> bool {
+    /// Delivers a tick.
+    pub(crate) fn deliver(&mut self, number: u64, tick: &Tick) -> Delivery {
         let at = tick.sample.at;
-        match self.sink.deliver(tick) {
+        let result = self.sink.deliver(tick);
+        let ended = self.end_outage(at, result.as_ref().err());
+        match result {
             Ok(()) => {
-                if let Some(outage) = self.outage.take() {
+                if let Some(outage) = &ended {
                     let ticks_lost = outage.ticks_lost;
                     info!(
                         sink = self.sink.name(),
@@ -48,26 +59,36 @@ impl SinkState {
                         ticks_lost,
                         "ticks are stored again"
                     );
-                    self.queue(outage.close(at));
                 }
                 self.flush();
                 self.maintain(at);
-                true
+                Delivery {
+                    is_taken: true,
+                    ended,
+                }
             }
             Err(error) => {
-                let has_new_reason = |old: &mut OpenOutage| old.reason != error.reason;
-                if let Some(old) = self.outage.take_if(has_new_reason) {
-                    self.queue(old.close(at));
-                }
                 if self.outage.is_none() {
                     error!(sink = self.sink.name(), tick = number, %error, "tick not stored");
                 }
                 self.outage
                     .get_or_insert_with(|| OpenOutage::new(at, error.reason, error.message))
                     .add(1);
-                false
+                Delivery {
+                    is_taken: false,
+                    ended,
+                }
             }
         }
+    }
+
+    /// Ends the open outage unless it continues with this error, and queues it.
+    fn end_outage(&mut self, at: Timestamp, error: Option<&SinkError>) -> Option<Outage> {
+        let reason = error.map(|error| error.reason);
+        let old = self.outage.take_if(|old| Some(old.reason) != reason)?;
+        let ended = old.close(at);
+        self.queue(ended.clone());
+        Some(ended)
     }
 
     fn maintain(&mut self, at: Timestamp) {

@@ -146,6 +146,39 @@ fn a_full_disk_loses_ticks_and_never_stops_the_loop() {
 }
 
 #[test]
+fn a_sink_that_follows_the_history_gets_its_outages_and_the_drivers() {
+    check(
+        Play {
+            acts: vec![
+                Act::Reads(0),
+                Act::Reads(0),
+                Act::Refuses,
+                Act::Reads(0),
+                Act::Reads(0),
+            ],
+            disk_full: 30..80,
+            events: vec![(130, Event::Stop)],
+            is_quiet: true,
+            is_followed: true,
+            ..Play::default()
+        },
+        &[
+            "0 ready",
+            "30 ERROR tick not stored: no space (sink=history, tick=1)",
+            "60 ERROR tick 2 failed: NVML initialization failed: the NVIDIA kernel driver is not loaded. \
+             Detail: no driver (NVML code 9)",
+            "90 INFO driver responds again (tick=3, ticks_lost=1)",
+            "90 INFO ticks are stored again (sink=history, tick=3, ticks_lost=1)",
+            "outage driver-unavailable 60..90 lost 1",
+            "outage disk-full 30..90 lost 1",
+            "follower: outage driver-unavailable 60..90 lost 1",
+            "follower: outage disk-full 30..90 lost 1",
+            "130 stopping after 5",
+        ],
+    );
+}
+
+#[test]
 fn an_outage_that_is_never_stored_is_logged_at_the_end() {
     let summary = check(
         Play {

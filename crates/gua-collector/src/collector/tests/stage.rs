@@ -217,15 +217,39 @@ impl Sink for Disk {
     }
     fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
         self.check()?;
-        let begin = SignedDuration::try_from(START).unwrap();
-        let second = |at: Timestamp| at.as_duration().as_secs() - begin.as_secs();
-        self.diary.lock().unwrap().push(format!(
-            "outage {} {}..{} lost {}",
-            outage.reason,
-            second(outage.from),
-            second(outage.to),
-            outage.ticks_lost
-        ));
+        self.diary.lock().unwrap().push(described(outage));
+        Ok(())
+    }
+}
+
+fn described(outage: &Outage) -> String {
+    let begin = SignedDuration::try_from(START).unwrap();
+    let second = |at: Timestamp| at.as_duration().as_secs() - begin.as_secs();
+    format!(
+        "outage {} {}..{} lost {}",
+        outage.reason,
+        second(outage.from),
+        second(outage.to),
+        outage.ticks_lost
+    )
+}
+
+/// A sink that takes only ticks that the history has stored, as the metrics do.
+pub(super) struct Follower(Diary);
+
+impl Sink for Follower {
+    fn name(&self) -> &str {
+        "follower"
+    }
+    fn follows_history(&self) -> bool {
+        true
+    }
+    fn deliver(&mut self, _: &Tick) -> Result<(), SinkError> {
+        Ok(())
+    }
+    fn outage(&mut self, outage: &Outage) -> Result<(), SinkError> {
+        let line = format!("follower: {}", described(outage));
+        self.0.lock().unwrap().push(line);
         Ok(())
     }
 }
@@ -245,6 +269,8 @@ pub(super) struct Play {
     pub(super) disk_full: std::ops::Range<u64>,
     pub(super) heartbeat: Option<u64>,
     pub(super) is_quiet: bool,
+    /// Whether a second sink follows the history.
+    pub(super) is_followed: bool,
 }
 
 impl Default for Play {
@@ -256,6 +282,7 @@ impl Default for Play {
             disk_full: 0..0,
             heartbeat: None,
             is_quiet: false,
+            is_followed: false,
         }
     }
 }
@@ -299,10 +326,13 @@ pub(super) fn check(play: Play, expected: &[&str]) -> Summary {
         clock,
     };
     let _captured = CapturedLog::with(log);
-    let summary = Collector::new(stage, listener, options(play.interval))
+    let mut collector = Collector::new(stage, listener, options(play.interval))
         .with_sink(Box::new(disk))
-        .with_heartbeat(play.heartbeat.map(Duration::from_secs))
-        .run();
+        .with_heartbeat(play.heartbeat.map(Duration::from_secs));
+    if play.is_followed {
+        collector = collector.with_sink(Box::new(Follower(Arc::clone(&diary))));
+    }
+    let summary = collector.run();
     assert_eq!(*diary.lock().unwrap(), expected);
     summary
 }
