@@ -184,7 +184,7 @@ pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
 /// Sets the time of the last activity of a GPU that is active in the sample.
 fn note_current(gpu: &GpuMetrics, accounts: &mut gua_model::account::Accounts, at: Timestamp) {
     let is_active = |state: gua_model::State| state.roll_up() == Some(gua_model::RollUp::Active);
-    if gpu.state.is_some_and(is_active) {
+    if gpu.state.is_some_and(is_active) && !accounts.unbalanced.contains(&gpu.uuid) {
         let account = accounts.gpus.entry(gpu.uuid.clone()).or_default();
         account.last_active = account.last_active.max(Some(at));
     }

@@ -3,7 +3,7 @@
 //! They follow the accounting of reports: [`Accounts::add`] counts the spans between two ticks with the same ledger and
 //! the same totals, so a counter equals the sum of a report over the same time. They do not include imported rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -23,8 +23,11 @@ pub struct Accounts {
     pub gpus: BTreeMap<GpuUuid, GpuAccount>,
     /// By the name that reports show.
     pub people: BTreeMap<String, PersonAccount>,
-    /// Every GPU that was ever seen.
+    /// Every GPU that was ever seen and is not left out.
     pub known: BTreeMap<GpuUuid, KnownGpu>,
+    /// GPUs that are left out, because their stored states and gaps do not add up to their capacity. Their accounts would be
+    /// wrong, or would begin again at zero.
+    pub unbalanced: BTreeSet<GpuUuid>,
     /// Thresholds with which the accounts were computed.
     pub thresholds: Thresholds,
 }
@@ -55,7 +58,10 @@ impl Accounts {
     /// Adds the time between two ticks. `spans` are the spans of the first tick, and `outages` explain the time that they do not
     /// cover.
     pub fn add(&mut self, spans: &[Span], window: Period, outages: &[Outage]) {
-        for span in spans {
+        let spans = spans.iter();
+        let counted = spans.filter(|span| !self.unbalanced.contains(&span.gpu));
+        let spans: Vec<&Span> = counted.collect();
+        for span in &spans {
             if !self.known.contains_key(&span.gpu) {
                 let known = KnownGpu {
                     first: span.from,
@@ -140,9 +146,26 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::history::{any_kept_ticks, any_thresholds, fold};
+    use crate::history::{any_kept_ticks, any_thresholds, fold, ticks};
     use crate::spans::Spans;
     use crate::total::Totals;
+
+    #[test]
+    fn a_gpu_whose_stored_hours_do_not_add_up_gets_no_account() {
+        let ticks = ticks("0 gpu0 util=50 ada:8000, gpu1 util=0; 30 gpu0 util=50, gpu1 util=0");
+        let spans = fold(&ticks, Thresholds::default());
+        let window = Period::new(spans[0].from, spans[0].to);
+        let mut accounts = Accounts::default();
+        accounts.add(&spans, window, &[]);
+        let (gpus, gpu) = (accounts.gpus.len(), spans[0].gpu.clone());
+        let mut accounts = Accounts {
+            unbalanced: BTreeSet::from([gpu.clone()]),
+            ..Accounts::default()
+        };
+        accounts.add(&spans, window, &[]);
+        assert_eq!(accounts.gpus.len(), gpus - 1);
+        assert!(!accounts.gpus.contains_key(&gpu) && !accounts.known.contains_key(&gpu));
+    }
 
     proptest! {
         #![proptest_config(crate::history::cases())]

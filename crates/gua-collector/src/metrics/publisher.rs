@@ -1,5 +1,6 @@
 //! The thread that updates the accounts and publishes a snapshot after each tick.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use gua_compat::open_records;
 use gua_model::account::Accounts;
 use gua_model::chain::chain;
-use gua_model::{Outage, Period, Sample, Span, Spans, Thresholds, Tick, UtcDay};
+use gua_model::{GpuUuid, Outage, Period, Sample, Span, Spans, Thresholds, Tick, UtcDay};
 use gua_probe::clock;
 use gua_probe::process::cost;
 use gua_probe::reader::READER_ARGUMENT;
@@ -50,6 +51,8 @@ pub(super) struct Publisher {
     /// `None` until the accounts can be read from the history, and when they have missed something.
     accounting: Option<Accounting>,
     is_failure_logged: bool,
+    /// GPUs without counters, of which the log has a warning.
+    unbalanced: BTreeSet<GpuUuid>,
     /// The last stored sample, and when it arrived on the monotonic clock.
     sample: Option<(Sample, Duration)>,
     /// GPUs of this run, with the readings of the last tick.
@@ -79,6 +82,7 @@ impl Publisher {
             next: 0,
             accounting: None,
             is_failure_logged: false,
+            unbalanced: BTreeSet::new(),
             sample: None,
             gpus: Vec::new(),
         }
@@ -122,6 +126,7 @@ impl Publisher {
                 self.accounting = Some(begun);
             }),
         };
+        self.warn_of_unbalanced();
         if let Err(error) = followed {
             // The accounts do not have this tick; the next one reads it from the history.
             self.accounting = None;
@@ -131,6 +136,26 @@ impl Publisher {
                     "cannot read the history for metrics; counters of time are missing"
                 );
             }
+        }
+    }
+
+    /// Logs which GPUs have no counters, when they change.
+    fn warn_of_unbalanced(&mut self) {
+        let Some(accounting) = &self.accounting else {
+            return;
+        };
+        let unbalanced = &accounting.accounts.unbalanced;
+        if *unbalanced == self.unbalanced {
+            return;
+        }
+        self.unbalanced.clone_from(unbalanced);
+        let gpus: Vec<&str> = unbalanced.iter().map(GpuUuid::as_str).collect();
+        if !gpus.is_empty() {
+            let gpus = gpus.join(", ");
+            warn!(
+                gpus,
+                "no counters of time for GPUs whose stored hours do not add up; `gua db check` says why"
+            );
         }
     }
 

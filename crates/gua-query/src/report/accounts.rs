@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gua_model::account::{Accounts, GpuAccount, PersonAccount};
+use gua_model::report::unbalanced;
 use gua_model::{Micros, Period, State};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -36,6 +37,10 @@ pub fn accounts(records: &dyn Records, question: &AccountsQuestion) -> Result<Ac
     let question = Question::of_window(Period::new(first, until), TimeZone::UTC, until);
     let mut known = Known::read(records, &question)?;
     let sums = count(records, &mut known)?;
+    accounts.unbalanced = unbalanced(&sums.notes).iter().cloned().collect();
+    for gpu in &accounts.unbalanced {
+        accounts.known.remove(gpu);
+    }
     accounts.gpus = gpu_accounts(&sums);
     for row in sums.fold.people.rows() {
         let person = PersonAccount {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gua_model::report::{Note, Report};
 use gua_model::{Period, Tick};
 use gua_query::explain::Found;
-use gua_query::{ExplainQuestion, Question, RecordsSource, Source as _};
+use gua_query::{AccountsQuestion, ExplainQuestion, Question, RecordsSource, Source as _};
 use gua_store::{History, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
 use jiff::tz::TimeZone;
@@ -155,6 +155,10 @@ fn a_late_first_sight_is_left_out_found_by_the_check_and_repaired_without_losing
         shown.coverage.observed + shown.coverage.gap,
         shown.coverage.capacity
     );
+    let accounts = gua_query::accounts(&history, &AccountsQuestion { until: host.now() }).unwrap();
+    assert!(accounts.unbalanced.iter().eq([&gpus[1].uuid]));
+    assert!(accounts.gpus.keys().eq([&gpus[0].uuid]));
+    assert!(accounts.known.keys().eq([&gpus[0].uuid]));
     let found = history.check(|_| {}).unwrap().first_sights_late;
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].gpu, gpus[1].uuid);

@@ -7,7 +7,7 @@ use gua_render::metrics::{Form, HostMetrics};
 use crate::cli::{MetricsArgs, MetricsFormat};
 use crate::context::{Context, VERSION};
 use crate::failure::Failure;
-use crate::output;
+use crate::{balance, output};
 
 pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
     if args.dashboard {
@@ -18,7 +18,12 @@ pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
         MetricsFormat::Openmetrics => Form::OpenMetrics,
     };
     match context.sample() {
-        Ok(sample) => write(args, &metrics::once(&context.loaded, &sample).text(form)),
+        Ok(sample) => {
+            let metrics = metrics::once(&context.loaded, &sample);
+            let accounts = metrics.accounts.iter();
+            balance::warn("gua metrics", accounts.flat_map(|all| &all.unbalanced));
+            write(args, &metrics.text(form))
+        }
         Err(fault) => {
             // Otherwise the file would keep showing old readings as current.
             if args.output.is_some() {
