@@ -42,12 +42,12 @@ fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener
         match tried {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(address);
-                info!(%address, "metrics are served");
+                info!(%address, "serving metrics");
                 return listener;
             }
             Err(error) => {
                 if !std::mem::replace(&mut is_logged, true) {
-                    warn!(%error, %address, "cannot serve metrics; trying again every 10 s");
+                    warn!(%error, %address, "cannot serve metrics; retrying every 10 s");
                 }
             }
         }
@@ -56,10 +56,10 @@ fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener
     }
 }
 
-/// Who may ask.
+/// Who may send requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Callers {
-    /// Programs on this host. A name that a foreign site lets resolve to this host is refused.
+    /// Programs on this host. A request for a host name that another site controls is refused (DNS rebinding).
     ThisHost,
     Everyone,
 }
@@ -90,8 +90,13 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
         if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
             // A few bytes fit into the socket's buffer, so this does not block.
             let _ = stream.set_nonblocking(true);
-            let _ =
-                (&stream).write(&Answer::plain("503 Service Unavailable", "busy\n").bytes(false));
+            let _ = (&stream).write(
+                &Answer::plain(
+                    "503 Service Unavailable",
+                    "too many connections; try again later\n",
+                )
+                .bytes(false),
+            );
             continue;
         }
         let published = Arc::clone(published);
@@ -110,7 +115,10 @@ fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Re
     let header = match read_header(stream, until) {
         Ok(Some(header)) => header,
         Ok(None) => {
-            let answer = Answer::plain("431 Request Header Fields Too Large", "too large\n");
+            let answer = Answer::plain(
+                "431 Request Header Fields Too Large",
+                "the request header is too large\n",
+            );
             return write_all(stream, &answer.bytes(false), until);
         }
         Err(error) => return Err(error),
@@ -125,18 +133,18 @@ fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Re
         found.map(|(_, value)| value.trim())
     };
     let accept = values("accept").collect::<Vec<_>>().join(",");
-    // Browsers always send the name; only they can be led here by a foreign site.
+    // Browsers always send the host name, and only a browser can be sent here by another site.
     let is_foreign = callers == Callers::ThisHost && !values("host").all(names_this_host);
     let path = path.and_then(|path| path.split('?').next());
     let answer = match (method, path) {
         _ if is_foreign => Answer::plain(
             "403 Forbidden",
-            "use the address of this server, or localhost, in the URL\n",
+            "use localhost or the IP address of this server in the URL\n",
         ),
         ("GET" | "HEAD", Some("/metrics")) => page(published, Form::accepted(&accept)),
-        ("GET" | "HEAD", Some("/")) => Answer::plain("200 OK", "metrics are at /metrics\n"),
-        ("GET" | "HEAD", _) => Answer::plain("404 Not Found", "metrics are at /metrics\n"),
-        _ => Answer::plain("405 Method Not Allowed", "only GET is allowed\n"),
+        ("GET" | "HEAD", Some("/")) => Answer::plain("200 OK", "Metrics are at /metrics.\n"),
+        ("GET" | "HEAD", _) => Answer::plain("404 Not Found", "Metrics are at /metrics.\n"),
+        _ => Answer::plain("405 Method Not Allowed", "only GET and HEAD are allowed\n"),
     };
     write_all(stream, &answer.bytes(method == "HEAD"), until)
 }
@@ -144,7 +152,10 @@ fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Re
 /// Writes the latest snapshot, without readings that are too old.
 fn page(published: &Published, form: Form) -> Answer {
     let Some(snapshot) = published.latest() else {
-        return Answer::plain("503 Service Unavailable", "no tick has ended yet\n");
+        return Answer::plain(
+            "503 Service Unavailable",
+            "no tick has completed yet; try again later\n",
+        );
     };
     let body = match snapshot.is_fresh(clock::monotonic()) {
         true => snapshot.metrics.text(form),
