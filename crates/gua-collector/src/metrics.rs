@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use gua_model::{Outage, Sample, Tick};
 use gua_query::AccountsQuestion;
-use gua_render::metrics::{GpuMetrics, HostMetrics, Users};
+use gua_render::metrics::{GpuMetrics, HostMetrics, Names};
 use gua_settings::kind::OthersShown;
 use gua_settings::{Loaded, Settings};
 use jiff::Timestamp;
@@ -141,14 +141,16 @@ impl Sink for MetricsSink {
     }
 }
 
-/// Returns whether the settings allow user names as labels. Every local user can read the metrics, so `privacy.others` must
-/// allow names too.
-fn users(settings: &Settings) -> Users {
+/// Sets which names the settings allow as labels. Every local user can read the metrics, so `privacy.others` must allow names
+/// too.
+fn allow_names(metrics: &mut HostMetrics, settings: &Settings) {
     let may_name = settings.privacy.others.value == OthersShown::Names;
-    match settings.metrics.users.value && may_name {
-        true => Users::Shown,
-        false => Users::Hidden,
-    }
+    let names = |is_wanted: bool| match is_wanted && may_name {
+        true => Names::Shown,
+        false => Names::Hidden,
+    };
+    metrics.users = names(settings.metrics.users.value);
+    metrics.workloads = names(settings.metrics.workloads.value);
 }
 
 /// Adds the claims of this host. If their directory cannot be read, they are unknown.
@@ -176,7 +178,7 @@ pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
             note_current(gpu, accounts, sample.at);
         }
     }
-    metrics.users = users(settings);
+    allow_names(&mut metrics, settings);
     add_claims(&mut metrics, settings, sample);
     metrics
 }

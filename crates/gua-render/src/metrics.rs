@@ -5,5 +5,5 @@ pub mod dashboard;
 pub mod host;
 pub mod page;
 
-pub use self::host::{CollectorMetrics, Cost, GpuMetrics, HostMetrics, Users};
+pub use self::host::{CollectorMetrics, Cost, GpuMetrics, HostMetrics, Names};
 pub use self::page::{Family, Form, Kind, Labels, Page};

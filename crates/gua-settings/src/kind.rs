@@ -140,8 +140,8 @@ kinds! {
             given => given.and_then(|given| given.parse().ok()).map(Some).ok_or(None),
         },
         |value| value.map_or_else(|| "off".into(), |address| address.to_string().into());
-    /// Whether metrics name users.
-    UserLabels: bool, "true or false", |raw, _| truth(raw), |value| (*value).into();
+    /// Whether metrics have an optional label.
+    LabelSwitch: bool, "true or false", |raw, _| truth(raw), |value| (*value).into();
     /// Agents of nvgpu's master.
     AgentList: Vec<String>, "agents separated by commas, each self or a URL such as http://host:1080, or none",
         agent_list, |value| if value.is_empty() { NONE.into() } else { value.join(",").into() };

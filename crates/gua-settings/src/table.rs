@@ -15,9 +15,9 @@ use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows}
 use crate::group::{GroupKindName, Members};
 use crate::kind::{
     ActivePercent, AgentList, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days,
-    FilePath, GraphicsSwitch, Home, Kind, LeaseLength, LibraryName, LogFormat, LogMegabytes,
-    MaybeFile, Megabytes, MetricsPlace, OthersShown, PlainHttp, PushForm, Raw, RawAge,
-    ReadDeadline, TickInterval, UserLabels, UserNames,
+    FilePath, GraphicsSwitch, Home, Kind, LabelSwitch, LeaseLength, LibraryName, LogFormat,
+    LogMegabytes, MaybeFile, Megabytes, MetricsPlace, OthersShown, PlainHttp, PushForm, Raw,
+    RawAge, ReadDeadline, TickInterval, UserNames,
 };
 use crate::owner::{NamePattern, OwnerName, PathPattern};
 use crate::price::{DateText, ModelPattern, PriceAmount};
@@ -324,7 +324,9 @@ settings! {
         /// Address on which the daemon serves metrics, such as 127.0.0.1:19400; "off" serves none.
         listen: MetricsPlace = "off", "GUA_METRICS_LISTEN";
         /// Whether metrics have a label with the names of users.
-        users: UserLabels = "false", "GUA_METRICS_USERS";
+        users: LabelSwitch = "false", "GUA_METRICS_USERS";
+        /// Whether metrics have labels with the Slurm jobs, pods and containers that hold a GPU.
+        workloads: LabelSwitch = "false", "GUA_METRICS_WORKLOADS";
     }
     /// The board that this host sends to once it is enrolled (`gua enroll`); nothing is sent before that.
     cloud: CloudSettings {

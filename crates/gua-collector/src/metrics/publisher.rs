@@ -19,7 +19,7 @@ use gua_settings::Settings;
 use jiff::Timestamp;
 use tracing::warn;
 
-use super::{Published, Snapshot, add_claims, note_current, users};
+use super::{Published, Snapshot, add_claims, allow_names, note_current};
 use crate::VERSION;
 use crate::observer::Options;
 use crate::sink::Progress;
@@ -171,12 +171,9 @@ impl Publisher {
             }
         }
         let mut metrics = HostMetrics {
-            version: VERSION,
             driver: sample.and_then(|(sample, _)| sample.driver.version.clone().ok()),
             gpus: self.gpus.clone(),
             accounts,
-            users: users(&self.settings),
-            claims: None,
             collector: Some(CollectorMetrics {
                 interval: progress.interval,
                 ticks: progress.ticks,
@@ -187,7 +184,9 @@ impl Publisher {
                 collector: own_cost(),
                 reader: reader_cost(),
             }),
+            ..HostMetrics::without_gpus(VERSION)
         };
+        allow_names(&mut metrics, &self.settings);
         if let Some((sample, _)) = sample {
             add_claims(&mut metrics, &self.settings, sample);
         }

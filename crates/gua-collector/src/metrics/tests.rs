@@ -223,12 +223,19 @@ fn a_history_that_cannot_be_read_at_midnight_costs_no_time() {
 #[test]
 fn names_need_the_consent_of_both_settings() {
     let mut settings = settings();
-    assert_eq!(users(&settings), Users::Hidden);
+    let check = |settings: &Settings, users: Names, workloads: Names| {
+        let mut metrics = HostMetrics::without_gpus(VERSION);
+        allow_names(&mut metrics, settings);
+        assert_eq!((metrics.users, metrics.workloads), (users, workloads));
+    };
+    check(&settings, Names::Hidden, Names::Hidden);
     settings.metrics.users.value = true;
-    assert_eq!(users(&settings), Users::Shown);
+    check(&settings, Names::Shown, Names::Hidden);
+    settings.metrics.workloads.value = true;
+    check(&settings, Names::Shown, Names::Shown);
     for others in [OthersShown::Pseudonyms, OthersShown::Totals] {
         settings.privacy.others.value = others;
-        assert_eq!(users(&settings), Users::Hidden, "{others:?}");
+        check(&settings, Names::Hidden, Names::Hidden);
     }
 }
 

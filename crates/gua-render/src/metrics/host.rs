@@ -1,16 +1,19 @@
 //! Metric families of one host: its GPUs, its users if the settings allow it, and the collector itself.
 //!
-//! Labels are few: the number, the UUID and the model of a GPU. There is no label for a process, and none for a user unless
-//! the host's settings allow it, because every new value of a label adds a time series that is kept. A missing reading has no
+//! Labels are few: the number, the UUID and the model of a GPU. There is no label for a process, and none for a user, a job, a pod
+//! or a container unless the host's settings allow it, because every new value of a label adds a time series that is kept. A missing reading has no
 //! sample, so that an old value is never shown as a current one.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::account::{Accounts, GpuAccount};
+use gua_model::classify::holders;
+use gua_model::id::{ContainerId, PodUid, SlurmJob};
 use gua_model::sample::ThrottleReasons;
 use gua_model::{
-    Bytes, GapReason, Gpu, GpuUuid, Micros, RollUp, Sample, State, Thresholds, classify, faults,
-    health,
+    Bytes, GapReason, Gpu, GpuUuid, Micros, RollUp, Sample, State, Thresholds, Workload, classify,
+    faults, health,
 };
 use jiff::Timestamp;
 
@@ -27,16 +30,18 @@ pub struct HostMetrics {
     pub gpus: Vec<GpuMetrics>,
     /// `None` if there is no history.
     pub accounts: Option<Accounts>,
-    pub users: Users,
+    pub users: Names,
+    /// Whether the metrics contain Slurm jobs, pods and containers.
+    pub workloads: Names,
     /// Number of live claims, if they could be read.
     pub claims: Option<usize>,
     /// `None` if no daemon writes these metrics.
     pub collector: Option<CollectorMetrics>,
 }
 
-/// Whether the metrics contain user names.
+/// Whether the metrics contain names of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Users {
+pub enum Names {
     Shown,
     Hidden,
 }
@@ -54,7 +59,72 @@ pub struct GpuMetrics {
     pub state: Option<State>,
     /// Number of processes that hold it.
     pub holders: Option<u32>,
+    /// Number of holders of each job, pod and container.
+    pub workloads: BTreeMap<WorkloadLabels, u32>,
     pub is_claimed: Option<bool>,
+}
+
+/// Labels of a job, pod or container; a label that does not apply is empty. `slurm_job` is not `job`, because Prometheus uses
+/// that name for its own purpose.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkloadLabels {
+    namespace: String,
+    pod: String,
+    container: String,
+    slurm_job: String,
+}
+
+impl WorkloadLabels {
+    /// Returns the labels of a workload, by names if they are known and by IDs otherwise; `None` if there is neither a job,
+    /// nor a pod, nor a container.
+    fn new(workload: &Workload) -> Option<Self> {
+        let Workload {
+            container,
+            pod,
+            job,
+            ..
+        } = workload;
+        if container.is_none() && pod.is_none() && job.is_none() {
+            return None;
+        }
+        let id = |id: Option<&str>| id.unwrap_or_default().to_owned();
+        let (namespace, pod) = match workload.pod_name.as_deref() {
+            Some(name) => name.split_once('/').map_or_else(
+                || (String::new(), name.to_owned()),
+                |(namespace, pod)| (namespace.to_owned(), pod.to_owned()),
+            ),
+            None => (String::new(), id(pod.as_ref().map(PodUid::as_str))),
+        };
+        let container = container.as_ref().map(ContainerId::as_str);
+        let container = workload.container_name.as_deref().or(container);
+        Some(Self {
+            namespace,
+            pod,
+            container: id(container),
+            slurm_job: id(job.as_ref().map(SlurmJob::as_str)),
+        })
+    }
+
+    fn added_to(&self, labels: &Labels) -> Labels {
+        labels
+            .with("namespace", &self.namespace)
+            .with("pod", &self.pod)
+            .with("container", &self.container)
+            .with("slurm_job", &self.slurm_job)
+    }
+}
+
+/// Counts the holders of each job, pod and container.
+fn workloads(gpu: &Gpu, thresholds: &Thresholds) -> BTreeMap<WorkloadLabels, u32> {
+    let mut counted = BTreeMap::new();
+    for process in holders(gpu, thresholds) {
+        let identity = process.identity.as_ref().ok();
+        let workload = identity.and_then(|identity| WorkloadLabels::new(&identity.workload));
+        if let Some(workload) = workload {
+            *counted.entry(workload).or_default() += 1;
+        }
+    }
+    counted
 }
 
 /// The collector that writes the metrics.
@@ -95,6 +165,10 @@ impl GpuMetrics {
             state: counts.then_some(verdict.state),
             holders: (counts && verdict.state != State::Unobserved)
                 .then_some(verdict.evidence.holders),
+            workloads: match counts {
+                true => workloads(gpu, thresholds),
+                false => BTreeMap::new(),
+            },
             is_claimed: None,
         }
     }
@@ -104,6 +178,7 @@ impl GpuMetrics {
         self.live = None;
         self.state = self.state.map(|_| State::Unobserved);
         self.holders = None;
+        self.workloads.clear();
     }
 
     fn labels(&self) -> Labels {
@@ -124,7 +199,8 @@ impl HostMetrics {
             driver: None,
             gpus: Vec::new(),
             accounts: None,
-            users: Users::Hidden,
+            users: Names::Hidden,
+            workloads: Names::Hidden,
             claims: None,
             collector: None,
         }
@@ -158,6 +234,7 @@ impl HostMetrics {
             });
         }
         health_of(&mut page, &labelled);
+        self.workload_family(&mut page, &labelled);
         self.account_families(&mut page, &labelled);
         page.one(&CLAIMS, self.claims.map(count));
         self.people(&mut page);
@@ -176,6 +253,19 @@ impl HostMetrics {
                 let parent = parent.map_or("", GpuUuid::as_str);
                 let labels = labels.with("driver", driver).with("parent", parent);
                 samples.add(&labels, 1.0);
+            }
+        });
+    }
+
+    fn workload_family(&self, page: &mut Page, gpus: &[(Labels, &GpuMetrics)]) {
+        if self.workloads == Names::Hidden {
+            return;
+        }
+        page.family(&WORKLOAD_HOLDERS, |samples| {
+            for (labels, gpu) in gpus {
+                for (workload, holders) in &gpu.workloads {
+                    samples.add(&workload.added_to(labels), f64::from(*holders));
+                }
             }
         });
     }
@@ -226,7 +316,7 @@ impl HostMetrics {
         let Some(accounts) = self
             .accounts
             .as_ref()
-            .filter(|_| self.users == Users::Shown)
+            .filter(|_| self.users == Names::Shown)
         else {
             return;
         };
@@ -436,42 +526,43 @@ macro_rules! families {
 }
 
 families! {
-    GPU = Info "gua_gpu", "A GPU, with the driver's version and, for a MIG instance, its parent.";
-    STATE = StateSet "gua_gpu_state", "State at the last tick; the current one is 1.";
-    HOLDERS = Gauge "gua_gpu_holders", "Processes that hold the GPU.";
-    CLAIMED = Gauge "gua_gpu_claimed", "Whether a claim (a short lease) is on the GPU.";
-    LAST_ACTIVE = Gauge "gua_gpu_last_active_timestamp_seconds" in "seconds", "When the GPU was last active, as Unix time.";
-    STATE_TIME = Counter "gua_gpu_state_seconds" in "seconds", "Observed GPU time by state, over all recorded time.";
-    HELD = Counter "gua_gpu_held_seconds" in "seconds", "GPU time that is charged to owners, over all recorded time.";
-    IDLE_HELD = Counter "gua_gpu_idle_held_seconds" in "seconds", "GPU time held without use, over all recorded time.";
-    UNOBSERVED = Counter "gua_gpu_unobserved_seconds" in "seconds", "GPU time that was not observed, by reason.";
-    ENERGY = Counter "gua_gpu_energy_joules" in "joules", "Energy by the driver's counter while the GPU was observed.";
-    UTILISATION = Gauge "gua_gpu_utilization_ratio" in "ratio", "Utilisation of the multiprocessors, 0 to 1.";
-    MEMORY_UTILISATION = Gauge "gua_gpu_memory_utilization_ratio" in "ratio", "Utilisation of the memory interface, 0 to 1.";
+    GPU = Info "gua_gpu", "Identity of a GPU: the driver's version and, for a MIG instance, the parent GPU.";
+    STATE = StateSet "gua_gpu_state", "State at the last tick; the current state is 1 and the others are 0.";
+    HOLDERS = Gauge "gua_gpu_holders", "Number of processes that hold the GPU.";
+    WORKLOAD_HOLDERS = Gauge "gua_gpu_workload_holders", "Number of processes of a Slurm job, pod or container that hold the GPU.";
+    CLAIMED = Gauge "gua_gpu_claimed", "1 if there is a claim (a short lease) on the GPU, otherwise 0.";
+    LAST_ACTIVE = Gauge "gua_gpu_last_active_timestamp_seconds" in "seconds", "Unix time at which the GPU was last active.";
+    STATE_TIME = Counter "gua_gpu_state_seconds" in "seconds", "Observed GPU time in each state, since recording began.";
+    HELD = Counter "gua_gpu_held_seconds" in "seconds", "GPU time charged to owners, since recording began.";
+    IDLE_HELD = Counter "gua_gpu_idle_held_seconds" in "seconds", "GPU time held without use, since recording began.";
+    UNOBSERVED = Counter "gua_gpu_unobserved_seconds" in "seconds", "GPU time that was not observed, by reason, since recording began.";
+    ENERGY = Counter "gua_gpu_energy_joules" in "joules", "Energy from the driver's counter, while the GPU was observed.";
+    UTILISATION = Gauge "gua_gpu_utilization_ratio" in "ratio", "Utilisation of the streaming multiprocessors, from 0 to 1.";
+    MEMORY_UTILISATION = Gauge "gua_gpu_memory_utilization_ratio" in "ratio", "Utilisation of the memory interface, from 0 to 1.";
     MEMORY_USED = Gauge "gua_gpu_memory_used_bytes" in "bytes", "Memory in use.";
-    MEMORY_RESERVED = Gauge "gua_gpu_memory_reserved_bytes" in "bytes", "Memory that the driver keeps for itself.";
-    MEMORY_TOTAL = Gauge "gua_gpu_memory_size_bytes" in "bytes", "All memory.";
-    POWER = Gauge "gua_gpu_power_watts" in "watts", "Power at the last tick.";
-    POWER_LIMIT = Gauge "gua_gpu_power_limit_watts" in "watts", "Power limit that is enforced.";
-    TEMPERATURE = Gauge "gua_gpu_temperature_celsius" in "celsius", "Temperature.";
-    SM_CLOCK = Gauge "gua_gpu_sm_clock_hertz" in "hertz", "Clock of the multiprocessors.";
-    MEMORY_CLOCK = Gauge "gua_gpu_memory_clock_hertz" in "hertz", "Clock of the memory.";
-    FAN = Gauge "gua_gpu_fan_ratio" in "ratio", "Fan speed as a part of its maximum.";
-    FAULT = StateSet "gua_gpu_fault", "Faults of the GPU: ECC errors, remapped rows, retired pages, heat, slowdown, loss.";
-    THROTTLE = StateSet "gua_gpu_throttle", "Reasons for clocks below their maximum.";
-    ECC = Counter "gua_gpu_ecc_errors", "Memory errors since the driver was loaded.";
-    CLAIMS = Gauge "gua_claims", "Live claims on GPUs of this host.";
-    USER_HELD = Counter "gua_user_held_seconds" in "seconds", "Time for which a user held GPUs.";
-    USER_IDLE_HELD = Counter "gua_user_idle_held_seconds" in "seconds", "Time for which a user held GPUs without use.";
-    USER_CHARGED = Counter "gua_user_charged_seconds" in "seconds", "GPU time of a user, shared with the other owners.";
+    MEMORY_RESERVED = Gauge "gua_gpu_memory_reserved_bytes" in "bytes", "Memory reserved by the driver.";
+    MEMORY_TOTAL = Gauge "gua_gpu_memory_size_bytes" in "bytes", "Total memory.";
+    POWER = Gauge "gua_gpu_power_watts" in "watts", "Power draw at the last tick.";
+    POWER_LIMIT = Gauge "gua_gpu_power_limit_watts" in "watts", "Enforced power limit.";
+    TEMPERATURE = Gauge "gua_gpu_temperature_celsius" in "celsius", "Temperature of the GPU.";
+    SM_CLOCK = Gauge "gua_gpu_sm_clock_hertz" in "hertz", "Clock frequency of the streaming multiprocessors.";
+    MEMORY_CLOCK = Gauge "gua_gpu_memory_clock_hertz" in "hertz", "Clock frequency of the memory.";
+    FAN = Gauge "gua_gpu_fan_ratio" in "ratio", "Fan speed as a fraction of its maximum; it may exceed 1.";
+    FAULT = StateSet "gua_gpu_fault", "Faults: lost GPU, memory errors, pending or failed memory repairs, overheating, slowdown; those present are 1.";
+    THROTTLE = StateSet "gua_gpu_throttle", "Reasons why clocks are below their maximum; those that apply are 1.";
+    ECC = Counter "gua_gpu_ecc_errors", "Memory (ECC) errors since the driver was loaded.";
+    CLAIMS = Gauge "gua_claims", "Number of active claims on the GPUs of this host.";
+    USER_HELD = Counter "gua_user_held_seconds" in "seconds", "Time for which the user held GPUs; a shared GPU counts in full.";
+    USER_IDLE_HELD = Counter "gua_user_idle_held_seconds" in "seconds", "Time for which the user held GPUs without using them.";
+    USER_CHARGED = Counter "gua_user_charged_seconds" in "seconds", "GPU time charged to the user; a shared GPU is divided equally among its owners.";
     BUILD = Info "gua_build", "Version of gua.";
-    INTERVAL = Gauge "gua_collector_interval_seconds" in "seconds", "Configured time between two ticks.";
-    TICKS = Counter "gua_collector_ticks", "Ticks that this daemon started.";
-    TICKS_LOST = Counter "gua_collector_ticks_lost", "Ticks that were due and are not in the history.";
-    TICK_TIME = Gauge "gua_collector_tick_duration_seconds" in "seconds", "Time from the start of the last tick until it was stored.";
-    LAST_TICK = Gauge "gua_collector_last_tick_timestamp_seconds" in "seconds", "When the last tick was stored, as Unix time.";
-    OUTAGE = StateSet "gua_collector_outage", "Why the last tick is not in the history; all are 0 if it is.";
-    PROCESSOR = Counter "gua_collector_cpu_seconds" in "seconds", "CPU time of the daemon and of its driver reader.";
+    INTERVAL = Gauge "gua_collector_interval_seconds" in "seconds", "Configured interval between ticks.";
+    TICKS = Counter "gua_collector_ticks", "Ticks that this daemon has started.";
+    TICKS_LOST = Counter "gua_collector_ticks_lost", "Ticks that were due but are not in the history.";
+    TICK_TIME = Gauge "gua_collector_tick_duration_seconds" in "seconds", "Duration of the last tick, from its start until it was stored.";
+    LAST_TICK = Gauge "gua_collector_last_tick_timestamp_seconds" in "seconds", "Unix time of the last stored tick.";
+    OUTAGE = StateSet "gua_collector_outage", "Reason why the last tick is not in the history; all are 0 if it is.";
+    PROCESSOR = Counter "gua_collector_cpu_seconds" in "seconds", "CPU time used by the daemon and by its driver reader.";
     MEMORY = Gauge "gua_collector_resident_memory_bytes" in "bytes", "Resident memory of the daemon and of its driver reader.";
 }
 

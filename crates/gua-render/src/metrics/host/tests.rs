@@ -12,8 +12,13 @@ use super::*;
 
 fn whole_gpu(index: u32) -> Gpu {
     let uuid = format!("GPU-{index}");
-    let holders =
-        (0..4).map(|n| samples::process(100 + 10 * index + n, samples::user(1000, "ada"), 500));
+    let holders = (0..4).map(|n| {
+        let mut process = samples::process(100 + 10 * index + n, samples::user(1000, "ada"), 500);
+        if let Ok(identity) = &mut process.identity {
+            identity.workload = workload(n);
+        }
+        process
+    });
     let percent = Percent::new(50).ok_or(gua_model::Missing::Failed);
     Gpu {
         name: Ok("NVIDIA \"X\"\n".to_owned()),
@@ -32,6 +37,28 @@ fn whole_gpu(index: u32) -> Gpu {
         ecc_uncorrected: Ok(1),
         memory_repairs: Ok(MemoryRepairs(0)),
         ..samples::gpu(index, &uuid, 50, holders.collect())
+    }
+}
+
+/// Two containers of one pod, a Slurm job, and no workload.
+fn workload(number: u32) -> Workload {
+    let pod = Workload {
+        container: "0123456789ab".parse().ok(),
+        pod: "57e67067-89e4-4001-bdd4-8632d39ea02b".parse().ok(),
+        pod_name: Some("ml/train-0".to_owned()),
+        ..Workload::default()
+    };
+    match number {
+        0 => pod,
+        1 => Workload {
+            container_name: Some("main".to_owned()),
+            ..pod
+        },
+        2 => Workload {
+            job: "4711".parse().ok(),
+            ..Workload::default()
+        },
+        _ => Workload::default(),
     }
 }
 
@@ -104,7 +131,8 @@ fn a_gpu_with_every_reading_has_fewer_than_sixty_series() {
 #[test]
 fn every_family_is_written_and_every_name_is_declared() {
     let mut metrics = metrics();
-    metrics.users = Users::Shown;
+    metrics.users = Names::Shown;
+    metrics.workloads = Names::Shown;
     let text = metrics.text(Form::OpenMetrics);
     let names = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let written: BTreeSet<&str> = names.filter_map(|line| line.split(' ').next()).collect();
@@ -142,13 +170,36 @@ fn values_are_in_base_units() {
 #[test]
 fn users_and_processes_have_no_label_by_default() {
     let text = metrics().text(Form::OpenMetrics);
-    for label in ["pid=", "user=", "ada"] {
+    for label in ["pid=", "user=", "ada", "pod=", "slurm_job=", "train-0"] {
         assert!(series_of(&text, label).is_empty(), "{label}");
     }
     let mut shown = metrics();
-    shown.users = Users::Shown;
+    shown.users = Names::Shown;
     let text = shown.text(Form::OpenMetrics);
     assert_eq!(series_of(&text, "user=\"ada\"").len(), 3);
+}
+
+#[test]
+fn jobs_pods_and_containers_are_labels_where_the_settings_allow_it() {
+    let mut shown = metrics();
+    shown.workloads = Names::Shown;
+    let text = shown.text(Form::Text);
+    let series = series_of(&text, "gua_gpu_workload_holders{gpu=\"0\"");
+    let workloads: Vec<&str> = series
+        .iter()
+        .filter_map(|line| Some(line.split_once("namespace=")?.1))
+        .collect();
+    assert_eq!(
+        workloads,
+        [
+            r#""",pod="",container="",slurm_job="4711"} 1"#,
+            r#""ml",pod="train-0",container="0123456789ab",slurm_job=""} 1"#,
+            r#""ml",pod="train-0",container="main",slurm_job=""} 1"#,
+        ]
+    );
+    shown.gpus[0].forget_readings();
+    let text = shown.text(Form::Text);
+    assert!(series_of(&text, "gua_gpu_workload_holders{gpu=\"0\"").is_empty());
 }
 
 #[test]
