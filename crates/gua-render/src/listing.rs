@@ -142,6 +142,12 @@ rows! {
             .and_then(|workload| Some(workload.pod.as_ref()?.to_string())),
         job: Option<String> = workload(process)
             .and_then(|workload| Some(workload.job.as_ref()?.to_string())),
+        /// Name of the container, where the files of its runtime can be read.
+        container_name: Option<String> = workload(process)
+            .and_then(|workload| Some(sanitize(workload.container_name.as_ref()?))),
+        /// `NAMESPACE/NAME` of the pod, where the files of its node can be read.
+        pod_name: Option<String> = workload(process)
+            .and_then(|workload| Some(sanitize(workload.pod_name.as_ref()?))),
         /// Why the process cannot be seen.
         unseen_because: Option<&'static str> =
             process.identity.as_ref().err().map(|why| why.as_str()),
