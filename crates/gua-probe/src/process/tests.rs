@@ -1,5 +1,6 @@
 //! Tests with processes in a fake `/proc`.
 
+mod layouts;
 mod owners;
 mod real;
 

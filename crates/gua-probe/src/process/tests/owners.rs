@@ -4,12 +4,12 @@ use gua_model::{ContainerOwners, OwnerRule};
 
 use super::*;
 
-const ID: &str = "4f797c539e6c745de61a93ca3ff892358ecbcaccd8414d5db545c38428142970";
-const POD: &str = "57e67067-89e4-4001-bdd4-8632d39ea02b";
-const NO_LOGIN: &str = "4294967295";
+pub(super) const ID: &str = "4f797c539e6c745de61a93ca3ff892358ecbcaccd8414d5db545c38428142970";
+pub(super) const POD: &str = "57e67067-89e4-4001-bdd4-8632d39ea02b";
+pub(super) const NO_LOGIN: &str = "4294967295";
 
 /// A tree with the files of Docker, Podman and the kubelet, and the names ada, bob (1001) and www-data.
-fn host() -> FakeProc {
+pub(super) fn host() -> FakeProc {
     let tree = FakeProc::new();
     tree.write(
         "passwd",
@@ -23,14 +23,14 @@ fn host() -> FakeProc {
     tree
 }
 
-fn owners(tree: &FakeProc) -> ProcessTable {
+pub(super) fn owners(tree: &FakeProc) -> ProcessTable {
     ProcessTable::new(tree.root(), Passwd::File(tree.path("passwd")))
         .with_driver_pids(DriverPids::Auto)
         .with_state_root(StateRoot(tree.path("host")))
 }
 
 /// `OWNER by SOURCE`, and ` not LOGIN` for a login that does not count.
-fn shown(identity: &Identity) -> String {
+pub(super) fn shown(identity: &Identity) -> String {
     let owner = identity.owner().unwrap();
     let claimed = identity.claimed_login.as_ref();
     let claimed = claimed.map_or_else(String::new, |user| format!(" not {}", user.shown()));
@@ -38,7 +38,7 @@ fn shown(identity: &Identity) -> String {
 }
 
 /// A process in a cgroup; `$id` and `$pod` are replaced by the ids of the container and the pod, `$p_o_d` by that of the pod with `_`.
-fn process(cgroup: &str, uid: u32, login: &str) -> FakeProcess {
+pub(super) fn process(cgroup: &str, uid: u32, login: &str) -> FakeProcess {
     let cgroup = cgroup
         .replace("$id", ID)
         .replace("$pod", POD)
