@@ -5,6 +5,7 @@ pub mod background;
 mod board_link;
 pub mod board_status;
 mod collect;
+pub mod health;
 pub mod history_file;
 mod observer;
 

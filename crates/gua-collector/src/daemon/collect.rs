@@ -78,10 +78,8 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         }
     };
     let format = settings.collect.log_format.value;
-    log::start(
-        log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
-        job.log,
-    );
+    let form = log::Form::choose(format, inputs.variable("JOURNAL_STREAM"));
+    log::start(form, job.log);
     warn_unencrypted(unencrypted);
     let mut runtime = HostRuntime::new(Reader::new(daemon_options(settings)))
         .map_err(Failure::because("cannot wait for signals"))?;
@@ -98,7 +96,11 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     }
     let options = options(settings);
     let mut observer = DaemonObserver {
-        print: job.print,
+        // Lines of text would spoil a log of JSON objects.
+        print: match form {
+            log::Form::Json => |_: &str| {},
+            log::Form::Text | log::Form::Journal => job.print,
+        },
         inputs: inputs.clone(),
         flags: job.flags,
         thresholds: options.thresholds,

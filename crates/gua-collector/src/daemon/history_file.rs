@@ -309,7 +309,7 @@ fn lost_since(since: Timestamp, interval: Duration, now: Timestamp) -> u128 {
 }
 
 /// Number of ticks that should have been stored since the last one. An open outage is not in the history yet.
-fn overdue(
+pub(super) fn overdue(
     started: Timestamp,
     last: Option<Timestamp>,
     interval: Duration,

@@ -149,7 +149,8 @@ pub struct ServiceInstallArgs {
                   gua daemon --csv-dir ~/gpu_stats        also write daily CSV files like gpu_stats\n  \
                   gua daemon --cloud                      also push each tick to the board (after `gua enroll`)\n  \
                   gua daemon --metrics                    also serve metrics at http://127.0.0.1:19400/metrics\n  \
-                  gua daemon --foreground                 for systemd, containers and debugging")]
+                  gua daemon --foreground                 for systemd, containers and debugging\n  \
+                  gua daemon --health                     check a running daemon, for a probe of Kubernetes")]
 pub struct DaemonArgs {
     #[command(flatten)]
     pub collect: CollectArgs,
@@ -187,6 +188,10 @@ pub struct MetricsArgs {
     pub output: Option<PathBuf>,
 
     /// Text format.
+
+    /// Print whether the running daemon stores ticks, and exit with 0 if it does, else with 1. For probes.
+    #[arg(long, conflicts_with = "foreground")]
+    pub health: bool,
     #[arg(long, value_enum, default_value_t = MetricsFormat::Text)]
     pub format: MetricsFormat,
 
@@ -279,6 +284,10 @@ pub struct FileArgs {
     pub pid_file: Option<PathBuf>,
 
     /// Log file [default: ~/.gua/gua.log].
+    /// Format of the log: text, json or auto [default: auto].
+    #[arg(id = "collect.log_format", long = "log-format", value_name = "FORMAT")]
+    pub log_format: Option<OsString>,
+
     #[arg(id = "collect.log_file", long = "log-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub log_file: Option<PathBuf>,
 }

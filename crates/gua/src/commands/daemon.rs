@@ -19,7 +19,7 @@ use gua_settings::{Settings, Source};
 
 use crate::cli::{self, CollectArgs, FileArgs};
 use crate::context::Context;
-use crate::failure::{self, Failure, quoted};
+use crate::failure::{self, Exit, Failure, quoted, success_or};
 use crate::output;
 
 /// Prefix of the messages about a background daemon.
@@ -31,6 +31,13 @@ const SHOWN_LINES: usize = 12;
 const START_ALLOWANCE: Duration = Duration::from_secs(5);
 /// Exit code of a daemon that finds the PID file locked.
 const ALREADY_RUNNING: u8 = 75;
+
+/// Prints the health of the running daemon.
+pub fn health(context: &Context) -> anyhow::Result<ExitCode> {
+    let health = daemon::health::health(&context.loaded, context.now());
+    output::data(&health.text)?;
+    Ok(success_or(Exit::Failed, health.is_healthy))
+}
 
 /// Collects until a signal stops it.
 pub fn foreground(args: &CollectArgs, context: Context) -> anyhow::Result<()> {

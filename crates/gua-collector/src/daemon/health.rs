@@ -1,0 +1,141 @@
+//! Health of a daemon, for probes: whether the history that it writes has a recent tick.
+//!
+//! The history is what all forms of the daemon have in common: in the background, in the foreground of a container, and as the
+//! host's service, which answers through its socket. A daemon that runs but stores nothing is not healthy.
+
+use gua_model::chain::chain;
+use gua_model::duration;
+use gua_model::text::short_age;
+use gua_settings::Loaded;
+use gua_store::Facts;
+use jiff::Timestamp;
+
+use super::history_file::overdue;
+use crate::location;
+
+/// Answer to a probe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    pub is_healthy: bool,
+    /// One line for a person.
+    pub text: String,
+}
+
+impl Health {
+    fn good(text: &str) -> Self {
+        Self {
+            is_healthy: true,
+            text: format!("healthy: {text}\n"),
+        }
+    }
+
+    fn bad(text: &str) -> Self {
+        let text = text.replace('\n', " ");
+        Self {
+            is_healthy: false,
+            text: format!("unhealthy: {text}\n"),
+        }
+    }
+}
+
+/// Judges the daemon that writes the history of these settings.
+#[must_use]
+pub fn health(loaded: &Loaded, now: Timestamp) -> Health {
+    let path = location::history(loaded);
+    let facts = match location::access(&path, &loaded.settings) {
+        Ok(access) => access.facts(()).map_err(|error| chain(&error)),
+        Err(error) => Err(chain(&error)),
+    };
+    match facts {
+        Ok(facts) => judge(&facts, now),
+        Err(error) => Health::bad(&error),
+    }
+}
+
+fn judge(facts: &Facts, now: Timestamp) -> Health {
+    let Some(run) = facts.runs.last() else {
+        return Health::bad("no daemon has written to the history");
+    };
+    let ago = |at: Timestamp| {
+        let age = now.duration_since(at);
+        format!("{} ago", short_age(age.try_into().unwrap_or_default()))
+    };
+    if let Some(ended) = run.ended {
+        return Health::bad(&format!("the daemon stopped {}", ago(ended)));
+    }
+    let interval = duration::written(run.interval);
+    let last = facts.info.last_tick.filter(|last| *last >= run.started);
+    let late = overdue(run.started, last, run.interval, now);
+    match (last, late) {
+        (Some(last), None) => {
+            Health::good(&format!("last tick {} (interval {interval})", ago(last)))
+        }
+        (Some(last), Some(_)) => {
+            Health::bad(&format!("last tick {} (interval {interval})", ago(last)))
+        }
+        (None, _) => {
+            let started = ago(run.started);
+            Health::bad(&format!("no tick since the daemon started {started}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use gua_store::{Info, RunId, RunInfo};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    /// Checks a run that started at 0 with an interval of 30 s, at the second 100.
+    fn check(last_tick: Option<i64>, ended: Option<i64>, expected: &str) {
+        let run = RunInfo {
+            id: RunId(1),
+            started: at(0),
+            ended: ended.map(at),
+            interval: Duration::from_secs(30),
+            host: "h".to_owned(),
+            version: "0".to_owned(),
+            boot: None,
+        };
+        let info = Info {
+            version: 3,
+            host: None,
+            runs: 1,
+            ticks: 1,
+            first_tick: None,
+            last_tick: last_tick.map(at),
+            bytes: 0,
+        };
+        let facts = Facts {
+            info,
+            gpus: Vec::new(),
+            runs: vec![run],
+        };
+        let health = judge(&facts, at(100));
+        assert_eq!(health.text, format!("{expected}\n"));
+        assert_eq!(health.is_healthy, expected.starts_with("healthy"));
+    }
+
+    #[test]
+    fn a_daemon_is_healthy_while_its_last_tick_is_recent() {
+        check(Some(90), None, "healthy: last tick 10s ago (interval 30s)");
+        check(
+            Some(10),
+            None,
+            "unhealthy: last tick 1m30s ago (interval 30s)",
+        );
+        check(Some(90), Some(95), "unhealthy: the daemon stopped 5s ago");
+        // The tick of an earlier run.
+        let none = "unhealthy: no tick since the daemon started 1m40s ago";
+        check(Some(-5), None, none);
+        check(None, None, none);
+        // The clock was set back.
+        check(Some(500), None, "healthy: last tick 0s ago (interval 30s)");
+    }
+}
