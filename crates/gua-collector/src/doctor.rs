@@ -1,5 +1,5 @@
-//! Facts for `gua doctor` from the settings and the daemon's files: the history, the claims and the board. The checks themselves
-//! are in `gua_probe::doctor`.
+//! Facts for `gua doctor` from the settings and the daemon's files: the history, the claims and the board; and its JSON document. The
+//! checks themselves are in `gua_probe::doctor`.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,21 @@ use std::time::Duration;
 
 use gua_compat::gpu_usage_audit::rows_inside;
 use gua_model::chain::chain;
+use gua_probe::doctor::check::Check;
 use gua_probe::doctor::facts::{
-    Answer, Choice, Enrolled, Fault, HistoryKind, Known, Link, NamedLibrary, PidSetting,
+    Answer, Choice, Enrolled, Facts, Fault, HistoryKind, Known, Link, NamedLibrary, PidSetting,
 };
+use gua_probe::doctor::plan::{Commands, Plan};
 use gua_probe::doctor::{self, LIMIT, within};
 use gua_probe::host::HostRoot;
+use gua_render::document::sorted;
+use gua_render::listing::ListEntry;
 use gua_settings::kind::Home;
 use gua_settings::{FileState, Loaded, Settings, Source};
 use gua_store::{FileKind, what_is_this};
 use gua_wire::server_url::Scheme;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::board::cloud_file::LoadError;
 use crate::board::{CallError, EnrolmentError, Limits, setup};
@@ -29,6 +35,47 @@ const BOARD_LIMITS: Limits = Limits {
     silence: Duration::from_secs(3),
     whole: Duration::from_secs(5),
 };
+
+/// Format name of [`DoctorDocument`].
+pub const SCHEMA: &str = "gua.doctor.v1";
+
+/// What `gua doctor --json` prints. Keys may be added under the same version; none changes its meaning.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DoctorDocument<'a> {
+    schema_version: u32,
+    /// When this host was examined, in its time zone.
+    generated_at: String,
+    scope: Scope,
+    read_only: bool,
+    no_system_changes: bool,
+    checks: &'a [Check],
+    /// The GPUs as in `gua list --json`, without leases; null if the driver cannot be read.
+    gpus: Option<Vec<ListEntry>>,
+    plan: &'a Plan,
+    recommended_commands: &'a Commands,
+}
+
+/// What is examined.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Scope {
+    machine: &'static str,
+}
+
+/// Returns the document of an examination. `gpus` is `None` if the driver cannot be read.
+#[must_use]
+pub fn json(facts: &Facts, checks: &[Check], plan: &Plan, gpus: Option<Vec<ListEntry>>) -> String {
+    sorted(&DoctorDocument {
+        schema_version: 1,
+        generated_at: facts.now.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string(),
+        scope: Scope { machine: "local" },
+        read_only: true,
+        no_system_changes: true,
+        checks,
+        gpus,
+        plan,
+        recommended_commands: &plan.commands,
+    })
+}
 
 /// Collects the facts that `gua_probe` cannot find itself.
 #[must_use]
@@ -164,6 +211,12 @@ fn choice(path: &Path, home: Option<&Path>) -> Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_published_schema_is_that_of_the_type() {
+        let schema = gua_render::schemas::named::<DoctorDocument<'_>>(SCHEMA).1;
+        gua_test::schema::assert_published(SCHEMA, &gua_render::document::pretty(&schema));
+    }
 
     #[test]
     fn the_default_path_is_recognized_by_its_text() {

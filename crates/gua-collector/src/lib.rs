@@ -8,6 +8,7 @@
 
 pub mod access;
 pub mod board;
+pub mod bundle;
 #[cfg(test)]
 mod captured_log;
 pub mod claims;

@@ -39,6 +39,7 @@ pub mod run;
 pub mod run_variables;
 pub mod sample;
 pub mod sane;
+pub mod scrub;
 pub mod server_url;
 pub mod session;
 pub mod since;

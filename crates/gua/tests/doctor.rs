@@ -1,6 +1,7 @@
 //! `gua doctor` as users run it: the real program, the simulated driver, an empty home directory. Whatever the driver
 //! does, the page is complete, the message is clear, the exit code is as documented, and nothing is left behind.
 
+mod bundle;
 mod driver;
 mod page;
 

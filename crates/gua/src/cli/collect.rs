@@ -20,6 +20,7 @@ use super::{EnrolmentArgs, WayArgs};
                         gua doctor --json                 print the findings as JSON\n  \
                         gua doctor --sample > gpus.json   one sample of every GPU, for a bug report\n  \
                         gua doctor --strict || exit 1     stop a script when a check fails"
+                        gua doctor --bundle               write gua-bundle.tar.gz without private data\n  \
 )]
 pub struct DoctorArgs {
     /// Print the findings as JSON.
@@ -35,6 +36,13 @@ pub struct DoctorArgs {
     pub sample: bool,
 
     /// Exit with 1 if a check has status error or the host is unsupported; warnings do not count.
+    /// Write a scrubbed archive for a bug report, and list its files [without FILE: gua-bundle.tar.gz].
+    ///
+    /// It contains the findings, a sample, numeric settings, facts about the history and the end of the log, without names of
+    /// users and hosts, paths, addresses and tokens.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "gua-bundle.tar.gz", conflicts_with_all = ["json", "sample"], value_hint = ValueHint::FilePath)]
+    pub bundle: Option<PathBuf>,
+
     #[arg(long)]
     pub strict: bool,
 }

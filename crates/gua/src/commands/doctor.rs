@@ -3,49 +3,21 @@
 
 use std::process::ExitCode;
 
-use gua_collector::doctor::{known, named_library};
-use gua_probe::doctor::check::Check;
+use gua_collector::bundle::Bundle;
+use gua_collector::doctor::{json, known, named_library};
 use gua_probe::doctor::page::{self, Layout, Look};
-use gua_probe::doctor::plan::{self, Commands, Plan};
+use gua_probe::doctor::plan;
 use gua_probe::doctor::{self, checks};
 use gua_probe::host::HostRoot;
 use gua_probe::host::time::ticks_per_second;
-use gua_render::document::sorted;
+use gua_render::listing::ListDocument;
 use gua_render::listing::row::{Terms, rows};
 use gua_render::listing::text::{Detail, Options, text as gpu_table};
-use gua_render::listing::{ListDocument, ListEntry};
-use schemars::JsonSchema;
-use serde::Serialize;
 
 use crate::cli::DoctorArgs;
 use crate::context::Context;
 use crate::failure::{Exit, Failure, success_or};
 use crate::output;
-
-/// Format name of [`DoctorDocument`].
-pub const SCHEMA: &str = "gua.doctor.v1";
-
-/// What `gua doctor --json` prints. Keys may be added under the same version; none changes its meaning.
-#[derive(Debug, Serialize, JsonSchema)]
-pub struct DoctorDocument<'a> {
-    schema_version: u32,
-    /// When this host was examined, in its time zone.
-    generated_at: String,
-    scope: Scope,
-    read_only: bool,
-    no_system_changes: bool,
-    checks: &'a [Check],
-    /// The GPUs as in `gua list --json`, without leases; null if the driver cannot be read.
-    gpus: Option<Vec<ListEntry>>,
-    plan: &'a Plan,
-    recommended_commands: &'a Commands,
-}
-
-/// What is examined.
-#[derive(Debug, Serialize, JsonSchema)]
-struct Scope {
-    machine: &'static str,
-}
 
 /// Examines this host and prints the findings. They are a failure only with `--strict`.
 pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
@@ -57,6 +29,15 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
         context.sample()
     });
     let checks = checks::all(&facts);
+    if let Some(path) = &args.bundle {
+        let bundle = Bundle::new(&context.loaded, &facts, &checks);
+        bundle
+            .archive()
+            .and_then(|bytes| gua_files::replace(path, &bytes, 0o600))
+            .map_err(Failure::cannot("write", path))?;
+        output::data(&format!("{}:\n{}", path.display(), bundle.listing()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let plan = plan::plan(&facts, &checks);
     let terms = Terms {
         thresholds: context.settings().thresholds(),
@@ -68,20 +49,7 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
         let listed = gpus.map(|(sample, rows)| {
             ListDocument::new(sample, &rows, Some("not read"), terms.ticks_per_second).gpus
         });
-        output::raw(
-            sorted(&DoctorDocument {
-                schema_version: 1,
-                generated_at: facts.now.strftime("%Y-%m-%dT%H:%M:%S%.6f%:z").to_string(),
-                scope: Scope { machine: "local" },
-                read_only: true,
-                no_system_changes: true,
-                checks: &checks,
-                gpus: listed,
-                plan: &plan,
-                recommended_commands: &plan.commands,
-            })
-            .as_bytes(),
-        )?;
+        output::raw(json(&facts, &checks, &plan, listed).as_bytes())?;
     } else {
         let layout = output::width().map_or(Layout::Lines, Layout::Columns);
         let table = gpus.filter(|(_, rows)| !rows.is_empty());
@@ -127,15 +95,4 @@ fn sample(context: &Context) -> anyhow::Result<String> {
             })?;
     let thresholds = context.settings().thresholds();
     Ok(gua_render::sample::json(&sample, &thresholds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_published_schema_is_that_of_the_type() {
-        let schema = gua_render::schemas::named::<DoctorDocument<'_>>(SCHEMA).1;
-        gua_test::schema::assert_published(SCHEMA, &gua_render::document::pretty(&schema));
-    }
 }

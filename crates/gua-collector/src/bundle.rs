@@ -1,0 +1,505 @@
+//! The support bundle: a small archive that a user can send to others to get help. It is made from typed facts, and all free
+//! text in it passes a [`Scrubber`].
+//!
+//! A bundle contains no names of users, groups or hosts, no command lines or environments, no paths, addresses or tokens, and
+//! no UUIDs. Settings are shown only where their value is a number, a keyword or the default.
+
+mod archive;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use gua_model::id::{GpuUuid, Uid};
+use gua_model::scrub::{HIDDEN, Scrubber, is_number};
+use gua_model::{Missing, Period, Place, Sample, User, Workload};
+use gua_probe::doctor::check::{Check, Status};
+use gua_probe::doctor::facts::Facts;
+use gua_probe::host;
+use gua_settings::{Loaded, Settings, Source};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::log_file::last_lines;
+use crate::{VERSION, location};
+
+/// Number of log lines and of collector runs in a bundle.
+const MOST_LINES: usize = 300;
+const MOST_RUNS: usize = 50;
+/// Time before now whose outages are listed.
+const OUTAGES: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Maximum size of the list of users.
+const LONGEST: u64 = 4 << 20;
+
+/// A file in a bundle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BundleFile {
+    pub name: &'static str,
+    /// Description for the person who decides whether to share it.
+    pub about: &'static str,
+    pub text: String,
+}
+
+/// A scrubbed description of this host and its history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bundle {
+    pub files: Vec<BundleFile>,
+    at: Timestamp,
+}
+
+impl Bundle {
+    /// Describes this host. `facts` and `checks` are those of `gua doctor`.
+    #[must_use]
+    pub fn new(loaded: &Loaded, facts: &Facts, checks: &[Check]) -> Self {
+        let settings = &loaded.settings;
+        let at = facts.now.timestamp();
+        let sample = facts.driver.as_ref().ok();
+        let scrubber = Scrubber::new(private_names(loaded, sample));
+        let file = |name, about, text| BundleFile { name, about, text };
+        let mut files = vec![
+            file(
+                "versions.json",
+                "versions of gua, the kernel and the driver",
+                pretty(&Versions::new(facts)),
+            ),
+            file(
+                "checks.json",
+                "findings of `gua doctor`, without names, paths and addresses",
+                pretty(
+                    &checks
+                        .iter()
+                        .map(|check| Finding::new(check, &scrubber))
+                        .collect::<Vec<_>>(),
+                ),
+            ),
+            file(
+                "settings.json",
+                "settings that are numbers, keywords or defaults; the others are only named",
+                pretty(&ShownSettings::new(settings)),
+            ),
+            file(
+                "history.json",
+                "size of the history, collector runs and outages; no hours of people",
+                pretty(&history(loaded, at, &scrubber)),
+            ),
+            file(
+                "log.txt",
+                "last lines of the daemon's log, without names, paths and addresses",
+                log(&settings.collect.log_file.value, &scrubber),
+            ),
+        ];
+        if let Some(sample) = sample {
+            files.push(file(
+                "sample.json",
+                "one reading of every GPU; GPUs, users and processes are numbered",
+                gua_render::sample::json(&anonymous(sample, &scrubber), &settings.thresholds()),
+            ));
+        }
+        files.insert(0, file("README.txt", "this list", String::new()));
+        let mut bundle = Self { files, at };
+        bundle.files[0].text = bundle.readme();
+        bundle
+    }
+
+    /// Returns the names of the files with their descriptions and sizes.
+    #[must_use]
+    pub fn listing(&self) -> String {
+        let line = |file: &BundleFile| {
+            let BundleFile { name, about, text } = file;
+            format!("  {name:<14}{:>8} bytes  {about}\n", text.len())
+        };
+        self.files.iter().map(line).collect()
+    }
+
+    /// Returns the archive (gzip-compressed tar).
+    pub fn archive(&self) -> std::io::Result<Vec<u8>> {
+        archive::tar_gz(&self.files, self.at)
+    }
+
+    fn readme(&self) -> String {
+        let about = "Support bundle of gua. It was made without names of users, groups and hosts, command lines, environments, paths,\n\
+             addresses, tokens and UUIDs; such words are replaced by ";
+        let hint = "Read the files before you share them.";
+        let files = self.files.iter();
+        let files = files.map(|file| format!("  {:<14}{}\n", file.name, file.about));
+        format!("{about}{HIDDEN}.\n{hint}\n\n{}", files.collect::<String>())
+    }
+}
+
+fn pretty(document: &impl Serialize) -> String {
+    gua_render::document::pretty(document)
+}
+
+/// Returns names that must not appear: users of this host, owners in the sample, and hosts.
+fn private_names(loaded: &Loaded, sample: Option<&Sample>) -> Vec<String> {
+    let mut names = vec![host::name()];
+    for (file, id) in [("/etc/passwd", 2), ("/etc/group", 2)] {
+        let text = gua_files::read_regular(Path::new(file), LONGEST).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        names.extend(text.lines().filter_map(|line| ordinary(line, id)));
+    }
+    let home = loaded.inputs.home.as_deref().and_then(Path::file_name);
+    names.extend(home.map(|name| name.to_string_lossy().into_owned()));
+    let settings = &loaded.settings;
+    names.extend(
+        settings
+            .cloud
+            .url
+            .value
+            .iter()
+            .map(|url| url.host().to_owned()),
+    );
+    names.extend(
+        settings
+            .shown_rows()
+            .iter()
+            .flat_map(|row| texts(&row.json)),
+    );
+    let gpus = sample.iter().flat_map(|sample| &sample.gpus);
+    names.extend(gpus.clone().map(|gpu| gpu.uuid.to_string()));
+    for process in gpus.flat_map(|gpu| &gpu.processes) {
+        let Ok(identity) = &process.identity else {
+            continue;
+        };
+        names.extend(identity.owner().map(|owner| owner.shown()));
+        names.extend(identity.comm.clone().ok());
+    }
+    // `root` and gua's own user say nothing about a person.
+    names.retain(|name| name != "root" && name != "gua");
+    names
+}
+
+/// Returns the name in a line of passwd or group, unless it is one of the system's.
+fn ordinary(line: &str, id: usize) -> Option<String> {
+    let fields: Vec<&str> = line.split(':').collect();
+    let number: u32 = fields.get(id)?.parse().ok()?;
+    (1000..65_534)
+        .contains(&number)
+        .then(|| fields[0].to_owned())
+}
+
+/// Returns the texts in a row of an array of tables: names, patterns and addresses.
+fn texts(row: &serde_json::Map<String, Value>) -> Vec<String> {
+    let values = row.values().filter_map(Value::as_str);
+    values.map(str::to_owned).collect()
+}
+
+#[derive(Serialize)]
+struct Versions {
+    gua: &'static str,
+    /// Without the name that a builder added.
+    kernel: String,
+    machine: String,
+    driver: Option<String>,
+    cuda: Option<String>,
+    gpus: Option<usize>,
+}
+
+impl Versions {
+    fn new(facts: &Facts) -> Self {
+        let sample = facts.driver.as_ref().ok();
+        let release = facts.kernel.release.chars();
+        let is_number = |letter: &char| letter.is_ascii_digit() || *letter == '.';
+        Self {
+            gua: VERSION,
+            kernel: release.take_while(is_number).collect(),
+            machine: facts.kernel.machine.clone(),
+            driver: sample.and_then(|sample| sample.driver.version.clone().ok()),
+            cuda: sample
+                .and_then(|sample| sample.driver.cuda.as_ref().ok())
+                .map(|(major, minor)| format!("{major}.{minor}")),
+            gpus: sample.map(|sample| sample.gpus.len()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Finding {
+    id: &'static str,
+    status: Status,
+    summary: String,
+    details: Value,
+}
+
+impl Finding {
+    fn new(check: &Check, scrubber: &Scrubber) -> Self {
+        let finding = &check.finding;
+        Self {
+            id: check.id,
+            status: finding.status,
+            summary: scrubber.text(&finding.summary),
+            details: scrubbed(&finding.details, scrubber),
+        }
+    }
+}
+
+/// Scrubs every text of a JSON value; the keys are constants of the checks.
+fn scrubbed(value: &Value, scrubber: &Scrubber) -> Value {
+    match value {
+        Value::String(text) => scrubber.text(text).into(),
+        Value::Array(values) => values.iter().map(|one| scrubbed(one, scrubber)).collect(),
+        Value::Object(pairs) => {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(key, value)| (key.clone(), scrubbed(value, scrubber)))
+                .collect()
+        }
+        other => other.clone(),
+    }
+}
+
+#[derive(Serialize)]
+struct ShownSettings {
+    settings: Vec<ShownSetting>,
+    /// Number of tables of each kind, such as quotas.
+    tables: BTreeMap<&'static str, usize>,
+}
+
+#[derive(Serialize)]
+struct ShownSetting {
+    name: String,
+    /// `default`, `file`, `environment` or `flag`.
+    source: &'static str,
+    value: Value,
+}
+
+impl ShownSettings {
+    fn new(settings: &Settings) -> Self {
+        let mut tables = BTreeMap::new();
+        for row in settings.shown_rows() {
+            *tables.entry(row.list).or_default() += 1;
+        }
+        let shown = settings.shown().into_iter().map(|shown| {
+            let entry = shown.entry;
+            let is_default = shown.toml == (entry.default_toml)();
+            // The description of a setting contains its keywords: "auto, text or json".
+            let mut keywords = entry
+                .what
+                .split(|letter: char| !letter.is_ascii_alphanumeric());
+            let may_show = match &shown.json {
+                Value::String(text) => {
+                    is_default || is_number(text) || keywords.any(|word| word == text)
+                }
+                Value::Array(_) | Value::Object(_) => is_default,
+                Value::Null | Value::Bool(_) | Value::Number(_) => true,
+            };
+            ShownSetting {
+                name: format!("{}.{}", entry.section, entry.key),
+                source: match shown.source {
+                    Source::Default => "default",
+                    Source::File { .. } => "file",
+                    Source::Environment(_) => "environment",
+                    Source::Flag(_) => "flag",
+                },
+                value: match may_show && !is_path(&shown.json) {
+                    true => shown.json,
+                    false => HIDDEN.into(),
+                },
+            }
+        });
+        Self {
+            settings: shown.collect(),
+            tables,
+        }
+    }
+}
+
+/// A default path contains the home directory.
+fn is_path(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.contains('/'))
+}
+
+#[derive(Default, Serialize)]
+struct HistoryFacts {
+    /// Why the history cannot be read.
+    error: Option<String>,
+    schema_version: Option<u32>,
+    ticks: Option<u64>,
+    bytes: Option<u64>,
+    first_tick: Option<Timestamp>,
+    last_tick: Option<Timestamp>,
+    gpus: Option<usize>,
+    /// The last runs of a collector.
+    runs: Vec<RunFacts>,
+    /// Outages of the last 30 days.
+    outages: Vec<OutageFacts>,
+}
+
+#[derive(Serialize)]
+struct RunFacts {
+    started: Timestamp,
+    ended: Option<Timestamp>,
+    interval_seconds: f64,
+    version: String,
+}
+
+#[derive(Serialize)]
+struct OutageFacts {
+    from: Timestamp,
+    to: Timestamp,
+    reason: &'static str,
+    ticks_lost: u32,
+}
+
+fn history(loaded: &Loaded, now: Timestamp, scrubber: &Scrubber) -> HistoryFacts {
+    let failed = |error: &dyn std::error::Error| HistoryFacts {
+        error: Some(scrubber.text(&gua_model::chain::chain(error))),
+        ..HistoryFacts::default()
+    };
+    let access = match location::access(&location::history(loaded), &loaded.settings) {
+        Ok(access) => access,
+        Err(error) => return failed(&error),
+    };
+    let facts = match access.facts(()) {
+        Ok(facts) => facts,
+        Err(error) => return failed(&error),
+    };
+    let since = now.checked_sub(OUTAGES).unwrap_or(Timestamp::MIN);
+    let outages = access.outages(Period::new(since, now)).unwrap_or_default();
+    let first = facts.runs.len().saturating_sub(MOST_RUNS);
+    let run = |run: &gua_store::RunInfo| RunFacts {
+        started: run.started,
+        ended: run.ended,
+        interval_seconds: run.interval.as_secs_f64(),
+        version: run.version.clone(),
+    };
+    HistoryFacts {
+        error: None,
+        schema_version: Some(facts.info.version),
+        ticks: Some(facts.info.ticks),
+        bytes: Some(facts.info.bytes),
+        first_tick: facts.info.first_tick,
+        last_tick: facts.info.last_tick,
+        gpus: Some(facts.gpus.len()),
+        runs: facts.runs.iter().skip(first).map(run).collect(),
+        outages: outages
+            .iter()
+            .map(|outage| OutageFacts {
+                from: outage.from,
+                to: outage.to,
+                reason: outage.reason.as_str(),
+                ticks_lost: outage.ticks_lost,
+            })
+            .collect(),
+    }
+}
+
+/// A line of a log in JSON. Other fields are left out.
+#[derive(serde::Deserialize)]
+struct JsonLine {
+    time: String,
+    level: String,
+    message: String,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+fn log(path: &Path, scrubber: &Scrubber) -> String {
+    let mut text = String::new();
+    for line in last_lines(path, MOST_LINES, 0).lines() {
+        let plain = match serde_json::from_str::<JsonLine>(line) {
+            Ok(JsonLine {
+                time,
+                level,
+                message,
+                error,
+            }) => {
+                let error = error.as_ref().and_then(Value::as_str).unwrap_or_default();
+                let at = time.split('.').next().unwrap_or_default().replace('T', " ");
+                format!("{at} {level} {message}: {error}")
+            }
+            Err(_) => line.to_owned(),
+        };
+        text.push_str(&scrubber.text(&plain));
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns the sample with numbers in place of UUIDs and users, and without the names of programs and workloads.
+fn anonymous(sample: &Sample, scrubber: &Scrubber) -> Sample {
+    let mut sample = sample.clone();
+    sample.boot = Err(Missing::Denied);
+    let uuids: BTreeMap<GpuUuid, GpuUuid> = sample
+        .gpus
+        .iter()
+        .enumerate()
+        .filter_map(|(place, gpu)| {
+            let kind = if gpu.uuid.as_str().starts_with("MIG-") {
+                "MIG"
+            } else {
+                "GPU"
+            };
+            Some((gpu.uuid.clone(), format!("{kind}-{place}").parse().ok()?))
+        })
+        .collect();
+    let numbered = |uuid: &mut GpuUuid| {
+        if let Some(number) = uuids.get(uuid) {
+            *uuid = number.clone();
+        }
+    };
+    let mut people = People::default();
+    for gpu in &mut sample.gpus {
+        numbered(&mut gpu.uuid);
+        if let Place::Instance { parent, .. } = &mut gpu.place {
+            numbered(parent);
+        }
+        for process in &mut gpu.processes {
+            if let Ok(identity) = &mut process.identity {
+                people.hide(identity);
+            }
+        }
+    }
+    for problem in &mut sample.problems {
+        problem.gpu.as_mut().map(numbered);
+        problem.text = scrubber.text(&problem.text);
+    }
+    sample
+}
+
+/// Numbers of users in the order in which they appear.
+#[derive(Default)]
+struct People(BTreeSet<(usize, Uid)>);
+
+impl People {
+    fn hide(&mut self, identity: &mut gua_model::Identity) {
+        identity.comm = Err(Missing::Denied);
+        if let Ok(Some(user)) = &mut identity.login {
+            self.number(user);
+        }
+        if let Some(user) = &mut identity.claimed_login {
+            self.number(user);
+        }
+        if let Ok(user) = &mut identity.own {
+            self.number(user);
+        }
+        let workload = &identity.workload;
+        let mut user = workload.user.clone();
+        if let Some(user) = &mut user {
+            self.number(user);
+        }
+        identity.workload = Workload {
+            container: workload
+                .container
+                .as_ref()
+                .and_then(|_| "hidden".parse().ok()),
+            pod: workload.pod.as_ref().and_then(|_| "hidden".parse().ok()),
+            job: workload.job.as_ref().and_then(|_| "0".parse().ok()),
+            user,
+            containers: workload.containers,
+            ..Workload::default()
+        };
+    }
+
+    /// Replaces a user by a number; root stays root.
+    fn number(&mut self, user: &mut User) {
+        user.name = None;
+        if user.uid == Uid(0) {
+            return;
+        }
+        let known = self.0.iter().find(|(_, uid)| *uid == user.uid);
+        let number = known.map_or(self.0.len() + 1, |(number, _)| *number);
+        self.0.insert((number, user.uid));
+        user.uid = Uid(u32::try_from(number).unwrap_or(u32::MAX));
+    }
+}

@@ -1,0 +1,142 @@
+//! `gua doctor --bundle` on a host whose configuration, environment, enrolment, history and log are full of secrets. Each of
+//! them contains the word "secret", so one search finds all that leak.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use flate2::read::GzDecoder;
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_test::{Sleeper, TestHost};
+
+use crate::host;
+
+const CONFIG: &str = r#"
+[collect]
+interval = "17s"
+[csv]
+dir = "/srv/secret-project/csv"
+[cloud]
+url = "https://secretboard.example"
+ca_file = "/etc/secret/ca.pem"
+[serve]
+agents = "http://secretagent:1080"
+[[quota]]
+user = "secretperson"
+charged = "1h"
+per = "month"
+[[owner]]
+namespace = "secretspace"
+owner = "secretlab"
+"#;
+
+const LOG: &str = "\
+2026/11/15 19:03:43 tick not stored: the history is locked by pid 4711 (secretprog) of secretuser, and 3 ticks wait already\n\
+2026/11/15 19:03:44 cannot reach the board: https://secretboard.example:443/api: connection refused (board=secretboard)\n\
+2026/11/15 19:03:45 daemon started (host=secrethost-7, env=bare, driver=550.54.15)\n\
+2026/11/15 19:03:46 cannot read `/home/secretuser/my secret/x`: permission denied\n\
+{\"time\":\"2026-11-15T19:03:47.5Z\",\"level\":\"WARN\",\"message\":\"push failed\",\"token\":\"secret_9f8e7d6c\",\"error\":\"no route to secret-9.example.org\"}\n";
+
+/// A host with secrets wherever a user can put them.
+fn host_with_secrets(pid: u32) -> TestHost {
+    let scenario = format!(
+        "[[card]]\nuuid = \"GPU-secret-a\"\n[[card.process]]\npid = {pid}\nmemory_mib = 900\n\
+         [[card]]\nuuid = \"GPU-secret-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n"
+    );
+    let host = host(&scenario);
+    let home = host.path("secretuser");
+    std::fs::create_dir(&home).unwrap();
+    host.write("secretuser/.gua/config.toml", CONFIG);
+    host.write("secretuser/.gua/gua.log", LOG);
+    host.write(
+        "secretuser/.gua/cloud.json",
+        "{\"token\": \"secrettoken-1234\", \"server_url\": 7}",
+    );
+    let path = home.join(".gua/gua.db");
+    let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+    let run = NewRun {
+        started: "2026-11-15T19:00:00Z".parse().unwrap(),
+        interval: Duration::from_secs(30),
+        host: "secrethost-7".to_owned(),
+        version: "1.2.3".to_owned(),
+        boot: None,
+    };
+    store.begin_run(&run).unwrap();
+    store.close().unwrap();
+    host.variable("HOME", home)
+        .variable("GUA_LOG_FORMAT", "secretword")
+        .variable("GUA_METRICS_LISTEN", "10.11.12.13:19400")
+        .variable("GUA_SOCKET", "/run/secret.sock")
+        .variable("API_KEY", "secretkey")
+}
+
+/// The bytes of the archive without compression.
+fn unpacked(host: &TestHost, name: &str) -> String {
+    let bytes = std::fs::read(host.path(name)).unwrap();
+    let mut text = Vec::new();
+    GzDecoder::new(bytes.as_slice())
+        .read_to_end(&mut text)
+        .unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+#[test]
+fn a_bundle_contains_no_secret_and_says_what_it_contains() {
+    let sleeper = Sleeper::with(&["600", "600.0001"]);
+    let host = host_with_secrets(sleeper.pid());
+    let listed = host.fine("doctor --bundle");
+    assert!(listed.starts_with("gua-bundle.tar.gz:\n"), "{listed}");
+    let text = unpacked(&host, "gua-bundle.tar.gz");
+
+    let directory = host.directory().display().to_string();
+    let private = ["secret", "10.11.12.13", "600.0001", &directory];
+    for word in private {
+        let place = text.to_lowercase().find(&word.to_lowercase());
+        let around = place.map(|place| &text[place.saturating_sub(200)..place + word.len()]);
+        assert_eq!(around, None, "{word}");
+    }
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let is_in_name = |letter: char| letter.is_alphanumeric() || "-.".contains(letter);
+    let mut words = text.split(|letter: char| !is_in_name(letter));
+    assert!(!words.any(|word| word == machine.trim()), "{machine}");
+    // What helps to find a problem stays.
+    for kept in [
+        "tick not stored: the history is locked by pid 4711 (hidden)",
+        "push failed: no route to (hidden)",
+        "daemon started (host=(hidden), env=bare, driver=550.54.15)",
+        "\"value\": \"17s\"",
+        "\"quotas\": 1",
+        "\"runs\": [",
+        "\"version\": \"1.2.3\"",
+        "\"uuid\": \"GPU-0\"",
+        "nvmlDeviceGetPowerUsage",
+    ] {
+        assert!(text.contains(kept), "{kept}\n{text}");
+    }
+
+    // tar reads the archive, and both lists name the same files.
+    let ended = host.run("tar", "-tzf gua-bundle.tar.gz");
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let names: Vec<&str> = ended.stdout.lines().collect();
+    assert!(names.contains(&"gua-bundle/README.txt"), "{names:?}");
+    assert_eq!(names.len(), listed.lines().count() - 1, "{listed}");
+    for name in names {
+        let name = name.strip_prefix("gua-bundle/").unwrap();
+        assert!(listed.contains(&format!("  {name} ")), "{listed}");
+    }
+    let mode = std::os::unix::fs::MetadataExt::mode(
+        &std::fs::metadata(host.path("gua-bundle.tar.gz")).unwrap(),
+    );
+    assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn a_bundle_is_written_without_a_driver_and_without_a_history() {
+    let host = crate::without_driver();
+    host.fine("doctor --bundle support.tar.gz");
+    let text = unpacked(&host, "support.tar.gz");
+    assert!(text.contains("\"error\": "), "{text}");
+    assert!(!text.contains("sample.json"), "{text}");
+    let failed = host.gua("doctor --bundle missing/support.tar.gz");
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert!(failed.stderr.contains("cannot write"), "{failed:?}");
+}
