@@ -66,7 +66,7 @@ pub fn gather(
         mount: mount.cloned(),
         known,
         // Not in parallel with reading the driver: two concurrent programs have crashed some drivers.
-        smi: smi.and_then(|path| smi::ask(path, LIMIT)),
+        smi: smi.and_then(|path| smi::ask(path, &["-L"], LIMIT)),
         driver: driver(),
     }
 }

@@ -41,6 +41,9 @@ pub const CLIENTS: Environment = Environment {
     requirements: include_str!("clients.txt"),
 };
 
+/// An imitation of nvidia-smi, which runs with the Python of [`CLIENTS`].
+pub const NVIDIA_SMI: &str = include_str!("nvidia_smi.py");
+
 /// The original of `gua run`'s files. The module in question needs none of the package's requirements.
 pub const RUN_MONITOR: Environment = Environment {
     name: "run-monitor",

@@ -33,7 +33,10 @@ pub use self::report::*;
 /// Groups of commands in `gua --help`. A test checks that every visible command is in exactly one group.
 pub const GROUPS: &[(&str, &str)] = &[
     ("Look", "list available top me explain"),
-    ("Collect", "doctor daemon start status stop service metrics"),
+    (
+        "Collect",
+        "doctor verify daemon start status stop service metrics",
+    ),
     ("Jobs", "run runs phase summarize claim"),
     ("Report", "report plot statement export import"),
     ("Account", "quota csv"),
@@ -81,6 +84,7 @@ pub enum Command {
     Me(MeArgs),
 
     Doctor(DoctorArgs),
+    Verify(VerifyArgs),
 
     Daemon(DaemonArgs),
 

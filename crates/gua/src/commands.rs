@@ -36,3 +36,4 @@ pub mod sync_archive;
 pub mod sync_once;
 pub mod top;
 pub mod unenroll;
+pub mod verify;

@@ -99,6 +99,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Config(command) => {
             return config::run(command, &Context::load_unchecked(flags));
         }
+        Command::Verify(args) => return verify::run(args, &load()?),
         Command::Doctor(args) => return doctor::run(args, &Context::load_unchecked(flags)),
         Command::Phase(args) => phase::run(args, &Context::load_unchecked(flags))?,
         Command::Status(_) => status::run(&Context::load_with_valid_flags(flags)?)?,
@@ -110,8 +111,8 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Available(args) => return available::run(args, &load()?),
         Command::Explain(args) => return explain::run(args, &load()?),
         Command::Top(args) => top::run(args, &load()?)?,
-        Command::Daemon(args) if args.foreground => daemon::foreground(&args.collect, load()?)?,
         Command::Daemon(args) if args.health => return daemon::health(&load()?),
+        Command::Daemon(args) if args.foreground => daemon::foreground(&args.collect, load()?)?,
         Command::Daemon(DaemonArgs { collect, .. }) | Command::Start(StartArgs { collect, .. }) => {
             return daemon::start(collect, &load()?);
         }

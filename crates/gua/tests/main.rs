@@ -30,6 +30,7 @@ mod surfaces;
 mod top;
 mod trust;
 
+mod verify;
 use gua_test::{TestHost, month};
 
 /// The program under test.

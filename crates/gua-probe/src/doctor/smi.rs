@@ -1,5 +1,4 @@
-//! Runs `nvidia-smi` to list the GPUs, as an independent source. It may be missing, fail or hang; none of that stops
-//! doctor.
+//! Runs `nvidia-smi`, an independent source about the GPUs. It may be missing, fail or hang; none of that stops the caller.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind, Read};
@@ -49,12 +48,12 @@ pub fn find(search_path: &OsStr) -> Option<PathBuf> {
         .find(|path| path.is_file() && access(path, Access::EXEC_OK).is_ok())
 }
 
-/// Runs `nvidia-smi -L`, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too. `None`
+/// Runs `nvidia-smi` with these arguments, and kills it after `limit`. It stays in this process group, so that Ctrl-C ends it too. `None`
 /// if there is no such program.
 #[must_use]
-pub fn ask(path: PathBuf, limit: Duration) -> Option<Run> {
+pub fn ask(path: PathBuf, arguments: &[&str], limit: Duration) -> Option<Run> {
     let started = Command::new(&path)
-        .arg("-L")
+        .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -143,7 +142,7 @@ mod tests {
         assert!(copied.success());
         let found = find(directory.path().as_os_str());
         assert_eq!(found.as_ref(), Some(&path));
-        ask(path, limit).unwrap()
+        ask(path, &["-L"], limit).unwrap()
     }
 
     const LONG: Duration = Duration::from_secs(20);
@@ -178,11 +177,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(find(directory.path().as_os_str()), None);
         let path = directory.path().join("nvidia-smi");
-        assert_eq!(ask(path.clone(), LONG), None);
+        assert_eq!(ask(path.clone(), &[], LONG), None);
         std::fs::write(&path, "\u{7f}ELF no program").unwrap();
         assert_eq!(find(directory.path().as_os_str()), None);
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
         let found = find(directory.path().as_os_str()).unwrap();
-        assert!(matches!(ask(found, LONG).unwrap().end, End::NotStarted(_)));
+        assert!(matches!(
+            ask(found, &[], LONG).unwrap().end,
+            End::NotStarted(_)
+        ));
     }
 }

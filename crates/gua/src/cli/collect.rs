@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use gua_collector::metrics::DEFAULT_ADDRESS;
@@ -19,8 +20,8 @@ use super::{EnrolmentArgs, WayArgs};
                         gua doctor                        check this host\n  \
                         gua doctor --json                 print the findings as JSON\n  \
                         gua doctor --sample > gpus.json   one sample of every GPU, for a bug report\n  \
-                        gua doctor --strict || exit 1     stop a script when a check fails"
                         gua doctor --bundle               write gua-bundle.tar.gz without private data\n  \
+                        gua doctor --strict || exit 1     stop a script when a check fails"
 )]
 pub struct DoctorArgs {
     /// Print the findings as JSON.
@@ -35,7 +36,6 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub sample: bool,
 
-    /// Exit with 1 if a check has status error or the host is unsupported; warnings do not count.
     /// Write a scrubbed archive for a bug report, and list its files [without FILE: gua-bundle.tar.gz].
     ///
     /// It contains the findings, a sample, numeric settings, facts about the history and the end of the log, without names of
@@ -43,8 +43,27 @@ pub struct DoctorArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "gua-bundle.tar.gz", conflicts_with_all = ["json", "sample"], value_hint = ValueHint::FilePath)]
     pub bundle: Option<PathBuf>,
 
+    /// Exit with 1 if a check has status error or the host is unsupported; warnings do not count.
     #[arg(long)]
     pub strict: bool,
+}
+
+/// Compare the readings of gua with those of nvidia-smi on this host.
+///
+/// Prints which readings agree within a stated tolerance, differ, or are missing on one side, without names, UUIDs and process
+/// IDs. Exits with 1 if something differs.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  gua verify > verify.txt        compare for two minutes, for a report to share\n  gua verify --for 10s           a short check"
+)]
+pub struct VerifyArgs {
+    /// How long to compare.
+    #[arg(long = "for", value_name = "DURATION", default_value = "2m", value_parser = gua_model::duration::parse)]
+    pub length: Duration,
+
+    /// Interval between two comparisons.
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = gua_model::duration::parse)]
+    pub interval: Duration,
 }
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +118,7 @@ pub struct ServiceInstallArgs {
 
     /// Interval between ticks [default: as configured].
     #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
-    pub interval: Option<std::time::Duration>,
+    pub interval: Option<Duration>,
 
     /// History file to write [default: as installed before; else /var/lib/gua/gua.db, for a user ~/.gua/gua.db].
     #[arg(id = "history.db", long = "db", value_name = "PATH", value_hint = ValueHint::FilePath)]
@@ -126,7 +145,7 @@ pub struct ServiceInstallArgs {
 
     /// Interval between pushes of the timer [default: 5m].
     #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, requires = "sync_once")]
-    pub every: Option<std::time::Duration>,
+    pub every: Option<Duration>,
 
     /// Also upload closed days to the board's archive, once a day.
     #[arg(long, requires = "board")]
@@ -169,6 +188,10 @@ pub struct DaemonArgs {
     /// Stay in the foreground: print ticks to stdout and messages to stderr; write no PID file.
     #[arg(long)]
     pub foreground: bool,
+
+    /// Print whether the running daemon stores ticks, and exit with 0 if it does, else with 1. For probes.
+    #[arg(long, conflicts_with = "foreground")]
+    pub health: bool,
 }
 
 /// Start the collector in the background; same as `gua daemon`.
@@ -196,10 +219,6 @@ pub struct MetricsArgs {
     pub output: Option<PathBuf>,
 
     /// Text format.
-
-    /// Print whether the running daemon stores ticks, and exit with 0 if it does, else with 1. For probes.
-    #[arg(long, conflicts_with = "foreground")]
-    pub health: bool,
     #[arg(long, value_enum, default_value_t = MetricsFormat::Text)]
     pub format: MetricsFormat,
 
@@ -265,6 +284,10 @@ pub struct CollectArgs {
     #[arg(id = "metrics.listen", long = "metrics", value_name = "ADDR", num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS)]
     pub metrics: Option<OsString>,
 
+    /// Format of the log: text, json or auto [default: auto].
+    #[arg(id = "collect.log_format", long = "log-format", value_name = "FORMAT")]
+    pub log_format: Option<OsString>,
+
     /// Continue an existing history at --db.
     #[arg(long)]
     pub append: bool,
@@ -292,10 +315,6 @@ pub struct FileArgs {
     pub pid_file: Option<PathBuf>,
 
     /// Log file [default: ~/.gua/gua.log].
-    /// Format of the log: text, json or auto [default: auto].
-    #[arg(id = "collect.log_format", long = "log-format", value_name = "FORMAT")]
-    pub log_format: Option<OsString>,
-
     #[arg(id = "collect.log_file", long = "log-file", value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub log_file: Option<PathBuf>,
 }

@@ -1,0 +1,27 @@
+//! `gua verify`: compares the readings of gua with those of `nvidia-smi`. The comparison is that of `gua_probe::verify`.
+
+use std::process::ExitCode;
+
+use gua_probe::doctor::smi;
+use gua_probe::verify::{Pace, VerifyError, verify};
+
+use crate::cli::VerifyArgs;
+use crate::context::{Context, VERSION, sample};
+use crate::failure::{Exit, Failure, success_or};
+use crate::output;
+
+pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<ExitCode> {
+    let path = context.loaded.inputs.variable("PATH");
+    let program = path.and_then(smi::find).ok_or_else(|| {
+        Failure::failed(VerifyError::NotFound.to_string())
+            .hint("nvidia-smi is a part of the driver; this command compares with it")
+    })?;
+    let pace = Pace {
+        length: args.length,
+        interval: args.interval,
+    };
+    let mut reader = context.reader();
+    let found = verify(&program, pace, || sample(&mut reader))?;
+    output::data(&found.text(VERSION))?;
+    Ok(success_or(Exit::Failed, found.agrees()))
+}
