@@ -56,8 +56,20 @@ pub const PARQUET_READERS: Environment = Environment {
     requirements: "duckdb\npandas\npyarrow\n",
 };
 
+/// Programs that check the files in `contrib/`: manifests of Kubernetes and roles of Ansible. Ansible brings PyYAML.
+pub const CONTRIB_CHECKERS: Environment = Environment {
+    name: "contrib-checkers",
+    requirements: "ansible-core==2.19.14\nkubernetes-validate==1.37.0\n",
+};
+
 /// Every environment for the Python of the machine, for those who make them before the tests run.
-pub const ALL: [Environment; 4] = [PEERS, CLIENTS, RUN_MONITOR, PARQUET_READERS];
+pub const ALL: [Environment; 5] = [
+    PEERS,
+    CLIENTS,
+    RUN_MONITOR,
+    PARQUET_READERS,
+    CONTRIB_CHECKERS,
+];
 
 impl Environment {
     /// Its directory. Makes it at first use.

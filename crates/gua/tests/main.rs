@@ -7,6 +7,7 @@ mod account;
 mod attacks;
 mod board;
 mod command_line;
+mod contrib;
 mod daemon;
 mod damaged;
 mod doctor;
@@ -29,8 +30,8 @@ mod socket;
 mod surfaces;
 mod top;
 mod trust;
-
 mod verify;
+
 use gua_test::{TestHost, month};
 
 /// The program under test.

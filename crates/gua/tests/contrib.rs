@@ -1,0 +1,286 @@
+//! The examples in `contrib/`: each is checked by the tool that reads it, and its commands and configuration by gua itself.
+//! The files for Prometheus are tested in `metrics.rs`.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use gua_model::{Tick, Workload};
+use gua_probe::clock;
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_test::python::CONTRIB_CHECKERS;
+use gua_test::{Sleeper, TestHost, samples, wait_for};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+use crate::{GUA, TWO_GPUS, host};
+
+fn contrib(path: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib");
+    std::fs::canonicalize(root.join(path)).unwrap()
+}
+
+/// The documents of a YAML file.
+fn yaml(path: &Path) -> Vec<Value> {
+    let script =
+        "import json, sys, yaml\nprint(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
+    let output = Command::new(CONTRIB_CHECKERS.program("python"))
+        .args(["-c", script])
+        .arg(path)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn words(list: &Value) -> Vec<&str> {
+    let words = list.as_array().unwrap().iter();
+    words.map(|word| word.as_str().unwrap()).collect()
+}
+
+/// Checks a configuration as a user's own; paths of the system are replaced by those of the test.
+fn check_config(host: &TestHost, config: &str) {
+    let config = config
+        .replace("/var/lib/gua", &host.path("state").display().to_string())
+        .replace("0.0.0.0:19400", "127.0.0.1:0");
+    host.write(".gua/config.toml", config);
+    let checked = host.gua("config check");
+    assert_eq!(checked.code, 0, "{checked:?}");
+}
+
+#[test]
+fn the_manifest_is_valid_and_the_agent_in_it_becomes_healthy() {
+    let manifest = contrib("kubernetes/gua.yaml");
+    let output = Command::new(CONTRIB_CHECKERS.program("kubernetes-validate"))
+        .arg("--strict")
+        .arg(&manifest)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let documents = yaml(&manifest);
+    let of_kind = |kind: &str| documents.iter().find(|one| one["kind"] == kind).unwrap();
+
+    let host = host(TWO_GPUS).variable("GUA_INTERVAL", "100ms");
+    std::fs::create_dir(host.path("state")).unwrap();
+    check_config(
+        &host,
+        of_kind("ConfigMap")["data"]["config.toml"]
+            .as_str()
+            .unwrap(),
+    );
+    let agent = &of_kind("DaemonSet")["spec"]["template"]["spec"]["containers"][0];
+    let probe = words(&agent["readinessProbe"]["exec"]["command"])[1..].join(" ");
+    let before = host.gua(&probe);
+    assert_eq!(before.code, 1, "{before:?}");
+    assert!(before.stdout.starts_with("unhealthy: "), "{before:?}");
+
+    let command = words(&agent["command"]);
+    assert_eq!(command[0], "gua");
+    let mut daemon = host.foreground(&command[1..].join(" "));
+    let ready = wait_for("health", || {
+        Some(host.gua(&probe)).filter(|probe| probe.code == 0)
+    });
+    assert!(ready.stdout.starts_with("healthy: last tick "), "{ready:?}");
+    assert_eq!(ready.stdout.lines().count(), 1);
+    // Every line of the container's log is a JSON object.
+    daemon.stop();
+    let log = daemon.stderr();
+    let stored: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect();
+    assert!(
+        stored
+            .iter()
+            .any(|line| line["message"] == "serving metrics")
+    );
+    assert_eq!(host.read("foreground.out"), "");
+    let after = host.gua(&probe);
+    assert_eq!(after.code, 1, "{after:?}");
+    assert!(after.stdout.contains("the daemon stopped"), "{after:?}");
+}
+
+/// A host whose scripts find gua, and a `logger` that writes to a file.
+fn slurm_node(scenario: &str) -> TestHost {
+    let host = host(scenario);
+    host.write(
+        "bin/logger",
+        "#!/bin/sh\nprintf '%s\\n' \"$*\" >>\"$HOME/syslog\"\n",
+    );
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(host.path("bin/logger"), mode).unwrap();
+    std::os::unix::fs::symlink(GUA, host.path("bin/gua")).unwrap();
+    let path = format!("{}:/usr/bin:/bin", host.path("bin").display());
+    host.variable("PATH", path)
+        .variable("SLURM_JOB_ID", "4711")
+        .variable("SLURM_JOB_GPUS", "0,1")
+}
+
+/// Runs a script of a Slurm node and returns its exit code and the lines that it logs.
+fn run_script(host: &TestHost, script: &Path) -> (i32, String) {
+    host.write("syslog", "");
+    let ended = host.run("/bin/sh", &script.display().to_string());
+    (ended.code, host.read("syslog"))
+}
+
+#[test]
+fn the_prolog_logs_gpus_that_are_not_free() {
+    let sleeper = Sleeper::new();
+    let held = format!(
+        "[[card]]\n[[card]]\n[[card.process]]\npid = {}\nmemory_mib = 900\n",
+        sleeper.pid()
+    );
+    let host = slurm_node(&held);
+    let prolog = contrib("slurm/prolog.sh");
+    let (code, log) = run_script(&host, &prolog);
+    assert_eq!(code, 0);
+    assert!(
+        log.starts_with("-t gua-prolog job 4711: gpu 1 is held by "),
+        "{log}"
+    );
+    assert_eq!(log.lines().count(), 1, "{log}");
+    let text = std::fs::read_to_string(&prolog).unwrap();
+    let draining = host.write("drain.sh", text.replace("DRAIN=no", "DRAIN=yes"));
+    assert_eq!(run_script(&host, &draining).0, 1);
+
+    host.play("[[card]]\n[[card]]\n");
+    assert_eq!(run_script(&host, &draining), (0, String::new()));
+    // A driver that cannot be read stops no job.
+    host.play("[[card]]\n[[fault]]\nfunction = \"nvmlInit*\"\ncode = 9\n");
+    let (code, log) = run_script(&host, &draining);
+    assert_eq!(code, 0);
+    assert!(log.contains("job 4711: GPUs not checked: "), "{log}");
+}
+
+#[test]
+fn the_epilog_logs_the_hours_of_the_job_and_what_it_left_behind() {
+    let sleeper = Sleeper::new();
+    let held = format!(
+        "[[card]]\n[[card.process]]\npid = {}\nmemory_mib = 900\n[[card]]\n",
+        sleeper.pid()
+    );
+    let now = clock::now();
+    let started = now - SignedDuration::from_secs(3600);
+    let host = slurm_node(&held).variable("SLURM_JOB_START_TIME", started.as_second().to_string());
+    record_job(&host, "4711");
+    let (code, log) = run_script(&host, &contrib("slurm/epilog.sh"));
+    assert_eq!(code, 0);
+    let lines: Vec<&str> = log.lines().collect();
+    assert!(
+        lines[0].starts_with("-t gua-epilog job 4711: held 0.5"),
+        "{log}"
+    );
+    assert!(lines[0].ends_with(" of them idle"), "{log}");
+    let left = "-t gua-epilog job 4711: after the job, gpu 0 is held by ";
+    assert!(lines[1].starts_with(left), "{log}");
+    assert_eq!(lines.len(), 2, "{log}");
+    let other = host.variable("SLURM_JOB_ID", "4712");
+    let (_, log) = run_script(&other, &contrib("slurm/epilog.sh"));
+    assert!(log.contains("job 4712: no recorded use of a GPU"), "{log}");
+}
+
+/// Records a job that held a GPU for half an hour, until a few minutes ago.
+fn record_job(host: &TestHost, job: &str) {
+    let interval = Duration::from_secs(60);
+    let started = clock::now() - SignedDuration::from_mins(40);
+    let path = host.path(".gua/gua.db");
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+    let run = NewRun {
+        started,
+        interval,
+        host: "node".to_owned(),
+        version: "0".to_owned(),
+        boot: None,
+    };
+    let run = store.begin_run(&run).unwrap();
+    for minute in 0..=30 {
+        let at = started + SignedDuration::from_mins(minute);
+        let mut process = samples::process(7, samples::user(1000, "ada"), 900);
+        if let Ok(identity) = &mut process.identity {
+            identity.workload = Workload {
+                job: job.parse().ok(),
+                ..Workload::default()
+            };
+        }
+        let holders = Vec::from_iter((minute < 30).then_some(process));
+        let sample = samples::sample(at, vec![samples::gpu(0, "GPU-a", 0, holders)]);
+        store.record(run, &Tick { sample, interval }).unwrap();
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn the_role_of_ansible_is_valid_and_writes_a_valid_configuration() {
+    let host = host(TWO_GPUS);
+    let directory = contrib("ansible");
+    let playbook = |program: &str| {
+        let mut command = host.command(CONTRIB_CHECKERS.program(program));
+        // Ansible refuses a locale that is not UTF-8, and writes to HOME.
+        command
+            .current_dir(&directory)
+            .env("ANSIBLE_LOCAL_TEMP", host.path("tmp"))
+            .env(
+                "ANSIBLE_INTERPRETER_PYTHON_FALLBACK",
+                CONTRIB_CHECKERS.program("python"),
+            )
+            .stdin(Stdio::null());
+        command
+    };
+    let output = playbook("ansible-playbook")
+        .args(["--syntax-check", "-i", "gpu_servers,", "site.yml"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+
+    let play = yaml(&directory.join("site.yml"));
+    let variables = &play[0][0]["roles"][0]["vars"];
+    let defaults = &yaml(&directory.join("roles/gua/defaults/main.yml"))[0];
+    for variables in [variables, defaults] {
+        let arguments = format!(
+            "src={}/roles/gua/templates/config.toml.j2 dest={}",
+            directory.display(),
+            host.path("config.toml").display()
+        );
+        let output = playbook("ansible")
+            .args(["localhost", "-i", "localhost,", "-c", "local"])
+            .args(["-m", "ansible.builtin.template", "-a", &arguments])
+            .args(["-e", &variables.to_string()])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        check_config(&host, &host.read("config.toml"));
+    }
+    let shown = host.fine("config show");
+    assert!(shown.contains("30s"), "{shown}");
+}
+
+#[test]
+fn the_example_of_cloud_init_is_valid_and_has_a_valid_configuration() {
+    let path = contrib("cloud-init/user-data.yaml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text.starts_with("#cloud-config\n"),
+        "cloud-init ignores other files"
+    );
+    let document = &yaml(&path)[0];
+    let files = document["write_files"].as_array().unwrap();
+    let config = files
+        .iter()
+        .find(|file| file["path"] == "/etc/gua/config.toml")
+        .unwrap();
+    check_config(&host(TWO_GPUS), config["content"].as_str().unwrap());
+    // A list of words runs without a shell, so nothing in it is expanded.
+    for command in document["runcmd"].as_array().unwrap() {
+        assert!(!words(command).is_empty());
+    }
+    let schema = Command::new("cloud-init")
+        .args(["schema", "--config-file"])
+        .arg(&path)
+        .output();
+    match schema {
+        Ok(output) => assert!(output.status.success(), "{output:?}"),
+        Err(_) => eprintln!("SKIPPED: cloud-init is not installed, so its schema was not checked"),
+    }
+}
