@@ -88,8 +88,11 @@ impl From<String> for Output {
     }
 }
 
-fn this_program() -> Result<PathBuf, Failure> {
-    std::env::current_exe().map_err(Failure::because("cannot find the path of this program"))
+/// Path of this program on the system of the units.
+fn this_program(place: &Place) -> Result<PathBuf, Failure> {
+    let program = std::env::current_exe();
+    let program = program.map_err(Failure::because("cannot find the path of this program"))?;
+    Ok(place.inside(program))
 }
 
 const INSTALL_FIRST: &str = "install the program where everyone can run it, for example with `install gua /usr/local/bin/`, and run that one";

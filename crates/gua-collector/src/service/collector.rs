@@ -92,7 +92,7 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
 }
 
 fn facts(install: &Install, place: &Place, loaded: &Loaded) -> Result<UnitFacts, Failure> {
-    let program = this_program()?;
+    let program = this_program(place)?;
     let cloud = match install.cloud {
         false => None,
         true => {
@@ -259,6 +259,13 @@ pub fn follow_enrolment(enrolment: &Path) -> Option<String> {
 
 /// Stops the service and removes its unit.
 pub fn uninstall(place: &Place) -> Result<String, Failure> {
+    if let (false, Some(unit)) = (place.unit(NAME).exists(), place.packaged(NAME)) {
+        let disable = Systemctl { place }.shown(&["disable", "--now", NAME]);
+        let unit = unit.display();
+        return Ok(format!(
+            "gua service: {unit} belongs to a package\n  to stop it: {disable}\n"
+        ));
+    }
     let kept = format!("the history at {}", place.history());
     let names = [NAME, SOCKET, READER];
     let text = removed(place, "gua service", &names, unit::FIRST_LINE, &kept)?;
@@ -272,10 +279,11 @@ pub fn uninstall(place: &Place) -> Result<String, Failure> {
 #[must_use]
 pub fn status(place: &Place) -> String {
     let path = place.unit(NAME);
-    if !path.exists() {
+    let installed = Some(path.clone()).filter(|path| path.exists());
+    let Some(path) = installed.or_else(|| place.packaged(NAME)) else {
         let text = format!("gua service: not installed at {}\n", path.display());
         return text + &sync::status(place);
-    }
+    };
     let systemctl = Systemctl { place };
     let mut text = format!("gua service: installed at {}\n", path.display());
     if systemctl.is_running() {

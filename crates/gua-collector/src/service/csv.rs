@@ -44,7 +44,7 @@ pub fn install(install: &Install, place: &Place, settings: &Settings) -> Result<
     let is_flag = |source: &Source| matches!(source, Source::Flag(_));
     let directory = is_flag(&csv.dir.source).then(|| configured_directory(settings));
     let facts = Facts {
-        program: this_program()?,
+        program: this_program(place)?,
         directory: directory.flatten(),
         form: is_flag(&csv.format.source).then_some(csv.format.value),
         every: csv.every.value,

@@ -10,6 +10,9 @@ use crate::location::OF_THE_HOST;
 /// Default history of a user's service, for display.
 const OF_A_USER: &str = "~/.gua/gua.db";
 
+/// Directory of the units of packages. A unit of the same name in `/etc/systemd/system` replaces one of these (systemd.unit(5)).
+const PACKAGED_UNITS: &str = "/usr/lib/systemd/system";
+
 /// Scope of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -105,12 +108,56 @@ impl Place {
         self.file(self.directory.join(name))
     }
 
+    /// Path of a unit that a package installed for the host.
+    pub(super) fn packaged(&self, name: &str) -> Option<PathBuf> {
+        let path = self.file(Path::new(PACKAGED_UNITS).join(name));
+        (self.scope == Scope::System && path.exists()).then_some(path)
+    }
+
+    /// Path that a file of the running system has on the system of the units. A file below the root of an image is named as the
+    /// image sees it.
+    pub(super) fn inside(&self, path: PathBuf) -> PathBuf {
+        let root = self
+            .root
+            .as_deref()
+            .and_then(|root| root.canonicalize().ok());
+        match root.as_deref().map(|root| path.strip_prefix(root)) {
+            Some(Ok(inner)) => Path::new("/").join(inner),
+            _ => path,
+        }
+    }
+
     /// Path of a file of the system, which may be an image.
     pub(super) fn file(&self, path: impl Into<PathBuf>) -> PathBuf {
         let path = path.into();
         match &self.root {
             Some(root) => root.join(path.strip_prefix("/").unwrap_or(&path)),
             None => path,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_in_an_image_is_named_as_the_image_sees_it() {
+        let image = tempfile::tempdir().unwrap();
+        let root = image.path().canonicalize().unwrap();
+        let link = image.path().join("link");
+        std::os::unix::fs::symlink(&root, &link).unwrap();
+        for given in [image.path(), &link] {
+            let place = Place::new(Some(Scope::System), Some(given.into()), None).unwrap();
+            assert_eq!(
+                place.inside(root.join("usr/bin/gua")),
+                Path::new("/usr/bin/gua")
+            );
+            assert_eq!(
+                place.inside("/opt/gua".into()),
+                Path::new("/opt/gua"),
+                "not in the image"
+            );
         }
     }
 }

@@ -38,7 +38,7 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
     }
     loaded.checked()?;
     let facts = Facts {
-        program: this_program()?,
+        program: this_program(place)?,
         scope: place.scope,
         db: place.database(
             install.db.as_deref(),

@@ -147,7 +147,7 @@ pub fn install(
     reject_relative_files(options)?;
     let facts = Facts {
         server,
-        program: this_program()?,
+        program: this_program(place)?,
         options,
         port,
         asks: match server {
