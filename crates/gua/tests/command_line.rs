@@ -6,5 +6,6 @@ mod history;
 mod install;
 mod manual;
 mod names;
+mod package;
 mod program;
 mod usage;

@@ -1,0 +1,100 @@
+//! scripts/package without building packages: which files deb, rpm and tar.gz have, and what their metadata says. scripts/test-packages
+//! builds and installs them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::program::Program;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every file and link below a directory, sorted.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() && !path.is_symlink() {
+            true => found.extend(files(&path)),
+            false => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn packages_have_the_units_that_the_program_writes() {
+    let program = Program::new();
+    let tree = program.home().join("tree");
+    let (root, package) = (tree.to_str().unwrap(), repository().join("scripts/package"));
+    let laid_out = program.run(&package, ["--tree", root, "--binary", crate::GUA]);
+    assert_eq!((laid_out.code, laid_out.stderr.as_str()), (0, ""));
+
+    let gua = tree.join("usr/bin/gua");
+    let options = "service install --system --readable-by everyone --print --root";
+    let printed = program.run(&gua, options.split(' ').chain([root])).stdout;
+    let units = tree.join("usr/lib/systemd/system");
+    let texts: Vec<String> = ["gua.socket", "gua-reader.service", "gua.service"]
+        .iter()
+        .map(|name| {
+            format!(
+                "# {name}\n{}",
+                fs::read_to_string(units.join(name)).unwrap()
+            )
+        })
+        .collect();
+    assert_eq!(texts.join("\n"), printed);
+    assert!(
+        printed.contains(
+            "ExecStart=/usr/bin/gua daemon --foreground --append --db /var/lib/gua/gua.db\n"
+        ),
+        "{printed}"
+    );
+    let user = fs::read_to_string(tree.join("usr/lib/sysusers.d/gua.conf")).unwrap();
+    assert!(user.contains("\nu gua - "), "{user}");
+
+    let below = |name: &str| {
+        let files = files(&tree.join(name)).into_iter();
+        let files = files.map(|file| file.strip_prefix(&tree).unwrap().display().to_string());
+        files.collect::<Vec<_>>()
+    };
+    assert_eq!(below("usr/lib").len(), 4, "{:?}", below("usr/lib"));
+    for file in [
+        "usr/bin/nvgpu",
+        "usr/share/man/man1/gua.1.gz",
+        "usr/share/bash-completion/completions/gua",
+        "usr/share/doc/gua/LICENSE",
+    ] {
+        assert!(below("usr").contains(&file.to_owned()), "{file}");
+    }
+    assert_eq!(below("usr"), below(""), "files outside /usr");
+    let status = program.run(&gua, ["service", "status", "--system", "--root", root]);
+    let shown = units.join("gua.service");
+    assert!(
+        status
+            .stdout
+            .contains(&format!("installed at {}", shown.display())),
+        "{}",
+        status.stdout
+    );
+    let kept = program.run(&gua, ["service", "uninstall", "--system", "--root", root]);
+    assert!(
+        kept.stdout.contains("belongs to a package"),
+        "{}",
+        kept.stdout
+    );
+    assert!(shown.exists());
+}
+
+#[test]
+fn a_release_needs_the_tag_of_the_version() {
+    let release = |tag: &str| Program::new().run(&repository().join("scripts/release"), [tag]);
+    let wrong = release("v99.0.0");
+    assert_eq!(wrong.code, 1);
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = format!("the tag v99.0.0 is not v{version}");
+    assert!(wrong.stderr.contains(&expected), "{}", wrong.stderr);
+    assert_eq!(release("99.0.0").code, 2, "a tag begins with v");
+}
