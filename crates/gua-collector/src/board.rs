@@ -10,6 +10,7 @@
 //! - [`fleet`]: the GPUs of all hosts of a board, for people
 //! - [`live`]: the live report, for boards that accept it
 //! - [`link_state`]: state of the link, for `gua status`
+//! - [`names`]: user names of this host that belong to members of the board
 //!
 //! No error contains a token, and messages from a board are sanitized before they are displayed.
 
@@ -25,6 +26,7 @@ mod fetch;
 pub mod fleet;
 pub mod link_state;
 pub mod live;
+pub mod names;
 mod proxy;
 mod push;
 mod pusher;

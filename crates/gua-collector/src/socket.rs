@@ -6,10 +6,11 @@
 //! open while it waits for a client, so no client can keep SQLite's journal from being merged.
 
 mod client;
-mod message;
+pub(crate) mod message;
 mod server;
 mod worker;
 
 pub use client::Service;
+pub(crate) use server::listen;
 pub use server::{ANSWERS_ARGUMENT, Ends, Reader, serve_stdin};
 pub use worker::{ANSWER_ARGUMENT, answer_stdin};

@@ -348,6 +348,8 @@ settings! {
         spool_mb: Megabytes = "0", "GUA_CLOUD_SPOOL_MB";
         /// Number of days that the board's archive keeps, for `gua sync-archive` and --archive.
         archive_days: Days = "30", "GUA_CLOUD_ARCHIVE_DAYS";
+        /// Socket through which the service passes on the codes of users who run `gua board link`.
+        socket: FilePath = "/run/gua-collector/link.sock", "GUA_CLOUD_SOCKET";
     }
     /// The web pages of this host (`gua serve`).
     serve: ServeSettings {

@@ -5,12 +5,13 @@ use std::borrow::Cow;
 use std::fmt;
 
 /// Prefixes of the secrets of boards.
-const BEGINNINGS: [&str; 5] = [
+const BEGINNINGS: [&str; 6] = [
     "gua_enroll_",
     "gua_agent_",
     "gua_api_",
     "gua_session_",
     "gua_link_",
+    "gua_name_",
 ];
 
 fn is_of_a_token(letter: char) -> bool {

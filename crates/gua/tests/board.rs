@@ -13,6 +13,7 @@ mod install;
 mod lateness;
 mod link;
 mod load;
+mod names;
 mod operation;
 mod originals;
 mod quiet;

@@ -1,12 +1,13 @@
 //! The link of a daemon to its board: configured before the driver is read, started when the history is open.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use gua_model::failure::Failure;
 use gua_probe::fault::DriverFault;
 use gua_probe::host;
 use gua_settings::Loaded;
 
+use crate::board::names::NameBoard;
 use crate::board::setup::{self, ReportedFault};
 use crate::board::{AgentIdentity, ArchiveOptions, BoardOptions, BoardSink, Enrolled, LinkFiles};
 use crate::reader::daemon_options;
@@ -102,6 +103,14 @@ impl Link {
     /// Pushes an error heartbeat for a driver that does not answer; returns the error that ends the daemon.
     pub(super) fn report_fault(&self, fault: DriverFault) -> ReportedFault {
         setup::report_fault(&self.enrolled, &self.files, fault)
+    }
+
+    /// The board of users who run `gua board link`.
+    pub(super) fn name_board(&self) -> NameBoard {
+        NameBoard {
+            enrolment: Mutex::new(self.options.enrolment.clone()),
+            users: self.options.identity.users.clone(),
+        }
     }
 
     /// Starts the threads of the link.

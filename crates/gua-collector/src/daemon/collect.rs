@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::board_link::{Cloud, Link};
 use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes};
 use super::{Append, DaemonError, HistoryFile, options};
+use crate::board::names::NameSocket;
 use crate::board::salt;
 use crate::csv::{CsvOptions, CsvSink, DayFiles, configured_form};
 use crate::events::Events;
@@ -129,11 +130,8 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         .with_events(events);
     log_start(&sample, settings);
     observer.answers = answers(&place, settings);
-    if let Some(link) = &link {
-        let board = link.named();
-        let line = format!("cloud sync enabled -> {board}");
-        info!(board, line, "cloud sync enabled");
-    }
+    let _names = names(&place, settings, link.as_ref());
+    link.iter().for_each(log_link);
     let beats = sd_notify::watchdog_enabled().filter(|allowed| !allowed.is_zero());
     let csv = daily_csv(settings, &options);
     let mut collector = Collector::new(runtime, observer, options)
@@ -204,6 +202,20 @@ fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
     }
 }
 
+/// Opens the socket of `gua board link`, if this is the collector of the host's history. A failure affects no ticks.
+fn names(place: &HistoryFile, settings: &Settings, link: Option<&Link>) -> Option<NameSocket> {
+    if place.path() != settings.history.service_db.value {
+        return None;
+    }
+    let path = &settings.cloud.socket.value;
+    let started = NameSocket::start(path, link.map(Link::name_board));
+    let socket = path.display();
+    let started = started.inspect_err(|error| {
+        warn!(%error, %socket, "cannot open the socket of `gua board link`; only root can link user names");
+    });
+    started.ok().flatten()
+}
+
 /// The sink of the daily CSV, if configured. A failure loses rows but no ticks.
 fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
     let directory = settings.csv.dir.value.as_ref()?;
@@ -265,6 +277,12 @@ fn import_old(
         ));
     }
     Ok(())
+}
+
+fn log_link(link: &Link) {
+    let board = link.named();
+    let line = format!("cloud sync enabled -> {board}");
+    info!(board, line, "cloud sync enabled");
 }
 
 fn log_start(sample: &Sample, settings: &Settings) {

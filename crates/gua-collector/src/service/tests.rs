@@ -233,6 +233,7 @@ fn only_the_service_opens_the_hosts_history_and_the_chosen_users_ask() {
         let facts = facts(Scope::System, readers);
         let unit = text(&facts);
         assert!(unit.contains(private) && unit.contains("User=gua\nGroup=gua\n"));
+        assert!(unit.contains("RuntimeDirectory=gua-collector\n"), "{unit}");
         let [(_, socket), (_, reader)] = answering(&facts);
         assert!(socket.contains(access), "{socket}");
         for line in [

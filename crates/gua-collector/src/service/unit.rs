@@ -146,6 +146,8 @@ pub(super) fn text(facts: &UnitFacts) -> String {
     };
     if facts.scope == Scope::System {
         wants.push_str(&format!("Wants={SOCKET}\nAfter={SOCKET}\n"));
+        // The directory of the default `cloud.socket`. Only this unit has it: systemd removes it when a unit with it ends.
+        rest.push_str("RuntimeDirectory=gua-collector\n");
         rest.push_str(&sandbox(
             &facts.program,
             facts.db.as_deref(),

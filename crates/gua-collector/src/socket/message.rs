@@ -35,7 +35,7 @@ pub(super) enum Outcome {
 }
 
 /// Reads one message of at most `longest` bytes.
-pub(super) fn read<T: DeserializeOwned>(input: &mut impl Read, longest: usize) -> io::Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(input: &mut impl Read, longest: usize) -> io::Result<T> {
     let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     let number = |input: &mut dyn Read| {
         let mut bytes = [0; 4];
@@ -74,7 +74,7 @@ pub(super) fn encode(content: &impl Serialize, longest: usize) -> Option<Vec<u8>
 }
 
 /// Writes one message of at most `longest` bytes.
-pub(super) fn write(
+pub(crate) fn write(
     output: &mut impl Write,
     content: &impl Serialize,
     longest: usize,

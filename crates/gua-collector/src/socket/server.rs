@@ -132,6 +132,23 @@ fn admit(mut stream: UnixStream, db: &Path, subuids: &SubUids, working: &mut Vec
     }
 }
 
+/// Opens a socket that everyone may connect to. `None` if another process already answers there, also one that this user may
+/// not ask.
+pub(crate) fn listen(socket: &Path) -> io::Result<Option<UnixListener>> {
+    match UnixStream::connect(socket) {
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
+        Err(_) => {}
+    }
+    match fs::remove_file(socket) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
+    Ok(Some(listener))
+}
+
 /// A reader that a daemon started because systemd did not.
 #[derive(Debug)]
 pub struct Reader {
@@ -145,17 +162,9 @@ impl Reader {
     /// Opens the socket to everyone and starts the reader. `None` if another process already answers there, also one
     /// that this user may not ask.
     pub fn start(socket: &Path, db: &Path) -> io::Result<Option<Self>> {
-        match UnixStream::connect(socket) {
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(None),
-            Err(_) => {}
-        }
-        match fs::remove_file(socket) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = UnixListener::bind(socket)?;
-        fs::set_permissions(socket, fs::Permissions::from_mode(0o666))?;
+        let Some(listener) = listen(socket)? else {
+            return Ok(None);
+        };
         let mut reader = Self {
             socket: socket.to_owned(),
             listener,

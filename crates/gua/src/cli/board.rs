@@ -167,8 +167,8 @@ pub enum BoardCommand {
     /// Link your user name on this host to your account on a board.
     ///
     /// The page "Me" of the board shows the code. The command sends it to the board with your user name, or with your
-    /// pseudonym if the host sends pseudonyms. It needs the host's enrolment: run it as the user whose daemon pushes to the
-    /// board, or ask root to run it with --user.
+    /// pseudonym if the host sends pseudonyms. If the host's service pushes to the board, the service passes the code on, and
+    /// you need no other permission. Root can link the name of another user with --user.
     #[command(
         after_help = "Examples:\n  gua board link gua_name_...\n  sudo gua board link gua_name_... --user ada"
     )]

@@ -96,9 +96,14 @@ impl Served {
         &self.home
     }
 
+    /// The header of requests with the owner's API token.
+    pub(crate) fn bearer(&self) -> String {
+        format!("Bearer {}", self.token)
+    }
+
     /// Number of frames that arrived over streams.
     pub(crate) fn frames(&self) -> u64 {
-        let bearer = format!("Bearer {}", self.token);
+        let bearer = self.bearer();
         let (status, text) = answer(
             &self.url,
             "GET /metrics",
@@ -114,7 +119,7 @@ impl Served {
 
     /// Live state of the hosts, by the API.
     pub(crate) fn live(&self) -> Value {
-        let bearer = format!("Bearer {}", self.token);
+        let bearer = self.bearer();
         let path = "GET /api/v1/workspaces/default/live";
         let (status, body) = self.request(path, &[("Authorization", &bearer)], b"");
         assert_eq!(status, 200, "{body}");

@@ -1,7 +1,6 @@
 //! The log of a board over a whole session: it has no secret, and nobody can forge a line of it.
 
 use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
 use std::process::Stdio;
 
 use gua_test::{Running, TestHost, wait_for};
@@ -125,23 +124,4 @@ fn no_secret_and_no_forged_line_is_in_the_log_of_a_session() {
     }
     assert!(!log.contains('\u{1b}'), "{log}");
     assert!(!log.lines().any(|line| line.contains("ERROR")), "{log}");
-}
-
-#[test]
-fn a_user_without_the_enrolment_is_told_to_ask_an_administrator() {
-    let host = host(TWO_GPUS);
-    host.open_to_users();
-    let mut command = host.command(host.path("gua"));
-    command.args(["board", "link", "gua_name_x"]);
-    // Without root, the tests run as such a user already.
-    if rustix::process::geteuid().is_root() {
-        command.uid(65534).gid(65534);
-    }
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("hint: ") && said.contains("`sudo gua board link CODE --user "),
-        "{said}"
-    );
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use gua_test::board::Board;
@@ -120,6 +121,8 @@ fn a_traced_daemon_makes_only_calls_that_its_unit_permits() {
         .arg(host.path("service.db"));
     let mut daemon = host.start(command);
     wait_until("some ticks", || daemon.stdout().contains("Tick 5"));
+    // Ends without a request.
+    drop(UnixStream::connect(host.path("link.sock")).unwrap());
     let traced_pid = || {
         let trace = host.read("trace");
         let pid = trace.split(' ').next().unwrap().parse().unwrap();
