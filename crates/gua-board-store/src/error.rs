@@ -1,6 +1,8 @@
 //! Errors of a board's storage, as types that a caller can match on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
 
 /// Reason a call to a store failed.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +41,8 @@ pub enum OpenError {
     },
     #[error("`{}` is not the data of a board", path.display())]
     NotOurs { path: PathBuf },
+    #[error("the board's data `{}` is damaged: {detail}", path.display())]
+    Damaged { path: PathBuf, detail: String },
     #[error("the board's data `{}` was changed by another program: gua does not make its `{}`", path.display(), name.escape_debug())]
     Foreign { path: PathBuf, name: String },
     #[error("the board's data `{}` has schema version {found}; this gua supports up to {known}", path.display())]
@@ -51,4 +55,19 @@ pub enum OpenError {
     InUse { path: PathBuf },
     #[error("there is no board in `{}`", path.display())]
     Missing { path: PathBuf },
+}
+
+impl OpenError {
+    /// Classifies an error of SQLite.
+    pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match source.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase) => Self::NotOurs { path },
+            Some(ErrorCode::DatabaseCorrupt) => Self::Damaged {
+                path,
+                detail: source.to_string(),
+            },
+            _ => Self::Open { path, source },
+        }
+    }
 }

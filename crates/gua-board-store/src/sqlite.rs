@@ -26,8 +26,10 @@ const LOCK: &str = "board.lock";
 const APPLICATION_ID: u32 = 0x4755_4142;
 const VERSION: u32 = 2;
 /// Migration `n` leads from `user_version` `n` to `n + 1`.
-const MIGRATIONS: [&str; VERSION as usize] =
-    [include_str!("sqlite/v1.sql"), include_str!("sqlite/v2.sql")];
+const MIGRATIONS: [&str; VERSION as usize] = [
+    include_str!("sqlite/v1.sql"),
+    include_str!("sqlite/v2.sql"),
+];
 /// Maximum time to wait for a command or the server that is writing.
 const BUSY: Duration = Duration::from_secs(5);
 /// Maximum number of idle connections for reading.
@@ -87,28 +89,10 @@ impl SqliteStore {
     }
 
     fn connect(path: PathBuf) -> Result<Self, OpenError> {
-        let as_open_error = |source| OpenError::Open {
-            path: path.clone(),
-            source,
-        };
+        let as_open_error = |source| OpenError::from_sqlite(&path, source);
         let mut connection = open_connection(&path).map_err(as_open_error)?;
-        let id: u32 = pragma(&connection, "application_id").map_err(as_open_error)?;
-        let found: u32 = pragma(&connection, "user_version").map_err(as_open_error)?;
-        let is_new = id == 0 && found == 0;
-        if !is_new && id != APPLICATION_ID {
-            return Err(OpenError::NotOurs { path });
-        }
-        if found > VERSION {
-            return Err(OpenError::TooNew {
-                path,
-                found,
-                known: VERSION,
-            });
-        }
+        refuse(&path, &connection)?;
         migrate(&mut connection).map_err(as_open_error)?;
-        if let Some(name) = foreign_object(&connection).map_err(as_open_error)? {
-            return Err(OpenError::Foreign { path, name });
-        }
         Ok(Self {
             path,
             writer: Mutex::new(connection),
@@ -243,10 +227,53 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Returns the name of a table, index, view or trigger that differs from the schema.
-fn foreign_object(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    static KNOWN: OnceLock<Objects> = OnceLock::new();
-    guard::foreign_object(connection, &KNOWN, || MIGRATIONS.concat())
+/// Refuses a file that is not the data of a board, is damaged or was changed by another program. Reads all pages of a small file,
+/// and both ends of each table of a large one. Nothing is written.
+fn refuse(path: &Path, connection: &Connection) -> Result<(), OpenError> {
+    let as_open_error = |source| OpenError::from_sqlite(path, source);
+    let path = || path.to_owned();
+    // One statement, because another process may be creating the data.
+    let sql = "SELECT application_id, user_version, EXISTS (SELECT 1 FROM sqlite_schema)
+               FROM pragma_application_id, pragma_user_version";
+    let facts = connection.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
+    let (id, found, has_tables): (i64, i64, bool) = facts.map_err(as_open_error)?;
+    if (id, found, has_tables) == (0, 0, false) {
+        return Ok(());
+    }
+    let found = u32::try_from(found).unwrap_or_default();
+    if id != i64::from(APPLICATION_ID) || found == 0 {
+        return Err(OpenError::NotOurs { path: path() });
+    }
+    if found > VERSION {
+        return Err(OpenError::TooNew {
+            path: path(),
+            found,
+            known: VERSION,
+        });
+    }
+    let damage = match guard::is_small(connection).map_err(as_open_error)? {
+        true => guard::damage(connection),
+        false => guard::read_ends(connection).map(|()| None),
+    };
+    if let Some(detail) = damage.map_err(as_open_error)? {
+        return Err(OpenError::Damaged {
+            path: path(),
+            detail,
+        });
+    }
+    match foreign_object(connection, found).map_err(as_open_error)? {
+        Some(name) => Err(OpenError::Foreign { path: path(), name }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the name of a table, index, view or trigger that differs from what the migrations up to a version create.
+fn foreign_object(connection: &Connection, found: u32) -> rusqlite::Result<Option<String>> {
+    static KNOWN: [OnceLock<Objects>; VERSION as usize] =
+        [const { OnceLock::new() }; VERSION as usize];
+    let steps = found as usize;
+    let made = || MIGRATIONS[..steps].concat();
+    guard::foreign_object(connection, &KNOWN[steps - 1], made)
 }
 
 fn pragma(connection: &Connection, name: &str) -> rusqlite::Result<u32> {

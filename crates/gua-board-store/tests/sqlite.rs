@@ -79,6 +79,67 @@ fn foreign_and_newer_files_are_refused() {
     assert!(matches!(refused, Err(OpenError::TooNew { found: 99, .. })));
 }
 
+/// Opens a data directory whose file must be refused, and checks that the file is unchanged.
+fn refused(directory: &std::path::Path) -> OpenError {
+    let file = directory.join("board.db");
+    let before = std::fs::read(&file).unwrap();
+    let refused = SqliteStore::open(directory).unwrap_err();
+    assert_eq!(std::fs::read(&file).unwrap(), before, "{refused}");
+    refused
+}
+
+#[test]
+fn a_file_of_another_program_is_refused_unchanged() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("board.db");
+    // As most programs leave them: without an application id and a version.
+    let other = Connection::open(&file).unwrap();
+    other.execute_batch("CREATE TABLE notes (text)").unwrap();
+    drop(other);
+    let error = refused(directory.path());
+    assert!(matches!(error, OpenError::NotOurs { .. }), "{error}");
+    std::fs::write(
+        &file,
+        "no database, but a text that is longer than its header".repeat(9),
+    )
+    .unwrap();
+    let error = refused(directory.path());
+    assert!(matches!(error, OpenError::NotOurs { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.ends_with("board.db` is not the data of a board"),
+        "{text}"
+    );
+}
+
+#[test]
+fn damaged_data_of_an_older_schema_is_refused_before_it_is_migrated() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("board.db");
+    let old = Connection::open(&file).unwrap();
+    old.execute_batch(include_str!("../src/sqlite/v1.sql"))
+        .unwrap();
+    old.execute_batch(
+        "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+         INSERT INTO audit SELECT i, i, 'ada', NULL, NULL, 'logged-in', hex(zeroblob(50)) FROM n;
+         PRAGMA application_id = 0x47554142; PRAGMA user_version = 1",
+    )
+    .unwrap();
+    let sql = "SELECT rootpage FROM sqlite_schema WHERE name = 'audit'";
+    let page: u32 = old.query_row(sql, [], |row| row.get(0)).unwrap();
+    let end = usize::try_from(page).unwrap() * 4096;
+    drop(old);
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[end - 4096..end].fill(0xa5);
+    std::fs::write(&file, bytes).unwrap();
+    let error = refused(directory.path());
+    assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    assert!(
+        error.to_string().contains("board.db` is damaged: "),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_backup_is_a_board_and_the_check_finds_nothing() {
     let (directory, store) = open();

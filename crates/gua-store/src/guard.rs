@@ -25,6 +25,52 @@ pub fn harden(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Maximum size of a file that is read in full before a writer uses it. Reading a larger one would delay the start.
+const MOST_TO_READ: i64 = 64 << 20;
+
+/// Whether a file is small enough to be read in full before a writer uses it.
+pub fn is_small(connection: &Connection) -> rusqlite::Result<bool> {
+    let sql = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+    let bytes: i64 = connection.query_row(sql, [], |row| row.get(0))?;
+    Ok(bytes <= MOST_TO_READ)
+}
+
+/// Reads all pages and returns the first damage that SQLite finds.
+pub fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let words: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok(Some(words).filter(|words| words != "ok"))
+}
+
+/// Reads the first and last rows of every table. SQLite reports any damage it finds as an error.
+pub fn read_ends(connection: &Connection) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(
+        "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
+    )?;
+    let tables = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    for table in tables {
+        let (name, without_rowid): (String, bool) = table?;
+        let key = if without_rowid { "1" } else { "rowid" };
+        for order in ["ASC", "DESC"] {
+            let query = format!("SELECT * FROM \"{name}\" ORDER BY {key} {order} LIMIT 1");
+            read_rows(connection, &query)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads all values of all rows.
+pub(crate) fn read_rows(connection: &Connection, query: &str) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(query)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        for column in 0..columns {
+            row.get_ref(column)?;
+        }
+    }
+    Ok(())
+}
+
 /// Table and SQL of each object of a schema, by name.
 pub type Objects = BTreeMap<String, (String, String)>;
 

@@ -370,16 +370,24 @@ fn directory(data: &BoardDataArgs) -> Result<PathBuf, Failure> {
 }
 
 fn open(data: &BoardDataArgs) -> anyhow::Result<SqliteStore> {
-    Ok(SqliteStore::open(&directory(data)?)?)
+    SqliteStore::open(&directory(data)?).map_err(not_opened)
 }
 
 fn open_existing(data: &BoardDataArgs) -> anyhow::Result<SqliteStore> {
-    SqliteStore::open_existing(&directory(data)?).map_err(|error| match error {
-        OpenError::Missing { .. } => Failure::usage(error.to_string())
-            .hint("--data DIR names another directory")
-            .into(),
-        other => other.into(),
-    })
+    SqliteStore::open_existing(&directory(data)?).map_err(not_opened)
+}
+
+/// Adds what to do about data that cannot be opened.
+fn not_opened(error: OpenError) -> anyhow::Error {
+    match error {
+        OpenError::Missing { .. } | OpenError::NotOurs { .. } => {
+            Failure::usage(error.to_string()).hint("--data DIR names another directory")
+        }
+        OpenError::Damaged { .. } => Failure::failed(error.to_string())
+            .hint("nothing was changed; put a file of `gua board backup` in its place, or start anew in another directory with --data DIR"),
+        other => return other.into(),
+    }
+    .into()
 }
 
 fn set_up(store: &SqliteStore) -> SetUp<'_> {
