@@ -19,7 +19,7 @@ pub use account::{
     Account, ApiToken, HostUser, Identity, Join, LONGEST_USER_NAME, LinkPurpose, Member,
     Membership, NewAccount, NewApiToken, NewLink, NewSession, Role, Scope, UnknownWord, UserName,
 };
-pub use audit::{Action, Actor, AuditEntry, Change, Event};
+pub use audit::{Action, Actor, AuditEntry, AuditView, Change, Event};
 pub use host::{
     EnrolmentKey, Host, HostClaim, KeyLimits, Maintenance, NewEnrolmentKey, Refusal, is_name_match,
 };
@@ -62,6 +62,14 @@ pub trait Registry: Send + Sync {
         workspace: &WorkspaceId,
         account: &AccountId,
         role: Option<Role>,
+    ) -> Result<(), StoreError>;
+    /// Replaces the groups of a member.
+    fn set_member_groups(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        account: &AccountId,
+        groups: &[String],
     ) -> Result<(), StoreError>;
     fn members(&self, workspace: &WorkspaceId) -> Result<Vec<Member>, StoreError>;
     /// Returns the workspaces that an account is a member of, by name.
@@ -204,6 +212,14 @@ pub trait Registry: Send + Sync {
         host: &HostId,
         name: &str,
     ) -> Result<(), StoreError>;
+    /// Replaces the groups of members who may use a host.
+    fn set_host_groups(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        groups: &[String],
+    ) -> Result<(), StoreError>;
     /// Begins the maintenance of a host, during which people must not use it, or ends it (`None`).
     fn set_maintenance(
         &self,
@@ -230,10 +246,10 @@ pub trait Registry: Send + Sync {
         since: Timestamp,
         most: u32,
     ) -> Result<Vec<AuditEntry>, StoreError>;
-    /// Returns the newest entries of a workspace and those of no workspace, newest first, older than `before`.
+    /// Returns the newest entries of a view, newest first, older than `before`.
     fn audit_log(
         &self,
-        workspace: &WorkspaceId,
+        view: AuditView<'_>,
         before: Option<i64>,
         most: u32,
     ) -> Result<Vec<AuditEntry>, StoreError>;

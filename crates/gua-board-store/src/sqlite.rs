@@ -24,11 +24,12 @@ const FILE: &str = "board.db";
 const LOCK: &str = "board.lock";
 /// `GUAB` in ASCII.
 const APPLICATION_ID: u32 = 0x4755_4142;
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Migration `n` leads from `user_version` `n` to `n + 1`.
 const MIGRATIONS: [&str; VERSION as usize] = [
     include_str!("sqlite/v1.sql"),
     include_str!("sqlite/v2.sql"),
+    include_str!("sqlite/v3.sql"),
 ];
 /// Maximum time to wait for a command or the server that is writing.
 const BUSY: Duration = Duration::from_secs(5);

@@ -8,7 +8,8 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use gua_board_store::registry::{
-    Account, Actor, Change, FIRST_WORKSPACE, Host, Identity, Join, Role, Scope, Workspace,
+    Account, Actor, Change, FIRST_WORKSPACE, Host, Identity, Join, Membership, Role, Scope,
+    Workspace,
 };
 use gua_board_store::{AccountId, SecretHash, WorkspaceId};
 
@@ -82,6 +83,8 @@ pub struct MemberCaller {
     pub account: AccountCaller,
     pub workspace: Workspace,
     pub role: Role,
+    /// Groups for [`Host::is_for`]; `None` if the caller sees all hosts.
+    pub groups: Option<Vec<String>>,
     pub address: ClientAddressOf,
 }
 
@@ -138,14 +141,15 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
             let account = account(app, &parts).await?;
             let name = path_part(&mut parts, "workspace").await?;
             let address = client_address(&parts);
-            let (workspace, role) = membership(app, &account, name).await?;
-            if role < least {
+            let member = membership(app, &account, name).await?;
+            if member.role < least {
                 return Err(Problem::Forbidden("your role does not allow this"));
             }
             parts.extensions.insert(MemberCaller {
                 account,
-                workspace,
-                role,
+                groups: member.host_groups().map(<[String]>::to_vec),
+                workspace: member.workspace,
+                role: member.role,
                 address,
             });
         }
@@ -161,7 +165,8 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
                 } => vec![(workspace, role)],
                 Via::Local | Via::Session(_) | Via::Proxy => memberships(app, &account.id)
                     .await?
-                    .map(|(workspace, role)| (workspace.id, role))
+                    .into_iter()
+                    .map(|one| (one.workspace.id, one.role))
                     .collect(),
             };
             let admin = roles.into_iter().filter(|(_, role)| *role >= Role::Admin);
@@ -325,30 +330,26 @@ fn account_name(suggested: &str) -> String {
     }
 }
 
-/// Returns the workspace and the caller's role in it. A workspace of others looks like one that does not exist.
+/// Returns the caller's membership in a workspace. A workspace of others looks like one that does not exist.
 async fn membership(
     app: &Arc<App>,
     account: &AccountCaller,
     name: String,
-) -> Result<(Workspace, Role), Problem> {
-    let mut memberships = memberships(app, &account.id).await?;
-    let found = memberships.find(|(workspace, _)| workspace.name == name);
-    let found = found.filter(|(workspace, _)| match &account.via {
-        Via::ApiToken { workspace: own, .. } => *own == workspace.id,
+) -> Result<Membership, Problem> {
+    let memberships = memberships(app, &account.id).await?;
+    let mut memberships = memberships.into_iter();
+    let found = memberships.find(|one| one.workspace.name == name);
+    let found = found.filter(|one| match &account.via {
+        Via::ApiToken { workspace, .. } => *workspace == one.workspace.id,
         Via::Local | Via::Session(_) | Via::Proxy => true,
     });
     found.ok_or(Problem::NotFound("workspace"))
 }
 
-async fn memberships(
-    app: &Arc<App>,
-    account: &AccountId,
-) -> Result<impl Iterator<Item = (Workspace, Role)> + use<>, Problem> {
+async fn memberships(app: &Arc<App>, account: &AccountId) -> Result<Vec<Membership>, Problem> {
     let account = account.clone();
-    let found = app
-        .store(move |app| app.registry.memberships(&account))
-        .await?;
-    Ok(found.into_iter().map(|one| (one.workspace, one.role)))
+    app.store(move |app| app.registry.memberships(&account))
+        .await
 }
 
 /// Returns a named part of the path.
@@ -362,22 +363,24 @@ async fn path_part(parts: &mut Parts, wanted: &'static str) -> Result<String, Pr
         .ok_or(Problem::NotFound(wanted))
 }
 
-/// Authenticates a wall screen by the token in its path. It has the rights of a viewer.
+/// Authenticates a wall screen by the token in its path. It has the rights of a viewer, and shows the hosts that the person who
+/// made it sees.
 async fn screen(app: &Arc<App>, parts: &mut Parts) -> Result<MemberCaller, Problem> {
     let token = SecretHash::of(&path_part(parts, "screen").await?);
     let now = app.now();
     let found = app.store(move |app| {
-        let found = app.registry.api_token(&token, now)?;
-        let workspaces = app.registry.workspaces()?;
-        Ok(found.and_then(|(token, _)| {
-            let workspace = workspaces.into_iter().find(|one| one.id == token.workspace);
-            Some((token, workspace?))
-        }))
+        let Some((token, _)) = app.registry.api_token(&token, now)? else {
+            return Ok(None);
+        };
+        let memberships = app.registry.memberships(&token.account)?;
+        let mut memberships = memberships.into_iter();
+        let member = memberships.find(|one| one.workspace.id == token.workspace);
+        Ok(member.map(|member| (token, member)))
     });
     let found = found
         .await?
         .filter(|(token, _)| token.scope == Scope::Screen);
-    let (token, workspace) = found.ok_or(Problem::NotFound("screen; its link may have expired"))?;
+    let (token, member) = found.ok_or(Problem::NotFound("screen; its link may have expired"))?;
     let address = client_address(parts);
     Ok(MemberCaller {
         account: AccountCaller {
@@ -389,7 +392,8 @@ async fn screen(app: &Arc<App>, parts: &mut Parts) -> Result<MemberCaller, Probl
                 role: Role::Viewer,
             },
         },
-        workspace,
+        groups: member.host_groups().map(<[String]>::to_vec),
+        workspace: member.workspace,
         role: Role::Viewer,
         address,
     })

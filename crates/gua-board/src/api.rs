@@ -9,6 +9,8 @@ mod settings;
 mod tokens;
 pub mod visibility;
 
+use std::collections::BTreeSet;
+
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{FromRequest, Query, Request};
 use axum::http::header;
@@ -22,15 +24,16 @@ use crate::request::{parse, read_body};
 
 pub(crate) use hosts::{
     HostDetail, HostDocument, Rename, Replace, SetMaintenance, Since, approve_host, availability,
-    document, end_maintenance, host, hosts, live, rename_host, replace_host, revoke_host,
-    same_gpus, set_maintenance,
+    end_maintenance, host, hosts, live, page_of_hosts, rename_host, replace_host, revoke_host,
+    set_host_groups, set_maintenance,
 };
 pub(crate) use keys::{
     AddKey, add_enrolment_key, checked_limits, enrolment_keys, enrolment_refusals,
     revoke_enrolment_key,
 };
 pub(crate) use members::{
-    Before, Invitation, RoleBody, audit_log, invite, members, remove_member, reset_member, set_role,
+    Before, Invitation, RoleBody, audit_log, invite, members, remove_member, reset_member,
+    set_member_groups, set_role,
 };
 pub(crate) use people::{NameCode, Person, add_name_code, link_name, person, unlink_name};
 pub(crate) use session::{
@@ -50,6 +53,9 @@ pub(crate) const PAGE_ITEMS: usize = 40;
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Maximum length of a name that people choose, in characters.
 const LONGEST_NAME: usize = 100;
+
+/// Maximum number of tags or groups.
+const MOST_IN_LIST: usize = 20;
 
 /// A list in an answer. An object can get more fields later; an array cannot.
 #[derive(Serialize, JsonSchema)]
@@ -90,6 +96,32 @@ impl<T> Paged<T> {
             page,
             pages,
         }
+    }
+
+    /// Converts the items.
+    pub(crate) fn map<U>(self, convert: impl FnMut(T) -> U) -> Paged<U> {
+        Paged {
+            items: self.items.into_iter().map(convert).collect(),
+            page: self.page,
+            pages: self.pages,
+        }
+    }
+}
+
+/// Groups of a member, or groups of members who may use a host.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SetGroups {
+    /// Names of the groups, separated by commas; none by default. Upper and lower case are the same.
+    #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
+    groups: Option<String>,
+}
+
+impl SetGroups {
+    fn checked(&self) -> Result<Vec<String>, Problem> {
+        let groups = checked_list(self.groups.as_deref())?;
+        let groups: BTreeSet<String> = groups.iter().map(|group| group.to_lowercase()).collect();
+        Ok(groups.into_iter().collect())
     }
 }
 
@@ -155,6 +187,19 @@ pub(crate) fn checked_name(text: &str) -> Result<String, Problem> {
         )));
     }
     Ok(name.to_owned())
+}
+
+/// Checks names that are separated by commas. Returns each once, in order.
+fn checked_list(text: Option<&str>) -> Result<Vec<String>, Problem> {
+    let text = text.map(checked_name).transpose()?.unwrap_or_default();
+    let names = text.split(',').map(str::trim);
+    let names = names.filter(|name| !name.is_empty()).map(str::to_owned);
+    let names: BTreeSet<String> = names.collect();
+    if names.len() > MOST_IN_LIST {
+        let message = format!("a list has at most {MOST_IN_LIST} names");
+        return Err(Problem::Invalid(message));
+    }
+    Ok(names.into_iter().collect())
 }
 
 /// Checks the name of a new account. Some names are reserved for the audit log.

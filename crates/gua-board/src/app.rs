@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::HeaderName;
 use gua_board_store::registry::{Account, Actor, Change, Host, Role};
-use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError, WorkspaceId};
+use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
 use gua_wire::Pin;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
@@ -198,13 +198,18 @@ impl App {
         result.map_err(|_| Problem::Stopping)?.map_err(Into::into)
     }
 
-    /// Returns the enrolled hosts of a workspace by display name.
+    /// Returns the enrolled hosts that a caller sees, by display name: those of the workspace that the caller's groups may
+    /// use. Every list, page and document of hosts starts from it.
     pub(crate) async fn hosts(
         self: &Arc<Self>,
-        workspace: WorkspaceId,
+        caller: &MemberCaller,
     ) -> Result<Arc<Vec<Host>>, Problem> {
-        self.store(move |app| app.hosts.hosts(app.registry.as_ref(), &workspace))
-            .await
+        let (workspace, groups) = (caller.workspace.id.clone(), caller.groups.clone());
+        self.store(move |app| {
+            let registry = app.registry.as_ref();
+            app.hosts.hosts(registry, workspace, groups)
+        })
+        .await
     }
 
     /// Asks the only host of a server without accounts, on a thread for blocking work.

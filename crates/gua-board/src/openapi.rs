@@ -13,7 +13,7 @@ use crate::access::Access;
 use crate::api::{
     AddKey, AddToken, Before, ChangeSettings, Credentials, HostDetail, HostDocument, Invitation,
     Join, List, Me, NameCode, NewPassword, Paged, Person, Rename, Replace, Reset, RoleBody, Search,
-    SetMaintenance, SettingsDocument, Since, WithSecret,
+    SetGroups, SetMaintenance, SettingsDocument, Since, WithSecret,
 };
 use crate::availability::{Availability, Demand};
 use crate::error::Body;
@@ -58,13 +58,14 @@ const OPERATIONS: &[Operation] = operations! {
     POST "/api/v1/reset" "Use a link that resets a password", body Reset => 200 Me;
     POST "/api/v1/password" "Change the own password; needs a session", body NewPassword => 200 Me;
     GET "/api/v1/me" "The account that calls, and its workspaces" => 200 Me;
-    GET "/hosts" "Hosts with their freshness" => 200 List<HostDocument>;
+    GET "/hosts" "Hosts with their freshness, by name" query Search => 200 Paged<HostDocument>;
     GET "/hosts/{host}" "A host with its GPUs" => 200 HostDetail;
     PATCH "/hosts/{host}" "Rename a host", body Rename => 204;
     DELETE "/hosts/{host}" "Revoke a host" => 204;
     POST "/hosts/{host}/approve" "Let a host report" => 204;
     POST "/hosts/{host}/replace" "Continue another host with the agent of this one", body Replace => 204;
     GET "/enrolment-refusals" "Hosts that could not enrol in the last day, newest first" => 200 List<AuditEntry>;
+    PUT "/hosts/{host}/groups" "Set the groups of members who may use a host", body SetGroups => 204;
     PUT "/hosts/{host}/maintenance" "Say that people must not use a host", body SetMaintenance => 204;
     DELETE "/hosts/{host}/maintenance" "End the maintenance of a host" => 204;
     GET "/availability" "GPUs by what they mean for a person who looks for one" query Demand => 200 Availability;
@@ -74,6 +75,7 @@ const OPERATIONS: &[Operation] = operations! {
     DELETE "/enrolment-keys/{key}" "Revoke an enrolment key" => 204;
     GET "/members" "Members, by name" query Search => 200 Paged<Member>;
     PUT "/members/{account}" "Change the role of a member", body RoleBody => 204;
+    PUT "/members/{account}/groups" "Set the groups of a member", body SetGroups => 204;
     DELETE "/members/{account}" "Remove a member" => 204;
     POST "/members/{account}/reset" "Add a link that resets the password of a member" => 201 Invitation;
     GET "/members/{account}" "A member with user names and GPUs; for the member and admins, whose views are logged" => 200 Person;

@@ -27,7 +27,8 @@ pub(crate) use availability::{availability, screen};
 pub(crate) use event::events;
 pub(crate) use form::{
     approve_host, end_maintenance, remove_member, rename_host, replace_host, revoke_api_token,
-    revoke_enrolment_key, revoke_host, set_maintenance, set_role, set_settings,
+    revoke_enrolment_key, revoke_host, set_host_groups, set_maintenance, set_member_groups,
+    set_role, set_settings,
 };
 pub(crate) use host::{gpu, host};
 pub(crate) use layout::{View, problem};

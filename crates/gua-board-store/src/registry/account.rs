@@ -180,6 +180,8 @@ pub struct Member {
     pub account: AccountId,
     pub name: String,
     pub role: Role,
+    /// Groups that decide which hosts the member sees, in lower case. Admins and owners see all hosts.
+    pub groups: Vec<String>,
 }
 
 /// A workspace of an account.
@@ -187,6 +189,15 @@ pub struct Member {
 pub struct Membership {
     pub workspace: Workspace,
     pub role: Role,
+    pub groups: Vec<String>,
+}
+
+impl Membership {
+    /// Returns the groups for [`Host::is_for`](super::Host::is_for); `None` for a role that sees all hosts.
+    #[must_use]
+    pub fn host_groups(&self) -> Option<&[String]> {
+        (self.role < Role::Admin).then_some(&self.groups)
+    }
 }
 
 /// A browser session to add.

@@ -106,12 +106,14 @@ pub enum Action {
     HostRevoked,
     MaintenanceSet,
     MaintenanceEnded,
+    HostGroupsSet,
+    MemberGroupsSet,
     PersonViewed,
     SettingsChanged,
 }
 
 impl Action {
-    pub const ALL: [Action; 24] = [
+    pub const ALL: [Action; 26] = [
         Action::WorkspaceAdded,
         Action::AccountAdded,
         Action::PasswordSet,
@@ -134,6 +136,8 @@ impl Action {
         Action::HostRevoked,
         Action::MaintenanceSet,
         Action::MaintenanceEnded,
+        Action::HostGroupsSet,
+        Action::MemberGroupsSet,
         Action::PersonViewed,
         Action::SettingsChanged,
     ];
@@ -163,6 +167,8 @@ impl Action {
             Action::HostRevoked => "host-revoked",
             Action::MaintenanceSet => "maintenance-set",
             Action::MaintenanceEnded => "maintenance-ended",
+            Action::HostGroupsSet => "host-groups-set",
+            Action::MemberGroupsSet => "member-groups-set",
             Action::PersonViewed => "person-viewed",
             Action::SettingsChanged => "settings-changed",
         }
@@ -177,6 +183,16 @@ pub struct Event<'a> {
     pub action: Action,
     /// What it happened to, in a form that people recognize.
     pub object: &'a str,
+}
+
+/// Part of the audit log that a person may read. Log-ins, failed log-ins and passwords belong to the whole board, not to a
+/// workspace.
+#[derive(Clone, Copy, Debug)]
+pub enum AuditView<'a> {
+    /// Entries of a workspace, and entries of the whole board about accounts of its members.
+    Workspace(&'a WorkspaceId),
+    /// Entries of a workspace, and all entries of the whole board.
+    Board(&'a WorkspaceId),
 }
 
 /// An entry of the audit log.

@@ -29,7 +29,7 @@ pub struct EnrolmentKey {
 pub struct KeyLimits {
     /// Pattern of host names that may enrol, with `*` for any text; `None` for all.
     pub host_names: Option<String>,
-    /// Tags that the hosts receive.
+    /// Tags that the hosts receive. A tag `group:NAME` is a group of members who may use them.
     pub tags: Vec<String>,
     /// Whether an admin has to approve each host before it may report.
     pub needs_approval: bool,
@@ -105,6 +105,8 @@ pub struct Host {
     pub agent_version: Option<String>,
     pub driver_version: Option<String>,
     pub tags: Vec<String>,
+    /// Groups of members who may use the host, in lower case; empty if everyone may.
+    pub groups: Vec<String>,
     /// Whether the host may report, or still needs approval.
     pub is_approved: bool,
     pub token_prefix: String,
@@ -115,6 +117,13 @@ pub struct Host {
 }
 
 impl Host {
+    /// Whether a person may use the host: a member of these groups, or anyone who sees all hosts (`None`).
+    #[must_use]
+    pub fn is_for(&self, groups: Option<&[String]>) -> bool {
+        let is_member = |groups: &[String]| groups.iter().any(|group| self.groups.contains(group));
+        self.groups.is_empty() || groups.is_none_or(is_member)
+    }
+
     /// Returns the maintenance that is in force.
     #[must_use]
     pub fn maintenance(&self, now: Timestamp) -> Option<&Maintenance> {

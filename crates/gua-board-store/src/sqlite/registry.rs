@@ -17,9 +17,10 @@ use crate::error::StoreError;
 use crate::id::{AccountId, ApiTokenId, EnrolmentKeyId, HostId, WorkspaceId};
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, Action, ApiToken, AuditEntry, Change, EnrolmentKey, Event, Host, HostClaim, HostUser,
-    Identity, Join, LinkPurpose, Maintenance, Member, Membership, NewAccount, NewApiToken,
-    NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, Settings, UserName, Workspace,
+    Account, Action, ApiToken, AuditEntry, AuditView, Change, EnrolmentKey, Event, Host, HostClaim,
+    HostUser, Identity, Join, LinkPurpose, Maintenance, Member, Membership, NewAccount,
+    NewApiToken, NewEnrolmentKey, NewLink, NewSession, Refusal, Registry, Role, Settings, UserName,
+    Workspace,
 };
 use crate::secret::SecretHash;
 
@@ -79,6 +80,18 @@ impl Registry for SqliteStore {
         self.write(|transaction| accounts::set_role(transaction, by, (workspace, account), role))
     }
 
+    fn set_member_groups(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        account: &AccountId,
+        groups: &[String],
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| {
+            accounts::set_groups(transaction, by, (workspace, account), groups)
+        })
+    }
+
     fn members(&self, workspace: &WorkspaceId) -> Result<Vec<Member>, StoreError> {
         self.many(accounts::MEMBERS, [workspace.as_str()], accounts::member)
     }
@@ -87,7 +100,8 @@ impl Registry for SqliteStore {
         self.many(&workspaces::of_account(), [account.as_str()], |row| {
             Ok(Membership {
                 role: word(row, 0, "role")?,
-                workspace: workspaces::workspace(row, 1)?,
+                groups: lines(row, 1)?,
+                workspace: workspaces::workspace(row, 2)?,
             })
         })
     }
@@ -316,6 +330,16 @@ impl Registry for SqliteStore {
         self.write(|transaction| hosts::rename(transaction, by, workspace, host, name))
     }
 
+    fn set_host_groups(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        groups: &[String],
+    ) -> Result<(), StoreError> {
+        self.write(|transaction| hosts::set_groups(transaction, by, (workspace, host), groups))
+    }
+
     fn set_maintenance(
         &self,
         by: &Change,
@@ -345,11 +369,16 @@ impl Registry for SqliteStore {
 
     fn audit_log(
         &self,
-        workspace: &WorkspaceId,
+        view: AuditView<'_>,
         before: Option<i64>,
         most: u32,
     ) -> Result<Vec<AuditEntry>, StoreError> {
-        let range = params![workspace.as_str(), before.unwrap_or(i64::MAX), most];
+        let (workspace, is_whole) = match view {
+            AuditView::Workspace(workspace) => (workspace, false),
+            AuditView::Board(workspace) => (workspace, true),
+        };
+        let before = before.unwrap_or(i64::MAX);
+        let range = params![workspace.as_str(), before, most, is_whole];
         self.many(audit::LOG, range, audit::entry)
     }
 
@@ -416,6 +445,12 @@ fn word<T: std::str::FromStr>(
 ) -> Result<T, StoreError> {
     let text: String = row.get(column)?;
     text.parse().map_err(|_| StoreError::Invalid(what))
+}
+
+/// Reads texts that are stored one on each line.
+fn lines(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<String>> {
+    let text: String = row.get(column)?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// Invalidates what caches know about credentials.

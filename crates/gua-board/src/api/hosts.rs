@@ -17,7 +17,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::visibility::{hide_names, visible};
-use super::{Input, LONGEST_NAME, List, NAME_PATTERN, checked_name, query as checked_query, whole};
+use super::{
+    Input, LONGEST_NAME, NAME_PATTERN, Paged, Search, SetGroups, checked_name,
+    query as checked_query, whole,
+};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::{Availability, Demand, Group, Row};
@@ -95,22 +98,27 @@ pub(crate) struct SetMaintenance {
 pub(crate) async fn hosts(
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<List<HostDocument>>, Problem> {
+    query: Result<Query<Search>, QueryRejection>,
+) -> Result<Json<Paged<HostDocument>>, Problem> {
+    let search = checked_query(query)?;
+    let hosts = app.hosts(&caller).await?;
+    Ok(Json(page_of_hosts(&app, &hosts, &search)))
+}
+
+/// Describes the hosts of one page.
+pub(crate) fn page_of_hosts(app: &App, hosts: &[Host], search: &Search) -> Paged<HostDocument> {
     let now = app.now();
-    let workspace = caller.workspace.id;
-    let hosts = app.hosts(workspace).await?;
-    let same = same_gpus(&app, hosts.iter(), &hosts, now);
-    let items = hosts.iter().map(|host| HostDocument {
+    let all: Vec<&Host> = hosts.iter().collect();
+    let found = Paged::of(all, search, |host| &host.display_name);
+    let same = same_gpus(app, found.items.iter().copied(), hosts, now);
+    found.map(|host| HostDocument {
         same_gpus_as: same.get(&host.id).cloned(),
-        ..document(&app, host, now)
-    });
-    Ok(Json(List {
-        items: items.collect(),
-    }))
+        ..document(app, host, now)
+    })
 }
 
 /// Finds, for each new one of the shown hosts, the older host that had its GPUs.
-pub(crate) fn same_gpus<'a>(
+fn same_gpus<'a>(
     app: &App,
     shown: impl Iterator<Item = &'a Host>,
     hosts: &[Host],
@@ -140,7 +148,7 @@ pub(crate) fn same_gpus<'a>(
 }
 
 /// Describes a host with the freshness of its state.
-pub(crate) fn document(app: &App, host: &Host, now: Timestamp) -> HostDocument {
+fn document(app: &App, host: &Host, now: Timestamp) -> HostDocument {
     let live = app.live.host(&host.id);
     let is_stale = live.as_ref().is_none_or(|live| live.is_stale(now));
     let gpus = || live.iter().flat_map(|live| &live.report.gpus);
@@ -165,7 +173,7 @@ pub(crate) async fn host(
     Extension(caller): Extension<MemberCaller>,
     Path((_, id)): Path<(String, HostId)>,
 ) -> Result<Json<HostDetail>, Problem> {
-    let hosts = app.hosts(caller.workspace.id.clone()).await?;
+    let hosts = app.hosts(&caller).await?;
     let found = hosts.iter().find(|host| host.id == id);
     let host = found.ok_or(Problem::NotFound("host"))?;
     let now = app.now();
@@ -193,7 +201,7 @@ pub(crate) async fn live(
     query: Result<Query<Since>, QueryRejection>,
 ) -> Result<Json<LiveDocument>, Problem> {
     let since = checked_query(query)?.since.unwrap_or(0);
-    let hosts = app.hosts(caller.workspace.id.clone()).await?;
+    let hosts = app.hosts(&caller).await?;
     let now = app.now();
     let hosts: HashMap<&HostId, &Host> = hosts.iter().map(|host| (&host.id, host)).collect();
     let (revision, changed) = app.live.changes_since(since);
@@ -220,7 +228,7 @@ pub(crate) async fn availability(
     query: Result<Query<Demand>, QueryRejection>,
 ) -> Result<Json<Availability>, Problem> {
     let demand = checked_query(query)?;
-    let hosts = app.hosts(caller.workspace.id.clone()).await?;
+    let hosts = app.hosts(&caller).await?;
     let mut found = Availability::new(&hosts, &app.live, &demand, app.now());
     for row in &mut found.rows {
         hide_names(&mut row.gpu, &caller);
@@ -239,6 +247,23 @@ pub(crate) async fn rename_host(
     let workspace = caller.workspace.id;
     app.store(move |app| app.registry.rename_host(&change, &workspace, &host, &name))
         .await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn set_host_groups(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, host)): Path<(String, HostId)>,
+    Input(wanted): Input<SetGroups>,
+) -> Result<StatusCode, Problem> {
+    let groups = wanted.checked()?;
+    let change = caller.change(&app);
+    let workspace = caller.workspace.id;
+    app.store(move |app| {
+        app.registry
+            .set_host_groups(&change, &workspace, &host, &groups)
+    })
+    .await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

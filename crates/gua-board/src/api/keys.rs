@@ -11,7 +11,9 @@ use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Input, LONGEST_NAME, List, NAME_PATTERN, WithSecret, checked_name, whole};
+use super::{
+    Input, LONGEST_NAME, List, NAME_PATTERN, WithSecret, checked_list, checked_name, whole,
+};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::error::Problem;
@@ -20,8 +22,6 @@ use crate::error::Problem;
 const KEY_HOURS: u32 = 24;
 const MOST_KEY_HOURS: u32 = 24 * 366;
 const MOST_USES: u32 = 100_000;
-/// Maximum number of tags of a host.
-const MOST_TAGS: usize = 20;
 /// Time for which refused hosts are shown, and their maximum number.
 const REFUSALS_TIME: SignedDuration = SignedDuration::from_hours(24);
 const MOST_REFUSALS: u32 = 20;
@@ -35,7 +35,7 @@ pub(crate) struct AddKey {
     /// Pattern of host names that may enrol, with `*` for any text; by default all.
     #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
     host_names: Option<String>,
-    /// Tags of the hosts, separated by commas.
+    /// Tags of the hosts, separated by commas. A tag `group:NAME` is a group of members who may use the hosts.
     #[schemars(length(min = 1, max = LONGEST_NAME), regex(pattern = NAME_PATTERN))]
     tags: Option<String>,
     /// Whether an admin has to approve each host; by default not.
@@ -55,22 +55,9 @@ pub(crate) fn checked_limits(
     tags: Option<&str>,
     needs_approval: bool,
 ) -> Result<KeyLimits, Problem> {
-    let tags = tags.map(checked_name).transpose()?.unwrap_or_default();
-    let mut tags: Vec<String> = tags
-        .split(',')
-        .map(|tag| tag.trim().to_owned())
-        .filter(|tag| !tag.is_empty())
-        .collect();
-    tags.sort();
-    tags.dedup();
-    if tags.len() > MOST_TAGS {
-        return Err(Problem::Invalid(format!(
-            "a host has at most {MOST_TAGS} tags"
-        )));
-    }
     Ok(KeyLimits {
         host_names: host_names.map(checked_name).transpose()?,
-        tags,
+        tags: checked_list(tags)?,
         needs_approval,
     })
 }

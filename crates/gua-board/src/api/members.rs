@@ -6,13 +6,15 @@ use axum::Json;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
-use gua_board_store::registry::{AuditEntry, LinkPurpose, Member, NewLink, Role};
+use gua_board_store::registry::{
+    AuditEntry, AuditView, FIRST_WORKSPACE, LinkPurpose, Member, NewLink, Role,
+};
 use gua_board_store::{AccountId, Kind, Secret, StoreError, WorkspaceId};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Input, List, Paged, Search, query as checked_query};
+use super::{Input, List, Paged, Search, SetGroups, query as checked_query};
 use crate::access::{MemberCaller, Via};
 use crate::app::App;
 use crate::error::Problem;
@@ -62,6 +64,23 @@ pub(crate) async fn set_role(
     Input(wanted): Input<RoleBody>,
 ) -> Result<StatusCode, Problem> {
     change_role(&app, &caller, account, Some(wanted.role)).await
+}
+
+pub(crate) async fn set_member_groups(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+    Path((_, account)): Path<(String, AccountId)>,
+    Input(wanted): Input<SetGroups>,
+) -> Result<StatusCode, Problem> {
+    let groups = wanted.checked()?;
+    let change = caller.change(&app);
+    let workspace = caller.workspace.id;
+    app.store(move |app| {
+        app.registry
+            .set_member_groups(&change, &workspace, &account, &groups)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 pub(crate) async fn remove_member(
@@ -189,9 +208,17 @@ pub(crate) async fn audit_log(
     query: Result<Query<Before>, QueryRejection>,
 ) -> Result<Json<List<AuditEntry>>, Problem> {
     let before = checked_query(query)?.before;
+    // The owners of the first workspace own the board.
+    let is_board_owner = caller.role == Role::Owner && caller.workspace.name == FIRST_WORKSPACE;
     let workspace = caller.workspace.id;
     let items = app
-        .store(move |app| app.registry.audit_log(&workspace, before, PAGE))
+        .store(move |app| {
+            let view = match is_board_owner {
+                true => AuditView::Board(&workspace),
+                false => AuditView::Workspace(&workspace),
+            };
+            app.registry.audit_log(view, before, PAGE)
+        })
         .await?;
     Ok(Json(List { items }))
 }

@@ -87,12 +87,19 @@ pub(crate) async fn person(
         false => Vec::new(),
     };
     let is_theirs = |one: &UserName| one.account == member.account;
-    let hosts = hosts.into_iter().map(|host| (host.id, host.display_name));
+    let names: Vec<UserName> = names.into_iter().filter(is_theirs).collect();
+    let is_named = |host: &Host| {
+        names
+            .iter()
+            .any(|one| one.user.host.as_ref() == Some(&host.id))
+    };
+    let hosts = hosts.into_iter().filter(is_named);
+    let hosts = hosts.map(|host| (host.id, host.display_name)).collect();
     Ok(Json(Person {
         suggestions,
         gpus,
-        names: names.into_iter().filter(is_theirs).collect(),
-        hosts: hosts.collect(),
+        names,
+        hosts,
         member,
     }))
 }

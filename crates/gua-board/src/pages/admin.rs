@@ -164,7 +164,7 @@ async fn members_page(
                 @let id = encode(member.account.as_str());
                 @let name = sanitize(&member.name);
                 th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
-                td { (member.role) }
+                td { (member.role) @if !member.groups.is_empty() { small { (sanitize(&member.groups.join(", "))) } } }
                 td {
                     @if may_grant(caller.role, member.role) {
                         details {
@@ -172,6 +172,10 @@ async fn members_page(
                             form.row method="post" action=(page.path(&format!("/members/{id}/role"))) {
                                 (role_choice(view, caller.role, member.role))
                                 button type="submit" { (view.t(text::CHANGE_ROLE)) }
+                            }
+                            form.row method="post" action=(page.path(&format!("/members/{id}/groups"))) {
+                                (groups_field(view, &member.groups))
+                                button type="submit" { (view.t(text::SET_GROUPS)) }
                             }
                             form.row method="post" action=(page.path(&format!("/members/{id}/reset"))) {
                                 button type="submit" aria-label=(format!("{} {name}", view.t(text::RESET_PASSWORD))) { (view.t(text::RESET_PASSWORD)) }
@@ -194,6 +198,13 @@ async fn members_page(
         }
     };
     Ok(page.show(&main))
+}
+
+/// Field of a form that sets groups.
+pub(super) fn groups_field(view: &View, groups: &[String]) -> Markup {
+    html! {
+        label { (view.t(text::GROUPS)) input name="groups" maxlength="100" value=(groups.join(", ")) placeholder="vision, nlp"; }
+    }
 }
 
 /// Whether the API would accept a change of this role; a form that it would refuse is not offered.

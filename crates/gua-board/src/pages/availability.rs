@@ -172,7 +172,7 @@ async fn compact(
     caller: &MemberCaller,
     filter: &Filter,
 ) -> Result<Compact, Problem> {
-    let hosts = app.hosts(caller.workspace.id.clone()).await?;
+    let hosts = app.hosts(caller).await?;
     let demand = filter.demand();
     Ok(Compact::new(&hosts, &app.live, &demand, app.now()))
 }

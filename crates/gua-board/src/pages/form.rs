@@ -5,7 +5,9 @@ use gua_board_store::{AccountId, ApiTokenId, EnrolmentKeyId, HostId};
 
 use super::admin::{Answer, Board, Caller};
 use super::layout::{see_other, workspace_path};
-use crate::api::{self, ChangeSettings, Input, Rename, Replace, RoleBody, SetMaintenance};
+use crate::api::{
+    self, ChangeSettings, Input, Rename, Replace, RoleBody, SetGroups, SetMaintenance,
+};
 
 macro_rules! forms {
     ($($name:ident($($value:ident: $type:ty),*) => $page:literal;)*) => {$(
@@ -21,10 +23,12 @@ forms! {
     revoke_host(host: Path<(String, HostId)>) => "/servers";
     approve_host(host: Path<(String, HostId)>) => "/servers";
     replace_host(host: Path<(String, HostId)>, input: Input<Replace>) => "/servers";
+    set_host_groups(host: Path<(String, HostId)>, input: Input<SetGroups>) => "/servers";
     set_maintenance(host: Path<(String, HostId)>, input: Input<SetMaintenance>) => "/servers";
     end_maintenance(host: Path<(String, HostId)>) => "/servers";
     revoke_enrolment_key(key: Path<(String, EnrolmentKeyId)>) => "/servers";
     set_role(account: Path<(String, AccountId)>, input: Input<RoleBody>) => "/members";
+    set_member_groups(account: Path<(String, AccountId)>, input: Input<SetGroups>) => "/members";
     remove_member(account: Path<(String, AccountId)>) => "/members";
     revoke_api_token(token: Path<(String, ApiTokenId)>) => "/tokens";
     set_settings(input: Input<ChangeSettings>) => "/settings";

@@ -7,11 +7,11 @@ use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::admin::{Answer, Board, Caller, ListQuery, Page, button, once, until};
+use super::admin::{Answer, Board, Caller, ListQuery, Page, button, groups_field, once, until};
 use super::gpu::maintained;
 use super::layout::{Tab, View, encode, utc};
 use super::text;
-use crate::api::{self, AddKey, HostDocument, Input, PAGE_ITEMS, Paged};
+use crate::api::{self, AddKey, HostDocument, Input, PAGE_ITEMS};
 use crate::app::App;
 
 pub(crate) async fn servers(
@@ -54,19 +54,9 @@ async fn servers_page(
     line: Option<&str>,
 ) -> Answer {
     let now = app.now();
-    let hosts = app.hosts(caller.workspace.id.clone()).await?;
-    let found = Paged::of(hosts.iter().collect(), &query.search(), |host: &&Host| {
-        &host.display_name
-    });
-    let same = api::same_gpus(&app, found.items.iter().copied(), &hosts, now);
-    let shown: Vec<HostDocument> = found
-        .items
-        .iter()
-        .map(|host| HostDocument {
-            same_gpus_as: same.get(&host.id).cloned(),
-            ..api::document(&app, host, now)
-        })
-        .collect();
+    let hosts = app.hosts(&caller).await?;
+    let found = api::page_of_hosts(&app, &hosts, &query.search());
+    let shown = &found.items;
     let refusals = api::enrolment_refusals(app.clone(), caller.clone()).await?;
     let refusals = refusals.0.items;
     let keys = api::enrolment_keys(app, caller.clone()).await?.0.items;
@@ -87,7 +77,7 @@ async fn servers_page(
             div data-part="servers" {
                 @if hosts.is_empty() { p.say { (view.t(text::NO_HOSTS)) } }
                 @else if shown.is_empty() { p.say { (view.t(text::NO_HOST_MATCHES)) } }
-                @else { (host_table(&page, &shown, &hosts, now)) }
+                @else { (host_table(&page, shown, &hosts, now)) }
                 (refusal_list(view, &refusals, now))
             }
             (query.links(view, &found))
@@ -100,7 +90,7 @@ async fn servers_page(
                 label { (view.t(text::USES)) input name="uses" type="number" min="1" max="100000" value="1"; }
                 label { (view.t(text::HOURS)) input name="expiresInHours" type="number" min="1" max="8784" value="24"; }
                 label { (view.t(text::HOST_NAMES)) input name="hostNames" maxlength="100" placeholder="gpu-*"; }
-                label { (view.t(text::TAGS)) input name="tags" maxlength="100" placeholder="lab, a100"; }
+                label { (view.t(text::TAGS)) input name="tags" maxlength="100" placeholder="lab, group:vision"; }
                 label.check { input name="needsApproval" type="checkbox" value="true"; " " (view.t(text::NEEDS_APPROVAL)) }
                 button type="submit" { (view.t(text::CREATE_KEY)) }
             }
@@ -157,6 +147,7 @@ fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestam
     html! {
         @if let Some(maintenance) = one.host.maintenance(now) { small.bad { (maintained(view, maintenance)) } }
         @if !one.host.tags.is_empty() { small { (sanitize(&one.host.tags.join(", "))) } }
+        @if !one.host.groups.is_empty() { small { (view.with(text::ONLY_FOR, &[&sanitize(&one.host.groups.join(", "))])) } }
         @if !one.host.is_approved {
             small.bad { (view.t(text::WAITS_FOR_APPROVAL)) }
             (action(&page.path(&format!("/servers/{id}/approve")), None, view.t(text::APPROVE), &format!("{} {name}", view.t(text::APPROVE))))
@@ -207,6 +198,11 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp)
                     label { (view.t(text::DISPLAY_NAME)) input name="displayName" required maxlength="100" value=(one.host.display_name); }
                     button type="submit" { (view.t(text::RENAME)) }
                 }
+                form.row method="post" action=(page.path(&format!("/servers/{id}/groups"))) {
+                    (groups_field(view, &one.host.groups))
+                    button type="submit" { (view.t(text::SET_GROUPS)) }
+                }
+                p.say { (view.t(text::GROUPS_LEAD)) }
                 (maintenance_forms(page, &one.host, now))
                 p.say { (view.t(text::REVOKE_HOST_LEAD)) }
                 (button(&page.path(&format!("/servers/{id}/revoke")), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&name])))

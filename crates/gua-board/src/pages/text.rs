@@ -190,6 +190,11 @@ texts! {
     HOURS: "Valid for (hours)", "유효 시간(시간)";
     HOST_NAMES: "Only hosts named", "허용할 호스트 이름";
     TAGS: "Tags", "태그";
+    GROUPS: "Groups", "그룹";
+    SET_GROUPS: "Set groups", "그룹 설정";
+    GROUPS_LEAD: "Only members of these groups see the server. Leave it empty for everyone. Admins see all servers.",
+        "이 그룹의 구성원에게만 서버가 보입니다. 비워 두면 모두에게 보입니다. 관리자는 모든 서버를 봅니다.";
+    ONLY_FOR: "only for {0}", "{0} 전용";
     NEEDS_APPROVAL: "An admin approves each server", "관리자가 서버마다 승인";
     WAITS_FOR_APPROVAL: "Waits for approval; its reports are refused until then.", "승인 대기 중이며 그때까지 보고가 거부됩니다.";
     APPROVE: "Approve", "승인";

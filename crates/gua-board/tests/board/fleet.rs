@@ -86,6 +86,20 @@ async fn a_large_fleet_is_paged_and_found_by_name() {
         assert!(page.contains(&expected), "{path}: {expected}");
         assert!(page.len() < 100_000, "{path}: {} bytes", page.len());
     }
+    for (query, (first, count, page)) in [
+        ("", ("node-0000", 40, 1)),
+        ("?page=4", ("node-0120", 10, 4)),
+        ("?name=NODE-012&page=9", ("node-0120", 10, 1)),
+    ] {
+        let line = format!("GET /api/v1/workspaces/default/hosts{query}");
+        let hosts = board.call(&line, &[("cookie", &cookie)], "").await.body;
+        let items = hosts["items"].as_array().unwrap();
+        assert_eq!(
+            (&items[0]["displayName"], items.len()),
+            (&first.into(), count)
+        );
+        assert_eq!(hosts["page"], page, "{query}");
+    }
     let found = board
         .page("/w/default/servers?name=node-012", &cookie)
         .await;

@@ -4,6 +4,7 @@
 mod agents;
 mod enrolment;
 mod fleet;
+mod groups;
 mod matrix;
 mod pages;
 mod people;

@@ -1,6 +1,6 @@
 //! Accounts, sessions, roles and what each may see.
 
-use gua_board_store::registry::{LinkPurpose, NewLink, Role, Scope};
+use gua_board_store::registry::{AuditView, LinkPurpose, NewLink, Role, Scope};
 use gua_board_store::{Kind, Registry as _, Secret};
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ async fn guessing_passwords_is_slowed_down_and_logged() {
     assert_eq!((unknown.status, unknown.body), (401, known));
     let log = board
         .store
-        .audit_log(&board.workspace().id, None, 100)
+        .audit_log(AuditView::Board(&board.workspace().id), None, 100)
         .unwrap();
     let failed = log
         .iter()

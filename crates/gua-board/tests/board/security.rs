@@ -4,7 +4,7 @@
 use axum::http::HeaderValue;
 use gua_board::access::Access;
 use gua_board::routes::ROUTES;
-use gua_board_store::registry::{Role, Scope};
+use gua_board_store::registry::{AuditView, Role, Scope};
 use serde_json::{Value, json};
 
 use crate::{Board, snapshot};
@@ -370,7 +370,9 @@ async fn a_host_vouches_for_its_own_users_only() {
     let viewed = board.call(&line, &headers(&admin), "").await;
     assert_eq!(viewed.body["gpus"].as_array().unwrap().len(), 2);
     let log = board.store.as_ref() as &dyn gua_board_store::Registry;
-    let log = log.audit_log(&workspace.id, None, 5).unwrap();
+    let log = log
+        .audit_log(AuditView::Board(&workspace.id), None, 5)
+        .unwrap();
     assert_eq!(
         (log[0].action.as_str(), log[0].object.as_str()),
         ("person-viewed", "ada")
@@ -435,7 +437,9 @@ async fn nobody_else_appears_as_an_account_in_the_audit_log() {
         let line = "POST /agent/v1/enrollments/claim";
         board.call(line, &[], claim).await;
     }
-    let log = registry.audit_log(&workspace.id, None, 100).unwrap();
+    let log = registry
+        .audit_log(AuditView::Board(&workspace.id), None, 100)
+        .unwrap();
     for entry in &log {
         let is_own =
             ["account-added", "enrolment-key-added", "logged-in"].contains(&entry.action.as_str());

@@ -1,7 +1,7 @@
 //! Settings of a workspace: who changes them, and what they change. Long lists, which are shown in pages.
 
 use gua_board_store::Registry as _;
-use gua_board_store::registry::{NewAccount, NewApiToken, Role, Scope};
+use gua_board_store::registry::{AuditView, NewAccount, NewApiToken, Role, Scope};
 use gua_board_store::{Kind, Secret};
 use serde_json::json;
 
@@ -38,7 +38,9 @@ async fn an_admin_changes_settings_and_the_log_says_what() {
         let answer = put(wrong.clone()).await;
         assert_eq!(answer.status, status, "{wrong}: {}", answer.body);
     }
-    let log = board.store.audit_log(&board.workspace().id, None, 1);
+    let log = board
+        .store
+        .audit_log(AuditView::Board(&board.workspace().id), None, 1);
     let log = log.unwrap().remove(0);
     assert_eq!(
         (log.actor.as_str(), log.object.as_str()),

@@ -5,6 +5,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 
+use gua_board_store::registry::AuditView;
 use gua_board_store::{Registry as _, SqliteStore};
 use gua_test::oidc::{CLIENT, CLIENT_SECRET, Mistake, Provider};
 use gua_test::{Running, TestHost};
@@ -137,7 +138,9 @@ fn a_person_logs_in_at_the_provider_and_is_known_by_the_subject() {
     let data = board.home.state("board");
     let store = SqliteStore::open_existing(&data).unwrap();
     let workspace = store.workspaces().unwrap().remove(0).id;
-    let log = store.audit_log(&workspace, None, 100).unwrap();
+    let log = store
+        .audit_log(AuditView::Board(&workspace), None, 100)
+        .unwrap();
     let actors: Vec<String> = log.into_iter().rev().map(|entry| entry.actor).collect();
     let expected = ["[command line]", "ada", "ada", "ada", "ada (2)", "ada (2)"];
     assert_eq!(actors, expected);

@@ -8,8 +8,8 @@ use crate::error::StoreError;
 use crate::id::WorkspaceId;
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, Action, Actor, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, NewAccount,
-    NewEnrolmentKey, NewSession, Registry, Role, Settings,
+    Account, Action, Actor, AuditView, Change, Event, FIRST_WORKSPACE, HostClaim, KeyLimits,
+    NewAccount, NewEnrolmentKey, NewSession, Registry, Role, Settings,
 };
 use crate::secret::{Kind, Secret, SecretHash};
 
@@ -21,6 +21,7 @@ pub fn registry<R: Registry>(open: impl Fn() -> R) {
     hosts::check(&open);
     what_belongs_to_one_workspace_cannot_be_changed_from_another(&open());
     every_change_has_an_audit_entry(&open());
+    entries_of_the_whole_board_are_for_its_owners_and_the_admins_of_the_account(&open());
 }
 
 fn first(registry: &impl Registry) -> WorkspaceId {
@@ -125,7 +126,9 @@ fn every_change_has_an_audit_entry(registry: &impl Registry) {
         .claim(&claim(&key(registry, 1, None), 1).0)
         .unwrap();
     registry.revoke_host(&change, &workspace, &host.id).unwrap();
-    let log = registry.audit_log(&workspace, None, 100).unwrap();
+    let log = registry
+        .audit_log(AuditView::Board(&workspace), None, 100)
+        .unwrap();
     let actions: Vec<Action> = log.iter().rev().map(|entry| entry.action).collect();
     assert_eq!(
         actions,
@@ -139,12 +142,43 @@ fn every_change_has_an_audit_entry(registry: &impl Registry) {
     );
     assert_eq!((log[0].actor.as_str(), log[0].at), ("bob", at(7)));
     let older = registry
-        .audit_log(&workspace, Some(log[1].number), 2)
+        .audit_log(AuditView::Board(&workspace), Some(log[1].number), 2)
         .unwrap();
     assert_eq!(older, log[2..4]);
     let other = registry.add_workspace(&by(0), "other").unwrap().id;
-    let entries = registry.audit_log(&other, None, 100).unwrap();
+    let entries = registry
+        .audit_log(AuditView::Board(&other), None, 100)
+        .unwrap();
     assert_eq!(entries.len(), 1);
+}
+
+fn entries_of_the_whole_board_are_for_its_owners_and_the_admins_of_the_account(
+    registry: &impl Registry,
+) {
+    let workspace = first(registry);
+    let other = registry.add_workspace(&by(0), "other").unwrap().id;
+    add(registry, "ada", Role::Member).unwrap();
+    for object in ["Ada", "correct horse"] {
+        let event = Event {
+            workspace: None,
+            action: Action::LogInFailed,
+            object,
+        };
+        registry.log(&by(1), &event).unwrap();
+    }
+    let failed = |view: AuditView<'_>| {
+        let log = registry.audit_log(view, None, 100).unwrap();
+        let failed = log
+            .into_iter()
+            .filter(|one| one.action == Action::LogInFailed);
+        failed.map(|one| one.object).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        failed(AuditView::Board(&workspace)),
+        ["correct horse", "Ada"]
+    );
+    assert_eq!(failed(AuditView::Workspace(&workspace)), ["Ada"]);
+    assert!(failed(AuditView::Workspace(&other)).is_empty());
 }
 
 fn settings_are_those_of_one_workspace(registry: &impl Registry) {
@@ -169,7 +203,11 @@ fn settings_are_those_of_one_workspace(registry: &impl Registry) {
         names_from: Role::Admin,
         session_days: 1,
     };
-    let entries = || registry.audit_log(&workspace, None, 100).unwrap();
+    let entries = || {
+        registry
+            .audit_log(AuditView::Board(&workspace), None, 100)
+            .unwrap()
+    };
     let before = (registry.revision().unwrap(), entries().len());
     // The second call changes nothing and is not logged.
     for _ in 0..2 {

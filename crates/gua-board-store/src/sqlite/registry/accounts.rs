@@ -2,14 +2,14 @@
 
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
-use super::{audit, bump_revision, conflict_unless, found, people, word};
+use super::{audit, bump_revision, conflict_unless, found, lines, people, word};
 use crate::error::StoreError;
 use crate::id::{AccountId, WorkspaceId};
 use crate::password::PasswordHash;
 use crate::registry::{Account, Action, Change, Member, NewAccount, NewSession, Role};
 
 /// Members of a workspace by name, for [`member`].
-pub(super) const MEMBERS: &str = "SELECT account.id, account.name, member.role FROM member JOIN account ON account.id = member.account
+pub(super) const MEMBERS: &str = "SELECT account.id, account.name, member.role, member.groups FROM member JOIN account ON account.id = member.account
      WHERE member.workspace = ?1 ORDER BY account.name";
 
 pub(super) fn member(row: &Row<'_>) -> Result<Member, StoreError> {
@@ -17,6 +17,7 @@ pub(super) fn member(row: &Row<'_>) -> Result<Member, StoreError> {
         account: AccountId(row.get(0)?),
         name: row.get(1)?,
         role: word(row, 2, "role")?,
+        groups: lines(row, 3)?,
     })
 }
 
@@ -101,6 +102,23 @@ pub(super) fn set_role(
     let owners: i64 = transaction.query_row(sql, [workspace.as_str()], |row| row.get(0))?;
     conflict_unless(owners > 0, "a workspace keeps at least one owner")?;
     bump_revision(transaction)?;
+    audit::add(transaction, by, Some(workspace), action, &object)
+}
+
+pub(super) fn set_groups(
+    transaction: &Transaction<'_>,
+    by: &Change,
+    (workspace, account): (&WorkspaceId, &AccountId),
+    groups: &[String],
+) -> Result<(), StoreError> {
+    let changed = transaction.execute(
+        "UPDATE member SET groups = ?3 WHERE workspace = ?1 AND account = ?2",
+        [workspace.as_str(), account.as_str(), &groups.join("\n")],
+    )?;
+    found(changed, "member")?;
+    let name = name_of(transaction, account)?;
+    let object = format!("{name}: {}", groups.join(", "));
+    let action = Action::MemberGroupsSet;
     audit::add(transaction, by, Some(workspace), action, &object)
 }
 

@@ -7,9 +7,13 @@ use crate::error::StoreError;
 use crate::id::WorkspaceId;
 use crate::registry::{Action, AuditEntry, Change};
 
-/// Query of the entries before a number, newest first, for [`entry`]: those of a workspace and those of the whole board.
+/// Query of the entries before a number, newest first, for [`entry`]: those of a workspace, and of those of the whole board
+/// all (`?4`) or the ones about accounts of its members.
 pub(super) const LOG: &str = "SELECT number, at, actor, address, action, object FROM audit
-     WHERE (workspace = ?1 OR workspace IS NULL) AND number < ?2 ORDER BY number DESC LIMIT ?3";
+     WHERE number < ?2 AND (workspace = ?1 OR workspace IS NULL AND (?4 OR EXISTS (
+       SELECT 1 FROM account JOIN member ON member.account = account.id
+       WHERE account.name = audit.object AND member.workspace = ?1)))
+     ORDER BY number DESC LIMIT ?3";
 
 /// Entries of a workspace with one action since a time, newest first, for [`entry`].
 pub(super) const EVENTS: &str = "SELECT number, at, actor, address, action, object FROM audit

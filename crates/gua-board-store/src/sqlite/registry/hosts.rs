@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, Transaction, params};
 
-use super::{audit, bump_revision, conflict_unless, deleted, found, optional_time, time};
+use super::{audit, bump_revision, conflict_unless, deleted, found, lines, optional_time, time};
 use crate::error::StoreError;
 use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
 use crate::registry::{
@@ -24,9 +24,12 @@ pub(super) const KEY_BY_HASH: &str = "SELECT id, workspace, name, prefix, host_n
 pub(super) const IS_NEXT_TOKEN: &str =
     "SELECT 1 FROM host WHERE next_token = ?1 AND token IS NOT NULL";
 
+/// Prefix of a tag that names a group.
+const GROUP_TAG: &str = "group:";
+
 /// Columns that [`host`] reads first and a claim writes.
-const HOST: &str = "id, workspace, display_name, hostname, agent_version, driver_version, tags, is_approved, token_prefix, \
-                    token_since, enrolled";
+const HOST: &str = "id, workspace, display_name, hostname, agent_version, driver_version, tags, groups, is_approved, \
+                    token_prefix, token_since, enrolled";
 
 /// Columns that [`host`] reads after these.
 const MAINTENANCE: &str = "maintenance_note, maintenance_until";
@@ -51,7 +54,7 @@ pub(super) fn key(row: &Row<'_>) -> Result<EnrolmentKey, StoreError> {
         prefix: row.get(3)?,
         limits: KeyLimits {
             host_names: row.get(4)?,
-            tags: tags(&row.get::<_, String>(5)?),
+            tags: lines(row, 5)?,
             needs_approval: row.get(6)?,
         },
         uses_left: row.get(7)?,
@@ -68,23 +71,20 @@ pub(super) fn host(row: &Row<'_>) -> Result<Host, StoreError> {
         hostname: row.get(3)?,
         agent_version: row.get(4)?,
         driver_version: row.get(5)?,
-        tags: tags(&row.get::<_, String>(6)?),
-        is_approved: row.get(7)?,
-        token_prefix: row.get(8)?,
-        token_since: time(row.get(9)?)?,
-        enrolled: time(row.get(10)?)?,
-        maintenance: match row.get::<_, Option<String>>(11)? {
+        tags: lines(row, 6)?,
+        groups: lines(row, 7)?,
+        is_approved: row.get(8)?,
+        token_prefix: row.get(9)?,
+        token_since: time(row.get(10)?)?,
+        enrolled: time(row.get(11)?)?,
+        maintenance: match row.get::<_, Option<String>>(12)? {
             Some(note) => Some(Maintenance {
                 note,
-                until: optional_time(row.get(12)?)?,
+                until: optional_time(row.get(13)?)?,
             }),
             None => None,
         },
     })
-}
-
-fn tags(stored: &str) -> Vec<String> {
-    stored.lines().map(str::to_owned).collect()
 }
 
 pub(super) fn add_key(
@@ -171,6 +171,7 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         [key.id.as_str()],
     )?;
     let id = HostId::random();
+    let (groups, tags) = split_groups(key.limits.tags);
     let display_name = key.name.clone().or_else(|| claim.hostname.clone());
     let host = Host {
         display_name: display_name.unwrap_or_else(|| id.to_string()),
@@ -179,7 +180,8 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         hostname: claim.hostname.clone(),
         agent_version: claim.agent_version.clone(),
         driver_version: claim.driver_version.clone(),
-        tags: key.limits.tags,
+        tags,
+        groups,
         is_approved: !key.limits.needs_approval,
         token_prefix: claim.token_prefix.clone(),
         token_since: claim.at,
@@ -187,7 +189,7 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         maintenance: None,
     };
     transaction.execute(
-        &format!("INSERT INTO host ({HOST}, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"),
+        &format!("INSERT INTO host ({HOST}, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"),
         params![
             host.id.as_str(),
             host.workspace.as_str(),
@@ -196,6 +198,7 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
             host.agent_version,
             host.driver_version,
             host.tags.join("\n"),
+            host.groups.join("\n"),
             host.is_approved,
             host.token_prefix,
             host.token_since.as_microsecond(),
@@ -219,6 +222,16 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         &host.display_name,
     )?;
     Ok(host)
+}
+
+/// Divides the tags of a key into the groups of its hosts and the other tags.
+fn split_groups(tags: Vec<String>) -> (Vec<String>, Vec<String>) {
+    let (groups, tags): (Vec<String>, Vec<String>) =
+        tags.into_iter().partition(|tag| tag.starts_with(GROUP_TAG));
+    let groups = groups
+        .iter()
+        .map(|tag| tag[GROUP_TAG.len()..].trim().to_lowercase());
+    (groups.filter(|group| !group.is_empty()).collect(), tags)
 }
 
 /// Adds the token that replaces the present one at its first use.
@@ -338,6 +351,26 @@ pub(super) fn rename(
     found(changed, "host")?;
     bump_revision(transaction)?;
     audit::add(transaction, by, Some(workspace), Action::HostRenamed, name)
+}
+
+pub(super) fn set_groups(
+    transaction: &Transaction<'_>,
+    by: &Change,
+    (workspace, host): (&WorkspaceId, &HostId),
+    groups: &[String],
+) -> Result<(), StoreError> {
+    let name: Option<String> = transaction
+        .query_row(
+            "UPDATE host SET groups = ?3 WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
+            [workspace.as_str(), host.as_str(), &groups.join("\n")],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let name = name.ok_or(StoreError::NotFound("host"))?;
+    bump_revision(transaction)?;
+    let object = format!("{name}: {}", groups.join(", "));
+    let action = Action::HostGroupsSet;
+    audit::add(transaction, by, Some(workspace), action, &object)
 }
 
 pub(super) fn set_maintenance(

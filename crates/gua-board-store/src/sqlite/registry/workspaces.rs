@@ -17,10 +17,10 @@ pub(super) fn all() -> String {
     format!("SELECT {WORKSPACE} FROM workspace ORDER BY name")
 }
 
-/// Query of the role in each workspace of an account, followed by the columns of [`workspace`].
+/// Query of the role and groups in each workspace of an account, followed by the columns of [`workspace`].
 pub(super) fn of_account() -> String {
     format!(
-        "SELECT member.role, {WORKSPACE} FROM member JOIN workspace ON workspace.id = member.workspace
+        "SELECT member.role, member.groups, {WORKSPACE} FROM member JOIN workspace ON workspace.id = member.workspace
          WHERE member.account = ?1 ORDER BY workspace.name"
     )
 }

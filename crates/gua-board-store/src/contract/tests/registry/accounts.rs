@@ -5,8 +5,8 @@ use super::{add, claim, first, key};
 use crate::error::StoreError;
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, HostUser, Identity, Join, LinkPurpose, NewApiToken, NewLink, NewSession, Registry,
-    Role, Scope,
+    Account, AuditView, HostUser, Identity, Join, LinkPurpose, NewApiToken, NewLink, NewSession,
+    Registry, Role, Scope,
 };
 use crate::secret::{Kind, Secret};
 
@@ -206,7 +206,9 @@ fn an_identity_is_one_account_whatever_its_name(registry: &impl Registry) {
     assert_ne!(joined.id, ada.id);
     assert_eq!((joined.name.as_str(), &joined.password), ("Ada (2)", &None));
     // The log shows the account, and not what the provider calls the person.
-    let log = registry.audit_log(&workspace, None, 1).unwrap();
+    let log = registry
+        .audit_log(AuditView::Board(&workspace), None, 1)
+        .unwrap();
     assert_eq!(log[0].actor, "Ada (2)");
     assert_eq!(join(&one, &everyone).unwrap(), joined);
     assert_eq!(
