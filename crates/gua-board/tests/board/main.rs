@@ -8,6 +8,7 @@ mod groups;
 mod matrix;
 mod pages;
 mod people;
+mod random;
 mod security;
 mod settings;
 mod stream;

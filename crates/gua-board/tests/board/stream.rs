@@ -17,14 +17,14 @@ use tungstenite::{Message, WebSocket};
 
 use crate::{Board, snapshot};
 
-struct Served {
-    address: SocketAddr,
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     server: JoinHandle<()>,
 }
 
 impl Served {
-    async fn start(board: &Board) -> Self {
+    pub(crate) async fn start(board: &Board) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -42,13 +42,13 @@ impl Served {
         }
     }
 
-    async fn stop(mut self) {
+    pub(crate) async fn stop(mut self) {
         self.stop.take().unwrap().send(()).unwrap();
         self.server.await.unwrap();
     }
 }
 
-fn connect(address: SocketAddr, token: &str) -> WebSocket<TcpStream> {
+pub(crate) fn connect(address: SocketAddr, token: &str) -> WebSocket<TcpStream> {
     let stream = TcpStream::connect(address).unwrap();
     stream
         .set_read_timeout(Some(Duration::from_secs(20)))
@@ -62,10 +62,10 @@ fn connect(address: SocketAddr, token: &str) -> WebSocket<TcpStream> {
     tungstenite::client(request, stream).unwrap().0
 }
 
-const FRAME: &str =
+pub(crate) const FRAME: &str =
     r#"{"type":"util","ts":1.5,"gpus":[{"deviceUuid":"GPU-a","utilPct":42,"memUsedMb":1}]}"#;
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
