@@ -189,6 +189,33 @@ pub struct Compact {
     pub hosts: Vec<HostLine>,
 }
 
+/// GPUs of one model on a wall screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WallModel {
+    pub model: String,
+    pub free: usize,
+    pub total: usize,
+}
+
+/// A GPU on a wall screen that is held without being used.
+#[derive(Clone, Debug)]
+pub struct IdleGpu {
+    pub host_name: String,
+    pub index: u32,
+    pub model: String,
+    pub since: Option<Since>,
+}
+
+/// What a wall screen shows: few numbers that can be read across a room, and no names of people.
+#[derive(Clone, Debug)]
+pub struct Wall {
+    pub counts: Counts,
+    /// Models with the most free GPUs first.
+    pub models: Vec<WallModel>,
+    /// The GPUs that have been idle-held for the longest time, longest first.
+    pub idle: Vec<IdleGpu>,
+}
+
 /// Matching GPUs of a host: place in the report, and group.
 struct Match<'a> {
     host: &'a Host,
@@ -250,6 +277,54 @@ impl Compact {
             };
             let hosts = found.iter().skip(shown).take(LINES).map(line).collect();
             Self { counts, hosts }
+        })
+    }
+}
+
+impl Wall {
+    /// Maximum number of GPUs in [`Wall::idle`].
+    const MOST_IDLE: usize = 8;
+
+    /// Sums up the matching GPUs.
+    #[must_use]
+    pub fn new(hosts: &[Host], live: &LiveState, demand: &Demand, now: Timestamp) -> Self {
+        live.with_all(|states| {
+            let (found, counts) = search(hosts, states, demand, now);
+            let mut models = BTreeMap::<&str, WallModel>::new();
+            let mut idle = Vec::new();
+            for one in &found {
+                for (place, group) in &one.gpus {
+                    let name: &str = &one.live.models[*place];
+                    let model = models.entry(name).or_insert_with(|| WallModel {
+                        model: name.to_owned(),
+                        free: 0,
+                        total: 0,
+                    });
+                    model.total += 1;
+                    model.free += usize::from(*group == Group::Free);
+                    if *group == Group::IdleHeld {
+                        let gpu = &one.live.report.gpus[*place];
+                        let since = one.live.since.get(&gpu.uuid).copied();
+                        idle.push((since.map(|since| since.at), since, one, gpu));
+                    }
+                }
+            }
+            let mut models: Vec<WallModel> = models.into_values().collect();
+            models.sort_by_key(|model| Reverse((model.free, model.total)));
+            // Stable: hosts stay in the order of their names. GPUs without a known time come last.
+            idle.sort_by_key(|(at, ..)| at.unwrap_or(Timestamp::MAX));
+            let idle = idle.into_iter().take(Self::MOST_IDLE);
+            let idle = idle.map(|(_, since, one, gpu)| IdleGpu {
+                host_name: one.host.display_name.clone(),
+                index: gpu.index,
+                model: model(gpu),
+                since,
+            });
+            Self {
+                models,
+                idle: idle.collect(),
+                counts,
+            }
         })
     }
 }

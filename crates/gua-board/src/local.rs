@@ -12,7 +12,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use data_encoding::BASE64;
 use gua_board_store::ledger::Form;
-use gua_board_store::registry::{FIRST_WORKSPACE, HostClaim, NewAccount, Role};
+use gua_board_store::registry::{
+    FIRST_WORKSPACE, HostClaim, NewAccount, Role, Settings, Workspace,
+};
 use gua_board_store::{HostId, Kind, Secret, SecretHash};
 use gua_model::GpuUuid;
 use gua_model::server_url::names_this_host;
@@ -132,6 +134,18 @@ impl Local {
                 role: Role::Member,
             },
         )?;
+        // The pages are about this host, so its name is their heading.
+        let settings = Settings {
+            title: Some(hostname.to_owned()),
+            ..workspace.settings
+        };
+        set_up
+            .registry
+            .set_settings(&by, &workspace.id, &settings)?;
+        let workspace = Workspace {
+            settings,
+            ..workspace
+        };
         let key = set_up.add_enrolment_key(FIRST_WORKSPACE, KeyRequest::uses(1))?;
         let token = Secret::generate(Kind::Agent);
         let claimed = set_up.registry.claim(&HostClaim {
@@ -155,6 +169,7 @@ impl Local {
                 },
                 workspace,
                 role: Role::Member,
+                groups: None,
                 address: None,
             },
             gate,

@@ -7,20 +7,25 @@ use axum::extract::{Extension, Query, State};
 use axum::response::Response;
 use gua_board_store::registry::Role;
 use gua_model::text::sanitize;
+use jiff::Timestamp;
 use maud::{Markup, html};
 
 use super::gpu::{Table, maintained};
 use super::guide::guide;
-use super::layout::{Frame, Tab, View, encode, workspace_path};
+use super::layout::{Frame, Tab, View, age, encode, workspace_path};
 use super::text;
 use crate::access::MemberCaller;
 use crate::api;
 use crate::app::App;
-use crate::availability::{Availability, Compact, Counts, Demand, Group, HostLine, Row};
+use crate::availability::{
+    Availability, Compact, Counts, Demand, Group, HostLine, Row, Wall, WallModel,
+};
 use crate::error::Problem;
 
 /// Models that the first line names; the rest are summed.
 const MODELS_NAMED: usize = 4;
+/// Models on a wall screen; the rest are summed.
+const MODELS_ON_WALL: usize = 7;
 /// Value of `form` for the compact form.
 const COMPACT: &str = "compact";
 
@@ -113,7 +118,7 @@ pub(crate) async fn availability(
             (head(&view, &found.counts))
             (form(&view, &filter, &found.counts))
             div data-part="gpus" {
-                (lines(&view, Some(&caller), &found.hosts))
+                (lines(&view, &caller, &found.hosts))
                 @if found.hosts.is_empty() { (nothing(&view, &filter, &caller)) }
                 (view.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
             }
@@ -142,29 +147,64 @@ pub(crate) async fn availability(
     Ok(view.page(frame, &main))
 }
 
-/// The page of a wall screen: the compact view without links, filters and names.
+/// The page of a wall screen: how many GPUs are free, by model, and which are idle-held since when. People and links are left out.
 pub(crate) async fn screen(
     view: View,
     State(app): State<Arc<App>>,
     Extension(caller): Extension<MemberCaller>,
     query: Result<Query<Filter>, QueryRejection>,
 ) -> Result<Response, Problem> {
-    let filter = api::query(query)?;
-    let found = compact(&app, &caller, &filter).await?;
+    let demand = api::query(query)?.demand();
+    let hosts = app.hosts(&caller).await?;
+    let now = app.now();
+    let wall = Wall::new(&hosts, &app.live, &demand, now);
     let frame = Frame {
         title: view.t(text::AVAILABILITY),
         caller: None,
         tab: None,
         is_live: true,
     };
-    let main = html! {
-        (head(&view, &found.counts))
-        div data-part="gpus" {
-            (lines(&view, None, &found.hosts))
-            (view.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
+    Ok(view.page(frame, &wall_page(&view, &wall, now)))
+}
+
+fn wall_page(view: &View, wall: &Wall, now: Timestamp) -> Markup {
+    let counts = &wall.counts.counts;
+    let total: usize = counts.iter().sum();
+    let idle = counts[Group::IdleHeld as usize];
+    let (shown, others) = wall.models.split_at(wall.models.len().min(MODELS_ON_WALL));
+    let others = (!others.is_empty()).then(|| WallModel {
+        model: view.t(text::OTHER_MODELS).to_owned(),
+        free: others.iter().map(|one| one.free).sum(),
+        total: others.iter().map(|one| one.total).sum(),
+    });
+    html! {
+        div.wall data-part="wall" {
+            h1 {
+                b { (counts[Group::Free as usize]) } " "
+                span { (view.with(text::WALL_OF, &[&total.to_string()])) }
+            }
+            ul.models {
+                @for one in shown.iter().chain(&others) {
+                    li.none[one.free == 0] {
+                        b { (one.free) }
+                        span { (sanitize(&one.model)) small { (view.with(text::WALL_OF_MODEL, &[&one.total.to_string()])) } }
+                    }
+                }
+            }
+            section.idle data-idle=(idle) {
+                h2 { (view.with(text::WALL_IDLE, &[&idle.to_string()])) }
+                ol {
+                    @for gpu in &wall.idle {
+                        li {
+                            b { (gpu.since.map_or_else(|| "–".to_owned(), |since| age(since.at, now))) }
+                            span { (sanitize(&gpu.host_name)) " #" (gpu.index) small { (sanitize(&gpu.model)) } }
+                        }
+                    }
+                }
+                @if idle > wall.idle.len() { p { (view.with(text::WALL_MORE, &[&(idle - wall.idle.len()).to_string()])) } }
+            }
         }
-    };
-    Ok(view.page(frame, &main))
+    }
 }
 
 async fn compact(
@@ -227,7 +267,7 @@ pub(super) fn class(group: Group) -> &'static str {
 }
 
 /// One line for each host with a square for each GPU.
-fn lines(view: &View, caller: Option<&MemberCaller>, hosts: &[HostLine]) -> Markup {
+fn lines(view: &View, caller: &MemberCaller, hosts: &[HostLine]) -> Markup {
     html! {
         @if !hosts.is_empty() {
             section {
@@ -239,7 +279,7 @@ fn lines(view: &View, caller: Option<&MemberCaller>, hosts: &[HostLine]) -> Mark
     }
 }
 
-fn line(view: &View, caller: Option<&MemberCaller>, host: &HostLine) -> Markup {
+fn line(view: &View, caller: &MemberCaller, host: &HostLine) -> Markup {
     let count = |group: Group| {
         let own = host.gpus.iter().filter(|(_, own)| *own == group);
         Some((own.count(), group)).filter(|(count, _)| *count > 0)
@@ -252,10 +292,7 @@ fn line(view: &View, caller: Option<&MemberCaller>, host: &HostLine) -> Markup {
     let name = sanitize(&host.host_name);
     html! {
         span.host {
-            @match caller {
-                Some(caller) => a href=(format!("{}/hosts/{}", workspace_path(caller), encode(host.host.as_str()))) { (name) },
-                None => b { (name) },
-            }
+            a href=(format!("{}/hosts/{}", workspace_path(caller), encode(host.host.as_str()))) { (name) }
             small {
                 (sanitize(&host.model))
                 @if let Some(maintenance) = &host.maintenance { " · " (maintained(view, maintenance)) }

@@ -54,7 +54,8 @@
     if (isLoading || (selection && !selection.isCollapsed)) return;
     isLoading = true;
     try {
-      const response = await fetch(main.dataset.page || location.href, {headers: {accept: 'text/html'}});
+      const page = document.querySelector('[data-page]');
+      const response = await fetch(page ? page.dataset.page : location.href, {headers: {accept: 'text/html'}});
       if (response.status === 401) location.reload();
       if (!response.ok) return;
       const next = new DOMParser().parseFromString(await response.text(), 'text/html');

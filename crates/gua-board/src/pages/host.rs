@@ -16,9 +16,9 @@ use super::availability::class;
 use super::gpu::{
     Table, command, curve, host_path, maintained, memory, percent, since, strip, value,
 };
-use super::layout::{Frame, Tab, View, utc};
+use super::layout::{Frame, Tab, View, encode, utc, workspace_path};
 use super::text::{self, Text};
-use crate::access::MemberCaller;
+use crate::access::{MemberCaller, Via};
 use crate::api::{self, HostDetail};
 use crate::app::App;
 use crate::availability::{Group, Row, model};
@@ -34,23 +34,41 @@ pub(crate) async fn host(
     let detail = api::host(State(app), Extension(caller.clone()), path)
         .await?
         .0;
+    let name = sanitize(&detail.host.host.display_name);
+    let main = content(&view, &caller, &detail, now);
+    Ok(view.page(frame(&name, &caller), &main))
+}
+
+/// Content of the page of a host.
+pub(super) fn content(
+    view: &View,
+    caller: &MemberCaller,
+    detail: &HostDetail,
+    now: Timestamp,
+) -> Markup {
     let table = Table {
-        view: &view,
-        caller: &caller,
+        view,
+        caller,
         now,
         has_host: false,
     };
     let rows: Vec<&Row> = detail.gpus.iter().collect();
-    let name = sanitize(&detail.host.host.display_name);
-    let main = html! {
+    let host = &detail.host.host;
+    let name = sanitize(&host.display_name);
+    let path = format!(
+        "{}/hosts/{}",
+        workspace_path(caller),
+        encode(host.id.as_str())
+    );
+    html! {
         h1 { (name) }
-        div data-part="host" {
-            @if let Some(maintenance) = detail.host.host.maintenance(now) {
-                p.note { (maintained(&view, maintenance)) }
+        div data-part="host" data-page=(path) {
+            @if let Some(maintenance) = host.maintenance(now) {
+                p.note { (maintained(view, maintenance)) }
             }
-            (facts(&view, &detail, now))
+            (facts(view, caller, detail, now))
             section {
-                h2 { (view.t(text::GPU)) }
+                h2 { (view.t(text::GPUS)) }
                 @if rows.is_empty() { p.say { (view.t(text::NO_REPORT)) } } @else { (table.write(&name, &rows)) }
             }
             section {
@@ -64,8 +82,7 @@ pub(crate) async fn host(
                 }
             }
         }
-    };
-    Ok(view.page(frame(&name, &caller), &main))
+    }
 }
 
 fn frame<'a>(title: &'a str, caller: &'a MemberCaller) -> Frame<'a> {
@@ -77,8 +94,10 @@ fn frame<'a>(title: &'a str, caller: &'a MemberCaller) -> Frame<'a> {
     }
 }
 
-fn facts(view: &View, detail: &HostDetail, now: Timestamp) -> Markup {
+fn facts(view: &View, caller: &MemberCaller, detail: &HostDetail, now: Timestamp) -> Markup {
     let host = &detail.host;
+    // The only host of `gua serve` is enrolled when the server starts.
+    let is_local = matches!(caller.account.via, Via::Local);
     let unknown = || view.t(text::UNKNOWN).to_owned();
     let version = |version: &Option<String>| version.as_deref().map_or_else(unknown, sanitize);
     html! {
@@ -95,8 +114,8 @@ fn facts(view: &View, detail: &HostDetail, now: Timestamp) -> Markup {
             }))
             (fact(view.t(text::AGENT), &html! { (version(&host.reported_version)) }))
             (fact(view.t(text::DRIVER), &html! { (version(&detail.driver_version)) }))
-            (fact(view.t(text::WAITING), &html! { (detail.waiting) }))
-            (fact(view.t(text::ENROLLED), &html! { (utc(host.host.enrolled)) }))
+            @if detail.waiting > 0 { (fact(view.t(text::WAITING), &html! { (detail.waiting) })) }
+            @if !is_local { (fact(view.t(text::ENROLLED), &html! { (utc(host.host.enrolled)) })) }
         }
     }
 }

@@ -263,7 +263,7 @@ const TABS: &[(Tab, Role, &str, Text)] = &[
 
 /// Pages of a server without accounts, with their whole paths.
 const LOCAL_TABS: &[(Tab, &str, Text)] = &[
-    (Tab::Overview, "/", text::OVERVIEW),
+    (Tab::Overview, "/", text::THIS_HOST),
     (Tab::Availability, "/w/default", text::GPUS),
     (Tab::Report, "/report", text::REPORT),
     (Tab::People, "/people", text::PEOPLE),

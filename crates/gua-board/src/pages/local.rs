@@ -1,8 +1,8 @@
-//! Pages that only `gua serve` has: the table of nvgpu's master, the report and the people of this host.
+//! Pages that only `gua serve` has: this host with the table of nvgpu's master, the report and the people of this host.
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use gua_model::text::sanitize;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::layout::{Frame, Tab, View, encode};
 use super::text::{self, Text};
+use crate::api;
 use crate::app::App;
 use crate::error::Problem;
 use crate::local::Agent;
@@ -41,20 +42,39 @@ fn day() -> String {
     "1d".to_owned()
 }
 
-/// `GET /`: every agent with its GPUs.
+/// `GET /`: this host, then every agent with its GPUs as nvgpu's master shows them. The table is folded if the only agent is
+/// this host, which is shown above it already.
 pub(crate) async fn overview(view: View, State(app): State<Arc<App>>) -> Result<Response, Problem> {
     let agents = app.local(|local| local.host.cluster()).await?;
-    let title = view.t(text::OVERVIEW);
-    let main = html! {
-        h1 { (title) }
+    let (id, caller) = app
+        .local(|local| (local.id.clone(), local.caller.clone()))
+        .await?;
+    let path = Path((caller.workspace.name.clone(), id));
+    let board = State(Arc::clone(&app));
+    let detail = api::host(board, Extension(caller.clone()), path).await?.0;
+    let has_others = agents.iter().any(|agent| agent.name != "self");
+    let tables = html! {
         @if agents.is_empty() { p.say { (view.t(text::NO_AGENTS)) } }
         @for agent in &agents { (section(&view, agent)) }
+    };
+    let main = html! {
+        (super::host::content(&view, &caller, &detail, app.now()))
         section {
             h2 { (view.t(text::REPORT)) }
             p { @for (since, name) in WINDOWS { a.button href=(format!("/report?since={since}")) { (view.t(name)) } " " } }
         }
+        details open[has_others] {
+            summary { (view.t(text::NVGPU_TABLE)) }
+            (tables)
+        }
     };
-    page(&app, &view, title, Tab::Overview, &main)
+    let frame = Frame {
+        title: view.t(text::THIS_HOST),
+        caller: Some(&caller),
+        tab: Some(Tab::Overview),
+        is_live: true,
+    };
+    Ok(view.page(frame, &main))
 }
 
 fn section(view: &View, agent: &Agent) -> Markup {

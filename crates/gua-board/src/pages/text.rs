@@ -47,7 +47,13 @@ texts! {
     BOARD: "GPU board", "GPU 현황판";
     SKIP: "Skip to content", "본문으로 건너뛰기";
     AVAILABILITY: "Availability", "사용 가능";
-    OVERVIEW: "Overview", "개요";
+    THIS_HOST: "This host", "이 호스트";
+    NVGPU_TABLE: "Table of nvgpu", "nvgpu 표";
+    WALL_OF: "of {0} GPUs are free", "/ {0} GPU 사용 가능";
+    WALL_OF_MODEL: "of {0}", "전체 {0}";
+    WALL_IDLE: "{0} GPUs are held but idle, the longest first", "점유 중이지만 사용하지 않는 GPU {0}개, 오래된 순";
+    WALL_MORE: "and {0} more", "외 {0}개";
+    OTHER_MODELS: "other models", "기타 모델";
     GPUS: "GPUs", "GPU";
     REPORT: "Report", "보고서";
     PEOPLE: "People", "사용자";

@@ -201,7 +201,11 @@ async fn a_screen_shows_states_without_names_until_its_link_expires() {
     let shown = board.page(&path, "").await;
     assert_eq!(shown.status, 200);
     let page = text(&shown);
-    assert!(page.contains("Free now: ") && page.contains(&demo::host_name(0)));
+    assert!(
+        page.contains("of 96 GPUs are free") && page.contains("20 GPUs are held but idle"),
+        "{page}"
+    );
+    assert!(page.matches("<li").count() <= 16, "{page}");
     assert!(!page.contains("href=\"/w/"), "{page}");
     assert!(
         page.contains(&format!("data-live=\"{path}/events\"")),

@@ -67,7 +67,17 @@ fn pages(browser: &Browser) -> Vec<(&'static str, String)> {
         ("log-in", tab("/login")),
         ("join", tab("/join")),
         ("reset", tab("/reset")),
+        ("screen", wall_screen(browser)),
     ]
+}
+
+/// Adds a wall screen on the page of tokens, and returns its link.
+fn wall_screen(browser: &Browser) -> String {
+    browser.go(&browser.url().replace("/w/default", "/w/default/tokens"));
+    browser.run("document.querySelector('[name=scope]').value = 'screen'");
+    browser.fill("[name=expiresInDays]", "1");
+    browser.click("form[action$=tokens] button");
+    wait_for("the link of the screen", || browser.text(".note code"))
 }
 
 /// Looks at every page: nothing is inaccessible, nothing is wider than the screen, and no page is large.

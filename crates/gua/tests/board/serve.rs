@@ -109,6 +109,16 @@ fn the_master_shows_every_agent_and_says_which_one_is_dead() {
 fn the_pages_show_the_gpus_the_report_and_the_people() {
     let host = host(TWO_GPUS);
     let (_running, url) = start(&host);
+    // This host comes first, then the table of nvgpu's master.
+    let (status, page) = get(&url, "/");
+    assert_eq!(status, 200);
+    let own = page.find("data-part=\"host\"").unwrap();
+    let table = page.find("<h2>self (").unwrap();
+    assert!(own < table, "{page}");
+    assert!(
+        page.contains("1 of 2 free") && !page.contains("GPU board"),
+        "{page}"
+    );
     let (status, page) = get(&url, "/w/default");
     assert_eq!(status, 200);
     assert!(page.contains("Free now: 1"), "{page}");
