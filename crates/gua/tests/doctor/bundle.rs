@@ -1,5 +1,5 @@
 //! `gua doctor --bundle` on a host whose configuration, environment, enrolment, history and log are full of secrets. Each of
-//! them contains the word "secret", so one search finds all that leak.
+//! them contains the word "zebra", so one search finds all that leak.
 
 use std::io::Read as _;
 use std::time::Duration;
@@ -14,59 +14,59 @@ const CONFIG: &str = r#"
 [collect]
 interval = "17s"
 [csv]
-dir = "/srv/secret-project/csv"
+dir = "/srv/zebra-project/csv"
 [cloud]
-url = "https://secretboard.example"
-ca_file = "/etc/secret/ca.pem"
+url = "https://zebraboard.example"
+ca_file = "/etc/zebra/ca.pem"
 [serve]
-agents = "http://secretagent:1080"
+agents = "http://zebraagent:1080"
 [[quota]]
-user = "secretperson"
+user = "zebraperson"
 charged = "1h"
 per = "month"
 [[owner]]
-namespace = "secretspace"
-owner = "secretlab"
+namespace = "zebraspace"
+owner = "zebralab"
 "#;
 
 const LOG: &str = "\
-2026/11/15 19:03:43 tick not stored: the history is locked by pid 4711 (secretprog) of secretuser, and 3 ticks wait already\n\
-2026/11/15 19:03:44 cannot reach the board: https://secretboard.example:443/api: connection refused (board=secretboard)\n\
-2026/11/15 19:03:45 daemon started (host=secrethost-7, env=bare, driver=550.54.15)\n\
-2026/11/15 19:03:46 cannot read `/home/secretuser/my secret/x`: permission denied\n\
-{\"time\":\"2026-11-15T19:03:47.5Z\",\"level\":\"WARN\",\"message\":\"push failed\",\"token\":\"secret_9f8e7d6c\",\"error\":\"no route to secret-9.example.org\"}\n";
+2026/11/15 19:03:43 tick not stored: the history is locked by pid 4711 (zebraprog) of zebrauser, and 3 ticks wait already\n\
+2026/11/15 19:03:44 cannot reach the board: https://zebraboard.example:443/api: connection refused (board=zebraboard)\n\
+2026/11/15 19:03:45 daemon started (host=zebrahost-7, env=bare, driver=550.54.15)\n\
+2026/11/15 19:03:46 cannot read `/home/zebrauser/my zebra/x`: permission denied\n\
+{\"time\":\"2026-11-15T19:03:47.5Z\",\"level\":\"WARN\",\"message\":\"push failed\",\"token\":\"zebra_9f8e7d6c\",\"error\":\"no route to zebra-9.example.org\"}\n";
 
 /// A host with secrets wherever a user can put them.
 fn host_with_secrets(pid: u32) -> TestHost {
     let scenario = format!(
-        "[[card]]\nuuid = \"GPU-secret-a\"\n[[card.process]]\npid = {pid}\nmemory_mib = 900\n\
-         [[card]]\nuuid = \"GPU-secret-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n"
+        "[[card]]\nuuid = \"GPU-zebra-a\"\n[[card.process]]\npid = {pid}\nmemory_mib = 900\n\
+         [[card]]\nuuid = \"GPU-zebra-b\"\n[[fault]]\nfunction = \"nvmlDeviceGetPowerUsage\"\ncode = \"UNKNOWN\"\n"
     );
     let host = host(&scenario);
-    let home = host.path("secretuser");
+    let home = host.path("zebrauser");
     std::fs::create_dir(&home).unwrap();
-    host.write("secretuser/.gua/config.toml", CONFIG);
-    host.write("secretuser/.gua/gua.log", LOG);
+    host.write("zebrauser/.gua/config.toml", CONFIG);
+    host.write("zebrauser/.gua/gua.log", LOG);
     host.write(
-        "secretuser/.gua/cloud.json",
-        "{\"token\": \"secrettoken-1234\", \"server_url\": 7}",
+        "zebrauser/.gua/cloud.json",
+        "{\"token\": \"zebratoken-1234\", \"server_url\": 7}",
     );
     let path = home.join(".gua/gua.db");
     let mut store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
     let run = NewRun {
         started: "2026-11-15T19:00:00Z".parse().unwrap(),
         interval: Duration::from_secs(30),
-        host: "secrethost-7".to_owned(),
+        host: "zebrahost-7".to_owned(),
         version: "1.2.3".to_owned(),
         boot: None,
     };
     store.begin_run(&run).unwrap();
     store.close().unwrap();
     host.variable("HOME", home)
-        .variable("GUA_LOG_FORMAT", "secretword")
+        .variable("GUA_LOG_FORMAT", "zebraword")
         .variable("GUA_METRICS_LISTEN", "10.11.12.13:19400")
-        .variable("GUA_SOCKET", "/run/secret.sock")
-        .variable("API_KEY", "secretkey")
+        .variable("GUA_SOCKET", "/run/zebra.sock")
+        .variable("API_KEY", "zebrakey")
 }
 
 /// The bytes of the archive without compression.
@@ -88,7 +88,7 @@ fn a_bundle_contains_no_secret_and_says_what_it_contains() {
     let text = unpacked(&host, "gua-bundle.tar.gz");
 
     let directory = host.directory().display().to_string();
-    let private = ["secret", "10.11.12.13", "600.0001", &directory];
+    let private = ["zebra", "10.11.12.13", "600.0001", &directory];
     for word in private {
         let place = text.to_lowercase().find(&word.to_lowercase());
         let around = place.map(|place| &text[place.saturating_sub(200)..place + word.len()]);
