@@ -4,6 +4,7 @@
 //! readings and their times.
 
 pub mod account;
+pub mod alert;
 pub mod cadence;
 pub mod calendar;
 pub mod chain;

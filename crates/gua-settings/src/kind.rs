@@ -300,7 +300,7 @@ pub(crate) fn unexpected<K: Kind>(raw: Raw<'_>) -> String {
 }
 
 /// Parses an integer in a range.
-fn whole(raw: Raw<'_>, range: RangeInclusive<u64>) -> Parsed<u64> {
+pub(crate) fn whole(raw: Raw<'_>, range: RangeInclusive<u64>) -> Parsed<u64> {
     let number = match raw {
         Raw::Text(text) => {
             let digits = text
@@ -335,7 +335,7 @@ pub(crate) fn text<'a>(raw: Raw<'a>) -> Option<&'a OsStr> {
 }
 
 /// Parses a duration in a range.
-fn length(raw: Raw<'_>, range: RangeInclusive<Duration>) -> Parsed<Duration> {
+pub(crate) fn length(raw: Raw<'_>, range: RangeInclusive<Duration>) -> Parsed<Duration> {
     let text = text(raw).ok_or(None)?;
     let length =
         duration::parse(&text.to_string_lossy()).map_err(|error| Some(error.to_string()))?;

@@ -8,6 +8,7 @@
 //! This crate does not parse the command line: callers pass flags as [`FlagValue`]. It is the only crate that reads the
 //! environment.
 
+mod alert;
 pub mod array;
 pub mod describe;
 pub mod edit;

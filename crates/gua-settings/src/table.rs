@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 
+use gua_model::alert::Alert;
 use gua_model::price::Price;
 use gua_model::quota::Limit;
 use gua_model::report::groups::Group;
@@ -11,6 +12,10 @@ use gua_model::{ContainerOwners, DriverPids, OwnerRule};
 use toml::Spanned;
 use toml::de::DeValue;
 
+use crate::alert::{
+    CommandWords, ConditionLength, Conditions, CoolDown, Exempt, MailAddress, NearPercent,
+    QuietText, SecretFile, SmtpServer, TargetName, TemplateText,
+};
 use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
 use crate::group::{GroupKindName, Members};
 use crate::kind::{
@@ -410,6 +415,31 @@ settings! {
         until: DateText;
     }
     example "per_gpu_hour = \"2.50 EUR\"\nmodel = \"*H100*\"\n"
+
+    [[alert]]
+    /// Messages of the daemon (docs/alerts.md); any number of tables. when lists conditions: idle-held, quota-near, quota-over,
+    /// unhealthy, lost, gap, nudge, free. to is slack, teams, mattermost, ntfy or webhook, with the URL in url_file, or command,
+    /// email or write.
+    /// cool_down is the time between two messages about the same person, GPU or limit.
+    alerts: Alert, AlertFields {
+        name: AccountName;
+        when: Conditions;
+        to: TargetName;
+        url_file: SecretFile;
+        command: CommandWords;
+        smtp: SmtpServer;
+        from: MailAddress;
+        recipient: MailAddress;
+        smtp_user: AccountName;
+        password_file: SecretFile;
+        longer_than: ConditionLength;
+        percent: NearPercent;
+        cool_down: CoolDown;
+        quiet: QuietText;
+        exempt: Exempt;
+        text: TemplateText;
+    }
+    example "when = [\"idle-held\", \"lost\"]\nto = \"slack\"\nurl_file = \"/etc/gua/slack.url\"\n"
 }
 
 fn default_of<K: Kind>(text: &str, home: &Home) -> K::Value {

@@ -1,0 +1,334 @@
+//! Alerts: conditions that are worth a message, its text, and when it is sent.
+//!
+//! A condition holds or does not hold at a moment; [`finding`] has the functions that decide this from a sample, from
+//! standings under quotas and from gaps. [`Alert::due`] then decides which findings become messages now: none for exempt
+//! people, none in quiet hours, and none until the cool-down is over. A finding that is held back is not queued. It is
+//! found again later if it is still true, so that nobody receives a message about the past.
+
+pub mod finding;
+mod quiet_hours;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+pub use self::finding::Finding;
+pub use self::quiet_hours::QuietHours;
+use crate::owner::is_match;
+
+/// A condition of an alert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum When {
+    /// A person holds a GPU without using it.
+    IdleHeld,
+    /// A share of a quota is used.
+    QuotaNear,
+    /// More than a quota is used.
+    QuotaOver,
+    /// A GPU has a fault.
+    Unhealthy,
+    /// A GPU has disappeared.
+    Lost,
+    /// The GPUs were not observed.
+    Gap,
+    /// A person was asked whether they still need idle GPUs (`gua nudge`).
+    Nudge,
+    /// A GPU is free for the caller of `gua available --notify`.
+    Free,
+}
+
+impl When {
+    pub const ALL: [Self; 8] = [
+        When::IdleHeld,
+        When::QuotaNear,
+        When::QuotaOver,
+        When::Unhealthy,
+        When::Lost,
+        When::Gap,
+        When::Nudge,
+        When::Free,
+    ];
+
+    /// Returns its name in settings and documents.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            When::IdleHeld => "idle-held",
+            When::QuotaNear => "quota-near",
+            When::QuotaOver => "quota-over",
+            When::Unhealthy => "unhealthy",
+            When::Lost => "lost",
+            When::Gap => "gap",
+            When::Nudge => "nudge",
+            When::Free => "free",
+        }
+    }
+
+    /// Returns the condition of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|when| when.as_str() == name)
+    }
+}
+
+/// Format of the body of a webhook.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// The document `gua.alert.v1`.
+    Json,
+    Slack,
+    Mattermost,
+    Teams,
+    Ntfy,
+}
+
+impl Shape {
+    pub const ALL: [Self; 5] = [
+        Shape::Json,
+        Shape::Slack,
+        Shape::Mattermost,
+        Shape::Teams,
+        Shape::Ntfy,
+    ];
+
+    /// Returns its name in settings.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Shape::Json => "webhook",
+            Shape::Slack => "slack",
+            Shape::Mattermost => "mattermost",
+            Shape::Teams => "teams",
+            Shape::Ntfy => "ntfy",
+        }
+    }
+}
+
+/// Destination of the messages of an alert. Secrets are in files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    Webhook {
+        shape: Shape,
+        /// File with the URL, which is a secret.
+        url_file: PathBuf,
+    },
+    /// Program with its arguments. It receives the document on its standard input.
+    Command(Vec<String>),
+    Email(Email),
+    /// Terminals of the person.
+    Write,
+}
+
+/// How mail is sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Email {
+    /// Name and port of the server.
+    pub smtp: (String, u16),
+    pub from: String,
+    /// Address of the recipient; `{user}` is the name of the person. Messages about nobody go to the sender.
+    pub recipient: String,
+    /// Name of the account, and the file with its password.
+    pub account: Option<(String, PathBuf)>,
+}
+
+impl Email {
+    /// Returns the address that receives a message about a person.
+    #[must_use]
+    pub fn recipient_of(&self, person: Option<&str>) -> String {
+        match person {
+            Some(person) => self.recipient.replace("{user}", person),
+            None if self.recipient.contains("{user}") => self.from.clone(),
+            None => self.recipient.clone(),
+        }
+    }
+}
+
+impl Target {
+    /// Returns the kind of the target in settings and documents.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Target::Webhook { shape, .. } => shape.as_str(),
+            Target::Command(_) => "command",
+            Target::Email(_) => "email",
+            Target::Write => "write",
+        }
+    }
+
+    /// Whether messages about different people go to different places, so that one that fails must not delay another.
+    #[must_use]
+    pub fn is_personal(&self) -> bool {
+        matches!(self, Target::Email(_) | Target::Write)
+    }
+}
+
+/// Names that a template can contain in braces.
+pub const PLACEHOLDERS: [&str; 6] = ["summary", "details", "answer", "user", "host", "alert"];
+
+/// Text of a message with placeholders such as `{user}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(String);
+
+impl Template {
+    /// Checks a template. The error is the first unknown placeholder.
+    ///
+    /// # Errors
+    /// If a pair of braces contains anything but one of [`PLACEHOLDERS`].
+    pub fn new(text: &str) -> Result<Self, String> {
+        for part in text.split('{').skip(1) {
+            let name = part.split_once('}').map_or(part, |(name, _)| name);
+            let is_closed = part.contains('}');
+            if !is_closed || !PLACEHOLDERS.contains(&name) {
+                return Err(name.to_owned());
+            }
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Fills in the placeholders. The values are not searched for placeholders.
+    fn filled(&self, value: impl Fn(&str) -> String) -> String {
+        let mut parts = self.0.split('{');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            if let Some((name, after)) = part.split_once('}') {
+                text.push_str(&value(name));
+                text.push_str(after);
+            }
+        }
+        text
+    }
+}
+
+/// One `[[alert]]` of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alert {
+    /// Unique among the alerts.
+    pub name: String,
+    pub when: Vec<When>,
+    pub target: Target,
+    /// Minimum length of idle time and of gaps; `None` for the default of the condition.
+    pub longer_than: Option<Duration>,
+    /// Share of a quota, in percent, from which on it is near.
+    pub percent: u32,
+    /// Minimum time between two messages about the same person, GPU or limit.
+    pub cool_down: Duration,
+    pub quiet: Option<QuietHours>,
+    /// Patterns of people who are not alerted about.
+    pub exempt: Vec<String>,
+    pub text: Option<Template>,
+}
+
+/// Default minimum of idle time.
+pub const LONG_IDLE: Duration = Duration::from_secs(2 * 3600);
+/// Default minimum length of a gap.
+pub const LONG_GAP: Duration = Duration::from_secs(10 * 60);
+/// Default share of a quota from which on it is near, in percent.
+pub const NEAR_PERCENT: u32 = 80;
+/// Default cool-down, and the least one of nudges: a person is nudged at most once a day.
+pub const COOL_DOWN: Duration = Duration::from_secs(24 * 3600);
+
+/// When the last message about each subject was queued, by [`Alert::key`].
+pub type LastSent = BTreeMap<String, Timestamp>;
+
+/// Title and text of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    pub title: String,
+    pub text: String,
+}
+
+impl Alert {
+    /// Returns the minimum length of idle time.
+    #[must_use]
+    pub fn long_idle(&self) -> Duration {
+        self.longer_than.unwrap_or(LONG_IDLE)
+    }
+
+    /// Returns the minimum length of a gap.
+    #[must_use]
+    pub fn long_gap(&self) -> Duration {
+        self.longer_than.unwrap_or(LONG_GAP)
+    }
+
+    /// Returns the key under which the cool-down of a finding is kept.
+    #[must_use]
+    pub fn key(&self, finding: &Finding) -> String {
+        let when = finding.when.as_str();
+        format!("{} {when} {}", self.name, finding.subject)
+    }
+
+    /// Returns the findings about which a message is due.
+    #[must_use]
+    pub fn due(
+        &self,
+        findings: Vec<Finding>,
+        last_sent: &LastSent,
+        now: Timestamp,
+        zone: &TimeZone,
+    ) -> Vec<Finding> {
+        let is_quiet = |quiet: &QuietHours| quiet.contains(now.to_zoned(zone.clone()).time());
+        if self.quiet.as_ref().is_some_and(is_quiet) {
+            return Vec::new();
+        }
+        let mut due = findings;
+        due.retain(|finding| {
+            let is_exempt = |name: &String| self.exempt.iter().any(|one| is_match(one, name));
+            self.when.contains(&finding.when)
+                && !finding.person.as_ref().is_some_and(is_exempt)
+                && !self.is_cooling_down(finding, last_sent, now)
+        });
+        due
+    }
+
+    fn is_cooling_down(&self, finding: &Finding, last_sent: &LastSent, now: Timestamp) -> bool {
+        let cool_down = match finding.when {
+            When::Nudge => self.cool_down.max(COOL_DOWN),
+            _ => self.cool_down,
+        };
+        let cool_down = SignedDuration::try_from(cool_down).unwrap_or(SignedDuration::MAX);
+        let last = last_sent.get(&self.key(finding));
+        last.is_some_and(|last| {
+            // A gap is over and not found again. A clock that was set back must not silence an alert.
+            finding.when == When::Gap
+                || (SignedDuration::ZERO..cool_down).contains(&now.duration_since(*last))
+        })
+    }
+
+    /// Returns the message about a finding on a host.
+    #[must_use]
+    pub fn message(&self, finding: &Finding, host: &str) -> Message {
+        let title = format!("{host}: {}", finding.summary);
+        let details = finding.details.iter().map(|line| format!("- {line}"));
+        let details = details.collect::<Vec<_>>().join("\n");
+        let value = |name: &str| match name {
+            "summary" => title.clone(),
+            "details" => details.clone(),
+            "answer" => finding.answer.clone().unwrap_or_default(),
+            "user" => finding.person.clone().unwrap_or_default(),
+            "host" => host.to_owned(),
+            _ => self.name.clone(),
+        };
+        let text = match &self.text {
+            Some(template) => template.filled(value),
+            None => {
+                let parts = [title.clone(), value("details"), value("answer")];
+                let parts = parts.into_iter().filter(|part| !part.is_empty());
+                parts.collect::<Vec<_>>().join("\n")
+            }
+        };
+        Message { title, text }
+    }
+}
+
+#[cfg(test)]
+mod tests;

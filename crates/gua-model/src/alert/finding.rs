@@ -1,0 +1,304 @@
+//! Findings: conditions of alerts that hold at a moment, with their evidence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::When;
+use crate::classify::holders;
+use crate::health::{Fault, faults};
+use crate::id::{GpuUuid, Uid};
+use crate::idle::{Idle, IdleGpu};
+use crate::period::Period;
+use crate::quota::{Standing, Who};
+use crate::readings::Gpu;
+use crate::sample::{Place, Sample};
+use crate::state::Thresholds;
+use crate::text::{counted, gigabytes, sanitize, short_age};
+use crate::unit::Bytes;
+
+/// A condition that holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub when: When,
+    /// Person, GPU or limit that the finding is about; the cool-down is kept for each.
+    pub subject: String,
+    pub person: Option<String>,
+    /// One line without the name of the host.
+    pub summary: String,
+    /// The evidence, one line each.
+    pub details: Vec<String>,
+    /// What the reader can do.
+    pub answer: Option<String>,
+}
+
+/// A person's hold on a GPU that is idle now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleHold {
+    pub person: String,
+    /// `None` for a container, a pod or the owner of a rule.
+    pub uid: Option<Uid>,
+    pub gpu: GpuUuid,
+    pub gpu_index: u32,
+    /// Memory of all processes of the person, as far as it is known.
+    pub memory: Bytes,
+    /// That of the process that has been idle for the longest time.
+    pub idle: Idle,
+}
+
+impl IdleHold {
+    /// `GPU 3: 40.1 GB held, idle for 3h12m`.
+    #[must_use]
+    pub fn evidence(&self, now: Timestamp) -> String {
+        let (memory, idle) = (gigabytes(self.memory), self.idle.shown(now));
+        format!("GPU {}: {memory} GB held, idle for {idle}", self.gpu_index)
+    }
+
+    /// Whether it has been idle for at least this time.
+    #[must_use]
+    pub fn is_long(&self, longer_than: Duration, now: Timestamp) -> bool {
+        self.idle.length(now).unsigned_abs() >= longer_than
+    }
+}
+
+/// Returns the holds on GPUs that are idle in a sample, by person and GPU. `idle` has the GPUs that are idle in it.
+#[must_use]
+pub fn idle_holds(
+    sample: &Sample,
+    idle: &BTreeMap<GpuUuid, IdleGpu>,
+    thresholds: &Thresholds,
+) -> Vec<IdleHold> {
+    let mut found: BTreeMap<(String, u32, GpuUuid), IdleHold> = BTreeMap::new();
+    for gpu in &sample.gpus {
+        let Some(times) = idle.get(&gpu.uuid) else {
+            continue;
+        };
+        for process in holders(gpu, thresholds) {
+            let Ok(identity) = &process.identity else {
+                continue;
+            };
+            let Some(owner) = identity.owner() else {
+                continue;
+            };
+            let person = owner.who.shown().into_owned();
+            let idle = times.of(Some(identity.key));
+            let memory = process.memory.unwrap_or(Bytes(0));
+            let key = (person.clone(), gpu.index, gpu.uuid.clone());
+            let hold = found.entry(key).or_insert_with(|| IdleHold {
+                person,
+                uid: owner.who.uid(),
+                gpu: gpu.uuid.clone(),
+                gpu_index: gpu.index,
+                memory: Bytes(0),
+                idle,
+            });
+            hold.memory = Bytes(hold.memory.0.saturating_add(memory.0));
+            if idle.since.at < hold.idle.since.at {
+                hold.idle = idle;
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+/// Returns one finding for each person who has held GPUs for at least this time without using them.
+#[must_use]
+pub fn idle_held(holds: &[IdleHold], longer_than: Duration, now: Timestamp) -> Vec<Finding> {
+    let mut people: BTreeMap<&str, Vec<&IdleHold>> = BTreeMap::new();
+    for hold in holds.iter().filter(|hold| hold.is_long(longer_than, now)) {
+        people.entry(&hold.person).or_default().push(hold);
+    }
+    let finding = |(person, holds): (&str, Vec<&IdleHold>)| {
+        let shown = sanitize(person);
+        let gpus = counted(holds.len() as u64, "GPU");
+        let them = if holds.len() == 1 { "it" } else { "them" };
+        Finding {
+            when: When::IdleHeld,
+            subject: person.to_owned(),
+            person: Some(person.to_owned()),
+            summary: format!("{shown} holds {gpus} without using {them}"),
+            details: holds.iter().map(|hold| hold.evidence(now)).collect(),
+            answer: Some(ANSWER.to_owned()),
+        }
+    };
+    people.into_iter().map(finding).collect()
+}
+
+/// How a holder can answer.
+const ANSWER: &str = "Please release what you do not need, or answer with: gua keep 2h --why TEXT";
+
+/// Returns the finding about a person who was asked whether they still need their idle GPUs. A question to a person without a
+/// GPU that has been idle for this time counts for nothing.
+#[must_use]
+pub fn nudged(
+    holds: &[IdleHold],
+    to: Uid,
+    asker: &str,
+    longer_than: Duration,
+    now: Timestamp,
+) -> Option<Finding> {
+    let holds = holds.iter().filter(|hold| hold.uid == Some(to));
+    let holds: Vec<&IdleHold> = holds
+        .filter(|hold| hold.is_long(longer_than, now))
+        .collect();
+    let person = &holds.first()?.person;
+    let gpus = counted(holds.len() as u64, "GPU");
+    let (shown, asker) = (sanitize(person), sanitize(asker));
+    Some(Finding {
+        when: When::Nudge,
+        subject: person.clone(),
+        person: Some(person.clone()),
+        summary: format!("{asker} asks {shown}: do you still need {gpus}?"),
+        details: holds.iter().map(|hold| hold.evidence(now)).collect(),
+        answer: Some(ANSWER.to_owned()),
+    })
+}
+
+/// A GPU of an earlier sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownGpu {
+    pub uuid: GpuUuid,
+    pub index: u32,
+    pub name: Option<String>,
+}
+
+impl KnownGpu {
+    fn of(gpu: &Gpu) -> Self {
+        Self {
+            uuid: gpu.uuid.clone(),
+            index: gpu.index,
+            name: gpu.name.clone().ok(),
+        }
+    }
+
+    fn shown(&self) -> String {
+        let name = self.name.as_deref().map_or_else(String::new, sanitize);
+        let (index, uuid) = (self.index, &self.uuid);
+        format!("GPU {index} ({name}, {uuid})").replace("(, ", "(")
+    }
+}
+
+/// Returns the physical GPUs of a sample. A MIG instance that disappears was removed and is not lost.
+#[must_use]
+pub fn known_gpus(sample: &Sample) -> Vec<KnownGpu> {
+    let gpus = sample.gpus.iter();
+    let physical = gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }));
+    physical.map(KnownGpu::of).collect()
+}
+
+/// Returns the GPUs with faults, and those that an earlier sample had and this one does not.
+#[must_use]
+pub fn unhealthy(sample: &Sample, earlier: &[KnownGpu]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for gpu in &sample.gpus {
+        let (lost, other): (Vec<Fault>, Vec<Fault>) = faults(gpu)
+            .into_iter()
+            .partition(|fault| *fault == Fault::Lost);
+        let known = KnownGpu::of(gpu);
+        if !lost.is_empty() {
+            found.push(lost_gpu(&known, "the driver reports it as lost"));
+        }
+        if !other.is_empty() {
+            let names: Vec<&str> = other.iter().map(|fault| fault.as_str()).collect();
+            found.push(Finding {
+                when: When::Unhealthy,
+                subject: format!("{} {}", known.uuid, names.join(",")),
+                person: None,
+                summary: format!("{} has a fault", known.shown()),
+                details: other.iter().map(ToString::to_string).collect(),
+                answer: None,
+            });
+        }
+    }
+    let is_there = |known: &&KnownGpu| sample.gpus.iter().any(|gpu| gpu.uuid == known.uuid);
+    let gone = earlier.iter().filter(|known| !is_there(known));
+    found.extend(gone.map(|known| lost_gpu(known, "the driver no longer lists it")));
+    found
+}
+
+fn lost_gpu(gpu: &KnownGpu, why: &str) -> Finding {
+    Finding {
+        when: When::Lost,
+        subject: gpu.uuid.to_string(),
+        person: None,
+        summary: format!("{} is lost", gpu.shown()),
+        details: vec![why.to_owned()],
+        answer: None,
+    }
+}
+
+/// Returns whether a limit is exceeded, or at least this share of it is used. An unmeasured part counts as unused.
+#[must_use]
+pub fn quota_condition(standing: &Standing, percent: u32) -> Option<When> {
+    let used = u128::from(standing.at_least) * 100;
+    let near = u128::from(standing.limit.most) * u128::from(percent);
+    match standing.is_over() {
+        true => Some(When::QuotaOver),
+        false if standing.limit.most > 0 && used >= near => Some(When::QuotaNear),
+        false => None,
+    }
+}
+
+/// Returns the finding about a limit; `use_of` describes its use, such as `charged 80.0 of 100.0 h per month`.
+#[must_use]
+pub fn quota(standing: &Standing, when: When, use_of: String) -> Finding {
+    let (who, person) = match &standing.who {
+        Who::Person(name) => (sanitize(name), Some(name.clone())),
+        Who::Group(name) => (format!("the group {}", sanitize(name)), None),
+        Who::Everyone => ("everyone together".to_owned(), None),
+    };
+    let word = match when {
+        When::QuotaOver => "over",
+        _ => "near",
+    };
+    let (limit, from) = (&standing.limit, standing.period.from());
+    Finding {
+        when,
+        // In the next period, the same limit is another subject. A rolling window has no next period.
+        subject: match limit.per {
+            crate::quota::Term::Rolling(_) => format!("{who} {}", use_key(standing)),
+            _ => format!("{who} {} {from}", use_key(standing)),
+        },
+        person,
+        summary: format!("{who}: {word} a limit on GPU use"),
+        details: vec![use_of],
+        answer: Some("`gua quota show` shows what is left.".to_owned()),
+    }
+}
+
+fn use_key(standing: &Standing) -> String {
+    let limit = &standing.limit;
+    format!("{} {:?}", limit.measure.as_str(), limit.per)
+}
+
+/// A time in which the GPUs were not observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnobservedTime {
+    pub period: Period,
+    /// Whether it has ended.
+    pub has_ended: bool,
+}
+
+/// Returns the finding about a gap of at least this length.
+#[must_use]
+pub fn gap(time: &UnobservedTime, longer_than: Duration) -> Option<Finding> {
+    let length = Duration::from_micros(time.period.micros().0);
+    if length < longer_than {
+        return None;
+    }
+    let (from, to) = (time.period.from(), time.period.to());
+    let (shown, tense) = match time.has_ended {
+        true => (format!("from {from:.0} to {to:.0}"), "were"),
+        false => (format!("since {from:.0}"), "are"),
+    };
+    let length = short_age(length);
+    Some(Finding {
+        when: When::Gap,
+        subject: from.to_string(),
+        person: None,
+        summary: format!("the GPUs {tense} not observed for {length}"),
+        details: vec![shown],
+        answer: Some("`gua status` and the log of the daemon show why.".to_owned()),
+    })
+}
