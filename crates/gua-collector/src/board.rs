@@ -30,14 +30,14 @@ pub mod names;
 mod proxy;
 mod push;
 mod pusher;
-mod retry;
+pub(crate) mod retry;
 pub(crate) mod salt;
 pub mod setup;
 mod sink;
 mod spool;
 mod stream;
 mod tls;
-mod worker;
+pub(crate) mod worker;
 
 pub use archive::{Archive, ArchiveError, ArchiveState, Archived, Task};
 pub use archive_uploader::ArchiveOptions;

@@ -7,6 +7,7 @@
 //! field `line` holds the text of a record in the form in which gpu-usage-audit printed it.
 
 pub mod access;
+pub mod alert;
 pub mod board;
 pub mod bundle;
 #[cfg(test)]
@@ -28,12 +29,14 @@ pub mod log_file;
 pub mod log_record;
 pub mod managed;
 pub mod metrics;
+pub mod notes;
 pub mod observer;
 pub mod open_outage;
 pub mod outage_file;
 pub mod pid_file;
 mod problem_log;
 pub mod python_collector;
+pub mod quota;
 pub mod reader;
 pub mod runtime;
 pub mod schedule;

@@ -15,7 +15,7 @@ use gua_settings::Loaded;
 use jiff::Timestamp;
 
 use crate::claims::{self, Names};
-use crate::location;
+use crate::{location, notes};
 
 /// Since when GPUs have been in their roll-up. Empty if the history is absent or cannot be read.
 #[must_use]
@@ -109,6 +109,13 @@ pub fn rows<'a>(
         row.condition.since = since.get(&gpu.uuid).copied();
         row.condition.idle = idle.remove(&gpu.uuid);
     }
+    let mut names = Names::default();
+    let keeps = notes::keeps(&loaded.settings, sample.at);
+    for row in &mut rows {
+        if let (Some(gpu), false) = (row.gpu, keeps.is_empty()) {
+            row.keeps = notes::of_gpu(&keeps, gpu, &terms.thresholds, (&mut names, sample.at));
+        }
+    }
     let claims = match claims::taken(&loaded.settings, sample, Vec::new()) {
         Ok(taken) => taken.survey.claims,
         Err(error) => return (rows, Some(error)),
@@ -116,7 +123,6 @@ pub fn rows<'a>(
     if claims.is_empty() {
         return (rows, None);
     }
-    let mut names = Names::default();
     for row in &mut rows {
         let Some(gpu) = row.gpu else { continue };
         for live in claims.iter().filter(|live| live.holds(&gpu.uuid)) {

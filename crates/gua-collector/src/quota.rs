@@ -4,38 +4,41 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use gua_collector::location;
 use gua_model::GpuUuid;
+use gua_model::failure::Failure;
 use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
 use gua_model::text::sanitize;
 use gua_probe::process::{groups_of, is_group, is_user};
-use gua_query::UsageQuestion;
+use gua_query::{QueryError, UsageQuestion};
 use gua_settings::quota::{Quota, amount_word, stricter};
 use gua_settings::{Layer, Loaded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::failure::Failure;
+use crate::location;
 
 /// Use of every limit.
 #[derive(Debug)]
-pub(crate) struct Accounts {
-    pub(crate) now: Timestamp,
-    pub(crate) standings: Vec<Standing>,
+pub struct Accounts {
+    pub now: Timestamp,
+    pub standings: Vec<Standing>,
     /// Problems with the limits themselves.
-    pub(crate) notes: Vec<String>,
+    pub notes: Vec<String>,
     /// GPUs that are left out, because their stored hours do not add up.
-    pub(crate) unbalanced: Vec<GpuUuid>,
+    pub unbalanced: Vec<GpuUuid>,
 }
 
 impl Accounts {
     /// Reads each history once per period; `db` returns the history by which the limits of a file are judged.
-    pub(crate) fn of(
+    ///
+    /// # Errors
+    /// If a history cannot be read, or the groups of users cannot be looked up.
+    pub fn of<E: From<QueryError> + From<Failure>>(
         loaded: &Loaded,
         db: impl Fn(Layer) -> PathBuf,
         zone: &TimeZone,
         now: Timestamp,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, E> {
         let quotas = &loaded.settings.quotas;
         let histories = Layer::ALL.map(|layer| (layer, db(layer)));
         let db = |layer: Layer| {
@@ -62,7 +65,10 @@ impl Accounts {
     }
 
     /// Evaluates the limits, given the use in every period.
-    pub(crate) fn under(
+    ///
+    /// # Errors
+    /// If the groups of users cannot be looked up.
+    pub fn under(
         quotas: &[Quota],
         usages: &BTreeMap<Term, Usage>,
         now: Timestamp,
@@ -108,7 +114,10 @@ impl Accounts {
     }
 
     /// Returns the limits that apply to one person.
-    pub(crate) fn of_person(&self, user: &str) -> Result<Vec<Standing>, Failure> {
+    ///
+    /// # Errors
+    /// If the groups of the person cannot be looked up.
+    pub fn of_person(&self, user: &str) -> Result<Vec<Standing>, Failure> {
         let shared = |standing: &Standing| matches!(standing.who, Who::Group(_));
         let groups = match self.standings.iter().any(shared) {
             true => groups_of(&[user.to_owned()]).ok_or_else(no_answer)?,

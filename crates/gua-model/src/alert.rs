@@ -254,6 +254,13 @@ impl Alert {
         self.longer_than.unwrap_or(LONG_IDLE)
     }
 
+    /// Returns the minimum length of idle time from which on a person may be nudged.
+    #[must_use]
+    pub fn long_for_nudge(&self) -> Duration {
+        let default = crate::idle::LONG.unsigned_abs();
+        self.longer_than.unwrap_or(default)
+    }
+
     /// Returns the minimum length of a gap.
     #[must_use]
     pub fn long_gap(&self) -> Duration {

@@ -19,12 +19,14 @@ use gua_query::gpu::NamedGpu;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::listing::row::Kept;
+
 /// Width of the names before the values.
 const LABEL: usize = 16;
 
 /// Returns the page with bold headings; the output removes them where colors are disabled.
 #[must_use]
-pub fn text(answer: &Answer, zone: &TimeZone) -> String {
+pub fn text(answer: &Answer, keeps: &[Kept], zone: &TimeZone) -> String {
     let mut page = Page {
         out: String::new(),
         zone,
@@ -64,6 +66,10 @@ pub fn text(answer: &Answer, zone: &TimeZone) -> String {
             }
             page.line("gpu-usage-audit records no reason for such time, and its report does not count it.");
         }
+    }
+    for keep in keeps {
+        page.line("");
+        page.line(format!("Kept by {} (`gua keep`).", keep.text));
     }
     page.out
 }

@@ -1,6 +1,7 @@
 //! Output formats: text, JSON, CSV, HTML, SVG and PNG. This crate only formats numbers that other crates compute. It
 //! reads no files, clock or environment variables.
 
+pub mod alert;
 pub mod chart;
 pub mod document;
 pub mod explain;

@@ -167,6 +167,17 @@ rows! {
     }
 }
 
+rows! {
+    /// A holder's statement that they still need a GPU (`gua keep`).
+    struct ListedKeep {
+        user: String,
+        uid: u32,
+        until: Timestamp,
+        /// The reason that the holder gave.
+        why: String,
+    }
+}
+
 fn reading<T>(gpu: Option<&Gpu>, of: impl Fn(&Gpu) -> Reading<T>) -> Option<T> {
     of(gpu?).ok()
 }
@@ -205,7 +216,7 @@ fn workload(process: &Process) -> Option<&Workload> {
 
 /// What `gua list --json` prints; with `--watch`, one document per line. A missing reading is null, never zero. Keys may be
 /// added under the same version; none changes its meaning. CSV is the same, flattened: one line per holder (`holder_` before
-/// its keys, `claim_` before those of a lease), and one for a GPU without any.
+/// its keys, `claim_` before those of a lease, `keep_` before those of a keep), and one for a GPU without any.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ListDocument {
     pub schema: &'static str,
@@ -227,6 +238,8 @@ pub struct ListEntry {
     pub idle: IdleTime,
     /// Null if the claims could not be read.
     pub claims: Option<Vec<ListedClaim>>,
+    /// Holders who still need the GPU, although they do not use it now.
+    pub keeps: Vec<ListedKeep>,
     pub holders: Vec<HolderEntry>,
 }
 
@@ -263,6 +276,7 @@ impl ListDocument {
                 gpu: ListedGpu::new(row.index, row.gpu, &row.condition),
                 idle: IdleTime::new(idle.map(|idle| idle.longest), sample.at),
                 claims: unread.is_none().then(|| claims.collect()),
+                keeps: row.keeps.iter().map(|keep| keep.listed.clone()).collect(),
                 holders: row.holders.iter().map(holder).collect(),
             }
         };
@@ -284,36 +298,43 @@ impl ListDocument {
         let claim = headers("claim_", ListedClaim::COLUMNS);
         let holder = headers("holder_", ListedHolder::COLUMNS);
         let holder_idle = headers("holder_", IdleTime::COLUMNS);
-        let columns = [gpu, idle, claim, holder, holder_idle];
+        let keep = headers("keep_", ListedKeep::COLUMNS);
+        let columns = [gpu, idle, claim, holder, holder_idle, keep];
         table.columns.extend(columns.concat());
         for entry in &self.gpus {
             let mut start = vec![self.at.into(), self.driver_version.clone().into()];
             start.extend(cells(ListedGpu::COLUMNS, Some(&entry.gpu)));
             start.extend(cells(IdleTime::COLUMNS, Some(&entry.idle)));
-            start.extend(joined(entry.claims.as_deref().unwrap_or_default()));
+            start.extend(joined(
+                ListedClaim::COLUMNS,
+                entry.claims.as_deref().unwrap_or_default(),
+            ));
+            let keeps = joined(ListedKeep::COLUMNS, &entry.keeps);
             let holders = entry.holders.iter().map(Some);
             let nobody = entry.holders.is_empty().then_some(None);
             for holder in holders.chain(nobody) {
                 let idle = cells(IdleTime::COLUMNS, holder.map(|entry| &entry.idle));
                 let holder = holder.map(|entry| &entry.holder);
                 let holder = cells(ListedHolder::COLUMNS, holder);
-                table.rows.push([start.clone(), holder, idle].concat());
+                table
+                    .rows
+                    .push([start.clone(), holder, idle, keeps.clone()].concat());
             }
         }
         table
     }
 }
 
-/// Returns the cells of the leases on a GPU. There is at most one unless a lease was forged; then `;` separates them.
-fn joined(claims: &[ListedClaim]) -> Vec<Cell> {
-    let cell = |column: &Column<ListedClaim>| {
-        let texts = claims.iter().map(|claim| (column.cell)(claim).exact());
+/// Returns the cells of the leases or keeps of a GPU. There is at most one lease unless one was forged; `;` separates several.
+fn joined<R>(columns: &[Column<R>], rows: &[R]) -> Vec<Cell> {
+    let cell = |column: &Column<R>| {
+        let texts = rows.iter().map(|row| (column.cell)(row).exact());
         match texts.collect::<Vec<_>>() {
             texts if texts.is_empty() => Cell::Missing,
             texts => Cell::Text(texts.join(";")),
         }
     };
-    ListedClaim::COLUMNS.iter().map(cell).collect()
+    columns.iter().map(cell).collect()
 }
 
 rows! {
@@ -415,7 +436,12 @@ impl AvailableDocument {
             let nobody = other.holders.is_empty() && other.claims.is_empty();
             let holders = other.holders.iter().map(Some);
             for holder in holders.chain(nobody.then_some(None)) {
-                put(&other.gpu, refusal, holder, joined(&[]));
+                put(
+                    &other.gpu,
+                    refusal,
+                    holder,
+                    joined(ListedClaim::COLUMNS, &[]),
+                );
             }
             for claim in &other.claims {
                 let claim = cells(ListedClaim::COLUMNS, Some(claim));

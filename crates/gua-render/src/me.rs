@@ -34,6 +34,10 @@ rows! {
         memory_bytes: Option<u64> as "memory",
         /// Start of the state, if a daemon has recorded it.
         state_since: Option<Timestamp> as "since",
+        /// Until when the user keeps the GPU (`gua keep`).
+        kept_until: Option<Timestamp> as "kept",
+        /// The reason that the user gave.
+        kept_why: Option<String> as "why",
     }
 }
 
@@ -69,7 +73,9 @@ pub struct MeDocument {
     pub claims: Vec<ClaimEntry>,
     /// Waiting requests of the user.
     pub queue: Vec<QueuePlace>,
-    /// What nobody has used for at least 10 minutes, and unused leases, with the command that releases it.
+    /// Questions of other users whether the user still needs GPUs (`gua nudge`).
+    pub nudges: Vec<NudgeNote>,
+    /// What nobody has used for at least 10 minutes or keeps, and unused leases, with the command that releases it.
     pub releasable: Vec<Releasable>,
     /// Facts that could not be found out, in words.
     pub problems: Vec<String>,
@@ -97,6 +103,15 @@ pub struct QueuePlace {
     pub waited_seconds: u64,
 }
 
+/// A question of another user.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct NudgeNote {
+    pub user: String,
+    pub at: Timestamp,
+    /// Indexes of the GPUs that were idle then.
+    pub gpus: Vec<u32>,
+}
+
 /// A GPU that the user could release.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Releasable {
@@ -118,6 +133,7 @@ pub struct Facts<'a> {
     pub standings: Vec<Standing>,
     /// Claims of all users, and the uid whose claims count.
     pub claims: Option<(ClaimsDocument, u32)>,
+    pub nudges: Vec<NudgeNote>,
     pub problems: Vec<String>,
 }
 
@@ -147,13 +163,20 @@ impl Holding {
         let process = self.process.as_deref().map_or("?".to_owned(), sanitize);
         format!("{process} ({})", self.pid)
     }
+
+    fn kept(&self, zone: &TimeZone) -> Option<String> {
+        let until = self.kept_until?.to_zoned(zone.clone());
+        let why = self.kept_why.as_deref().map_or_else(String::new, sanitize);
+        Some(format!("kept until {}: {why}", until.strftime("%a %H:%M")))
+    }
 }
 
 impl MeDocument {
     #[must_use]
     pub fn new(facts: Facts<'_>) -> Self {
         let (claims, queue) = facts.claims.map_or_else(Default::default, own_claims);
-        let idle = facts.gpus.iter().flatten();
+        let is_kept = |held: &&HeldGpu| held.holding.kept_until.is_some();
+        let idle = facts.gpus.iter().flatten().filter(|held| !is_kept(held));
         let idle = idle.filter(|held| held.is_idle() && held.is_idle_for_long);
         // One reading without a history does not show that a process is idle.
         let idle = idle.filter_map(|held| {
@@ -184,6 +207,7 @@ impl MeDocument {
             gpus: facts.gpus,
             claims,
             queue,
+            nudges: facts.nudges,
             problems: facts.problems,
             standings: facts.standings,
         }
@@ -212,7 +236,10 @@ impl MeDocument {
     /// Returns the text for a terminal.
     #[must_use]
     pub fn text(&self, zone: &TimeZone) -> String {
-        let mut out = self.holdings();
+        let mut out = self.holdings(zone);
+        for nudge in &self.nudges {
+            out.push_str(&format!("{}\n", nudge.sentence()));
+        }
         if let Some(week) = &self.week {
             let sums = &week.sums;
             let charged = sums
@@ -241,7 +268,7 @@ impl MeDocument {
         out
     }
 
-    fn holdings(&self) -> String {
+    fn holdings(&self, zone: &TimeZone) -> String {
         let user = sanitize(&self.user);
         let Some(gpus) = &self.gpus else {
             return format!("Cannot tell which GPUs {user} holds: the GPUs could not be read\n");
@@ -268,7 +295,12 @@ impl MeDocument {
                 holding.state.unwrap_or("unknown").into(),
                 holding.label().into(),
                 memory.into(),
-                since.unwrap_or_default().into(),
+                [since, holding.kept(zone)]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join(", ")
+                    .into(),
             ]);
         }
         format!("{user} holds\n{}", table.text(2))
@@ -284,18 +316,14 @@ impl MeDocument {
             .iter()
             .filter(|standing| standing.is_over() || standing.will_be_over());
         let tight = tight.map(|standing| {
-            let limit = &standing.limit;
-            let most = quota::amount(limit.measure, Some(limit.most)).shown();
-            let used = quota::used(standing).shown();
             let word = match standing.is_over() {
                 true => "over the limit",
                 false => "over the limit soon at this pace",
             };
-            let (unit, per) = (quota::unit(limit.measure), quota::term(limit.per));
-            let measure = limit.measure.as_str();
-            format!("{word}: {measure} {used} of {most} {unit} per {per}")
+            format!("{word}: {}", quota::use_of(standing))
         });
-        let lines = idle.chain(waiting).chain(tight);
+        let nudges = self.nudges.iter().map(NudgeNote::sentence);
+        let lines = nudges.chain(idle).chain(waiting).chain(tight);
         lines.map(|line| format!("gua: {line}\n")).collect()
     }
 }
@@ -317,6 +345,20 @@ fn own_claims((all, uid): (ClaimsDocument, u32)) -> (Vec<ClaimEntry>, Vec<QueueP
         claims.filter(|entry| entry.claim.uid == uid).collect(),
         queue,
     )
+}
+
+impl NudgeNote {
+    fn sentence(&self) -> String {
+        let gpus: Vec<String> = self
+            .gpus
+            .iter()
+            .map(|index| format!("GPU {index}"))
+            .collect();
+        let (user, gpus) = (sanitize(&self.user), gpus.join(", "));
+        format!(
+            "{user} asks whether you still need {gpus}; release it, or answer with `gua keep 2h --why TEXT`"
+        )
+    }
 }
 
 impl QueuePlace {
@@ -355,6 +397,8 @@ mod tests {
             process: Some("python".to_owned()),
             memory_bytes: Some(3 << 30),
             state_since: Some(at - SignedDuration::from_mins(5)),
+            kept_until: None,
+            kept_why: None,
         };
         HeldGpu::new(holding, idle, at)
     }
@@ -385,6 +429,7 @@ mod tests {
             week: None,
             standings: Vec::new(),
             claims: None,
+            nudges: Vec::new(),
             problems: Vec::new(),
         });
         let text = document.text(&TimeZone::UTC);

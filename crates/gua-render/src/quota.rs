@@ -75,6 +75,16 @@ pub fn unit(measure: Measure) -> &'static str {
     }
 }
 
+/// Returns the use of a limit as words: `charged 80.0 of 100.0 h per month`.
+#[must_use]
+pub fn use_of(standing: &Standing) -> String {
+    let limit = &standing.limit;
+    let most = amount(limit.measure, Some(limit.most)).shown();
+    let (used, measure) = (used(standing).shown(), limit.measure.as_str());
+    let (unit, per) = (unit(limit.measure), term(limit.per));
+    format!("{measure} {used} of {most} {unit} per {per}")
+}
+
 rows! {
     /// One limit and how much of it is used. Amounts are in the unit of the row.
     struct QuotaRow from (standing: &Standing) {

@@ -3,6 +3,9 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
+use crate::alert::{
+    ALERT, ALERT_HISTORY, ALERTS, AlertDocument, AlertHistoryDocument, AlertsDocument,
+};
 use crate::explain::json::{ExplainDocument, SCHEMA as EXPLAIN};
 use crate::listing::{AVAILABLE, AvailableDocument, CLAIMS, ClaimsDocument, LIST, ListDocument};
 use crate::me::{MeDocument, SCHEMA as ME};
@@ -17,6 +20,9 @@ use crate::statement::StatementDocument;
 #[must_use]
 pub fn all() -> Vec<(&'static str, Schema)> {
     vec![
+        named::<AlertDocument<'_>>(ALERT),
+        named::<AlertHistoryDocument>(ALERT_HISTORY),
+        named::<AlertsDocument>(ALERTS),
         named::<AvailableDocument>(AVAILABLE),
         named::<ClaimsDocument>(CLAIMS),
         named::<ExplainDocument>(EXPLAIN),

@@ -42,11 +42,13 @@ pub mod reports;
 pub mod samples;
 pub mod schema;
 pub mod screen;
+pub mod smtp;
 #[cfg(feature = "samples")]
 pub mod synthetic;
 pub mod tape;
 mod terminal;
 mod wait;
+pub mod webhook;
 
 pub use driver::SimulatedDriver;
 pub use host::TestHost;

@@ -37,9 +37,9 @@ pub const GROUPS: &[(&str, &str)] = &[
         "Collect",
         "doctor verify daemon start status stop service metrics",
     ),
-    ("Jobs", "run runs phase summarize claim"),
+    ("Jobs", "run runs phase summarize claim keep nudge"),
     ("Report", "report plot statement export import"),
-    ("Account", "quota csv"),
+    ("Account", "quota csv alert"),
     (
         "Many hosts",
         "serve enroll unenroll sync-once sync-archive board",
@@ -119,6 +119,10 @@ pub enum Command {
     #[command(subcommand)]
     Claim(ClaimCommand),
 
+    Keep(KeepArgs),
+
+    Nudge(NudgeArgs),
+
     Run(RunArgs),
 
     /// List, show and compare runs recorded by `gua run`.
@@ -171,6 +175,18 @@ pub enum Command {
     )]
     #[command(subcommand)]
     Csv(CsvCommand),
+
+    /// Show and test the alerts that the daemon sends, and list past messages.
+    #[command(
+        after_help = "Alerts are [[alert]] tables of the configuration: idle-held GPUs, quotas, faults, lost GPUs and gaps, sent to\n\
+                      Slack, Teams, Mattermost, ntfy, another webhook, a command, mail or terminals. See docs/alerts.md.\n\n\
+                      Examples:\n  \
+                      gua alert list       list the alerts and problems with their targets\n  \
+                      gua alert test       send a test message of every alert\n  \
+                      gua alert history    show what was sent"
+    )]
+    #[command(subcommand)]
+    Alert(AlertCommand),
 
     Enroll(EnrollArgs),
 

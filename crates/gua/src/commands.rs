@@ -1,5 +1,6 @@
 //! One module per command, named after the command.
 
+pub mod alert;
 pub mod available;
 pub mod bench;
 pub mod board;
@@ -16,6 +17,7 @@ pub mod explain;
 pub mod export;
 pub mod help;
 pub mod import;
+pub mod keep;
 pub mod list;
 pub mod man;
 pub mod me;

@@ -117,6 +117,8 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
             return daemon::start(collect, &load()?);
         }
         Command::Claim(command) => return claim::run(command, &load()?),
+        Command::Keep(args) => keep::run(args, &load()?)?,
+        Command::Nudge(args) => keep::nudge(args, &load()?)?,
         Command::Run(args) => return run::run(args, &load()?),
         Command::Runs(command) => return runs::run(command, &load()?),
         Command::Report(args) => return report::run(args, report::OnTerminal::Screen, &load()?),
@@ -128,6 +130,7 @@ fn run(command: &Command, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         Command::Import(args) => import::run(args, &load()?)?,
         Command::Quota(command) => return quota::run(command, &load()?),
         Command::Csv(command) => csv::run(command, &load()?)?,
+        Command::Alert(command) => return alert::run(command, &load()?),
         Command::Enroll(args) => enroll::run(args, &load()?)?,
         Command::SyncOnce(args) => sync_once::run(args, &load()?)?,
         Command::SyncArchive(_) => sync_archive::run(&load()?)?,

@@ -33,6 +33,14 @@ pub fn eprint(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// Rings the bell of the terminal on stderr, if it is one.
+pub fn bell() {
+    let mut out = io::stderr();
+    if out.is_terminal() {
+        let _ = out.write_all(b"\x07");
+    }
+}
+
 /// Width of a terminal that does not report its own.
 const USUAL_WIDTH: usize = 80;
 

@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod account;
+mod alert;
 mod attacks;
 mod board;
 mod command_line;

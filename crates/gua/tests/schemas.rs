@@ -19,7 +19,8 @@ const GPUS: &str = "[[card]]\nuuid = \"GPU-a\"\nutil = 50\n[[card.process]]\npid
 const CONFIG: &str = "[[price]]\nper_gpu_hour = \"2 EUR\"\n\
     [[quota]]\nuser = \"*\"\ncharged = \"100h\"\nheld = \"200h\"\nper = \"week\"\n\
     [[group]]\nname = \"vision\"\nmembers = [\"ada\", \"bob\"]\n\
-    [[group]]\nname = \"mars\"\nkind = \"project\"\nmembers = [\"ada\"]\n";
+    [[group]]\nname = \"mars\"\nkind = \"project\"\nmembers = [\"ada\"]\n\
+    [[alert]]\nwhen = [\"unhealthy\"]\nto = \"command\"\ncommand = [\"/bin/true\"]\n";
 
 /// Commands on the month of the demo.
 const OF_THE_MONTH: &[(&str, &str)] = &[
@@ -70,6 +71,8 @@ const OF_A_HOST: &[(&str, &str)] = &[
     ("gua.available.v1", "available --unhealthy --limit 0 --json"),
     ("gua.claims.v1", "claim list --json"),
     ("gua.me.v1", "me --json"),
+    ("gua.alerts.v1", "alert list --json"),
+    ("gua.alert-history.v1", "alert history --json"),
     ("gua.doctor.v1", "doctor --json"),
     ("gua.sample.v1", "doctor --sample"),
     ("gua.explain.v1", "explain GPU-a --json"),
@@ -128,5 +131,7 @@ fn every_published_schema_has_a_document_here() {
     let commands = OF_THE_MONTH.iter().chain(OF_A_HOST);
     let mut checked: BTreeSet<String> = commands.map(|(name, _)| (*name).to_owned()).collect();
     checked.insert("gua.summary.v1".to_owned());
+    // What a daemon sends, in the tests of alerts.
+    checked.insert("gua.alert.v1".to_owned());
     assert_eq!(checked, published);
 }

@@ -10,14 +10,14 @@ use crate::failure_log::FailureLog;
 
 /// Back-off and failure log of an operation. The caller passes the time on the monotonic clock.
 #[derive(Debug)]
-pub(super) struct Retry {
+pub(crate) struct Retry {
     delay: Backoff,
     failures: FailureLog,
 }
 
 impl Retry {
     /// `first` is the delay after the first failure; it doubles up to `longest`.
-    pub(super) fn new(first: Duration, longest: Duration) -> Self {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
         Self {
             delay: Backoff::new(first, longest),
             failures: FailureLog::default(),
@@ -25,34 +25,34 @@ impl Retry {
     }
 
     /// Time until the next attempt; `None` if it may start.
-    pub(super) fn remaining(&self, now: Duration) -> Option<Duration> {
+    pub(crate) fn remaining(&self, now: Duration) -> Option<Duration> {
         self.delay.remaining(now)
     }
 
     /// Delays the next attempt. A random part keeps many hosts from retrying at the same moment.
-    pub(super) fn back_off(&mut self, now: Duration) {
+    pub(crate) fn back_off(&mut self, now: Duration) {
         self.delay.failed_with_jitter(now, random());
     }
 
     /// Counts a failure and backs off. Returns the error, safe to display, if it is new and should be logged.
-    pub(super) fn failed(&mut self, now: Duration, error: &str) -> Option<String> {
+    pub(crate) fn failed(&mut self, now: Duration, error: &str) -> Option<String> {
         self.back_off(now);
         self.count(error)
     }
 
     /// Counts a failure without a delay. Returns the error if it should be logged.
-    pub(super) fn count(&mut self, error: &str) -> Option<String> {
+    pub(crate) fn count(&mut self, error: &str) -> Option<String> {
         let error = sanitize(error);
         self.failures.is_new(&error).then_some(error)
     }
 
     /// Ends the delay. Returns the number of failures, if there were any.
-    pub(super) fn succeeded(&mut self) -> Option<u64> {
+    pub(crate) fn succeeded(&mut self) -> Option<u64> {
         self.delay.succeeded();
         self.failures.end()
     }
 
-    pub(super) fn has_failed(&self) -> bool {
+    pub(crate) fn has_failed(&self) -> bool {
         !self.failures.is_empty()
     }
 }

@@ -1,4 +1,4 @@
-//! A thread of the link, which ends with its handle.
+//! A thread that can be woken and ends with its handle: those of the link, and that of the alerts.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Handle of a thread. Dropping it asks the thread to end.
 #[derive(Debug)]
-pub(super) struct Worker {
+pub(crate) struct Worker {
     alive: Sender<()>,
     /// Disconnected when the thread has ended.
     ended: Receiver<()>,
@@ -15,7 +15,7 @@ pub(super) struct Worker {
 
 impl Worker {
     /// Starts the thread. Its receiver is disconnected when the thread should end.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &str,
         work: impl FnOnce(Receiver<()>) + Send + 'static,
     ) -> io::Result<Self> {
@@ -29,8 +29,14 @@ impl Worker {
         Ok(Self { alive, ended })
     }
 
+    /// Sends a wake-up to the receiver of the thread.
+    pub(crate) fn wake(&self) {
+        // The thread may have ended.
+        let _ = self.alive.send(());
+    }
+
     /// Asks the thread to end and waits for it, at most for this time.
-    pub(super) fn stop(self, limit: Duration) {
+    pub(crate) fn stop(self, limit: Duration) {
         drop(self.alive);
         // An error in both cases: when the thread has ended, and after the timeout.
         let _ = self.ended.recv_timeout(limit);

@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::board_link::{Cloud, Link};
 use super::observer::{ANSWERED, DaemonObserver, fixed, log_bytes};
 use super::{Append, DaemonError, HistoryFile, options};
+use crate::alert::AlertSink;
 use crate::board::names::NameSocket;
 use crate::board::salt;
 use crate::csv::{CsvOptions, CsvSink, DayFiles, configured_form};
@@ -28,7 +29,7 @@ use crate::metrics::MetricsSink;
 use crate::outage_file::OutageFile;
 use crate::pid_file::PidFile;
 use crate::reader::daemon_options;
-use crate::{Collector, HostRuntime, Options, log, make_directory_of, socket};
+use crate::{Collector, HostRuntime, Options, Sink, alert, log, make_directory_of, socket};
 
 /// Arguments of one collector.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
             log::Form::Text | log::Form::Journal => job.print,
         },
         inputs: inputs.clone(),
-        flags: job.flags,
+        flags: job.flags.clone(),
         thresholds: options.thresholds,
         history: place.clone(),
         typed_db: job.typed_db.unwrap_or_else(|| place.path().to_owned()),
@@ -133,15 +134,12 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     let _names = names(&place, settings, link.as_ref());
     link.iter().for_each(log_link);
     let beats = sd_notify::watchdog_enabled().filter(|allowed| !allowed.is_zero());
-    let csv = daily_csv(settings, &options);
+    let sinks = configured_sinks(&job.loaded, &job.flags, &place, &options);
     let mut collector = Collector::new(runtime, observer, options)
         .with_sink(Box::new(history))
         .with_heartbeat(beats.map(|allowed| allowed / 2));
-    if let Some(csv) = csv {
-        collector = collector.with_sink(Box::new(csv));
-    }
-    if let Some(metrics) = metrics(&job.loaded.settings, &place) {
-        collector = collector.with_sink(Box::new(metrics));
+    for sink in sinks.into_iter().flatten() {
+        collector = collector.with_sink(sink);
     }
     if let Some(link) = link {
         collector = collector.with_sink(Box::new(link.start()?));
@@ -216,6 +214,21 @@ fn names(place: &HistoryFile, settings: &Settings, link: Option<&Link>) -> Optio
     started.ok().flatten()
 }
 
+/// The sinks beside the history that the settings ask for.
+fn configured_sinks(
+    loaded: &Loaded,
+    flags: &[FlagValue],
+    place: &HistoryFile,
+    options: &Options,
+) -> [Option<Box<dyn Sink>>; 3] {
+    let settings = &loaded.settings;
+    [
+        daily_csv(settings, options).map(|sink| Box::new(sink) as Box<dyn Sink>),
+        metrics(settings, place).map(|sink| Box::new(sink) as Box<dyn Sink>),
+        alerts(loaded, flags, place).map(|sink| Box::new(sink) as Box<dyn Sink>),
+    ]
+}
+
 /// The sink of the daily CSV, if configured. A failure loses rows but no ticks.
 fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
     let directory = settings.csv.dir.value.as_ref()?;
@@ -242,6 +255,16 @@ fn metrics(settings: &Settings, place: &HistoryFile) -> Option<MetricsSink> {
     let address = settings.metrics.listen.value?;
     let started = MetricsSink::start(address, place.path().to_owned(), settings.clone());
     let started = started.inspect_err(|error| warn!(%error, "cannot start the metrics"));
+    started.ok()
+}
+
+/// Starts the alerts, if any are configured. If this fails, no messages are sent, but no tick is lost.
+fn alerts(loaded: &Loaded, flags: &[FlagValue], place: &HistoryFile) -> Option<AlertSink> {
+    if !alert::is_configured(loaded, place.path()) {
+        return None;
+    }
+    let started = AlertSink::start(loaded, flags, place.path());
+    let started = started.inspect_err(|error| warn!(%error, "cannot start the alerts"));
     started.ok()
 }
 

@@ -5,10 +5,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_model::ContainerOwners;
+use gua_model::alert::{Alert, Target};
 use gua_model::failure::Failure;
 use gua_probe::process::has_container_runtime;
 
-use gua_settings::{FileState, Loaded};
+use gua_settings::{FileState, Listed, Loaded};
 
 use super::board::absolute;
 use super::place::Place;
@@ -20,6 +21,10 @@ pub(super) struct HostFacts {
     pub(super) has_containers: bool,
     /// User names come from the network (NIS), without a daemon in between.
     pub(super) has_network_names: bool,
+    /// Alerts are sent over the network.
+    pub(super) has_alerts: bool,
+    /// Alerts are written to terminals.
+    pub(super) has_terminals: bool,
     /// Group of the driver's devices, where not everyone may open them.
     pub(super) device_group: Option<u32>,
     /// Configuration file that the service's user may not be able to read.
@@ -37,10 +42,23 @@ impl HostFacts {
         Ok(Self {
             has_containers: containers == ContainerOwners::Name && has_container_runtime(&root),
             has_network_names: has_network_names(&place.file("/etc/nsswitch.conf")),
+            has_alerts: loaded.settings.alerts.iter().any(needs_network),
+            has_terminals: loaded
+                .settings
+                .alerts
+                .iter()
+                .any(|alert| alert.value.target == Target::Write),
             device_group: device_group(&place.file("/dev/nvidiactl")),
             settings: own.map(|file| absolute(&file.path)).transpose()?,
         })
     }
+}
+
+fn needs_network(alert: &Listed<Alert>) -> bool {
+    matches!(
+        alert.value.target,
+        Target::Webhook { .. } | Target::Email(_)
+    )
 }
 
 /// Whether nsswitch.conf(5) looks users up over the network in the asking process. Other services (sss, ldap, winbind) ask a

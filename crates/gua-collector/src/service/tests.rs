@@ -100,9 +100,11 @@ pub(super) const MOST_EXPOSED: u32 = 19;
 
 /// Facts about hosts in all combinations that change the sandbox.
 pub(super) fn hosts() -> impl Iterator<Item = HostFacts> {
-    (0..16).map(|bits| HostFacts {
+    (0..32).map(|bits| HostFacts {
         has_containers: bits & 1 != 0,
         has_network_names: bits & 2 != 0,
+        has_alerts: false,
+        has_terminals: bits & 16 != 0,
         device_group: (bits & 4 != 0).then_some(44),
         settings: (bits & 8 != 0).then(|| "/root/.gua/config.toml".into()),
     })
@@ -116,9 +118,9 @@ fn the_units_of_the_host_have_a_low_exposure() {
             // The network and the files of container runtimes expose most, then a group of the devices.
             let is_online = host.has_network_names || archive.is_some();
             let limit = match (host.has_containers, is_online) {
-                (false, false) => 9 + u32::from(host.device_group.is_some()),
+                (false, false) => 9 + u32::from(host.device_group.is_some() || host.has_terminals),
                 (true, false) => 11,
-                (false, true) => 17 + u32::from(host.device_group.is_some()),
+                (false, true) => 17 + u32::from(host.device_group.is_some() || host.has_terminals),
                 (true, true) => MOST_EXPOSED,
             };
             let board = board();
@@ -300,6 +302,8 @@ fn a_collector_gets_what_the_host_needs_and_nothing_else() {
     let needy = of(HostFacts {
         has_containers: true,
         has_network_names: true,
+        has_alerts: false,
+        has_terminals: true,
         device_group: Some(44),
         settings: Some("/root/.gua/config.toml".into()),
     });
@@ -307,11 +311,19 @@ fn a_collector_gets_what_the_host_needs_and_nothing_else() {
         "CapabilityBoundingSet=CAP_SYS_PTRACE CAP_DAC_READ_SEARCH\n",
         "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n",
         "SupplementaryGroups=44\n",
+        "SupplementaryGroups=tty\n",
+        "DeviceAllow=char-pts w\n",
         "LoadCredential=config.toml:/root/.gua/config.toml\n",
     ] {
         assert!(needy.contains(line), "{line}{needy}");
     }
     assert!(!lonely.iter().any(|line| needy.contains(line)), "{needy}");
+    let alerting = of(HostFacts {
+        has_alerts: true,
+        ..HostFacts::default()
+    });
+    let is_lonely = lonely.iter().any(|line| alerting.contains(line));
+    assert!(!is_lonely, "{alerting}");
 }
 
 #[test]

@@ -230,7 +230,7 @@ impl UnitFacts {
 
 impl Network {
     pub(super) fn of(host: &HostFacts, board: Option<&BoardFacts>) -> Self {
-        match board.is_some() || host.has_network_names {
+        match board.is_some() || host.has_network_names || host.has_alerts {
             true => Self::Used,
             false => Self::Unused,
         }
@@ -272,7 +272,7 @@ pub(super) fn sandbox(
         false => "CAP_SYS_PTRACE",
     };
     let groups = host.device_group;
-    let groups = groups.map_or_else(String::new, |gid| format!("SupplementaryGroups={gid}\n"));
+    let mut groups = groups.map_or_else(String::new, |gid| format!("SupplementaryGroups={gid}\n"));
     let settings = host.settings.iter().map(|path| ("config.toml", path));
     let secrets = board.iter().flat_map(|board| &board.credentials);
     let secrets = secrets.map(|(name, path)| (*name, path));
@@ -280,9 +280,14 @@ pub(super) fn sandbox(
         .chain(secrets)
         .map(|(name, path)| credential(name, path))
         .collect();
-    let devices: String = devices()
+    let mut devices: String = devices()
         .map(|minor| format!("DeviceAllow=/dev/char/195:{minor} rw\n"))
         .collect();
+    if host.has_terminals {
+        // A terminal that accepts messages (mesg(1)) is writable by this group.
+        groups.push_str("SupplementaryGroups=tty\n");
+        devices.push_str("DeviceAllow=char-pts w\n");
+    }
     let network = match network {
         Network::Served(address) if address.ip().is_loopback() => {
             "IPAddressDeny=any\nIPAddressAllow=localhost\n"

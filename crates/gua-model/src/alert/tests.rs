@@ -86,7 +86,7 @@ fn a_person_who_holds_idle_gpus_gets_one_message_until_the_cool_down_is_over() {
     assert_eq!(at_hour(25), [""; 0]);
     assert_eq!(at_hour(26), ["ada"]);
     assert_eq!(at_hour(1), [""; 0], "the clock was set back, nothing holds");
-    assert_eq!(at_hour(20), ["ada", "bob"], "before the last message");
+    assert_eq!(at_hour(20), ["ada"], "before her last message");
 }
 
 #[test]

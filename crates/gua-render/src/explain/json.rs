@@ -13,6 +13,8 @@ use serde::Serialize;
 
 use super::words;
 use crate::document::{documents, sorted};
+use crate::listing::ListedKeep;
+use crate::listing::row::Kept;
 use crate::sample::{EvidenceDocument, ProblemDocument, ProcessDocument, WindowDocument};
 
 /// The name of this format.
@@ -20,14 +22,14 @@ pub const SCHEMA: &str = "gua.explain.v1";
 
 /// The answer as JSON.
 #[must_use]
-pub fn json(answer: &Answer) -> String {
-    sorted(&ExplainDocument::new(answer))
+pub fn json(answer: &Answer, keeps: &[Kept]) -> String {
+    sorted(&ExplainDocument::new(answer, keeps))
 }
 
 documents! {
     /// What `gua explain --json` prints. Keys may be added under the same version; none changes its meaning. Null means unknown or not
     /// applicable, never zero.
-    pub struct ExplainDocument from (answer: &Answer) {
+    pub struct ExplainDocument from (answer: &Answer, keeps: &[Kept]) {
         schema_version: u32 = 1,
         /// The time that is explained.
         at: Timestamp = answer.at,
@@ -46,6 +48,8 @@ documents! {
             found => state(found).and_then(roll_up),
         },
         rule: Option<&'static str> = state(&answer.found).map(words::rule),
+        /// Holders who still need the GPU, although they do not use it now.
+        keeps: Vec<ListedKeep> = keeps.iter().map(|keep| keep.listed.clone()).collect(),
         #[serde(flatten)]
         facts: Facts = Facts::new(&answer.found),
     }

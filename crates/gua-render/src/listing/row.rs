@@ -6,7 +6,7 @@ use gua_model::{
     Gpu, Missing, Place, Process, Reading, Sample, State, Thresholds, classify, classify::holders,
 };
 
-use super::{Condition, ListedClaim, Status};
+use super::{Condition, ListedClaim, ListedKeep, Status};
 
 /// Settings that affect how a sample is evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,8 @@ pub struct Row<'a> {
     pub holders: Vec<&'a Process>,
     /// Leases on this GPU.
     pub claims: Vec<Leased>,
+    /// Holders who still need it.
+    pub keeps: Vec<Kept>,
 }
 
 /// Lease on a GPU.
@@ -34,6 +36,14 @@ pub struct Leased {
     pub text: String,
     pub user: String,
     pub listed: ListedClaim,
+}
+
+/// A holder's statement that they still need a GPU.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// `ada until 14:30:05: evaluation`.
+    pub text: String,
+    pub listed: ListedKeep,
 }
 
 /// Rows in the requested order: MIG instances below their parent, unreadable GPUs by index.
@@ -109,6 +119,7 @@ fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
         },
         holders,
         claims: Vec::new(),
+        keeps: Vec::new(),
     }
 }
 
@@ -127,6 +138,7 @@ fn nameless(index: u32, why: Missing) -> Row<'static> {
         },
         holders: Vec::new(),
         claims: Vec::new(),
+        keeps: Vec::new(),
     }
 }
 

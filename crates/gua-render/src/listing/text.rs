@@ -163,7 +163,13 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], options: Options<'_>) -> String {
         };
         format!("{style}{cell}{style:#}")
     });
-    painted.into_iter().map(|line| line + "\n").collect()
+    let mut out: String = painted.into_iter().map(|line| line + "\n").collect();
+    for row in rows {
+        for keep in &row.keeps {
+            out.push_str(&format!("GPU {} is kept by {}\n", label(row), keep.text));
+        }
+    }
+    out
 }
 
 fn lines<'a>(row: &'a Row<'a>, sample: &'a Sample, options: Options<'a>) -> Vec<Line<'a>> {

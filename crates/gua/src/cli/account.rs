@@ -1,4 +1,4 @@
-//! Commands of the group Account, and `gua statement`: daily CSV files, quotas and monthly statements.
+//! Commands of the group Account, and `gua statement`: daily CSV files, quotas, alerts and monthly statements.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,6 +7,44 @@ use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use gua_model::quota::Measure;
 
 use super::{FormatArgs, HistoryArgs, PageFileArgs, StrictArgs, one_of};
+
+/// Subcommands of `gua alert`.
+#[derive(Debug, Subcommand)]
+pub enum AlertCommand {
+    /// List the configured alerts, when each last sent a message, and what is wrong with its target.
+    #[command(after_help = "Examples:\n  gua alert list\n  gua alert list --json")]
+    List {
+        #[command(flatten)]
+        format: FormatArgs,
+        #[command(flatten)]
+        history: HistoryArgs,
+    },
+
+    /// Send a test message now and report whether the target accepted it; exit with 1 if one did not.
+    #[command(after_help = "Examples:\n  \
+                      gua alert test             send one message of every alert\n  \
+                      sudo gua alert test lab    one alert; root can read the secrets of the service")]
+    Test {
+        /// Name of one alert [default: all].
+        #[arg(value_name = "ALERT")]
+        name: Option<String>,
+    },
+
+    /// Show the messages that were sent, are waiting or were given up, the latest first.
+    #[command(
+        after_help = "Messages of the host's service are readable by root and by the service.\n\n\
+                      Examples:\n  gua alert history\n  sudo gua alert history --limit 10 --csv"
+    )]
+    History {
+        /// Show at most N messages.
+        #[arg(short, long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+        #[command(flatten)]
+        format: FormatArgs,
+        #[command(flatten)]
+        history: HistoryArgs,
+    },
+}
 
 /// Subcommands of `gua csv`.
 #[derive(Debug, Subcommand)]

@@ -233,3 +233,41 @@ fn claim_id(text: &str) -> Result<ClaimId, String> {
     text.parse()
         .map_err(|_| "a claim is called by eight digits and letters from a to f".to_owned())
 }
+
+/// Say that you still need the GPUs that you hold and do not use now.
+///
+/// `gua list`, `gua explain` and `gua me` show the reason, alerts leave you alone until then, and nobody can nudge you.
+/// It is no lease: it ends when you release the GPUs.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+                  gua keep 2h --why \"evaluation after the download\"\n  \
+                  gua keep --end    you no longer need them")]
+pub struct KeepArgs {
+    /// How long you still need the GPUs, at most 7d.
+    #[arg(value_name = "DURATION", value_parser = gua_model::duration::parse, required_unless_present = "end")]
+    pub length: Option<Duration>,
+
+    /// Why, for everyone to read.
+    #[arg(long, value_name = "TEXT", required_unless_present = "end")]
+    pub why: Option<String>,
+
+    /// End the keep.
+    #[arg(long, conflicts_with_all = ["length", "why"])]
+    pub end: bool,
+}
+
+/// Ask a person politely whether they still need GPUs that they hold and do not use.
+///
+/// The message has the evidence and explains how to answer (`gua keep`). It appears on the person's terminal if they accept
+/// messages (mesg), in `gua me`, at their next login (`gua me --motd`), and where [[alert]] tables with "nudge" send it. A person is nudged at most once a day, and only
+/// about GPUs that have been idle for 10 minutes, or for the longer_than of an alert.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  gua nudge ada")]
+pub struct NudgeArgs {
+    /// Name or UID of the person.
+    #[arg(value_name = "USER")]
+    pub user: String,
+
+    #[command(flatten)]
+    pub history: HistoryArgs,
+}

@@ -110,6 +110,7 @@ impl FormatArgs {
                   Examples:\n  \
                   CUDA_VISIBLE_DEVICES=$(gua available -l 1) || exit; export CUDA_VISIBLE_DEVICES\n  \
                   CUDA_VISIBLE_DEVICES=$(gua available --claim 10m --wait 1h) || exit; export CUDA_VISIBLE_DEVICES\n  \
+                  gua available --notify &                         tell me when a GPU is free\n  \
                   gua available --count 2 --order -free-memory     the two GPUs with the most free memory\n  \
                   gua available --gpu-model a100 --min-free-memory 40GB --uuid\n  \
                   gua available --account-as-free \"$USER\"          ignore your own processes\n  \
@@ -177,6 +178,11 @@ pub struct AvailableArgs {
     #[arg(long, value_name = "TIMEOUT", value_parser = gua_model::duration::parse, num_args = 0..=1)]
     pub wait: Option<Option<Duration>>,
 
+    /// Wait as --wait does, and notify you when GPUs are free: with the bell of the terminal, on the desktop (notify-send), and through
+    /// your own [[alert]] tables with "free" (docs/alerts.md).
+    #[arg(long)]
+    pub notify: bool,
+
     /// Exit with 3 if the user is over a limit of `gua quota`, even if GPUs are free.
     #[arg(long)]
     pub respect_quota: bool,
@@ -189,7 +195,7 @@ pub struct AvailableArgs {
     pub format: FormatArgs,
 
     /// Search all hosts of this board instead of this host. Prints one line for each free GPU, such as lab-a100:3.
-    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, conflicts_with_all = ["order", "account_as_free", "free_for", "claim", "for_pid", "wait", "respect_quota", "rule", "unhealthy", "max_used_percent", "history.db"])]
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url, value_parser = ServerUrl::parse, conflicts_with_all = ["order", "account_as_free", "free_for", "claim", "for_pid", "wait", "notify", "respect_quota", "rule", "unhealthy", "max_used_percent", "history.db"])]
     pub board: Option<ServerUrl>,
 
     /// Do not print the holders of the other GPUs.
@@ -198,6 +204,14 @@ pub struct AvailableArgs {
 
     #[command(flatten)]
     pub history: HistoryArgs,
+}
+
+impl AvailableArgs {
+    /// Whether to wait, and for how long.
+    #[must_use]
+    pub fn waits(&self) -> Option<Option<Duration>> {
+        self.wait.or(self.notify.then_some(None))
+    }
 }
 
 /// Implements `Default` as the arguments of the command without flags.

@@ -38,7 +38,7 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
     if args.respect_quota {
         quota::refuse_who_is_over(context, query.prefix)?;
     }
-    if args.claim.is_some() || args.wait.is_some() {
+    if args.claim.is_some() || args.waits().is_some() {
         return lease::run(query);
     }
     if args.for_pid.is_some() {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use gua_collector::notes;
 use gua_probe::clock;
 use gua_query::words::{moment, zone};
 use gua_query::{ExplainQuestion, SampleQuestion};
@@ -18,9 +19,11 @@ use crate::output;
 pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let now = clock::now();
     let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let mut live = None;
     let answer = match &args.at {
         None => {
             let sample = context.sample()?;
+            live = Some(sample.clone());
             let thresholds = context.settings().thresholds();
             let gpu = args.gpu.clone();
             let question = SampleQuestion {
@@ -41,9 +44,12 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
             context.ask(|source| source.explain(&ExplainQuestion { gpu, at, now }))
         }
     }?;
+    let keeps = live.map_or_else(Vec::new, |sample| {
+        notes::of_sample(context.settings(), &sample, answer.gpu.uuid.as_ref())
+    });
     output::data(&match args.json {
-        true => json(&answer),
-        false => output::wrapped(text(&answer, &zone)),
+        true => json(&answer, &keeps),
+        false => output::wrapped(text(&answer, &keeps, &zone)),
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use gua_collector::claims::{Claims, Names};
-use gua_collector::{listing, location};
+use gua_collector::quota::Accounts;
+use gua_collector::{listing, location, notes};
 use gua_model::chain::chain;
 use gua_model::quota::{Standing, Term};
 use gua_model::report::Report;
@@ -17,13 +18,12 @@ use gua_model::{Owner, Period, Pid, Sample};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_query::{Detail, QueryError, Question, TicksQuestion};
 use gua_render::listing::ClaimsDocument;
-use gua_render::me::{Facts, HeldGpu, Holding, MeDocument};
+use gua_render::me::{Facts, HeldGpu, Holding, MeDocument, NudgeNote};
 use gua_render::table::csv;
 use gua_settings::FlagValue;
 use jiff::SignedDuration;
 
 use super::claim;
-use super::quota::Accounts;
 use crate::cli::{MeArgs, TableFormat};
 use crate::context::Context;
 use crate::failure::{Exit, Failure, success_or};
@@ -67,6 +67,9 @@ pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         week: week.as_ref(),
         standings,
         claims: claims(&context, sample.clone(), &mut problems),
+        nudges: sample
+            .as_ref()
+            .map_or_else(Vec::new, |sample| nudges(&context, sample, &me)),
         problems,
     });
     output::data(&match args.format.wanted() {
@@ -115,6 +118,7 @@ fn recorded_message(flags: &[FlagValue]) -> Option<String> {
         gpus: Some(holdings(&context, &sample, &me)),
         week: None,
         standings: standings(&context, &me).unwrap_or_default(),
+        nudges: nudges(&context, &sample, &me),
         claims: claims(&context, Some(sample), &mut Vec::new()),
         problems: Vec::new(),
     });
@@ -137,6 +141,9 @@ fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<HeldGpu> {
         let Some(gpu) = row.gpu else { continue };
         let state = row.condition.state;
         let since = row.condition.since.map(|since| since.at);
+        let keeps = row.keeps.iter().map(|keep| &keep.listed);
+        let mut own = keeps.filter(|keep| me.who.uid().is_some_and(|uid| uid.0 == keep.uid));
+        let kept = own.next();
         for process in &row.holders {
             let Ok(identity) = &process.identity else {
                 continue;
@@ -155,11 +162,19 @@ fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<HeldGpu> {
                 process: identity.comm.clone().ok(),
                 memory_bytes: process.memory.ok().map(|memory| memory.0),
                 state_since: since,
+                kept_until: kept.map(|keep| keep.until),
+                kept_why: kept.map(|keep| keep.why.clone()),
             };
             found.push(HeldGpu::new(holding, idle, sample.at));
         }
     }
     found
+}
+
+/// Questions of other users whether the user still needs GPUs.
+fn nudges(context: &Context, sample: &Sample, me: &Owner) -> Vec<NudgeNote> {
+    let of = |uid| notes::nudges_to(context.settings(), uid, sample);
+    me.who.uid().map_or_else(Vec::new, of)
 }
 
 /// The report of this week about the user. `None` if there is no history, or if it does not name the user.
@@ -186,7 +201,7 @@ fn standings(context: &Context, me: &Owner) -> anyhow::Result<Vec<Standing>> {
     if context.settings().quotas.is_empty() {
         return Ok(Vec::new());
     }
-    let accounts = Accounts::of(
+    let accounts = Accounts::of::<anyhow::Error>(
         &context.loaded,
         |layer| location::to_refuse(&context.loaded, layer),
         &context.zone(),

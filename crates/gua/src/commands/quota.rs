@@ -1,13 +1,13 @@
 //! `gua quota`: limits on GPU use, and how much of them is used. The rules are in gua-model, the amounts are those of
 //! `gua report`, and the limits are in the configuration.
 
-mod gather;
 mod percent;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use gua_collector::location;
+use gua_collector::quota::Accounts;
 use gua_model::Pid;
 use gua_model::chain::chain;
 use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
@@ -24,7 +24,6 @@ use gua_settings::quota::{self, Quota};
 use gua_settings::{Inputs, Layer, Source};
 use jiff::tz::TimeZone;
 
-pub(crate) use self::gather::Accounts;
 use crate::balance;
 use crate::cli::{
     QuotaCommand, QuotaFormula, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs, QuotaSubjectArgs,
@@ -78,7 +77,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
     };
     let name = owner.who.shown().into_owned();
     let (zone, now) = (TimeZone::system(), clock::now());
-    let accounts = Accounts::of(
+    let accounts = Accounts::of::<anyhow::Error>(
         &context.loaded,
         |layer| location::to_refuse(&context.loaded, layer),
         &zone,
@@ -175,7 +174,7 @@ fn nothing(args: &QuotaShowArgs, context: &Context) -> String {
 fn accounts(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<Accounts> {
     let zone = zone(args.tz.as_deref(), TimeZone::system())?;
     let db = |layer| location::for_limits(&context.loaded, layer);
-    let mut accounts = Accounts::of(&context.loaded, db, &zone, clock::now())?;
+    let mut accounts = Accounts::of::<anyhow::Error>(&context.loaded, db, &zone, clock::now())?;
     for note in &accounts.notes {
         output::eprint(&format!("gua quota: {note}\n"));
     }

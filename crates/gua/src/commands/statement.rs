@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use gua_collector::quota::Accounts;
 use gua_model::price::Costs;
 use gua_model::quota::Term;
 use gua_model::report::unbalanced;
@@ -16,7 +17,6 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
-use super::quota::Accounts;
 use crate::balance;
 use crate::cli::{StatementArgs, StatementFormat};
 use crate::context::{Context, VERSION};

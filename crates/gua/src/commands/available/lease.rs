@@ -12,7 +12,7 @@ use gua_claim::{
     Refused, Request, Short, Standing,
 };
 use gua_collector::claims::{Claims, Names, moment};
-use gua_collector::listing;
+use gua_collector::{alert, listing};
 use gua_model::duration::written;
 use gua_model::pick::could_be_free;
 use gua_model::{Gpu, Sample};
@@ -28,6 +28,7 @@ use super::query::Query;
 use crate::cli::RuleName;
 use crate::context;
 use crate::failure::{Exit, Failure};
+use crate::output;
 
 /// Lease of `--wait` without `--claim`: long enough for a program to start on its GPU, so that the next in the queue is not
 /// sent to the same one.
@@ -40,9 +41,22 @@ const MOST_TRIES: usize = 8;
 
 pub(super) fn run(query: &Query<'_>) -> anyhow::Result<ExitCode> {
     Ok(match acquire(query)? {
-        Acquired::Leased { .. } => ExitCode::SUCCESS,
+        Acquired::Leased { claim, .. } => {
+            if query.args.notify {
+                notify(query, &claim);
+            }
+            ExitCode::SUCCESS
+        }
         Acquired::Refused(code) => code,
     })
+}
+
+/// Tells the user that GPUs are free.
+fn notify(query: &Query<'_>, claim: &Claim) {
+    output::bell();
+    for error in alert::notify_free(&query.context.loaded, claim.gpus.len()) {
+        output::eprint(&query.line(error));
+    }
 }
 
 /// Result of asking for a lease.
@@ -81,7 +95,7 @@ pub(crate) fn acquire(query: &Query<'_>) -> anyhow::Result<Acquired> {
         claims,
         caller,
     };
-    match query.args.wait {
+    match query.args.waits() {
         None => requester.at_once(&mut reader, sample),
         Some(longest) => requester.in_turn(&mut reader, sample, longest),
     }

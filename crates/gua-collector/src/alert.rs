@@ -1,0 +1,243 @@
+//! Alerts of the daemon, and the commands about them.
+//!
+//! There are two parts, which never wait for each other. The sink leaves the latest tick in a slot and wakes a thread. That
+//! thread (`engine`) decides which messages are due, stores them in a file beside the history (`state`) and delivers them
+//! (`target`). A target that hangs therefore delays other messages, at most by its time limit, but never a tick. After a
+//! restart, the messages that no target has acknowledged are delivered.
+
+mod engine;
+mod state;
+mod target;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use gua_claim::random_word;
+use gua_model::alert::{Alert, When};
+use gua_model::text::counted;
+use gua_model::{Outage, Period, Tick, Uid};
+use gua_probe::{clock, host};
+use gua_render::alert::{
+    AlertHistoryDocument, AlertMessage, AlertRow, AlertsDocument, DeliveryRow, DeliveryStatus,
+};
+use gua_settings::{FlagValue, Layer, Listed, Loaded};
+use jiff::Timestamp;
+
+use self::engine::Engine;
+use self::state::State;
+pub(crate) use self::target::feed;
+use crate::board::worker::Worker;
+use crate::claims::Names;
+use crate::location;
+use crate::observer::Options;
+use crate::sink::{Sink, SinkError};
+
+/// Maximum number of gaps between two evaluations.
+const MAX_GAPS: usize = 16;
+/// Maximum time to wait for the thread at the end. What it has not delivered by then is in its file.
+const FINAL_WAIT: Duration = Duration::from_millis(500);
+
+/// Maximum time of notify-send.
+const DESKTOP_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the sink leaves for the thread.
+#[derive(Debug, Default)]
+struct Slot {
+    tick: Option<Tick>,
+    /// Whether the tick was not evaluated yet.
+    is_new: bool,
+    /// Gaps between ticks since the last evaluation.
+    gaps: Vec<Period>,
+    /// The settings were reloaded.
+    is_reloaded: bool,
+}
+
+type SharedSlot = Arc<Mutex<Slot>>;
+
+fn lock(slot: &SharedSlot) -> std::sync::MutexGuard<'_, Slot> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Passes ticks to the thread of the alerts and never blocks.
+#[derive(Debug)]
+pub struct AlertSink {
+    slot: SharedSlot,
+    worker: Worker,
+}
+
+impl AlertSink {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn start(loaded: &Loaded, flags: &[FlagValue], history: &Path) -> std::io::Result<Self> {
+        let slot = SharedSlot::default();
+        let mut engine = Engine::new(loaded.clone(), flags.to_vec(), history, slot.clone());
+        let worker = Worker::start("alerts", move |wake| engine.run(&wake))?;
+        Ok(Self { slot, worker })
+    }
+}
+
+impl Sink for AlertSink {
+    fn name(&self) -> &str {
+        "alerts"
+    }
+
+    fn follows_history(&self) -> bool {
+        true
+    }
+
+    fn deliver(&mut self, tick: &Tick) -> Result<(), SinkError> {
+        let mut slot = lock(&self.slot);
+        let at = tick.sample.at;
+        if let Some(last) = &slot.tick {
+            let gap = missed(last, at);
+            if slot.gaps.len() < MAX_GAPS {
+                slot.gaps.extend(gap);
+            }
+        }
+        (slot.tick, slot.is_new) = (Some(tick.clone()), true);
+        drop(slot);
+        self.worker.wake();
+        Ok(())
+    }
+
+    fn outage(&mut self, _: &Outage) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn configure(&mut self, _: &Options) {
+        lock(&self.slot).is_reloaded = true;
+        self.worker.wake();
+    }
+
+    fn finish(self: Box<Self>, _: Timestamp) {
+        self.worker.stop(FINAL_WAIT);
+    }
+}
+
+/// The time after a tick, if the next one was missed.
+fn missed(last: &Tick, until: Timestamp) -> Option<Period> {
+    let from = last.sample.at;
+    let elapsed = until.duration_since(from);
+    let is_missed = elapsed.is_positive() && last.cadence().is_missed(elapsed.unsigned_abs());
+    is_missed.then(|| Period::new(from, until))
+}
+
+/// Path of the state of the alerts of a history.
+#[must_use]
+pub fn state_file(history: &Path) -> PathBuf {
+    gua_files::beside(history, ".alerts.json")
+}
+
+/// Alerts that a daemon with this history sends. Those of the host belong to the host's service, or to root.
+fn applicable<'a>(loaded: &'a Loaded, history: &Path) -> impl Iterator<Item = &'a Listed<Alert>> {
+    let is_hosts =
+        history == loaded.settings.history.service_db.value || rustix::process::geteuid().is_root();
+    let alerts = loaded.settings.alerts.iter();
+    alerts.filter(move |alert| is_hosts || alert.layer == Layer::User)
+}
+
+/// Whether a daemon with this history has alerts.
+#[must_use]
+pub fn is_configured(loaded: &Loaded, history: &Path) -> bool {
+    applicable(loaded, history).next().is_some()
+}
+
+/// The configured alerts, for `gua alert list`.
+#[must_use]
+pub fn listed(loaded: &Loaded) -> AlertsDocument {
+    let state = State::load(&state_file(&location::history(loaded))).unwrap_or_default();
+    let row = |alert: &Listed<Alert>| {
+        let source = alert.source.to_string();
+        let problem = target::problem(&alert.value.target);
+        let last_sent = state.last_sent_by(&alert.value.name);
+        AlertRow::new(&alert.value, source, last_sent, problem)
+    };
+    AlertsDocument::new(loaded.settings.alerts.iter().map(row).collect())
+}
+
+/// Messages that were delivered or given up, and those that wait, the latest first.
+///
+/// # Errors
+/// If the state cannot be read. The error is a sentence.
+pub fn history(loaded: &Loaded, limit: usize) -> Result<AlertHistoryDocument, String> {
+    let path = state_file(&location::history(loaded));
+    let state = State::load(&path)
+        .map_err(|error| format!("cannot read the alerts `{}`: {error}", path.display()))?;
+    let waiting = state.pending.iter().map(|pending| {
+        let status = DeliveryStatus::Waiting(pending.error.clone());
+        let (message, to) = (&pending.message, pending.to.clone());
+        DeliveryRow::new(message, to, status, message.at, pending.attempts)
+    });
+    let past = state.history.iter().rev().map(|past| {
+        let status = match past.error.clone() {
+            None => DeliveryStatus::Sent,
+            Some(error) => DeliveryStatus::Failed(error),
+        };
+        let (message, to) = (&past.message, past.to.clone());
+        DeliveryRow::new(message, to, status, past.at, past.attempts)
+    });
+    Ok(AlertHistoryDocument::new(
+        waiting.rev().chain(past).take(limit).collect(),
+    ))
+}
+
+/// Sends a test message of an alert, and waits for the result.
+///
+/// # Errors
+/// If the target did not accept it. The error is a sentence without secrets.
+pub fn test(loaded: &Loaded, alert: &Alert) -> Result<(), String> {
+    let (host, name) = (host::name(), &alert.name);
+    let title = format!("{host}: test of the alert {name}");
+    let text = format!("{title}\nMessages of this alert arrive here.");
+    send_now(loaded, alert, "test", (title, text))
+}
+
+/// Tells the user that GPUs are free: on the desktop, and through the user's own alerts. Returns the errors of the alerts.
+#[must_use]
+pub fn notify_free(loaded: &Loaded, gpus: usize) -> Vec<String> {
+    let (host, gpus) = (host::name(), counted(gpus as u64, "GPU"));
+    let title = format!("{host}: {gpus} free for you");
+    let text = format!("{title}\n`gua available --notify` has leased it; start your program now.");
+    let mut desktop = Command::new("notify-send");
+    // A host without a desktop has no such program.
+    let _ = feed(desktop.args(["gua", &title]), Vec::new(), DESKTOP_LIMIT);
+    let alerts = loaded.settings.alerts.iter();
+    let own = alerts.filter(|alert| alert.layer == Layer::User);
+    let own = own.filter(|alert| alert.value.when.contains(&When::Free));
+    let sent = own.map(|alert| {
+        let words = (title.clone(), text.clone());
+        let sent = send_now(loaded, &alert.value, When::Free.as_str(), words);
+        sent.map_err(|error| format!("alert {}: {error}", alert.value.name))
+    });
+    sent.filter_map(Result::err).collect()
+}
+
+/// Sends a message about no condition of the daemon, and waits for the result. It is addressed to the caller.
+fn send_now(
+    loaded: &Loaded,
+    alert: &Alert,
+    when: &str,
+    (title, text): (String, String),
+) -> Result<(), String> {
+    let me = Uid(rustix::process::geteuid().as_raw());
+    let message = AlertMessage {
+        id: random_word(),
+        at: clock::now(),
+        alert: alert.name.clone(),
+        when: when.to_owned(),
+        host: host::name(),
+        user: Some(Names::default().user(me)),
+        title,
+        text,
+        details: Vec::new(),
+    };
+    let options = crate::board::setup::connect_options(loaded);
+    target::send(&alert.target, &message, &options).map_err(|error| error.message)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Delivery of one message to one target, within a time limit. URLs and passwords are read from their files for each message
+//! and appear in no error.
+
+mod mail;
+mod terminal;
+
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use gua_model::alert::{Shape, Target};
+use gua_model::chain::chain;
+use gua_model::text::{clip, sanitize};
+use gua_probe::clock;
+use gua_render::alert::{AlertDocument, AlertMessage};
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde_json::json;
+use ureq::http::Request;
+use ureq::http::header::CONTENT_TYPE;
+
+use crate::board::{ConnectOptions, fetch};
+
+/// Maximum size of a file with a secret.
+const MAX_SECRET: u64 = 8 << 10;
+/// Maximum time of a command.
+const COMMAND_LIMIT: Duration = Duration::from_secs(30);
+/// Time between two looks at a running command.
+const COMMAND_PAUSE: Duration = Duration::from_millis(20);
+/// Maximum length of a target's answer in an error.
+const MAX_ANSWER: usize = 120;
+
+/// Why a message was not delivered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SendError {
+    /// A sentence without secrets.
+    pub(super) message: String,
+    /// Whether the same message may be accepted later.
+    pub(super) is_retryable: bool,
+}
+
+impl From<String> for SendError {
+    fn from(message: String) -> Self {
+        Self {
+            message,
+            is_retryable: true,
+        }
+    }
+}
+
+/// Sends a message and waits until the target acknowledges it.
+pub(super) fn send(
+    target: &Target,
+    message: &AlertMessage,
+    options: &ConnectOptions,
+) -> Result<(), SendError> {
+    match target {
+        Target::Webhook { shape, url_file } => {
+            let url = secret(url_file)?;
+            post(&url, *shape, message, options)
+        }
+        Target::Command(words) => Ok(run(words, message)?),
+        Target::Email(email) => mail::send(email, message, options),
+        Target::Write => Ok(terminal::write(message)?),
+    }
+}
+
+/// Returns why a target cannot be used, as far as that can be seen without a message.
+pub(super) fn problem(target: &Target) -> Option<String> {
+    match target {
+        Target::Webhook { url_file, .. } => {
+            let url = secret(url_file).and_then(|url| parsed(&url).map(drop));
+            url.err().or_else(|| exposed(url_file))
+        }
+        Target::Command(words) => {
+            let program = Path::new(words.first()?);
+            let found = program.metadata();
+            let is_program = found.is_ok_and(|facts| facts.is_file() && facts.mode() & 0o111 != 0);
+            (!is_program).then(|| format!("`{}` is not a program", program.display()))
+        }
+        Target::Email(email) => {
+            let (_, file) = email.account.as_ref()?;
+            secret(file).err().or_else(|| exposed(file))
+        }
+        Target::Write => None,
+    }
+}
+
+/// Returns the problem of a secret that everyone can read.
+fn exposed(path: &Path) -> Option<String> {
+    let is_open = path.metadata().ok()?.mode() & 0o004 != 0;
+    is_open.then(|| format!("`{}` is readable by every user", path.display()))
+}
+
+/// Reads a file with a secret, which is one line.
+fn secret(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    gua_files::safe_for_root(path).map_err(|error| error.to_string())?;
+    let bytes = gua_files::read_regular(path, MAX_SECRET)
+        .map_err(|error| format!("cannot read `{shown}`: {error}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not text"))?;
+    match text.trim() {
+        "" => Err(format!("`{shown}` is empty")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn parsed(url: &str) -> Result<ureq::http::Uri, String> {
+    let uri: Option<ureq::http::Uri> = url.parse().ok();
+    let is_web = |uri: &ureq::http::Uri| {
+        uri.host().is_some() && matches!(uri.scheme_str(), Some("http" | "https"))
+    };
+    uri.filter(is_web)
+        .ok_or_else(|| "the file with the URL contains no URL".to_owned())
+}
+
+fn post(
+    url: &str,
+    shape: Shape,
+    message: &AlertMessage,
+    options: &ConnectOptions,
+) -> Result<(), SendError> {
+    let uri = parsed(url)?;
+    let path = uri.path().to_owned();
+    let request = Request::builder().method("POST").uri(uri);
+    let request = match shape {
+        Shape::Ntfy => request
+            .header(CONTENT_TYPE, "text/plain; charset=utf-8")
+            .header("Title", header_text(&message.title)),
+        _ => request.header(CONTENT_TYPE, "application/json"),
+    };
+    let request = request
+        .body(body(shape, message))
+        .map_err(|error| error.to_string())?;
+    let answer = fetch(options, request)?;
+    let status = answer.status().as_u16();
+    if (200..300).contains(&status) {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(answer.body());
+    let said = clip(&sanitize(said.trim()), MAX_ANSWER);
+    // Some servers repeat the requested path, which is the secret.
+    let said = match said.is_empty() || (path.len() > 1 && said.contains(&path)) {
+        true => String::new(),
+        false => format!(": {said}"),
+    };
+    Err(SendError {
+        message: format!("the target answered with HTTP status {status}{said}"),
+        is_retryable: !matches!(status, 400 | 413 | 422),
+    })
+}
+
+/// The body of a webhook. Slack's and Mattermost's incoming webhooks take an object with `text`. The workflows of Teams take a
+/// message with an adaptive card. ntfy takes the text itself.
+fn body(shape: Shape, message: &AlertMessage) -> Vec<u8> {
+    let AlertMessage { title, text, .. } = message;
+    let document = match shape {
+        Shape::Ntfy => return text.clone().into_bytes(),
+        Shape::Json => return document(message),
+        Shape::Slack => json!({ "text": slack_text(text) }),
+        Shape::Mattermost => json!({ "text": text }),
+        Shape::Teams => {
+            let rest = text.strip_prefix(title.as_str()).unwrap_or(text);
+            // A single line break is a blank in the text of a card.
+            let rest = rest.trim().replace('\n', "\n\n");
+            let block = |text: &str, weight: &str| json!({ "type": "TextBlock", "text": text, "weight": weight, "wrap": true });
+            json!({
+                "type": "message",
+                "attachments": [{
+                    "contentType": "application/vnd.microsoft.card.adaptive",
+                    "contentUrl": null,
+                    "content": {
+                        "$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+                        "type": "AdaptiveCard",
+                        "version": "1.2",
+                        "body": [block(title, "bolder"), block(&rest, "default")],
+                    },
+                }],
+            })
+        }
+    };
+    document.to_string().into_bytes()
+}
+
+fn document(message: &AlertMessage) -> Vec<u8> {
+    let document = serde_json::to_vec(&AlertDocument::new(message));
+    document.expect("a document has string keys and finite numbers")
+}
+
+/// Slack reads `&`, `<` and `>` as marks: `<!channel>` would notify everyone.
+fn slack_text(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}
+
+/// A header can carry printable ASCII only.
+fn header_text(text: &str) -> String {
+    let letter = |letter: char| match letter {
+        ' '..='~' => letter,
+        _ => '?',
+    };
+    text.chars().map(letter).collect()
+}
+
+/// Runs a command with the document on its standard input.
+fn run(words: &[String], message: &AlertMessage) -> Result<(), String> {
+    let (program, arguments) = words.split_first().ok_or("the command is empty")?;
+    let path = Path::new(program);
+    gua_files::safe_for_root(path).map_err(|error| error.to_string())?;
+    let mut command = Command::new(path);
+    feed(command.args(arguments), document(message), COMMAND_LIMIT)
+}
+
+/// Runs a command with these bytes on its standard input, in a process group of its own, which is killed after the time limit.
+pub(crate) fn feed(command: &mut Command, bytes: Vec<u8>, limit: Duration) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("cannot start `{name}`: {error}"))?;
+    if let Some(mut input) = child.stdin.take() {
+        // On a thread, because a program that does not read could block. A program may ignore its input.
+        let writer = thread::Builder::new().spawn(move || drop(input.write_all(&bytes)));
+        writer.map_err(|error| error.to_string())?;
+    }
+    wait(&mut child, limit)
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Result<(), String> {
+    let until = clock::monotonic().saturating_add(limit);
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("the command failed: {status}")),
+            Err(error) => return Err(chain(&error)),
+            Ok(None) if clock::monotonic() >= until => break,
+            Ok(None) => thread::sleep(COMMAND_PAUSE),
+        }
+    }
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    let _ = child.wait();
+    let seconds = limit.as_secs();
+    Err(format!("the command did not end within {seconds} s"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! Messages by mail: SMTP with STARTTLS, or with TLS from the first byte on port 465. Without TLS only to this host.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use gua_model::alert::Email;
+use gua_model::chain::chain;
+use gua_model::server_url::Unencrypted;
+use gua_render::alert::AlertMessage;
+use lettre::message::header::ContentType;
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
+use lettre::{Message, SmtpTransport, Transport as _};
+
+use super::{SendError, secret};
+use crate::board::ConnectOptions;
+
+/// Maximum time for each step of the conversation.
+const STEP_LIMIT: Duration = Duration::from_secs(10);
+/// Port on which TLS begins with the first byte (RFC 8314).
+const IMPLICIT_TLS: u16 = 465;
+const MAX_CERTIFICATES: u64 = 1 << 20;
+
+pub(super) fn send(
+    email: &Email,
+    message: &AlertMessage,
+    options: &ConnectOptions,
+) -> Result<(), SendError> {
+    let to = email.recipient_of(message.user.as_deref());
+    let mail = mail(email, message, &to).map_err(|message| SendError {
+        message,
+        is_retryable: false,
+    })?;
+    let (host, port) = &email.smtp;
+    let mut builder = SmtpTransport::builder_dangerous(host)
+        .port(*port)
+        .timeout(Some(STEP_LIMIT))
+        .tls(tls(host, *port, options)?);
+    if let Some((user, file)) = &email.account {
+        builder = builder.credentials(Credentials::new(user.clone(), secret(file)?));
+    }
+    let sent = builder.build().send(&mail);
+    sent.map(drop).map_err(|error| SendError {
+        // A refused address stays refused; a refused password may be corrected.
+        is_retryable: !error.is_permanent() || email.account.is_some(),
+        message: chain(&error),
+    })
+}
+
+fn mail(email: &Email, message: &AlertMessage, to: &str) -> Result<Message, String> {
+    let address = |text: &str| {
+        let address: Result<lettre::Address, _> = text.parse();
+        address.map_err(|error| format!("`{}`: {error}", gua_model::text::sanitize(text)))
+    };
+    Message::builder()
+        .from(address(&email.from)?.into())
+        .to(address(to)?.into())
+        .subject(message.title.clone())
+        .message_id(Some(format!("<{}@gua>", message.id)))
+        .header(ContentType::TEXT_PLAIN)
+        .body(message.text.clone())
+        .map_err(|error| error.to_string())
+}
+
+/// Plain text is allowed to this host only, unless the settings allow it.
+fn tls(host: &str, port: u16, options: &ConnectOptions) -> Result<Tls, String> {
+    let is_loopback = host == "localhost"
+        || host
+            .trim_matches(['[', ']'])
+            .parse()
+            .is_ok_and(|address: IpAddr| address.is_loopback());
+    if is_loopback || options.unencrypted == Unencrypted::Allowed {
+        return Ok(Tls::None);
+    }
+    let mut parameters = TlsParameters::builder(host.to_owned());
+    if let Some(file) = &options.ca_file {
+        let bytes = gua_files::read_regular(file, MAX_CERTIFICATES)
+            .map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+        let certificate = Certificate::from_pem(&bytes).map_err(|error| chain(&error))?;
+        parameters = parameters.add_root_certificate(certificate);
+    }
+    let parameters = parameters.build().map_err(|error| chain(&error))?;
+    Ok(match port {
+        IMPLICIT_TLS => Tls::Wrapper(parameters),
+        _ => Tls::Required(parameters),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gua_test::smtp::SmtpServer;
+
+    use super::super::tests::{message, options};
+    use super::*;
+
+    fn email(server: &SmtpServer) -> Email {
+        Email {
+            smtp: ("127.0.0.1".to_owned(), server.port()),
+            from: "gua@example.com".to_owned(),
+            recipient: "{user}@example.com".to_owned(),
+            account: None,
+        }
+    }
+
+    #[test]
+    fn mail_arrives_with_the_subject_and_the_text() {
+        let server = SmtpServer::start();
+        send(&email(&server), &message(), &options()).unwrap();
+        let mails = server.mails();
+        assert_eq!(mails.len(), 1);
+        assert_eq!(mails[0].from, "<gua@example.com>");
+        assert_eq!(mails[0].to, ["<ada@example.com>"]);
+        let text = &mails[0].text;
+        assert!(text.contains("Subject: "), "{text}");
+        assert!(text.contains("Message-ID: <1c9d03fe@gua>"), "{text}");
+        assert!(text.contains("GPU 0"), "{text}");
+    }
+
+    #[test]
+    fn a_password_is_sent_from_its_file_and_never_shown() {
+        let server = SmtpServer::start();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("password");
+        std::fs::write(&file, "s3cret\n").unwrap();
+        let mut email = email(&server);
+        email.account = Some(("gua".to_owned(), file));
+        send(&email, &message(), &options()).unwrap();
+        // The base64 form of NUL gua NUL s3cret (RFC 4616).
+        assert_eq!(server.mails()[0].auth.as_deref(), Some("AGd1YQBzM2NyZXQ="));
+        server.refuse("535 5.7.8 wrong");
+        let error = send(&email, &message(), &options()).unwrap_err();
+        assert!(error.message.contains("5.7.8"), "{error:?}");
+        assert!(
+            error.is_retryable && !error.message.contains("s3cret"),
+            "{error:?}"
+        );
+    }
+
+    #[test]
+    fn an_address_that_cannot_exist_is_given_up() {
+        let server = SmtpServer::start();
+        let mut message = message();
+        message.user = Some("pod:a/b c".to_owned());
+        let error = send(&email(&server), &message, &options()).unwrap_err();
+        assert!(!error.is_retryable, "{error:?}");
+        assert!(server.mails().is_empty());
+    }
+
+    #[test]
+    fn mail_to_another_host_is_encrypted() {
+        let is_plain = |host: &str, port| matches!(tls(host, port, &options()), Ok(Tls::None));
+        assert!(is_plain("localhost", 25) && is_plain("127.0.0.1", 25) && is_plain("::1", 25));
+        let of = |port| tls("mail.example.com", port, &options()).unwrap();
+        assert!(matches!(of(587), Tls::Required(_)));
+        assert!(matches!(of(465), Tls::Wrapper(_)));
+    }
+}

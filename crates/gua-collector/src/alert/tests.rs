@@ -1,0 +1,290 @@
+//! Tests of the engine with a real history and a real web server on loopback.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use gua_settings::Inputs;
+use gua_store::{NewRun, OpenMode, Store, WriterOptions};
+use gua_test::samples;
+use gua_test::wait_until;
+use gua_test::webhook::{Behaviour, Webhook};
+use jiff::SignedDuration;
+use tempfile::TempDir;
+
+use super::*;
+use crate::history::HistorySink;
+
+const INTERVAL: Duration = Duration::from_secs(30);
+const OK: Behaviour = Behaviour::Answer(200);
+
+/// A history in which ada has held a GPU without using it, with the configuration of a daemon.
+struct Stage {
+    directory: TempDir,
+    history: HistorySink,
+    webhook: Webhook,
+    start: Timestamp,
+}
+
+impl Stage {
+    fn new(behaviour: Behaviour) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let start = clock::now() - SignedDuration::from_hours(2);
+        let path = directory.path().join("gua.db");
+        let store = Store::open(&path, OpenMode::Create, &WriterOptions::default()).unwrap();
+        let run = NewRun {
+            started: start,
+            interval: INTERVAL,
+            host: "h".to_owned(),
+            version: "0".to_owned(),
+            boot: None,
+        };
+        let webhook = Webhook::start(behaviour);
+        fs::create_dir(directory.path().join(".gua")).unwrap();
+        fs::write(directory.path().join("url"), webhook.url() + "\n").unwrap();
+        Self {
+            history: HistorySink::begin(store, run).unwrap(),
+            directory,
+            webhook,
+            start,
+        }
+    }
+
+    fn at(&self, second: i64) -> Timestamp {
+        self.start + SignedDuration::from_secs(second)
+    }
+
+    fn tick(&self, second: i64) -> Tick {
+        let ada = samples::process(7, samples::user(1000, "ada"), 900);
+        let held = samples::gpu(0, "GPU-a", 0, vec![ada]);
+        let free = samples::gpu(1, "GPU-b", 0, Vec::new());
+        Tick {
+            sample: samples::sample(self.at(second), vec![held, free]),
+            interval: INTERVAL,
+        }
+    }
+
+    /// Records ticks from one second to another.
+    fn record(&mut self, from: i64, to: i64) {
+        for second in (from..=to).step_by(30) {
+            let tick = self.tick(second);
+            self.history.deliver(&tick).unwrap();
+            self.history.maintain(tick.sample.at).unwrap();
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("gua.db")
+    }
+
+    /// The settings with these lines in an alert to the web server, and others behind them.
+    fn loaded(&self, lines: &str) -> Loaded {
+        let url = self.directory.path().join("url");
+        let target = format!("to = \"webhook\"\nurl_file = \"{}\"", url.display());
+        let text = format!("[[alert]]\n{target}\n{lines}\n[claim]\ndir = \"/nonexistent\"\n");
+        fs::write(self.directory.path().join(".gua/config.toml"), text).unwrap();
+        let inputs = Inputs {
+            variables: BTreeMap::new(),
+            home: Some(self.directory.path().to_owned()),
+            system_file: self.directory.path().join("none.toml"),
+        };
+        let loaded = Loaded::from(&inputs, &[]);
+        assert_eq!(loaded.problems, []);
+        loaded
+    }
+
+    fn engine(&self, lines: &str) -> Engine {
+        let slot = SharedSlot::default();
+        Engine::new(self.loaded(lines), Vec::new(), &self.path(), slot)
+    }
+
+    /// The conditions and the people of the requests so far.
+    fn received(&self) -> Vec<(String, Option<String>)> {
+        let requests = self.webhook.requests().into_iter();
+        let documents = requests.map(|request| {
+            let document: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+            assert_eq!(document["schema"], "gua.alert.v1");
+            let word = |key: &str| document[key].as_str().map(str::to_owned);
+            (word("when").unwrap(), word("user"))
+        });
+        documents.collect()
+    }
+}
+
+/// Lets an engine evaluate a tick; `later` is the number of evaluations before.
+fn step(engine: &mut Engine, tick: Tick, later: u32) {
+    let now = tick.sample.at;
+    {
+        let mut slot = lock(&engine.slot);
+        (slot.tick, slot.is_new) = (Some(tick), true);
+    }
+    engine.step(now, clock::monotonic() + Duration::from_secs(5) * later);
+}
+
+const IDLE: &str = "when = [\"idle-held\"]\nlonger_than = \"10m\"";
+
+#[test]
+fn an_idle_gpu_sends_one_message_with_the_evidence() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 900);
+    let mut engine = stage.engine(IDLE);
+    step(&mut engine, stage.tick(300), 0);
+    assert_eq!(stage.received(), [], "idle for five minutes");
+    step(&mut engine, stage.tick(900), 1);
+    step(&mut engine, stage.tick(900), 2);
+    let idle = ("idle-held".to_owned(), Some("ada".to_owned()));
+    assert_eq!(stage.received(), [idle]);
+    let request = &stage.webhook.requests()[0];
+    assert!(
+        request.text().contains("GPU 0: 0.8 GB held, idle for >15m"),
+        "{request:?}"
+    );
+    let past = &engine.state.history;
+    assert_eq!((past.len(), past[0].attempts), (1, 1));
+    assert!(engine.state.pending.is_empty());
+    // The cool-down survives a restart.
+    step(&mut stage.engine(IDLE), stage.tick(900), 0);
+    assert_eq!(stage.received().len(), 1);
+}
+
+#[test]
+fn a_restart_delivers_what_no_target_has_acknowledged_and_nothing_twice() {
+    let mut stage = Stage::new(Behaviour::Answer(503));
+    stage.record(0, 900);
+    let mut engine = stage.engine(IDLE);
+    step(&mut engine, stage.tick(900), 0);
+    let refused = stage.webhook.requests();
+    assert_eq!(refused.len(), 1);
+    step(&mut engine, stage.tick(900), 0);
+    assert_eq!(stage.received().len(), 1, "the target is given time");
+    drop(engine);
+    stage.webhook.set(OK);
+    let mut engine = stage.engine(IDLE);
+    assert_eq!(engine.state.pending.len(), 1);
+    step(&mut engine, stage.tick(900), 0);
+    let all = stage.webhook.requests();
+    assert_eq!(all.len(), 2);
+    assert_eq!(
+        all[0].body, all[1].body,
+        "the same message, with the same id"
+    );
+    assert_eq!(engine.state.history[0].attempts, 2);
+    for _ in 0..2 {
+        step(&mut stage.engine(IDLE), stage.tick(900), 0);
+    }
+    assert_eq!(stage.received().len(), 2);
+    let mode = fs::metadata(state_file(&stage.path())).unwrap();
+    let mode = std::os::unix::fs::MetadataExt::mode(&mode) & 0o777;
+    assert_eq!(mode, 0o600);
+}
+
+#[test]
+fn a_message_that_is_refused_for_good_is_not_repeated() {
+    let mut stage = Stage::new(Behaviour::Answer(400));
+    stage.record(0, 900);
+    let mut engine = stage.engine(IDLE);
+    step(&mut engine, stage.tick(900), 0);
+    let error = engine.state.history[0].error.as_deref().unwrap();
+    assert_eq!(error, "the target answered with HTTP status 400: ok");
+    let log = serde_json::to_string(&engine.state).unwrap();
+    assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn a_target_that_hangs_never_delays_a_tick() {
+    let mut stage = Stage::new(Behaviour::Hang);
+    stage.record(0, 900);
+    let loaded = stage.loaded(IDLE);
+    let mut sink = AlertSink::start(&loaded, &[], &stage.path()).unwrap();
+    sink.deliver(&stage.tick(900)).unwrap();
+    wait_until("the message is being sent", || !stage.received().is_empty());
+    let mut longest = Duration::ZERO;
+    for second in 901..2901 {
+        let tick = stage.tick(second);
+        let began = clock::monotonic();
+        sink.deliver(&tick).unwrap();
+        longest = longest.max(clock::monotonic() - began);
+    }
+    // The target has not answered in the meantime.
+    assert_eq!(
+        State::load(&state_file(&stage.path()))
+            .unwrap()
+            .pending
+            .len(),
+        1
+    );
+    let began = clock::monotonic();
+    Box::new(sink).finish(stage.at(2901));
+    let end = clock::monotonic() - began;
+    println!("longest of 2000 ticks: {longest:?}; end: {end:?}");
+    assert!(longest < Duration::from_millis(200), "{longest:?}");
+    assert!(end < Duration::from_secs(3), "{end:?}");
+}
+
+#[test]
+fn a_lost_gpu_a_fault_and_gaps_are_reported_once() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 60);
+    let lines = "when = [\"lost\", \"unhealthy\", \"gap\"]";
+    let mut engine = stage.engine(lines);
+    // The daemon was down for 14 minutes.
+    step(&mut engine, stage.tick(900), 0);
+    let mut tick = stage.tick(930);
+    tick.sample.gpus.truncate(1);
+    tick.sample.gpus[0].ecc_uncorrected = Ok(3);
+    step(&mut engine, tick.clone(), 1);
+    step(&mut engine, tick.clone(), 2);
+    // No tick has arrived for 15 minutes.
+    engine.step(stage.at(1830), clock::monotonic() + Duration::from_secs(20));
+    engine.step(stage.at(1860), clock::monotonic() + Duration::from_secs(25));
+    let conditions = stage.received().into_iter().map(|(when, _)| when);
+    let conditions: Vec<String> = conditions.collect();
+    assert_eq!(conditions, ["gap", "unhealthy", "lost", "gap"]);
+}
+
+#[test]
+fn a_sink_reports_the_gap_between_two_ticks() {
+    let stage = Stage::new(OK);
+    let loaded = stage.loaded("when = [\"gap\"]");
+    let mut sink = AlertSink::start(&loaded, &[], &stage.path()).unwrap();
+    for second in [5400, 5430, 6300, 6330] {
+        sink.deliver(&stage.tick(second)).unwrap();
+    }
+    wait_until("the gap is reported", || {
+        let found = stage.received();
+        found.iter().any(|(when, _)| when == "gap")
+    });
+    let text = stage.webhook.requests()[0].text().to_owned();
+    assert!(
+        text.contains("the GPUs were not observed for 14m"),
+        "{text}"
+    );
+    Box::new(sink).finish(stage.at(6330));
+}
+
+#[test]
+fn a_quota_that_is_exceeded_is_reported() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 3600);
+    let quota = "[[quota]]\nheld = \"30m\"\nper = \"30d\"";
+    let mut engine = stage.engine(&format!("when = [\"quota-over\", \"quota-near\"]\n{quota}"));
+    step(&mut engine, stage.tick(3600), 0);
+    let over = ("quota-over".to_owned(), Some("ada".to_owned()));
+    assert_eq!(stage.received(), [over]);
+    let text = stage.webhook.requests()[0].text().to_owned();
+    assert!(text.contains("held 1.00 of 0.50 h per 30 d"), "{text}");
+}
+
+#[test]
+fn an_alert_that_is_removed_sends_nothing_more() {
+    let mut stage = Stage::new(Behaviour::Answer(503));
+    stage.record(0, 900);
+    let mut engine = stage.engine(IDLE);
+    step(&mut engine, stage.tick(900), 0);
+    assert_eq!(engine.state.pending.len(), 1);
+    stage.loaded("name = \"other\"\nwhen = [\"lost\"]");
+    lock(&engine.slot).is_reloaded = true;
+    step(&mut engine, stage.tick(930), 1);
+    let error = engine.state.history[0].error.as_deref();
+    assert_eq!(error, Some("the alert is no longer configured"));
+    assert_eq!(stage.received().len(), 1);
+}

@@ -1,0 +1,210 @@
+//! Alerts as documents: the message that a webhook or a command receives, the configured alerts, and past deliveries.
+
+use gua_model::alert::{Alert, When};
+use gua_model::duration;
+use gua_model::table::Table;
+use gua_model::text::sanitize;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::document::{documents, rows};
+
+/// Format name of [`AlertDocument`].
+pub const ALERT: &str = "gua.alert.v1";
+/// Format name of [`AlertsDocument`].
+pub const ALERTS: &str = "gua.alerts.v1";
+/// Format name of [`AlertHistoryDocument`].
+pub const ALERT_HISTORY: &str = "gua.alert-history.v1";
+
+/// One message of an alert.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AlertMessage {
+    /// Unique on the host. A message that is delivered again after a crash has the same one.
+    pub id: String,
+    /// When the condition was found, in UTC.
+    pub at: Timestamp,
+    /// Name of the alert in the configuration.
+    pub alert: String,
+    /// The condition, such as `idle-held`; `test` for `gua alert test`.
+    pub when: String,
+    pub host: String,
+    /// The person that the message is about, if it is about one.
+    pub user: Option<String>,
+    pub title: String,
+    pub text: String,
+    /// The evidence, one line each.
+    pub details: Vec<String>,
+}
+
+/// What an alert sends to a webhook, and what a command receives on its standard input. Keys may be added under the same
+/// version; none changes its meaning.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct AlertDocument<'a> {
+    schema: &'static str,
+    #[serde(flatten)]
+    message: &'a AlertMessage,
+}
+
+impl<'a> AlertDocument<'a> {
+    #[must_use]
+    pub fn new(message: &'a AlertMessage) -> Self {
+        Self {
+            schema: ALERT,
+            message,
+        }
+    }
+}
+
+rows! {
+    /// A configured alert.
+    struct AlertRow from (alert: &Alert, source: String, last_sent: Option<Timestamp>, problem: Option<String>) {
+        name: String as "alert" = alert.name.clone(),
+        /// The conditions, with commas between them.
+        when: String = alert.when.iter().map(|when| when.as_str()).collect::<Vec<_>>().join(","),
+        /// Kind of the target.
+        to: &'static str = alert.target.kind(),
+        /// Minimum length of idle time and gaps; null for the defaults.
+        longer_than: Option<String> = alert.longer_than.map(duration::written),
+        cool_down: String = duration::written(alert.cool_down),
+        quiet: Option<String> = alert.quiet.map(|quiet| quiet.to_string()),
+        /// Patterns of exempt people, with commas between them.
+        exempt: String = alert.exempt.join(","),
+        /// When it last queued a message.
+        last_sent: Option<Timestamp> = last_sent,
+        /// Why its messages cannot be sent.
+        problem: Option<String> = problem,
+        /// Where it is configured.
+        source: String = source,
+    }
+
+    /// A message and what became of it.
+    struct DeliveryRow from (message: &AlertMessage, to: String, status: DeliveryStatus, at: Timestamp, attempts: u32) {
+        /// When it was delivered or given up; for a waiting message, when the condition was found.
+        at: Timestamp = at,
+        alert: String = message.alert.clone(),
+        when: String = message.when.clone(),
+        user: Option<String> = message.user.clone(),
+        /// Kind of the target.
+        to: String = to,
+        /// `sent`, `waiting` or `failed`.
+        status: &'static str = status.as_str(),
+        attempts: u32 = attempts,
+        error: Option<String> = status.error(),
+        title: String as "message" = message.title.clone(),
+        id: String = message.id.clone(),
+    }
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeliveryStatus {
+    Sent,
+    /// Not delivered yet, with the error of the last attempt.
+    Waiting(Option<String>),
+    Failed(String),
+}
+
+impl DeliveryStatus {
+    fn as_str(&self) -> &'static str {
+        match self {
+            DeliveryStatus::Sent => "sent",
+            DeliveryStatus::Waiting(_) => "waiting",
+            DeliveryStatus::Failed(_) => "failed",
+        }
+    }
+
+    fn error(&self) -> Option<String> {
+        match self {
+            DeliveryStatus::Sent => None,
+            DeliveryStatus::Waiting(error) => error.clone(),
+            DeliveryStatus::Failed(error) => Some(error.clone()),
+        }
+    }
+}
+
+documents! {
+    /// What `gua alert list --json` prints. Keys may be added under the same version; none changes its meaning.
+    pub struct AlertsDocument from (rows: Vec<AlertRow>) {
+        pub schema: &'static str = ALERTS,
+        pub alerts: Vec<AlertRow> = rows,
+    }
+
+    /// What `gua alert history --json` prints, the latest message first. Keys may be added under the same version; none
+    /// changes its meaning.
+    pub struct AlertHistoryDocument from (rows: Vec<DeliveryRow>) {
+        pub schema: &'static str = ALERT_HISTORY,
+        pub messages: Vec<DeliveryRow> = rows,
+    }
+}
+
+impl AlertsDocument {
+    /// Returns all columns as a table.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        Table::of(AlertRow::COLUMNS, &self.alerts)
+    }
+
+    /// Returns the text for a terminal.
+    #[must_use]
+    pub fn text(&self, zone: &TimeZone) -> String {
+        if self.alerts.is_empty() {
+            let conditions = When::ALL.map(When::as_str).join(", ");
+            return format!(
+                "no alerts are configured\nconditions: {conditions} (docs/alerts.md)\n"
+            );
+        }
+        let mut table = Table::new(
+            ["alert", "when", "to", "cool-down", "last sent", ""].map(|name| (name, name)),
+        );
+        for row in &self.alerts {
+            table.rows.push(vec![
+                row.name.clone().into(),
+                row.when.clone().into(),
+                row.to.into(),
+                row.cool_down.clone().into(),
+                row.last_sent.map(|at| local(at, zone)).into(),
+                row.problem.clone().unwrap_or_default().into(),
+            ]);
+        }
+        table.text(0)
+    }
+}
+
+impl AlertHistoryDocument {
+    /// Returns all columns as a table.
+    #[must_use]
+    pub fn table(&self) -> Table {
+        Table::of(DeliveryRow::COLUMNS, &self.messages)
+    }
+
+    /// Returns the text for a terminal.
+    #[must_use]
+    pub fn text(&self, zone: &TimeZone) -> String {
+        if self.messages.is_empty() {
+            return "no messages yet\n".to_owned();
+        }
+        let mut table =
+            Table::new(["time", "alert", "to", "status", "message"].map(|name| (name, name)));
+        for row in &self.messages {
+            let status = match &row.error {
+                Some(error) => format!("{}: {}", row.status, sanitize(error)),
+                None => row.status.to_owned(),
+            };
+            table.rows.push(vec![
+                local(row.at, zone).into(),
+                row.alert.clone().into(),
+                row.to.clone().into(),
+                status.into(),
+                row.title.clone().into(),
+            ]);
+        }
+        table.text(0)
+    }
+}
+
+fn local(at: Timestamp, zone: &TimeZone) -> String {
+    let at = at.to_zoned(zone.clone());
+    at.strftime("%Y-%m-%d %H:%M").to_string()
+}

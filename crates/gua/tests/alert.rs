@@ -1,0 +1,324 @@
+//! Alerts of a running daemon, and the commands about them.
+
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use gua_test::webhook::{Behaviour, Webhook};
+use gua_test::{Ended, Pty, Sleeper, TestHost, schema, wait_for, wait_until};
+
+use crate::host;
+
+/// A host whose GPU 0 is held and not used, with these lines in an alert.
+fn alerting(sleeper: &Sleeper, lines: &str) -> TestHost {
+    let pid = sleeper.pid();
+    let host = host(&format!(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n"
+    ));
+    let text = format!("[[alert]]\nwhen = [\"idle-held\"]\nlonger_than = \"1s\"\n{lines}\n");
+    host.write(".gua/config.toml", text);
+    host
+}
+
+/// An alert that runs a program, which appends its input to a file.
+fn recording(sleeper: &Sleeper) -> TestHost {
+    let host = alerting(sleeper, "");
+    let output = host.path("messages");
+    let script = format!("cat >> {0}; echo >> {0}", output.display());
+    let command = format!("to = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n");
+    let text = host.read(".gua/config.toml") + &command;
+    host.write(".gua/config.toml", text);
+    host
+}
+
+#[test]
+fn a_daemon_sends_a_message_about_an_idle_gpu_once() {
+    let sleeper = Sleeper::new();
+    let host = recording(&sleeper);
+    let mut daemon = host.foreground("daemon --foreground --interval 200ms");
+    let message = wait_for("the message", || {
+        let text = std::fs::read_to_string(host.path("messages")).ok()?;
+        text.ends_with('\n').then_some(text)
+    });
+    wait_until("the delivery is recorded", || {
+        host.fine("alert history").contains("sent")
+    });
+    daemon.stop();
+    schema::check("gua.alert.v1", &message);
+    let message: serde_json::Value = serde_json::from_str(&message).unwrap();
+    assert_eq!(message["when"], "idle-held");
+    let detail = message["details"][0].as_str().unwrap();
+    assert!(
+        detail.starts_with("GPU 0: 2.0 GB held, idle for"),
+        "{detail}"
+    );
+    // The cool-down survives a restart: no second message.
+    let mut daemon = host.foreground("daemon --foreground --append --interval 200ms");
+    wait_until("some ticks", || daemon.stdout().lines().count() > 15);
+    daemon.stop();
+    assert_eq!(host.read("messages").lines().count(), 1);
+    let json = host.json("alert history --json");
+    assert_eq!(json["messages"].as_array().unwrap().len(), 1);
+    assert_eq!(json["messages"][0]["status"], "sent");
+    let list = host.json("alert list --json");
+    assert_eq!(list["alerts"][0]["when"], "idle-held");
+    assert_ne!(list["alerts"][0]["last_sent"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_test_message_says_whether_the_target_accepted_it() {
+    let sleeper = Sleeper::new();
+    let webhook = Webhook::start(Behaviour::Answer(200));
+    let host = alerting(&sleeper, "");
+    let url = host.write("slack.url", webhook.url());
+    let lines = format!(
+        "name = \"lab\"\nto = \"slack\"\nurl_file = \"{}\"\n",
+        url.display()
+    );
+    host.write(
+        ".gua/config.toml",
+        format!("[[alert]]\nwhen = [\"lost\"]\n{lines}"),
+    );
+    assert_eq!(host.fine("alert test"), "lab: sent to slack\n");
+    let request = &webhook.requests()[0];
+    assert!(
+        request.text().contains("test of the alert lab"),
+        "{request:?}"
+    );
+    webhook.set(Behaviour::Answer(404));
+    let refused = host.gua("alert test lab");
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("HTTP status 404"), "{refused:?}");
+    let unknown = host.gua("alert test lob");
+    assert_eq!(unknown.code, 2);
+    assert!(
+        unknown.stderr.contains("did you mean `lab`?"),
+        "{unknown:?}"
+    );
+    // The secret is in the file alone.
+    for command in [
+        "config show",
+        "config show --json",
+        "alert list",
+        "alert list --csv",
+    ] {
+        let text = host.fine(command);
+        assert!(text.contains("lab") && !text.contains("s3cret"), "{text}");
+    }
+}
+
+#[test]
+fn a_daemon_whose_target_hangs_keeps_its_ticks() {
+    let sleeper = Sleeper::new();
+    let webhook = Webhook::start(Behaviour::Hang);
+    let host = alerting(&sleeper, "");
+    let url = host.write("url", webhook.url());
+    let lines = format!("to = \"webhook\"\nurl_file = \"{}\"\n", url.display());
+    let text = host.read(".gua/config.toml") + &lines;
+    host.write(".gua/config.toml", text);
+    let mut daemon = host.foreground("daemon --foreground --interval 100ms");
+    wait_until("the target has the message", || {
+        !webhook.requests().is_empty()
+    });
+    let before = daemon.stdout().lines().count();
+    // The target does not answer for 10 s.
+    wait_until("two seconds of ticks", || {
+        daemon.stdout().lines().count() >= before + 20
+    });
+    assert_eq!(webhook.requests().len(), 1);
+    let log = daemon.stderr();
+    assert!(!log.contains("overran"), "{log}");
+    assert!(host.fine("alert history").contains("waiting"));
+    daemon.stop();
+    webhook.set(Behaviour::Answer(200));
+    let mut daemon = host.foreground("daemon --foreground --append --interval 100ms");
+    wait_until("the message is delivered after the restart", || {
+        host.fine("alert history").contains("sent")
+    });
+    daemon.stop();
+    let requests = webhook.requests();
+    assert_eq!(requests.len(), 2);
+    assert_eq!(requests[0].body, requests[1].body);
+}
+
+#[test]
+fn without_alerts_the_commands_explain_how_to_get_them() {
+    let host = crate::without_driver();
+    assert!(
+        host.fine("alert list")
+            .starts_with("no alerts are configured\n")
+    );
+    assert_eq!(host.fine("alert history"), "no messages yet\n");
+    let test = host.gua("alert test");
+    assert_eq!(test.code, 2);
+    assert!(test.stderr.contains("docs/alerts.md"), "{test:?}");
+}
+
+#[test]
+fn a_kept_gpu_is_shown_everywhere_and_ends() {
+    let sleeper = Sleeper::new();
+    let host = alerting(&sleeper, "to = \"command\"\ncommand = [\"/bin/true\"]");
+    assert_eq!(host.fine("keep --end"), "you keep no GPU\n");
+    let kept = host
+        .gua_command("keep 2h --why")
+        .arg("long evaluation\u{1b}")
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&kept.stdout).into_owned();
+    assert!(
+        said.starts_with("kept until ") && said.ends_with(": GPU 0\n"),
+        "{kept:?}"
+    );
+    let list = host.fine("list");
+    assert!(
+        list.contains("GPU 0 is kept by ") && list.contains(": long evaluation"),
+        "{list}"
+    );
+    assert!(!list.contains('\u{1b}'), "{list}");
+    let json = host.json("list --json");
+    schema::check("gua.list.v1", &json.to_string());
+    let why = json["gpus"][0]["keeps"][0]["why"].as_str().unwrap();
+    assert!(why.starts_with("long evaluation"), "{why}");
+    assert_eq!(json["gpus"][1]["keeps"], serde_json::json!([]));
+    assert!(
+        host.fine("list --csv")
+            .lines()
+            .next()
+            .unwrap()
+            .ends_with("keep_until,keep_why")
+    );
+    assert!(host.fine("explain 0").contains("Kept by "));
+    let explained = host.json("explain 0 --json");
+    schema::check("gua.explain.v1", &explained.to_string());
+    assert_eq!(explained["keeps"][0]["why"], why);
+    assert!(host.fine("me").contains("kept until "));
+    let me = host.json("me --json");
+    schema::check("gua.me.v1", &me.to_string());
+    assert_eq!(me["gpus"][0]["kept_why"], why);
+    assert_eq!(me["releasable"], serde_json::json!([]));
+    assert_eq!(host.fine("keep --end"), "your keep has ended\n");
+    assert!(!host.fine("list").contains("kept"));
+    for (line, code) in [("keep 8d --why x", 2), ("keep 2h", 2), ("keep", 2)] {
+        assert_eq!(host.gua(line).code, code, "{line}");
+    }
+    let free = crate::host(crate::TWO_GPUS).gua("keep 1h --why x");
+    assert_eq!(
+        (free.code, free.stderr.contains("you hold no GPU")),
+        (1, true),
+        "{free:?}"
+    );
+}
+
+#[test]
+fn alerts_leave_a_holder_alone_who_keeps_the_gpu() {
+    let sleeper = Sleeper::new();
+    let host = recording(&sleeper);
+    host.fine("keep 1h --why evaluation");
+    let mut daemon = host.foreground("daemon --foreground --interval 200ms");
+    // Several evaluations later, nothing was sent.
+    wait_until("some ticks", || daemon.stdout().lines().count() > 30);
+    assert_eq!(host.read("messages"), "");
+    host.fine("keep --end");
+    wait_until("the message", || {
+        host.read("messages").contains("idle-held")
+    });
+    daemon.stop();
+}
+
+#[test]
+fn a_nudge_needs_a_holder_of_gpus_that_have_been_idle_for_long() {
+    let sleeper = Sleeper::new();
+    let host = alerting(&sleeper, "to = \"command\"\ncommand = [\"/bin/true\"]");
+    let nobody = host.gua("nudge nobody-at-all");
+    assert_eq!(nobody.code, 1);
+    let expected = "nobody-at-all holds no GPU that has been idle for 1s or longer";
+    assert!(nobody.stderr.contains(expected), "{nobody:?}");
+    let mut daemon = host.foreground("daemon --foreground --interval 200ms");
+    let me = host.json("me --json")["user"].as_str().unwrap().to_owned();
+    let own = wait_for("the GPU has been idle for a second", || {
+        let own = host.gua(&format!("nudge {me}"));
+        (!own.stderr.contains("holds no GPU")).then_some(own)
+    });
+    daemon.stop();
+    assert_eq!(own.code, 2);
+    assert!(own.stderr.contains("you cannot nudge yourself"), "{own:?}");
+}
+
+#[test]
+fn a_person_is_nudged_once_a_day_sees_it_and_can_answer() {
+    if !gua_test::runs_as_root("nudging another user") {
+        return;
+    }
+    const NOBODY: u32 = 65534;
+    let mut holder = Command::new("sleep")
+        .arg("600")
+        .uid(NOBODY)
+        .spawn()
+        .unwrap();
+    let pid = holder.id();
+    let host = host(&format!(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+    ));
+    let output = host.path("messages");
+    let script = format!("cat >> {}", output.display());
+    host.write(
+        ".gua/config.toml",
+        format!("[[alert]]\nwhen = [\"nudge\"]\nlonger_than = \"1s\"\nto = \"command\"\ncommand = [\"/bin/sh\", \"-c\", \"{script}\"]\n"),
+    );
+    host.open_to_users();
+    let theirs = |line: &str| {
+        let mut command = host.command(host.path("gua"));
+        command.args(line.split_whitespace());
+        Ended::from(command.uid(NOBODY).gid(NOBODY).output().unwrap())
+    };
+    let mut daemon = host.foreground("daemon --foreground --interval 200ms");
+    assert_eq!(theirs("keep 1h --why busy").code, 0);
+    let refused = wait_for("the GPU has been idle for a second", || {
+        let asked = host.gua(&format!("nudge {NOBODY}"));
+        (!asked.stderr.contains("holds no GPU")).then_some(asked)
+    });
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stderr.contains("still needs the GPUs until"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains(": busy"), "{refused:?}");
+    assert_eq!(theirs("keep --end").code, 0);
+    let asked = host.fine(&format!("nudge {NOBODY}"));
+    assert!(asked.contains("do you still need 1 GPU on"), "{asked}");
+    assert!(asked.contains("- GPU 0: 2.0 GB held, idle for"), "{asked}");
+    let again = host.gua(&format!("nudge {NOBODY}"));
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("at most once a day"), "{again:?}");
+    let me = theirs("me");
+    assert!(
+        me.stdout.contains("asks whether you still need GPU 0"),
+        "{me:?}"
+    );
+    let json = theirs("me --json").stdout;
+    schema::check("gua.me.v1", &json);
+    wait_until("the daemon sends the question", || {
+        host.read("messages").contains("\"when\":\"nudge\"")
+    });
+    daemon.stop();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+}
+
+#[test]
+fn a_free_gpu_is_announced() {
+    let webhook = Webhook::start(Behaviour::Answer(200));
+    let host = host(crate::TWO_GPUS);
+    let url = host.write("url", webhook.url());
+    let lines = format!("to = \"webhook\"\nurl_file = \"{}\"\n", url.display());
+    host.write(
+        ".gua/config.toml",
+        format!("[[alert]]\nwhen = [\"free\"]\n{lines}"),
+    );
+    let pty = Pty::new();
+    let mut command = host.gua_command("available --notify --free-for 0s");
+    let status = pty.start(&mut command).wait().unwrap();
+    assert!(status.success(), "{status}");
+    pty.until("\u{7}");
+    let request = &webhook.requests()[0];
+    assert!(request.text().contains("1 GPU free for you"), "{request:?}");
+}
