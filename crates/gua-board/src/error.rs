@@ -31,7 +31,7 @@ pub enum Problem {
     NotEnrolled(Option<Refusal>),
     #[error("the log-in at the provider failed; try again")]
     SignOn(#[source] OidcError),
-    #[error("this link is not valid: it works once; start `gua board demo` again for another")]
+    #[error("this link is invalid or was already used; restart `gua board demo` to get a new one")]
     DemoLinkUsed,
     #[error("no such {0}")]
     NotFound(&'static str),

@@ -200,7 +200,10 @@ impl LiveState {
                 known.add_to_days(received_at);
                 let passed = report.observed_at.duration_since(known.report.observed_at);
                 known.interval.add(passed);
-                let has_gpu = |uuid: &GpuUuid| report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
+                // A report without any GPU is of a driver that could not be read.
+                let is_read = !report.gpus.is_empty();
+                let has_gpu =
+                    |uuid: &GpuUuid| !is_read || report.gpus.iter().any(|gpu| gpu.uuid == *uuid);
                 if !known.curves.keys().all(has_gpu) {
                     Arc::make_mut(&mut known.curves).retain(|uuid, _| has_gpu(uuid));
                 }
@@ -311,7 +314,10 @@ impl LiveState {
         };
         let known = Arc::make_mut(&mut live.since);
         for (uuid, since) in earlier {
-            if let Some(known) = known.get_mut(&uuid).filter(|known| since.at < known.at) {
+            if let Some(known) = known
+                .get_mut(&uuid)
+                .filter(|known| !known.is_exact && since.at < known.at)
+            {
                 *known = since;
             }
         }

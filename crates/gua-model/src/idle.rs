@@ -18,7 +18,7 @@ use crate::state::{RollUp, State};
 use crate::text::short_age;
 use crate::unit::Micros;
 
-/// Idle time from which on anyone is advised to end a process. Less is a pause between two steps of a job.
+/// Minimum idle time before ending a process is suggested. A shorter pause may lie between two steps of a job.
 pub const LONG: SignedDuration = SignedDuration::from_mins(10);
 
 /// Whether a GPU in this state is idle now: something holds it, and nothing uses it.

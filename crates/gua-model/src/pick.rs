@@ -103,7 +103,7 @@ pub enum Obstacle {
         used: Bytes,
         total: Bytes,
     },
-    /// It has less memory in all than required.
+    /// Its total memory is less than required.
     TooSmall(Bytes),
     /// Less memory is free than required.
     TooLittleFree(Bytes),
@@ -131,7 +131,7 @@ impl fmt::Display for Obstacle {
             Obstacle::MemoryUsed { used, total } => {
                 write!(out, "{} of {} in use", mb(used), mb(total))
             }
-            Obstacle::TooSmall(total) => write!(out, "too small: {} in all", mb(total)),
+            Obstacle::TooSmall(total) => write!(out, "too small: {} in total", mb(total)),
             Obstacle::TooLittleFree(free) => write!(out, "only {} free", mb(free)),
             Obstacle::UtilTooHigh(util) => write!(out, "utilisation {util}"),
             Obstacle::Unhealthy(fault) => write!(out, "unhealthy: {fault}"),

@@ -130,15 +130,17 @@ pub fn wrapped_page(page: &str, room: usize) -> String {
     out
 }
 
-/// Byte at which the last column of a line begins within its first `room` characters. Two spaces separate columns.
+/// Byte at which the last column of a line begins within `room` columns. Two spaces separate columns.
 fn last_column(line: &str, room: usize) -> usize {
     let start = line.len() - line.trim_start_matches(' ').len();
-    let end = line
-        .char_indices()
-        .nth(room)
-        .map_or(line.len(), |(at, _)| at);
-    let gap = line[start..end.max(start)].rfind("  ");
-    gap.map_or(start, |gap| start + gap + 2)
+    let gaps = line[start..].match_indices("  ");
+    let ends = gaps.map(|(gap, _)| {
+        let rest = &line[start + gap..];
+        start + gap + rest.len() - rest.trim_start_matches(' ').len()
+    });
+    ends.take_while(|end| columns_shown(&line[..*end]) <= room)
+        .last()
+        .unwrap_or(start)
 }
 
 /// Width of a text without its colours (`ESC [ ... m`).
@@ -237,6 +239,11 @@ mod tests {
         check("one two three four five", &["one two three four", "five"]);
         check("  one two three four", &["  one two three four"]);
         check("  one two three fours", &["  one two three", "  fours"]);
+        // The gap across the middle belongs to neither column.
+        check(
+            "  name           one two",
+            &["  name           one", "  two"],
+        );
         check(
             "  name  one two three four",
             &["  name  one two", "        three four"],

@@ -179,7 +179,12 @@ fn parts(statement: &Statement, account: Option<&Account>) -> Vec<TimePart> {
     let imported = "only in imported rows, charged to nobody";
     let rest = [
         ("unowned", "unowned", balance.unowned, unowned),
-        ("free", "free", balance.free, "held by nobody (truly-idle)"),
+        (
+            "free",
+            "free",
+            balance.free,
+            "no process holds more than the memory limit (truly-idle)",
+        ),
         ("gap", "gap", balance.gap, "not observed"),
     ];
     let imported = (balance.old > Micros(0)).then_some(("old", "old rows", balance.old, imported));
@@ -272,7 +277,7 @@ fn remarks(sheet: &Sheet<'_>) -> Vec<String> {
         let (moment, this_month) = (sheet.moment(began), sheet.at(statement.made, "%Y-%m"));
         remarks.push(match began >= statement.period.to() {
             true => format!(
-                "the history begins {moment}, after this month; for the current month: gua statement --month {this_month}"
+                "the history begins {moment}, after the month of this statement; current month: gua statement --month {this_month}"
             ),
             false => format!("the history begins {moment}; earlier time is not counted"),
         });

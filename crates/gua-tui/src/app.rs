@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use gua_model::health::faults;
+use gua_model::pick::is_vacant;
 use gua_model::since::Since;
 use gua_model::{GpuUuid, Pid, ProcessKey, RollUp, Sample, State, Thresholds, Uid, classify};
 use jiff::Timestamp;
@@ -393,14 +394,18 @@ impl App {
 
     /// Counts the GPUs by roll-up; those without one are `other`.
     pub(crate) fn counts(&self, sample: &Sample) -> [(&'static str, usize); 4] {
-        // Each GPU is counted once, and one with a fault as unhealthy.
-        let gpus = sample.gpus.iter();
-        let gpus = gpus.filter(|gpu| gpu.place.counts() && faults(gpu).is_empty());
+        let gpus = sample.gpus.iter().filter(|gpu| gpu.place.counts());
         let names = RollUp::ALL.map(|class| State::from(class).in_listings());
         let mut counts = [(names[0], 0), (names[1], 0), (names[2], 0), ("other", 0)];
         for gpu in gpus {
-            let state = classify(gpu, &self.setup.thresholds, None).state;
-            counts[state.roll_up().map_or(3, RollUp::place)].1 += 1;
+            let roll_up = classify(gpu, &self.setup.thresholds, None).state.roll_up();
+            let place = match roll_up {
+                // An idle or unreadable GPU with a fault is counted as unhealthy only.
+                None | Some(RollUp::TrulyIdle) if !faults(gpu).is_empty() => continue,
+                Some(RollUp::TrulyIdle) if !is_vacant(gpu, &self.setup.thresholds) => 3,
+                other => other.map_or(3, RollUp::place),
+            };
+            counts[place].1 += 1;
         }
         counts
     }

@@ -112,6 +112,8 @@ fn what_a_user_holds_at_80_and_140_columns_light_and_dark() {
             .replace(&pid, "4711")
             // The lease ends by another clock.
             .replace("15:09:59", "15:10:00")
+            .replace("15:09:58", "15:10:00")
+            .replace("15:09:57", "15:10:00")
     };
     for (name, line) in [("me-holding", "me"), ("claims-leased", "claim list")] {
         check_shown(name, |columns| scrub(&shown(&home, line, columns)));

@@ -188,3 +188,42 @@ fn a_host_that_reports_every_five_minutes_is_not_stale_in_between() {
     let seen = day.cells(at(600).as_second()).flatten();
     assert!(seen.count() >= 1);
 }
+
+#[test]
+fn an_earlier_start_replaces_one_that_is_not_exact() {
+    let state = LiveState::default();
+    let id = host("a");
+    let since = || state.host(&id).unwrap().since[&"GPU-a".parse().unwrap()];
+    let extend = |second| {
+        let earlier = Since {
+            at: at(second),
+            is_exact: false,
+        };
+        state.extend_since(&id, vec![("GPU-a".parse().unwrap(), earlier)]);
+    };
+    state.apply(&id, Form::Live, report(30, "a"), at(30));
+    extend(-3600);
+    assert_eq!(since().at, at(-3600));
+    extend(0);
+    assert_eq!(since().at, at(-3600));
+    // The holder changed at 60 s; the state alone is older.
+    let mut changed = report(60, "a");
+    changed.gpus[0].state = gua_model::State::IdleHeld;
+    state.apply(&id, Form::Live, changed, at(60));
+    extend(-3600);
+    assert_eq!(since().at, at(60));
+}
+
+#[test]
+fn a_driver_that_could_not_be_read_does_not_remove_the_past() {
+    let state = LiveState::default();
+    let id = host("a");
+    for second in [0, 30] {
+        state.apply(&id, Form::Live, report(second, "a"), at(second));
+    }
+    let mut failed = report(60, "a");
+    failed.gpus.clear();
+    state.apply(&id, Form::Live, failed, at(60));
+    let live = state.host(&id).unwrap();
+    assert_eq!((live.curves.len(), live.days.len()), (1, 1));
+}

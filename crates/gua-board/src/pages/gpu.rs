@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use gua_board_store::registry::Maintenance;
 use gua_model::text::{gigabytes, sanitize};
-use gua_model::{Bytes, Missing};
+use gua_model::{Bytes, Missing, State};
 use gua_wire::live::{LiveGpu, LiveValue};
 use jiff::Timestamp;
 use maud::{Markup, html};
@@ -88,7 +88,7 @@ impl Table<'_> {
         let state = row.gpu.state;
         html! {
             span class=(format!("dot {}", state.as_str())) {}
-            (view.t(text::state(state)))
+            @if state == State::TrulyIdle && row.group == Group::InUse { (state.as_str()) } @else { (view.t(text::state(state))) }
             @if let Some(maintenance) = &row.maintenance { " " small.bad { (maintained(view, maintenance)) } }
             @if row.is_stale { " " small { (view.t(text::STALE)) } }
             @for word in &row.gpu.health { " " small.bad { (view.t(text::health(*word))) } }

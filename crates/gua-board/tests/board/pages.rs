@@ -7,7 +7,7 @@ use gua_board_store::HostId;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::Role;
 use gua_model::State;
-use gua_wire::live::HealthWord;
+use gua_wire::live::{HealthWord, ObstacleWord};
 use serde_json::Value;
 
 use crate::{Answer, Board, START, snapshot};
@@ -479,6 +479,7 @@ async fn the_page_of_a_free_gpu_with_a_fault_speaks_of_that_gpu() {
     let gpu = &mut report.gpus[0];
     gpu.processes.clear();
     (gpu.state, gpu.health) = (State::TrulyIdle, vec![HealthWord::UncorrectedErrors]);
+    gpu.obstacle = Some(ObstacleWord::Unhealthy);
     let uuid = gpu.uuid.clone();
     let live = &board.app.live;
     live.apply(&HostId(id.clone()), Form::Live, report, at);
@@ -497,6 +498,6 @@ async fn a_link_of_a_demonstration_that_was_used_says_how_to_get_another() {
     let answer = board.page("/demo/gua_link_used", "").await;
     assert_eq!(answer.status, 404);
     let page = text(&answer);
-    assert!(page.contains("it works once"), "{page}");
+    assert!(page.contains("was already used"), "{page}");
     assert!(page.contains("gua board demo"), "{page}");
 }

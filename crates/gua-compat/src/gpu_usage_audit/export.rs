@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use gua_files::{NewFile, Over};
+use gua_files::{NewFile, Over, beside};
 use gua_store::History;
 use gua_store::imported::{
     COMPUTE, Cell, GpuRow, ImportedRow, LegacyError, OnProgress, Order, ProcessRow, Progress,
@@ -96,12 +96,19 @@ fn to_new_file(
     over: Over,
     write: impl FnOnce(&Transaction<'_>) -> Result<Exported, LegacyError>,
 ) -> Result<Exported, LegacyError> {
-    // SQLite would apply the log of the replaced file to the new one.
-    let mut log = output.as_os_str().to_owned();
-    log.push("-wal");
-    if !over.allows(output) || Path::new(&log).symlink_metadata().is_ok() {
+    if !over.allows(output) {
         return Err(LegacyError::Exists {
             path: output.into(),
+        });
+    }
+    // SQLite would apply the log of another database to the new one.
+    let mut logs = ["-wal", "-journal"]
+        .map(|suffix| beside(output, suffix))
+        .into_iter();
+    if let Some(log) = logs.find(|log| log.symlink_metadata().is_ok()) {
+        return Err(LegacyError::LogBeside {
+            path: output.into(),
+            log,
         });
     }
     let write_error = |source: io::Error| match source.kind() {

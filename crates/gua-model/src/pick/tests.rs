@@ -319,7 +319,7 @@ fn wishes_narrow_the_choice() {
     let huge = wish(|wish| wish.min_free = Some(Bytes::from_mb(100_000)));
     let small = Obstacle::TooSmall(Bytes::from_mb(10_000));
     check(&huge, "used 0", Some(small));
-    assert_eq!(small.to_string(), "too small: 10000 MB in all");
+    assert_eq!(small.to_string(), "too small: 10000 MB in total");
     check(
         &roomy,
         "unified",

@@ -116,7 +116,12 @@ pub fn page_table(page: &Page<'_>, by: By) -> Table {
         cost::add_columns(&mut table, costs);
     }
     match page.previous {
-        Some(previous) if by != By::Idle => with_previous(table, &by_table(previous, by), by),
+        Some(previous) if by != By::Idle => {
+            let mut before = by_table(previous, by);
+            // Unobserved time is missing, not zero.
+            before.rows.retain(|_| was_observed(previous));
+            with_previous(table, &before, by)
+        }
         _ => table,
     }
 }

@@ -101,7 +101,7 @@ labels! {
 /// Name of a GPU's state at the last tick, with its most serious fault. A GPU that nothing holds is called free.
 pub(super) fn state_now(gpu: &GpuStatus, language: Language) -> String {
     let word = match gpu.state {
-        State::TrulyIdle => FREE.of(language),
+        State::TrulyIdle if gpu.is_free || !gpu.faults.is_empty() => FREE.of(language),
         other => state(other, language),
     };
     match gpu.faults.first() {

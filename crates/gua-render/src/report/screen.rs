@@ -326,7 +326,14 @@ fn gpu_name(card: &ReportedGpu) -> String {
 /// The state at the last tick, for how long it has been idle, and its owners.
 fn state_now(gpu: &GpuStatus, page: &Page<'_>, room: usize) -> String {
     let word = match gpu.idle {
-        Some(idle) => format!("idle for {}", idle.shown(page.last())),
+        Some(idle) => {
+            let fault = if gpu.faults.is_empty() {
+                ""
+            } else {
+                ", unhealthy"
+            };
+            format!("idle for {}{fault}", idle.shown(page.last()))
+        }
         None => labels::state_now(gpu, English),
     };
     // Without room for the cause, the state and the word "unhealthy" remain.

@@ -62,6 +62,8 @@ pub enum LegacyError {
     CollectorRuns { path: PathBuf },
     #[error("`{}` exists already", path.display())]
     Exists { path: PathBuf },
+    #[error("cannot write `{}`: `{}` belongs to another database", path.display(), log.display())]
+    LogBeside { path: PathBuf, log: PathBuf },
     #[error("cannot {what} `{}`", path.display())]
     File {
         what: &'static str,

@@ -68,18 +68,19 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     // Pushes for the previous board must not go to this one.
     let mut dropped = super::unenroll::remove_link(context, before.as_ref());
     dropped.extend(collector::follow_enrolment(file.path()));
+    let flags = next_flags(args);
     output::data(&format!(
         "gua enroll: connected host {} ({})\n  token prefix: {}\n  config: {}{dropped}\n  next: {}{}\n",
         sanitize(&token.hide_in(&config.shown_name())),
         sanitize(&token.hide_in(&config.agent_token.hide_in(&config.host_id))),
         sanitize(&token.hide_in(&config.shown_prefix())),
         file.path().display(),
-        // Root can install a service that survives a restart of the host.
-        match geteuid().is_root() {
+        // Root can install a service that survives a restart of the host. It has no flags for a board of one's own.
+        match geteuid().is_root() && flags.is_empty() {
             true => "gua service install --cloud",
             false => "gua daemon --cloud",
         },
-        next_flags(args)
+        flags
     ))
 }
 

@@ -38,8 +38,15 @@ pub fn run(args: &ExportArgs, context: &Context) -> anyhow::Result<()> {
             let problem = "the format gpu-usage-audit is one file: pass its path with --output";
             return Err(Failure::usage(problem).into());
         };
-        if args.what.is_some() {
-            let problem = "--what: the format gpu-usage-audit always has all of its tables";
+        let given = [
+            ("--what", args.what.is_some()),
+            ("--since", args.since.is_some()),
+            ("--until", args.until.is_some()),
+        ];
+        if let Some((flag, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+            let problem = format!(
+                "{flag} cannot be used with --format gpu-usage-audit: the file contains the whole history and all tables"
+            );
             return Err(Failure::usage(problem).into());
         }
         let over = Over::of(args.overwrite);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 use gua_board::AppOptions;
-use gua_board::live::Since;
+use gua_board::live::{DAY_SLOTS, Since};
 use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
 use gua_board::run::Board;
 use gua_board::set_up::SetUp;
@@ -49,10 +49,10 @@ const MOST_INPUT: u64 = 1 << 20;
 /// Minimum length of a token: shorter ones can be guessed.
 pub(super) const SHORTEST_TOKEN: usize = 16;
 
-/// Quarter hours of recorded states that the pages begin with.
-const QUARTERS: i64 = 96;
-/// Maximum number of recorded ticks of each of them: all at an interval of at least nine seconds.
+/// Maximum number of ticks read per quarter hour. At intervals below 9 s, only the last ones are read.
 const MOST_TICKS: u32 = 100;
+/// The same for the quarter hours that the curves show.
+const MOST_RECENT_TICKS: u32 = 900;
 
 pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
     match &args.command {
@@ -283,12 +283,16 @@ impl LocalHost for ThisHost {
     fn recorded(&self, put: &mut dyn FnMut(LiveReport)) {
         let now = Quarter::of(clock::now());
         let source = self.context.source();
-        for quarter in now.0 - QUARTERS..=now.0 {
+        for back in (0..i64::try_from(DAY_SLOTS).unwrap_or(i64::MAX)).rev() {
             let question = TicksQuestion {
-                window: Quarter(quarter).period(),
-                limit: MOST_TICKS,
+                window: Quarter(now.0 - back).period(),
+                limit: if back < 5 {
+                    MOST_RECENT_TICKS
+                } else {
+                    MOST_TICKS
+                },
             };
-            // Without a history, the pages begin now.
+            // Without a readable history, the pages begin now. The page of the report says why.
             let Ok(ticks) = source.ticks(&question) else {
                 return;
             };

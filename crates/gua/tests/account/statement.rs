@@ -377,7 +377,8 @@ fn an_empty_month_and_the_current_month_say_so() {
     assert!(!text.contains("nobody held"), "{text}");
     // The month is before the history, so there were no GPUs that could lack a counter.
     let month = gua_probe::clock::now().strftime("%Y-%m").to_string();
-    let later = format!("after this month; for the current month: gua statement --month {month}");
+    let later =
+        format!("after the month of this statement; current month: gua statement --month {month}");
     assert!(text.contains("the history begins 2026-10-"), "{text}");
     assert!(text.contains(&later), "{text}");
     for absent in ["energy counter", "0 GPUs", "not the capacity"] {

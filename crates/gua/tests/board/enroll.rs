@@ -83,8 +83,10 @@ fn a_host_enrols_stores_the_secret_privately_and_removes_it() {
     assert_eq!(again.code, 2, "{again:?}");
     assert!(again.stderr.contains("already enrolled"), "{again:?}");
     assert!(board.take().is_empty());
-    let forced = with_input(&host, &format!("{line} --force"), ONCE);
+    let forced = with_input(&host, &format!("{line} --force --allow-http"), ONCE);
     assert_eq!(forced.code, 0, "{forced:?}");
+    let next = "next: gua daemon --cloud --allow-http\n";
+    assert!(forced.stdout.ends_with(next), "{forced:?}");
 
     let forgot = host.fine("unenroll");
     assert!(

@@ -89,6 +89,17 @@ fn a_file_of_gpu_usage_audit_is_overwritten_only_on_request() {
     home.fine(&format!("{line} --overwrite"));
     let written = std::fs::read(home.path("there.db")).unwrap();
     assert!(written.starts_with(b"SQLite format 3"));
+    // SQLite would apply the log of another database to the new file.
+    for log in ["there.db-wal", "there.db-journal"] {
+        std::fs::write(home.path(log), "log").unwrap();
+        let refused = home.gua(&format!("{line} --overwrite"));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(
+            refused.stderr.contains("belongs to another database"),
+            "{refused:?}"
+        );
+        std::fs::remove_file(home.path(log)).unwrap();
+    }
 }
 
 #[test]
@@ -113,7 +124,11 @@ fn usage_errors_exit_with_2_and_write_nothing() {
         ),
         (
             "--db both.db --format gpu-usage-audit -o new.db --what samples",
-            "--what: the format gpu-usage-audit always has all of its tables",
+            "--what cannot be used with --format gpu-usage-audit",
+        ),
+        (
+            "--db both.db --format gpu-usage-audit -o new.db --until 1h",
+            "--until cannot be used with --format gpu-usage-audit",
         ),
         (
             "--db both.db --format gpu-usage-audit -o both.db --overwrite",

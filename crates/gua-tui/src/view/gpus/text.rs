@@ -1,6 +1,7 @@
 //! Texts about a GPU: its state, its age, its owners, its readings.
 
 use gua_model::classify::holders;
+use gua_model::pick::is_vacant;
 use gua_model::since::Start;
 use gua_model::text::short_age;
 use gua_model::{Gpu, Missing, Place, faults};
@@ -47,7 +48,10 @@ impl GpuView<'_> {
     pub(super) fn badge(&self) -> (&'static str, Style) {
         match self.gpu.place.counts() {
             true => (
-                self.verdict.state.in_listings(),
+                match is_vacant(self.gpu, &self.app.setup.thresholds) {
+                    true => self.verdict.state.in_listings(),
+                    false => self.verdict.state.as_str(),
+                },
                 self.styles.state(self.verdict.state),
             ),
             false => ("MIG", self.styles.heading()),

@@ -11,7 +11,7 @@ use gua_model::{Bytes, State};
 use gua_render::document::{Rows, pretty};
 use gua_render::table::csv;
 use gua_settings::inputs::{BOARD_TOKEN_VARIABLE, board_token};
-use gua_wire::live::{HostState, LiveGpu, LiveValue};
+use gua_wire::live::{HostState, LiveGpu, LiveValue, ObstacleWord};
 use gua_wire::{ServerUrl, Token};
 
 use super::super::enroll::typed;
@@ -201,7 +201,9 @@ fn write(rows: &[FleetGpu<'_>], format: TableFormat, width: Option<usize>) -> St
     let mut table = Table::of(&columns(), rows);
     if format == TableFormat::Text {
         for (cells, row) in table.rows.iter_mut().zip(rows) {
-            cells[STATE] = row.state().in_listings().into();
+            if matches!(row.gpu.obstacle, None | Some(ObstacleWord::Unhealthy)) {
+                cells[STATE] = row.state().in_listings().into();
+            }
         }
     }
     if format != TableFormat::Text {

@@ -27,10 +27,11 @@ pub(super) fn run(
     });
     let exported = match exported {
         Err(error @ LegacyError::Exists { .. }) => {
-            let hint = match over {
-                Over::Refuse => "choose another name with --output, or pass --overwrite",
-                Over::Write => "a program has the file open: choose another name with --output",
-            };
+            let hint = "choose another name with --output, or pass --overwrite";
+            return Err(Failure::usage(error.to_string()).hint(hint).into());
+        }
+        Err(error @ LegacyError::LogBeside { .. }) => {
+            let hint = "end the program that uses it, or choose another name with --output";
             return Err(Failure::usage(error.to_string()).hint(hint).into());
         }
         other => other.map_err(|error| damaged(db, &error))?,
