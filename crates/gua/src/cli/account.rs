@@ -11,7 +11,7 @@ use super::{FormatArgs, HistoryArgs, PageFileArgs, StrictArgs, one_of};
 /// Subcommands of `gua alert`.
 #[derive(Debug, Subcommand)]
 pub enum AlertCommand {
-    /// List the configured alerts, when each last sent a message, and what is wrong with its target.
+    /// List the configured alerts, when each last sent a message, and what is wrong with its destination.
     #[command(after_help = "Examples:\n  gua alert list\n  gua alert list --json")]
     List {
         #[command(flatten)]
@@ -20,7 +20,7 @@ pub enum AlertCommand {
         history: HistoryArgs,
     },
 
-    /// Send a test message now and report whether the target accepted it; exit with 1 if one did not.
+    /// Send test messages now and report whether each destination accepted its message; exit with 1 if one did not.
     #[command(after_help = "Examples:\n  \
                       gua alert test             send one message of every alert\n  \
                       sudo gua alert test lab    one alert; root can read the secrets of the service")]

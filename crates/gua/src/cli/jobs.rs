@@ -236,8 +236,8 @@ fn claim_id(text: &str) -> Result<ClaimId, String> {
 
 /// Say that you still need the GPUs that you hold and do not use now.
 ///
-/// `gua list`, `gua explain` and `gua me` show the reason, alerts leave you alone until then, and nobody can nudge you.
-/// It is no lease: it ends when you release the GPUs.
+/// `gua list`, `gua explain` and `gua me` show the reason. Until the time is over, alerts do not report these GPUs as
+/// idle, and nobody can nudge you about them. A keep is not a lease. It covers the GPUs that you hold when you run the command, while you hold them.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
                   gua keep 2h --why \"evaluation after the download\"\n  \
@@ -260,7 +260,7 @@ pub struct KeepArgs {
 ///
 /// The message has the evidence and explains how to answer (`gua keep`). It appears on the person's terminal if they accept
 /// messages (mesg), in `gua me`, at their next login (`gua me --motd`), and where [[alert]] tables with "nudge" send it. A person is nudged at most once a day, and only
-/// about GPUs that have been idle for 10 minutes, or for the longer_than of an alert.
+/// about GPUs that have been idle for 10 minutes, or for the shortest longer_than of the alerts with "idle-held" or "nudge".
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gua nudge ada")]
 pub struct NudgeArgs {

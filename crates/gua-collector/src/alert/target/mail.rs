@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use gua_model::alert::Email;
 use gua_model::chain::chain;
-use gua_model::server_url::Unencrypted;
 use gua_render::alert::AlertMessage;
 use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
@@ -62,14 +61,14 @@ fn mail(email: &Email, message: &AlertMessage, to: &str) -> Result<Message, Stri
         .map_err(|error| error.to_string())
 }
 
-/// Plain text is allowed to this host only, unless the settings allow it.
+/// Mail to another host is always encrypted: it may need a password.
 fn tls(host: &str, port: u16, options: &ConnectOptions) -> Result<Tls, String> {
     let is_loopback = host == "localhost"
         || host
             .trim_matches(['[', ']'])
             .parse()
             .is_ok_and(|address: IpAddr| address.is_loopback());
-    if is_loopback || options.unencrypted == Unencrypted::Allowed {
+    if is_loopback {
         return Ok(Tls::None);
     }
     let mut parameters = TlsParameters::builder(host.to_owned());
@@ -153,5 +152,14 @@ mod tests {
         let of = |port| tls("mail.example.com", port, &options()).unwrap();
         assert!(matches!(of(587), Tls::Required(_)));
         assert!(matches!(of(465), Tls::Wrapper(_)));
+        // A setting for boards and webhooks does not apply to a password.
+        let options = ConnectOptions {
+            unencrypted: gua_model::server_url::Unencrypted::Allowed,
+            ..options()
+        };
+        assert!(matches!(
+            tls("mail.example.com", 25, &options),
+            Ok(Tls::Required(_))
+        ));
     }
 }
