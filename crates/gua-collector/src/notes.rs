@@ -1,6 +1,7 @@
 //! Keeps and nudges: what holders of idle GPUs say, and what others ask them. The notes are files in the directory of the
 //! claims (`gua_claim::Keep`, `gua_claim::Nudge`); this module finds the people and GPUs that they are about.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::Duration;
 
@@ -91,7 +92,8 @@ pub fn of_sample(settings: &Settings, sample: &Sample, uuid: Option<&GpuUuid>) -
 pub fn nudges_to(settings: &Settings, user: Uid, sample: &Sample) -> Vec<NudgeNote> {
     let mut names = Names::default();
     let own = nudges(settings, sample.at).into_iter();
-    let own = own.filter(|nudge| nudge.to == user);
+    let mut askers = BTreeSet::new();
+    let own = own.filter(|nudge| nudge.to == user && askers.insert(nudge.owner));
     own.map(|nudge| {
         let is_its = |gpu: &&Gpu| nudge.gpus.contains(&gpu.uuid);
         let is_held = |gpu: &&Gpu| {

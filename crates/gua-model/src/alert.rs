@@ -8,7 +8,7 @@
 pub mod finding;
 mod quiet_hours;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -274,7 +274,7 @@ impl Alert {
         format!("{} {when} {}", self.name, finding.subject)
     }
 
-    /// Returns the findings about which a message is due.
+    /// Returns the findings about which a message is due, one for each subject.
     #[must_use]
     pub fn due(
         &self,
@@ -288,11 +288,13 @@ impl Alert {
             return Vec::new();
         }
         let mut due = findings;
+        let mut subjects = BTreeSet::new();
         due.retain(|finding| {
             let is_exempt = |name: &String| self.exempt.iter().any(|one| is_match(one, name));
             self.when.contains(&finding.when)
                 && !finding.person.as_ref().is_some_and(is_exempt)
                 && !self.is_cooling_down(finding, last_sent, now)
+                && subjects.insert(self.key(finding))
         });
         due
     }

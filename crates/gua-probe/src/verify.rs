@@ -217,7 +217,12 @@ impl Verification {
             let tally = self.columns.get(column.query);
             tally.is_some_and(|tally| tally.verdict(column) == Verdict::Differs)
         };
-        !COLUMNS.iter().any(fails)
+        let is_compared = |column: &Column| {
+            let tally = self.columns.get(column.query);
+            tally.is_some_and(|tally| tally.verdict(column) == Verdict::Agrees)
+        };
+        COLUMNS.iter().any(is_compared)
+            && !COLUMNS.iter().any(fails)
             && self.gpus_only_in_smi == 0
             && self.gpus_only_in_gua == 0
             && self.processes.only_in_smi == 0

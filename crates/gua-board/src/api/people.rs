@@ -78,6 +78,9 @@ pub(crate) async fn person(
         })
         .await?;
     let member = member.ok_or(Problem::NotFound("member"))?;
+    // A person sees the hosts of their groups, also where they still hold a GPU elsewhere.
+    let mut hosts = hosts;
+    hosts.retain(|host| host.is_for(caller.groups.as_deref()));
     let mut gpus = gpus_of(&app, &member, &names, &hosts);
     for row in &mut gpus {
         hide_names(&mut row.gpu, &caller);

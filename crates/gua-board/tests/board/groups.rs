@@ -134,6 +134,25 @@ async fn a_member_finds_only_hosts_that_their_groups_may_use() {
 }
 
 #[tokio::test]
+async fn the_page_of_a_person_has_only_those_hosts() {
+    let lab = Lab::new().await;
+    let workspace = lab.board.workspace();
+    let account = lab.board.account("ada", &workspace, Role::Member);
+    let names = format!("POST {WORKSPACE}/members/{account}/names");
+    let auth = [("authorization", lab.admin.as_str())];
+    let body = json!({"name": "ada"}).to_string();
+    let linked = lab.board.call(&names, &auth, body).await;
+    assert_eq!(linked.status, 204, "{}", linked.body);
+    let ada = lab.board.api_token(&account, &workspace, Scope::Read);
+    let path = format!("{WORKSPACE}/members/{account}");
+    let own = lab.get(&path, &ada).await;
+    let of_admin = lab.get(&path, &lab.admin).await;
+    let count = |person: &Value| person["gpus"].as_array().unwrap().len();
+    assert_eq!((count(&own), count(&of_admin)), (1, 3));
+    assert_eq!(own["gpus"][0]["hostName"], "open");
+}
+
+#[tokio::test]
 async fn a_wall_screen_shows_the_hosts_of_the_person_who_made_it() {
     let lab = Lab::new().await;
     let workspace = lab.board.workspace();

@@ -13,7 +13,7 @@ use gua_model::alert::finding::{
 use gua_model::alert::{Alert, Finding, Target, When};
 use gua_model::chain::chain;
 use gua_model::quota::Standing;
-use gua_model::{Period, Sample, Tick};
+use gua_model::{Period, Sample, Tick, Uid};
 use gua_probe::host::time::ticks_per_second;
 use gua_probe::{clock, host};
 use gua_query::TicksQuestion;
@@ -43,6 +43,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Delay after the first failure of a target, and the longest one.
 const FIRST_DELAY: Duration = Duration::from_secs(5);
 const MAX_DELAY: Duration = Duration::from_secs(600);
+/// Time after which an evaluation comes before further deliveries.
+const DELIVERY_TIME: Duration = Duration::from_secs(60);
 /// Age at which a message that cannot be delivered is given up.
 const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 /// How long a gap of the past is reported, if quiet hours held the message back.
@@ -67,6 +69,8 @@ pub(super) struct Engine {
     next_evaluation: Duration,
     next_quota: Duration,
     standings: Vec<Standing>,
+    /// Names of people who asked others, because each look-up takes a thread.
+    names: BTreeMap<Uid, String>,
     /// Delays of targets that failed, by [`retry_key`].
     retries: BTreeMap<String, Retry>,
     failures: FailureLog,
@@ -99,6 +103,7 @@ impl Engine {
             next_evaluation: Duration::ZERO,
             next_quota: Duration::ZERO,
             standings: Vec::new(),
+            names: BTreeMap::new(),
             retries: BTreeMap::new(),
             failures: FailureLog::default(),
             save_failures: FailureLog::default(),
@@ -175,8 +180,8 @@ impl Engine {
             false => Vec::new(),
         };
         let nudges = match wants(When::Nudge) && !holds.is_empty() {
-            true => notes::nudges(&self.loaded.settings, now),
-            false => Vec::new(),
+            true => self.nudges(&holds, now),
+            false => BTreeMap::new(),
         };
         if (wants(When::QuotaNear) || wants(When::QuotaOver)) && monotonic >= self.next_quota {
             self.next_quota = monotonic.saturating_add(QUOTA_PERIOD);
@@ -192,11 +197,14 @@ impl Engine {
         let mut is_changed = false;
         for alert in &alerts {
             let mut findings = health.clone();
-            findings.extend(idle_held(&holds, alert.long_idle(), now));
-            findings.extend(nudges.iter().filter_map(|nudge| {
-                let asker = Names::default().user(nudge.owner);
-                nudged(&holds, nudge.to, &asker, alert.long_for_nudge(), now)
-            }));
+            // Without new ticks, nothing is known of the time since the last one.
+            let at = sample.at;
+            findings.extend(idle_held(&holds, alert.long_idle(), at));
+            findings.extend(
+                nudges.iter().filter_map(|(to, asker)| {
+                    nudged(&holds, *to, asker, alert.long_for_nudge(), at)
+                }),
+            );
             findings.extend(times.iter().filter_map(|time| gap(time, alert.long_gap())));
             findings.extend(self.standings.iter().filter_map(|standing| {
                 let when = quota_condition(standing, alert.percent)?;
@@ -211,6 +219,20 @@ impl Engine {
             self.state.prune(now);
             self.save();
         }
+    }
+
+    /// Holders of idle GPUs who were asked about them, each with one of those who asked.
+    fn nudges(&mut self, holds: &[IdleHold], now: Timestamp) -> BTreeMap<Uid, String> {
+        let mut asked = BTreeMap::new();
+        for nudge in notes::nudges(&self.loaded.settings, now) {
+            let is_holder = holds.iter().any(|hold| hold.uid == Some(nudge.to));
+            if is_holder && !asked.contains_key(&nudge.to) {
+                let name = self.names.entry(nudge.owner);
+                let name = name.or_insert_with(|| Names::default().user(nudge.owner));
+                asked.insert(nudge.to, name.clone());
+            }
+        }
+        asked
     }
 
     /// Looks up the gap between the last tick of an earlier daemon and the first one of this.
@@ -284,6 +306,10 @@ impl Engine {
     }
 
     fn queue(&mut self, alert: &Alert, finding: &Finding, now: Timestamp) {
+        // It is found again when others have been delivered.
+        if self.state.pending.len() >= MAX_PENDING {
+            return;
+        }
         let message = alert.message(finding, &self.host);
         self.state.last_sent.insert(alert.key(finding), now);
         let pending = Pending {
@@ -302,23 +328,23 @@ impl Engine {
                 details: finding.details.clone(),
             },
         };
-        let id = pending.message.id.clone();
-        let is_full = self.state.pending.len() >= MAX_PENDING;
         self.state.pending.push(pending);
-        if is_full {
-            let error = "too many messages wait for their delivery".to_owned();
-            self.state.end(&id, now, Some(error));
-        }
     }
 
     /// Delivers the messages whose targets are not waiting for a retry.
     fn deliver(&mut self, now: Timestamp, monotonic: Duration) {
         let waiting = self.state.pending.clone();
+        let until = clock::monotonic().saturating_add(DELIVERY_TIME);
         let options = connect_options(&self.loaded);
         for Pending { message, .. } in waiting {
-            let alerts = self.loaded.settings.alerts.iter();
-            let mut alerts = alerts.filter(|alert| alert.value.name == message.alert);
-            let Some(target) = alerts.next().map(|alert| alert.value.target.clone()) else {
+            // Slow targets do not delay the next evaluation for long.
+            if clock::monotonic() >= until {
+                break;
+            }
+            let target = applicable(&self.loaded, &self.history)
+                .find(|alert| alert.value.name == message.alert)
+                .map(|alert| alert.value.target.clone());
+            let Some(target) = target else {
                 let error = "the alert is no longer configured".to_owned();
                 self.state.end(&message.id, now, Some(error));
                 self.save();

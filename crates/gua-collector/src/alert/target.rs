@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use gua_model::alert::{Shape, Target};
 use gua_model::chain::chain;
-use gua_model::text::{clip, sanitize};
 use gua_probe::clock;
 use gua_render::alert::{AlertDocument, AlertMessage};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -30,8 +29,6 @@ const MAX_SECRET: u64 = 8 << 10;
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Time between two looks at a running command.
 const COMMAND_PAUSE: Duration = Duration::from_millis(20);
-/// Maximum length of a target's answer in an error.
-const MAX_ANSWER: usize = 120;
 
 /// Why a message was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,7 +121,6 @@ fn post(
     options: &ConnectOptions,
 ) -> Result<(), SendError> {
     let uri = parsed(url)?;
-    let path = uri.path().to_owned();
     let request = Request::builder().method("POST").uri(uri);
     let request = match shape {
         Shape::Ntfy => request
@@ -140,15 +136,9 @@ fn post(
     if (200..300).contains(&status) {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(answer.body());
-    let said = clip(&sanitize(said.trim()), MAX_ANSWER);
-    // Some servers repeat the requested path, which is the secret.
-    let said = match said.is_empty() || (path.len() > 1 && said.contains(&path)) {
-        true => String::new(),
-        false => format!(": {said}"),
-    };
+    // The body may repeat the requested URL, which is the secret.
     Err(SendError {
-        message: format!("the target answered with HTTP status {status}{said}"),
+        message: format!("the target answered with HTTP status {status}"),
         is_retryable: !matches!(status, 400 | 413 | 422),
     })
 }

@@ -147,6 +147,18 @@ fn an_idle_gpu_sends_one_message_with_the_evidence() {
 }
 
 #[test]
+fn time_without_ticks_is_no_idle_time() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 300);
+    let mut engine = stage.engine(IDLE);
+    step(&mut engine, stage.tick(300), 0);
+    // The driver hangs for an hour.
+    let later = clock::monotonic() + Duration::from_secs(3600);
+    engine.step(stage.at(3900), later);
+    assert_eq!(stage.received(), []);
+}
+
+#[test]
 fn a_restart_delivers_what_no_target_has_acknowledged_and_nothing_twice() {
     let mut stage = Stage::new(Behaviour::Answer(503));
     stage.record(0, 900);
@@ -184,7 +196,7 @@ fn a_message_that_is_refused_for_good_is_not_repeated() {
     let mut engine = stage.engine(IDLE);
     step(&mut engine, stage.tick(900), 0);
     let error = engine.state.history[0].error.as_deref().unwrap();
-    assert_eq!(error, "the target answered with HTTP status 400: ok");
+    assert_eq!(error, "the target answered with HTTP status 400");
     let log = serde_json::to_string(&engine.state).unwrap();
     assert!(!log.contains("s3cret"), "{log}");
 }
