@@ -179,7 +179,7 @@ pub struct AvailableArgs {
     pub wait: Option<Option<Duration>>,
 
     /// Wait as --wait does, and notify you when GPUs are free: with the bell of the terminal, on the desktop (notify-send), and through
-    /// your own [[alert]] tables with "free" (docs/alerts.md).
+    /// your own `[[alert]]` tables with "free" (docs/alerts.md).
     #[arg(long)]
     pub notify: bool,
 
