@@ -217,10 +217,11 @@ fn the_role_of_ansible_is_valid_and_writes_a_valid_configuration() {
     let directory = contrib("ansible");
     let playbook = |program: &str| {
         let mut command = host.command(CONTRIB_CHECKERS.program(program));
-        // Ansible refuses a locale that is not UTF-8, and writes to HOME.
+        // Ansible refuses a locale that is not UTF-8, and writes to HOME and to the user's directory in /etc/passwd.
         command
             .current_dir(&directory)
             .env("ANSIBLE_LOCAL_TEMP", host.path("tmp"))
+            .env("ANSIBLE_REMOTE_TMP", host.path("tmp"))
             .env(
                 "ANSIBLE_INTERPRETER_PYTHON_FALLBACK",
                 CONTRIB_CHECKERS.program("python"),
