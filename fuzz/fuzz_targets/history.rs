@@ -162,7 +162,7 @@ fn ask(path: &std::path::Path, moment: Time) {
     let _ = history.floors(at);
     let _ = history.outages(always);
     let exported = path.with_extension("exported");
-    let _ = gpu_usage_audit::export(&history, &exported, &mut |_| std::ops::ControlFlow::Continue(()));
+    let _ = gpu_usage_audit::export(&history, &exported, gua_files::Over::Refuse, &mut |_| std::ops::ControlFlow::Continue(()));
     drop(history);
     let Ok(mut store) = Store::open(path, OpenMode::Append, &WriterOptions::default()) else {
         return;

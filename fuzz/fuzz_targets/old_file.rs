@@ -62,7 +62,7 @@ fuzz_target!(|old: Old| {
     }
     let found = history.check(|_| {}).expect("it can be checked");
     assert!(found.is_clean(), "{found:?}");
-    export(&history, &directory.path().join("again.db"), go_on).expect("it can be exported");
+    export(&history, &directory.path().join("again.db"), gua_files::Over::Refuse, go_on).expect("it can be exported");
 });
 
 /// All quarters of the imported rows; `None` if they cannot be read.
