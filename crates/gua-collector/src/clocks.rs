@@ -23,14 +23,20 @@ pub(crate) const NOTICEABLE: Duration = Duration::from_secs(1);
 /// million (adjtimex(2)); four times that is a step.
 const SLEW: u32 = 500;
 
+/// Maximum time for reading all three clocks.
+const TOGETHER: Duration = Duration::from_millis(100);
+/// Maximum number of further readings on a machine that interrupts each.
+const READINGS: usize = 10;
+
 impl Clocks {
     #[must_use]
     pub fn read() -> Self {
-        Self {
+        let read = || Self {
+            monotonic: clock::monotonic(),
             wall: clock::now(),
             since_boot: clock::since_boot(),
-            monotonic: clock::monotonic(),
-        }
+        };
+        read_together(read, clock::monotonic)
     }
 
     /// Time that the host was suspended since `before`.
@@ -98,13 +104,60 @@ impl Clocks {
     }
 }
 
+/// Reads again if the process was interrupted between the clocks: they would disagree although none was set.
+fn read_together(read: impl Fn() -> Clocks, monotonic: impl Fn() -> Duration) -> Clocks {
+    let mut clocks = read();
+    for _ in 0..READINGS {
+        if monotonic().saturating_sub(clocks.monotonic) < TOGETHER {
+            break;
+        }
+        clocks = read();
+    }
+    clocks
+}
+
 fn whole(time: Duration, interval: Duration) -> u32 {
     u32::try_from(time.as_nanos() / interval.as_nanos().max(1)).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+
+    /// Clocks of a machine that runs this process again `stalls[n]` ms after reading `n` has taken the monotonic clock.
+    fn read_with(stalls: &[u64]) -> Clocks {
+        let time = Cell::new(Duration::from_secs(4000));
+        let readings = Cell::new(0);
+        let read = || {
+            let monotonic = time.get();
+            let stall = stalls.get(readings.replace(readings.get() + 1));
+            time.set(monotonic + Duration::from_millis(stall.copied().unwrap_or(0)));
+            Clocks {
+                monotonic,
+                wall: Timestamp::UNIX_EPOCH + SignedDuration::try_from(time.get()).unwrap(),
+                since_boot: time.get(),
+            }
+        };
+        read_together(read, || time.get())
+    }
+
+    #[test]
+    fn an_interrupted_reading_is_repeated() {
+        let before = read_with(&[]);
+        for stalls in [[0, 0], [3000, 0], [3000, 3000]] {
+            let after = read_with(&stalls);
+            assert_eq!(after.slept_since(&before), None, "{stalls:?}");
+            assert_eq!(after.set_since(&before), None, "{stalls:?}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_interrupts_every_reading_is_not_waited_for() {
+        let interrupted = read_with(&[3000; 100]);
+        assert_eq!(interrupted.monotonic, Duration::from_secs(4030));
+    }
 
     /// 100 s pass; in addition the host is suspended and the wall clock is set.
     fn check(slept: u64, set: i64, expected: &str) {
