@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{python, variable};
+use crate::{not_tested, python, variable};
 
 /// Key of an element in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -63,9 +63,7 @@ impl Browser {
     #[must_use]
     pub fn start(screen: Screen) -> Option<Self> {
         if !is_installed() {
-            eprintln!(
-                "chromium, chromium-driver or npm is not installed: the browser test is skipped"
-            );
+            not_tested("no chromium, chromium-driver or npm", "pages in a browser");
             return None;
         }
         let profile = tempfile::tempdir().unwrap();

@@ -42,6 +42,7 @@ pub mod reports;
 pub mod samples;
 pub mod schema;
 pub mod screen;
+mod skipped;
 pub mod smtp;
 #[cfg(feature = "samples")]
 pub mod synthetic;
@@ -52,8 +53,9 @@ pub mod webhook;
 
 pub use driver::SimulatedDriver;
 pub use host::TestHost;
-pub use process::{Ended, Running, Sleeper, is_running, runs_as_root, send};
+pub use process::{Ended, Running, Sleeper, is_running, send};
 pub use pty::Pty;
+pub use skipped::{not_tested, runs_as_root};
 pub use terminal::Terminal;
 pub use wait::{wait_for, wait_until};
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use crate::{python, variable};
+use crate::{not_tested, python, variable};
 
 /// The releases whose files must be read.
 pub const RELEASES: [&str; 4] = ["1.0.2", "1.0.3", "1.1.0", "1.8.0"];
@@ -33,9 +33,7 @@ pub fn run_live() -> bool {
     match find_python() {
         Some(python) => eprintln!("originals: live, with {}", python.display()),
         None => {
-            eprintln!(
-                "originals: not run, because there is no Python 3.12; other tests compare with recordings"
-            );
+            not_tested("no Python 3.12", "originals that run beside gua");
             return false;
         }
     }
@@ -56,7 +54,7 @@ pub fn python() -> PathBuf {
 pub fn released(version: &str) -> PathBuf {
     let name = format!("gpu-usage-audit-{version}");
     let requirements = format!("gpu-usage-audit=={version}\n");
-    python::environment(&python(), &name, &requirements).join("bin/gua")
+    python::environment(python, &name, &requirements).join("bin/gua")
 }
 
 /// A command that runs the program `gua` of a release.

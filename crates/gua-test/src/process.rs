@@ -172,13 +172,3 @@ pub fn is_running(pid: u32) -> bool {
     let state = stat.rsplit_once(") ");
     state.is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
-
-/// Whether the tests run as root, which a part needs. Otherwise says on stderr that the part is not tested.
-#[must_use]
-pub fn runs_as_root(what: &str) -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("NOT TESTED (needs root): {what}");
-    }
-    root
-}

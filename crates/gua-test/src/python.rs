@@ -5,8 +5,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::variable;
-
 /// First line of requirements whose dependencies must not be installed. pip knows this as a flag only.
 const ALONE: &str = "--no-deps\n";
 
@@ -19,6 +17,21 @@ pub fn system() -> PathBuf {
         "python3 is not on PATH: install Python 3.9 or later, with venv and pip"
     );
     PathBuf::from("python3")
+}
+
+/// The Python that environments are made with: the distribution's if it can make them, because a container has no other.
+fn of_environments() -> PathBuf {
+    let makes = |python: &Path| {
+        let mut venv = Command::new(python);
+        venv.args(["-c", "import venv, ensurepip"]);
+        venv.output().is_ok_and(|output| output.status.success())
+    };
+    let distribution = PathBuf::from("/usr/bin/python3");
+    if makes(&distribution) {
+        distribution
+    } else {
+        system()
+    }
 }
 
 /// Python packages that tests need together.
@@ -75,7 +88,7 @@ impl Environment {
     /// Its directory. Makes it at first use.
     #[must_use]
     pub fn directory(self) -> PathBuf {
-        environment(&system(), self.name, self.requirements)
+        environment(of_environments, self.name, self.requirements)
     }
 
     /// A program in it, such as `python`.
@@ -85,9 +98,9 @@ impl Environment {
     }
 }
 
-/// The environment of this name with these requirements, in the format of pip's file.
+/// The environment of this name with these requirements, in the format of pip's file. `python` makes it at first use.
 #[must_use]
-pub fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
+pub fn environment(python: fn() -> PathBuf, name: &str, requirements: &str) -> PathBuf {
     let tools = directory();
     let environment = tools.join(name);
     let finished = environment.join("requirements.txt");
@@ -101,7 +114,7 @@ pub fn environment(python: &Path, name: &str, requirements: &str) -> PathBuf {
     let lock = File::create(tools.join(format!("{name}.lock"))).unwrap();
     lock.lock().unwrap();
     if !is_finished() {
-        make(python, &environment, requirements);
+        make(&python(), &environment, requirements);
         std::fs::write(&finished, requirements).unwrap();
     }
     environment
@@ -142,9 +155,9 @@ pub fn axe_core() -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The directory of all environments: `GUA_TEST_TOOLS`, by default beside the build.
+/// The directory of all environments, beside the build.
 fn directory() -> PathBuf {
-    variable("GUA_TEST_TOOLS").map_or_else(|| target_directory().join("test-tools"), PathBuf::from)
+    target_directory().join("test-tools")
 }
 
 fn make(python: &Path, environment: &Path, requirements: &str) {

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use gua_test::{Running, TestHost, wait_for};
+use gua_test::{Running, TestHost, not_tested, wait_for};
 
 use crate::{TWO_GPUS, host};
 
@@ -55,7 +55,7 @@ fn has(program: &str) -> bool {
         .status();
     let is_there = found.is_ok();
     if !is_there {
-        eprintln!("SKIPPED: {program} is not installed (Debian package prometheus)");
+        not_tested("no Debian package prometheus", program);
     }
     is_there
 }

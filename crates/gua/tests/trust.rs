@@ -5,20 +5,12 @@ use std::os::unix::fs::{PermissionsExt as _, chown, lchown, symlink};
 use std::path::Path;
 use std::process::Command;
 
-use gua_test::{Ended, wait_until};
+use gua_test::{Ended, runs_as_root, wait_until};
 use rustix::fs::{CWD, Mode, mkfifoat};
 
 use crate::{GUA, TWO_GPUS, host};
 
 const NOBODY: u32 = 65534;
-
-fn is_root(what: &str) -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        eprintln!("skipped, because it needs root: {what}");
-    }
-    is_root
-}
 
 fn pipe(path: &Path) {
     mkfifoat(CWD, path, Mode::from_raw_mode(0o666)).unwrap();
@@ -46,7 +38,7 @@ fn ends(mut command: Command) -> Ended {
 
 #[test]
 fn root_uses_no_configuration_and_no_library_that_another_user_can_change() {
-    if !is_root("files of another user") {
+    if !runs_as_root("files of another user") {
         return;
     }
     let host = host(TWO_GPUS);
@@ -121,7 +113,7 @@ fn pipes_and_endless_files_are_refused_wherever_a_file_is_read() {
 
 #[test]
 fn a_run_writes_nothing_to_what_another_user_planted() {
-    if !is_root("files of another user") {
+    if !runs_as_root("files of another user") {
         return;
     }
     for name in [

@@ -1,6 +1,6 @@
 //! A full disk: the tick is lost and reported, the store keeps running, and writes again when there is room.
 
-use gua_test::runs_as_root;
+use gua_test::{not_tested, runs_as_root};
 use std::path::Path;
 use std::process::Command;
 
@@ -142,7 +142,7 @@ fn on_small_disk(test: impl FnOnce(&Path) + std::panic::UnwindSafe) {
         .arg(directory.path())
         .status();
     if !mount.is_ok_and(|status| status.success()) {
-        eprintln!("NOT TESTED (no mounts here): a full disk");
+        not_tested("no mounts here", "a full disk");
         return;
     }
     let place = directory.path().to_owned();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gua_model::{GapReason, Gpu, Missing, Percent, Tick};
 
 use crate::host;
-use gua_test::{Running, TestHost, runs_as_root, wait_for};
+use gua_test::{Running, TestHost, not_tested, runs_as_root, wait_for};
 
 /// Scenario of three GPUs, of which the second can be faulty. `rest` is appended.
 fn gpus(second: &str, rest: &str) -> String {
@@ -232,7 +232,7 @@ fn a_disk_that_is_full_at_the_start_is_named() {
     let mut mount = Command::new("mount");
     mount.args(["-t", "tmpfs", "-o", "size=64k", "gua-test"]);
     if !mount.arg(&state).status().is_ok_and(|it| it.success()) {
-        eprintln!("NOT TESTED (no mounts here): a full disk");
+        not_tested("no mounts here", "a full disk");
         return;
     }
     // It fails once the disk is full.

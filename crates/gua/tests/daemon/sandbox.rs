@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Command;
 
 use gua_test::board::Board;
-use gua_test::{TestHost, wait_until};
+use gua_test::{TestHost, not_tested, wait_until};
 use rustix::process::Signal;
 
 use crate::board::sync_once::enrolled;
@@ -79,7 +79,7 @@ fn as_the_unit(host: &TestHost) -> (Command, bool) {
     let bits = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let bits = u64::from_str_radix(bits.unwrap().trim(), 16).unwrap();
     if !rustix::process::geteuid().is_root() || bits & SYS_PTRACE == 0 {
-        eprintln!("as the user of the test: root with CAP_SYS_PTRACE is needed for another user");
+        not_tested("needs root with CAP_SYS_PTRACE", "the unit's user");
         return (host.command("env"), false);
     }
     let mut command = host.command("setpriv");
@@ -175,7 +175,7 @@ fn the_units_user_sees_the_owners_of_all_processes() {
     let output = whole.output().unwrap();
     end(sleeper);
     if output.status.code() == Some(77) {
-        eprintln!("skipped: /proc cannot be mounted here");
+        not_tested("no mounts here", "/proc that hides others");
         return;
     }
     assert!(output.status.success(), "{output:?}");

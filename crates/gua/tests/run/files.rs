@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Jobs, host};
 use crate::{GUA, without_driver};
 use gua_test::schema;
-use gua_test::{Ended, TestHost, wait_until};
+use gua_test::{Ended, TestHost, runs_as_root, wait_until};
 
 const ONE_GPU: &str = "[[card]]\nuuid = \"GPU-a\"\nname = \"NVIDIA A100\"\nutil = 60\nmemory_util = 12\nmemory_used_mib = 2048\nmemory_total_mib = 40960\npower_w = 100\n";
 
@@ -178,8 +178,7 @@ fn events_missing_from_the_history_are_noted_in_the_summary() {
 /// Only root can create files of another user.
 #[test]
 fn files_that_another_user_planted_in_the_directory_are_refused_before_the_job_starts() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root");
+    if !runs_as_root("files of another user in the directory of a run") {
         return;
     }
     let host = host(ONE_GPU);

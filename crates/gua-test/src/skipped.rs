@@ -1,0 +1,29 @@
+//! What tests leave out because the machine lacks something.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+use crate::variable;
+
+/// Says that a part is not tested, and why. `GUA_TEST_SKIPPED` names a file that collects these lines: the output of a test that
+/// passes is not shown.
+pub fn not_tested(why: &str, what: &str) {
+    let line = format!("NOT TESTED ({why}): {what}\n");
+    eprint!("{line}");
+    let Some(list) = variable("GUA_TEST_SKIPPED") else {
+        return;
+    };
+    let file = OpenOptions::new().append(true).create(true).open(&list);
+    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    written.unwrap_or_else(|error| panic!("{}: {error}", list.to_string_lossy()));
+}
+
+/// Whether the tests run as root, which a part needs. Otherwise says that the part is not tested.
+#[must_use]
+pub fn runs_as_root(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        not_tested("needs root", what);
+    }
+    root
+}
