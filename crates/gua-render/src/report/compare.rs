@@ -2,7 +2,7 @@
 //! to the tables of `--by`.
 
 use gua_model::report::{PersonRow, Report};
-use gua_model::{Micros, RollUp};
+use gua_model::{Micros, Period, RollUp};
 
 use super::by::{By, table as by_table};
 use super::{Page, cost, labels};
@@ -11,7 +11,7 @@ use crate::table::{Cell, Header, Table};
 
 /// Number of rows before the people in [`table`].
 pub(super) const MEASURES: usize = 5;
-/// Part of this period's coverage below which the previous one was observed much less.
+/// Part of the coverage of one period below which the other one was observed much less.
 const MUCH_LESS: f64 = 0.9;
 
 /// The main numbers of both periods, then the people with the most hours in either of them.
@@ -59,23 +59,29 @@ pub(super) fn table(page: &Page<'_>, previous: &Report) -> Table {
 }
 
 /// Whether a report has any data. Without, its hours are unknown instead of zero.
-fn was_observed(report: &Report) -> bool {
+pub(super) fn was_observed(report: &Report) -> bool {
     report.all.was_seen() || report.all.samples() > 0 || report.coverage.observed > Micros(0)
 }
 
-/// Says how far both periods can be compared; `None` if the previous one was observed about as well as this one.
+/// Says how far both periods can be compared; `None` if they were observed about equally well.
 pub(super) fn caveat(now: &Report, previous: &Report, language: Language) -> Option<String> {
     if !was_observed(previous) {
         return Some(labels::NOTHING_BEFORE.of(language).to_owned());
     }
-    // Of the whole window: the capacity does not include the time before the history began.
+    if !was_observed(now) {
+        return Some(labels::NOTHING_NOW.of(language).to_owned());
+    }
+    // Of the whole window up to now: the capacity does not include the time before the history began.
     let share = |report: &Report| {
-        let window = report.window.micros().hours();
+        let window = report.window;
+        let window = Period::new(window.from(), window.to().min(report.made));
+        let window = window.micros().hours();
         let observed = report.coverage.host_observed.hours();
         (window > 0.0 && observed > 0.0).then(|| (observed / window).min(1.0))
     };
     let (before, now) = (share(previous)?, share(now)?);
-    (before < MUCH_LESS * now).then(|| labels::observed_less(before * 100.0, now * 100.0, language))
+    (before.min(now) < MUCH_LESS * before.max(now))
+        .then(|| labels::observed_unequally(before * 100.0, now * 100.0, language))
 }
 
 /// Held hours of each person in both periods, the largest first.

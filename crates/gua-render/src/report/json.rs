@@ -9,6 +9,7 @@ use gua_model::{CalendarUnit, CountGraphics, Micros, RollUp, Thresholds, UtilSou
 use jiff::Timestamp;
 
 use super::by::{GpuRow, IdleTime, StateRow, UserRow, gpu_rows, state_rows, user_rows};
+use super::compare::was_observed;
 use super::{By, Page, labels, page_table};
 use crate::document::{
     Hours, Kilowatthours, Number, Percent, Rows, Share, Window, documents, pretty,
@@ -86,7 +87,8 @@ documents! {
     /// The period before the window: as many months or days, or the same length of time.
     struct PreviousDocument from (report: &Report) {
         window: Window = report.window.into(),
-        totals: Totals = Totals::new(&report.all),
+        /// Null if nothing was observed.
+        totals: Option<Totals> = was_observed(report).then(|| Totals::new(&report.all)),
         equivalent_gpus: EquivalentGpus = EquivalentGpus::new(report),
         coverage: CoverageDocument = CoverageDocument::new(&report.coverage),
         gpus: Vec<GpuRow> = gpu_rows(report),

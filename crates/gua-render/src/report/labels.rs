@@ -66,6 +66,7 @@ labels! {
         "`gua status`는 수집기가 실행 중인지 알려 주고, `gua daemon`은 수집을 시작하며, --since로 더 긴 구간을 볼 수 있습니다.";
     NO_GPU = "no GPU was known in this window", "이 구간에 알려진 GPU가 없습니다";
     NOTHING_BEFORE = "Nothing was observed in the earlier period.", "이전 기간에는 관측된 것이 없습니다.";
+    NOTHING_NOW = "Nothing was observed in this period.", "이번 기간에는 관측된 것이 없습니다.";
     NO_ENERGY = "these GPUs have no energy counter", "이 GPU들은 에너지를 집계하지 않습니다";
     CHARGED =
         "held: a person's hours on a GPU in full. charged: the time of a GPU shared equally among the people on it, so that people add up to the GPU. Energy is charged the same way, in kWh, NVML-reported.",
@@ -249,8 +250,8 @@ phrases! {
     history_begins(began: &str) =
         "the history begins {began}; earlier time is not counted",
         "기록은 {began}에 시작합니다. 그 전의 시간은 세지 않습니다";
-    observed_less(before: f64, now: f64) =
-        "The earlier period was observed for {before:.0} % of its time, this one for {now:.0} %: its hours are those of the observed part.",
+    observed_unequally(before: f64, now: f64) =
+        "The earlier period was observed for {before:.0} % of its time, this one for {now:.0} %: hours are those of the observed part.",
         "이전 기간은 {before:.0}%, 이번 기간은 {now:.0}% 관측되었습니다. 시간은 관측된 부분의 값입니다.";
     compared_with(period: &str) = "Compared with {period}", "이전 기간과 비교: {period}";
     cost_held(amount: &str, idle: &str) =

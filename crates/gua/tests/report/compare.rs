@@ -1,6 +1,8 @@
 //! `--compare`, `[[price]]`, and rows by group in plots and exports, on the month of the demo.
 
+use gua_model::demo::month::Month;
 use gua_test::{TestHost, schema};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::after_the_month;
@@ -98,6 +100,38 @@ fn an_earlier_period_without_data_is_missing_and_not_zero() {
     assert!(section.contains(less), "{section}");
     let (.., section) = compared("2026-10-19", "2026-10-26");
     assert!(!section.contains("arlier period"), "{section}");
+    let previous = |since: &str, until: &str| {
+        let line = format!("report --since {since} --until {until} --tz UTC --compare --json");
+        let json = home.fine(&line);
+        schema::check("gua.report.v1", &json);
+        serde_json::from_str::<Value>(&json).unwrap()["previous"].clone()
+    };
+    let unobserved = previous("2026-09-28", "2026-10-05");
+    assert_eq!(unobserved["totals"], Value::Null, "{unobserved}");
+    assert_eq!(unobserved["users"], Value::Array(Vec::new()));
+    let observed = previous("2026-10-19", "2026-10-26");
+    assert!(number(&observed["totals"]["held_hours"]) > 0.0);
+}
+
+#[test]
+fn a_period_that_was_observed_much_less_than_the_earlier_one_is_named() {
+    let home = after_the_month();
+    let section = |since: Timestamp, until: Timestamp| {
+        let text = home.fine(&format!(
+            "report --since {since} --until {until} --tz UTC --compare"
+        ));
+        text.split_once("§13 ").unwrap().1.to_owned()
+    };
+    let outage = Month::before(Month::END).outage();
+    let text = section(outage.from, outage.to);
+    assert!(
+        text.contains("Nothing was observed in this period."),
+        "{text}"
+    );
+    let length = outage.to.duration_since(outage.from);
+    let text = section(outage.from - length, outage.to);
+    let less = "observed for 100 % of its time, this one for 50 %";
+    assert!(text.contains(less), "{text}");
 }
 
 #[test]
