@@ -113,7 +113,7 @@ impl TestHost {
     #[must_use]
     pub fn environment(&self) -> Vec<(String, OsString)> {
         let home = self.directory();
-        let fixed: [(&str, OsString); 12] = [
+        let fixed: [(&str, OsString); 14] = [
             ("HOME", home.into()),
             ("PATH", "/usr/bin:/bin".into()),
             ("TMPDIR", self.path("tmp").into()),
@@ -127,7 +127,9 @@ impl TestHost {
             ("GUA_CLAIM_DIR", self.path("claims").into()),
             // Not that of a service on the machine that runs the tests.
             ("GUA_SERVICE_DB", self.path("service.db").into()),
+            ("GUA_SOCKET", self.path("service.sock").into()),
             ("GUA_CLOUD_SOCKET", self.path("link.sock").into()),
+            ("GUA_KERNEL_LOG", self.path("kmsg").into()),
         ];
         let fixed = fixed.map(|(name, value)| (name.to_owned(), value));
         fixed.into_iter().chain(self.variables.clone()).collect()

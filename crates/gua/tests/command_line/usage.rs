@@ -328,3 +328,23 @@ fn a_broken_configuration_is_a_finding_of_doctor_and_does_not_stop_it() {
         ended.stdout
     );
 }
+
+#[test]
+fn the_host_of_a_test_has_no_path_of_the_machine_in_its_settings() {
+    let host = crate::without_driver();
+    let shown = host.json("config show --json");
+    let outside = ["/run", "/var", "/etc", "/dev", "/tmp/gua"];
+    let mut paths = Vec::new();
+    let mut rest = vec![&shown];
+    while let Some(value) = rest.pop() {
+        match value {
+            serde_json::Value::String(text) => paths.push(text.as_str()),
+            serde_json::Value::Array(items) => rest.extend(items),
+            serde_json::Value::Object(items) => rest.extend(items.values()),
+            _ => {}
+        }
+    }
+    assert!(paths.len() > 10, "{shown}");
+    paths.retain(|path| outside.iter().any(|root| path.starts_with(root)));
+    assert_eq!(paths, Vec::<&str>::new());
+}
