@@ -148,6 +148,15 @@ impl ThrottleReasons {
         (0x100, "display-clocks"),
     ];
 
+    /// Reasons that lower the clocks of a busy GPU: the power limit, heat, and slowdowns of the hardware.
+    pub const THROTTLED: Self = Self(0x004 | 0x008 | 0x020 | 0x040 | 0x080);
+
+    /// Reports whether clocks are lowered. An idle GPU and clocks that an administrator has set are no throttling.
+    #[must_use]
+    pub fn is_throttled(self) -> bool {
+        self.0 & Self::THROTTLED.0 != 0
+    }
+
     /// Reports whether clocks are lowered because of heat.
     #[must_use]
     pub fn is_hot(self) -> bool {

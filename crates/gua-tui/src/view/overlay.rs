@@ -24,7 +24,7 @@ x             signal your process  Ctrl-Z   to the shell
 active: utilisation at or over the threshold.
 idle-held: low utilisation, and a process holds memory.
 free: no process holds the GPU. unobserved: it could not be read.
-≥ and \"at least\": it began before the first sample.
+≥, \"at least\": it began before the first sample. ↓: throttled clocks.
 - is a value that the driver does not report; it is not zero.";
 
 fn centred(area: Rect, width: u16, height: u16) -> Rect {

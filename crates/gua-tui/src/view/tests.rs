@@ -133,7 +133,14 @@ fn faults_owners_jobs_and_the_host_at_80_and_140_columns() {
         let name = format!("hospital-{}x{}", size.0, size.1);
         let shown = picture(&mut hospital(), size, at(1101));
         insta::assert_snapshot!(name, shown);
-        for text in ["ECC 3, hot", "bob", "host", "python3 train.py", "0,2"] {
+        for text in [
+            "ECC 3, hot",
+            "throttled: hw-thermal",
+            "bob",
+            "host",
+            "python3 train.py",
+            "0,2",
+        ] {
             assert!(shown.contains(text), "{text} in\n{shown}");
         }
     }
@@ -143,6 +150,7 @@ fn faults_owners_jobs_and_the_host_at_80_and_140_columns() {
     insta::assert_snapshot!("hospital-one-line-80x24", shown);
     let line = shown.lines().find(|line| line.starts_with('1')).unwrap();
     assert!(line.contains("bob") && line.contains("ECC 3"), "{line}");
+    assert!(line.contains("0%↓"), "{line}");
 }
 
 /// The sequences are the same on light and dark backgrounds; `gua_model::palette` tests that both can read them.

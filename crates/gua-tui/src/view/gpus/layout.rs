@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use super::measure::{Measure, value_of};
-use super::text::{faults_of, percent};
+use super::text::{faults_of, percent, throttle_mark};
 use super::{GpuView, count};
 use crate::app::Medium;
 use crate::format::{clip, left, right, width};
@@ -32,7 +32,9 @@ impl GpuView<'_> {
             longest.max(if has_instances { 5 } else { 3 }),
         );
         let (word, style) = self.badge();
-        let util = right(&percent(self.gpu), 4);
+        let marked = gpus().any(|gpu| !throttle_mark(gpu).is_empty());
+        let mark = left(throttle_mark(self.gpu), usize::from(marked));
+        let util = format!("{}{mark}", right(&percent(self.gpu), 4));
         // On a narrow line the state is clipped in favour of the utilisation.
         let beside = width(&number) + width(&util) + 2;
         let state = left(word, room.saturating_sub(beside).clamp(7, 12));

@@ -13,16 +13,14 @@ use crate::lost;
 use crate::rows::user_name;
 
 impl GpuView<'_> {
-    /// Returns the GPU's name and as many further details as fit.
+    /// Returns as many details as fit: throttling, the GPU's name, and readings.
     pub(super) fn details(&self, name: &str, room: usize) -> String {
         let gpu = self.gpu;
-        let throttle = gpu.throttle.ok().map(|reasons| reasons.names());
-        // Lower clocks of an idle GPU are normal.
-        let throttle = throttle.into_iter().flatten();
-        let throttle: Vec<String> = throttle.filter(|reason| reason != "gpu-idle").collect();
+        let throttle = gpu.throttle.ok().filter(|reasons| reasons.is_throttled());
+        // Throttling matters more than the name, and a narrow line has no space for both.
         let parts = [
+            throttle.map(|reasons| format!("throttled: {}", reasons.names().join(", "))),
             Some(name.to_owned()),
-            (!throttle.is_empty()).then(|| format!("throttled: {}", throttle.join(", "))),
             gpu.fan.ok().map(|fan| format!("fan {}%", fan.0)),
             gpu.sm_clock.ok().map(|clock| format!("{} MHz", clock.0)),
             gpu.performance_state
@@ -140,6 +138,14 @@ impl GpuView<'_> {
 
     pub(super) fn temperature(&self) -> String {
         reading(&self.gpu.temperature, |heat| format!("{}°C", heat.0))
+    }
+}
+
+/// Returns the mark of a GPU whose clocks are lowered.
+pub(super) fn throttle_mark(gpu: &Gpu) -> &'static str {
+    match gpu.throttle {
+        Ok(reasons) if reasons.is_throttled() => "↓",
+        _ => "",
     }
 }
 
