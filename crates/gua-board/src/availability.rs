@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use gua_board_store::HostId;
 use gua_board_store::registry::{Host, Maintenance};
-use gua_model::State;
 use gua_model::state::RollUp;
-use gua_wire::live::{HealthWord, LiveGpu, LiveValue, ObstacleWord};
+use gua_model::{FaultKind, State};
+use gua_wire::live::{LiveGpu, LiveValue, ObstacleWord};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl Group {
                 gpu.obstacle,
                 Some(ObstacleWord::Unobserved | ObstacleWord::Unhealthy)
             )
-            || gpu.health.contains(&HealthWord::Lost);
+            || gpu.health.contains(&FaultKind::Lost);
         let ends = gpu
             .claim
             .as_ref()

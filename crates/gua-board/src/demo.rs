@@ -9,10 +9,10 @@ use std::time::Duration;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::{Account, FIRST_WORKSPACE, HostClaim, NewAccount, Role};
 use gua_board_store::{HostId, Kind, Secret, SecretHash};
-use gua_model::{GpuUuid, Missing, State};
+use gua_model::{FaultKind, GpuUuid, Missing, State};
 use gua_wire::LiveReport;
 use gua_wire::live::{
-    GpuClaim, HealthWord, LiveGpu, LiveHost, LiveProcess, LiveValue, LiveVersion, ObstacleWord,
+    GpuClaim, LiveGpu, LiveHost, LiveProcess, LiveValue, LiveVersion, ObstacleWord,
 };
 use gua_wire::snapshot::ProcessType;
 use jiff::{SignedDuration, Timestamp};
@@ -264,7 +264,7 @@ fn gpu(host: u32, index: u32, at: Timestamp) -> LiveGpu {
         memory_total_bytes: LiveValue::Known(total),
         temperature_celsius: known(is_broken, 30 + i32::from(util) / 2),
         power_milliwatts: known(is_broken, idle_power + u64::from(util) * 3000),
-        health: Vec::from_iter(is_broken.then_some(HealthWord::Lost)),
+        health: Vec::from_iter(is_broken.then_some(FaultKind::Lost)),
         claim,
         processes: Vec::from_iter(has_process.then_some(process)),
     }

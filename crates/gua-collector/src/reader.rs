@@ -15,6 +15,7 @@ pub fn options(settings: &Settings) -> ReaderOptions {
         library,
         driver_pids: driver.pids.value,
         owners: owners(settings),
+        kernel_log: Some(driver.kernel_log.value.clone()),
         ..ProbeOptions::default()
     };
     ReaderOptions::this_program(probe, driver.deadline.value)

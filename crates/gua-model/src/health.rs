@@ -6,14 +6,19 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::reading::Missing;
 use crate::readings::Gpu;
+use crate::xid::Xid;
 
 /// A fault that an administrator should know about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
     /// The driver lost the GPU.
     Lost,
+    /// The kernel log has an error that means trouble with the GPU.
+    Xid(Xid),
     /// Memory errors that could not be corrected since the driver was loaded.
     UncorrectedErrors(u64),
     /// A defective row of memory could not be replaced by a spare one.
@@ -28,32 +33,96 @@ pub enum Fault {
     SlowedDown,
 }
 
+/// A [`Fault`] without its numbers, as documents name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FaultKind {
+    Lost,
+    Xid,
+    UncorrectedErrors,
+    RemapFailed,
+    RemapPending,
+    RetirementPending,
+    Hot,
+    SlowedDown,
+}
+
+impl FaultKind {
+    /// All kinds, the most serious first.
+    pub const ALL: [Self; 8] = [
+        FaultKind::Lost,
+        FaultKind::Xid,
+        FaultKind::UncorrectedErrors,
+        FaultKind::RemapFailed,
+        FaultKind::RemapPending,
+        FaultKind::RetirementPending,
+        FaultKind::Hot,
+        FaultKind::SlowedDown,
+    ];
+
+    /// Returns the name in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FaultKind::Lost => "lost",
+            FaultKind::Xid => "xid",
+            FaultKind::UncorrectedErrors => "uncorrected-errors",
+            FaultKind::RemapFailed => "remap-failed",
+            FaultKind::RemapPending => "remap-pending",
+            FaultKind::RetirementPending => "retirement-pending",
+            FaultKind::Hot => "hot",
+            FaultKind::SlowedDown => "slowed-down",
+        }
+    }
+
+    /// Returns the fault in words.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            FaultKind::Lost => "lost by the driver",
+            FaultKind::Xid => "an Xid error of the hardware",
+            FaultKind::UncorrectedErrors => "uncorrected memory errors",
+            FaultKind::RemapFailed => "a memory row could not be remapped",
+            FaultKind::RemapPending => "a memory row is remapped at the next reset",
+            FaultKind::RetirementPending => "a memory page is retired at the next reboot",
+            FaultKind::Hot => "slowed down by heat",
+            FaultKind::SlowedDown => "slowed down by the hardware",
+        }
+    }
+}
+
 impl Fault {
+    #[must_use]
+    pub fn kind(self) -> FaultKind {
+        match self {
+            Fault::Lost => FaultKind::Lost,
+            Fault::Xid(_) => FaultKind::Xid,
+            Fault::UncorrectedErrors(_) => FaultKind::UncorrectedErrors,
+            Fault::RemapFailed => FaultKind::RemapFailed,
+            Fault::RemapPending => FaultKind::RemapPending,
+            Fault::RetirementPending => FaultKind::RetirementPending,
+            Fault::Hot => FaultKind::Hot,
+            Fault::SlowedDown => FaultKind::SlowedDown,
+        }
+    }
+
     /// Returns the name in documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
-        match self {
-            Fault::Lost => "lost",
-            Fault::UncorrectedErrors(_) => "uncorrected-errors",
-            Fault::RemapFailed => "remap-failed",
-            Fault::RemapPending => "remap-pending",
-            Fault::RetirementPending => "retirement-pending",
-            Fault::Hot => "hot",
-            Fault::SlowedDown => "slowed-down",
-        }
+        self.kind().as_str()
     }
 
     /// Returns the text of a narrow column.
     #[must_use]
     pub fn in_short(self) -> String {
         match self {
-            Fault::Lost => "lost".to_owned(),
+            Fault::Xid(xid) => format!("Xid {}", xid.code),
             Fault::UncorrectedErrors(errors) => format!("ECC {errors}"),
             Fault::RemapFailed => "remap failed".to_owned(),
             Fault::RemapPending => "remap".to_owned(),
             Fault::RetirementPending => "retire".to_owned(),
-            Fault::Hot => "hot".to_owned(),
             Fault::SlowedDown => "slowed".to_owned(),
+            Fault::Lost | Fault::Hot => self.as_str().to_owned(),
         }
     }
 
@@ -66,15 +135,12 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = self.kind().in_words();
         match self {
-            Fault::Lost => write!(out, "lost by the driver"),
+            Fault::Xid(xid) => xid.fmt(out),
             Fault::UncorrectedErrors(1) => write!(out, "1 uncorrected memory error"),
-            Fault::UncorrectedErrors(errors) => write!(out, "{errors} uncorrected memory errors"),
-            Fault::RemapFailed => write!(out, "a memory row could not be remapped"),
-            Fault::RemapPending => write!(out, "a memory row is remapped at the next reset"),
-            Fault::RetirementPending => write!(out, "a memory page is retired at the next reboot"),
-            Fault::Hot => write!(out, "slowed down by heat"),
-            Fault::SlowedDown => write!(out, "slowed down by the hardware"),
+            Fault::UncorrectedErrors(errors) => write!(out, "{errors} {words}"),
+            _ => out.write_str(words),
         }
     }
 }
@@ -82,7 +148,10 @@ impl fmt::Display for Fault {
 /// Reports whether any reading of health could be taken. Without one, nobody knows whether the GPU is in order.
 #[must_use]
 pub fn is_known(gpu: &Gpu) -> bool {
-    gpu.ecc_uncorrected.is_ok() || gpu.memory_repairs.is_ok() || gpu.throttle.is_ok()
+    gpu.ecc_uncorrected.is_ok()
+        || gpu.memory_repairs.is_ok()
+        || gpu.throttle.is_ok()
+        || gpu.xid.is_ok()
 }
 
 /// Returns the faults of a GPU, the most serious first. A reading that is missing shows no fault.
@@ -95,6 +164,7 @@ pub fn faults(gpu: &Gpu) -> Vec<Fault> {
     let is_slowed = throttle.is_some_and(|reasons| reasons.is_slowed_by_hardware());
     [
         (gpu.util == Err(Missing::Gone)).then_some(Fault::Lost),
+        gpu.xid.ok().flatten().map(Fault::Xid),
         errors.map(Fault::UncorrectedErrors),
         repairs.remap_failed().then_some(Fault::RemapFailed),
         repairs.remap_pending().then_some(Fault::RemapPending),
@@ -137,6 +207,8 @@ mod tests {
         check(|gpu| gpu.ecc_uncorrected = Err(Missing::Failed), &[]);
         check(|gpu| gpu.memory_repairs = Err(Missing::Unsupported), &[]);
         check(|gpu| gpu.throttle = Err(Missing::Denied), &[]);
+        check(|gpu| gpu.xid = Err(Missing::Denied), &[]);
+        check(|gpu| gpu.xid = Ok(None), &[]);
     }
 
     #[test]
@@ -155,6 +227,12 @@ mod tests {
         check(throttle(0x40), &["slowed down by heat"]);
         check(throttle(0x08), &["slowed down by the hardware"]);
         check(throttle(0x80), &["slowed down by the hardware"]);
+        let xid = Xid {
+            at: "2026-11-18T09:00:12Z".parse().unwrap(),
+            code: 79,
+        };
+        let shown = ["Xid 79 at 2026-11-18T09:00:12Z"];
+        check(|gpu| gpu.xid = Ok(Some(xid)), &shown);
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub mod usage_state;
 pub mod vec_map;
 pub mod visible;
 pub mod window;
+pub mod xid;
 
 pub use cadence::Cadence;
 pub use calendar::{CalendarUnit, Slot, slots};
@@ -68,7 +69,7 @@ pub use driver_pids::DriverPids;
 pub use energy::EnergySource;
 pub use floor::{FloorRow, IdleFloor, UtcDay};
 pub use gap::{Gap, GapReason, Outage};
-pub use health::{Fault, faults};
+pub use health::{Fault, FaultKind, faults};
 pub use id::{
     BootId, ContainerId, GpuUuid, PciId, Pid, PodUid, ProcessKey, SlurmJob, StartTicks, Uid,
 };
@@ -100,3 +101,4 @@ pub use unit::{
 pub use vec_map::VecMap;
 pub use visible::VisibleDevices;
 pub use window::{Histogram, UtilWindow};
+pub use xid::Xid;

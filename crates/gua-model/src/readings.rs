@@ -8,7 +8,7 @@
 //! A new reading in a unit that exists touches three files:
 //!
 //! 1. this table,
-//! 2. `crates/gua-probe/src/nvml/sensors.rs`, which reads it from the driver,
+//! 2. `crates/gua-probe/src/nvml/sensors.rs`, which reads it from the driver (Xid errors are in `kernel_log.rs` of that crate),
 //! 3. `docs/export.md`, which lists the columns of exports (a test compares).
 //!
 //! A unit that does not exist yet is added to `unit.rs` and implements [`ReadingValue`].
@@ -24,6 +24,7 @@ use crate::sample::{
 };
 use crate::unit::{Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts, Percent};
 use crate::window::UtilWindow;
+use crate::xid::Xid;
 
 pub use value::{ReadingValue, Shown};
 
@@ -161,8 +162,8 @@ macro_rules! readings {
     };
 }
 
-// Slots 22, 23 and 25 to 30 belong to the store's codec: index, name and place of the GPU. 32 and 33 are free; older
-// files have no reading there, and the codec reads that as unsupported. A slot after 33 needs a new stored format.
+// Slots 22, 23 and 25 to 30 belong to the store's codec: index, name and place of the GPU. 33 is free. Older files
+// have no reading in 32 and 33, and the codec reads that as unsupported. A slot after 33 needs a new stored format.
 readings! {
     pci: PciId {
         slot: 24,
@@ -283,6 +284,12 @@ readings! {
         label: "memory repairs",
         json: "memory_repairs",
         column: "memory_repairs" = "Bits: 1 row remapping pending, 2 row remapping failed, 4 page retirement pending.",
+    }
+    /// Last Xid error in the kernel log that means trouble with the GPU; `Ok(None)` if the log has none.
+    xid: Option<Xid> {
+        slot: 32,
+        label: "Xid error",
+        json: "last_xid",
     }
     mig: Switch {
         slot: 19,

@@ -154,8 +154,14 @@ fn columns_shown(text: &str) -> usize {
 /// Gigabytes (2^30 bytes) with one decimal, rounded down.
 #[must_use]
 pub fn gigabytes(bytes: Bytes) -> String {
-    let mb = bytes.whole_mb();
-    format!("{}.{}", mb / 1024, mb % 1024 * 10 / 1024)
+    let tenths = gigabyte_tenths(bytes);
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// Tenths of a gigabyte (2^30 bytes), rounded down.
+#[must_use]
+pub fn gigabyte_tenths(bytes: Bytes) -> u64 {
+    bytes.whole_mb() * 10 / 1024
 }
 
 /// Formats a count with its noun: `1 row`, `2 rows`.

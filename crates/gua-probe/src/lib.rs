@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod fault;
 pub mod host;
 pub mod keeper;
+mod kernel_log;
 pub mod nvgpu;
 mod nvml;
 pub mod own_code;

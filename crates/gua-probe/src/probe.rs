@@ -14,6 +14,7 @@ use crate::backend::{Backend, Scan};
 use crate::backoff::Backoff;
 use crate::clock;
 use crate::fault::DriverFault;
+use crate::kernel_log::KernelLog;
 use crate::nvml::Nvml;
 use crate::process::{Passwd, ProcRoot, ProcessTable, StateRoot};
 
@@ -29,6 +30,8 @@ pub struct ProbeOptions {
     pub state_root: StateRoot,
     /// How owners are found.
     pub owners: OwnerPolicy,
+    /// The kernel log, from which Xid errors are read; `None` to read none.
+    pub kernel_log: Option<PathBuf>,
 }
 
 /// Reads the driver in this process. It opens the driver at the first sample, keeps it open, and opens it again after a
@@ -43,6 +46,7 @@ pub struct ProbeOptions {
 pub struct Probe {
     backend: Box<dyn Backend>,
     processes: ProcessTable,
+    kernel_log: KernelLog,
     /// Buffer for the GPUs of the next sample.
     buffer: Vec<Gpu>,
     opening: Backoff,
@@ -73,13 +77,17 @@ impl Probe {
             .with_driver_pids(options.driver_pids)
             .with_state_root(options.state_root)
             .with_policy(options.owners);
-        Self::with_backend(Box::new(Nvml::new(options.library)), processes)
+        Self {
+            kernel_log: KernelLog::open(options.kernel_log.as_deref()),
+            ..Self::with_backend(Box::new(Nvml::new(options.library)), processes)
+        }
     }
 
     fn with_backend(backend: Box<dyn Backend>, processes: ProcessTable) -> Self {
         Self {
             backend,
             processes,
+            kernel_log: KernelLog::open(None),
             buffer: Vec::new(),
             opening: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
             reopening: Backoff::new(Duration::from_secs(10), Duration::from_secs(300)),
@@ -183,6 +191,15 @@ impl Probe {
         has_lost_gpu |= self.backend.add_lost(&mut scan);
         if !scan.gpus.is_sorted_by_key(|gpu| gpu.index) {
             scan.gpus.sort_by_key(|gpu| gpu.index);
+        }
+        self.kernel_log.poll();
+        let mut xid = Err(Missing::Unsupported);
+        for gpu in &mut scan.gpus {
+            // An instance follows its GPU and has its faults.
+            if gpu.place.parent().is_none() {
+                xid = self.kernel_log.xid(gpu.pci);
+            }
+            gpu.xid = xid;
         }
         Ok(Scanned {
             driver,

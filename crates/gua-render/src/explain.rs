@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anstyle::Style;
 use gua_model::classify::holders;
+use gua_model::health::{faults, is_known};
 use gua_model::since::{Since, Start};
 use gua_model::text::{counted, gigabytes, sanitize, short_age};
 use gua_model::window::EDGES;
@@ -217,6 +218,13 @@ impl Page<'_> {
         let memory = |used: &Bytes| format!("{} of {total} GB used", gigabytes(*used));
         self.fact("memory", reading(&gpu.memory_used, memory));
         self.fact("power", power(seen));
+        let faults = faults(gpu);
+        let none = || if is_known(gpu) { "no fault" } else { "unknown" };
+        let first = faults.first().map(ToString::to_string);
+        self.fact("health", first.unwrap_or_else(|| none().to_owned()));
+        for fault in faults.iter().skip(1) {
+            self.fact("", fault.to_string());
+        }
         let thresholds = &seen.thresholds;
         let (util, held) = (thresholds.active_util.get(), thresholds.held_mb);
         let graphics = match thresholds.count_graphics {

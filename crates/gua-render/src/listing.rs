@@ -14,7 +14,7 @@ use gua_model::since::{Since, Start};
 use gua_model::table::{Cell, Column, Header, Table};
 use gua_model::text::sanitize;
 use gua_model::{
-    Fault, Gpu, Identity, Missing, Owner, Place, Process, Reading, Sample, State, Workload,
+    Fault, Gpu, Identity, Missing, Owner, Place, Process, Reading, Sample, State, Workload, Xid,
 };
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -115,9 +115,12 @@ rows! {
         sm_clock_megahertz: Option<u32> = reading(gpu, |gpu| gpu.sm_clock).map(|clock| clock.0),
         /// Whether the list of compute processes could be read.
         processes_listed: bool = gpu.is_some_and(|gpu| gpu.compute_list.is_ok()),
-        /// `ok`, or the faults with commas between them: `lost`, `uncorrected-errors`, `remap-failed`, `remap-pending`,
+        /// `ok`, or the faults with commas between them: `lost`, `xid`, `uncorrected-errors`, `remap-failed`, `remap-pending`,
         /// `retirement-pending`, `hot`, `slowed-down`. Null if no reading of health is available.
         health: Option<String> = row_health(gpu, condition, |fault| fault.as_str().to_owned(), ","),
+        /// Code of the last Xid error that means trouble with the GPU, if the kernel log has one and can be read.
+        xid: Option<u32> = last_xid(gpu).map(|xid| xid.code.into()),
+        xid_at: Option<Timestamp> = last_xid(gpu).map(|xid| xid.at),
         /// Age of the oldest holder.
         oldest_holder_seconds: Option<u64> = condition.oldest.map(|age| age.as_secs()),
     }
@@ -176,6 +179,10 @@ rows! {
         /// The reason that the holder gave.
         why: String,
     }
+}
+
+fn last_xid(gpu: Option<&Gpu>) -> Option<Xid> {
+    reading(gpu, |gpu| gpu.xid).flatten()
 }
 
 fn reading<T>(gpu: Option<&Gpu>, of: impl Fn(&Gpu) -> Reading<T>) -> Option<T> {

@@ -264,6 +264,8 @@ settings! {
         deadline: ReadDeadline = "10s", "GUA_DRIVER_DEADLINE";
         /// The PID namespace of the driver's process IDs: "host", "here" (this process's own) or "auto" (the host's; `gua doctor` explains).
         pids: DriverPids = "auto", "GUA_DRIVER_PIDS";
+        /// Kernel log, from which Xid errors are read where the user may read it (docs/states.md).
+        kernel_log: FilePath = "/dev/kmsg", "GUA_KERNEL_LOG";
     }
     /// Thresholds of the states active and idle-held.
     states: StateSettings {

@@ -9,9 +9,9 @@ mod build;
 mod from_snapshot;
 
 use gua_model::pick::Obstacle;
-use gua_model::{Fault, GpuUuid, Missing, Reading, State};
+use gua_model::{FaultKind, GpuUuid, Missing, Reading, State};
 use jiff::Timestamp;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::snapshot::ProcessType;
@@ -75,9 +75,16 @@ pub struct LiveGpu {
     pub memory_total_bytes: LiveValue<u64>,
     pub temperature_celsius: LiveValue<i32>,
     pub power_milliwatts: LiveValue<u64>,
-    pub health: Vec<HealthWord>,
+    #[schemars(schema_with = "fault_names")]
+    pub health: Vec<FaultKind>,
     pub claim: Option<GpuClaim>,
     pub processes: Vec<LiveProcess>,
+}
+
+/// Describes a list of faults.
+fn fault_names(_: &mut SchemaGenerator) -> Schema {
+    let names = FaultKind::ALL.map(FaultKind::as_str);
+    json_schema!({ "type": "array", "items": { "type": "string", "enum": names } })
 }
 
 /// Live states of the hosts of a board, as its API returns them.
@@ -242,56 +249,6 @@ impl From<Obstacle> for ObstacleWord {
             Obstacle::UsedAt(_) => ObstacleWord::UsedRecently,
             Obstacle::Claimed => ObstacleWord::Claimed,
             Obstacle::Awaited => ObstacleWord::Awaited,
-        }
-    }
-}
-
-/// Serialized form of [`Fault`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum HealthWord {
-    /// The driver lost the GPU.
-    Lost,
-    /// Memory errors that could not be corrected since the driver was loaded.
-    UncorrectedErrors,
-    /// A defective row of memory could not be replaced.
-    RemapFailed,
-    /// A defective row of memory is replaced at the next reset.
-    RemapPending,
-    /// A defective page of memory is retired at the next reboot.
-    RetirementPending,
-    /// Clocks are lowered because of heat.
-    Hot,
-    /// Clocks are lowered by the hardware: power brake or another slowdown.
-    SlowedDown,
-}
-
-impl HealthWord {
-    /// Returns the fault in words.
-    #[must_use]
-    pub fn in_words(self) -> &'static str {
-        match self {
-            HealthWord::Lost => "lost by the driver",
-            HealthWord::UncorrectedErrors => "uncorrected memory errors",
-            HealthWord::RemapFailed => "a memory row could not be remapped",
-            HealthWord::RemapPending => "a memory row is remapped at the next reset",
-            HealthWord::RetirementPending => "a memory page is retired at the next reboot",
-            HealthWord::Hot => "slowed down by heat",
-            HealthWord::SlowedDown => "slowed down by the hardware",
-        }
-    }
-}
-
-impl From<Fault> for HealthWord {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Lost => HealthWord::Lost,
-            Fault::UncorrectedErrors(_) => HealthWord::UncorrectedErrors,
-            Fault::RemapFailed => HealthWord::RemapFailed,
-            Fault::RemapPending => HealthWord::RemapPending,
-            Fault::RetirementPending => HealthWord::RetirementPending,
-            Fault::Hot => HealthWord::Hot,
-            Fault::SlowedDown => HealthWord::SlowedDown,
         }
     }
 }

@@ -1,8 +1,8 @@
 //! All words of the pages in both languages. A text cannot exist in one language only.
 
-use gua_model::State;
+use gua_model::{FaultKind, State};
 use gua_render::chart::Language;
-use gua_wire::live::{HealthWord, ObstacleWord};
+use gua_wire::live::ObstacleWord;
 
 use crate::availability::Group;
 
@@ -359,13 +359,6 @@ texts! {
     CLAIMED: "it is claimed", "임시 예약됨";
     UNHEALTHY: "it has a fault", "결함 있음";
     AWAITED: "it is kept for a waiting request", "대기 요청을 위해 보류됨";
-    LOST: "lost by the driver", "드라이버가 GPU를 잃음";
-    UNCORRECTED: "uncorrected memory errors", "복구되지 않은 메모리 오류";
-    REMAP_FAILED: "a memory row could not be remapped", "메모리 행 대체 실패";
-    REMAP_PENDING: "a memory row is remapped at the next reset", "다음 리셋 때 메모리 행 대체 예정";
-    RETIREMENT_PENDING: "a memory page is retired at the next reboot", "다음 재부팅 때 메모리 페이지 제외 예정";
-    HOT: "slowed down by heat", "과열로 속도 저하";
-    SLOWED: "slowed down by the hardware", "하드웨어에 의한 속도 저하";
 }
 
 pub(crate) fn state(state: State) -> Text {
@@ -418,15 +411,20 @@ pub(crate) fn obstacle(obstacle: ObstacleWord) -> Text {
     }
 }
 
-pub(crate) fn health(health: HealthWord) -> Text {
-    match health {
-        HealthWord::Lost => LOST,
-        HealthWord::UncorrectedErrors => UNCORRECTED,
-        HealthWord::RemapFailed => REMAP_FAILED,
-        HealthWord::RemapPending => REMAP_PENDING,
-        HealthWord::RetirementPending => RETIREMENT_PENDING,
-        HealthWord::Hot => HOT,
-        HealthWord::SlowedDown => SLOWED,
+/// Returns a fault in words; gua-model has the English ones.
+pub(crate) fn health(health: FaultKind) -> Text {
+    Text {
+        english: health.in_words(),
+        korean: match health {
+            FaultKind::Lost => "드라이버가 GPU를 잃음",
+            FaultKind::Xid => "하드웨어의 Xid 오류",
+            FaultKind::UncorrectedErrors => "복구되지 않은 메모리 오류",
+            FaultKind::RemapFailed => "메모리 행 대체 실패",
+            FaultKind::RemapPending => "다음 리셋 때 메모리 행 대체 예정",
+            FaultKind::RetirementPending => "다음 재부팅 때 메모리 페이지 제외 예정",
+            FaultKind::Hot => "과열로 속도 저하",
+            FaultKind::SlowedDown => "하드웨어에 의한 속도 저하",
+        },
     }
 }
 

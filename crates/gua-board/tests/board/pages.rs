@@ -6,8 +6,8 @@ use gua_board::demo;
 use gua_board_store::HostId;
 use gua_board_store::ledger::Form;
 use gua_board_store::registry::Role;
-use gua_model::State;
-use gua_wire::live::{HealthWord, ObstacleWord};
+use gua_model::{FaultKind, State};
+use gua_wire::live::ObstacleWord;
 use serde_json::Value;
 
 use crate::{Answer, Board, START, snapshot};
@@ -478,7 +478,7 @@ async fn the_page_of_a_free_gpu_with_a_fault_speaks_of_that_gpu() {
     let mut report = demo::report(0, at);
     let gpu = &mut report.gpus[0];
     gpu.processes.clear();
-    (gpu.state, gpu.health) = (State::TrulyIdle, vec![HealthWord::UncorrectedErrors]);
+    (gpu.state, gpu.health) = (State::TrulyIdle, vec![FaultKind::UncorrectedErrors]);
     gpu.obstacle = Some(ObstacleWord::Unhealthy);
     let uuid = gpu.uuid.clone();
     let live = &board.app.live;

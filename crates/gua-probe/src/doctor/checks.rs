@@ -8,6 +8,7 @@ use super::checks_claims::claims;
 use super::checks_driver::{driver_match, gpu_count, nvidia_devices, nvidia_smi, nvml};
 use super::checks_gpu::{
     memory_errors, mig, persistence, process_owners, unified_memory, unreadable_gpus, utilisation,
+    xid_errors,
 };
 use super::checks_host::{clock, collectors, config, container, hidepid, os};
 use super::checks_link::board_link;
@@ -52,6 +53,7 @@ const CHECKS: [(&str, &[Declared]); 4] = [
             ("unreadable_gpus", "GPU readings", Gpus(unreadable_gpus)),
             ("utilisation", "utilisation", Gpus(utilisation)),
             ("memory_errors", "memory errors", Gpus(memory_errors)),
+            ("xid_errors", "Xid errors", Gpus(xid_errors)),
             ("persistence", "persistence mode", Gpus(persistence)),
             ("mig", "MIG", Gpus(mig)),
             ("unified_memory", "GPU memory", Gpus(unified_memory)),
@@ -127,7 +129,7 @@ mod tests {
             let first = checks
                 .iter()
                 .position(|check| check.id == "unreadable_gpus");
-            for check in &checks[first.unwrap()..][..7] {
+            for check in &checks[first.unwrap()..][..8] {
                 assert_check(&check.finding, Status::Skipped, summary, &[]);
             }
         }

@@ -186,6 +186,42 @@ pub(super) fn memory_errors(sample: &Sample) -> Finding {
     ))
 }
 
+/// Checks the Xid errors in the kernel log. Most users may not read it, which costs nothing else.
+pub(super) fn xid_errors(sample: &Sample) -> Finding {
+    let read = physical(sample, |gpu| gpu.xid.is_ok());
+    let found = physical(sample, |gpu| matches!(gpu.xid, Ok(Some(_))));
+    let rows = found
+        .iter()
+        .filter_map(|gpu| Some((gpu.index, gpu.xid.ok()??)));
+    let rows: Vec<_> = rows.collect();
+    let errors = rows.iter();
+    let errors =
+        errors.map(|(index, xid)| json!({ "index": index, "code": xid.code, "at": xid.at }));
+    let details = json!({
+        "gpus_read": read.len(),
+        "gpus_with_errors": errors.collect::<Vec<_>>(),
+    });
+    if read.is_empty() {
+        let denied = physical(sample, |gpu| gpu.xid == Err(Missing::Denied));
+        let why = match denied.is_empty() {
+            true => "not shown: there is no kernel log here",
+            false => "not shown: only root may read the kernel log",
+        };
+        return Status::Ok.finding(why, details);
+    }
+    if rows.is_empty() {
+        return Status::Ok.finding("none that mean trouble with a GPU", details);
+    }
+    let each = rows
+        .iter()
+        .map(|(index, xid)| format!("{}: {xid}", named(sample, *index)));
+    let summary = each.collect::<Vec<_>>().join(", ");
+    let which = listed(rows.iter().map(|(index, _)| *index).collect());
+    Status::Warning.finding(summary, details).advise(format!(
+        "See `dmesg | grep -i xid` and NVIDIA's Xid catalogue; reset {which} or reboot."
+    ))
+}
+
 pub(super) fn persistence(sample: &Sample) -> Finding {
     let with = |switch| indexes(&physical(sample, |gpu| gpu.persistence == Ok(switch)));
     let (on, off) = (with(Switch::On), with(Switch::Off));

@@ -39,7 +39,7 @@ pub struct Plan {
 }
 
 /// Checks whose advice comes first, the most serious one first: without a driver nothing else matters.
-const MOST_SERIOUS: &str = "os nvml driver_match nvidia_devices nvidia_smi unreadable_gpus utilisation memory_errors \
+const MOST_SERIOUS: &str = "os nvml driver_match nvidia_devices nvidia_smi unreadable_gpus utilisation memory_errors xid_errors \
     processes_visible default_db config disk_space";
 
 /// Suggested next commands; all are `None` if nothing can be collected.

@@ -72,6 +72,7 @@ impl FileHost {
             driver_pids: DriverPids::Auto,
             state_root: StateRoot(self.directory().to_owned()),
             owners: OwnerPolicy::default(),
+            kernel_log: Some(self.path("kmsg")),
         }
     }
 

@@ -3,8 +3,9 @@
 use gua_model::sample::{ComputeMode, MemoryRepairs, PerformanceState, Switch, ThrottleReasons};
 use gua_model::{
     Bytes, Celsius, FanSpeed, Fault, Megahertz, Millijoules, Milliwatts, Missing, OwnerSource,
-    Percent, faults,
+    Percent, Reading, Xid, faults,
 };
+use gua_probe::probe::Probe;
 
 use super::host::{FileHost, only, pids, process_of};
 
@@ -134,6 +135,30 @@ fn an_instance_has_the_faults_of_its_gpu() {
 }
 
 #[test]
+fn a_gpu_and_its_instances_have_the_xid_errors_of_their_address() {
+    let host = FileHost::new("[[card]]\n[[card.mig]]\nslices = 1\n[[card]]\n");
+    let mut probe = host.probe();
+    let xids = |probe: &mut Probe| {
+        let sample = probe.sample().unwrap();
+        let xids = sample.gpus.iter().map(|gpu| gpu.xid);
+        xids.collect::<Vec<Reading<Option<Xid>>>>()
+    };
+    assert_eq!(xids(&mut probe), [Err(Missing::Unsupported); 3]);
+    host.write("kmsg", "");
+    let mut probe = host.probe();
+    assert_eq!(xids(&mut probe), [Ok(None); 3]);
+    let pci = probe.sample().unwrap().gpus[0].pci.unwrap();
+    let address = format!("{:04x}:{:02x}:{:02x}", pci.domain, pci.bus, pci.device);
+    let line =
+        format!("4,1,5000000,-;NVRM: Xid (PCI:{address}): 79, GPU has fallen off the bus.\n");
+    host.write("kmsg", line);
+    let [Ok(Some(first)), Ok(Some(second)), Ok(None)] = xids(&mut probe)[..] else {
+        panic!("{:?}", xids(&mut probe))
+    };
+    assert_eq!((first.code, second), (79, first));
+}
+
+#[test]
 fn an_unsupported_feature_is_reported_as_unsupported_and_not_as_a_problem() {
     let sample = FileHost::new("[[card]]\nname = \"NVIDIA GeForce GT 710\"\n[[fault]]\nfunction = \"nvmlDeviceGetPower*\"\ncode = 3\n").sample();
     let gpu = only(&sample);
@@ -199,7 +224,7 @@ fn a_buffer_that_would_overflow_before_the_next_tick_is_drained_in_between() {
 fn a_fresh_buffer_that_still_grows_does_not_stay_on_a_short_drain_interval() {
     let host = FileHost::new("[[card]]\nutil = 40\n");
     let mut probe = host.probe();
-    let wait = |probe: &gua_probe::probe::Probe| {
+    let wait = |probe: &Probe| {
         let due = probe.drain_due()?;
         Some(due.saturating_sub(gua_probe::clock::monotonic()))
     };

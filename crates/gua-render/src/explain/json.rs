@@ -5,7 +5,7 @@ use std::time::Duration;
 use gua_model::classify::holders;
 use gua_model::since::Start;
 use gua_model::text::sanitize;
-use gua_model::{Basis, GpuUuid, Micros, Outage, Period, Process, RollUp, Share, State};
+use gua_model::{Basis, GpuUuid, Micros, Outage, Period, Process, RollUp, Share, State, faults};
 use gua_query::explain::{Answer, Found, GapFound, ImportedRow, QuarterFound, Seen, When};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -82,6 +82,8 @@ documents! {
         },
         memory_used_bytes: Option<u64> = seen.gpu.memory_used.ok().map(|bytes| bytes.0),
         memory_total_bytes: Option<u64> = seen.gpu.memory_total.ok().map(|bytes| bytes.0),
+        /// Faults of the GPU, in words.
+        faults: Vec<String> = faults(&seen.gpu).iter().map(ToString::to_string).collect(),
         processes_listed: bool = seen.gpu.compute_list.is_ok(),
         processes: Vec<SeenProcess> = {
             let processes = seen.gpu.processes.iter();

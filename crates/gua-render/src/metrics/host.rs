@@ -12,8 +12,8 @@ use gua_model::classify::holders;
 use gua_model::id::{ContainerId, PodUid, SlurmJob};
 use gua_model::sample::ThrottleReasons;
 use gua_model::{
-    Bytes, GapReason, Gpu, GpuUuid, Micros, RollUp, Sample, State, Thresholds, Workload, classify,
-    faults, health,
+    Bytes, FaultKind, GapReason, Gpu, GpuUuid, Micros, RollUp, Sample, State, Thresholds, Workload,
+    classify, faults, health,
 };
 use jiff::Timestamp;
 
@@ -374,26 +374,6 @@ fn states(page: &mut Page, gpus: &[(Labels, &GpuMetrics)]) {
     each(page, &CLAIMED, gpus, |gpu| gpu.is_claimed.map(flag));
 }
 
-/// Names of [`gua_model::Fault`] in the order of their severity.
-const FAULTS: [&str; 7] = [
-    "lost",
-    "uncorrected-errors",
-    "remap-failed",
-    "remap-pending",
-    "retirement-pending",
-    "hot",
-    "slowed-down",
-];
-
-/// Reasons for reduced clocks that are not part of normal operation.
-const THROTTLES: [&str; 5] = [
-    "sw-power-cap",
-    "hw-slowdown",
-    "sw-thermal",
-    "hw-thermal",
-    "hw-power-brake",
-];
-
 fn health_of(page: &mut Page, gpus: &[(Labels, &GpuMetrics)]) {
     page.family(&FAULT, |samples| {
         for (labels, gpu) in gpus {
@@ -403,16 +383,19 @@ fn health_of(page: &mut Page, gpus: &[(Labels, &GpuMetrics)]) {
             let found = faults(live);
             if health::is_known(live) || !found.is_empty() {
                 let has = |name: &str| found.iter().any(|fault| fault.as_str() == name);
-                samples.states(labels, FAULTS, has);
+                let is_known = |kind: &FaultKind| *kind != FaultKind::Xid || live.xid.is_ok();
+                let kinds = FaultKind::ALL.into_iter().filter(is_known);
+                samples.states(labels, kinds.map(FaultKind::as_str), has);
             }
         }
     });
+    let throttles = ThrottleReasons::THROTTLED.names();
     page.family(&THROTTLE, |samples| {
         for (labels, gpu) in gpus {
             if let Some(Ok(ThrottleReasons(bits))) = gpu.live.as_ref().map(|live| live.throttle) {
                 let names = ThrottleReasons(bits).names();
                 let has = |name: &str| names.iter().any(|reason| reason == name);
-                samples.states(labels, THROTTLES, has);
+                samples.states(labels, throttles.iter().map(String::as_str), has);
             }
         }
     });

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use gua_model::pick::{LastUse, Obstacle, Wish, obstacle};
-use gua_model::{Gpu, GpuUuid, Place, Process, Sample, classify, faults};
+use gua_model::{Fault, Gpu, GpuUuid, Place, Process, Sample, classify, faults};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,7 +94,7 @@ pub(super) fn live_gpu(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> LiveGpu {
         memory_total_bytes: gpu.memory_total.map(|bytes| bytes.0).into(),
         temperature_celsius: gpu.temperature.map(|heat| heat.0).into(),
         power_milliwatts: gpu.power.map(|power| power.0).into(),
-        health: faults(gpu).into_iter().map(Into::into).collect(),
+        health: faults(gpu).into_iter().map(Fault::kind).collect(),
         claim: None,
         processes: gpu.processes.iter().map(live_process).collect(),
     }

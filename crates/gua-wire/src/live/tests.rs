@@ -2,7 +2,7 @@ use std::collections::{HashMap, HashSet};
 
 use gua_model::pick::{LastUse, Wish};
 use gua_model::sample::MemoryRepairs;
-use gua_model::{Bytes, Driver, Gpu, Percent, Pid, Process, ProcessKind, Sample, State};
+use gua_model::{Bytes, Driver, FaultKind, Gpu, Percent, Pid, Process, ProcessKind, Sample, State};
 
 use super::*;
 use crate::snapshot::Snapshot;
@@ -100,7 +100,7 @@ fn an_unhealthy_gpu_is_not_free_on_a_board() {
     assert_eq!(live.obstacle, Some(ObstacleWord::Unhealthy));
     assert_eq!(
         live.health,
-        [HealthWord::UncorrectedErrors, HealthWord::RemapPending]
+        [FaultKind::UncorrectedErrors, FaultKind::RemapPending]
     );
     let json = serde_json::to_string(&live).unwrap();
     assert!(json.contains(r#""obstacle":"unhealthy""#), "{json}");
@@ -137,5 +137,12 @@ fn a_missing_value_has_its_reason_in_json() {
     );
     for bad in ["null", r#"{"missing":"x"}"#, "\"7\"", "-1"] {
         assert!(serde_json::from_str::<LiveValue<u8>>(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_fault_is_sent_under_its_name_in_documents() {
+    for kind in FaultKind::ALL {
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
     }
 }

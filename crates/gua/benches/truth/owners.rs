@@ -70,6 +70,7 @@ pub(crate) fn play() -> (Hours, Hours, Option<String>) {
         driver_pids: DriverPids::Auto,
         state_root: StateRoot(host.directory().to_owned()),
         owners: OwnerPolicy::default(),
+        kernel_log: None,
     });
     let database = host.path("gua.db");
     let mut store = Store::open(&database, OpenMode::Create, &WriterOptions::default())

@@ -84,6 +84,43 @@ fn unhealthy_gpus_are_offered_on_request_only_and_always_by_the_rule_of_nvgpu() 
 }
 
 #[test]
+fn an_xid_error_in_the_kernel_log_is_a_fault_that_every_surface_shows() {
+    let host = Machine::new("[[card]]\npci = \"0000:3b:00.0\"\n[[card]]\n");
+    host.write(
+        "kmsg",
+        "4,7,5000000,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n",
+    );
+    let output = check(&host, "", 0, "1\n");
+    assert!(
+        output.contains("gpu 0 is unhealthy (Xid 79 at 20"),
+        "{output}"
+    );
+    let listing = host.listing();
+    let gpu = &listing["gpus"][0];
+    assert_eq!((&gpu["health"], &gpu["xid"]), (&"xid".into(), &79.into()));
+    let at = gpu["xid_at"].as_str().unwrap();
+    for line in ["list", "top --once"] {
+        let shown = host.gua(line).stdout;
+        assert!(shown.contains("Xid 79"), "{line}: {shown}");
+    }
+    let explained = host.gua("explain 0").stdout;
+    assert!(
+        explained.contains(&format!("Xid 79 at {}", &at[..10])),
+        "{explained}"
+    );
+    let metrics = host.gua("metrics").stdout;
+    let is_xid = |line: &&str| line.contains("gua_gpu_fault=\"xid\"");
+    let series: Vec<&str> = metrics.lines().filter(is_xid).collect();
+    assert_eq!(series.len(), 2, "{metrics}");
+    assert!(
+        series[0].ends_with(" 1") && series[1].ends_with(" 0"),
+        "{series:?}"
+    );
+    let doctor = host.gua("doctor").stdout;
+    assert!(doctor.contains("Xid 79"), "{doctor}");
+}
+
+#[test]
 fn with_no_free_gpu_it_prints_nothing_and_exits_with_3() {
     let host = lab();
     let output = check(&host, "--count 3", 3, "");

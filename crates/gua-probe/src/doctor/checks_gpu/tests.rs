@@ -311,3 +311,26 @@ fn a_gpu_without_a_process_list_is_reported() {
         &[],
     );
 }
+
+#[test]
+fn xid_errors_are_reported_where_the_kernel_log_can_be_read() {
+    let with = |index, xid| Gpu { xid, ..gpu(index) };
+    let denied = vec![with(0, Err(Missing::Denied))];
+    let summary = "not shown: only root may read the kernel log";
+    check(xid_errors, denied, (Status::Ok, summary), &[]);
+    let absent = vec![with(0, Err(Missing::Unsupported))];
+    let summary = "not shown: there is no kernel log here";
+    check(xid_errors, absent, (Status::Ok, summary), &[]);
+    let none = vec![with(0, Ok(None)), with(1, Ok(None))];
+    let summary = "none that mean trouble with a GPU";
+    check(xid_errors, none, (Status::Ok, summary), &[]);
+    let xid = gua_model::Xid {
+        at: "2026-11-18T09:00:12Z".parse().unwrap(),
+        code: 79,
+    };
+    let found = vec![with(0, Ok(None)), with(1, Ok(Some(xid)))];
+    let summary = "GPU 1 (NVIDIA A100-SXM4-80GB): Xid 79 at 2026-11-18T09:00:12Z";
+    let advice =
+        "advice: See `dmesg | grep -i xid` and NVIDIA's Xid catalogue; reset GPU 1 or reboot.";
+    check(xid_errors, found, (Status::Warning, summary), &[advice]);
+}

@@ -139,6 +139,7 @@ fn ids_stay_and_so_do_the_keys_of_their_details() {
         "unreadable_gpus: gpus problems",
         "utilisation: invalid unsupported",
         "memory_errors: gpus_with_ecc gpus_with_errors",
+        "xid_errors: gpus_read gpus_with_errors",
         "persistence: off on",
         "mig: gpus_in_mig_mode gpus_without_instances instances",
         "unified_memory: gpus_without_memory",

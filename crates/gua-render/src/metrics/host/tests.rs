@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gua_model::account::PersonAccount;
 use gua_model::sample::{MemoryRepairs, ThrottleReasons};
 use gua_model::unit::{Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts};
-use gua_model::{Fault, Percent, Place};
+use gua_model::{Percent, Place, Xid};
 use gua_test::samples;
 
 use super::*;
@@ -268,21 +268,22 @@ fn a_missing_reading_has_no_sample() {
 }
 
 #[test]
-fn the_fault_states_are_those_of_the_health_rule() {
-    let all = [
-        Fault::Lost,
-        Fault::UncorrectedErrors(1),
-        Fault::RemapFailed,
-        Fault::RemapPending,
-        Fault::RetirementPending,
-        Fault::Hot,
-        Fault::SlowedDown,
-    ];
-    assert_eq!(all.map(Fault::as_str), FAULTS);
-    let known = ThrottleReasons(0x1ff).names();
-    assert!(
-        THROTTLES
-            .iter()
-            .all(|name| known.iter().any(|one| one == name))
-    );
+fn xid_errors_have_a_series_only_where_the_kernel_log_can_be_read() {
+    let mut metrics = metrics();
+    let of_xids = |metrics: &HostMetrics| {
+        let text = metrics.text(Form::Text);
+        let series = series_of(&text, "gua_gpu_fault{");
+        let of_xids = series.into_iter().filter(|line| line.contains("\"xid\""));
+        of_xids.map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert!(of_xids(&metrics).is_empty());
+    if let Some(live) = &mut metrics.gpus[0].live {
+        live.xid = Ok(Some(Xid {
+            at: Timestamp::UNIX_EPOCH,
+            code: 79,
+        }));
+    }
+    let series = of_xids(&metrics);
+    assert_eq!(series.len(), 1, "{series:?}");
+    assert!(series[0].ends_with(" 1"), "{series:?}");
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use gua_collector::board::fleet::{Fleet, SavedTokens};
 use gua_model::table::{Align, Cell, Column, Table, Underline};
-use gua_model::text::sanitize;
+use gua_model::text::{gigabyte_tenths, sanitize};
 use gua_model::{Bytes, State};
 use gua_render::document::{Rows, pretty};
 use gua_render::table::csv;
@@ -60,10 +60,9 @@ fn columns<'a>() -> [Column<FleetGpu<'a>>; 10] {
     ]
 }
 
-/// Memory in gigabytes with one decimal, rounded down as in every listing.
+/// Memory in gigabytes, as a number.
 fn gigabytes(bytes: u64) -> Cell {
-    let tenths = Bytes(bytes).whole_mb() * 10 / 1024;
-    u32::try_from(tenths).map_or(Cell::Missing, |tenths| {
+    u32::try_from(gigabyte_tenths(Bytes(bytes))).map_or(Cell::Missing, |tenths| {
         Cell::Number(f64::from(tenths) / 10.0)
     })
 }
