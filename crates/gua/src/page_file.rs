@@ -37,23 +37,37 @@ pub(crate) fn write(
     let path = match (args.path(), args.open && is_page) {
         (None, false) => return output::data(text),
         (Some(path), _) => path.to_owned(),
-        (None, true) => temporary(context)?,
+        (None, true) => unnamed(context)?,
     };
-    let over = Over::of(args.overwrite);
     gua_files::remove_parts_on_signals(was_ignored);
-    refuse_existing(&path, over)?;
     let plain = anstream::adapter::strip_str(text).to_string();
     let what = format!("cannot write `{}`", path.display());
-    gua_files::write(&path, plain.as_bytes(), over).map_err(Failure::because(what))?;
+    let written = match args.path() {
+        // People's hours are in it: for this user only.
+        None => gua_files::replace(&path, plain.as_bytes(), 0o600),
+        Some(_) => {
+            let over = Over::of(args.overwrite);
+            refuse_existing(&path, over)?;
+            gua_files::write(&path, plain.as_bytes(), over)
+        }
+    };
+    written.map_err(Failure::because(what))?;
     if args.open {
         open(&path)?;
     }
     Ok(())
 }
 
-/// A new file for a page that nobody named.
-fn temporary(context: &Context) -> anyhow::Result<PathBuf> {
-    Ok(context.temporary_directory("gua-page")?.join("page.html"))
+/// The file for a page that nobody named: one for each user, replaced each time.
+fn unnamed(context: &Context) -> Result<PathBuf, Failure> {
+    let home = context.loaded.inputs.home.as_ref();
+    let home = home.ok_or_else(|| {
+        Failure::failed("cannot write the page: HOME is not set").hint("name a file with -o FILE")
+    })?;
+    let directory = home.join(".gua");
+    let what = format!("cannot create directory `{}`", directory.display());
+    gua_files::make_private_directory(&directory).map_err(Failure::because(what))?;
+    Ok(directory.join("page.html"))
 }
 
 /// Opens a page in the user's browser.

@@ -243,7 +243,7 @@ pub struct PageFileArgs {
     #[arg(long)]
     pub overwrite: bool,
 
-    /// Write the page with charts, to a temporary file without -o, and open it in a browser.
+    /// Write the page with charts, to ~/.gua/page.html without -o, and open it in a browser.
     #[arg(long)]
     pub open: bool,
 }

@@ -1,5 +1,7 @@
 //! `gua report` on a terminal and into files.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use gua_test::{Pty, TestHost};
@@ -76,4 +78,26 @@ fn open_without_a_browser_says_where_the_page_is() {
     assert!(home.path("page.html").exists());
     let refused = home.gua("report --db demo.db --open --json");
     assert_eq!(refused.code, 2, "{}", refused.stderr);
+}
+
+#[test]
+fn a_page_that_nobody_named_replaces_the_one_before_and_is_private() {
+    let mut home = home();
+    let bin = home.path("bin");
+    let opener = home.write(
+        "bin/xdg-open",
+        "#!/bin/sh\necho \"$1\" > \"$HOME/opened\"\n",
+    );
+    std::fs::set_permissions(&opener, Permissions::from_mode(0o755)).unwrap();
+    home.set("PATH", format!("{}:/usr/bin:/bin", bin.display()));
+    for command in ["report", "statement", "report"] {
+        home.fine(&format!("{command} --db demo.db --open"));
+        let page = home.state("page.html");
+        let text = std::fs::read_to_string(&page).unwrap();
+        assert!(text.starts_with("<!DOCTYPE html>"), "{text}");
+        let mode = std::fs::metadata(&page).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(home.read("opened").trim(), page.to_str().unwrap());
+    }
+    assert_eq!(std::fs::read_dir(home.path("tmp")).unwrap().count(), 0);
 }
