@@ -62,6 +62,12 @@ impl Actor {
         Self("[reset link]".to_owned())
     }
 
+    /// The OpenID Connect provider, at the log-in of a member.
+    #[must_use]
+    pub fn provider() -> Self {
+        Self("[OIDC provider]".to_owned())
+    }
+
     /// A person or program that has not been authenticated.
     #[must_use]
     pub fn unknown() -> Self {
@@ -96,6 +102,7 @@ pub enum Action {
     ApiTokenAdded,
     ApiTokenRevoked,
     LinkAdded,
+    ResetLinkAdded,
     EnrolmentKeyAdded,
     EnrolmentKeyRevoked,
     EnrolmentRefused,
@@ -113,7 +120,7 @@ pub enum Action {
 }
 
 impl Action {
-    pub const ALL: [Action; 26] = [
+    pub const ALL: [Action; 27] = [
         Action::WorkspaceAdded,
         Action::AccountAdded,
         Action::PasswordSet,
@@ -126,6 +133,7 @@ impl Action {
         Action::ApiTokenAdded,
         Action::ApiTokenRevoked,
         Action::LinkAdded,
+        Action::ResetLinkAdded,
         Action::EnrolmentKeyAdded,
         Action::EnrolmentKeyRevoked,
         Action::EnrolmentRefused,
@@ -157,6 +165,7 @@ impl Action {
             Action::ApiTokenAdded => "api-token-added",
             Action::ApiTokenRevoked => "api-token-revoked",
             Action::LinkAdded => "link-added",
+            Action::ResetLinkAdded => "reset-link-added",
             Action::EnrolmentKeyAdded => "enrolment-key-added",
             Action::EnrolmentKeyRevoked => "enrolment-key-revoked",
             Action::EnrolmentRefused => "enrolment-refused",
@@ -218,6 +227,7 @@ mod tests {
             Actor::enrolment_key("ada"),
             Actor::command_line(),
             Actor::reset_link(),
+            Actor::provider(),
             Actor::unknown(),
         ] {
             assert!(Actor::is_reserved(other.as_str()), "{other}");

@@ -56,8 +56,17 @@ pub(super) fn add(
             link.expires.as_microsecond()
         ],
     )?;
-    let object = role.unwrap_or("password reset");
-    audit::add(transaction, by, workspace, Action::LinkAdded, object)
+    match &link.purpose {
+        LinkPurpose::Join { workspace, role } => {
+            let (workspace, action) = (Some(workspace), Action::LinkAdded);
+            audit::add(transaction, by, workspace, action, role.as_str())
+        }
+        // The name alone: admins of the account's workspaces see entries about it.
+        LinkPurpose::Reset { account } => {
+            let name = accounts::name_of(transaction, account)?;
+            audit::add(transaction, by, None, Action::ResetLinkAdded, &name)
+        }
+    }
 }
 
 /// Removes an invitation and returns what it is for.

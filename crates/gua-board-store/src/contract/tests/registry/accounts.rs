@@ -5,8 +5,8 @@ use super::{add, claim, first, key};
 use crate::error::StoreError;
 use crate::password::PasswordHash;
 use crate::registry::{
-    Account, AuditView, HostUser, Identity, Join, LinkPurpose, NewApiToken, NewLink, NewSession,
-    Registry, Role, Scope,
+    Account, Action, AuditView, HostUser, Identity, Join, LinkPurpose, NewApiToken, NewLink,
+    NewSession, Registry, Role, Scope,
 };
 use crate::secret::{Kind, Secret};
 
@@ -165,6 +165,18 @@ fn a_reset_link_sets_the_password_once(registry: &impl Registry) {
         secret.hash()
     };
     let (first, second) = (link(), link());
+    let workspace = registry.workspaces().unwrap()[0].id.clone();
+    for view in [
+        AuditView::Board(&workspace),
+        AuditView::Workspace(&workspace),
+    ] {
+        let entries = registry.audit_log(view, None, 100).unwrap();
+        let added = entries
+            .iter()
+            .filter(|entry| entry.action == Action::ResetLinkAdded);
+        let added: Vec<&str> = added.map(|entry| entry.object.as_str()).collect();
+        assert_eq!(added, ["ada", "ada"], "{entries:?}");
+    }
     let password = PasswordHash::stored("new".to_owned());
     let reset = |hash, second| registry.reset_password(&by(second), hash, &password);
     assert!(matches!(reset(&first, 60), Err(StoreError::NotFound(_))));
@@ -179,7 +191,6 @@ fn a_reset_link_sets_the_password_once(registry: &impl Registry) {
     }
     // An admin who made it for a member must not be able to use it for an owner.
     let third = link();
-    let workspace = registry.workspaces().unwrap()[0].id.clone();
     let role = Some(Role::Owner);
     registry
         .set_role(&by(3), &workspace, &ada.id, role)
