@@ -57,6 +57,9 @@ const LONGEST_NAME: usize = 100;
 /// Maximum number of tags or groups.
 const MOST_IN_LIST: usize = 20;
 
+/// Maximum number of groups that a provider gives a member.
+const MOST_PROVIDED: usize = 200;
+
 /// A list in an answer. An object can get more fields later; an array cannot.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct List<T> {
@@ -123,6 +126,14 @@ impl SetGroups {
         let groups: BTreeSet<String> = groups.iter().map(|group| group.to_lowercase()).collect();
         Ok(groups.into_iter().collect())
     }
+}
+
+/// Returns the groups that a provider names, as members have them. Names that no admin could enter are left out.
+pub(crate) fn provided_groups(names: &[String]) -> Vec<String> {
+    let names = names.iter().filter(|name| !name.contains(','));
+    let names = names.filter_map(|name| checked_name(name).ok());
+    let groups: BTreeSet<String> = names.map(|name| name.to_lowercase()).collect();
+    groups.into_iter().take(MOST_PROVIDED).collect()
 }
 
 /// An object that was added, with the secret that is shown this once.

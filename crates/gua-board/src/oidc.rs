@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use axum::http::HeaderName;
 pub use axum::http::{Request, Response};
+use data_encoding::BASE64URL_NOPAD;
 use gua_board_store::registry::Identity;
 use gua_board_store::{Kind, Secret, SecretHash};
 use jiff::{SignedDuration, Timestamp};
@@ -23,6 +24,8 @@ use openidconnect::{
     Nonce, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, SignatureVerificationError,
     TokenResponse as _,
 };
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
 use crate::limits::{Rate, RateLimit};
@@ -69,6 +72,8 @@ pub struct OidcOptions {
     pub issuer: String,
     pub client_id: String,
     pub client_secret: Option<String>,
+    /// Claim of the ID token with the groups of a person; `None` to leave groups to the admins.
+    pub groups_claim: Option<String>,
     pub fetch: Fetch,
 }
 
@@ -91,6 +96,8 @@ pub enum OidcError {
     NoIdToken,
     #[error("the ID token is not valid")]
     Claims(#[from] ClaimsVerificationError),
+    #[error("the claims of the ID token cannot be read")]
+    Payload,
 }
 
 /// A log-in that waits for the provider.
@@ -116,6 +123,8 @@ pub(crate) struct Person {
     pub(crate) identity: Identity,
     /// Name to suggest for an account.
     pub(crate) name: String,
+    /// Names of the person's groups at the provider, if the board takes them from there.
+    pub(crate) groups: Option<Vec<String>>,
     pub(crate) wanted: Wanted,
 }
 
@@ -149,6 +158,10 @@ impl Oidc {
         &self.options.issuer
     }
 
+    fn groups_claim(&self) -> Option<&str> {
+        self.options.groups_claim.as_deref()
+    }
+
     /// Returns the provider's description and keys. Blocks.
     fn metadata(&self) -> Result<CoreProviderMetadata, OidcError> {
         let known = self.metadata.lock();
@@ -179,8 +192,13 @@ impl Oidc {
         wanted: Wanted,
         now: Timestamp,
     ) -> Result<Option<(Secret, String)>, OidcError> {
+        let metadata = self.metadata()?;
+        // Some providers send the claim only to clients that ask for it; others refuse scopes that they do not know.
+        let scopes = metadata.scopes_supported().into_iter().flatten();
+        let is_of_groups = |scope: &&Scope| Some(scope.as_str()) == self.groups_claim();
+        let scopes: Vec<Scope> = scopes.filter(is_of_groups).cloned().collect();
         let client = CoreClient::from_provider_metadata(
-            self.metadata()?,
+            metadata,
             ClientId::new(self.options.client_id.clone()),
             self.options.client_secret.clone().map(ClientSecret::new),
         )
@@ -196,6 +214,7 @@ impl Oidc {
             )
             .add_scope(Scope::new("profile".to_owned()))
             .add_scope(Scope::new("email".to_owned()))
+            .add_scopes(scopes)
             .set_pkce_challenge(challenge)
             .url();
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
@@ -252,6 +271,10 @@ impl Oidc {
                 subject: claims.subject().to_string(),
             },
             name: suggested_name(&claims),
+            groups: match self.groups_claim() {
+                Some(claim) => Some(listed_groups(&token.to_string(), claim)?),
+                None => None,
+            },
             wanted: found.wanted,
         }))
     }
@@ -274,6 +297,29 @@ impl Oidc {
     }
 }
 
+/// Value of a claim: the names of groups, or anything else.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum GroupsClaim {
+    Many(Vec<String>),
+    One(String),
+    Other(IgnoredAny),
+}
+
+/// Returns the groups in a claim of an ID token that was verified; none if the token does not have the claim.
+fn listed_groups(token: &str, claim: &str) -> Result<Vec<String>, OidcError> {
+    let payload = token.split('.').nth(1).unwrap_or_default();
+    let payload = BASE64URL_NOPAD.decode(payload.as_bytes());
+    let payload = payload.map_err(|_| OidcError::Payload)?;
+    let claims: Result<HashMap<String, GroupsClaim>, _> = serde_json::from_slice(&payload);
+    let mut claims = claims.map_err(|_| OidcError::Payload)?;
+    Ok(match claims.remove(claim) {
+        Some(GroupsClaim::Many(groups)) => groups,
+        Some(GroupsClaim::One(group)) => vec![group],
+        Some(GroupsClaim::Other(_)) | None => Vec::new(),
+    })
+}
+
 /// Whether the token is signed with a key that the provider did not have when its keys were read.
 fn is_unknown_key(error: &OidcError) -> bool {
     matches!(
@@ -290,4 +336,25 @@ fn suggested_name(claims: &CoreIdTokenClaims) -> String {
     let email = || claims.email().map(|email| email.to_string());
     let name = name.or_else(email);
     name.unwrap_or_else(|| claims.subject().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_groups_of_a_claim_are_a_list_or_one_name() {
+        let check = |claims: &str, expected: &[&str]| {
+            let payload = BASE64URL_NOPAD.encode(claims.as_bytes());
+            let found = listed_groups(&format!("head.{payload}.signature"), "groups").unwrap();
+            assert_eq!(found, expected, "{claims}");
+        };
+        check(r#"{"groups": ["vision", "speech"]}"#, &["vision", "speech"]);
+        check(r#"{"groups": "vision", "roles": ["x"]}"#, &["vision"]);
+        check(r#"{"exp": 7, "roles": ["x"]}"#, &[]);
+        check(r#"{"groups": {"a": 1}}"#, &[]);
+        check(r#"{"groups": ["vision", 7]}"#, &[]);
+        assert!(listed_groups("head.?.signature", "groups").is_err());
+        assert!(listed_groups("head", "groups").is_err());
+    }
 }

@@ -71,6 +71,8 @@ impl std::fmt::Debug for Shared {
 struct State {
     /// Subject and preferred name of the person who logs in.
     person: (String, String),
+    /// Further claims of ID tokens.
+    more: Value,
     mistake: Mistake,
     /// Authorizations by code. A code is removed when it is used.
     codes: HashMap<String, HashMap<String, String>>,
@@ -89,6 +91,7 @@ impl Provider {
             key: Mutex::new(Key::generate(1)),
             state: Mutex::new(State {
                 person: ("subject-1".to_owned(), "ada".to_owned()),
+                more: json!({}),
                 mistake: Mistake::None,
                 codes: HashMap::new(),
                 issued: 0,
@@ -122,6 +125,11 @@ impl Provider {
     pub fn person(&self, subject: &str, name: &str) {
         let person = (subject.to_owned(), name.to_owned());
         self.shared.state.lock().unwrap().person = person;
+    }
+
+    /// Sets further claims of the ID tokens from now on.
+    pub fn claims(&self, more: Value) {
+        self.shared.state.lock().unwrap().more = more;
     }
 
     /// Replaces the key that signs, under a new identifier.
@@ -158,6 +166,7 @@ impl Shared {
                 "jwks_uri": format!("{issuer}/keys"),
                 "response_types_supported": ["code"],
                 "subject_types_supported": ["public"],
+                "scopes_supported": ["openid", "profile", "email", "groups"],
                 "id_token_signing_alg_values_supported": ["EdDSA", "HS256", "none"],
             })),
             "/keys" => {
@@ -217,13 +226,15 @@ impl Shared {
         let (subject, name) = state.person.clone();
         let mistake = state.mistake;
         let is = |wrong| mistake == wrong;
-        let claims = json!({
+        let mut claims = json!({
             "iss": if is(Mistake::Issuer) { "https://evil.example.com" } else { issuer },
             "aud": if is(Mistake::Audience) { "another-client" } else { CLIENT },
             "nonce": if is(Mistake::Nonce) { "stale" } else { &asked["nonce"] },
             "exp": if is(Mistake::Expired) { 1_000_000_000 } else { 4_000_000_000_u64 },
             "iat": 1_000_000_000, "sub": subject, "preferred_username": name,
         });
+        let more = state.more.as_object().cloned().unwrap_or_default();
+        claims.as_object_mut()?.extend(more);
         let id_token = self.signed(&claims, mistake);
         Some(json!({"access_token": "access", "token_type": "Bearer", "id_token": id_token}))
     }

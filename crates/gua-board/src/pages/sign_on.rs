@@ -6,7 +6,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use gua_board_store::{Secret, SecretHash};
+use gua_board_store::registry::{Actor, Membership};
+use gua_board_store::{AccountId, Secret, SecretHash};
 use maud::html;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -134,8 +135,31 @@ pub(crate) async fn finish_sign_on(
     ))?;
     let link = person.wanted.link;
     let account = admit_person(&app, address.0, person.identity, person.name, link).await?;
+    if let Some(names) = person.groups {
+        let groups = api::provided_groups(&names);
+        set_groups(&app, address, account.id.clone(), groups).await?;
+    }
     let answer = api::start_session(&app, address.0, account, StatusCode::OK).await?;
     let mut response = see_other(&person.wanted.next, answer);
     set_state(&app, &mut response, None);
     Ok(response)
+}
+
+/// Replaces the groups of a member in each workspace where they differ.
+async fn set_groups(
+    app: &Arc<App>,
+    address: ClientAddress,
+    account: AccountId,
+    groups: Vec<String>,
+) -> Result<(), Problem> {
+    let by = app.change(Actor::provider(), address.0);
+    app.store(move |app| {
+        let memberships = app.registry.memberships(&account)?.into_iter();
+        for Membership { workspace, .. } in memberships.filter(|one| one.groups != groups) {
+            let registry = &app.registry;
+            registry.set_member_groups(&by, &workspace.id, &account, &groups)?;
+        }
+        Ok(())
+    })
+    .await
 }

@@ -342,6 +342,9 @@ pub struct SignOnArgs {
     /// File with the client secret of this board at the provider.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "oidc_issuer")]
     pub oidc_client_secret_file: Option<PathBuf>,
+    /// Take the groups of members from this claim of the provider at each log-in, in place of those that admins set.
+    #[arg(long, value_name = "CLAIM", num_args = 0..=1, require_equals = true, default_missing_value = "groups", requires = "oidc_issuer")]
+    pub oidc_groups: Option<String>,
     /// Header in which a proxy of --proxy sends the user name. The proxy must remove it from the requests that it receives.
     /// Needs --proxy-secret-file.
     #[arg(long, value_name = "NAME", requires_all = ["proxy", "proxy_secret_file"])]

@@ -214,6 +214,7 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
             .as_ref()
             .map(|path| secret(path))
             .transpose()?,
+        groups_claim: sign_on.oidc_groups.clone(),
         fetch: Arc::new(fetch),
     }))
 }

@@ -5,10 +5,11 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 
-use gua_board_store::registry::AuditView;
+use gua_board_store::registry::{Action, AuditView};
 use gua_board_store::{Registry as _, SqliteStore};
 use gua_test::oidc::{CLIENT, CLIENT_SECRET, Mistake, Provider};
 use gua_test::{Running, TestHost};
+use serde_json::json;
 
 use super::served::url;
 use crate::without_driver;
@@ -340,5 +341,55 @@ fn only_a_named_proxy_can_name_the_person() {
         let refused = near.gua(&format!("{serve} {more}"));
         assert_eq!(refused.code, code, "{refused:?}");
         assert!(refused.stderr.contains(expected), "{refused:?}");
+    }
+}
+
+#[test]
+fn groups_of_the_provider_replace_those_of_the_member_at_each_log_in() {
+    let provider = Provider::start();
+    let board = Board::start(&provider, "--new-accounts member --oidc-groups");
+    let begun = get(&board.url, "/oidc/login", &[]);
+    assert!(
+        begun.header("location")[0].contains("+groups"),
+        "{}",
+        begun.head
+    );
+    let groups = |claims: serde_json::Value| {
+        provider.claims(claims);
+        let me = board.me(&board.log_in(&provider, "").cookies());
+        let me: serde_json::Value = serde_json::from_str(&me).unwrap();
+        me["memberships"][0]["groups"].clone()
+    };
+    let names = json!(["Vision", "speech", "a, b", "line\nbreak", "vision"]);
+    assert_eq!(
+        groups(json!({ "groups": names })),
+        json!(["speech", "vision"])
+    );
+    assert_eq!(groups(json!({ "groups": "speech" })), json!(["speech"]));
+    assert_eq!(groups(json!({ "groups": ["speech"] })), json!(["speech"]));
+    assert_eq!(groups(json!({ "roles": ["vision"] })), json!([]));
+    let store = SqliteStore::open_existing(&board.home.state("board")).unwrap();
+    let workspace = store.workspaces().unwrap().remove(0).id;
+    let log = store.audit_log(AuditView::Workspace(&workspace), None, 100);
+    let log = log.unwrap().into_iter();
+    let set = log.filter(|entry| entry.action == Action::MemberGroupsSet);
+    let set: Vec<(String, String)> = set.map(|entry| (entry.actor, entry.object)).collect();
+    let by_provider = |object: &str| ("[OIDC provider]".to_owned(), object.to_owned());
+    // A log-in with the same groups changes nothing.
+    assert_eq!(
+        set,
+        ["ada: ", "ada: speech", "ada: speech, vision"].map(by_provider)
+    );
+}
+
+#[test]
+fn groups_are_left_to_the_admins_by_default_and_another_claim_can_be_read() {
+    for (option, expected) in [("", json!([])), ("--oidc-groups=roles", json!(["vision"]))] {
+        let provider = Provider::start();
+        let board = Board::start(&provider, &format!("--new-accounts member {option}"));
+        provider.claims(json!({ "groups": ["speech"], "roles": ["vision"] }));
+        let me = board.me(&board.log_in(&provider, "").cookies());
+        let me: serde_json::Value = serde_json::from_str(&me).unwrap();
+        assert_eq!(me["memberships"][0]["groups"], expected, "{option}");
     }
 }
