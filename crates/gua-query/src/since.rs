@@ -100,12 +100,17 @@ fn follow(
         !last.cadence().is_break(micros_between(last.to, begin))
             && states.any(|state| state.roll_up().is_some())
     });
+    if was_observed {
+        let (at, start) = (begin, Start::Seen);
+        return Ok(Some(Since { at, start }));
+    }
+    // A quarter counts as whole if its first tick is a little late. Nothing is known of the time before that tick.
+    let quarter = first.period();
+    let spans = self::spans(records, thresholds, quarter, quarter.to())?;
+    let first = spans.iter().find(|span| span.gpu == *gpu);
     Ok(Some(Since {
-        at: begin,
-        start: match was_observed {
-            true => Start::Seen,
-            false => Start::AtLatest,
-        },
+        at: first.map_or(begin, |first| first.from.max(begin)),
+        start: Start::AtLatest,
     }))
 }
 

@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use gua_model::idle::Idle;
-use gua_model::since::Start;
-use gua_model::{GpuUuid, Missing, Period, Process, Thresholds, Tick};
+use gua_model::since::{Since, Start};
+use gua_model::{GpuUuid, Missing, Period, Process, RollUp, Thresholds, Tick};
 use gua_query::idle::idle;
-use gua_query::{IdleQuestion, Others, Question, RecordsSource, Source as _, View, Viewer};
+use gua_query::since::since;
+use gua_query::{
+    IdleQuestion, Others, Question, RecordsSource, SinceQuestion, Source as _, View, Viewer,
+};
 use gua_store::{History, NewRun, WriterOptions};
 use gua_test::samples;
 use jiff::tz::TimeZone;
@@ -27,6 +30,16 @@ fn at(minute: i64) -> Timestamp {
 
 /// Records one tick of one GPU a minute. `each` returns its utilisation and processes; nothing is recorded for `None`.
 fn record(place: &Place, minutes: i64, each: impl Fn(i64) -> Option<(u32, Vec<Process>)>) {
+    record_late(place, SignedDuration::ZERO, minutes, each);
+}
+
+/// The same, with each tick so much later.
+fn record_late(
+    place: &Place,
+    late: SignedDuration,
+    minutes: i64,
+    each: impl Fn(i64) -> Option<(u32, Vec<Process>)>,
+) {
     let mut store = place.store();
     let run = store.begin_run(&NewRun {
         started: start(),
@@ -40,7 +53,7 @@ fn record(place: &Place, minutes: i64, each: impl Fn(i64) -> Option<(u32, Vec<Pr
         if let Some((util, processes)) = each(minute) {
             let gpu = samples::gpu(0, "GPU-0", util, processes);
             let tick = Tick {
-                sample: samples::sample(at(minute), vec![gpu]),
+                sample: samples::sample(at(minute) + late, vec![gpu]),
                 interval: MINUTE,
             };
             store.record(run, &tick).unwrap();
@@ -148,6 +161,24 @@ fn holders_that_cannot_be_named_are_idle_since_the_gpu_was_active_or_free() {
         })
     };
     check(3000, each, (1000, Start::Seen, 0));
+}
+
+#[test]
+fn a_state_is_no_older_than_the_first_tick_of_the_history() {
+    let place = Place::new();
+    let late = SignedDuration::from_secs(20);
+    record_late(&place, late, 200, |_| Some((0, held_by(1))));
+    let question = SinceQuestion {
+        gpus: vec![(gpu(), RollUp::IdleHeld)],
+        thresholds: Thresholds::default(),
+        now: at(199) + late,
+    };
+    let found = since(&place.history(), &question).unwrap();
+    let expected = Since {
+        at: start() + late,
+        start: Start::AtLatest,
+    };
+    assert_eq!(found[&gpu()], expected);
 }
 
 /// Without the ticks of that quarter hour, its end is the bound.
