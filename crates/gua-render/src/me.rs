@@ -178,13 +178,13 @@ impl MeDocument {
         let is_kept = |held: &&HeldGpu| held.holding.kept_until.is_some();
         let idle = facts.gpus.iter().flatten().filter(|held| !is_kept(held));
         let idle = idle.filter(|held| held.is_idle() && held.is_idle_for_long);
-        // One reading without a history does not show that a process is idle.
-        let idle = idle.filter_map(|held| {
-            Some(Releasable {
+        let idle = idle.map(|held| {
+            let idle_for = held.idle_for.as_deref().unwrap_or_default();
+            Releasable {
                 gpu_index: Some(held.holding.gpu_index),
-                reason: format!("{}, {}", held.holding.label(), held.idle_for.as_ref()?),
+                reason: format!("{}, {idle_for}", held.holding.label()),
                 command: format!("kill {}", held.holding.pid),
-            })
+            }
         });
         let unused = claims.iter().flat_map(|entry| {
             let unused = entry.gpus.iter().filter(|gpu| gpu.in_use == Some(false));

@@ -167,17 +167,12 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Reverses lists of similar names: clap puts the most similar one last.
+/// Reverses the list of similar commands: clap puts the most similar one last. It suggests one argument or value only.
 fn put_best_suggestion_first(error: &mut clap::Error) {
-    for kind in [
-        ContextKind::SuggestedSubcommand,
-        ContextKind::SuggestedArg,
-        ContextKind::SuggestedValue,
-    ] {
-        if let Some(ContextValue::Strings(names)) = error.get(kind) {
-            let names = names.iter().rev().cloned().collect();
-            error.insert(kind, ContextValue::Strings(names));
-        }
+    let kind = ContextKind::SuggestedSubcommand;
+    if let Some(ContextValue::Strings(names)) = error.get(kind) {
+        let names = names.iter().rev().cloned().collect();
+        error.insert(kind, ContextValue::Strings(names));
     }
 }
 
