@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::snapshot::ProcessType;
 
-pub use build::{GpuClaim, LiveInputs};
+pub use build::{GpuClaim, GpuKeep, LiveInputs};
 
 /// Response header with which a board announces the formats that it accepts in addition to the frozen contract.
 pub const ACCEPTS_HEADER: &str = "gua-accepts";
@@ -78,6 +78,10 @@ pub struct LiveGpu {
     #[schemars(schema_with = "fault_names")]
     pub health: Vec<FaultKind>,
     pub claim: Option<GpuClaim>,
+    /// Statements of people who hold the GPU that they still need it while it is idle (`gua keep`). Agents that do not know
+    /// them send none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keeps: Vec<GpuKeep>,
     pub processes: Vec<LiveProcess>,
 }
 

@@ -14,6 +14,10 @@ use crate::error::Problem;
 const MOST_GPUS: usize = 1024;
 /// Maximum number of processes on one GPU.
 const MOST_PROCESSES: usize = 10_000;
+/// Maximum number of people who keep one GPU.
+const MOST_KEEPS: usize = 1000;
+/// Maximum length of the reason of a keep, in characters: that of `gua keep`.
+const LONGEST_REASON: usize = 200;
 /// Maximum number of error codes or problems.
 const MOST_ERRORS: usize = 1000;
 /// Maximum length of a name or message, in characters.
@@ -62,6 +66,12 @@ pub(super) fn check_live(report: &LiveReport) -> Result<(), Problem> {
         )?;
         let owner = gpu.claim.as_ref().and_then(|claim| claim.owner.as_deref());
         check_text("owner", owner.unwrap_or_default(), LONGEST_TEXT)?;
+        require(gpu.keeps.len() <= MOST_KEEPS, "a GPU has too many keeps")?;
+        for keep in &gpu.keeps {
+            let (owner, why) = (keep.owner.as_deref(), keep.why.as_deref());
+            check_text("owner", owner.unwrap_or_default(), LONGEST_TEXT)?;
+            check_text("why", why.unwrap_or_default(), LONGEST_REASON)?;
+        }
         require(
             gpu.processes.len() <= MOST_PROCESSES,
             "a GPU has too many processes",

@@ -26,6 +26,9 @@ pub fn hide_names(gpu: &mut LiveGpu, caller: &MemberCaller) {
     if let Some(claim) = &mut gpu.claim {
         claim.owner = None;
     }
+    for keep in &mut gpu.keeps {
+        (keep.owner, keep.why) = (None, None);
+    }
     for process in &mut gpu.processes {
         process.owner = None;
         process.name = None;

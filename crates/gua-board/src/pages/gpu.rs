@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use gua_board_store::registry::Maintenance;
 use gua_model::text::{gigabytes, sanitize};
 use gua_model::{Bytes, Missing, State};
-use gua_wire::live::{LiveGpu, LiveValue};
+use gua_wire::live::{GpuKeep, LiveGpu, LiveValue};
 use jiff::Timestamp;
 use maud::{Markup, html};
 
@@ -119,6 +119,22 @@ impl Table<'_> {
                 @if place > 0 { ", " }
                 (sanitize(name))
             }
+            @for keep in self.keeps(gpu) { " " small { (self.kept(keep)) } }
+        }
+    }
+
+    /// Keeps that have not ended. A host that stopped reporting cannot end them.
+    fn keeps<'g>(&self, gpu: &'g LiveGpu) -> impl Iterator<Item = &'g GpuKeep> {
+        let now = self.now;
+        gpu.keeps.iter().filter(move |keep| keep.until > now)
+    }
+
+    /// Until when a holder keeps the GPU, and why if the caller may see it.
+    fn kept(&self, keep: &GpuKeep) -> String {
+        let until = utc(keep.until);
+        match &keep.why {
+            Some(why) => self.view.with(text::KEPT_WHY, &[&until, &sanitize(why)]),
+            None => self.view.with(text::KEPT, &[&until]),
         }
     }
 }

@@ -178,6 +178,8 @@ texts! {
     UUID: "UUID", "UUID";
     PART_OF: "Instance of", "상위 GPU";
     CLAIM: "Claim", "임시 예약";
+    KEPT: "kept until {0}", "{0}까지 계속 사용";
+    KEPT_WHY: "kept until {0}: {1}", "{0}까지 계속 사용: {1}";
     CLAIM_UNTIL: "{0}, until {1}", "{0}, {1}까지";
     NOT_FREE: "Not free because", "사용할 수 없는 이유";
     IS_FREE: "It is free: nothing prevents its use.", "사용 가능합니다. 막는 것이 없습니다.";

@@ -1,4 +1,4 @@
-//! The live report of this host (`gua.live.v1`): whether `gua available` would offer each GPU, with the claims.
+//! The live report of this host (`gua.live.v1`): whether `gua available` would offer each GPU, with the claims and keeps.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use gua_model::{GpuUuid, Sample};
 use gua_query::LastUseQuestion;
 use gua_settings::Settings;
 use gua_wire::LiveReport;
-use gua_wire::live::{GpuClaim, LiveHost, LiveInputs};
+use gua_wire::live::{GpuClaim, GpuKeep, LiveHost, LiveInputs};
 use gua_wire::snapshot::ErrorCode;
 use gua_wire::users::UserPolicy;
 use jiff::{SignedDuration, Timestamp};
@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::VERSION;
 use crate::claims::{self, Names, Taken, deadline};
 use crate::location::file_at;
+use crate::notes;
 
 /// Default of `gua available --free-for`.
 const FREE_FOR: SignedDuration = SignedDuration::from_secs(60);
@@ -70,22 +71,29 @@ impl LiveReporter {
                 Some(format!("cannot read claims: {error}")),
             ),
         };
-        let mut report = self.build(sample, &wish, &last_use, &taken);
+        let mut report = self.build(sample, &wish, &last_use, (&taken, &self.keeps(sample)));
         report.problems.extend(unread);
         report
     }
 
-    /// Builds the live report of a recorded sample. Claims are not recorded.
+    /// Builds the live report of a recorded sample. Claims and keeps are not recorded.
     #[must_use]
     pub fn recorded(&self, sample: &Sample) -> LiveReport {
         let wish = Wish {
             thresholds: self.settings.thresholds(),
             ..Wish::default()
         };
-        self.build(sample, &wish, &LastUse::new(), &Taken::default())
+        let unknown = (&Taken::default(), &HashMap::new());
+        self.build(sample, &wish, &LastUse::new(), unknown)
     }
 
-    fn build(&self, sample: &Sample, wish: &Wish, last_use: &LastUse, taken: &Taken) -> LiveReport {
+    fn build(
+        &self,
+        sample: &Sample,
+        wish: &Wish,
+        last_use: &LastUse,
+        (taken, keeps): (&Taken, &HashMap<GpuUuid, Vec<GpuKeep>>),
+    ) -> LiveReport {
         LiveInputs {
             hostname: &self.hostname,
             agent_version: VERSION,
@@ -94,6 +102,7 @@ impl LiveReporter {
             wish,
             last_use,
             claims: &self.claims(taken, sample.at),
+            keeps,
             kept: &taken.kept,
             waiting: u32::try_from(taken.survey.queue.len()).unwrap_or(u32::MAX),
         }
@@ -128,5 +137,21 @@ impl LiveReporter {
             claims.extend(gpus.into_iter().map(|gpu| (gpu.clone(), claim.clone())));
         }
         claims
+    }
+
+    /// Keeps of the people who hold each GPU.
+    fn keeps(&self, sample: &Sample) -> HashMap<GpuUuid, Vec<GpuKeep>> {
+        let keeps = notes::keeps(&self.settings, sample.at);
+        let (mut names, thresholds) = (Names::default(), self.settings.thresholds());
+        let gpus = sample.gpus.iter().filter(|_| !keeps.is_empty());
+        let of_gpu = gpus.map(|gpu| {
+            let its = notes::of_gpu(&keeps, gpu, &thresholds, (&mut names, sample.at));
+            let its = its.into_iter().map(|kept| {
+                let keep = kept.listed;
+                GpuKeep::new(&self.users, &keep.user, keep.until, &keep.why)
+            });
+            (gpu.uuid.clone(), its.collect())
+        });
+        of_gpu.collect()
     }
 }

@@ -22,6 +22,29 @@ pub struct GpuClaim {
     pub until: Option<Timestamp>,
 }
 
+/// A statement of a holder that they still need a GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GpuKeep {
+    /// Owner in the form that the setting `cloud.users` permits; `None` if omitted.
+    pub owner: Option<String>,
+    pub until: Timestamp,
+    /// Reason in the holder's words. Only sent with plain names, because it may contain any.
+    pub why: Option<String>,
+}
+
+impl GpuKeep {
+    /// Returns what may leave the host of a keep.
+    #[must_use]
+    pub fn new(users: &UserPolicy, user: &str, until: Timestamp, why: &str) -> Self {
+        Self {
+            owner: users.apply(user).map(Into::into),
+            until,
+            why: matches!(users, UserPolicy::Plain).then(|| why.to_owned()),
+        }
+    }
+}
+
 /// Inputs of a live report.
 #[derive(Clone, Copy, Debug)]
 pub struct LiveInputs<'a> {
@@ -33,6 +56,7 @@ pub struct LiveInputs<'a> {
     pub wish: &'a Wish,
     pub last_use: &'a LastUse,
     pub claims: &'a HashMap<GpuUuid, GpuClaim>,
+    pub keeps: &'a HashMap<GpuUuid, Vec<GpuKeep>>,
     /// Free GPUs that are kept for those who wait.
     pub kept: &'a HashSet<GpuUuid>,
     pub waiting: u32,
@@ -49,6 +73,7 @@ impl LiveInputs<'_> {
                 self.identify(process, live);
             }
             live.claim = self.claims.get(&gpu.uuid).cloned();
+            live.keeps = self.keeps.get(&gpu.uuid).cloned().unwrap_or_default();
             if live.claim.is_some() {
                 live.obstacle = live.obstacle.or(Some(Obstacle::Claimed.into()));
             } else if self.kept.contains(&gpu.uuid) {
@@ -96,6 +121,7 @@ pub(super) fn live_gpu(gpu: &Gpu, wish: &Wish, last_use: &LastUse) -> LiveGpu {
         power_milliwatts: gpu.power.map(|power| power.0).into(),
         health: faults(gpu).into_iter().map(Fault::kind).collect(),
         claim: None,
+        keeps: Vec::new(),
         processes: gpu.processes.iter().map(live_process).collect(),
     }
 }

@@ -6,7 +6,7 @@ use gua_model::{Bytes, Driver, FaultKind, Gpu, Percent, Pid, Process, ProcessKin
 
 use super::*;
 use crate::snapshot::Snapshot;
-use crate::users::UserPolicy;
+use crate::users::{Salt, UserPolicy};
 
 /// Checks the state and obstacle of a GPU in a snapshot.
 fn check(card: &str, errors: &str, state: State, obstacle: Option<ObstacleWord>) {
@@ -67,6 +67,7 @@ fn live(gpu: Gpu) -> LiveGpu {
         wish: &Wish::default(),
         last_use: &LastUse::new(),
         claims: &HashMap::new(),
+        keeps: &HashMap::new(),
         kept: &HashSet::new(),
         waiting: 0,
     };
@@ -145,4 +146,39 @@ fn a_fault_is_sent_under_its_name_in_documents() {
     for kind in FaultKind::ALL {
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
     }
+}
+
+#[test]
+fn the_reason_of_a_keep_leaves_the_host_with_plain_names_only() {
+    let salt = Salt::new(b"0123456789abcdef").unwrap();
+    let check = |users: UserPolicy, expected: &str| {
+        let keep = GpuKeep::new(&users, "ada", Timestamp::UNIX_EPOCH, "for bob's paper");
+        let json = serde_json::to_string(&keep).unwrap();
+        assert_eq!(json, expected);
+    };
+    check(
+        UserPolicy::Plain,
+        r#"{"owner":"ada","until":"1970-01-01T00:00:00Z","why":"for bob's paper"}"#,
+    );
+    let pseudonym = salt.pseudonym("ada");
+    check(
+        UserPolicy::Hash(salt),
+        &format!(r#"{{"owner":"{pseudonym}","until":"1970-01-01T00:00:00Z","why":null}}"#),
+    );
+    check(
+        UserPolicy::Omit,
+        r#"{"owner":null,"until":"1970-01-01T00:00:00Z","why":null}"#,
+    );
+}
+
+#[test]
+fn a_report_of_an_agent_that_knows_no_keeps_is_accepted() {
+    let mut gpu = live(vacant());
+    let old = serde_json::to_string(&gpu).unwrap();
+    assert!(!old.contains("keeps"), "{old}");
+    assert_eq!(serde_json::from_str::<LiveGpu>(&old).unwrap(), gpu);
+    let users = UserPolicy::Plain;
+    gpu.keeps = vec![GpuKeep::new(&users, "ada", Timestamp::UNIX_EPOCH, "x")];
+    let new = serde_json::to_string(&gpu).unwrap();
+    assert_eq!(serde_json::from_str::<LiveGpu>(&new).unwrap(), gpu);
 }
