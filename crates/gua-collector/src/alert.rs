@@ -1,11 +1,14 @@
-//! Alerts of the daemon, and the commands about them.
+//! Alerts of the daemon and of a board, and the commands about them.
 //!
-//! There are two parts, which never wait for each other. The sink leaves the latest tick in a slot and wakes a thread. That
-//! thread (`engine`) decides which messages are due, stores them in a file beside the history (`state`) and delivers them
-//! (`target`). A target that hangs therefore delays other messages, at most by its time limit, but never a tick. After a
-//! restart, the messages that no target has acknowledged are delivered.
+//! In the daemon there are two parts, which never wait for each other. The sink leaves the latest tick in a slot and wakes a
+//! thread. That thread (`engine`) finds the conditions. The `outbox` decides which messages are due, stores them in a file
+//! beside the history (`state`) and delivers them (`target`). A target that hangs therefore delays other messages, at most by
+//! its time limit, but never a tick. After a restart, the messages that no target has acknowledged are delivered. A board
+//! has a thread of its own (`fleet`) with the same outbox; the server of the board finds its conditions.
 
 mod engine;
+mod fleet;
+mod outbox;
 mod state;
 mod target;
 
@@ -15,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gua_claim::random_word;
-use gua_model::alert::{Alert, When};
+use gua_model::alert::{Alert, Sender, When};
 use gua_model::text::counted;
 use gua_model::{Outage, Period, Tick, Uid};
 use gua_probe::{clock, host};
@@ -26,6 +29,7 @@ use gua_settings::{FlagValue, Layer, Listed, Loaded};
 use jiff::Timestamp;
 
 use self::engine::Engine;
+pub use self::fleet::FleetAlerts;
 use self::state::State;
 pub(crate) use self::target::feed;
 use crate::board::worker::Worker;
@@ -132,11 +136,39 @@ pub fn state_file(history: &Path) -> PathBuf {
     gua_files::beside(history, ".alerts.json")
 }
 
+/// A sender of alerts, and where its state is.
+#[derive(Clone, Debug)]
+pub struct Place {
+    pub by: Sender,
+    state_file: PathBuf,
+}
+
+impl Place {
+    /// The daemon whose history a command reads.
+    #[must_use]
+    pub fn daemon(loaded: &Loaded) -> Self {
+        Self {
+            by: Sender::Daemon,
+            state_file: state_file(&location::history(loaded)),
+        }
+    }
+
+    /// The board with its data in this directory.
+    #[must_use]
+    pub fn board(data: &Path) -> Self {
+        Self {
+            by: Sender::Board,
+            state_file: data.join("alerts.json"),
+        }
+    }
+}
+
 /// Alerts that a daemon with this history sends. Those of the host belong to the host's service, or to root.
 fn applicable<'a>(loaded: &'a Loaded, history: &Path) -> impl Iterator<Item = &'a Listed<Alert>> {
     let is_hosts =
         history == loaded.settings.history.service_db.value || rustix::process::geteuid().is_root();
     let alerts = loaded.settings.alerts.iter();
+    let alerts = alerts.filter(|alert| alert.value.by == Sender::Daemon);
     alerts.filter(move |alert| is_hosts || alert.layer == Layer::User)
 }
 
@@ -146,26 +178,28 @@ pub fn is_configured(loaded: &Loaded, history: &Path) -> bool {
     applicable(loaded, history).next().is_some()
 }
 
-/// The configured alerts, for `gua alert list`.
+/// The configured alerts of a sender, for `gua alert list`.
 #[must_use]
-pub fn listed(loaded: &Loaded) -> AlertsDocument {
-    let state = State::load(&state_file(&location::history(loaded))).unwrap_or_default();
+pub fn listed(loaded: &Loaded, place: &Place) -> AlertsDocument {
+    let state = State::load(&place.state_file).unwrap_or_default();
     let row = |alert: &Listed<Alert>| {
         let source = alert.source.to_string();
         let problem = target::problem(&alert.value.target);
         let last_sent = state.last_sent_by(&alert.value.name);
         AlertRow::new(&alert.value, source, last_sent, problem)
     };
-    AlertsDocument::new(loaded.settings.alerts.iter().map(row).collect())
+    let alerts = loaded.settings.alerts.iter();
+    let alerts = alerts.filter(|alert| alert.value.by == place.by);
+    AlertsDocument::new(alerts.map(row).collect())
 }
 
 /// Messages that were delivered or given up, and those that wait, the latest first.
 ///
 /// # Errors
 /// If the state cannot be read. The error is a sentence.
-pub fn history(loaded: &Loaded, limit: usize) -> Result<AlertHistoryDocument, String> {
-    let path = state_file(&location::history(loaded));
-    let state = State::load(&path)
+pub fn history(place: &Place, limit: usize) -> Result<AlertHistoryDocument, String> {
+    let path = &place.state_file;
+    let state = State::load(path)
         .map_err(|error| format!("cannot read the alerts `{}`: {error}", path.display()))?;
     let waiting = state.pending.iter().map(|pending| {
         let status = DeliveryStatus::Waiting(pending.error.clone());
@@ -230,6 +264,7 @@ fn send_now(
         alert: alert.name.clone(),
         when: when.to_owned(),
         host: host::name(),
+        host_id: None,
         user: Some(Names::default().user(me)),
         title,
         text,

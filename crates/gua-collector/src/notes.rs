@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use gua_claim::{ClaimDir, Keep, LONGEST_LEASE, Nudge};
-use gua_model::alert::When;
 use gua_model::alert::finding::{IdleHold, idle_holds};
+use gua_model::alert::{Sender, When};
 use gua_model::chain::chain;
 use gua_model::classify::holders;
 use gua_model::duration;
@@ -232,7 +232,7 @@ fn threshold(settings: &Settings) -> Duration {
     let alerts = settings.alerts.iter().map(|alert| &alert.value);
     let alerts = alerts.filter(|alert| {
         let mut when = alert.when.iter();
-        when.any(|when| matches!(when, When::IdleHeld | When::Nudge))
+        alert.by == Sender::Daemon && when.any(|when| matches!(when, When::IdleHeld | When::Nudge))
     });
     let configured = alerts.filter_map(|alert| alert.longer_than).min();
     configured.unwrap_or(idle::LONG.unsigned_abs())

@@ -16,7 +16,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use self::finding::Finding;
+pub use self::finding::{BoardHost, Finding};
 pub use self::quiet_hours::QuietHours;
 use crate::owner::is_match;
 
@@ -36,6 +36,8 @@ pub enum When {
     Lost,
     /// The GPUs were not observed.
     Gap,
+    /// The agent of a host has sent nothing to its board.
+    Silent,
     /// A person was asked whether they still need idle GPUs (`gua nudge`).
     Nudge,
     /// A GPU is free for the caller of `gua available --notify`.
@@ -43,13 +45,14 @@ pub enum When {
 }
 
 impl When {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         When::IdleHeld,
         When::QuotaNear,
         When::QuotaOver,
         When::Unhealthy,
         When::Lost,
         When::Gap,
+        When::Silent,
         When::Nudge,
         When::Free,
     ];
@@ -64,6 +67,7 @@ impl When {
             When::Unhealthy => "unhealthy",
             When::Lost => "lost",
             When::Gap => "gap",
+            When::Silent => "silent",
             When::Nudge => "nudge",
             When::Free => "free",
         }
@@ -73,6 +77,45 @@ impl When {
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|when| when.as_str() == name)
+    }
+
+    /// Returns why a sender cannot find the condition; `None` if it can.
+    #[must_use]
+    pub fn obstacle(self, by: Sender) -> Option<&'static str> {
+        match (by, self) {
+            (Sender::Daemon, When::Silent) => {
+                Some("only a board notices that the agent of a host sends nothing")
+            }
+            (Sender::Board, When::QuotaNear | When::QuotaOver) => {
+                Some("quotas are counted on the hosts, and a board does not know them")
+            }
+            (Sender::Board, When::Nudge) => Some("`gua nudge` asks on the host alone"),
+            (Sender::Board, When::Free) => Some("`gua available --notify` sends it on the host"),
+            _ => None,
+        }
+    }
+}
+
+/// Program that finds the conditions of an alert and sends its messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sender {
+    /// The daemon of a host, about that host.
+    #[default]
+    Daemon,
+    /// A board, about all its hosts.
+    Board,
+}
+
+impl Sender {
+    pub const ALL: [Self; 2] = [Sender::Daemon, Sender::Board];
+
+    /// Returns its name in settings and documents.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Sender::Daemon => "daemon",
+            Sender::Board => "board",
+        }
     }
 }
 
@@ -214,9 +257,10 @@ impl Template {
 pub struct Alert {
     /// Unique among the alerts.
     pub name: String,
+    pub by: Sender,
     pub when: Vec<When>,
     pub target: Target,
-    /// Minimum length of idle time and of gaps; `None` for the default of the condition.
+    /// Minimum length of idle time, gaps and silence; `None` for the default of the condition.
     pub longer_than: Option<Duration>,
     /// Share of a quota, in percent, from which on it is near.
     pub percent: u32,
@@ -270,8 +314,11 @@ impl Alert {
     /// Returns the key under which the cool-down of a finding is kept.
     #[must_use]
     pub fn key(&self, finding: &Finding) -> String {
-        let when = finding.when.as_str();
-        format!("{} {when} {}", self.name, finding.subject)
+        let (name, when, subject) = (&self.name, finding.when.as_str(), &finding.subject);
+        match &finding.host {
+            Some(host) => format!("{name} {when} {} {subject}", host.id),
+            None => format!("{name} {when} {subject}"),
+        }
     }
 
     /// Returns the findings about which a message is due, one for each subject.
@@ -313,9 +360,10 @@ impl Alert {
         })
     }
 
-    /// Returns the message about a finding on a host.
+    /// Returns the message about a finding, on this host unless the finding names another.
     #[must_use]
-    pub fn message(&self, finding: &Finding, host: &str) -> Message {
+    pub fn message(&self, finding: &Finding, this_host: &str) -> Message {
+        let host = finding.host_name(this_host);
         let title = format!("{host}: {}", finding.summary);
         let details = finding.details.iter().map(|line| format!("- {line}"));
         let details = details.collect::<Vec<_>>().join("\n");
@@ -324,7 +372,7 @@ impl Alert {
             "details" => details.clone(),
             "answer" => finding.answer.clone().unwrap_or_default(),
             "user" => finding.person.clone().unwrap_or_default(),
-            "host" => host.to_owned(),
+            "host" => host.clone(),
             _ => self.name.clone(),
         };
         let text = match &self.text {

@@ -30,6 +30,9 @@ pub struct AlertMessage {
     /// The condition, such as `idle-held`; `test` for `gua alert test`.
     pub when: String,
     pub host: String,
+    /// Id of the host on the board that sends the message; null in a message of the host itself.
+    #[serde(default)]
+    pub host_id: Option<String>,
     /// The person that the message is about, if it is about one.
     pub user: Option<String>,
     pub title: String,
@@ -65,7 +68,7 @@ rows! {
         when: String = alert.when.iter().map(|when| when.as_str()).collect::<Vec<_>>().join(","),
         /// Kind of the target.
         to: &'static str = alert.target.kind(),
-        /// Minimum length of idle time and gaps; null for the defaults.
+        /// Minimum length of idle time, gaps and silence; null for the defaults.
         longer_than: Option<String> = alert.longer_than.map(duration::written),
         cool_down: String = duration::written(alert.cool_down),
         quiet: Option<String> = alert.quiet.map(|quiet| quiet.to_string()),
@@ -77,6 +80,8 @@ rows! {
         problem: Option<String> = problem,
         /// Where it is configured.
         source: String = source,
+        /// The program that sends its messages: `daemon` or `board`.
+        by: &'static str = alert.by.as_str(),
     }
 
     /// A message and what became of it.
@@ -94,6 +99,9 @@ rows! {
         error: Option<String> = status.error(),
         title: String as "message" = message.title.clone(),
         id: String = message.id.clone(),
+        host: String = message.host.clone(),
+        /// Id of the host on the board that sends the message; null in a message of the host itself.
+        host_id: Option<String> = message.host_id.clone(),
     }
 }
 

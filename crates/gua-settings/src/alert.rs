@@ -5,7 +5,7 @@
 //! when = ["idle-held", "quota-over"]
 //! to = "slack"
 //! url_file = "/etc/gua/slack.url"   # the URL is a secret, so it is in a file of its own
-//! longer_than = "2h"                # of idle time and of gaps
+//! longer_than = "2h"                # of idle time, gaps and silence
 //! cool_down = "1d"                  # at most one message a day about the same person
 //! quiet = "22:00-07:00"
 //! exempt = ["svc-*"]
@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_model::alert::{
-    Alert, COOL_DOWN, Email, NEAR_PERCENT, PLACEHOLDERS, QuietHours, Shape, Target, Template, When,
+    Alert, COOL_DOWN, Email, NEAR_PERCENT, PLACEHOLDERS, QuietHours, Sender, Shape, Target,
+    Template, When,
 };
 use gua_model::duration;
 use serde_json::json;
@@ -41,11 +42,14 @@ impl Row for Alert {
         if fields.to.is_none() {
             mistakes.push(start, "alert: to is missing; write to = \"slack\"");
         }
+        let by = value(&fields.by).unwrap_or_default();
+        check_sender(fields, by, mistakes);
         let Some(target) = target(fields, start, mistakes) else {
             return Vec::new();
         };
         vec![Alert {
             name: value(&fields.name).unwrap_or_else(|| target.kind().to_owned()),
+            by,
             when: value(&fields.when).unwrap_or_default(),
             target,
             longer_than: value(&fields.longer_than),
@@ -86,6 +90,7 @@ impl Row for Alert {
             Target::Write => Vec::new(),
         };
         let optional = [
+            (self.by != Sender::default()).then(|| ("by", self.by.as_str().into())),
             self.longer_than
                 .map(|length| ("longer_than", duration::written(length).into())),
             (self.percent != NEAR_PERCENT).then(|| ("percent", i64::from(self.percent).into())),
@@ -110,6 +115,7 @@ impl Row for Alert {
         let when: Vec<&str> = self.when.iter().map(|when| when.as_str()).collect();
         let pairs = [
             ("name", json!(self.name)),
+            ("by", json!(self.by.as_str())),
             ("when", json!(when)),
             ("to", json!(self.target.kind())),
             (
@@ -164,6 +170,31 @@ fn target_json(target: &Target) -> [(&'static str, serde_json::Value); 7] {
 
 fn value<T: Clone>(field: &Option<Field<T>>) -> Option<T> {
     field.as_ref()?.value.clone()
+}
+
+/// Rejects conditions that the sender cannot find, and targets that it cannot reach.
+fn check_sender(fields: &AlertFields, by: Sender, mistakes: &mut Mistakes) {
+    let conditions = fields.when.iter();
+    for (at, when) in conditions.flat_map(|field| {
+        let conditions = field.value.iter().flatten();
+        conditions.map(|when| (field.at, *when))
+    }) {
+        if let Some(why) = when.obstacle(by) {
+            let (when, by) = (when.as_str(), by.as_str());
+            let hint = match by {
+                "daemon" => "; write by = \"board\"",
+                _ => "",
+            };
+            let message = format!("alert: {when} does not work with by = \"{by}\": {why}{hint}");
+            mistakes.push(at, message);
+        }
+    }
+    let to = fields.to.as_ref();
+    if let Some(to) = to.filter(|to| by == Sender::Board && to.value == Some(TargetKind::Write)) {
+        let why = "the people of other hosts have no terminals on the board's host";
+        let message = format!("alert: to = \"write\" does not work with by = \"board\": {why}");
+        mistakes.push(to.at, message);
+    }
 }
 
 /// The target of a table. A key that belongs to another kind of target is a mistake, because it would have no effect.
@@ -260,8 +291,11 @@ impl TargetKind {
 
 kinds! {
     /// Conditions of an alert.
-    Conditions: Vec<When>, "a list of idle-held, quota-near, quota-over, unhealthy, lost, gap, nudge and free",
+    Conditions: Vec<When>, "a list of idle-held, quota-near, quota-over, unhealthy, lost, gap, silent, nudge and free",
         |raw, _| conditions(raw), |when| json!(when.iter().map(|when| when.as_str()).collect::<Vec<_>>());
+    /// Program that finds the conditions and sends the messages.
+    SenderName: Sender, "daemon or board",
+        |raw, _| quoted(raw, parse_sender), |by| by.as_str().into();
     /// Destination of an alert.
     TargetName: TargetKind, "slack, teams, mattermost, ntfy, webhook, command, email or write",
         |raw, _| quoted(raw, parse_target), |kind| kind.word().into();
@@ -334,6 +368,11 @@ fn command(raw: Raw<'_>) -> Parsed<Vec<String>> {
     }
 }
 
+fn parse_sender(text: &str) -> Result<Sender, String> {
+    let found = Sender::ALL.into_iter().find(|by| by.as_str() == text);
+    found.ok_or_else(|| unexpected(SenderName::WHAT, text))
+}
+
 fn parse_target(text: &str) -> Result<TargetKind, String> {
     let webhooks = Shape::ALL.map(TargetKind::Webhook).into_iter();
     let others = [TargetKind::Command, TargetKind::Email, TargetKind::Write];
@@ -399,6 +438,19 @@ mod tests {
         assert_eq!(format!("[[alert]]\n{written}"), text);
         assert_eq!(alerts[0].json()["cool_down"], "12h");
         assert_eq!(alerts[0].json()["smtp"], json!(null));
+    }
+
+    #[test]
+    fn an_alert_of_a_board_is_written_as_it_was_read() {
+        let text = "[[alert]]\nname = \"slack\"\nwhen = [\"silent\", \"idle-held\"]\nto = \"slack\"\nurl_file = \"/x\"\nby = \"board\"\n";
+        let (alerts, mistakes) = read(text);
+        assert_eq!(mistakes, Vec::<String>::new());
+        assert_eq!(alerts[0].by, Sender::Board);
+        let written = alerts[0].to_table().into_iter();
+        let written: String = written
+            .map(|(key, value)| format!("{key} = {value}\n"))
+            .collect();
+        assert_eq!(format!("[[alert]]\n{written}"), text);
     }
 
     #[test]
@@ -468,6 +520,23 @@ mod tests {
             ),
             (&format!("{slack}exempt = \"ada\""), "a list of names"),
             (&format!("{slack}url = \"https://x\""), "unknown key `url`"),
+            (&format!("{slack}by = \"me\""), "expected daemon or board"),
+            (
+                "when = [\"silent\"]\nto = \"slack\"\nurl_file = \"/x\"",
+                "sends nothing; write by = \"board\"",
+            ),
+            (
+                &format!("{slack}by = \"board\"").replace("lost", "quota-over"),
+                "quota-over does not work with by = \"board\": quotas are counted on the hosts",
+            ),
+            (
+                &format!("{slack}by = \"board\"").replace("lost", "nudge"),
+                "asks on the host alone",
+            ),
+            (
+                "when = [\"silent\"]\nto = \"write\"\nby = \"board\"",
+                "have no terminals on the board's host",
+            ),
             (&format!("{slack}[[alert]]\n{slack}"), "set twice"),
         ] {
             let (alerts, mistakes) = read(&format!("[[alert]]\n{text}\n"));

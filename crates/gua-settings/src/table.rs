@@ -14,7 +14,7 @@ use toml::de::DeValue;
 
 use crate::alert::{
     CommandWords, ConditionLength, Conditions, CoolDown, Exempt, MailAddress, NearPercent,
-    QuietText, SecretFile, SmtpServer, TargetName, TemplateText,
+    QuietText, SecretFile, SenderName, SmtpServer, TargetName, TemplateText,
 };
 use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
 use crate::group::{GroupKindName, Members};
@@ -419,12 +419,13 @@ settings! {
     example "per_gpu_hour = \"2.50 EUR\"\nmodel = \"*H100*\"\n"
 
     [[alert]]
-    /// Messages of the daemon (docs/alerts.md); any number of tables. when lists conditions: idle-held, quota-near, quota-over,
-    /// unhealthy, lost, gap, nudge, free. to is slack, teams, mattermost, ntfy or webhook, with the URL in url_file, or command,
-    /// email or write.
+    /// Messages of the daemon, or of a board with by = "board" (docs/alerts.md); any number of tables. when lists conditions:
+    /// idle-held, quota-near, quota-over, unhealthy, lost, gap, silent, nudge, free. to is slack, teams, mattermost, ntfy or
+    /// webhook, with the URL in url_file, or command, email or write.
     /// cool_down is the time between two messages about the same person, GPU or limit.
     alerts: Alert, AlertFields {
         name: AccountName;
+        by: SenderName;
         when: Conditions;
         to: TargetName;
         url_file: SecretFile;

@@ -1,33 +1,29 @@
-//! The thread of the alerts: evaluates the latest tick, stores the messages that are due, and delivers them with retries.
+//! The thread of the daemon's alerts: evaluates the latest tick, and passes what it finds to the outbox.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use gua_claim::random_word;
 use gua_model::alert::finding::{
     IdleHold, KnownGpu, UnobservedTime, gap, idle_held, idle_holds, known_gpus, nudged, quota,
     quota_condition, unhealthy,
 };
-use gua_model::alert::{Alert, Finding, Target, When};
+use gua_model::alert::{Alert, When};
 use gua_model::chain::chain;
 use gua_model::quota::Standing;
 use gua_model::{Period, Sample, Tick, Uid};
+use gua_probe::clock;
 use gua_probe::host::time::ticks_per_second;
-use gua_probe::{clock, host};
 use gua_query::TicksQuestion;
-use gua_render::alert::AlertMessage;
 use gua_render::listing::row::Terms;
 use gua_render::quota::use_of;
 use gua_settings::{FlagValue, Loaded};
-use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use tracing::{info, warn};
+use tracing::warn;
 
-use super::state::{MAX_PENDING, Pending, State};
-use super::{SharedSlot, applicable, lock, missed, state_file, target};
-use crate::board::retry::Retry;
+use super::outbox::Outbox;
+use super::{SharedSlot, applicable, lock, missed, state_file};
 use crate::board::setup::connect_options;
 use crate::claims::Names;
 use crate::failure_log::FailureLog;
@@ -40,13 +36,6 @@ const EVALUATION_PERIOD: Duration = Duration::from_secs(2);
 const QUOTA_PERIOD: Duration = Duration::from_secs(300);
 /// Maximum time between two steps, for gaps while no tick arrives and for retries.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// Delay after the first failure of a target, and the longest one.
-const FIRST_DELAY: Duration = Duration::from_secs(5);
-const MAX_DELAY: Duration = Duration::from_secs(600);
-/// Time after which an evaluation comes before further deliveries.
-const DELIVERY_TIME: Duration = Duration::from_secs(60);
-/// Age at which a message that cannot be delivered is given up.
-const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
 /// How long a gap of the past is reported, if quiet hours held the message back.
 const GAP_AGE: SignedDuration = SignedDuration::from_hours(24);
 /// How far back a gap before the start of the daemon may have begun.
@@ -56,10 +45,8 @@ pub(super) struct Engine {
     loaded: Loaded,
     flags: Vec<FlagValue>,
     history: PathBuf,
-    host: String,
-    zone: TimeZone,
     pub(super) slot: SharedSlot,
-    pub(super) state: State,
+    pub(super) outbox: Outbox,
     /// GPUs of this run.
     known: Vec<KnownGpu>,
     /// Recent gaps that have ended.
@@ -71,10 +58,7 @@ pub(super) struct Engine {
     standings: Vec<Standing>,
     /// Names of people who asked others, because each look-up takes a thread.
     names: BTreeMap<Uid, String>,
-    /// Delays of targets that failed, by [`retry_key`].
-    retries: BTreeMap<String, Retry>,
     failures: FailureLog,
-    save_failures: FailureLog,
 }
 
 impl Engine {
@@ -84,19 +68,12 @@ impl Engine {
         history: &Path,
         slot: SharedSlot,
     ) -> Self {
-        let path = state_file(history);
-        let state = State::load(&path).unwrap_or_else(|error| {
-            warn!(path = %path.display(), %error, "cannot read the state of the alerts; it begins anew");
-            State::default()
-        });
         Self {
             loaded,
             flags,
             history: history.to_owned(),
-            host: host::name(),
-            zone: TimeZone::system(),
             slot,
-            state,
+            outbox: Outbox::open(state_file(history)),
             known: Vec::new(),
             gaps: Vec::new(),
             has_begun: false,
@@ -104,9 +81,7 @@ impl Engine {
             next_quota: Duration::ZERO,
             standings: Vec::new(),
             names: BTreeMap::new(),
-            retries: BTreeMap::new(),
             failures: FailureLog::default(),
-            save_failures: FailureLog::default(),
         }
     }
 
@@ -133,13 +108,14 @@ impl Engine {
 
     /// Time until the next retry, or the next evaluation if a tick waits for it.
     fn until_next(&self) -> Duration {
-        let now = clock::monotonic();
-        let retries = self.retries.values();
-        let next = retries.filter_map(|retry| retry.remaining(now)).min();
-        let next = next.filter(|_| !self.state.pending.is_empty());
-        let evaluation = self.next_evaluation.saturating_sub(now);
+        let evaluation = self.next_evaluation.saturating_sub(clock::monotonic());
         let evaluation = lock(&self.slot).is_new.then_some(evaluation);
-        let next = next.into_iter().chain(evaluation).min();
+        let next = self
+            .outbox
+            .until_retry()
+            .into_iter()
+            .chain(evaluation)
+            .min();
         next.unwrap_or(LONGEST_WAIT)
     }
 
@@ -152,6 +128,9 @@ impl Engine {
                 self.next_quota = Duration::ZERO;
             }
         }
+        let alerts: Vec<Alert> = applicable(&self.loaded, &self.history)
+            .map(|alert| alert.value.clone())
+            .collect();
         if monotonic >= self.next_evaluation {
             self.next_evaluation = monotonic.saturating_add(EVALUATION_PERIOD);
             let (tick, gaps) = {
@@ -161,17 +140,15 @@ impl Engine {
             };
             self.gaps.extend(gaps);
             if let Some(tick) = tick {
-                self.evaluate(&tick, now, monotonic);
+                self.evaluate(&alerts, &tick, now, monotonic);
             }
         }
-        self.deliver(now, monotonic);
+        let options = connect_options(&self.loaded);
+        self.outbox.deliver(&alerts, &options, now, monotonic);
     }
 
     /// Queues the messages that are due.
-    fn evaluate(&mut self, tick: &Tick, now: Timestamp, monotonic: Duration) {
-        let alerts: Vec<Alert> = applicable(&self.loaded, &self.history)
-            .map(|alert| alert.value.clone())
-            .collect();
+    fn evaluate(&mut self, alerts: &[Alert], tick: &Tick, now: Timestamp, monotonic: Duration) {
         let wants = |when: When| alerts.iter().any(|alert| alert.when.contains(&when));
         self.look_back(tick);
         let sample = &tick.sample;
@@ -194,31 +171,23 @@ impl Engine {
             }
         }
         let times = self.unobserved(tick, now);
-        let mut is_changed = false;
-        for alert in &alerts {
-            let mut findings = health.clone();
-            // Without new ticks, nothing is known of the time since the last one.
-            let at = sample.at;
-            findings.extend(idle_held(&holds, alert.long_idle(), at));
-            findings.extend(
-                nudges.iter().filter_map(|(to, asker)| {
+        // Without new ticks, nothing is known of the time since the last one.
+        let at = sample.at;
+        let found =
+            alerts.iter().map(|alert| {
+                let mut findings = health.clone();
+                findings.extend(idle_held(&holds, alert.long_idle(), at));
+                findings.extend(nudges.iter().filter_map(|(to, asker)| {
                     nudged(&holds, *to, asker, alert.long_for_nudge(), at)
-                }),
-            );
-            findings.extend(times.iter().filter_map(|time| gap(time, alert.long_gap())));
-            findings.extend(self.standings.iter().filter_map(|standing| {
-                let when = quota_condition(standing, alert.percent)?;
-                Some(quota(standing, when, use_of(standing)))
-            }));
-            for finding in alert.due(findings, &self.state.last_sent, now, &self.zone) {
-                self.queue(alert, &finding, now);
-                is_changed = true;
-            }
-        }
-        if is_changed {
-            self.state.prune(now);
-            self.save();
-        }
+                }));
+                findings.extend(times.iter().filter_map(|time| gap(time, alert.long_gap())));
+                findings.extend(self.standings.iter().filter_map(|standing| {
+                    let when = quota_condition(standing, alert.percent)?;
+                    Some(quota(standing, when, use_of(standing)))
+                }));
+                (alert, findings)
+            });
+        self.outbox.queue(found, now);
     }
 
     /// Holders of idle GPUs who were asked about them, each with one of those who asked.
@@ -272,7 +241,7 @@ impl Engine {
         let accounts = Accounts::of::<Box<dyn std::error::Error>>(
             &self.loaded,
             |_| self.history.clone(),
-            &self.zone,
+            &self.outbox.zone,
             now,
         );
         match accounts {
@@ -304,127 +273,4 @@ impl Engine {
         });
         ended.chain(lasting).collect()
     }
-
-    fn queue(&mut self, alert: &Alert, finding: &Finding, now: Timestamp) {
-        // It is found again when others have been delivered.
-        if self.state.pending.len() >= MAX_PENDING {
-            return;
-        }
-        let message = alert.message(finding, &self.host);
-        self.state.last_sent.insert(alert.key(finding), now);
-        let pending = Pending {
-            to: alert.target.kind().to_owned(),
-            attempts: 0,
-            error: None,
-            message: AlertMessage {
-                id: format!("{}{}", random_word(), random_word()),
-                at: now,
-                alert: alert.name.clone(),
-                when: finding.when.as_str().to_owned(),
-                host: self.host.clone(),
-                user: finding.person.clone(),
-                title: message.title,
-                text: message.text,
-                details: finding.details.clone(),
-            },
-        };
-        self.state.pending.push(pending);
-    }
-
-    /// Delivers the messages whose targets are not waiting for a retry.
-    fn deliver(&mut self, now: Timestamp, monotonic: Duration) {
-        let waiting = self.state.pending.clone();
-        let until = clock::monotonic().saturating_add(DELIVERY_TIME);
-        let options = connect_options(&self.loaded);
-        for Pending { message, .. } in waiting {
-            // Slow targets do not delay the next evaluation for long.
-            if clock::monotonic() >= until {
-                break;
-            }
-            let target = applicable(&self.loaded, &self.history)
-                .find(|alert| alert.value.name == message.alert)
-                .map(|alert| alert.value.target.clone());
-            let Some(target) = target else {
-                let error = "the alert is no longer configured".to_owned();
-                self.state.end(&message.id, now, Some(error));
-                self.save();
-                continue;
-            };
-            let new = || Retry::new(FIRST_DELAY, MAX_DELAY);
-            let retry = self.retries.entry(retry_key(&message, &target));
-            let retry = retry.or_insert_with(new);
-            if retry.remaining(monotonic.max(clock::monotonic())).is_some() {
-                continue;
-            }
-            let sent = target::send(&target, &message, &options);
-            let alert = message.alert.as_str();
-            if let Some(pending) = self
-                .state
-                .pending
-                .iter_mut()
-                .find(|one| one.message.id == message.id)
-            {
-                pending.attempts += 1;
-            }
-            match sent {
-                Ok(()) => {
-                    if let Some(failures) = retry.succeeded() {
-                        info!(alert, failures, "messages of an alert are delivered again");
-                    }
-                    self.state.end(&message.id, clock::now(), None);
-                }
-                Err(error) => self.failed(&message, &retry_key(&message, &target), error, now),
-            }
-            self.save();
-        }
-    }
-
-    /// Delays the next attempt, or gives up a message that the target rejected or that is too old.
-    fn failed(
-        &mut self,
-        message: &AlertMessage,
-        retry_key: &str,
-        error: target::SendError,
-        now: Timestamp,
-    ) {
-        let alert = message.alert.as_str();
-        let retry = self.retries.get_mut(retry_key);
-        let is_old = now.duration_since(message.at) >= MAX_AGE;
-        let is_final = !error.is_retryable || is_old;
-        let new = retry.and_then(|retry| match error.is_retryable {
-            true => retry.failed(clock::monotonic(), &error.message),
-            false => retry.count(&error.message),
-        });
-        if let Some(error) = new {
-            warn!(alert, error, "cannot deliver a message of an alert");
-        }
-        if is_final {
-            self.state.end(&message.id, now, Some(error.message));
-            return;
-        }
-        let mut pending = self.state.pending.iter_mut();
-        if let Some(pending) = pending.find(|one| one.message.id == message.id) {
-            pending.error = Some(error.message);
-        }
-    }
-
-    /// Writes the state. If that fails, messages are delivered from memory.
-    fn save(&mut self) {
-        let path = state_file(&self.history);
-        match self.state.save(&path) {
-            Ok(()) => drop(self.save_failures.end()),
-            Err(error) => {
-                if self.save_failures.is_new(&error.to_string()) {
-                    let path = path.display();
-                    warn!(%path, %error, "cannot write the state of the alerts; a restart loses it");
-                }
-            }
-        }
-    }
-}
-
-/// Key of the delay after a failure: the alert, and the person if each has a place of their own.
-fn retry_key(message: &AlertMessage, target: &Target) -> String {
-    let person = message.user.as_deref().filter(|_| target.is_personal());
-    format!("{} {}", message.alert, person.unwrap_or_default())
 }

@@ -138,9 +138,9 @@ fn an_idle_gpu_sends_one_message_with_the_evidence() {
         request.text().contains("GPU 0: 0.8 GB held, idle for >15m"),
         "{request:?}"
     );
-    let past = &engine.state.history;
+    let past = &engine.outbox.state.history;
     assert_eq!((past.len(), past[0].attempts), (1, 1));
-    assert!(engine.state.pending.is_empty());
+    assert!(engine.outbox.state.pending.is_empty());
     // The cool-down survives a restart.
     step(&mut stage.engine(IDLE), stage.tick(900), 0);
     assert_eq!(stage.received().len(), 1);
@@ -171,7 +171,7 @@ fn a_restart_delivers_what_no_target_has_acknowledged_and_nothing_twice() {
     drop(engine);
     stage.webhook.set(OK);
     let mut engine = stage.engine(IDLE);
-    assert_eq!(engine.state.pending.len(), 1);
+    assert_eq!(engine.outbox.state.pending.len(), 1);
     step(&mut engine, stage.tick(900), 0);
     let all = stage.webhook.requests();
     assert_eq!(all.len(), 2);
@@ -179,7 +179,7 @@ fn a_restart_delivers_what_no_target_has_acknowledged_and_nothing_twice() {
         all[0].body, all[1].body,
         "the same message, with the same id"
     );
-    assert_eq!(engine.state.history[0].attempts, 2);
+    assert_eq!(engine.outbox.state.history[0].attempts, 2);
     for _ in 0..2 {
         step(&mut stage.engine(IDLE), stage.tick(900), 0);
     }
@@ -195,9 +195,9 @@ fn a_message_that_is_refused_for_good_is_not_repeated() {
     stage.record(0, 900);
     let mut engine = stage.engine(IDLE);
     step(&mut engine, stage.tick(900), 0);
-    let error = engine.state.history[0].error.as_deref().unwrap();
+    let error = engine.outbox.state.history[0].error.as_deref().unwrap();
     assert_eq!(error, "the target answered with HTTP status 400");
-    let log = serde_json::to_string(&engine.state).unwrap();
+    let log = serde_json::to_string(&engine.outbox.state).unwrap();
     assert!(!log.contains("s3cret"), "{log}");
 }
 
@@ -292,11 +292,11 @@ fn an_alert_that_is_removed_sends_nothing_more() {
     stage.record(0, 900);
     let mut engine = stage.engine(IDLE);
     step(&mut engine, stage.tick(900), 0);
-    assert_eq!(engine.state.pending.len(), 1);
+    assert_eq!(engine.outbox.state.pending.len(), 1);
     stage.loaded("name = \"other\"\nwhen = [\"lost\"]");
     lock(&engine.slot).is_reloaded = true;
     step(&mut engine, stage.tick(930), 1);
-    let error = engine.state.history[0].error.as_deref();
+    let error = engine.outbox.state.history[0].error.as_deref();
     assert_eq!(error, Some("the alert is no longer configured"));
     assert_eq!(stage.received().len(), 1);
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use gua_model::ContainerOwners;
-use gua_model::alert::{Alert, Target};
+use gua_model::alert::{Alert, Sender, Target};
 use gua_model::failure::Failure;
 use gua_probe::process::has_container_runtime;
 
@@ -55,10 +55,11 @@ impl HostFacts {
 }
 
 fn needs_network(alert: &Listed<Alert>) -> bool {
-    matches!(
+    let is_remote = matches!(
         alert.value.target,
         Target::Webhook { .. } | Target::Email(_)
-    )
+    );
+    is_remote && alert.value.by == Sender::Daemon
 }
 
 /// Whether nsswitch.conf(5) looks users up over the network in the asking process. Other services (sss, ldap, winbind) ask a

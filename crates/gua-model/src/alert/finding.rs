@@ -22,6 +22,8 @@ use crate::unit::Bytes;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub when: When,
+    /// Host of a board on which it was found; `None` for the host of the daemon.
+    pub host: Option<BoardHost>,
     /// Person, GPU or limit that the finding is about; the cool-down is kept for each.
     pub subject: String,
     pub person: Option<String>,
@@ -31,6 +33,32 @@ pub struct Finding {
     pub details: Vec<String>,
     /// What the reader can do.
     pub answer: Option<String>,
+}
+
+/// A host as its board knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoardHost {
+    pub id: String,
+    /// Display name, which is not unique.
+    pub name: String,
+}
+
+impl Finding {
+    /// Returns the finding as one on a host of a board.
+    #[must_use]
+    pub fn on(self, host: BoardHost) -> Self {
+        Self {
+            host: Some(host),
+            ..self
+        }
+    }
+
+    /// Returns the name of its host, safe to display.
+    #[must_use]
+    pub fn host_name(&self, this_host: &str) -> String {
+        let host = self.host.as_ref();
+        host.map_or_else(|| this_host.to_owned(), |host| sanitize(&host.name))
+    }
 }
 
 /// A person's hold on a GPU that is idle now.
@@ -115,6 +143,7 @@ pub fn idle_held(holds: &[IdleHold], longer_than: Duration, now: Timestamp) -> V
         let them = if holds.len() == 1 { "it" } else { "them" };
         Finding {
             when: When::IdleHeld,
+            host: None,
             subject: person.to_owned(),
             person: Some(person.to_owned()),
             summary: format!("{shown} holds {gpus} without using {them}"),
@@ -147,6 +176,7 @@ pub fn nudged(
     let (shown, asker) = (sanitize(person), sanitize(asker));
     Some(Finding {
         when: When::Nudge,
+        host: None,
         subject: person.clone(),
         person: Some(person.clone()),
         summary: format!("{asker} asks {shown}: do you still need {gpus}?"),
@@ -197,29 +227,54 @@ pub fn unhealthy(sample: &Sample, earlier: &[KnownGpu]) -> Vec<Finding> {
             .partition(|fault| *fault == Fault::Lost);
         let known = KnownGpu::of(gpu);
         if !lost.is_empty() {
-            found.push(lost_gpu(&known, "the driver reports it as lost"));
+            found.push(lost_gpu(&known, Loss::Reported));
         }
-        if !other.is_empty() {
-            let names: Vec<&str> = other.iter().map(|fault| fault.as_str()).collect();
-            found.push(Finding {
-                when: When::Unhealthy,
-                subject: format!("{} {}", known.uuid, names.join(",")),
-                person: None,
-                summary: format!("{} has a fault", known.shown()),
-                details: other.iter().map(ToString::to_string).collect(),
-                answer: None,
-            });
-        }
+        let other = other.iter();
+        let other: Vec<(&str, String)> = other
+            .map(|fault| (fault.as_str(), fault.to_string()))
+            .collect();
+        found.extend(faulty_gpu(&known, &other));
     }
     let is_there = |known: &&KnownGpu| sample.gpus.iter().any(|gpu| gpu.uuid == known.uuid);
     let gone = earlier.iter().filter(|known| !is_there(known));
-    found.extend(gone.map(|known| lost_gpu(known, "the driver no longer lists it")));
+    found.extend(gone.map(|known| lost_gpu(known, Loss::NotListed)));
     found
 }
 
-fn lost_gpu(gpu: &KnownGpu, why: &str) -> Finding {
+/// Returns the finding about the faults of a GPU, each with its name and its description; `None` if there are none.
+#[must_use]
+pub fn faulty_gpu(gpu: &KnownGpu, faults: &[(&str, String)]) -> Option<Finding> {
+    let names: Vec<&str> = faults.iter().map(|(name, _)| *name).collect();
+    (!faults.is_empty()).then(|| Finding {
+        when: When::Unhealthy,
+        host: None,
+        subject: format!("{} {}", gpu.uuid, names.join(",")),
+        person: None,
+        summary: format!("{} has a fault", gpu.shown()),
+        details: faults.iter().map(|(_, text)| text.clone()).collect(),
+        answer: None,
+    })
+}
+
+/// How a GPU was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// The driver lists it and cannot reach it.
+    Reported,
+    /// It was there before and is not listed.
+    NotListed,
+}
+
+/// Returns the finding about a lost GPU.
+#[must_use]
+pub fn lost_gpu(gpu: &KnownGpu, loss: Loss) -> Finding {
+    let why = match loss {
+        Loss::Reported => "the driver reports it as lost",
+        Loss::NotListed => "the driver no longer lists it",
+    };
     Finding {
         when: When::Lost,
+        host: None,
         subject: gpu.uuid.to_string(),
         person: None,
         summary: format!("{} is lost", gpu.shown()),
@@ -255,6 +310,7 @@ pub fn quota(standing: &Standing, when: When, use_of: String) -> Finding {
     let (limit, from) = (&standing.limit, standing.period.from());
     Finding {
         when,
+        host: None,
         // In the next period, the same limit is another subject. A rolling window has no next period.
         subject: match limit.per {
             crate::quota::Term::Rolling(_) => format!("{who} {}", use_key(standing)),
@@ -295,10 +351,28 @@ pub fn gap(time: &UnobservedTime, longer_than: Duration) -> Option<Finding> {
     let length = short_age(length);
     Some(Finding {
         when: When::Gap,
+        host: None,
         subject: from.to_string(),
         person: None,
         summary: format!("the GPUs {tense} not observed for {length}"),
         details: vec![shown],
         answer: Some("`gua status` and the log of the daemon show why.".to_owned()),
     })
+}
+
+/// Returns the finding about an agent that last reported at this time. The caller decides whether that is too long ago.
+#[must_use]
+pub fn silent(last_report: Timestamp, now: Timestamp) -> Finding {
+    let length = now.duration_since(last_report).unsigned_abs();
+    Finding {
+        when: When::Silent,
+        host: None,
+        subject: "agent".to_owned(),
+        person: None,
+        summary: format!("the agent has sent nothing for {}", short_age(length)),
+        details: vec![format!("last report at {last_report:.0}")],
+        answer: Some(
+            "`gua status` on the host shows whether its daemon runs and what it sends.".to_owned(),
+        ),
+    }
 }

@@ -28,6 +28,7 @@ fn uuid(number: u32) -> GpuUuid {
 fn alert(when: When) -> Alert {
     Alert {
         name: "lab".to_owned(),
+        by: Sender::Daemon,
         when: vec![when],
         target: Target::Command(vec!["/bin/true".to_owned()]),
         longer_than: None,
@@ -343,4 +344,40 @@ fn mail_goes_to_the_person_or_to_the_sender() {
     email.recipient = "lab@example.com".to_owned();
     assert_eq!(email.recipient_of(Some("ada")), "lab@example.com");
     assert_eq!(email.recipient_of(None), "lab@example.com");
+}
+
+#[test]
+fn findings_on_two_hosts_of_a_board_have_cool_downs_of_their_own() {
+    let alert = alert(When::Silent);
+    let mut last = LastSent::new();
+    let on = |id: &str, hour: i64| {
+        let host = BoardHost {
+            id: id.to_owned(),
+            name: "lab\u{1b}1".to_owned(),
+        };
+        finding::silent(at(0), at(hour)).on(host)
+    };
+    assert_eq!(sent(&alert, vec![on("a", 1)], &mut last, 1).len(), 1);
+    let both = vec![on("a", 2), on("b", 2)];
+    let due = alert.due(both, &last, at(2), &TimeZone::UTC);
+    assert_eq!(due, [on("b", 2)]);
+    let message = alert.message(&due[0], "board");
+    assert_eq!(
+        message.title,
+        "lab\u{fffd}1: the agent has sent nothing for 2h00m"
+    );
+}
+
+#[test]
+fn each_condition_can_be_found_by_a_daemon_or_a_board() {
+    let found_by = |by: Sender| {
+        let all = When::ALL.into_iter();
+        let found = all.filter(move |when| when.obstacle(by).is_none());
+        found.map(When::as_str).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found_by(Sender::Board),
+        ["idle-held", "unhealthy", "lost", "gap", "silent"]
+    );
+    assert_eq!(found_by(Sender::Daemon).len(), When::ALL.len() - 1);
 }

@@ -1,9 +1,11 @@
-//! `gua alert`: the configured alerts, past messages, and test messages. The daemon sends the messages.
+//! `gua alert`: the configured alerts, past messages, and test messages. The daemon sends the messages. `gua board alert` does
+//! the same for those that a board sends.
 
 use std::process::ExitCode;
 
-use gua_collector::alert;
-use gua_model::text::sanitize;
+use gua_collector::alert::{self, Place};
+use gua_model::alert::Sender;
+use gua_model::text::{counted, sanitize};
 use gua_render::document::pretty;
 use gua_render::table::csv;
 
@@ -13,30 +15,60 @@ use crate::failure::{Exit, Failure, success_or};
 use crate::output;
 
 pub fn run(command: &AlertCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    let place = || Place::daemon(&context.loaded);
     match command {
-        AlertCommand::List { format, .. } => {
-            let document = alert::listed(&context.loaded);
-            output::data(&match format.wanted() {
-                TableFormat::Text => document.text(&context.zone()),
-                TableFormat::Csv => csv(&document.table()),
-                TableFormat::Json => pretty(&document),
-            })?;
-        }
+        AlertCommand::List { format, .. } => list(&place(), format.wanted(), context),
         AlertCommand::History { format, limit, .. } => {
-            let document = alert::history(&context.loaded, *limit).map_err(Failure::failed)?;
-            output::data(&match format.wanted() {
-                TableFormat::Text => document.text(&context.zone()),
-                TableFormat::Csv => csv(&document.table()),
-                TableFormat::Json => pretty(&document),
-            })?;
+            history(&place(), *limit, format.wanted(), context)
         }
-        AlertCommand::Test { name } => return test(name.as_deref(), context),
+        AlertCommand::Test { name } => test(name.as_deref(), Sender::Daemon, context),
+    }
+}
+
+/// Lists the alerts of a sender.
+pub(super) fn list(
+    place: &Place,
+    format: TableFormat,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let document = alert::listed(&context.loaded, place);
+    output::data(&match format {
+        TableFormat::Text => document.text(&context.zone()),
+        TableFormat::Csv => csv(&document.table()),
+        TableFormat::Json => pretty(&document),
+    })?;
+    let alerts = context.settings().alerts.iter();
+    let of_board = alerts.filter(|alert| alert.value.by == Sender::Board);
+    let of_board = of_board.count() as u64;
+    if place.by == Sender::Daemon && of_board > 0 {
+        let count = counted(of_board, "alert");
+        output::eprint(&format!(
+            "gua alert list: `gua board alert list` lists {count} of the board\n"
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn test(name: Option<&str>, context: &Context) -> anyhow::Result<ExitCode> {
+/// Lists the messages of a sender.
+pub(super) fn history(
+    place: &Place,
+    limit: usize,
+    format: TableFormat,
+    context: &Context,
+) -> anyhow::Result<ExitCode> {
+    let document = alert::history(place, limit).map_err(Failure::failed)?;
+    output::data(&match format {
+        TableFormat::Text => document.text(&context.zone()),
+        TableFormat::Csv => csv(&document.table()),
+        TableFormat::Json => pretty(&document),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Sends a test message of each alert of a sender, or of one alert.
+pub(super) fn test(name: Option<&str>, by: Sender, context: &Context) -> anyhow::Result<ExitCode> {
     let alerts = context.settings().alerts.iter().map(|alert| &alert.value);
+    let alerts = alerts.filter(|alert| alert.by == by);
     let wanted = alerts
         .clone()
         .filter(|alert| name.is_none_or(|name| alert.name == name));
@@ -45,7 +77,10 @@ fn test(name: Option<&str>, context: &Context) -> anyhow::Result<ExitCode> {
         let near = suggestion(name, alerts.map(|alert| alert.name.as_str()));
         let message = format!("no alert is called `{}`{near}", sanitize(name));
         return Err(Failure::usage(message)
-            .hint("`gua alert list` lists them")
+            .hint(match by {
+                Sender::Daemon => "`gua alert list` lists them",
+                Sender::Board => "`gua board alert list` lists them",
+            })
             .into());
     }
     if wanted.is_empty() {

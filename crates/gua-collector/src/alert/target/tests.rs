@@ -15,6 +15,7 @@ pub(super) fn message() -> AlertMessage {
         alert: "lab".to_owned(),
         when: "idle-held".to_owned(),
         host: "lab1".to_owned(),
+        host_id: None,
         user: Some("ada".to_owned()),
         title: "lab1: ada holds 1 GPU ✓".to_owned(),
         text: "lab1: ada holds 1 GPU ✓\n- GPU 0: <!channel> & co\nbye".to_owned(),

@@ -1,0 +1,209 @@
+//! The messages of alerts from the moment at which they are due: queued in the state file, delivered with retries, and kept as
+//! past ones. The daemon and the board have one each; they differ in how they find the conditions.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_claim::random_word;
+use gua_model::alert::{Alert, Finding, Target};
+use gua_probe::{clock, host};
+use gua_render::alert::AlertMessage;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use tracing::{info, warn};
+
+use super::state::{MAX_PENDING, Pending, State};
+use super::target;
+use crate::board::ConnectOptions;
+use crate::board::retry::Retry;
+use crate::failure_log::FailureLog;
+
+/// Delay after the first failure of a target, and the longest one.
+const FIRST_DELAY: Duration = Duration::from_secs(5);
+const MAX_DELAY: Duration = Duration::from_secs(600);
+/// Time after which an evaluation comes before further deliveries.
+const DELIVERY_TIME: Duration = Duration::from_secs(60);
+/// Age at which a message that cannot be delivered is given up.
+const MAX_AGE: SignedDuration = SignedDuration::from_hours(24);
+
+pub(super) struct Outbox {
+    path: PathBuf,
+    pub(super) state: State,
+    host: String,
+    pub(super) zone: TimeZone,
+    /// Delays of targets that failed, by [`retry_key`].
+    retries: BTreeMap<String, Retry>,
+    save_failures: FailureLog,
+}
+
+impl Outbox {
+    /// Opens the state in a file, which may not exist.
+    pub(super) fn open(path: PathBuf) -> Self {
+        let state = State::load(&path).unwrap_or_else(|error| {
+            warn!(path = %path.display(), %error, "cannot read the state of the alerts; it begins anew");
+            State::default()
+        });
+        Self {
+            path,
+            state,
+            host: host::name(),
+            zone: TimeZone::system(),
+            retries: BTreeMap::new(),
+            save_failures: FailureLog::default(),
+        }
+    }
+
+    /// Time until the next retry of a waiting message.
+    pub(super) fn until_retry(&self) -> Option<Duration> {
+        let now = clock::monotonic();
+        let retries = self.retries.values();
+        let next = retries.filter_map(|retry| retry.remaining(now)).min();
+        next.filter(|_| !self.state.pending.is_empty())
+    }
+
+    /// Queues the messages that are due, given what was found for each alert.
+    pub(super) fn queue<'a>(
+        &mut self,
+        found: impl IntoIterator<Item = (&'a Alert, Vec<Finding>)>,
+        now: Timestamp,
+    ) {
+        let mut is_changed = false;
+        for (alert, findings) in found {
+            for finding in alert.due(findings, &self.state.last_sent, now, &self.zone) {
+                self.add(alert, &finding, now);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            self.state.prune(now);
+            self.save();
+        }
+    }
+
+    fn add(&mut self, alert: &Alert, finding: &Finding, now: Timestamp) {
+        // It is found again when others have been delivered.
+        if self.state.pending.len() >= MAX_PENDING {
+            return;
+        }
+        let message = alert.message(finding, &self.host);
+        self.state.last_sent.insert(alert.key(finding), now);
+        let pending = Pending {
+            to: alert.target.kind().to_owned(),
+            attempts: 0,
+            error: None,
+            message: AlertMessage {
+                id: format!("{}{}", random_word(), random_word()),
+                at: now,
+                alert: alert.name.clone(),
+                when: finding.when.as_str().to_owned(),
+                host: finding.host_name(&self.host),
+                host_id: finding.host.as_ref().map(|host| host.id.clone()),
+                user: finding.person.clone(),
+                title: message.title,
+                text: message.text,
+                details: finding.details.clone(),
+            },
+        };
+        self.state.pending.push(pending);
+    }
+
+    /// Delivers the messages whose targets are not waiting for a retry.
+    pub(super) fn deliver(
+        &mut self,
+        alerts: &[Alert],
+        options: &ConnectOptions,
+        now: Timestamp,
+        monotonic: Duration,
+    ) {
+        let waiting = self.state.pending.clone();
+        let until = clock::monotonic().saturating_add(DELIVERY_TIME);
+        for Pending { message, .. } in waiting {
+            // Slow targets do not delay the next evaluation for long.
+            if clock::monotonic() >= until {
+                break;
+            }
+            let alert = alerts.iter().find(|alert| alert.name == message.alert);
+            let Some(Alert { target, .. }) = alert else {
+                let error = "the alert is no longer configured".to_owned();
+                self.state.end(&message.id, now, Some(error));
+                self.save();
+                continue;
+            };
+            let new = || Retry::new(FIRST_DELAY, MAX_DELAY);
+            let retry = self.retries.entry(retry_key(&message, target));
+            let retry = retry.or_insert_with(new);
+            if retry.remaining(monotonic.max(clock::monotonic())).is_some() {
+                continue;
+            }
+            let sent = target::send(target, &message, options);
+            let alert = message.alert.as_str();
+            if let Some(pending) = self
+                .state
+                .pending
+                .iter_mut()
+                .find(|one| one.message.id == message.id)
+            {
+                pending.attempts += 1;
+            }
+            match sent {
+                Ok(()) => {
+                    if let Some(failures) = retry.succeeded() {
+                        info!(alert, failures, "messages of an alert are delivered again");
+                    }
+                    self.state.end(&message.id, clock::now(), None);
+                }
+                Err(error) => self.failed(&message, &retry_key(&message, target), error, now),
+            }
+            self.save();
+        }
+    }
+
+    /// Delays the next attempt, or gives up a message that the target rejected or that is too old.
+    fn failed(
+        &mut self,
+        message: &AlertMessage,
+        retry_key: &str,
+        error: target::SendError,
+        now: Timestamp,
+    ) {
+        let alert = message.alert.as_str();
+        let retry = self.retries.get_mut(retry_key);
+        let is_old = now.duration_since(message.at) >= MAX_AGE;
+        let is_final = !error.is_retryable || is_old;
+        let new = retry.and_then(|retry| match error.is_retryable {
+            true => retry.failed(clock::monotonic(), &error.message),
+            false => retry.count(&error.message),
+        });
+        if let Some(error) = new {
+            warn!(alert, error, "cannot deliver a message of an alert");
+        }
+        if is_final {
+            self.state.end(&message.id, now, Some(error.message));
+            return;
+        }
+        let mut pending = self.state.pending.iter_mut();
+        if let Some(pending) = pending.find(|one| one.message.id == message.id) {
+            pending.error = Some(error.message);
+        }
+    }
+
+    /// Writes the state. If that fails, messages are delivered from memory.
+    fn save(&mut self) {
+        match self.state.save(&self.path) {
+            Ok(()) => drop(self.save_failures.end()),
+            Err(error) => {
+                if self.save_failures.is_new(&error.to_string()) {
+                    let path = self.path.display();
+                    warn!(%path, %error, "cannot write the state of the alerts; a restart loses it");
+                }
+            }
+        }
+    }
+}
+
+/// Key of the delay after a failure: the alert, and the person if each has a place of their own.
+fn retry_key(message: &AlertMessage, target: &Target) -> String {
+    let person = message.user.as_deref().filter(|_| target.is_personal());
+    format!("{} {}", message.alert, person.unwrap_or_default())
+}
