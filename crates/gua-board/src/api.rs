@@ -1,5 +1,6 @@
 //! The JSON API: `/api/v1`. Everything that a page shows or changes goes through these handlers or the same traits.
 
+mod alerts;
 mod hosts;
 mod keys;
 mod members;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::error::Problem;
 use crate::request::{parse, read_body};
 
+pub(crate) use alerts::{AlertEntry, alerts};
 pub(crate) use hosts::{
     HostDetail, HostDocument, Rename, Replace, SetMaintenance, Since, approve_host, availability,
     end_maintenance, host, hosts, live, page_of_hosts, rename_host, replace_host, revoke_host,

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::http::HeaderName;
 use gua_board_store::registry::{Account, Actor, Change, Host, Role};
 use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
+use gua_render::alert::AlertHistoryDocument;
 use gua_wire::Pin;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
@@ -25,6 +26,9 @@ use crate::metrics::Metrics;
 use crate::oidc::{Oidc, OidcOptions};
 use crate::request::Proxies;
 use crate::token_cache::TokenCache;
+
+/// Reads the messages of the board's alerts, the latest first. The error is a sentence. Blocks.
+pub type AlertLog = Arc<dyn Fn() -> Result<AlertHistoryDocument, String> + Send + Sync>;
 
 /// Source of the time.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
@@ -61,6 +65,8 @@ pub struct AppOptions {
     pub guest: Option<Guest>,
     /// The only host, for a server without accounts.
     pub local: Option<Local>,
+    /// Messages of the board's alerts.
+    pub alert_log: Option<AlertLog>,
 }
 
 impl AppOptions {
@@ -84,6 +90,7 @@ impl AppOptions {
             new_account_role: None,
             guest: None,
             local: None,
+            alert_log: None,
         }
     }
 }
@@ -109,6 +116,7 @@ pub struct App {
     /// Whether this is a demonstration.
     pub(crate) is_demo: bool,
     pub(crate) local: Option<Local>,
+    pub(crate) alert_log: Option<AlertLog>,
     guest: Mutex<Option<Guest>>,
     pub(crate) pushes: RateLimit<HostId>,
     pub(crate) claims: RateLimit<Option<IpAddr>>,
@@ -151,6 +159,7 @@ impl App {
             new_account_role: options.new_account_role,
             is_demo: options.guest.is_some(),
             local: options.local,
+            alert_log: options.alert_log,
             guest: Mutex::new(options.guest),
             // A host that was offline sends its spool as fast as the board takes it.
             pushes: RateLimit::new(Rate {

@@ -5,6 +5,7 @@
 //! numbers of their own. [`error`] is the only place that chooses a status code for a failure.
 //!
 //! - [`agent`]: the contract with agents: enrolment, observations, archives, stream, live state
+//! - [`alert`]: conditions of alerts on the hosts
 //! - [`api`]: the JSON API for pages, programs and `gua` itself
 //! - `pages`: the same answers as HTML for people
 //! - [`availability`]: the GPUs of a workspace, filtered and grouped
@@ -20,6 +21,7 @@
 
 pub mod access;
 pub mod agent;
+pub mod alert;
 pub mod api;
 mod app;
 pub mod availability;
@@ -44,6 +46,6 @@ pub mod set_up;
 pub mod tls;
 mod token_cache;
 
-pub use app::{App, AppOptions, Clock};
+pub use app::{AlertLog, App, AppOptions, Clock};
 pub use error::Problem;
 pub use request::Proxies;

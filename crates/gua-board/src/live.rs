@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use gua_board_store::HostId;
 use gua_board_store::ledger::{Form, MOST_CLOCK_LEAD, Observation};
-use gua_model::GpuUuid;
+use gua_model::{GpuUuid, State};
 use gua_wire::LiveReport;
 use gua_wire::live::{LiveGpu, LiveValue};
 use gua_wire::snapshot::Snapshot;
@@ -57,6 +57,8 @@ pub struct HostLive {
     pub models: Arc<[Arc<str>]>,
     /// Start of each GPU's current state.
     pub since: Arc<HashMap<GpuUuid, Since>>,
+    /// Time of the first of the latest reports in which no GPU was observed; `None` if the GPUs are observed.
+    pub unobserved_since: Option<Timestamp>,
 }
 
 impl HostLive {
@@ -64,6 +66,12 @@ impl HostLive {
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.duration_since(self.received_at) > self.interval.stale_after()
+    }
+
+    /// Whether the agent has missed several of its own reports.
+    #[must_use]
+    pub fn is_silent(&self, now: Timestamp) -> bool {
+        now.duration_since(self.received_at) > self.interval.silent_after()
     }
 
     /// Whether the report had just been made when it arrived. One from a spool belongs to an earlier time.
@@ -192,6 +200,7 @@ impl LiveState {
         inner.revision += 1;
         let revision = inner.revision;
         let since = Arc::new(since(known.as_deref(), &report));
+        let unobserved_since = unobserved_since(known.as_deref(), &report);
         let report = Arc::new(report);
         let models = models(&mut inner.models, &report);
         let live = match known {
@@ -216,6 +225,7 @@ impl LiveState {
                 known.form = form;
                 known.received_at = received_at;
                 known.since = since;
+                known.unobserved_since = unobserved_since;
                 known
             }
             None => inner.hosts.entry(host.clone()).or_insert(HostLive {
@@ -228,6 +238,7 @@ impl LiveState {
                 days: Arc::default(),
                 models,
                 since,
+                unobserved_since,
             }),
         };
         live.add_to_curves();
@@ -399,6 +410,16 @@ fn since(known: Option<&HostLive>, report: &LiveReport) -> HashMap<GpuUuid, Sinc
     };
     let gpus = report.gpus.iter();
     gpus.map(|gpu| (gpu.uuid.clone(), start(gpu))).collect()
+}
+
+/// Returns since when no GPU has been observed. A host without GPUs has nothing to observe.
+fn unobserved_since(known: Option<&HostLive>, report: &LiveReport) -> Option<Timestamp> {
+    let is_observed = match report.gpus.is_empty() {
+        true => report.problems.is_empty(),
+        false => report.gpus.iter().any(|gpu| gpu.state != State::Unobserved),
+    };
+    let before = known.and_then(|known| known.unobserved_since);
+    (!is_observed).then(|| before.unwrap_or(report.observed_at))
 }
 
 fn is_same_use(one: &LiveGpu, other: &LiveGpu) -> bool {

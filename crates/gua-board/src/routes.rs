@@ -151,6 +151,7 @@ pub const ROUTES: &[Route] = routes! {
     GET "/api/v1/workspaces/{workspace}/settings" ADMIN => api::settings;
     PUT "/api/v1/workspaces/{workspace}/settings" ADMIN => api::set_settings;
     GET "/api/v1/workspaces/{workspace}/audit" ADMIN => api::audit_log;
+    GET "/api/v1/workspaces/{workspace}/alerts" ADMIN => api::alerts;
 };
 
 /// Routes of a server without accounts: nothing can be changed through them.

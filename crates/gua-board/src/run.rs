@@ -12,7 +12,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
-use crate::app::{App, AppOptions, StartError};
+use crate::app::App;
 use crate::demo::Fleet;
 use crate::error::Problem;
 use crate::server::serve;
@@ -44,8 +44,6 @@ pub enum RunError {
         address: SocketAddr,
         source: io::Error,
     },
-    #[error(transparent)]
-    Start(#[from] StartError),
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
     #[error("cannot handle signals")]
@@ -98,14 +96,13 @@ impl Board {
     /// are handled.
     ///
     /// # Errors
-    /// If the stored state cannot be loaded or signals cannot be handled.
+    /// If signals cannot be handled or the socket fails.
     pub fn run(
         self,
-        options: AppOptions,
+        app: Arc<App>,
         fleet: Option<Fleet>,
         started: impl FnOnce(),
     ) -> Result<(), RunError> {
-        let app = App::start(options)?;
         if let Some(fleet) = &fleet {
             fleet.catch_up(&app);
         }

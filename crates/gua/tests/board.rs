@@ -1,6 +1,7 @@
 //! The agent's side of a board: the real binary, and a test board that speaks HTTP over loopback, records every request
 //! and misbehaves on request.
 
+mod alerts;
 mod archive;
 mod browser;
 mod connection;

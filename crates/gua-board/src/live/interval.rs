@@ -1,7 +1,7 @@
 //! The interval at which a host reports, as observed, and the time without a report after which its state is stale.
 //!
 //! Reports do not contain the interval of their host, and hosts differ: most report every 30 s, some every few minutes. A host
-//! is stale when it misses its own next report, not when it is slower than others.
+//! is stale when it misses its own next report, not when it is slower than others. Its agent is silent when it misses three.
 
 use jiff::SignedDuration;
 
@@ -9,6 +9,10 @@ use jiff::SignedDuration;
 const LEAST: SignedDuration = SignedDuration::from_mins(2);
 /// Maximum time without a report after which a host is stale.
 const MOST: SignedDuration = SignedDuration::from_hours(1);
+
+/// Maximum time without a report after which an agent is silent, and the time for a host whose interval is not known yet: three
+/// times an hour, because some hosts report once an hour.
+const LONGEST_SILENCE: SignedDuration = SignedDuration::from_hours(3);
 
 /// Minimum time between two ticks. Reports that are closer together belong to one tick.
 const SHORTEST: SignedDuration = SignedDuration::from_secs(1);
@@ -33,9 +37,20 @@ impl Interval {
     /// interval is the shorter of the last two gaps, because an outage makes one gap long.
     #[must_use]
     pub fn stale_after(&self) -> SignedDuration {
-        let interval = self.gaps.into_iter().flatten().min();
-        let interval = interval.unwrap_or_default().min(MOST);
+        let interval = self.length().unwrap_or_default().min(MOST);
         (interval * 5 / 2).clamp(LEAST, MOST)
+    }
+
+    /// Returns the time without a report after which the agent is silent: three times its interval, within limits.
+    #[must_use]
+    pub fn silent_after(&self) -> SignedDuration {
+        let interval = self.length().unwrap_or(LONGEST_SILENCE);
+        (interval.min(LONGEST_SILENCE) * 3).clamp(LEAST, LONGEST_SILENCE)
+    }
+
+    /// Returns the interval; `None` before the second report.
+    fn length(&self) -> Option<SignedDuration> {
+        self.gaps.into_iter().flatten().min()
     }
 }
 
@@ -65,5 +80,25 @@ mod tests {
         check(&[300, 300, 30], 120);
         check(&[7200, 7200], 3600);
         check(&[300, -5, 0], 750);
+    }
+
+    #[test]
+    fn an_agent_is_silent_when_it_misses_three_of_its_own_reports() {
+        let check = |gaps: &[i64], expected: i64| {
+            let mut interval = Interval::default();
+            for gap in gaps {
+                interval.add(SignedDuration::from_secs(*gap));
+            }
+            let found = interval.silent_after().as_secs();
+            assert_eq!(found, expected, "{gaps:?}");
+        };
+        check(&[30, 30], 120);
+        check(&[60], 180);
+        check(&[300, 300], 900);
+        check(&[30, 7200], 120);
+        check(&[3600, 3600], 3 * 3600);
+        check(&[86_400, 86_400], 3 * 3600);
+        // The interval is not known yet.
+        check(&[], 3 * 3600);
     }
 }

@@ -101,7 +101,7 @@ fn a_state_lasts_since_its_change_and_starts_anew_after_a_gap() {
         let since = live.since.values().next().unwrap();
         (since.at.as_second() - at(0).as_second(), since.is_exact)
     };
-    let busy = |report: &mut LiveReport| report.gpus[0].state = gua_model::State::Active;
+    let busy = |report: &mut LiveReport| report.gpus[0].state = State::Active;
     // Nobody saw how the first state began.
     assert_eq!(since(0, |_| ()), (0, false));
     assert_eq!(since(30, |_| ()), (0, false));
@@ -208,7 +208,7 @@ fn an_earlier_start_replaces_one_that_is_not_exact() {
     assert_eq!(since().at, at(-3600));
     // The holder changed at 60 s; the state alone is older.
     let mut changed = report(60, "a");
-    changed.gpus[0].state = gua_model::State::IdleHeld;
+    changed.gpus[0].state = State::IdleHeld;
     state.apply(&id, Form::Live, changed, at(60));
     extend(-3600);
     assert_eq!(since().at, at(60));

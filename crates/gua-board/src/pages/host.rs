@@ -17,6 +17,7 @@ use super::gpu::{
     Table, command, curve, host_path, maintained, memory, percent, since, strip, value,
 };
 use super::layout::{Frame, Tab, View, encode, utc, workspace_path};
+use super::servers::lateness;
 use super::text::{self, Text};
 use crate::access::{MemberCaller, Via};
 use crate::api::{self, HostDetail};
@@ -107,7 +108,7 @@ fn facts(view: &View, caller: &MemberCaller, detail: &HostDetail, now: Timestamp
                     Some(at) => (view.ago(at, now)),
                     None => (view.t(text::NEVER)),
                 }
-                @if host.is_stale && host.last_seen.is_some() { " " span.bad { (view.t(text::STALE)) } }
+                @if let Some(lateness) = lateness(host) { " " span.bad { (view.t(lateness)) } }
             }))
             (fact(view.t(text::GROUP_FREE), &html! {
                 (view.with(text::FREE_OF, &[&host.free_gpus.to_string(), &host.gpus.to_string()]))

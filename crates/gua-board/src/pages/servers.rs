@@ -11,7 +11,7 @@ use super::admin::{Answer, Board, Caller, ListQuery, Page, button, groups_field,
 use super::gpu::maintained;
 use super::layout::{Tab, View, encode, utc};
 use super::text;
-use crate::api::{self, AddKey, HostDocument, Input, PAGE_ITEMS};
+use crate::api::{self, AddKey, AlertEntry, HostDocument, Input, PAGE_ITEMS};
 use crate::app::App;
 
 pub(crate) async fn servers(
@@ -59,6 +59,9 @@ async fn servers_page(
     let shown = &found.items;
     let refusals = api::enrolment_refusals(app.clone(), caller.clone()).await?;
     let refusals = refusals.0.items;
+    // The page is needed most when something is broken, so it does without them.
+    let alerts = api::alerts(app.clone(), caller.clone()).await;
+    let alerts = alerts.map_or_else(|_| Vec::new(), |alerts| alerts.0.items);
     let keys = api::enrolment_keys(app, caller.clone()).await?.0.items;
     let keys: Vec<&EnrolmentKey> = keys
         .iter()
@@ -81,6 +84,12 @@ async fn servers_page(
                 (refusal_list(view, &refusals, now))
             }
             (query.links(view, &found))
+        }
+        @if !alerts.is_empty() {
+            section {
+                h2 { (view.t(text::ALERTS)) }
+                (alert_table(&page, &alerts, now))
+            }
         }
         section {
             h2 { (view.t(text::ADD_SERVER)) }
@@ -116,6 +125,33 @@ fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host], now: Time
                     th scope="col" { (view.t(text::MANAGE)) }
                 } }
                 tbody { @for one in shown { (host_row(page, one, hosts, now)) } }
+        } }
+    }
+}
+
+/// Latest messages of the board's alerts.
+fn alert_table(page: &Page<'_>, alerts: &[AlertEntry], now: Timestamp) -> Markup {
+    let view = page.view;
+    let status = |alert: &AlertEntry| match &alert.error {
+        Some(error) => format!("{}: {}", alert.status, sanitize(error)),
+        None => alert.status.to_owned(),
+    };
+    html! {
+        div.scroll tabindex="0" { table.dense {
+            thead { tr {
+                th scope="col" { (view.t(text::ALERT_TIME)) }
+                th scope="col" { (view.t(text::HOST)) }
+                th scope="col" { (view.t(text::ALERT)) }
+                th scope="col" { (view.t(text::MESSAGE)) }
+                th scope="col" { (view.t(text::DELIVERY)) }
+            } }
+            tbody { @for alert in alerts { tr {
+                td { (view.ago(alert.at, now)) }
+                th scope="row" { a href=(page.path(&format!("/hosts/{}", encode(&alert.host)))) { (sanitize(&alert.host_name)) } }
+                td { code { (sanitize(&alert.when)) } }
+                td.long { @match &alert.title { Some(title) => (sanitize(title)), None => (view.t(text::HIDDEN)) } }
+                td.long { (sanitize(&alert.alert)) ", " (sanitize(&alert.to)) ": " (status(alert)) }
+            } } }
         } }
     }
 }
@@ -173,6 +209,21 @@ fn action(path: &str, replaced: Option<&str>, name: &str, label: &str) -> Markup
     }
 }
 
+/// What is wrong with the reports of a host. A silent agent is stale for longer.
+pub(super) fn lateness(host: &HostDocument) -> Option<text::Text> {
+    match host {
+        HostDocument {
+            is_silent: true, ..
+        } => Some(text::SILENT),
+        HostDocument {
+            is_stale: true,
+            last_seen: Some(_),
+            ..
+        } => Some(text::STALE),
+        _ => None,
+    }
+}
+
 fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
     let view = page.view;
     let name = sanitize(&one.host.display_name);
@@ -186,7 +237,7 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp)
         th scope="row" { a href=(page.path(&format!("/hosts/{id}"))) { (name) } (host_notes(page, one, hosts, now)) }
         td {
             @match one.last_seen { Some(at) => (view.ago(at, now)), None => (view.t(text::NEVER)) }
-            @if one.is_stale && one.last_seen.is_some() { small.bad { (view.t(text::STALE)) } }
+            @if let Some(lateness) = lateness(one) { small.bad { (view.t(lateness)) } }
         }
         td { (view.with(text::FREE_OF, &[&free[0], &free[1]])) }
         td { (version.map_or_else(|| view.t(text::UNKNOWN).to_owned(), |version| sanitize(version))) }

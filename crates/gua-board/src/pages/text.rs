@@ -162,6 +162,7 @@ texts! {
     AGO: "{0} ago", "{0} 전";
     NEVER: "never", "없음";
     STALE: "stopped reporting", "보고 중단";
+    SILENT: "agent silent", "에이전트 무응답";
     AGENT: "Agent", "에이전트";
     DRIVER: "Driver", "드라이버";
     WAITING: "Waiting requests", "대기 요청";
@@ -211,6 +212,11 @@ texts! {
     SAME_GPUS: "This server reports the same GPUs as {0}.", "{0}와(과) 같은 GPU를 보고합니다.";
     REPLACE: "Replace that server", "그 서버를 대체";
     REPLACE_OF: "Replace {0}", "{0} 대체";
+    ALERTS: "Last alerts", "최근 알림";
+    ALERT_TIME: "Time", "시각";
+    ALERT: "Condition", "조건";
+    MESSAGE: "Message", "메시지";
+    DELIVERY: "Delivery", "전송";
     REFUSED_HOSTS: "Refused in the last day", "지난 하루 동안 거부됨";
     CREATE_KEY: "Create key", "키 만들기";
     KEY_READY: "Run this on the server. The key is shown only now.",

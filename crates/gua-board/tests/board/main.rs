@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 mod agents;
+mod alerts;
 mod enrolment;
 mod fleet;
 mod groups;
@@ -53,6 +54,10 @@ impl Board {
     }
 
     fn with_provider(oidc: Option<OidcOptions>) -> Self {
+        Self::with_options(|options| AppOptions { oidc, ..options })
+    }
+
+    fn with_options(change: impl FnOnce(AppOptions) -> AppOptions) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
         let seconds = Arc::new(AtomicI64::new(START));
@@ -61,11 +66,10 @@ impl Board {
             move || Timestamp::from_second(seconds.load(Ordering::Relaxed)).unwrap()
         };
         let url = "https://board.example.com".to_owned();
-        let app = App::start(AppOptions {
+        let app = App::start(change(AppOptions {
             has_certificate: true,
-            oidc,
             ..AppOptions::new(Arc::clone(&store), Arc::new(clock), url)
-        });
+        }));
         Self {
             app: app.unwrap(),
             store,

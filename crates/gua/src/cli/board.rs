@@ -11,6 +11,7 @@ use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
 use gua_wire::ServerUrl;
 use gua_wire::server_url::Unencrypted;
 
+use super::FormatArgs;
 use super::many_hosts::{EnrolmentArgs, Secret, WayArgs};
 
 /// Serve the web pages of this host until it is stopped, or install that as a service.
@@ -194,6 +195,15 @@ pub enum BoardCommand {
         command: BoardUserCommand,
     },
 
+    /// Show and test the alerts that the board sends, and list past messages.
+    #[command(
+        subcommand,
+        after_help = "Alerts of the board are [[alert]] tables of the configuration with by = \"board\": silent agents, idle-held GPUs,\n\
+                      faults, lost GPUs and gaps on all hosts. See docs/alerts.md.\n\n\
+                      Example:\n  gua board alert list"
+    )]
+    Alert(BoardAlertCommand),
+
     /// Print a new token that enrols hosts.
     #[command(
         after_help = "The token is printed once, alone on one line. The board stores only its hash.\n\n\
@@ -283,6 +293,41 @@ pub enum BoardCommand {
     Check {
         #[command(flatten)]
         data: BoardDataArgs,
+    },
+}
+
+/// Subcommands of `gua board alert`.
+#[derive(Debug, Subcommand)]
+pub enum BoardAlertCommand {
+    /// List the alerts of the board, when each last sent a message, and what is wrong with its destination.
+    #[command(after_help = "Example:\n  gua board alert list --data /srv/board")]
+    List {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        #[command(flatten)]
+        format: FormatArgs,
+    },
+
+    /// Send test messages now and report whether each destination accepted its message; exit with 1 if one did not.
+    #[command(after_help = "Examples:\n  gua board alert test\n  gua board alert test on-call")]
+    Test {
+        /// Name of one alert [default: all of the board].
+        #[arg(value_name = "ALERT")]
+        name: Option<String>,
+    },
+
+    /// Show the messages that were sent, are waiting or were given up, the latest first.
+    #[command(
+        after_help = "Examples:\n  gua board alert history\n  gua board alert history --data /srv/board --limit 10"
+    )]
+    History {
+        #[command(flatten)]
+        data: BoardDataArgs,
+        /// Show at most N messages.
+        #[arg(short, long, value_name = "N", default_value_t = 50)]
+        limit: usize,
+        #[command(flatten)]
+        format: FormatArgs,
     },
 }
 

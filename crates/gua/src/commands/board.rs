@@ -12,18 +12,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use gua_board::alert::Watch;
 use gua_board::demo::{Fleet, GPUS, HOSTS};
 use gua_board::oidc::{FetchError, OidcOptions};
 use gua_board::run::Board;
 use gua_board::set_up::{KeyRequest, SetUp, SetUpError, join_url};
 use gua_board::tls::{CertificateFiles, Tls, own_certificate};
-use gua_board::{AppOptions, Proxies};
+use gua_board::{AlertLog, App, AppOptions, Proxies};
 use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::secret::PRESET_LENGTH;
 use gua_board_store::{Kind, OpenError, Secret, SecretHash, SqliteStore, StoreError};
+use gua_collector::alert::{self, FleetAlerts, Place};
 use gua_collector::board::{ConnectOptions, setup};
 use gua_collector::log;
 use gua_collector::service::web::WebServer;
+use gua_model::alert::Sender;
 use gua_probe::{clock, host};
 use gua_settings::Inputs;
 use gua_wire::Pin;
@@ -32,12 +35,16 @@ use jiff::SignedDuration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cli::{
-    BoardCommand, BoardDataArgs, BoardUserCommand, Command, ServerInstallArgs, SignOnArgs,
+    BoardAlertCommand, BoardCommand, BoardDataArgs, BoardUserCommand, Command, ServerInstallArgs,
+    SignOnArgs,
 };
 use crate::commands::serve::SHORTEST_TOKEN;
 use crate::context::Context;
 use crate::failure::{Exit, Failure};
 use crate::output;
+
+/// Number of messages of alerts that the board reads for a page. Each workspace sees those about its own hosts.
+const SHOWN_ALERTS: usize = 1000;
 
 /// Maximum length of a password on standard input, and of a file with a secret.
 const MOST_INPUT: u64 = 64 * 1024;
@@ -67,6 +74,7 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
         BoardCommand::Demo { listen } => demo(*listen, context)?,
         BoardCommand::Login { url } => fleet::login(url, context)?,
         BoardCommand::Link { code, user, .. } => link::run(&code.0, user.as_deref(), context)?,
+        BoardCommand::Alert(command) => return alerts(command, context),
         BoardCommand::User {
             command: BoardUserCommand::Password { data, name, .. },
         } => {
@@ -141,6 +149,27 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `gua board alert`.
+fn alerts(command: &BoardAlertCommand, context: &Context) -> anyhow::Result<ExitCode> {
+    match command {
+        BoardAlertCommand::List { data, format } => {
+            let place = Place::board(&directory(data)?);
+            super::alert::list(&place, format.wanted(), context)
+        }
+        BoardAlertCommand::Test { name } => {
+            super::alert::test(name.as_deref(), Sender::Board, context)
+        }
+        BoardAlertCommand::History {
+            data,
+            limit,
+            format,
+        } => {
+            let place = Place::board(&directory(data)?);
+            super::alert::history(&place, *limit, format.wanted(), context)
+        }
+    }
 }
 
 /// How people and agents reach a board.
@@ -277,8 +306,9 @@ fn serve(
     let proxies = proxies(transport.proxies, sign_on)?;
     allow_many_connections();
     let store = Arc::new(open(data)?);
-    let _lock = SqliteStore::lock_server(&directory(data)?)?;
-    let (tls, pin) = transport.tls(&directory(data)?)?;
+    let directory = directory(data)?;
+    let _lock = SqliteStore::lock_server(&directory)?;
+    let (tls, pin) = transport.tls(&directory)?;
     let board = Board::bind(transport.listen)?;
     let public_url = transport.public_url(board.address(), tls.is_some());
     let has_certificate = tls.is_some();
@@ -291,6 +321,7 @@ fn serve(
         oidc: provider(sign_on, context)?,
         user_header: sign_on.user_header.clone(),
         new_account_role: sign_on.new_accounts,
+        alert_log: Some(alert_log(&directory)),
         ..AppOptions::new(store, Arc::new(clock::now), public_url.clone())
     };
     let started = || {
@@ -305,7 +336,25 @@ fn serve(
         // A closed output is no reason to stop serving.
         let _ = output::data(&text);
     };
-    Ok(board.run(options, None, started)?)
+    let app = App::start(options)?;
+    let alerts = {
+        let (app, mut watch) = (Arc::clone(&app), Watch::default());
+        FleetAlerts::start(&context.loaded, &directory, move |alerts, now| {
+            watch.find(&app, alerts, now)
+        })
+    }
+    .context("cannot start the alerts")?;
+    let served = board.run(app, None, started);
+    if let Some(alerts) = alerts {
+        alerts.stop();
+    }
+    Ok(served?)
+}
+
+/// Reads the messages that the board page shows.
+fn alert_log(directory: &Path) -> AlertLog {
+    let place = Place::board(directory);
+    Arc::new(move || alert::history(&place, SHOWN_ALERTS))
 }
 
 /// Raises the soft limit of open files to the hard limit: every agent with a stream has a connection, and many systems start
@@ -358,7 +407,7 @@ fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {
             HOSTS * GPUS
         ));
     };
-    Ok(board.run(options, Some(fleet), started)?)
+    Ok(board.run(App::start(options)?, Some(fleet), started)?)
 }
 
 fn directory(data: &BoardDataArgs) -> Result<PathBuf, Failure> {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use clap::CommandFactory as _;
-use gua_board::AppOptions;
 use gua_board::live::{DAY_SLOTS, Since};
 use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
 use gua_board::run::Board;
 use gua_board::set_up::SetUp;
+use gua_board::{App, AppOptions};
 use gua_board_store::{SecretHash, SqliteStore};
 use gua_collector::board::{LiveReporter, agents, live};
 use gua_collector::service::web::{self, WebServer};
@@ -156,7 +156,7 @@ fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
         let _ = output::data(&format!("gua serve: serving http://{address}\n"));
         output::eprint(warning(&gate));
     };
-    Ok(board.run(options, None, started)?)
+    Ok(board.run(App::start(options)?, None, started)?)
 }
 
 /// Decides who may call. Beyond loopback, that must be chosen.

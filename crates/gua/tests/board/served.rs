@@ -21,7 +21,13 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start() -> Self {
+        Self::with_config(|_| String::new())
+    }
+
+    /// Starts a board with this configuration, which may name files of its home.
+    pub(crate) fn with_config(config: impl FnOnce(&TestHost) -> String) -> Self {
         let home = without_driver();
+        home.write(".gua/config.toml", config(&home));
         let mut add = home.gua_command("board user add ada --role owner --password-stdin");
         let mut child = add.stdin(Stdio::piped()).spawn().unwrap();
         child
@@ -43,7 +49,7 @@ impl Served {
     }
 
     /// Kills the board and starts it again on the same data and port.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.running.child.kill().unwrap();
         self.running.child.wait().unwrap();
         let port = self.url.rsplit_once(':').unwrap().1;

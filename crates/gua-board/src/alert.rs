@@ -1,0 +1,233 @@
+//! Conditions of alerts on the hosts of a board: a silent agent, idle-held GPUs, faults, lost GPUs and GPUs that cannot be
+//! observed. The rules are those of gua-model; this module applies them to the live state. What is found is passed to whoever
+//! sends the messages, on a thread of its own.
+//!
+//! Nothing is reported about a host under maintenance. Of a host that stopped reporting, only the silence is reported, because
+//! nobody knows what its GPUs do now.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use gua_board_store::HostId;
+use gua_board_store::registry::Host;
+use gua_model::alert::finding::{
+    IdleHold, KnownGpu, Loss, UnobservedTime, faulty_gpu, gap, idle_held, lost_gpu, silent,
+};
+use gua_model::alert::{Alert, BoardHost, Finding, When};
+use gua_model::chain::chain;
+use gua_model::idle::{Idle, is_idle_now};
+use gua_model::since::{Since, Start};
+use gua_model::{Bytes, FaultKind, Micros, Period};
+use gua_wire::live::{LiveGpu, LiveValue};
+use gua_wire::snapshot::ProcessType;
+use jiff::{SignedDuration, Timestamp};
+use tracing::warn;
+
+use crate::app::App;
+use crate::live::HostLive;
+
+/// Time for which a GPU that is no longer listed is reported as lost. Afterwards it counts as removed.
+const LOST_TIME: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// What is remembered between two looks at the hosts.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Time of the first look. The board may have been down before it, so no silence is counted from an earlier time.
+    started: Option<Timestamp>,
+    /// Hosts of all workspaces, with the registry's revision at which they were read.
+    hosts: (Option<u64>, Vec<Host>),
+    /// GPUs of each host, with the time of the last report that listed them.
+    gpus: HashMap<HostId, Vec<(KnownGpu, Timestamp)>>,
+}
+
+impl Watch {
+    /// Returns what is found for each of the alerts, in their order. Blocks for the read of changed hosts.
+    pub fn find(&mut self, app: &App, alerts: &[Alert], now: Timestamp) -> Vec<Vec<Finding>> {
+        let started = *self.started.get_or_insert(now);
+        self.read_hosts(app);
+        // Copied, so that no push waits while the conditions are checked.
+        let states = app.live.with_all(HashMap::clone);
+        let mut found: Vec<Vec<Finding>> = alerts.iter().map(|_| Vec::new()).collect();
+        let hosts = std::mem::take(&mut self.hosts.1);
+        for host in hosts.iter().filter(|host| host.maintenance(now).is_none()) {
+            let Some(live) = states.get(&host.id) else {
+                continue;
+            };
+            let gone = self.gone(&host.id, live, now);
+            let look = Look {
+                live,
+                started,
+                gone: &gone,
+                now,
+            };
+            for (alert, found) in alerts.iter().zip(&mut found) {
+                let place = || BoardHost {
+                    id: host.id.as_str().to_owned(),
+                    name: host.display_name.clone(),
+                };
+                found.extend(look.find(alert).into_iter().map(|one| one.on(place())));
+            }
+        }
+        let known: HashSet<&HostId> = hosts.iter().map(|host| &host.id).collect();
+        self.gpus.retain(|host, _| known.contains(host));
+        self.hosts.1 = hosts;
+        found
+    }
+
+    /// Reads the hosts again if any has changed. If that fails, the known ones count.
+    fn read_hosts(&mut self, app: &App) {
+        let registry = &app.registry;
+        let read = registry.revision().and_then(|revision| {
+            if self.hosts.0 != Some(revision) {
+                self.hosts = (Some(revision), registry.hosts(None)?);
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            warn!(error = %chain(&error), "cannot read the hosts for alerts");
+        }
+    }
+
+    /// Returns the physical GPUs of a host that an earlier report listed and the latest does not. A report without GPUs is of a
+    /// driver that could not be read.
+    fn gone(&mut self, host: &HostId, live: &HostLive, now: Timestamp) -> Vec<KnownGpu> {
+        let report = &live.report;
+        if report.gpus.is_empty() {
+            return Vec::new();
+        }
+        let known = self.gpus.entry(host.clone()).or_default();
+        let physical = report.gpus.iter().filter(|gpu| gpu.instance.is_none());
+        for gpu in physical {
+            match known.iter_mut().find(|(one, _)| one.uuid == gpu.uuid) {
+                Some((_, seen)) => *seen = report.observed_at,
+                None => known.push((known_gpu(gpu), report.observed_at)),
+            }
+        }
+        known.retain(|(_, seen)| now.duration_since(*seen) < LOST_TIME);
+        let gone = known.iter().filter(|(_, seen)| *seen < report.observed_at);
+        gone.map(|(gpu, _)| gpu.clone()).collect()
+    }
+}
+
+/// One look at a host.
+struct Look<'a> {
+    live: &'a HostLive,
+    started: Timestamp,
+    gone: &'a [KnownGpu],
+    now: Timestamp,
+}
+
+impl Look<'_> {
+    fn find(&self, alert: &Alert) -> Vec<Finding> {
+        let (live, now) = (self.live, self.now);
+        let wants = |when: When| alert.when.contains(&when);
+        let mut found = Vec::new();
+        if wants(When::Silent) && self.is_silent(alert) {
+            found.push(silent(live.received_at, now));
+        }
+        if live.is_stale(now) {
+            return found;
+        }
+        if let Some(from) = live.unobserved_since.filter(|_| wants(When::Gap)) {
+            let time = UnobservedTime {
+                period: Period::new(from, now.max(from)),
+                has_ended: false,
+            };
+            found.extend(gap(&time, alert.long_gap()));
+        }
+        if wants(When::IdleHeld) {
+            let holds = idle_holds(live, now);
+            found.extend(idle_held(
+                &holds,
+                alert.long_idle(),
+                live.report.observed_at,
+            ));
+        }
+        if wants(When::Unhealthy) || wants(When::Lost) {
+            found.extend(live.report.gpus.iter().flat_map(faults));
+            let gone = self.gone.iter();
+            found.extend(gone.map(|gpu| lost_gpu(gpu, Loss::NotListed)));
+        }
+        found
+    }
+
+    fn is_silent(&self, alert: &Alert) -> bool {
+        let configured = alert.longer_than.map(SignedDuration::try_from);
+        let longest = match configured {
+            Some(length) => length.unwrap_or(SignedDuration::MAX),
+            None => self.live.interval.silent_after(),
+        };
+        let since = self.live.received_at.max(self.started);
+        self.now.duration_since(since) > longest
+    }
+}
+
+/// Returns the holds on idle GPUs by person, without those that their holders keep. Holders without a name are not reported.
+fn idle_holds(live: &HostLive, now: Timestamp) -> Vec<IdleHold> {
+    let idle = |gpu: &&LiveGpu| gpu.counts() && is_idle_now(gpu.state);
+    let mut holds = Vec::new();
+    for gpu in live.report.gpus.iter().filter(idle) {
+        let Some(since) = live.since.get(&gpu.uuid) else {
+            continue;
+        };
+        let is_kept = |owner: &&str| {
+            let mut keeps = gpu.keeps.iter();
+            keeps.any(|keep| keep.owner.as_deref() == Some(owner) && keep.until > now)
+        };
+        let mut people: BTreeMap<&str, u64> = BTreeMap::new();
+        let processes = gpu.processes.iter();
+        for process in processes.filter(|process| process.kind == ProcessType::Compute) {
+            if let Some(owner) = process.owner.as_deref().filter(|owner| !is_kept(owner)) {
+                let memory = match process.memory_bytes {
+                    LiveValue::Known(bytes) => bytes,
+                    LiveValue::Missing { .. } => 0,
+                };
+                let sum = people.entry(owner).or_default();
+                *sum = sum.saturating_add(memory);
+            }
+        }
+        holds.extend(people.into_iter().map(|(person, memory)| IdleHold {
+            person: person.to_owned(),
+            uid: None,
+            gpu: gpu.uuid.clone(),
+            gpu_index: gpu.index,
+            memory: Bytes(memory),
+            idle: Idle {
+                since: Since {
+                    at: since.at,
+                    start: match since.is_exact {
+                        true => Start::Seen,
+                        false => Start::AtLatest,
+                    },
+                },
+                unobserved: Micros(0),
+            },
+        }));
+    }
+    holds
+}
+
+/// Returns the findings about the faults of a GPU.
+fn faults(gpu: &LiveGpu) -> Vec<Finding> {
+    if gpu.health.is_empty() {
+        return Vec::new();
+    }
+    let known = known_gpu(gpu);
+    let (lost, other): (Vec<FaultKind>, Vec<FaultKind>) = gpu
+        .health
+        .iter()
+        .partition(|kind| **kind == FaultKind::Lost);
+    let other = other.into_iter();
+    let other: Vec<(&str, String)> = other
+        .map(|kind| (kind.as_str(), kind.in_words().to_owned()))
+        .collect();
+    let lost = lost.first().map(|_| lost_gpu(&known, Loss::Reported));
+    lost.into_iter().chain(faulty_gpu(&known, &other)).collect()
+}
+
+fn known_gpu(gpu: &LiveGpu) -> KnownGpu {
+    KnownGpu {
+        uuid: gpu.uuid.clone(),
+        index: gpu.index,
+        name: gpu.name.clone(),
+    }
+}

@@ -1,0 +1,87 @@
+//! Messages of the board's alerts about the hosts of a workspace.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Extension, State};
+use gua_render::alert::{AlertHistoryDocument, DeliveryRow};
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use tracing::warn;
+
+use super::{List, PAGE_ITEMS};
+use crate::access::MemberCaller;
+use crate::app::App;
+use crate::error::Problem;
+
+/// A message of an alert, and what became of it.
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AlertEntry {
+    pub(crate) id: String,
+    /// When it was delivered or given up; for a waiting message, when the condition was found.
+    pub(crate) at: Timestamp,
+    /// Name of the alert in the configuration of the board.
+    pub(crate) alert: String,
+    /// The condition, such as `silent`.
+    pub(crate) when: String,
+    pub(crate) host: String,
+    pub(crate) host_name: String,
+    /// The person that it is about; `null` if it is about none, or if the caller may not see names.
+    pub(crate) user: Option<String>,
+    /// Kind of the destination.
+    pub(crate) to: String,
+    /// `sent`, `waiting` or `failed`.
+    pub(crate) status: &'static str,
+    pub(crate) attempts: u32,
+    /// Error of the last attempt.
+    pub(crate) error: Option<String>,
+    /// Title of the message; `null` if it names a person whom the caller may not see.
+    pub(crate) title: Option<String>,
+}
+
+/// The latest messages about hosts that the caller sees, the latest first.
+pub(crate) async fn alerts(
+    State(app): State<Arc<App>>,
+    Extension(caller): Extension<MemberCaller>,
+) -> Result<Json<List<AlertEntry>>, Problem> {
+    let hosts = app.hosts(&caller).await?;
+    let hosts: HashSet<&str> = hosts.iter().map(|host| host.id.as_str()).collect();
+    let Some(log) = app.alert_log.clone() else {
+        return Ok(Json(List { items: Vec::new() }));
+    };
+    let read = tokio::task::spawn_blocking(move || log()).await;
+    let document = read.map_err(|_| Problem::Stopping)?;
+    let messages = match document {
+        Ok(AlertHistoryDocument { messages, .. }) => messages,
+        Err(error) => {
+            warn!(error, "cannot read the messages of alerts");
+            return Err(Problem::NoHistory("cannot read the alerts".to_owned()));
+        }
+    };
+    let sees_names = caller.sees_names();
+    let entry = |row: DeliveryRow| {
+        let host = row.host_id.filter(|host| hosts.contains(host.as_str()))?;
+        let is_shown = sees_names || row.user.is_none();
+        Some(AlertEntry {
+            id: row.id,
+            at: row.at,
+            alert: row.alert,
+            when: row.when,
+            host,
+            host_name: row.host,
+            user: row.user.filter(|_| is_shown),
+            to: row.to,
+            status: row.status,
+            attempts: row.attempts,
+            error: row.error,
+            title: is_shown.then_some(row.title),
+        })
+    };
+    let items = messages.into_iter().filter_map(entry).take(PAGE_ITEMS);
+    Ok(Json(List {
+        items: items.collect(),
+    }))
+}

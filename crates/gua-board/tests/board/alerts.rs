@@ -1,0 +1,379 @@
+//! Conditions of alerts on the hosts of a board: one test for each rule.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gua_board::AppOptions;
+use gua_board::alert::Watch;
+use gua_board_store::HostId;
+use gua_board_store::registry::{Maintenance, Registry as _, Role, Settings};
+use gua_model::alert::{Alert, COOL_DOWN, Finding, NEAR_PERCENT, Sender, Shape, Target, When};
+use gua_render::alert::{AlertHistoryDocument, AlertMessage, DeliveryRow, DeliveryStatus};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{Board, START};
+
+/// A board with one host, and what was found on it before.
+struct Stage {
+    board: Board,
+    watch: Watch,
+    host: String,
+    token: String,
+}
+
+fn alert(when: &[When], longer_than: Option<u64>) -> Alert {
+    Alert {
+        name: "lab".to_owned(),
+        by: Sender::Board,
+        when: when.to_vec(),
+        target: Target::Webhook {
+            shape: Shape::Json,
+            url_file: PathBuf::from("/nonexistent"),
+        },
+        longer_than: longer_than.map(Duration::from_secs),
+        percent: NEAR_PERCENT,
+        cool_down: COOL_DOWN,
+        quiet: None,
+        exempt: Vec::new(),
+        text: None,
+    }
+}
+
+/// A GPU of a live report: one that ada holds without using it.
+fn held(uuid: &str) -> Value {
+    json!({
+        "uuid": uuid, "index": 0, "name": "A100", "instance": null, "state": "idle-held", "obstacle": "held", "utilPercent": 0,
+        "memoryUsedBytes": 9u64 << 30, "memoryTotalBytes": 40u64 << 30, "temperatureCelsius": 40, "powerMilliwatts": 50000,
+        "health": [], "claim": null,
+        "processes": [{"pid": 7, "owner": "ada", "name": "python", "type": "compute", "memoryBytes": 8u64 << 30}],
+    })
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let board = Board::start();
+        Self::of(board).await
+    }
+
+    async fn of(board: Board) -> Self {
+        let (host, token) = board.enrol(&board.workspace(), "lab1").await;
+        Self {
+            board,
+            watch: Watch::default(),
+            host,
+            token,
+        }
+    }
+
+    /// Sends a live report with these GPUs now.
+    async fn push(&self, gpus: Value, problems: Value) {
+        let body = json!({
+            "schemaVersion": "gua.live.v1",
+            "observedAt": self.board.app.now(),
+            "host": {"hostname": "lab1", "agentVersion": "1", "driverVersion": null},
+            "gpus": gpus, "waiting": 0, "problems": problems,
+        });
+        let headers = [("authorization", self.token.as_str())];
+        let answer = self
+            .board
+            .call("POST /agent/v1/live", &headers, body.to_string())
+            .await;
+        assert_eq!(answer.status, 202, "{}", answer.body);
+    }
+
+    /// Sends the same report every so many seconds.
+    async fn push_for(&self, gpus: &Value, every: i64, times: usize) {
+        for _ in 0..times {
+            self.push(gpus.clone(), json!([])).await;
+            self.board.pass(every);
+        }
+    }
+
+    /// Cookie of a new member.
+    fn session(&self, role: Role) -> String {
+        let account = self
+            .board
+            .account(role.as_str(), &self.board.workspace(), role);
+        self.board.session(&account)
+    }
+
+    fn find(&mut self, alert: &Alert) -> Vec<Finding> {
+        let now = self.board.app.now();
+        let mut found = self
+            .watch
+            .find(&self.board.app, std::slice::from_ref(alert), now);
+        found.remove(0)
+    }
+
+    fn summaries(&mut self, alert: &Alert) -> Vec<String> {
+        let found = self.find(alert).into_iter();
+        found.map(|finding| finding.summary).collect()
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_silent_after_three_of_its_own_intervals() {
+    let silent = alert(&[When::Silent], None);
+    // How often the host reports, and the seconds without a report at which it is and is not silent.
+    for (every, still, gone) in [(10, 115, 125), (60, 175, 185), (300, 890, 905)] {
+        let mut stage = Stage::new().await;
+        stage.find(&silent);
+        stage.push_for(&json!([held("GPU-a")]), every, 3).await;
+        stage.board.pass(still - every);
+        assert_eq!(stage.find(&silent), [], "every {every} s");
+        stage.board.pass(gone - still);
+        let found = stage.find(&silent);
+        assert_eq!(found.len(), 1, "every {every} s");
+        let place = found[0].host.as_ref().unwrap();
+        assert_eq!((&place.id, place.name.as_str()), (&stage.host, "lab1"));
+        let line = format!("GET /api/v1/workspaces/default/hosts/{}", stage.host);
+        let cookie = stage.session(Role::Viewer);
+        let shown = stage.board.call(&line, &[("cookie", &cookie)], "").await;
+        assert_eq!(shown.body["host"]["isSilent"], true);
+        let page = format!("GET /w/default/hosts/{}", stage.host);
+        let page = stage.board.call(&page, &[("cookie", &cookie)], "").await;
+        assert!(page.body.as_str().unwrap().contains("agent silent"));
+        stage.push(json!([held("GPU-a")]), json!([])).await;
+        assert_eq!(stage.find(&silent), []);
+    }
+}
+
+#[tokio::test]
+async fn a_configured_time_replaces_the_intervals() {
+    let silent = alert(&[When::Silent], Some(20));
+    let mut stage = Stage::new().await;
+    stage.find(&silent);
+    stage.push_for(&json!([held("GPU-a")]), 10, 2).await;
+    assert_eq!(stage.find(&silent), []);
+    stage.board.pass(11);
+    assert_eq!(
+        stage.summaries(&silent),
+        ["the agent has sent nothing for 21s"]
+    );
+}
+
+#[tokio::test]
+async fn the_time_in_which_the_board_was_down_is_no_silence() {
+    let silent = alert(&[When::Silent], None);
+    let mut stage = Stage::new().await;
+    stage.push_for(&json!([held("GPU-a")]), 30, 3).await;
+    // The first look is after the board has started again.
+    stage.board.pass(3600);
+    assert_eq!(stage.find(&silent), []);
+    stage.board.pass(121);
+    assert_eq!(
+        stage.summaries(&silent),
+        ["the agent has sent nothing for 1h02m"]
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_reported_about_a_host_under_maintenance() {
+    let all = alert(&[When::Silent, When::IdleHeld, When::Unhealthy], Some(20));
+    let mut stage = Stage::new().await;
+    stage.find(&all);
+    stage.push_for(&json!([held("GPU-a")]), 30, 3).await;
+    assert_eq!(stage.find(&all).len(), 2);
+    let maintenance = Maintenance {
+        note: "new fans".to_owned(),
+        until: None,
+    };
+    let (change, host) = (stage.board.change(), HostId(stage.host.clone()));
+    let workspace = stage.board.workspace().id;
+    let store = &stage.board.store;
+    store
+        .set_maintenance(&change, &workspace, &host, Some(&maintenance))
+        .unwrap();
+    assert_eq!(stage.find(&all), []);
+}
+
+#[tokio::test]
+async fn a_person_who_holds_an_idle_gpu_is_reported_unless_they_keep_it() {
+    let idle = alert(&[When::IdleHeld], Some(600));
+    let mut stage = Stage::new().await;
+    stage.push_for(&json!([held("GPU-a")]), 30, 20).await;
+    assert_eq!(stage.find(&idle), [], "idle for less than ten minutes");
+    stage.push_for(&json!([held("GPU-a")]), 30, 2).await;
+    let found = stage.find(&idle);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].summary, "ada holds 1 GPU without using it");
+    assert_eq!(found[0].details, ["GPU 0: 8.0 GB held, idle for >10m"]);
+    let keep = |second: i64, owner: &str| {
+        let until = Timestamp::from_second(START + second).unwrap();
+        let mut gpu = held("GPU-a");
+        gpu["keeps"] = json!([{"owner": owner, "until": until, "why": "evaluation"}]);
+        json!([gpu])
+    };
+    stage.push(keep(3600, "ada"), json!([])).await;
+    assert_eq!(stage.find(&idle), [], "ada keeps it");
+    stage.board.pass(1);
+    stage.push(keep(3600, "bob"), json!([])).await;
+    assert_eq!(stage.find(&idle).len(), 1, "another person keeps it");
+    stage.board.pass(1);
+    stage.push(keep(100, "ada"), json!([])).await;
+    assert_eq!(stage.find(&idle).len(), 1, "the keep has ended");
+    // Nobody knows what the GPU of a host does that stopped reporting.
+    stage.board.pass(300);
+    assert_eq!(stage.find(&idle), []);
+}
+
+#[tokio::test]
+async fn faults_and_lost_gpus_are_reported() {
+    let health = alert(&[When::Unhealthy, When::Lost], None);
+    let mut stage = Stage::new().await;
+    let gpus = json!([held("GPU-a"), held("GPU-b")]);
+    stage.push_for(&gpus, 30, 1).await;
+    assert_eq!(stage.find(&health), []);
+    let mut faulty = held("GPU-a");
+    faulty["health"] = json!(["uncorrected-errors"]);
+    stage.push(json!([faulty, held("GPU-b")]), json!([])).await;
+    let found = stage.find(&health);
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].summary, "GPU 0 (A100, GPU-a) has a fault");
+    assert_eq!(found[0].details, ["uncorrected memory errors"]);
+    let mut lost = held("GPU-a");
+    lost["health"] = json!(["lost"]);
+    stage.board.pass(30);
+    stage.push(json!([lost]), json!([])).await;
+    let found = stage.find(&health);
+    let details: Vec<&str> = found.iter().map(|one| one.details[0].as_str()).collect();
+    assert_eq!(
+        details,
+        [
+            "the driver reports it as lost",
+            "the driver no longer lists it"
+        ]
+    );
+    assert!(found.iter().all(|one| one.when == When::Lost));
+    // A driver that cannot be read has lost nothing.
+    stage.board.pass(30);
+    stage.push(json!([]), json!(["nvml_init_failed"])).await;
+    assert_eq!(stage.find(&health), []);
+}
+
+#[tokio::test]
+async fn a_host_that_reports_and_cannot_observe_its_gpus_has_a_gap() {
+    let gap = alert(&[When::Gap], None);
+    let mut stage = Stage::new().await;
+    stage.push_for(&json!([held("GPU-a")]), 60, 1).await;
+    for minute in 0..12 {
+        stage.push(json!([]), json!(["nvml_init_failed"])).await;
+        let expected = usize::from(minute >= 10);
+        assert_eq!(stage.find(&gap).len(), expected, "minute {minute}");
+        stage.board.pass(60);
+    }
+    let found = stage.find(&gap);
+    assert_eq!(found[0].summary, "the GPUs are not observed for 12m");
+    stage.push(json!([held("GPU-a")]), json!([])).await;
+    assert_eq!(stage.find(&gap), []);
+    // A host without GPUs has nothing to observe.
+    stage.board.pass(60);
+    stage.push(json!([]), json!([])).await;
+    stage.board.pass(100);
+    assert_eq!(stage.find(&gap), []);
+}
+
+#[tokio::test]
+async fn a_keep_is_shown_without_its_reason_to_those_who_see_no_names() {
+    let stage = Stage::new().await;
+    let until = Timestamp::from_second(START + 3600).unwrap();
+    let mut gpu = held("GPU-a");
+    gpu["keeps"] = json!([{"owner": "ada", "until": until, "why": "<i>evaluation</i>"}]);
+    stage.push(json!([gpu.clone()]), json!([])).await;
+    for (role, sees_names) in [(Role::Viewer, false), (Role::Member, true)] {
+        let cookie = stage.session(role);
+        let headers = [("cookie", cookie.as_str())];
+        let (host, api) = (&stage.host, "GET /api/v1/workspaces/default");
+        for (line, place) in [
+            (format!("{api}/availability"), "/rows/0/keeps/0"),
+            (format!("{api}/hosts/{host}"), "/gpus/0/keeps/0"),
+            (format!("{api}/live"), "/hosts/0/gpus/0/keeps/0"),
+        ] {
+            let shown = stage.board.call(&line, &headers, "").await.body;
+            let keep = shown.pointer(place).unwrap();
+            assert_eq!(keep["until"], json!(until), "{line}");
+            assert_eq!(keep["why"].is_string(), sees_names, "{line}");
+            assert_eq!(keep["owner"].is_string(), sees_names, "{line}");
+        }
+        for line in [
+            "GET /w/default".to_owned(),
+            format!("GET /w/default/hosts/{host}"),
+            format!("GET /w/default/hosts/{host}/gpus/GPU-a"),
+        ] {
+            let page = stage.board.call(&line, &headers, "").await.body;
+            let page = page.as_str().unwrap();
+            assert!(page.contains("kept until 2026-09-21 15:13 UTC"), "{page}");
+            let escaped = "UTC: &lt;i&gt;evaluation&lt;/i&gt;";
+            assert_eq!(page.contains(escaped), sees_names, "{line}");
+            assert!(!page.contains("<i>evaluation"), "{line}");
+        }
+    }
+    gpu["keeps"][0]["why"] = json!("x".repeat(201));
+    let body = json!({
+        "schemaVersion": "gua.live.v1", "observedAt": stage.board.app.now(), "gpus": [gpu], "waiting": 0, "problems": [],
+        "host": {"hostname": "lab1", "agentVersion": "1", "driverVersion": null},
+    });
+    let headers = [("authorization", stage.token.as_str())];
+    let line = "POST /agent/v1/live";
+    let refused = stage.board.call(line, &headers, body.to_string()).await;
+    assert_eq!(refused.status, 422, "{}", refused.body);
+}
+
+/// A message about a person on a host.
+fn message(host_id: &str) -> DeliveryRow {
+    let at = Timestamp::from_second(START).unwrap();
+    let message = AlertMessage {
+        id: "1c9d03fe".to_owned(),
+        at,
+        alert: "lab".to_owned(),
+        when: "idle-held".to_owned(),
+        host: "lab1".to_owned(),
+        host_id: Some(host_id.to_owned()),
+        user: Some("ada".to_owned()),
+        title: "lab1: ada <b>holds 1 GPU".to_owned(),
+        text: String::new(),
+        details: Vec::new(),
+    };
+    DeliveryRow::new(&message, "slack".to_owned(), DeliveryStatus::Sent, at, 1)
+}
+
+#[tokio::test]
+async fn admins_see_the_messages_about_hosts_of_their_workspace() {
+    let rows = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let log = std::sync::Arc::clone(&rows);
+    let board = Board::with_options(|options| AppOptions {
+        alert_log: Some(std::sync::Arc::new(move || {
+            Ok(AlertHistoryDocument::new(log.lock().unwrap().clone()))
+        })),
+        ..options
+    });
+    let stage = Stage::of(board).await;
+    *rows.lock().unwrap() = vec![message("host_of_another_workspace"), message(&stage.host)];
+    let cookie = stage.session(Role::Admin);
+    let headers = [("cookie", cookie.as_str())];
+    let shown = |line: &'static str| stage.board.call(line, &headers, "");
+    let api = "GET /api/v1/workspaces/default/alerts";
+    let found = shown(api).await.body;
+    let items = found["items"].as_array().unwrap();
+    assert_eq!(items.len(), 1, "{found}");
+    assert_eq!(
+        (&items[0]["user"], &items[0]["status"]),
+        (&json!("ada"), &json!("sent"))
+    );
+    let page = shown("GET /w/default/servers").await.body;
+    let page = page.as_str().unwrap();
+    assert!(page.contains("lab1: ada &lt;b&gt;holds 1 GPU"), "{page}");
+    // Only owners may see names.
+    let settings = Settings {
+        names_from: Role::Owner,
+        ..Settings::default()
+    };
+    let (change, workspace) = (stage.board.change(), stage.board.workspace().id);
+    let store = &stage.board.store;
+    store.set_settings(&change, &workspace, &settings).unwrap();
+    let found = shown(api).await.body;
+    assert!(!found.to_string().contains("ada"), "{found}");
+    let page = shown("GET /w/default/servers").await.body;
+    assert!(!page.as_str().unwrap().contains("holds 1 GPU"), "{page}");
+}

@@ -1,0 +1,265 @@
+//! Alerts of a real board about its hosts, and keeps that a host's agent sends.
+
+use std::time::Duration;
+
+use gua_probe::clock;
+use gua_test::webhook::{Behaviour, Webhook};
+use gua_test::{Sleeper, schema, wait_for, wait_until};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::served::{Served, answer};
+use crate::host;
+
+/// A host without a machine: its reports are written here.
+struct Reporter<'a> {
+    board: &'a Served,
+    authorization: String,
+}
+
+impl<'a> Reporter<'a> {
+    fn enrol(board: &'a Served, name: &str) -> Self {
+        let key = board.enrolment_token(name);
+        let claim = json!({"enrollmentToken": key, "hostname": name}).to_string();
+        let line = "POST /agent/v1/enrollments/claim";
+        let (status, answer) = board.request(line, &[], claim.as_bytes());
+        assert_eq!(status, 201, "{answer}");
+        let token = answer["agentToken"].as_str().unwrap();
+        Self {
+            board,
+            authorization: format!("Bearer {token}"),
+        }
+    }
+
+    /// Sends a report of some seconds ago: ada holds a faulty GPU without using it.
+    fn push(&self, seconds_ago: i64) {
+        let at = clock::now() - SignedDuration::from_secs(seconds_ago);
+        let report = json!({
+            "schemaVersion": "gua.live.v1", "observedAt": at,
+            "host": {"hostname": "h", "agentVersion": "1", "driverVersion": null},
+            "gpus": [{
+                "uuid": "GPU-a", "index": 0, "name": "A100", "instance": null, "state": "idle-held", "obstacle": "held",
+                "utilPercent": 0, "memoryUsedBytes": 9u64 << 30, "memoryTotalBytes": 40u64 << 30, "temperatureCelsius": 40,
+                "powerMilliwatts": 50000, "health": ["remap-failed"], "claim": null,
+                "processes": [{"pid": 7, "owner": "ada", "name": "python", "type": "compute", "memoryBytes": 8u64 << 30}],
+            }],
+            "waiting": 0, "problems": [],
+        });
+        let headers = [("Authorization", self.authorization.as_str())];
+        let body = report.to_string();
+        let (status, answer) = self
+            .board
+            .request("POST /agent/v1/live", &headers, body.as_bytes());
+        assert_eq!(status, 202, "{answer}");
+    }
+}
+
+/// A board with these alerts to a web server.
+fn alerting(webhook: &Webhook, alerts: &[&str]) -> Served {
+    Served::with_config(|home| {
+        let url = home.write("url", webhook.url());
+        let alerts = alerts.iter().enumerate();
+        let tables = alerts.map(|(number, lines)| {
+            let url = url.display();
+            format!("[[alert]]\nname = \"a{number}\"\nby = \"board\"\nto = \"webhook\"\nurl_file = \"{url}\"\n{lines}\n")
+        });
+        tables.collect()
+    })
+}
+
+/// Conditions of the requests that a web server has received.
+fn conditions(webhook: &Webhook) -> Vec<String> {
+    let requests = webhook.requests().into_iter();
+    let documents = requests.map(|request| {
+        schema::check("gua.alert.v1", request.text());
+        let document: Value = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(document["host"], "lab1", "{document}");
+        assert!(document["host_id"].is_string(), "{document}");
+        document["when"].as_str().unwrap().to_owned()
+    });
+    let mut conditions: Vec<String> = documents.collect();
+    conditions.sort();
+    conditions
+}
+
+/// Statuses of the messages of a board.
+fn statuses(board: &Served) -> Vec<(String, String)> {
+    let document = board.home().json("board alert history --json");
+    let rows = document["messages"].as_array().unwrap().iter();
+    let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
+    let mut all: Vec<_> = rows
+        .map(|row| (word(row, "when"), word(row, "status")))
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn messages_that_a_target_refused_are_delivered_after_a_restart() {
+    let webhook = Webhook::start(Behaviour::Answer(503));
+    let mut board = alerting(
+        &webhook,
+        &[
+            "when = [\"idle-held\", \"unhealthy\"]\nlonger_than = \"30s\"",
+            "when = [\"silent\"]\nlonger_than = \"1s\"",
+        ],
+    );
+    let agent = Reporter::enrol(&board, "lab1");
+    for seconds_ago in [60, 30, 0] {
+        agent.push(seconds_ago);
+    }
+    let every = |status: &str| {
+        let all = ["idle-held", "silent", "unhealthy"];
+        all.map(|when| (when.to_owned(), status.to_owned()))
+    };
+    wait_until("three conditions are found and refused", || {
+        statuses(&board) == every("waiting") && webhook.requests().len() >= 2
+    });
+    let refused = webhook.requests().len();
+    board.restart();
+    wait_until("the board has tried again", || {
+        webhook.requests().len() > refused
+    });
+    webhook.set(Behaviour::Answer(200));
+    board.restart();
+    wait_until("the messages are delivered", || {
+        statuses(&board) == every("sent")
+    });
+    let delivered = webhook.requests().len();
+    let mut last = conditions(&webhook);
+    last.dedup();
+    assert_eq!(last, ["idle-held", "silent", "unhealthy"]);
+    // The cool-down survives a restart: no second message.
+    board.restart();
+    let list = board.home().json("board alert list --json");
+    schema::check("gua.alerts.v1", &list.to_string());
+    for row in list["alerts"].as_array().unwrap() {
+        assert_eq!(row["by"], "board");
+        assert_ne!(row["last_sent"], Value::Null, "{row}");
+    }
+    let bearer = board.bearer();
+    let headers = [("Authorization", bearer.as_str())];
+    let path = "GET /api/v1/workspaces/default/alerts";
+    let (status, shown) = board.request(path, &headers, b"");
+    assert_eq!((status, shown["items"].as_array().unwrap().len()), (200, 3));
+    let (status, page) = answer(&board.url, "GET /w/default/servers", &headers, b"");
+    assert_eq!(status, 200);
+    assert!(page.contains("Last alerts"), "{page}");
+    assert!(page.contains("ada holds 1 GPU without using it"), "{page}");
+    assert_eq!(webhook.requests().len(), delivered);
+    let host = board.home().gua("alert list");
+    assert!(host.stdout.contains("no alerts are configured"), "{host:?}");
+    assert!(host.stderr.contains("2 alerts of the board"), "{host:?}");
+    assert!(
+        board
+            .home()
+            .fine("board alert test a1")
+            .contains("a1: sent to webhook")
+    );
+}
+
+#[test]
+fn a_target_that_hangs_never_delays_a_push() {
+    let webhook = Webhook::start(Behaviour::Hang);
+    let board = alerting(&webhook, &["when = [\"unhealthy\"]"]);
+    let agent = Reporter::enrol(&board, "lab1");
+    agent.push(100);
+    wait_until("the message is being sent", || {
+        !webhook.requests().is_empty()
+    });
+    let mut longest = Duration::ZERO;
+    for seconds_ago in (0..50).rev() {
+        let began = clock::monotonic();
+        agent.push(seconds_ago);
+        longest = longest.max(clock::monotonic() - began);
+    }
+    println!("longest of 50 pushes: {longest:?}");
+    assert!(longest < Duration::from_secs(2), "{longest:?}");
+    assert_eq!(
+        statuses(&board),
+        [("unhealthy".to_owned(), "waiting".to_owned())]
+    );
+}
+
+#[test]
+fn a_board_refuses_alerts_that_it_cannot_send() {
+    let webhook = Webhook::start(Behaviour::Answer(200));
+    let home = crate::without_driver();
+    let url = home.write("url", webhook.url());
+    for (lines, expected) in [
+        ("when = [\"quota-over\"]", "quotas are counted on the hosts"),
+        ("when = [\"free\"]", "sends it on the host"),
+    ] {
+        let url = url.display();
+        home.write(
+            ".gua/config.toml",
+            format!("[[alert]]\nby = \"board\"\nto = \"webhook\"\nurl_file = \"{url}\"\n{lines}\n"),
+        );
+        let check = home.gua("config check");
+        let said = format!("{}{}", check.stdout, check.stderr);
+        assert_eq!(check.code, 1, "{said}");
+        assert!(said.contains(expected), "{said}");
+        let serve = home.gua("board serve --listen 127.0.0.1:0");
+        assert!(
+            serve.code != 0 && serve.stderr.contains(expected),
+            "{serve:?}"
+        );
+    }
+}
+
+#[test]
+fn a_keep_is_shown_on_the_board_with_its_reason_only_where_names_are_plain() {
+    let board = Served::start();
+    let sleeper = Sleeper::new();
+    let pid = sleeper.pid();
+    let host = host(&format!(
+        "[[card]]\nuuid = \"GPU-a\"\nutil = 0\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n[[card]]\nuuid = \"GPU-b\"\n"
+    ));
+    let host = board.enrol(host, "lab1");
+    let kept = host
+        .gua_command("keep 2h --why")
+        .arg("<b>long</b> evaluation\u{1b}")
+        .output()
+        .unwrap();
+    assert!(kept.status.success(), "{kept:?}");
+    host.fine("sync-once");
+    let bearer = board.bearer();
+    let headers = [("Authorization", bearer.as_str())];
+    let live = wait_for("the live report", || {
+        let live = board.live();
+        live[0]["gpus"][0]["keeps"].is_array().then_some(live)
+    });
+    let keep = &live[0]["gpus"][0]["keeps"][0];
+    assert_eq!(keep["owner"], live[0]["gpus"][0]["processes"][0]["owner"]);
+    let why = keep["why"].as_str().unwrap();
+    assert!(why.starts_with("<b>long</b> evaluation"), "{keep}");
+    assert_eq!(live[0]["gpus"][1].get("keeps"), None);
+    let id = live[0]["id"].as_str().unwrap();
+    for path in [
+        "",
+        &format!("/hosts/{id}"),
+        &format!("/hosts/{id}/gpus/GPU-a"),
+    ] {
+        let (status, page) = answer(&board.url, &format!("GET /w/default{path}"), &headers, b"");
+        assert_eq!(status, 200, "{page}");
+        assert!(page.contains("kept until "), "{path}: {page}");
+        assert!(
+            page.contains(": &lt;b&gt;long&lt;/b&gt; evaluation"),
+            "{page}"
+        );
+        assert!(!page.contains("<b>") && !page.contains('\u{1b}'), "{page}");
+    }
+    for users in ["hash", "omit"] {
+        let pushed = host
+            .gua_command("sync-once")
+            .env("GUA_CLOUD_USERS", users)
+            .output()
+            .unwrap();
+        assert!(pushed.status.success(), "{pushed:?}");
+        let live = board.live();
+        let keep = &live[0]["gpus"][0]["keeps"][0];
+        assert!(keep["until"].is_string(), "{users}: {live}");
+        assert_eq!(keep["why"], Value::Null, "{users}");
+        assert_eq!(keep["owner"], live[0]["gpus"][0]["processes"][0]["owner"]);
+    }
+}
