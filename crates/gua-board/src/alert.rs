@@ -37,6 +37,8 @@ pub struct Watch {
     hosts: (Option<u64>, Vec<Host>),
     /// GPUs of each host, with the time of the last report that listed them.
     gpus: HashMap<HostId, Vec<(KnownGpu, Timestamp)>>,
+    /// Whether the last read of the hosts failed.
+    has_failed: bool,
 }
 
 impl Watch {
@@ -47,12 +49,16 @@ impl Watch {
         // Copied, so that no push waits while the conditions are checked.
         let states = app.live.with_all(HashMap::clone);
         let mut found: Vec<Vec<Finding>> = alerts.iter().map(|_| Vec::new()).collect();
+        let wants_lost = alerts.iter().any(|alert| alert.when.contains(&When::Lost));
         let hosts = std::mem::take(&mut self.hosts.1);
         for host in hosts.iter().filter(|host| host.maintenance(now).is_none()) {
             let Some(live) = states.get(&host.id) else {
                 continue;
             };
-            let gone = self.gone(&host.id, live, now);
+            let gone = match wants_lost {
+                true => self.gone(&host.id, live, now),
+                false => Vec::new(),
+            };
             let look = Look {
                 live,
                 started,
@@ -82,9 +88,14 @@ impl Watch {
             }
             Ok(())
         });
-        if let Err(error) = read {
-            warn!(error = %chain(&error), "cannot read the hosts for alerts");
+        match &read {
+            // Logged when it starts.
+            Err(error) if !self.has_failed => {
+                warn!(error = %chain(error), "cannot read the hosts for alerts");
+            }
+            _ => {}
         }
+        self.has_failed = read.is_err();
     }
 
     /// Returns the physical GPUs of a host that an earlier report listed and the latest does not. A report without GPUs is of a

@@ -75,30 +75,7 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
         BoardCommand::Login { url } => fleet::login(url, context)?,
         BoardCommand::Link { code, user, .. } => link::run(&code.0, user.as_deref(), context)?,
         BoardCommand::Alert(command) => return alerts(command, context),
-        BoardCommand::User {
-            command: BoardUserCommand::Password { data, name, .. },
-        } => {
-            let password = password()?;
-            let store = open_existing(data)?;
-            set_up(&store)
-                .set_password(name, &password)
-                .map_err(usage)?;
-        }
-        BoardCommand::User {
-            command:
-                BoardUserCommand::Add {
-                    data,
-                    workspace,
-                    name,
-                    role,
-                    ..
-                },
-        } => {
-            let password = password()?;
-            let store = open(data)?;
-            let result = set_up(&store).add_user(&workspace.workspace, name, *role, &password);
-            result.map_err(usage)?;
-        }
+        BoardCommand::User { command } => user(command)?,
         BoardCommand::EnrollToken {
             data,
             workspace,
@@ -149,6 +126,28 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `gua board user`.
+fn user(command: &BoardUserCommand) -> anyhow::Result<()> {
+    let password = password()?;
+    let done = match command {
+        BoardUserCommand::Password { data, name, .. } => {
+            let store = open_existing(data)?;
+            set_up(&store).set_password(name, &password)
+        }
+        BoardUserCommand::Add {
+            data,
+            workspace,
+            name,
+            role,
+            ..
+        } => {
+            let store = open(data)?;
+            set_up(&store).add_user(&workspace.workspace, name, *role, &password)
+        }
+    };
+    done.map_err(usage)
 }
 
 /// `gua board alert`.

@@ -21,13 +21,17 @@ pub(crate) struct Served {
 
 impl Served {
     pub(crate) fn start() -> Self {
-        Self::with_config(|_| String::new())
+        Self::in_home(without_driver())
     }
 
     /// Starts a board with this configuration, which may name files of its home.
     pub(crate) fn with_config(config: impl FnOnce(&TestHost) -> String) -> Self {
         let home = without_driver();
         home.write(".gua/config.toml", config(&home));
+        Self::in_home(home)
+    }
+
+    fn in_home(home: TestHost) -> Self {
         let mut add = home.gua_command("board user add ada --role owner --password-stdin");
         let mut child = add.stdin(Stdio::piped()).spawn().unwrap();
         child
