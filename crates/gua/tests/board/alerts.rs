@@ -218,7 +218,7 @@ fn a_keep_is_shown_on_the_board_with_its_reason_only_where_names_are_plain() {
     let host = board.enrol(host, "lab1");
     let kept = host
         .gua_command("keep 2h --why")
-        .arg("<b>long</b> evaluation\u{1b}")
+        .arg("<u>long</u> evaluation\u{1b}")
         .output()
         .unwrap();
     assert!(kept.status.success(), "{kept:?}");
@@ -232,7 +232,7 @@ fn a_keep_is_shown_on_the_board_with_its_reason_only_where_names_are_plain() {
     let keep = &live[0]["gpus"][0]["keeps"][0];
     assert_eq!(keep["owner"], live[0]["gpus"][0]["processes"][0]["owner"]);
     let why = keep["why"].as_str().unwrap();
-    assert!(why.starts_with("<b>long</b> evaluation"), "{keep}");
+    assert!(why.starts_with("<u>long</u> evaluation"), "{keep}");
     assert_eq!(live[0]["gpus"][1].get("keeps"), None);
     let id = live[0]["id"].as_str().unwrap();
     for path in [
@@ -244,10 +244,10 @@ fn a_keep_is_shown_on_the_board_with_its_reason_only_where_names_are_plain() {
         assert_eq!(status, 200, "{page}");
         assert!(page.contains("kept until "), "{path}: {page}");
         assert!(
-            page.contains(": &lt;b&gt;long&lt;/b&gt; evaluation"),
+            page.contains(": &lt;u&gt;long&lt;/u&gt; evaluation"),
             "{page}"
         );
-        assert!(!page.contains("<b>") && !page.contains('\u{1b}'), "{page}");
+        assert!(!page.contains("<u>") && !page.contains('\u{1b}'), "{page}");
     }
     for users in ["hash", "omit"] {
         let pushed = host
