@@ -1,6 +1,6 @@
 //! Conditions of alerts on the hosts of a board: a silent agent, idle-held GPUs, faults, lost GPUs and GPUs that cannot be
-//! observed. The rules are those of gua-model; this module applies them to the live state. What is found is passed to whoever
-//! sends the messages, on a thread of its own.
+//! observed. The rules are those of gua-model; this module applies them to the live state and returns the findings. The
+//! program that runs the board sends the messages, on a thread of its own.
 //!
 //! Nothing is reported about a host under maintenance. Of a host that stopped reporting, only the silence is reported, because
 //! nobody knows what its GPUs do now.
