@@ -38,7 +38,9 @@ use self::containers::Containers;
 pub use self::containers::has_container_runtime;
 pub use self::end::wait_for_end;
 use self::names::Names;
-pub use self::names::{groups_of, is_group, is_user, sub_uids, user_ids};
+pub use self::names::{
+    groups_of, is_group, is_user, name_in_directory, sub_uids, uid_in_directory, user_ids,
+};
 use self::tree::{Seen, Tree};
 use crate::clock;
 

@@ -4,10 +4,13 @@
 //! a socket of the collector and sends the code from the board's page. The collector passes it to the board with the name of
 //! the user who connected, which it learns from the kernel (`SO_PEERCRED`, unix(7)). A request contains no user name, so nobody
 //! can link the name of another user.
+//!
+//! Everyone can connect, so a request costs little: one thread for at most a few people at a time, a short message, a time
+//! limit for the whole exchange, and a look-up of the name on a thread that all requests share.
 
 use std::collections::HashSet;
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -15,11 +18,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use gua_model::Uid;
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
+use gua_model::subuid::SubUids;
 use gua_model::text::sanitize;
-use gua_model::{Uid, User};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable, sub_uids};
+use gua_probe::clock;
+use gua_probe::process::name_in_directory;
 use gua_wire::Token;
 use gua_wire::users::UserPolicy;
 use rustix::net::sockopt::socket_peercred;
@@ -27,12 +32,17 @@ use serde::{Deserialize, Serialize};
 
 use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment};
+use crate::lookup::Lookup;
 use crate::socket::listen;
 use crate::socket::message::{read, write};
 
-/// Maximum size of a message. A code has less than 100 characters, and a board's sentence at most a few thousand.
-const LONGEST_MESSAGE: usize = 64 * 1024;
-/// Maximum time without a byte of a request, and without progress of the reply.
+/// Maximum size of a request. A code has less than 100 characters.
+const LONGEST_REQUEST: usize = 1024;
+/// Maximum size of a reply. A board's sentence has at most a few thousand characters.
+const LONGEST_REPLY: usize = 64 * 1024;
+/// Maximum time that the collector waits for a client, from the first byte of the request to the last one of the reply.
+const CLIENT_LIMIT: Duration = Duration::from_secs(10);
+/// Maximum time that a user waits until the request is accepted.
 const LONGEST_SILENCE: Duration = Duration::from_secs(5);
 /// Maximum time that a user waits for the reply: longer than the collector waits for the board.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -68,6 +78,10 @@ pub enum LinkError {
     /// In words.
     #[error("{0}")]
     Failed(String),
+    #[error(
+        "the user directory of this host (passwd, LDAP, SSSD) does not answer; try again later"
+    )]
+    NamesUnavailable,
 }
 
 impl From<LinkError> for Failure {
@@ -81,9 +95,11 @@ impl From<LinkError> for Failure {
             LinkError::UnknownCode(_) => {
                 Failure::failed(text).hint("the page \"Me\" of the board shows a new code")
             }
-            LinkError::NotRunning(_) | LinkError::NoName | LinkError::Busy | LinkError::Failed(_) => {
-                Failure::failed(text)
-            }
+            LinkError::NotRunning(_)
+            | LinkError::NoName
+            | LinkError::NamesUnavailable
+            | LinkError::Busy
+            | LinkError::Failed(_) => Failure::failed(text),
         }
     }
 }
@@ -136,8 +152,8 @@ pub fn link_through(socket: &Path, code: &Token) -> Reply {
         stream.set_write_timeout(Some(LONGEST_SILENCE))?;
         let code = code.reveal().to_owned();
         // A busy collector replies without reading the request.
-        let written = write(&mut stream, &Request { code }, LONGEST_MESSAGE);
-        read::<Reply>(&mut stream, LONGEST_MESSAGE).map_err(|error| written.err().unwrap_or(error))
+        let written = write(&mut stream, &Request { code }, LONGEST_REQUEST);
+        read::<Reply>(&mut stream, LONGEST_REPLY).map_err(|error| written.err().unwrap_or(error))
     };
     exchange().map_err(failed)?
 }
@@ -168,10 +184,11 @@ impl NameSocket {
             return Ok(None);
         };
         let started = Self(socket.to_owned());
-        let board = Arc::new(board);
+        let names = Lookup::new(name_in_directory);
+        let server = Arc::new(Server { board, names });
         thread::Builder::new()
             .name("gua-names".to_owned())
-            .spawn(move || serve(&listener, &board))?;
+            .spawn(move || serve(&listener, &server))?;
         Ok(Some(started))
     }
 }
@@ -204,9 +221,19 @@ impl Drop for Place {
     }
 }
 
-fn serve(listener: &UnixListener, board: &Arc<Option<NameBoard>>) {
+type NameLookup = Lookup<Uid, Option<String>>;
+
+/// What every request needs.
+struct Server {
+    board: Option<NameBoard>,
+    names: NameLookup,
+}
+
+fn serve(listener: &UnixListener, server: &Arc<Server>) {
     let people = People::default();
-    let subuids = sub_uids();
+    // The names of the ranges are not looked up, because that could block. All containers of a person count as one more.
+    let ranges = fs::read_to_string("/etc/subuid").unwrap_or_default();
+    let ranges = SubUids::parse(&ranges, |_| None);
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else {
             // No file descriptor is free; another one may be soon.
@@ -217,18 +244,18 @@ fn serve(listener: &UnixListener, board: &Arc<Option<NameBoard>>) {
             continue;
         };
         let uid = Uid(peer.uid.as_raw());
-        let Some(place) = Place::take(&people, subuids.person(uid)) else {
+        let Some(place) = Place::take(&people, ranges.person(uid)) else {
             // A few bytes fit into the buffer of any socket.
             let _ = stream.set_nonblocking(true);
             let busy: Reply = Err(LinkError::Busy);
-            let _ = write(&mut stream, &busy, LONGEST_MESSAGE);
+            let _ = write(&mut stream, &busy, LONGEST_REPLY);
             continue;
         };
-        let board = Arc::clone(board);
+        let server = Arc::clone(server);
         // Without a thread the connection is closed, and the user sees that.
         let _ = thread::Builder::new().spawn(move || {
             // The user may be gone.
-            let _ = answer(&mut stream, uid, board.as_ref().as_ref());
+            let _ = answer(&stream, uid, &server, CLIENT_LIMIT);
             drop(stream);
             thread::sleep(PAUSE);
             drop(place);
@@ -236,19 +263,60 @@ fn serve(listener: &UnixListener, board: &Arc<Option<NameBoard>>) {
     }
 }
 
-fn answer(stream: &mut UnixStream, uid: Uid, board: Option<&NameBoard>) -> io::Result<()> {
-    stream.set_read_timeout(Some(LONGEST_SILENCE))?;
-    stream.set_write_timeout(Some(LONGEST_SILENCE))?;
-    let request: Request = read(stream, LONGEST_MESSAGE)?;
-    let result = match board {
-        Some(board) => link_user(uid, &request.code, board),
+/// Answers one request. `limit` is the maximum time to wait for the client.
+fn answer(stream: &UnixStream, uid: Uid, server: &Server, limit: Duration) -> io::Result<()> {
+    let mut client = Client {
+        stream,
+        left: limit,
+    };
+    let request: Request = read(&mut client, LONGEST_REQUEST)?;
+    let result = match &server.board {
+        Some(board) => link_user((uid, &server.names), &request.code, board),
         None => Err(LinkError::NotPushing),
     };
-    write(stream, &result, LONGEST_MESSAGE)
+    write(&mut client, &result, LONGEST_REPLY)
+}
+
+/// The connection to a client, with a time limit for all that is read and written together. A limit for each call would let a
+/// client that sends one byte at a time keep its place for hours.
+struct Client<'a> {
+    stream: &'a UnixStream,
+    left: Duration,
+}
+
+impl Client<'_> {
+    fn timed<T>(&mut self, call: impl FnOnce(&UnixStream) -> io::Result<T>) -> io::Result<T> {
+        if self.left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(self.left))?;
+        self.stream.set_write_timeout(Some(self.left))?;
+        let began = clock::monotonic();
+        let result = call(self.stream);
+        let waited = clock::monotonic().saturating_sub(began);
+        self.left = self.left.saturating_sub(waited);
+        result
+    }
+}
+
+impl Read for Client<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.timed(|mut stream| stream.read(bytes))
+    }
+}
+
+impl Write for Client<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.timed(|mut stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Links the name that a uid has on this host.
-fn link_user(uid: Uid, code: &str, board: &NameBoard) -> Reply {
+fn link_user((uid, names): (Uid, &NameLookup), code: &str, board: &NameBoard) -> Reply {
     let code = Token::new(code).map_err(|error| LinkError::Failed(error.to_string()))?;
     let enrolment = board.enrolment.lock();
     let enrolled = enrolment.unwrap_or_else(PoisonError::into_inner).current();
@@ -256,7 +324,63 @@ fn link_user(uid: Uid, code: &str, board: &NameBoard) -> Reply {
         true => LinkError::NotPushing,
         false => LinkError::Failed(chain(&error)),
     })?;
-    let User { name, .. } = ProcessTable::new(ProcRoot::default(), Passwd::System).user(uid);
+    let name = names.ask(uid).ok_or(LinkError::NamesUnavailable)?;
     let name = name.ok_or(LinkError::NoName)?;
     link(&enrolled, &board.users, (&name, &code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers a client whose bytes are written on another thread.
+    fn answered(limit: Duration, send: impl FnOnce(UnixStream) + Send + 'static) -> io::Result<()> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let server = Server {
+            board: None,
+            names: Lookup::new(|_| None),
+        };
+        let sender = thread::spawn(move || send(theirs));
+        let result = answer(&ours, Uid(1000), &server, limit);
+        drop(ours);
+        sender.join().unwrap();
+        result
+    }
+
+    #[test]
+    fn a_client_that_sends_one_byte_at_a_time_is_disconnected_after_the_limit() {
+        let began = clock::monotonic();
+        let error = answered(Duration::from_millis(300), |mut client| {
+            let mut bytes = gua_query::protocol::VERSION.to_le_bytes().to_vec();
+            bytes.extend(1000_u32.to_le_bytes());
+            bytes.extend([0; 1000]);
+            // The whole message would take 50 s.
+            for byte in bytes {
+                if client.write_all(&[byte]).is_err() {
+                    return;
+                }
+                thread::park_timeout(Duration::from_millis(50));
+            }
+        });
+        let kind = error.unwrap_err().kind();
+        let is_timeout = matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
+        assert!(is_timeout, "{kind:?}");
+        let waited = clock::monotonic() - began;
+        assert!(waited < Duration::from_secs(20), "{waited:?}");
+    }
+
+    #[test]
+    fn a_request_is_short() {
+        let sent = |length: usize| {
+            let limit = Duration::from_secs(60);
+            answered(limit, move |mut client| {
+                let code = "x".repeat(length);
+                write(&mut client, &Request { code }, LONGEST_REPLY).unwrap();
+                let _ = read::<Reply>(&mut client, LONGEST_REPLY);
+            })
+        };
+        sent(100).unwrap();
+        let error = sent(2000).unwrap_err().to_string();
+        assert!(error.contains("too long"), "{error}");
+    }
 }

@@ -36,7 +36,7 @@ pub(super) enum Names {
 impl Names {
     pub(super) fn new(passwd: Passwd) -> Self {
         match passwd {
-            Passwd::System => Self::asking(Arc::new(system), PATIENCE),
+            Passwd::System => Self::asking(Arc::new(name_in_directory), PATIENCE),
             Passwd::File(path) => Self::File(PasswdFile::new(path)),
         }
     }
@@ -61,9 +61,12 @@ impl Names {
     }
 }
 
-/// Looks up users in the host's directory: passwd, LDAP, SSSD, as configured for the C library.
-fn system(uid: Uid) -> Option<String> {
-    uzers::get_user_by_uid(uid.0).map(|user| user.name().to_string_lossy().into_owned())
+/// Looks up a user in the host's directory: passwd, LDAP, SSSD, as configured for the C library. It blocks for as long as
+/// the directory does not answer.
+#[must_use]
+pub fn name_in_directory(uid: Uid) -> Option<String> {
+    let user = uzers::get_user_by_uid(uid.0)?;
+    parse::user_name(&user.name().to_string_lossy())
 }
 
 /// Reports whether the host has a user with this name; `None` if its directory does not answer in time.
@@ -78,6 +81,12 @@ pub fn is_user(name: &str) -> Option<bool> {
 pub fn is_group(name: &str) -> Option<bool> {
     let name = name.to_owned();
     within(PATIENCE, move || uzers::get_group_by_name(&name).is_some())
+}
+
+/// Looks up the uid of a user as [`name_in_directory`] does the name.
+#[must_use]
+pub fn uid_in_directory(name: &str) -> Option<Uid> {
+    Some(Uid(uzers::get_user_by_name(name)?.uid()))
 }
 
 /// Returns the uid and the main gid of a user; `None` if there is no such user, or its directory does not answer in time.
@@ -95,8 +104,7 @@ pub fn sub_uids() -> SubUids {
     let text = std::fs::read_to_string("/etc/subuid").unwrap_or_default();
     SubUids::parse(&text, |name| {
         let name = name.to_owned();
-        let user = within(PATIENCE, move || uzers::get_user_by_name(&name));
-        user.flatten().map(|user| Uid(user.uid()))
+        within(PATIENCE, move || uid_in_directory(&name)).flatten()
     })
 }
 
