@@ -2,9 +2,12 @@
 //! do. Notes are files in user directories like claims, so that the owner of the file is the author. They give no right to a
 //! GPU.
 //!
-//! The age of a note is that of its file, which only the kernel sets. A person cannot be nudged more often by a note that
-//! claims to be older, and a keep cannot be longer than [`LONGEST_LEASE`].
+//! Every user can write any file to their directory, so the rules are applied where notes are read. The age of a note is that of its
+//! file, which only the kernel sets. A keep cannot be longer than [`LONGEST_LEASE`], and each user has one: other names than
+//! the one that this module writes are not read. A person has at most one nudge a day.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -18,9 +21,8 @@ use crate::directory::ClaimDir;
 use crate::error::ClaimError;
 use crate::user_dir::{Allowance, Entry, UserDir, random_word};
 
-const KEEP: &str = "keep-";
-/// A user has one keep.
-const OWN_KEEP: &str = "keep-own";
+/// Name of the keep of a user.
+const KEEP: &str = "keep-own";
 const NUDGE: &str = "nudge-";
 const VERSION: u32 = 1;
 /// Maximum number of nudges of a user.
@@ -78,6 +80,9 @@ impl Keep {
 
     fn from_entry(entry: &Entry, now: Timestamp) -> Option<Self> {
         let written: WrittenKeep = parsed(entry)?;
+        if entry.name != KEEP || written.version != VERSION {
+            return None;
+        }
         let longest = SignedDuration::try_from(LONGEST_LEASE).ok()? + SLACK;
         let is_live = written.until > now
             && written.until.duration_since(entry.changed) <= longest
@@ -93,16 +98,21 @@ impl Keep {
 }
 
 impl Nudge {
-    fn from_entry(entry: &Entry, now: Timestamp) -> Option<Self> {
+    fn from_entry(entry: &Entry) -> Option<Self> {
         let written: WrittenNudge = parsed(entry)?;
-        let age = now.duration_since(entry.changed);
-        let is_recent = age >= -SLACK && age.unsigned_abs() < NUDGE_AGE;
-        (is_recent && written.gpus.len() <= MAX_GPUS).then_some(Self {
+        let is_valid = written.version == VERSION && written.gpus.len() <= MAX_GPUS;
+        is_valid.then_some(Self {
             owner: entry.owner,
             to: Uid(written.to),
             gpus: written.gpus,
             made: entry.changed,
         })
+    }
+
+    /// Whether it was made in the last day.
+    fn is_recent(&self, now: Timestamp) -> bool {
+        let age = now.duration_since(self.made);
+        age >= -SLACK && age.unsigned_abs() < NUDGE_AGE
     }
 }
 
@@ -114,16 +124,34 @@ impl ClaimDir {
     /// Returns the keeps that have not ended.
     pub fn keeps(&self, now: Timestamp) -> Result<Vec<Keep>, ClaimError> {
         let mut keeps = self.notes(KEEP, |entry| Keep::from_entry(entry, now))?;
-        keeps.sort_by_key(|keep| (keep.owner, keep.until));
+        // A user can have made several directories. The latest keep counts.
+        keeps.sort_by_key(|keep| (keep.owner, Reverse(keep.made)));
+        keeps.dedup_by_key(|keep| keep.owner);
         Ok(keeps)
     }
 
-    /// Returns the nudges of the last day, the latest first.
+    /// Returns the nudges of the last day, the latest first. A nudge less than a day after another one of the same person does not
+    /// count.
     pub fn nudges(&self, now: Timestamp) -> Result<Vec<Nudge>, ClaimError> {
-        let mut nudges = self.notes(NUDGE, |entry| Nudge::from_entry(entry, now))?;
-        // Nobody can take the turn of others by nudging themselves.
-        nudges.retain(|nudge| nudge.owner != nudge.to);
-        nudges.sort_by_key(|nudge| std::cmp::Reverse((nudge.made, nudge.owner)));
+        let mut nudges = self.notes(NUDGE, Nudge::from_entry)?;
+        // Nobody can take the turn of others by nudging themselves, also not from a container.
+        nudges.retain(|nudge| self.person(nudge.owner) != self.person(nudge.to));
+        nudges.retain(|nudge| nudge.made <= now.saturating_add(SLACK).unwrap_or(now));
+        nudges.sort_by_key(|nudge| (nudge.made, nudge.owner));
+        let mut last: BTreeMap<Uid, Timestamp> = BTreeMap::new();
+        nudges.retain(|nudge| {
+            let person = self.person(nudge.to);
+            let earlier = last.get(&person);
+            let counts = earlier.is_none_or(|earlier| {
+                nudge.made.duration_since(*earlier).unsigned_abs() >= NUDGE_AGE
+            });
+            if counts {
+                last.insert(person, nudge.made);
+            }
+            counts
+        });
+        nudges.retain(|nudge| nudge.is_recent(now));
+        nudges.reverse();
         Ok(nudges)
     }
 
@@ -135,7 +163,7 @@ impl ClaimDir {
             until,
             why: why.chars().take(LONGEST_REASON).collect(),
         };
-        self.write_note(OWN_KEEP, &written)
+        self.write_note(KEEP, &written)
     }
 
     /// Ends the keep of the caller. Returns whether there was one.
@@ -143,7 +171,7 @@ impl ClaimDir {
         let Some(user_dir) = self.existing_user_dir()? else {
             return Ok(false);
         };
-        match user_dir.remove(OWN_KEEP) {
+        match user_dir.remove(KEEP) {
             Ok(()) => Ok(true),
             Err(rustix::io::Errno::NOENT) => Ok(false),
             Err(source) => Err(self.cannot_write(source)),
@@ -169,7 +197,7 @@ impl ClaimDir {
         };
         let fail = |source| self.cannot_write(source);
         let mut old = entries(&user_dir, NUDGE, &mut Allowance::default()).map_err(fail)?;
-        old.sort_by_key(|entry| std::cmp::Reverse(entry.changed));
+        old.sort_by_key(|entry| Reverse(entry.changed));
         for entry in old.iter().skip(MOST_NUDGES - 1) {
             let _ = user_dir.remove(&entry.name);
         }
@@ -215,6 +243,8 @@ fn entries(
 mod tests {
     use std::fs;
     use std::path::Path;
+
+    use gua_model::subuid::SubUids;
 
     use super::*;
 
@@ -272,8 +302,21 @@ mod tests {
             .unwrap();
         assert_eq!(dir.keeps(now).unwrap(), [], "longer than allowed");
         let user_dir = dir.existing_user_dir().unwrap().unwrap();
-        user_dir.write("keep-1", b"no note").unwrap();
+        user_dir.write("keep-own", b"no note").unwrap();
         user_dir.write("nudge-1", b"{}").unwrap();
+        assert_eq!(dir.keeps(now).unwrap(), []);
+        let until = now + hours(1);
+        let keep = |version: u32| {
+            let why = "eval";
+            format!(r#"{{"version":{version},"gpus":["GPU-a"],"until":"{until}","why":"{why}"}}"#)
+        };
+        // Names that the program does not write, and another version.
+        for name in ["keep-1", "keep-own2"] {
+            user_dir.write(name, keep(1).as_bytes()).unwrap();
+        }
+        user_dir.write("keep-own", keep(2).as_bytes()).unwrap();
+        let nudge = br#"{"version":2,"to":70000,"gpus":[]}"#;
+        user_dir.write("nudge-2", nudge).unwrap();
         assert_eq!(dir.keeps(now).unwrap(), []);
         assert_eq!(dir.nudges(now).unwrap(), []);
         let why = "x".repeat(1000);
@@ -296,6 +339,44 @@ mod tests {
             (1, other, dir.me())
         );
         assert_eq!(dir.nudges(now + hours(25)).unwrap(), []);
+    }
+
+    #[test]
+    fn a_second_directory_of_a_user_gives_no_second_keep() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = ClaimDir::open(folder.path()).unwrap();
+        let now = now(folder.path());
+        dir.keep(&[uuid("GPU-a")], now + hours(1), "first").unwrap();
+        let own = dir.existing_user_dir().unwrap().unwrap().name;
+        let second = folder.path().join("gua-claims-second");
+        fs::create_dir(&second).unwrap();
+        fs::copy(
+            folder.path().join(own).join("keep-own"),
+            second.join("keep-own"),
+        )
+        .unwrap();
+        assert_eq!(dir.keeps(now).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_person_has_one_nudge_a_day_also_through_containers() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = ClaimDir::open(folder.path()).unwrap();
+        let (now, me) = (now(folder.path()), dir.me().0);
+        let ranges = format!("{me}:500000:10\n70000:600000:10\n");
+        let dir = dir.with_subuids(SubUids::parse(&ranges, |_| None));
+        dir.nudge(Uid(500_001), &[]).unwrap();
+        assert_eq!(dir.nudges(now).unwrap(), [], "of oneself in a container");
+        for to in [70_000, 70_000, 600_003, 80_000] {
+            dir.nudge(Uid(to), &[]).unwrap();
+        }
+        let people = || {
+            let nudges = dir.nudges(now).unwrap().into_iter();
+            let mut people: Vec<u32> = nudges.map(|nudge| dir.person(nudge.to).0).collect();
+            people.sort_unstable();
+            people
+        };
+        assert_eq!(people(), [70_000, 80_000]);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gua_claim::{ClaimDir, Keep, LONGEST_LEASE, Nudge};
 use gua_model::alert::finding::{IdleHold, idle_holds};
-use gua_model::alert::{Sender, When};
+use gua_model::alert::{Alert, Sender, When};
 use gua_model::chain::chain;
 use gua_model::classify::holders;
 use gua_model::duration;
@@ -20,7 +20,7 @@ use gua_probe::host::time::ticks_per_second;
 use gua_render::listing::ListedKeep;
 use gua_render::listing::row::{Kept, Terms};
 use gua_render::me::NudgeNote;
-use gua_settings::{Loaded, Settings};
+use gua_settings::{Layer, Listed, Loaded, Settings};
 use jiff::Timestamp;
 
 use crate::alert::feed;
@@ -178,7 +178,8 @@ pub fn nudge(loaded: &Loaded, sample: &Sample, user: &str) -> Result<String, Fai
     let settings = &loaded.settings;
     let dir = Claims::open(settings)?.dir;
     let shown = sanitize(user);
-    let (long, longer_than) = (long_holds(loaded, sample, user), threshold(settings));
+    let longer_than = threshold(&settings.alerts, dir.me());
+    let long = long_holds(loaded, sample, user, longer_than);
     let Some(uid) = long.first().and_then(|hold| hold.uid) else {
         let length = short_age(longer_than);
         let message = format!("{shown} holds no GPU that has been idle for {length} or longer");
@@ -186,7 +187,7 @@ pub fn nudge(loaded: &Loaded, sample: &Sample, user: &str) -> Result<String, Fai
             Failure::failed(message).hint("`gua list` shows for how long GPUs have been idle")
         );
     };
-    if uid == dir.me() {
+    if dir.person(uid) == dir.person(dir.me()) {
         return Err(Failure::usage("you cannot nudge yourself"));
     }
     let long = without_kept(long, &keeps(settings, sample.at)).map_err(|keep| {
@@ -205,21 +206,25 @@ pub fn nudge(loaded: &Loaded, sample: &Sample, user: &str) -> Result<String, Fai
         WRITE_LIMIT,
     );
     let place = match is_written {
-        Ok(()) => "on their terminal, by `gua me` and at their next login",
-        Err(_) => "by `gua me` and at their next login",
+        Ok(()) => "on their terminal, by `gua me` and at their next log-in",
+        Err(_) => "by `gua me` and at their next log-in",
     };
     Ok(format!("{text}\nThis is shown to {shown} {place}.\n"))
 }
 
-/// Holds of a person that have been idle for long.
-fn long_holds(loaded: &Loaded, sample: &Sample, user: &str) -> Vec<IdleHold> {
+/// Holds of a person that have been idle for at least this time.
+fn long_holds(
+    loaded: &Loaded,
+    sample: &Sample,
+    user: &str,
+    longer_than: Duration,
+) -> Vec<IdleHold> {
     let terms = Terms {
         thresholds: loaded.settings.thresholds(),
         ticks_per_second: ticks_per_second(),
     };
     let times = listing::idle(location::source(loaded).as_ref(), sample, &terms);
     let mut holds = idle_holds(sample, &times, &terms.thresholds);
-    let longer_than = threshold(&loaded.settings);
     holds.retain(|hold| {
         let is_theirs = hold.person == user || hold.uid.is_some_and(|uid| uid.to_string() == user);
         is_theirs && hold.uid.is_some() && hold.is_long(longer_than, sample.at)
@@ -227,9 +232,11 @@ fn long_holds(loaded: &Loaded, sample: &Sample, user: &str) -> Vec<IdleHold> {
     holds
 }
 
-/// Idle time from which on a person may be nudged: the shortest of the configured alerts, else the default.
-fn threshold(settings: &Settings) -> Duration {
-    let alerts = settings.alerts.iter().map(|alert| &alert.value);
+/// Idle time from which on a user may nudge a person: the shortest of the host's alerts, else the default. The alerts of the user's own
+/// configuration do not count, except those of root.
+fn threshold(alerts: &[Listed<Alert>], me: Uid) -> Duration {
+    let of_host = |alert: &&Listed<Alert>| alert.layer == Layer::Host || me == Uid::ROOT;
+    let alerts = alerts.iter().filter(of_host).map(|alert| &alert.value);
     let alerts = alerts.filter(|alert| {
         let mut when = alert.when.iter();
         alert.by == Sender::Daemon && when.any(|when| matches!(when, When::IdleHeld | When::Nudge))
@@ -256,7 +263,8 @@ fn without_kept(holds: Vec<IdleHold>, keeps: &[Keep]) -> Result<Vec<IdleHold>, K
 fn refuse_second(dir: &ClaimDir, to: Uid, shown: &str, now: Timestamp) -> Result<(), Failure> {
     let nudges = dir.nudges(now);
     let nudges = nudges.map_err(|error| Failure::failed(chain(&error)))?;
-    match nudges.iter().find(|nudge| nudge.to == to) {
+    let is_same = |nudge: &&Nudge| dir.person(nudge.to) == dir.person(to);
+    match nudges.iter().find(is_same) {
         Some(nudge) => {
             let by = Names::default().user(nudge.owner);
             let age = short_age(now.duration_since(nudge.made).unsigned_abs());
@@ -333,6 +341,32 @@ mod tests {
         assert_eq!(rest(&[kept(1001, "GPU-a")]), Ok(2), "of another person");
         let both = [kept(1000, "GPU-a"), kept(1000, "GPU-b")];
         assert_eq!(rest(&both), Err(both[0].clone()));
+    }
+
+    #[test]
+    fn a_user_cannot_shorten_the_idle_time_after_which_others_are_nudged() {
+        let home = tempfile::tempdir().unwrap();
+        let write = |name: &str, length: &str| {
+            let text = format!(
+                "[[alert]]\nname = \"{length}\"\nwhen = [\"nudge\"]\nto = \"write\"\nlonger_than = \"{length}\"\n"
+            );
+            std::fs::write(home.path().join(name), text).unwrap();
+        };
+        std::fs::create_dir(home.path().join(".gua")).unwrap();
+        write(".gua/config.toml", "1s");
+        let inputs = gua_settings::Inputs {
+            variables: std::collections::BTreeMap::new(),
+            home: Some(home.path().to_owned()),
+            system_file: home.path().join("host.toml"),
+        };
+        let of = |uid: u32| {
+            let loaded = Loaded::from(&inputs, &[]);
+            threshold(&loaded.settings.alerts, Uid(uid))
+        };
+        assert_eq!(of(1000), idle::LONG.unsigned_abs());
+        assert_eq!(of(0), Duration::from_secs(1));
+        write("host.toml", "5m");
+        assert_eq!(of(1000), Duration::from_secs(300));
     }
 
     #[test]
