@@ -1,6 +1,7 @@
 //! Access to a history: the file itself, or the service's socket if the file is private to the service. Both answer the same
 //! questions with the same functions. Questions that a board could answer too are those of [`gua_query::Source`].
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gua_compat::gpu_stats::{PercentAnswer, PercentQuestion, percentages};
@@ -10,7 +11,7 @@ use gua_compat::gpu_usage_audit::{
 use gua_compat::open_records;
 use gua_export::{OpenRecords, Page, PageQuestion, PagedRows, RecordRows, Rows, page};
 use gua_files::Over;
-use gua_model::{Outage, Period};
+use gua_model::{Outage, OwnerKey, Period};
 use gua_query::protocol::{self, Ask};
 use gua_query::{QueryError, RecordsError, RecordsSource};
 use gua_store::{Facts, History, Stats};
@@ -132,6 +133,8 @@ questions! {
     stats: Stats(()) -> Stats;
     /// One page of the history, for an export in the format of gpu-usage-audit.
     old_page: OldPage(OldPageQuestion) -> OldPage;
+    /// Everyone who has used GPUs, as far as the asker may see their names.
+    owners: Owners(()) -> BTreeSet<OwnerKey>;
 }
 
 /// Answers a request about the history at a path. `open` opens its records, limited to what the asker may see. Facts and sizes
@@ -157,6 +160,7 @@ pub(crate) fn answer(
             Request::OldPage(question) => {
                 Reply::OldPage(old_page(open()?.as_ref(), *question, &is_late)?.into())
             }
+            Request::Owners(()) => Reply::Owners(open()?.owners()?.into()),
         })
     };
     match once() {

@@ -7,11 +7,12 @@
 mod archive;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use gua_model::id::{GpuUuid, Uid};
 use gua_model::scrub::{HIDDEN, Scrubber, is_number};
-use gua_model::{Missing, Period, Place, Sample, User, Workload};
+use gua_model::{Missing, OwnerKey, Period, Place, Sample, User, Workload};
 use gua_probe::doctor::check::{Check, Status};
 use gua_probe::doctor::facts::Facts;
 use gua_probe::host;
@@ -20,6 +21,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::claims::Names;
 use crate::log_file::last_lines;
 use crate::{VERSION, location};
 
@@ -130,7 +132,7 @@ fn pretty(document: &impl Serialize) -> String {
     gua_render::document::pretty(document)
 }
 
-/// Returns names that must not appear: users of this host, owners in the sample, and hosts.
+/// Returns names that must not appear: users of this host, owners in the history and in the sample, and hosts.
 fn private_names(loaded: &Loaded, sample: Option<&Sample>) -> Vec<String> {
     let mut names = vec![host::name()];
     for (file, id) in [("/etc/passwd", 2), ("/etc/group", 2)] {
@@ -138,6 +140,7 @@ fn private_names(loaded: &Loaded, sample: Option<&Sample>) -> Vec<String> {
         let text = String::from_utf8_lossy(&text);
         names.extend(text.lines().filter_map(|line| ordinary(line, id)));
     }
+    names.extend(people(loaded));
     let home = loaded.inputs.home.as_deref().and_then(Path::file_name);
     names.extend(home.map(|name| name.to_string_lossy().into_owned()));
     let settings = &loaded.settings;
@@ -173,15 +176,53 @@ fn private_names(loaded: &Loaded, sample: Option<&Sample>) -> Vec<String> {
 fn ordinary(line: &str, id: usize) -> Option<String> {
     let fields: Vec<&str> = line.split(':').collect();
     let number: u32 = fields.get(id)?.parse().ok()?;
-    (1000..65_534)
-        .contains(&number)
-        .then(|| fields[0].to_owned())
+    is_person(number).then(|| fields[0].to_owned())
 }
 
-/// Returns the texts in a row of an array of tables: names, patterns and addresses.
+/// Whether a uid or gid belongs to a person: not to the system, and not to nobody.
+fn is_person(number: u32) -> bool {
+    number >= 1000 && number != 65_534
+}
+
+/// Returns the owners in the history and the users who have processes now. Users of a directory service are not in passwd.
+fn people(loaded: &Loaded) -> Vec<String> {
+    let access = location::access(&location::history(loaded), &loaded.settings).ok();
+    let owners = access.and_then(|access| access.owners(()).ok());
+    let mut names: Vec<String> = Vec::new();
+    for owner in owners.unwrap_or_default() {
+        match owner {
+            OwnerKey::Unknown => {}
+            OwnerKey::User(user) if !is_person(user.uid.0) => {}
+            // `pod:NAMESPACE/NAME`: each part is a name.
+            OwnerKey::Workload(word) => {
+                names.extend(word.split([':', '/']).skip(1).map(str::to_owned));
+            }
+            other => names.push(other.shown().into_owned()),
+        }
+    }
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let users = processes.filter_map(|process| Some(process.metadata().ok()?.uid()));
+    let users: BTreeSet<u32> = users.filter(|uid| is_person(*uid)).collect();
+    let mut known = Names::default();
+    names.extend(users.into_iter().map(|uid| known.user(Uid(uid))));
+    names
+}
+
+/// Returns the texts in a row of an array of tables, also those in lists: names, patterns and addresses. The values of some keys are
+/// keywords, which say nothing about a person.
 fn texts(row: &serde_json::Map<String, Value>) -> Vec<String> {
-    let values = row.values().filter_map(Value::as_str);
-    values.map(str::to_owned).collect()
+    let is_private = |key: &str| !["when", "to", "per"].contains(&key);
+    let pairs = row.iter().filter(|(key, _)| is_private(key));
+    pairs.flat_map(|(_, value)| texts_in(value)).collect()
+}
+
+fn texts_in(value: &Value) -> Vec<String> {
+    match value {
+        Value::String(text) => vec![text.clone()],
+        Value::Array(values) => values.iter().flat_map(texts_in).collect(),
+        Value::Object(pairs) => pairs.values().flat_map(texts_in).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
 }
 
 #[derive(Serialize)]

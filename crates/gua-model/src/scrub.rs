@@ -98,13 +98,19 @@ impl Scrubber {
         scrubbed.push_str(after);
     }
 
+    /// Whether a word is a name or contains one as a whole part: `ada-jupyter`, `a_lovelace-2`.
+    fn has_name(&self, word: &str) -> bool {
+        let parts = parts(word);
+        let names_from = |first: usize| {
+            let begin = parts[first].0;
+            let mut ends = parts[first..].iter().map(|part| part.1);
+            ends.any(|end| self.names.contains(&word[begin..end]))
+        };
+        self.names.contains(word) || (0..parts.len()).any(names_from)
+    }
+
     fn may_stay(&self, word: &str) -> bool {
-        if self.names.contains(&word.to_lowercase()) {
-            return false;
-        }
-        // A name may be a part of a word: `ada-jupyter`.
-        let mut parts = word.split(|letter: char| !letter.is_alphanumeric());
-        if parts.any(|part| self.names.contains(&part.to_lowercase())) {
+        if self.has_name(&word.to_lowercase()) {
             return false;
         }
         let is_variable = word.starts_with("GUA_") || word.starts_with("nvml");
@@ -114,6 +120,24 @@ impl Scrubber {
             || (is_variable && word.len() < 60 && word.chars().all(is_name))
             || KEPT.contains(&word)
     }
+}
+
+/// Returns where the parts of a word begin and end: `ada_b-x` has the parts `ada`, `b` and `x`.
+fn parts(word: &str) -> Vec<(usize, usize)> {
+    let mut parts = Vec::new();
+    let mut start = None;
+    for (place, letter) in word.char_indices() {
+        match (letter.is_alphanumeric(), start) {
+            (true, None) => start = Some(place),
+            (false, Some(from)) => {
+                parts.push((from, place));
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    parts.extend(start.map(|from| (from, word.len())));
+    parts
 }
 
 /// Finds the next quote that opens quoted text.
@@ -161,7 +185,12 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let names = ["ada", "gpu-server01.example.org", "Vision-Lab"];
+        let names = [
+            "ada",
+            "gpu-server01.example.org",
+            "Vision-Lab",
+            "grace_hopper",
+        ];
         let scrubber = Scrubber::new(names.map(str::to_owned));
         assert_eq!(scrubber.text(text), expected, "{text}");
     }
@@ -190,6 +219,10 @@ mod tests {
             (
                 "group vision-lab, Ada's ada-jupyter",
                 "group (hidden), (hidden) (hidden)",
+            ),
+            (
+                "grace_hopper's run, grace_hopper-2 (Grace_Hopper)",
+                "(hidden) run, (hidden) ((hidden))",
             ),
             // A blank ends a path; what follows is judged by itself.
             (

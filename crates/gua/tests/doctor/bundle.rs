@@ -5,8 +5,9 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use flate2::read::GzDecoder;
+use gua_model::Tick;
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
-use gua_test::{Sleeper, TestHost};
+use gua_test::{Sleeper, TestHost, samples};
 
 use crate::host;
 
@@ -24,6 +25,9 @@ agents = "http://zebraagent:1080"
 user = "zebraperson"
 charged = "1h"
 per = "month"
+[[group]]
+name = "vision"
+members = ["zebramember", "zebrasecond"]
 [[owner]]
 namespace = "zebraspace"
 owner = "zebralab"
@@ -33,6 +37,7 @@ const LOG: &str = "\
 2026/11/15 19:03:43 tick not stored: the history is locked by pid 4711 (zebraprog) of zebrauser, and 3 ticks wait already\n\
 2026/11/15 19:03:44 cannot reach the board: https://zebraboard.example:443/api: connection refused (board=zebraboard)\n\
 2026/11/15 19:03:45 daemon started (host=zebrahost-7, env=bare, driver=550.54.15)\n\
+2026/11/15 19:03:45 no message to zebraldap: alerts of zebramember and zebra_first-2 wait\n\
 2026/11/15 19:03:46 cannot read `/home/zebrauser/my zebra/x`: permission denied\n\
 {\"time\":\"2026-11-15T19:03:47.5Z\",\"level\":\"WARN\",\"message\":\"push failed\",\"token\":\"zebra_9f8e7d6c\",\"error\":\"no route to zebra-9.example.org\"}\n";
 
@@ -60,7 +65,16 @@ fn host_with_secrets(pid: u32) -> TestHost {
         version: "1.2.3".to_owned(),
         boot: None,
     };
-    store.begin_run(&run).unwrap();
+    let id = store.begin_run(&run).unwrap();
+    // Users of a directory service, who are not in passwd. They have no process now.
+    let process = |pid, uid, name| samples::process(pid, samples::user(uid, name), 900);
+    let users = vec![
+        process(7, 1_600_000_001, "zebraldap"),
+        process(8, 70_002, "zebra_first"),
+    ];
+    let sample = samples::sample(run.started, vec![samples::gpu(0, "GPU-a", 0, users)]);
+    let interval = run.interval;
+    store.record(id, &Tick { sample, interval }).unwrap();
     store.close().unwrap();
     host.variable("HOME", home)
         .variable("GUA_LOG_FORMAT", "zebraword")
@@ -102,6 +116,7 @@ fn a_bundle_contains_no_secret_and_says_what_it_contains() {
     for kept in [
         "tick not stored: the history is locked by pid 4711 (hidden)",
         "push failed: no route to (hidden)",
+        "no message to (hidden): alerts of (hidden) and (hidden) wait",
         "daemon started (host=(hidden), env=bare, driver=550.54.15)",
         "\"value\": \"17s\"",
         "\"quotas\": 1",
