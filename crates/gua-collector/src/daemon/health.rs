@@ -3,6 +3,8 @@
 //! The history is what all forms of the daemon have in common: in the background, in the foreground of a container, and as the
 //! host's service, which answers through its socket. A daemon that runs but stores nothing is not healthy.
 
+use std::time::Duration;
+
 use gua_model::chain::chain;
 use gua_model::duration;
 use gua_model::text::short_age;
@@ -66,6 +68,14 @@ fn judge(facts: &Facts, now: Timestamp) -> Health {
     let interval = duration::written(run.interval);
     let last = facts.info.last_tick.filter(|last| *last >= run.started);
     let late = overdue(run.started, last, run.interval, now);
+    // The clocks of two processes, or of a host and its container, may differ a little.
+    let ahead = last.and_then(|last| Duration::try_from(last.duration_since(now)).ok());
+    if let Some(ahead) = ahead.filter(|ahead| *ahead > run.interval) {
+        let ahead = short_age(ahead);
+        return Health::bad(&format!(
+            "the last tick is {ahead} in the future (interval {interval}): the clock was set back, or is wrong here"
+        ));
+    }
     match (last, late) {
         (Some(last), None) => {
             Health::good(&format!("last tick {} (interval {interval})", ago(last)))
@@ -82,8 +92,6 @@ fn judge(facts: &Facts, now: Timestamp) -> Health {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use gua_store::{Info, RunId, RunInfo};
 
     use super::*;
@@ -135,7 +143,8 @@ mod tests {
         let none = "unhealthy: no tick since the daemon started 1m40s ago";
         check(Some(-5), None, none);
         check(None, None, none);
-        // The clock was set back.
-        check(Some(500), None, "healthy: last tick 0s ago (interval 30s)");
+        check(Some(130), None, "healthy: last tick 0s ago (interval 30s)");
+        let future = "unhealthy: the last tick is 31s in the future (interval 30s): the clock was set back, or is wrong here";
+        check(Some(131), None, future);
     }
 }
