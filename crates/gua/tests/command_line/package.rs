@@ -2,6 +2,7 @@
 //! builds and installs them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::program::Program;
@@ -86,6 +87,50 @@ fn packages_have_the_units_that_the_program_writes() {
         kept.stdout
     );
     assert!(shown.exists());
+}
+
+/// Lines that `contrib/package/prerm remove` runs on a host with this unit in /etc.
+fn removal(unit: Option<&str>) -> String {
+    let program = Program::new();
+    let root = program.home().join("root");
+    let log = root.join("log");
+    let command = |name: &str| {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let script = format!("#!/bin/sh\necho {name} \"$@\" >> {}\n", log.display());
+        fs::write(&path, script).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    command("usr/bin/gua");
+    command("fake/systemctl");
+    fs::create_dir_all(root.join("run/systemd/system")).unwrap();
+    let units = root.join("etc/systemd/system");
+    fs::create_dir_all(&units).unwrap();
+    if let Some(exec) = unit {
+        let text = format!("[Service]\nExecStart={exec} daemon --foreground\n");
+        fs::write(units.join("gua.service"), text).unwrap();
+    }
+    let path = format!("{}:/usr/bin:/bin", root.join("fake").display());
+    let ended = std::process::Command::new("/bin/sh")
+        .arg(repository().join("contrib/package/prerm"))
+        .arg("remove")
+        .env("PATH", path)
+        .env("DPKG_ROOT", &root)
+        .output()
+        .unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    fs::read_to_string(&log).unwrap_or_default()
+}
+
+#[test]
+fn removing_a_package_leaves_the_service_of_another_installation_alone() {
+    let stop = "systemctl stop gua.service gua.socket gua-reader.service\n\
+                systemctl --quiet disable gua.service gua.socket\n";
+    assert_eq!(removal(None), stop);
+    let own = removal(Some("/usr/bin/gua"));
+    assert_eq!(own, format!("gua service uninstall\n{stop}"));
+    assert_eq!(removal(Some("/usr/local/bin/gua")), "");
 }
 
 #[test]
