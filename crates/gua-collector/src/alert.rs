@@ -271,7 +271,8 @@ fn send_now(
         details: Vec::new(),
     };
     let options = crate::board::setup::connect_options(loaded);
-    target::send(&alert.target, &message, &options).map_err(|error| error.message)
+    let users = target::user_lookup();
+    target::send(&alert.target, &message, &options, &users).map_err(|error| error.message)
 }
 
 #[cfg(test)]

@@ -23,8 +23,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_files::Untrusted;
+use gua_model::alert::Sender;
 use gua_model::failure::Failure;
 use gua_probe::host::{HostRoot, mount};
+use gua_probe::process::user_ids;
 use gua_settings::Loaded;
 
 pub use self::place::{Place, Scope};
@@ -133,6 +135,19 @@ fn reject_changeable(files: &[&Path]) -> Result<(), Failure> {
         gua_files::safe_for_root(path)
             .map_err(|error| Failure::usage(error.to_string()).hint(Untrusted::HINT))
     })
+}
+
+/// Rejects alerts whose program or secret users other than root and the service's own can change.
+fn reject_changeable_alerts(loaded: &Loaded, user: &str) -> Result<(), Failure> {
+    let user = user_ids(user).map_or(0, |(uid, _)| uid);
+    let alerts = loaded.settings.alerts.iter().map(|alert| &alert.value);
+    let alerts = alerts.filter(|alert| alert.by == Sender::Daemon);
+    alerts
+        .flat_map(|alert| alert.target.file())
+        .try_for_each(|path| {
+            gua_files::safe_for_service(path, user)
+                .map_err(|error| Failure::usage(error.to_string()).hint(Untrusted::HINT))
+        })
 }
 
 /// Rejects a program of a service of the host that users other than root can change, or that the service's user cannot run.

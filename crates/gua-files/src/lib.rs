@@ -24,7 +24,7 @@ pub use error::FileError;
 pub use own::{open_of, open_own, open_regular, read_regular};
 pub use signals::{fail_writes_over_the_limit, remove_parts_on_signals};
 pub use temporary::TemporaryDirectory;
-pub use trust::{Untrusted, safe_for_root};
+pub use trust::{Untrusted, safe_for_root, safe_for_service, safe_for_this_user};
 
 /// Whether an existing file may be replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,9 +19,9 @@ use crate::own::{MOST_LINKS, WRITABLE_BY_OTHERS};
 /// Bit of a directory in which only the owner of a file can rename or remove it (inode(7)).
 const STICKY: u32 = 0o1000;
 
-/// Error: root refuses a file, because another user can change it.
+/// Error: a file is refused, because another user can change it.
 #[derive(Debug, thiserror::Error)]
-#[error("`{}` is not used as root: {reason}", path.display())]
+#[error("`{}` is not trusted: {reason}", path.display())]
 pub struct Untrusted {
     pub path: PathBuf,
     /// Which part of the path can be changed, and by whom.
@@ -36,15 +36,29 @@ impl Untrusted {
 /// Checks that nobody but root can change a file, any directory on its path, or a symbolic link among them. Only root needs this: for
 /// other users, and for root of a container with a user namespace of its own, it succeeds.
 pub fn safe_for_root(path: &Path) -> Result<(), Untrusted> {
-    match is_root_of_the_host() {
-        true => check(path, 0),
+    safe_for_service(path, 0)
+}
+
+/// Checks as [`safe_for_root`] does a file that a service of another user will use. It may belong to that user too.
+pub fn safe_for_service(path: &Path, user: u32) -> Result<(), Untrusted> {
+    match geteuid().is_root() && !is_in_a_container() {
+        true => check(path, user),
         false => Ok(()),
     }
 }
 
-fn is_root_of_the_host() -> bool {
+/// Checks that nobody but root and the user of this process can change a file or its path. In a container with a user namespace of
+/// its own, where files of the host have other owners, it succeeds.
+pub fn safe_for_this_user(path: &Path) -> Result<(), Untrusted> {
+    match is_in_a_container() {
+        true => Ok(()),
+        false => check(path, geteuid().as_raw()),
+    }
+}
+
+fn is_in_a_container() -> bool {
     let map = fs::read_to_string("/proc/self/uid_map");
-    geteuid().is_root() && !map.is_ok_and(|map| is_of_a_container(&map))
+    map.is_ok_and(|map| is_of_a_container(&map))
 }
 
 /// Whether a `uid_map` is that of a user namespace below the first one. Without a readable map, root counts as that of the host.
@@ -216,8 +230,7 @@ mod tests {
 
         mode("safe/file", 0o666);
         let whole = at("safe/file").display().to_string();
-        let expected =
-            format!("`{whole}` is not used as root: `{whole}` can be written by everyone");
+        let expected = format!("`{whole}` is not trusted: `{whole}` can be written by everyone");
         assert_eq!(reason(&at("safe/file")), Some(expected));
         assert!(reason(&at("safe/link")).is_some());
         mode("safe/open", 0o777);
@@ -311,6 +324,33 @@ mod tests {
         assert_eq!(reason(&file), None);
         set(&of_user).unwrap();
         assert!(reason(&file).unwrap().contains("by user 1000"));
+    }
+
+    #[test]
+    fn a_service_trusts_its_own_files_and_those_of_root() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("command");
+        fs::write(&file, "").unwrap();
+        let mode = |mode: u32| fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
+        mode(0o755);
+        safe_for_this_user(&file).unwrap();
+        safe_for_this_user(Path::new("/bin/sh")).unwrap();
+        mode(0o757);
+        if is_in_a_container() {
+            eprintln!("skipped: in a container, owners are not checked");
+            return;
+        }
+        let error = safe_for_this_user(&file).unwrap_err().to_string();
+        assert!(error.ends_with("can be written by everyone"), "{error}");
+        if !geteuid().is_root() {
+            eprintln!("skipped: files of another user");
+            return;
+        }
+        mode(0o755);
+        std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+        safe_for_service(&file, 65534).unwrap();
+        safe_for_service(&file, 65533).unwrap_err();
+        safe_for_this_user(&file).unwrap_err();
     }
 
     /// Only root can give files to another user.

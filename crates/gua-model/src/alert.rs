@@ -9,7 +9,7 @@ pub mod finding;
 mod quiet_hours;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 pub use self::finding::{BoardHost, Finding};
 pub use self::quiet_hours::QuietHours;
 use crate::owner::is_match;
+use crate::text::sanitize;
 
 /// A condition of an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -203,6 +204,17 @@ impl Target {
         }
     }
 
+    /// Returns the file that its messages need: the program, or the secret. Another user must not be able to change it.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        match self {
+            Target::Webhook { url_file, .. } => Some(url_file),
+            Target::Command(words) => words.first().map(Path::new),
+            Target::Email(email) => email.account.as_ref().map(|(_, file)| file.as_path()),
+            Target::Write => None,
+        }
+    }
+
     /// Whether messages about different people go to different places, so that one that fails must not delay another.
     #[must_use]
     pub fn is_personal(&self) -> bool {
@@ -360,20 +372,22 @@ impl Alert {
         })
     }
 
-    /// Returns the message about a finding, on this host unless the finding names another.
+    /// Returns the message about a finding, on this host unless the finding names another. Names come from users, so no value can
+    /// contain a line break or a terminal control; only the template and the list of details have several lines.
     #[must_use]
     pub fn message(&self, finding: &Finding, this_host: &str) -> Message {
-        let host = finding.host_name(this_host);
-        let title = format!("{host}: {}", finding.summary);
-        let details = finding.details.iter().map(|line| format!("- {line}"));
+        let host = sanitize(&finding.host_name(this_host));
+        let title = format!("{host}: {}", sanitize(&finding.summary));
+        let details = finding.details.iter();
+        let details = details.map(|line| format!("- {}", sanitize(line)));
         let details = details.collect::<Vec<_>>().join("\n");
         let value = |name: &str| match name {
             "summary" => title.clone(),
             "details" => details.clone(),
-            "answer" => finding.answer.clone().unwrap_or_default(),
-            "user" => finding.person.clone().unwrap_or_default(),
+            "answer" => finding.answer.as_deref().map_or_else(String::new, sanitize),
+            "user" => finding.person.as_deref().map_or_else(String::new, sanitize),
             "host" => host.clone(),
-            _ => self.name.clone(),
+            _ => sanitize(&self.name),
         };
         let text = match &self.text {
             Some(template) => template.filled(value),

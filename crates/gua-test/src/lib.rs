@@ -59,6 +59,14 @@ pub use skipped::{not_tested, runs_as_root};
 pub use terminal::Terminal;
 pub use wait::{wait_for, wait_until};
 
+/// Writes a file that only the caller can read, as secrets are. Returns its path.
+pub fn write_private(path: &std::path::Path, text: &str) -> std::path::PathBuf {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    path.to_owned()
+}
+
 /// Compares a text with a file of the repository; with `GUA_WRITE_PICTURES=1` it writes the file first.
 #[track_caller]
 pub fn assert_current(path: &std::path::Path, text: &str) {

@@ -26,7 +26,7 @@ pub struct SmtpServer {
 #[derive(Debug, Default)]
 struct Shared {
     mails: Vec<Mail>,
-    /// Answer to AUTH, if it is refused.
+    /// Answer to AUTH or, if it begins with 55, to RCPT.
     refusal: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl SmtpServer {
         lock(&self.shared).mails.clone()
     }
 
-    /// Refuses every password with this answer from now on.
+    /// Refuses every password with this answer from now on; with an answer that begins with 55, every recipient.
     pub fn refuse(&self, answer: &str) {
         lock(&self.shared).refusal = Some(answer.to_owned());
     }
@@ -80,6 +80,7 @@ fn converse(mut stream: TcpStream, shared: &Mutex<Shared>) -> Option<()> {
             "AUTH" => {
                 mail.auth = rest.split_once(' ').map(|(_, word)| word.to_owned());
                 let refusal = lock(shared).refusal.clone();
+                let refusal = refusal.filter(|answer| !answer.starts_with("55"));
                 say(refusal.as_deref().unwrap_or("235 2.7.0 ok"))?;
             }
             "MAIL" => {
@@ -88,7 +89,9 @@ fn converse(mut stream: TcpStream, shared: &Mutex<Shared>) -> Option<()> {
             }
             "RCPT" => {
                 mail.to.push(address().to_owned());
-                say("250 ok")?;
+                let refusal = lock(shared).refusal.clone();
+                let refusal = refusal.filter(|answer| answer.starts_with("55"));
+                say(refusal.as_deref().unwrap_or("250 ok"))?;
             }
             "DATA" => {
                 say("354 go on")?;

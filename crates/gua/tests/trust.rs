@@ -53,7 +53,7 @@ fn root_uses_no_configuration_and_no_library_that_another_user_can_change() {
         let refused = ends(host.gua_command(line));
         assert_eq!(refused.code, 2, "{line}: {refused:?}");
         let expected = format!(
-            "`{0}/config.toml` is not used as root: `{0}` belongs to user 65534",
+            "`{0}/config.toml` is not trusted: `{0}` belongs to user 65534",
             state.display()
         );
         assert!(refused.stderr.contains(&expected), "{line}: {refused:?}");

@@ -12,9 +12,10 @@ use gua_model::alert::finding::{
 use gua_model::alert::{Alert, When};
 use gua_model::chain::chain;
 use gua_model::quota::Standing;
-use gua_model::{Period, Sample, Tick, Uid};
+use gua_model::{Period, Sample, Tick, Uid, User};
 use gua_probe::clock;
 use gua_probe::host::time::ticks_per_second;
+use gua_probe::process::name_in_directory;
 use gua_query::TicksQuestion;
 use gua_render::listing::row::Terms;
 use gua_render::quota::use_of;
@@ -25,8 +26,8 @@ use tracing::warn;
 use super::outbox::Outbox;
 use super::{SharedSlot, applicable, lock, missed, state_file};
 use crate::board::setup::connect_options;
-use crate::claims::Names;
 use crate::failure_log::FailureLog;
+use crate::lookup::Lookup;
 use crate::quota::Accounts;
 use crate::{listing, location, notes};
 
@@ -56,8 +57,9 @@ pub(super) struct Engine {
     next_evaluation: Duration,
     next_quota: Duration,
     standings: Vec<Standing>,
-    /// Names of people who asked others, because each look-up takes a thread.
+    /// Names of people who asked others.
     names: BTreeMap<Uid, String>,
+    name_lookup: Lookup<Uid, Option<String>>,
     failures: FailureLog,
 }
 
@@ -81,6 +83,7 @@ impl Engine {
             next_quota: Duration::ZERO,
             standings: Vec::new(),
             names: BTreeMap::new(),
+            name_lookup: Lookup::new(name_in_directory),
             failures: FailureLog::default(),
         }
     }
@@ -196,8 +199,11 @@ impl Engine {
         for nudge in notes::nudges(&self.loaded.settings, now) {
             let is_holder = holds.iter().any(|hold| hold.uid == Some(nudge.to));
             if is_holder && !asked.contains_key(&nudge.to) {
-                let name = self.names.entry(nudge.owner);
-                let name = name.or_insert_with(|| Names::default().user(nudge.owner));
+                let uid = nudge.owner;
+                let name = self.names.entry(uid).or_insert_with(|| {
+                    let name = self.name_lookup.ask(uid).flatten();
+                    User { uid, name }.shown()
+                });
                 asked.insert(nudge.to, name.clone());
             }
         }

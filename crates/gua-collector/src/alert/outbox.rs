@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gua_claim::random_word;
 use gua_model::alert::{Alert, Finding, Target};
+use gua_model::text::sanitize;
 use gua_probe::{clock, host};
 use gua_render::alert::AlertMessage;
 use jiff::tz::TimeZone;
@@ -14,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
 use super::state::{MAX_PENDING, Pending, State};
-use super::target;
+use super::target::{self, UserLookup};
 use crate::board::ConnectOptions;
 use crate::board::retry::Retry;
 use crate::failure_log::FailureLog;
@@ -34,6 +35,7 @@ pub(super) struct Outbox {
     pub(super) zone: TimeZone,
     /// Delays of targets that failed, by [`retry_key`].
     retries: BTreeMap<String, Retry>,
+    user_lookup: UserLookup,
     save_failures: FailureLog,
 }
 
@@ -50,6 +52,7 @@ impl Outbox {
             host: host::name(),
             zone: TimeZone::system(),
             retries: BTreeMap::new(),
+            user_lookup: target::user_lookup(),
             save_failures: FailureLog::default(),
         }
     }
@@ -136,7 +139,7 @@ impl Outbox {
             if retry.remaining(monotonic.max(clock::monotonic())).is_some() {
                 continue;
             }
-            let sent = target::send(target, &message, options);
+            let sent = target::send(target, &message, options, &self.user_lookup);
             let alert = message.alert.as_str();
             if let Some(pending) = self
                 .state
@@ -175,12 +178,14 @@ impl Outbox {
             true => retry.failed(clock::monotonic(), &error.message),
             false => retry.count(&error.message),
         });
+        if is_final {
+            let error = error.message;
+            warn!(alert, error = %sanitize(&error), "a message of an alert is given up");
+            self.state.end(&message.id, now, Some(error));
+            return;
+        }
         if let Some(error) = new {
             warn!(alert, error, "cannot deliver a message of an alert");
-        }
-        if is_final {
-            self.state.end(&message.id, now, Some(error.message));
-            return;
         }
         let mut pending = self.state.pending.iter_mut();
         if let Some(pending) = pending.find(|one| one.message.id == message.id) {

@@ -35,7 +35,7 @@ pub(super) struct State {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Pending {
     pub(super) message: AlertMessage,
-    /// Kind of the target.
+    /// Kind of destination.
     pub(super) to: String,
     pub(super) attempts: u32,
     /// Error of the last attempt.

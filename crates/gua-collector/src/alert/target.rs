@@ -12,16 +12,21 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use gua_model::Uid;
 use gua_model::alert::{Shape, Target};
 use gua_model::chain::chain;
 use gua_probe::clock;
+use gua_probe::process::uid_in_directory;
 use gua_render::alert::{AlertDocument, AlertMessage};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::thread::clear_ambient_capability_set;
 use serde_json::json;
 use ureq::http::Request;
 use ureq::http::header::CONTENT_TYPE;
 
 use crate::board::{ConnectOptions, fetch};
+use crate::lookup::Lookup;
 
 /// Maximum size of a file with a secret.
 const MAX_SECRET: u64 = 8 << 10;
@@ -30,6 +35,13 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// Time between two looks at a running command.
 const COMMAND_PAUSE: Duration = Duration::from_millis(20);
 
+/// Finds the uids of people by name.
+pub(super) type UserLookup = Lookup<String, Option<Uid>>;
+
+pub(super) fn user_lookup() -> UserLookup {
+    Lookup::new(|name: String| uid_in_directory(&name))
+}
+
 /// Why a message was not delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SendError {
@@ -37,6 +49,16 @@ pub(super) struct SendError {
     pub(super) message: String,
     /// Whether the same message may be accepted later.
     pub(super) is_retryable: bool,
+}
+
+impl SendError {
+    /// An error that repeating the message does not change.
+    fn last(message: String) -> Self {
+        Self {
+            message,
+            is_retryable: false,
+        }
+    }
 }
 
 impl From<String> for SendError {
@@ -53,6 +75,7 @@ pub(super) fn send(
     target: &Target,
     message: &AlertMessage,
     options: &ConnectOptions,
+    users: &UserLookup,
 ) -> Result<(), SendError> {
     match target {
         Target::Webhook { shape, url_file } => {
@@ -61,7 +84,7 @@ pub(super) fn send(
         }
         Target::Command(words) => Ok(run(words, message)?),
         Target::Email(email) => mail::send(email, message, options),
-        Target::Write => Ok(terminal::write(message)?),
+        Target::Write => terminal::write(message, users),
     }
 }
 
@@ -70,32 +93,39 @@ pub(super) fn problem(target: &Target) -> Option<String> {
     match target {
         Target::Webhook { url_file, .. } => {
             let url = secret(url_file).and_then(|url| parsed(&url).map(drop));
-            url.err().or_else(|| exposed(url_file))
+            url.err()
         }
         Target::Command(words) => {
             let program = Path::new(words.first()?);
             let found = program.metadata();
             let is_program = found.is_ok_and(|facts| facts.is_file() && facts.mode() & 0o111 != 0);
-            (!is_program).then(|| format!("`{}` is not a program", program.display()))
+            match is_program {
+                true => trusted(program).err(),
+                false => Some(format!("`{}` is not a program", program.display())),
+            }
         }
         Target::Email(email) => {
             let (_, file) = email.account.as_ref()?;
-            secret(file).err().or_else(|| exposed(file))
+            secret(file).err()
         }
         Target::Write => None,
     }
 }
 
-/// Returns the problem of a secret that everyone can read.
-fn exposed(path: &Path) -> Option<String> {
-    let is_open = path.metadata().ok()?.mode() & 0o004 != 0;
-    is_open.then(|| format!("`{}` is readable by every user", path.display()))
+/// Rejects a file that users other than root and the daemon's own can change.
+fn trusted(path: &Path) -> Result<(), String> {
+    gua_files::safe_for_this_user(path).map_err(|error| error.to_string())
 }
 
-/// Reads a file with a secret, which is one line.
+/// Reads a file with a secret, which is one line. A file that everyone can read holds no secret.
 fn secret(path: &Path) -> Result<String, String> {
     let shown = path.display();
-    gua_files::safe_for_root(path).map_err(|error| error.to_string())?;
+    trusted(path)?;
+    if path.metadata().is_ok_and(|facts| facts.mode() & 0o004 != 0) {
+        return Err(format!(
+            "`{shown}` is readable by every user; run `chmod o-r {shown}` and replace the secret"
+        ));
+    }
     let bytes = gua_files::read_regular(path, MAX_SECRET)
         .map_err(|error| format!("cannot read `{shown}`: {error}"))?;
     let text = String::from_utf8(bytes).map_err(|_| format!("`{shown}` is not text"))?;
@@ -138,7 +168,7 @@ fn post(
     }
     // The body may repeat the requested URL, which is the secret.
     Err(SendError {
-        message: format!("the target answered with HTTP status {status}"),
+        message: format!("the destination answered with HTTP status {status}"),
         is_retryable: !matches!(status, 400 | 413 | 422),
     })
 }
@@ -200,12 +230,27 @@ fn header_text(text: &str) -> String {
 fn run(words: &[String], message: &AlertMessage) -> Result<(), String> {
     let (program, arguments) = words.split_first().ok_or("the command is empty")?;
     let path = Path::new(program);
-    gua_files::safe_for_root(path).map_err(|error| error.to_string())?;
+    trusted(path)?;
     let mut command = Command::new(path);
-    feed(command.args(arguments), document(message), COMMAND_LIMIT)
+    command.args(arguments);
+    let run = move || {
+        // The service has capabilities that its programs would inherit (capabilities(7)). The set belongs to the thread.
+        match clear_ambient_capability_set() {
+            // A kernel before 4.3 has no such set.
+            Ok(()) | Err(Errno::INVAL) => {}
+            Err(error) => return Err(format!("cannot give up capabilities: {error}")),
+        }
+        feed(&mut command, document(message), COMMAND_LIMIT)
+    };
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, run);
+        let thread = thread.map_err(|error| error.to_string())?;
+        thread.join().expect("running a command does not panic")
+    })
 }
 
-/// Runs a command with these bytes on its standard input, in a process group of its own, which is killed after the time limit.
+/// Runs a command with these bytes on its standard input, in a process group of its own. The group is killed when the command has
+/// ended or reaches the time limit.
 pub(crate) fn feed(command: &mut Command, bytes: Vec<u8>, limit: Duration) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command
@@ -225,21 +270,26 @@ pub(crate) fn feed(command: &mut Command, bytes: Vec<u8>, limit: Duration) -> Re
 
 fn wait(child: &mut Child, limit: Duration) -> Result<(), String> {
     let until = clock::monotonic().saturating_add(limit);
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("the command failed: {status}")),
-            Err(error) => return Err(chain(&error)),
-            Ok(None) if clock::monotonic() >= until => break,
+    let pid = Pid::from_child(child);
+    // Not reaped yet, so that the number of the group is not given to another process before the group is killed.
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    let is_late = loop {
+        match waitid(WaitId::Pid(pid), options) {
+            Ok(None) if clock::monotonic() >= until => break true,
             Ok(None) => thread::sleep(COMMAND_PAUSE),
+            Ok(Some(_)) | Err(_) => break false,
         }
+    };
+    let _ = kill_process_group(pid, Signal::KILL);
+    let status = child.wait().map_err(|error| chain(&error))?;
+    match (is_late, status.success()) {
+        (true, _) => {
+            let seconds = limit.as_secs();
+            Err(format!("the command did not end within {seconds} s"))
+        }
+        (false, true) => Ok(()),
+        (false, false) => Err(format!("the command failed: {status}")),
     }
-    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(group, Signal::KILL);
-    }
-    let _ = child.wait();
-    let seconds = limit.as_secs();
-    Err(format!("the command did not end within {seconds} s"))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Stage {
         };
         let webhook = Webhook::start(behaviour);
         fs::create_dir(directory.path().join(".gua")).unwrap();
-        fs::write(directory.path().join("url"), webhook.url() + "\n").unwrap();
+        gua_test::write_private(&directory.path().join("url"), &(webhook.url() + "\n"));
         Self {
             history: HistorySink::begin(store, run).unwrap(),
             directory,
@@ -76,10 +76,13 @@ impl Stage {
         self.directory.path().join("gua.db")
     }
 
-    /// The settings with these lines in an alert to the web server, and others behind them.
+    /// The settings with these lines in an alert to the web server, unless they name another destination, and others behind them.
     fn loaded(&self, lines: &str) -> Loaded {
         let url = self.directory.path().join("url");
-        let target = format!("to = \"webhook\"\nurl_file = \"{}\"", url.display());
+        let target = match lines.contains("to = ") {
+            true => String::new(),
+            false => format!("to = \"webhook\"\nurl_file = \"{}\"", url.display()),
+        };
         let text = format!("[[alert]]\n{target}\n{lines}\n[claim]\ndir = \"/nonexistent\"\n");
         fs::write(self.directory.path().join(".gua/config.toml"), text).unwrap();
         let inputs = Inputs {
@@ -196,9 +199,27 @@ fn a_message_that_is_refused_for_good_is_not_repeated() {
     let mut engine = stage.engine(IDLE);
     step(&mut engine, stage.tick(900), 0);
     let error = engine.outbox.state.history[0].error.as_deref().unwrap();
-    assert_eq!(error, "the target answered with HTTP status 400");
+    assert_eq!(error, "the destination answered with HTTP status 400");
     let log = serde_json::to_string(&engine.outbox.state).unwrap();
     assert!(!log.contains("s3cret"), "{log}");
+}
+
+#[test]
+fn a_message_to_a_holder_without_an_account_is_given_up_at_once() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 900);
+    let mut engine = stage.engine(&format!("to = \"write\"\n{IDLE}"));
+    let mut tick = stage.tick(900);
+    let pod = samples::user(1000, "pod:vision/run");
+    tick.sample.gpus[0].processes = vec![samples::process(7, pod, 900)];
+    for later in 0..3 {
+        step(&mut engine, tick.clone(), later);
+    }
+    assert!(engine.outbox.state.pending.is_empty());
+    let past = &engine.outbox.state.history;
+    assert_eq!((past.len(), past[0].attempts), (1, 1));
+    let error = past[0].error.as_deref();
+    assert_eq!(error, Some("pod:vision/run is no user of this host"));
 }
 
 #[test]

@@ -14,7 +14,10 @@ use super::place::{Place, Scope};
 use super::systemctl::Systemctl;
 use super::unit::{self, Pushing, UnitFacts};
 use super::units::{self, Messages, Units, begins_with, foreign_unit, removed};
-use super::{Install, Output, above, readers, safe_for_root, sync, system_user, this_program};
+use super::{
+    Install, Output, above, readers, reject_changeable_alerts, safe_for_root, sync, system_user,
+    this_program,
+};
 use crate::daemon::{Append, HistoryFile};
 use crate::python_collector::python_writer;
 
@@ -33,6 +36,9 @@ pub fn install(install: &Install, place: &Place, loaded: &Loaded) -> Result<Outp
         let mut files = pushing.map_or_else(Vec::new, |pushing| pushing.board.files());
         files.extend(above(facts.db.as_deref()));
         safe_for_root(place, loaded, (&facts.program, unit::USER), &files)?;
+        if !place.is_image() {
+            reject_changeable_alerts(loaded, unit::USER)?;
+        }
     }
     let mut texts = Vec::new();
     if place.scope == Scope::System {

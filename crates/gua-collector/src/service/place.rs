@@ -68,7 +68,7 @@ impl Place {
     pub(super) fn begins(&self) -> &'static str {
         match (self.scope, self.is_image()) {
             (Scope::System, false) => "it will be started at the next boot",
-            (Scope::User, false) => "it will be started at your next login",
+            (Scope::User, false) => "it will be started at your next log-in",
             (Scope::System, true) => "it will be started when the image is booted",
             (Scope::User, true) => "it will be started when a user of the image logs in",
         }

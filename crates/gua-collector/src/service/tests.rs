@@ -5,10 +5,14 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use gua_probe::process::user_ids;
+use gua_settings::Loaded;
+
 use super::board::BoardFacts;
 use super::collector::{ALIAS, NAME};
 use super::host_facts::HostFacts;
 use super::place::Scope;
+use super::reject_changeable_alerts;
 use super::unit::{Pushing, Readers, UnitFacts, answering, database_of, text, without_board};
 use crate::location::OF_THE_HOST;
 
@@ -386,6 +390,51 @@ fn a_collector_without_its_board_collects_as_before() {
         }
         verify(&[(NAME, without)], Scope::System);
     }
+}
+
+#[test]
+fn an_alert_whose_program_or_secret_another_user_can_change_is_not_installed() {
+    use std::os::unix::fs::{PermissionsExt as _, chown};
+    if !gua_test::runs_as_root("files of another user") {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("file");
+    fs::write(&file, "").unwrap();
+    let config = home.path().join("config.toml");
+    let inputs = gua_settings::Inputs {
+        variables: std::collections::BTreeMap::new(),
+        home: None,
+        system_file: config.clone(),
+    };
+    let mail = "smtp = \"mail:587\"\nfrom = \"a@b\"\nrecipient = \"a@b\"\nsmtp_user = \"gua\"";
+    for lines in [
+        "to = \"command\"\ncommand = [\"FILE\"]",
+        "to = \"slack\"\nurl_file = \"FILE\"",
+        &format!("to = \"email\"\n{mail}\npassword_file = \"FILE\""),
+    ] {
+        let lines = lines.replace("FILE", file.to_str().unwrap());
+        fs::write(&config, format!("[[alert]]\nwhen = [\"lost\"]\n{lines}\n")).unwrap();
+        let loaded = Loaded::from(&inputs, &[]);
+        assert_eq!(loaded.settings.alerts.len(), 1, "{:?}", loaded.problems);
+        let set = |owner: u32, mode: u32| {
+            chown(&file, Some(owner), None).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            reject_changeable_alerts(&loaded, "nobody").map_err(|failure| failure.message)
+        };
+        let nobody = user_ids("nobody").unwrap().0;
+        assert_eq!((set(0, 0o640), set(nobody, 0o640)), (Ok(()), Ok(())));
+        let theirs = set(1, 0o640).unwrap_err();
+        assert!(theirs.ends_with("belongs to user 1"), "{theirs}");
+        let open = set(0, 0o646).unwrap_err();
+        assert!(open.ends_with("can be written by everyone"), "{open}");
+    }
+}
+
+#[test]
+fn a_command_of_an_alert_that_takes_all_memory_does_not_stop_the_collector() {
+    let unit = text(&facts(Scope::System, Readers::Everyone));
+    assert!(unit.contains("MemoryMax=1G\n") && unit.contains("OOMPolicy=continue\n"));
 }
 
 #[test]

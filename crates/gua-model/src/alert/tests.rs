@@ -154,6 +154,29 @@ fn values_are_not_searched_for_placeholders() {
     assert_eq!(alert.message(&finding, "lab1").text, "{host} on lab1");
 }
 
+#[test]
+fn a_value_adds_no_line_and_no_terminal_control_to_a_message() {
+    let mut alert = alert(When::IdleHeld);
+    let person = "ada\nroot: all is well\u{1b}[2J";
+    let mut finding = idle_held(&[hold(person, 0, 0)], HOUR, at(5)).remove(0);
+    finding.details = vec!["GPU 0\r\nGPU 1\u{202e}".to_owned()];
+    finding.summary = format!("{person} holds 1 GPU");
+    finding.answer = Some("gua\nkeep".to_owned());
+    let values = PLACEHOLDERS.map(|name| format!("{{{name}}}"));
+    for template in [None, Some(values.join("\n"))] {
+        let lines = template.as_ref().map_or(3, |_| PLACEHOLDERS.len());
+        alert.text = template.map(|text| Template::new(&text).unwrap());
+        let Message { title, text } = alert.message(&finding, "lab\u{7}1\n");
+        assert_eq!(text.lines().count(), lines, "{text:?}");
+        let is_harmful = |text: &str| {
+            text.lines()
+                .any(|line| line.contains(crate::text::is_harmful))
+        };
+        assert!(!is_harmful(&text) && !is_harmful(&title), "{text:?}");
+        assert_eq!(title.lines().count(), 1, "{title:?}");
+    }
+}
+
 fn sample(gpus: Vec<Gpu>) -> Sample {
     Sample {
         at: at(5),

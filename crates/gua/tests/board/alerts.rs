@@ -57,7 +57,7 @@ impl<'a> Reporter<'a> {
 /// A board with these alerts to a web server.
 fn alerting(webhook: &Webhook, alerts: &[&str]) -> Served {
     Served::with_config(|home| {
-        let url = home.write("url", webhook.url());
+        let url = gua_test::write_private(&home.path("url"), &webhook.url());
         let alerts = alerts.iter().enumerate();
         let tables = alerts.map(|(number, lines)| {
             let url = url.display();
@@ -185,7 +185,7 @@ fn a_target_that_hangs_never_delays_a_push() {
 fn a_board_refuses_alerts_that_it_cannot_send() {
     let webhook = Webhook::start(Behaviour::Answer(200));
     let home = crate::without_driver();
-    let url = home.write("url", webhook.url());
+    let url = gua_test::write_private(&home.path("url"), &webhook.url());
     for (lines, expected) in [
         ("when = [\"quota-over\"]", "quotas are counted on the hosts"),
         ("when = [\"free\"]", "sends it on the host"),

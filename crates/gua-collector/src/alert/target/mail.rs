@@ -9,6 +9,7 @@ use gua_render::alert::AlertMessage;
 use lettre::message::header::ContentType;
 use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Certificate, Tls, TlsParameters};
+use lettre::transport::smtp::response::Category;
 use lettre::{Message, SmtpTransport, Transport as _};
 
 use super::{SendError, secret};
@@ -26,10 +27,7 @@ pub(super) fn send(
     options: &ConnectOptions,
 ) -> Result<(), SendError> {
     let to = email.recipient_of(message.user.as_deref());
-    let mail = mail(email, message, &to).map_err(|message| SendError {
-        message,
-        is_retryable: false,
-    })?;
+    let mail = mail(email, message, &to).map_err(SendError::last)?;
     let (host, port) = &email.smtp;
     let mut builder = SmtpTransport::builder_dangerous(host)
         .port(*port)
@@ -40,8 +38,11 @@ pub(super) fn send(
     }
     let sent = builder.build().send(&mail);
     sent.map(drop).map_err(|error| SendError {
-        // A refused address stays refused; a refused password may be corrected.
-        is_retryable: !error.is_permanent() || email.account.is_some(),
+        // A refused address stays refused; a refused password may be corrected (RFC 4954: 530 to 538).
+        is_retryable: !error.is_permanent()
+            || error
+                .status()
+                .is_some_and(|code| code.category == Category::Unspecified3),
         message: chain(&error),
     })
 }
@@ -120,7 +121,7 @@ mod tests {
         let server = SmtpServer::start();
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("password");
-        std::fs::write(&file, "s3cret\n").unwrap();
+        gua_test::write_private(&file, "s3cret\n");
         let mut email = email(&server);
         email.account = Some(("gua".to_owned(), file));
         send(&email, &message(), &options()).unwrap();
@@ -133,6 +134,10 @@ mod tests {
             error.is_retryable && !error.message.contains("s3cret"),
             "{error:?}"
         );
+        // The password is accepted, and the recipient is not.
+        server.refuse("550 5.1.1 no such user");
+        let error = send(&email, &message(), &options()).unwrap_err();
+        assert!(!error.is_retryable, "{error:?}");
     }
 
     #[test]

@@ -6,23 +6,31 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 
+use gua_model::Uid;
 use gua_model::text::sanitize;
-use gua_probe::process::user_ids;
 use gua_render::alert::AlertMessage;
 use rustix::fs::OFlags;
+
+use super::{SendError, UserLookup};
 
 /// Directory of the pseudoterminals (pts(4)).
 const TERMINALS: &str = "/dev/pts";
 /// Mode bit of a terminal that accepts messages (mesg(1)).
 const ACCEPTS: u32 = 0o020;
 
-/// Writes a message to every terminal of its person that accepts messages; one about nobody to those of root.
-pub(super) fn write(message: &AlertMessage) -> Result<(), String> {
+/// Writes a message to every terminal of its person that accepts messages; one about nobody to those of root. A container, a pod and an
+/// unknown user never have a terminal.
+pub(super) fn write(message: &AlertMessage, users: &UserLookup) -> Result<(), SendError> {
     let person = message.user.as_deref().unwrap_or("root");
-    let ids = user_ids(person);
-    let (uid, _) = ids.ok_or_else(|| format!("{} is no user of this host", sanitize(person)))?;
+    let Some(uid) = users.ask(person.to_owned()) else {
+        let error = "the user directory of this host (passwd, LDAP, SSSD) does not answer";
+        return Err(error.to_owned().into());
+    };
+    let unknown = || SendError::last(format!("{} is no user of this host", sanitize(person)));
+    let Uid(uid) = uid.ok_or_else(unknown)?;
     let found = std::fs::read_dir(TERMINALS).map_err(|error| error.to_string())?;
-    write_to(found.flatten().map(|entry| entry.path()), uid, message)
+    let terminals = found.flatten().map(|entry| entry.path());
+    Ok(write_to(terminals, uid, message)?)
 }
 
 fn write_to(
@@ -68,13 +76,15 @@ mod tests {
 
     use gua_test::Pty;
 
+    use super::super::user_lookup;
     use super::*;
 
     #[test]
     fn a_message_appears_on_terminals_that_accept_messages() {
         let pty = Pty::new();
-        let _end = pty.open(OFlags::empty());
-        let message = super::super::tests::message();
+        let end = pty.open(OFlags::empty());
+        let mut message = super::super::tests::message();
+        message.text = "first\u{1b}[2J\u{8}\rline\nbye".to_owned();
         let own = rustix::process::geteuid().as_raw();
         let sent = |mode: u32, uid: u32| {
             let mode = std::fs::Permissions::from_mode(mode);
@@ -85,7 +95,27 @@ mod tests {
         assert!(sent(0o600, own).unwrap_err().contains("mesg"));
         assert!(sent(0o620, own + 1).is_err(), "of another person");
         sent(0o620, own).unwrap();
-        let shown = pty.until("bye");
-        assert_eq!(shown.matches("Message from gua").count(), 1, "{shown}");
+        drop(end);
+        // Nothing else was written, and no control character of the message.
+        let expected =
+            "\r\n\u{7}Message from gua:\r\nfirst\u{fffd}[2J\u{fffd}\u{fffd}line\r\nbye\r\n";
+        assert_eq!(pty.rest().replace("\r\r\n", "\r\n"), expected);
+    }
+
+    #[test]
+    fn a_message_to_a_person_without_an_account_is_not_repeated() {
+        let mut message = super::super::tests::message();
+        for person in [
+            "pod:vision/run",
+            "container:web",
+            "uid 70001",
+            "no user\u{1b}",
+        ] {
+            message.user = Some(person.to_owned());
+            let error = write(&message, &user_lookup()).unwrap_err();
+            assert!(!error.is_retryable, "{error:?}");
+            let expected = format!("{} is no user of this host", sanitize(person));
+            assert_eq!(error.message, expected);
+        }
     }
 }

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use gua_model::server_url::Unencrypted;
 use gua_settings::Inputs;
 use gua_test::webhook::{Behaviour, Webhook};
+use rustix::thread::{
+    CapabilitySet, capabilities, capability_is_in_ambient_set, configure_capability_in_ambient_set,
+    set_capabilities,
+};
 
 use super::*;
 
@@ -42,10 +46,16 @@ fn every_service_gets_the_body_that_it_expects() {
     let directory = tempfile::tempdir().unwrap();
     let url_file = directory.path().join("url");
     let webhook = Webhook::start(Behaviour::Answer(202));
-    std::fs::write(&url_file, webhook.url()).unwrap();
+    gua_test::write_private(&url_file, &webhook.url());
     let sent = |shape: Shape| {
         let url_file = url_file.clone();
-        send(&Target::Webhook { shape, url_file }, &message(), &options()).unwrap();
+        send(
+            &Target::Webhook { shape, url_file },
+            &message(),
+            &options(),
+            &user_lookup(),
+        )
+        .unwrap();
         webhook.requests().pop().unwrap()
     };
     let json = |shape: Shape| -> serde_json::Value {
@@ -83,7 +93,9 @@ fn a_target_that_cannot_be_used_is_explained_without_the_secret() {
         url_file: url_file.clone(),
     };
     let check = |expected: &str| {
-        let error = send(&target, &message(), &options()).unwrap_err().message;
+        let error = send(&target, &message(), &options(), &user_lookup())
+            .unwrap_err()
+            .message;
         assert!(error.contains(expected), "{error}");
         assert!(!error.contains("s3cret"), "{error}");
     };
@@ -96,17 +108,76 @@ fn a_target_that_cannot_be_used_is_explained_without_the_secret() {
         // A name that never resolves (RFC 6761), without encryption.
         ("http://host.invalid/s3cret", "host.invalid"),
     ] {
-        std::fs::write(&url_file, text).unwrap();
+        gua_test::write_private(&url_file, text);
         check(expected);
     }
-    std::fs::write(&url_file, "https://hooks.example.com/s3cret").unwrap();
-    let mode = |mode| {
-        let mode = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(&url_file, mode).unwrap();
-        problem(&target)
-    };
-    assert!(mode(0o644).unwrap().contains("readable by every user"));
-    assert_eq!(mode(0o640), None);
+    gua_test::write_private(&url_file, "https://hooks.example.com/s3cret");
+    for (mode, expected) in [(0o644, "readable by every user"), (0o602, "by everyone")] {
+        set_mode(&url_file, mode);
+        check(expected);
+        assert!(problem(&target).unwrap().contains(expected));
+    }
+    set_mode(&url_file, 0o640);
+    assert_eq!(problem(&target), None);
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    let mode = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path, mode).unwrap();
+}
+
+#[test]
+fn a_command_that_other_users_can_change_is_not_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let command = directory.path().join("notify");
+    std::fs::write(&command, "#!/bin/sh\nexit 0\n").unwrap();
+    let target = Target::Command(vec![command.display().to_string()]);
+    let sent =
+        || send(&target, &message(), &options(), &user_lookup()).map_err(|error| error.message);
+    set_mode(&command, 0o755);
+    assert_eq!((sent(), problem(&target)), (Ok(()), None));
+    set_mode(&command, 0o757);
+    let error = sent().unwrap_err();
+    assert!(error.ends_with("can be written by everyone"), "{error}");
+    assert_eq!(problem(&target), Some(error));
+    if !gua_test::runs_as_root("a command of another user") {
+        return;
+    }
+    set_mode(&command, 0o755);
+    std::os::unix::fs::chown(&command, Some(65534), None).unwrap();
+    let error = sent().unwrap_err();
+    assert!(error.ends_with("belongs to user 65534"), "{error}");
+}
+
+#[test]
+fn a_command_inherits_no_capability() {
+    if !gua_test::runs_as_root("ambient capabilities") {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("status");
+    let words = ["/bin/cp", "/proc/self/status", output.to_str().unwrap()];
+    let words = words.map(str::to_owned);
+    // On a thread of its own, because the sets belong to the thread.
+    let ran = thread::spawn(move || {
+        let mut sets = capabilities(None).unwrap();
+        sets.inheritable |= CapabilitySet::SYS_PTRACE;
+        let is_raised = set_capabilities(None, sets)
+            .and_then(|()| configure_capability_in_ambient_set(CapabilitySet::SYS_PTRACE, true));
+        if is_raised.is_err() {
+            eprintln!("skipped: this process has no CAP_SYS_PTRACE");
+            return false;
+        }
+        run(&words, &message()).unwrap();
+        let kept = capability_is_in_ambient_set(CapabilitySet::SYS_PTRACE);
+        assert_eq!(kept, Ok(true), "the thread itself keeps it");
+        true
+    });
+    if ran.join().unwrap() {
+        let status = std::fs::read_to_string(&output).unwrap();
+        let line = status.lines().find(|line| line.starts_with("CapAmb"));
+        assert_eq!(line, Some("CapAmb:\t0000000000000000"));
+    }
 }
 
 #[test]
@@ -128,27 +199,38 @@ fn a_command_receives_the_document() {
     assert!(absent.contains("/nonexistent/x"), "{absent}");
 }
 
-#[test]
-fn a_command_that_hangs_is_killed_with_its_children() {
+/// Waits for a shell that starts `sleep 600` and then runs this script. Returns the result, after `sleep` was killed.
+fn waited(script: &str, limit: Duration) -> Result<(), String> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pid");
+    let start = "sleep 600 & echo $! > \"$1.new\"; mv \"$1.new\" \"$1\"";
     let mut child = Command::new("/bin/sh")
-        .args([
-            "-c",
-            "sleep 600 & echo $! > \"$1.new\"; mv \"$1.new\" \"$1\"; wait",
-            "x",
-        ])
+        .args(["-c", &format!("{start}; {script}"), "x"])
         .arg(&file)
         .process_group(0)
         .spawn()
         .unwrap();
     gua_test::wait_until("the shell has started its child", || file.exists());
     let sleeper = std::fs::read_to_string(&file).unwrap();
-    let error = wait(&mut child, Duration::from_millis(100)).unwrap_err();
+    let result = wait(&mut child, limit);
+    let sleeper: u32 = sleeper.trim().parse().unwrap();
+    gua_test::wait_until("the child has ended", || !gua_test::is_running(sleeper));
+    result
+}
+
+#[test]
+fn a_command_that_hangs_is_killed_with_its_children() {
+    let error = waited("wait", Duration::from_millis(100)).unwrap_err();
     assert!(
         error.starts_with("the command did not end within"),
         "{error}"
     );
-    let sleeper: u32 = sleeper.trim().parse().unwrap();
-    gua_test::wait_until("the child has ended", || !gua_test::is_running(sleeper));
+}
+
+#[test]
+fn processes_that_a_command_leaves_behind_are_killed() {
+    let limit = Duration::from_secs(60);
+    assert_eq!(waited("exit 0", limit), Ok(()));
+    let failed = waited("exit 3", limit).unwrap_err();
+    assert!(failed.contains("exit status: 3"), "{failed}");
 }
