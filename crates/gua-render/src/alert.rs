@@ -66,7 +66,7 @@ rows! {
         name: String as "alert" = alert.name.clone(),
         /// The conditions, with commas between them.
         when: String = alert.when.iter().map(|when| when.as_str()).collect::<Vec<_>>().join(","),
-        /// Kind of the target.
+        /// Kind of destination.
         to: &'static str = alert.target.kind(),
         /// Minimum length of idle time, gaps and silence; null for the defaults.
         longer_than: Option<String> = alert.longer_than.map(duration::written),
@@ -91,7 +91,7 @@ rows! {
         alert: String = message.alert.clone(),
         when: String = message.when.clone(),
         user: Option<String> = message.user.clone(),
-        /// Kind of the target.
+        /// Kind of destination.
         to: String = to,
         /// `sent`, `waiting` or `failed`.
         status: &'static str = status.as_str(),

@@ -306,7 +306,7 @@ impl MeDocument {
         format!("{user} holds\n{}", table.text(2))
     }
 
-    /// Returns the lines of a login message. Empty if there is nothing to do.
+    /// Returns the lines of a log-in message. Empty if there is nothing to do.
     #[must_use]
     pub fn login_message(&self) -> String {
         let idle = self.releasable.iter().map(Releasable::sentence);

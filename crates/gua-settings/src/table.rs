@@ -314,7 +314,7 @@ settings! {
         log_file: FilePath = "~/.gua/gua.log", "GUA_LOG_FILE";
         /// Size at which the log is rotated, in MB. Two old files are kept.
         log_mb: LogMegabytes = "5", "GUA_LOG_MB";
-        /// Format of the log lines: "text", "json" (without the lines of single ticks) or "auto": text, and lines with a priority for the journal under systemd.
+        /// Format of the log: "text", "json" or "auto". "json" leaves out the line of each tick. "auto" is text; under systemd, each line has a priority for the journal.
         log_format: LogFormat = "auto", "GUA_LOG_FORMAT";
     }
     /// Daily CSV of gpu_stats, which the daemon can write too (docs/account.md).

@@ -1,4 +1,4 @@
-//! `gua me` and its login message, with real processes on simulated GPUs.
+//! `gua me` and its log-in message, with real processes on simulated GPUs.
 
 use std::time::Duration;
 

@@ -259,7 +259,7 @@ pub struct KeepArgs {
 /// Ask a person politely whether they still need GPUs that they hold and do not use.
 ///
 /// The message has the evidence and explains how to answer (`gua keep`). It appears on the person's terminal if they accept
-/// messages (mesg), in `gua me`, at their next login (`gua me --motd`), and where `[[alert]]` tables with "nudge" send it. A person is nudged at most once a day, and only
+/// messages (mesg), in `gua me`, at their next log-in (`gua me --motd`), and where `[[alert]]` tables with "nudge" send it. A person is nudged at most once a day, and only
 /// about GPUs that have been idle for 10 minutes, or for the shortest longer_than of the alerts with "idle-held" or "nudge".
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  gua nudge ada")]

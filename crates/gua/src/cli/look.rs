@@ -179,7 +179,7 @@ pub struct AvailableArgs {
     pub wait: Option<Option<Duration>>,
 
     /// Wait as --wait does, and notify you when GPUs are free: with the bell of the terminal, on the desktop (notify-send), and through
-    /// your own `[[alert]]` tables with "free" (docs/alerts.md).
+    /// your own `[[alert]]` tables with "free" (docs/alerts.md). Leases them for one minute unless --claim is given.
     #[arg(long)]
     pub notify: bool,
 
@@ -373,7 +373,7 @@ mod tests {
 /// Show what you hold, what you used this week, and what you could release.
 ///
 /// Your processes on the GPUs and for how long they have been idle, your hours and limits this week, your leases and your
-/// place in the queue. With --motd, prints a login message: only what you could release, limits that you exceed, and your
+/// place in the queue. With --motd, prints a log-in message: only what you could release, limits that you exceed, and your
 /// place in the queue, and nothing if there is none of these. It uses the last recorded tick and never waits for the driver.
 #[derive(Debug, Args)]
 #[command(
@@ -381,10 +381,10 @@ mod tests {
                   Examples:\n  \
                   gua me\n  \
                   gua me --json | jq '.releasable[].command'\n  \
-                  echo 'gua me --motd' > /etc/profile.d/gua.sh     show it at every login"
+                  echo 'gua me --motd' > /etc/profile.d/gua.sh     show it at every log-in"
 )]
 pub struct MeArgs {
-    /// Print a login message within TIMEOUT [default: 200ms]; silent if there is nothing to do.
+    /// Print a log-in message within TIMEOUT [default: 200ms]; silent if there is nothing to do.
     #[arg(long, value_name = "TIMEOUT", value_parser = gua_model::duration::parse, num_args = 0..=1, require_equals = true, default_missing_value = "200ms", conflicts_with_all = ["format", "json", "csv"])]
     pub motd: Option<Duration>,
 

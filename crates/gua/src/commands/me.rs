@@ -1,6 +1,6 @@
-//! `gua me`: what the user holds, used this week and could release. `--motd` prints the same as a login message.
+//! `gua me`: what the user holds, used this week and could release. `--motd` prints the same as a log-in message.
 //!
-//! A login must not wait for a driver or a disk. The login message therefore uses the last recorded tick in place of the
+//! A log-in must not wait for a driver or a disk. The log-in message therefore uses the last recorded tick in place of the
 //! driver, and the program ends without a message if the answer takes too long.
 
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ use crate::context::Context;
 use crate::failure::{Exit, Failure, success_or};
 use crate::output;
 
-/// Maximum age of a recorded tick that a login message rests on.
+/// Maximum age of a recorded tick that a log-in message rests on.
 const RECENT: SignedDuration = SignedDuration::from_mins(15);
 
 pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
@@ -85,7 +85,7 @@ pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
     Ok(success_or(Exit::Failed, sample.is_some()))
 }
 
-/// Prints the login message. Nothing that fails here may disturb a login, so that errors are silent.
+/// Prints the log-in message. Nothing that fails here may disturb a log-in, so that errors are silent.
 fn login_message(flags: &[FlagValue], longest: Duration) -> anyhow::Result<ExitCode> {
     let (send, receive) = mpsc::channel();
     let flags = flags.to_vec();
@@ -101,7 +101,7 @@ fn login_message(flags: &[FlagValue], longest: Duration) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// The login message by the last recorded tick; `None` without a recent one.
+/// The log-in message by the last recorded tick; `None` without a recent one.
 fn recorded_message(flags: &[FlagValue]) -> Option<String> {
     let context = Context::load_with_valid_flags(flags).ok()?;
     let me = owner().ok()?;
