@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use gua_model::alert::{BoardHost, finding};
 use gua_settings::Inputs;
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use gua_test::samples;
@@ -320,4 +321,52 @@ fn an_alert_that_is_removed_sends_nothing_more() {
     let error = engine.outbox.state.history[0].error.as_deref();
     assert_eq!(error, Some("the alert is no longer configured"));
     assert_eq!(stage.received().len(), 1);
+}
+
+const OF_BOARD: &str = "by = \"board\"\nwhen = [\"idle-held\", \"silent\"]\nlonger_than = \"10m\"";
+
+#[test]
+fn a_daemon_leaves_the_alerts_of_a_board_to_the_board() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 900);
+    let loaded = stage.loaded(OF_BOARD);
+    assert!(!is_configured(&loaded, &stage.path()));
+    step(&mut stage.engine(OF_BOARD), stage.tick(900), 0);
+    assert_eq!(stage.received(), []);
+    assert_eq!(listed(&loaded, &Place::daemon(&loaded)).alerts.len(), 0);
+    let board = Place::board(stage.directory.path());
+    assert_eq!(listed(&loaded, &board).alerts.len(), 1);
+}
+
+#[test]
+fn the_alerts_of_a_board_end_at_once_and_keep_what_a_hanging_target_has_not_acknowledged() {
+    let stage = Stage::new(Behaviour::Hang);
+    let directory = stage.directory.path();
+    let find = |alerts: &[Alert], now: Timestamp| {
+        let found = finding::silent(now, now).on(BoardHost {
+            id: "host_1".to_owned(),
+            name: "lab1".to_owned(),
+        });
+        alerts.iter().map(|_| vec![found.clone()]).collect()
+    };
+    let none = FleetAlerts::start(&stage.loaded(IDLE), directory, find);
+    assert!(none.unwrap().is_none(), "those of the daemon");
+    let alerts = FleetAlerts::start(&stage.loaded(OF_BOARD), directory, find);
+    wait_until("the message is being sent", || !stage.received().is_empty());
+    let began = clock::monotonic();
+    alerts.unwrap().unwrap().stop();
+    let end = clock::monotonic() - began;
+    assert!(end < Duration::from_secs(3), "{end:?}");
+    let waiting = history(&Place::board(directory), 10).unwrap().messages;
+    assert_eq!((waiting.len(), waiting[0].status), (1, "waiting"));
+    assert_eq!(waiting[0].host_id.as_deref(), Some("host_1"));
+    stage.webhook.set(OK);
+    let alerts = FleetAlerts::start(&stage.loaded(OF_BOARD), directory, find);
+    wait_until("the message is delivered", || {
+        let sent = history(&Place::board(directory), 10).unwrap().messages;
+        sent.iter().any(|row| row.status == "sent")
+    });
+    alerts.unwrap().unwrap().stop();
+    let bodies = stage.webhook.requests();
+    assert_eq!((bodies.len(), &bodies[0].body), (2, &bodies[1].body));
 }
