@@ -27,6 +27,7 @@ use openidconnect::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::limits::{Rate, RateLimit};
 
@@ -301,12 +302,20 @@ impl Oidc {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum GroupsClaim {
-    Many(Vec<String>),
+    Many(Vec<GroupName>),
     One(String),
     Other(IgnoredAny),
 }
 
-/// Returns the groups in a claim of an ID token that was verified; none if the token does not have the claim.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum GroupName {
+    Name(String),
+    Other(IgnoredAny),
+}
+
+/// Returns the groups in a claim of an ID token that was verified. If the token does not have the claim, the person has no groups,
+/// and the log says so: the claim may be misspelt, and some providers leave out a list that is long.
 fn listed_groups(token: &str, claim: &str) -> Result<Vec<String>, OidcError> {
     let payload = token.split('.').nth(1).unwrap_or_default();
     let payload = BASE64URL_NOPAD.decode(payload.as_bytes());
@@ -314,9 +323,18 @@ fn listed_groups(token: &str, claim: &str) -> Result<Vec<String>, OidcError> {
     let claims: Result<HashMap<String, GroupsClaim>, _> = serde_json::from_slice(&payload);
     let mut claims = claims.map_err(|_| OidcError::Payload)?;
     Ok(match claims.remove(claim) {
-        Some(GroupsClaim::Many(groups)) => groups,
+        Some(GroupsClaim::Many(groups)) => {
+            let name = |group| match group {
+                GroupName::Name(name) => Some(name),
+                GroupName::Other(_) => None,
+            };
+            groups.into_iter().filter_map(name).collect()
+        }
         Some(GroupsClaim::One(group)) => vec![group],
-        Some(GroupsClaim::Other(_)) | None => Vec::new(),
+        Some(GroupsClaim::Other(_)) | None => {
+            warn!(claim, "the provider's token has no groups in this claim");
+            Vec::new()
+        }
     })
 }
 
@@ -353,7 +371,7 @@ mod tests {
         check(r#"{"groups": "vision", "roles": ["x"]}"#, &["vision"]);
         check(r#"{"exp": 7, "roles": ["x"]}"#, &[]);
         check(r#"{"groups": {"a": 1}}"#, &[]);
-        check(r#"{"groups": ["vision", 7]}"#, &[]);
+        check(r#"{"groups": ["vision", 7]}"#, &["vision"]);
         assert!(listed_groups("head.?.signature", "groups").is_err());
         assert!(listed_groups("head", "groups").is_err());
     }

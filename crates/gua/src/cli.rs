@@ -178,10 +178,10 @@ pub enum Command {
 
     /// Show and test the alerts that the daemon sends, and list past messages.
     #[command(
-        after_help = "Alerts are [[alert]] tables of the configuration: idle-held GPUs, quotas, faults, lost GPUs and gaps, sent to\n\
+        after_help = "Alerts are [[alert]] tables of the configuration: idle-held GPUs, quotas, faults, lost GPUs and gaps, sent to \
                       Slack, Teams, Mattermost, ntfy, another webhook, a command, mail or terminals. See docs/alerts.md.\n\n\
                       Examples:\n  \
-                      gua alert list       list the alerts and problems with their targets\n  \
+                      gua alert list       list the alerts and problems with their destinations\n  \
                       gua alert test       send a test message of every alert\n  \
                       gua alert history    show what was sent"
     )]

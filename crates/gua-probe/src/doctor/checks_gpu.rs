@@ -202,10 +202,13 @@ pub(super) fn xid_errors(sample: &Sample) -> Finding {
         "gpus_with_errors": errors.collect::<Vec<_>>(),
     });
     if read.is_empty() {
-        let denied = physical(sample, |gpu| gpu.xid == Err(Missing::Denied));
-        let why = match denied.is_empty() {
-            true => "not shown: there is no kernel log here",
-            false => "not shown: only root may read the kernel log",
+        let has = |why: Missing| !physical(sample, |gpu| gpu.xid == Err(why)).is_empty();
+        let why = if has(Missing::Denied) {
+            "not shown: only root may read the kernel log"
+        } else if has(Missing::Failed) {
+            "not shown: the kernel log cannot be read, or is too long to be read in time"
+        } else {
+            "not shown: there is no kernel log here"
         };
         return Status::Ok.finding(why, details);
     }

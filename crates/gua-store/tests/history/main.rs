@@ -149,14 +149,8 @@ fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let profile = test.ancestors().nth(2).unwrap();
     let mut build = Command::new(env!("CARGO"));
-    build.args([
-        "build",
-        "--quiet",
-        "--package",
-        "gua-store",
-        "--example",
-        name,
-    ]);
+    // For the workspace: for this package alone, cargo would build the dependencies once more, with fewer features.
+    build.args(["build", "--quiet", "--workspace", "--example", name]);
     if profile.ends_with("release") {
         build.arg("--release");
     }

@@ -103,7 +103,7 @@ pub enum BoardCommand {
     ///
     /// The first start prints a link that creates the first account. Agents enrol with a token of `gua board enroll-token`.
     #[command(
-        after_help = "On another address than loopback, the board serves over TLS: with the certificate of --certificate, or with one that it\n\
+        after_help = "On another address than loopback, the board serves over TLS: with the certificate of --certificate, or with one that it \
                       makes and that hosts pin when they enrol. Behind a proxy that adds TLS, name the proxy's address with --proxy instead.\n\n\
                       Examples:\n  \
                       gua board serve                                      on http://127.0.0.1:8080\n  \
@@ -198,7 +198,7 @@ pub enum BoardCommand {
     /// Show and test the alerts that the board sends, and list past messages.
     #[command(
         subcommand,
-        after_help = "Alerts of the board are [[alert]] tables of the configuration with by = \"board\": silent agents, idle-held GPUs,\n\
+        after_help = "Alerts of the board are [[alert]] tables of the configuration with by = \"board\": silent agents, idle-held GPUs, \
                       faults, lost GPUs and gaps on all hosts. See docs/alerts.md.\n\n\
                       Example:\n  gua board alert list"
     )]

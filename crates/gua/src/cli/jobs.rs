@@ -17,10 +17,10 @@ use super::{FormatArgs, HistoryArgs};
 #[derive(Debug, Args)]
 #[command(
     after_help = "The GPUs of a job are those in CUDA_VISIBLE_DEVICES and those on which its processes are found.\n\
-                  --out writes run.jsonl (one line per event, as it happens), hw_metrics.csv, hw_dmon.csv,\n\
+                  --out writes run.jsonl (one line per event, as it happens), hw_metrics.csv, hw_dmon.csv, \
                   cpu_metrics.csv and, at the end, summary.json. docs/run.md describes their fields.\n\
                   Inside the job, `gua phase NAME` marks the start of a phase.\n\n\
-                  Exit codes: that of the command; 126 or 127 if it cannot be started; 2 for a usage error;\n\
+                  Exit codes: that of the command; 126 or 127 if it cannot be started; 2 for a usage error; \
                   with --claim, 3 if no GPU is free and 1 if the driver cannot be read.\n\
                   A signal sent to gua alone is forwarded to the command. A signal sent to the whole process group\n\
                   (kill -TERM -PGID, some batch systems) reaches the command twice; Ctrl-C reaches it once.\n\n\
@@ -72,7 +72,7 @@ pub struct RunArgs {
 /// that a script works with and without `gua run`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A program can also write lines to the file descriptor in GUA_RUN_FD. Each line is the name of a\n\
+    after_help = "A program can also write lines to the file descriptor in GUA_RUN_FD. Each line is the name of a \
                   phase or JSON such as {\"phase\": \"train\"}, {\"event\": \"saved\", \"data\": {\"epoch\": 3}},\n\
                   {\"set\": {\"jax_peak_bytes_mb\": 812}}.\n\n\
                   Examples:\n  \

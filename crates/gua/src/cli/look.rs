@@ -237,7 +237,7 @@ without_flags!(ListArgs, AvailableArgs);
 /// counted, or why there is no sample.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A GPU is given by its index, its UUID or a UUID prefix; a MIG instance by its UUID. docs/states.md lists\n\
+    after_help = "A GPU is given by its index, its UUID or a UUID prefix; a MIG instance by its UUID. docs/states.md lists \
                   the states.\n\n\
                   Examples:\n  \
                   gua explain 0                          explain the current state of GPU 0\n  \

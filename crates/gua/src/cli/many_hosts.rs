@@ -16,7 +16,7 @@ use gua_wire::Pin;
 /// Enrolment alone starts no pushes.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A token on the command line is visible to all users of this host while the command runs. Use `-` to read it\n\
+    after_help = "A token on the command line is visible to all users of this host while the command runs. Use `-` to read it \
                   from standard input (without echo on a terminal), or set GUA_ENROLLMENT_TOKEN.\n\n\
                   Examples:\n  \
                   gua enroll --server-url https://board.example.com --enrollment-token - < token\n  \

@@ -14,7 +14,7 @@ use super::{HistoryArgs, Language, StrictArgs, one_of};
 /// CSV contain the plotted data.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "If CHART is omitted, --by and --per select it: --per alone plots states over time (weekday-hour: a heat map\n\
+    after_help = "If CHART is omitted, --by and --per select it: --per alone plots states over time (weekday-hour: a heat map \
                   of the week), --by alone plots hours, and both together a heat map of users or GPUs over time.\n\n\
                   Examples:\n  \
                   gua plot                                            last week, in the terminal\n  \
