@@ -67,7 +67,7 @@ pub use event::{BlockingGpu, Event, EventId, Refusal, Run, TakenIn};
 pub use facts::{Kernel, Look, Moment, OnGpu, PidNamespace, Session, Standing};
 pub use gua_model::refusal::RefusalOutcome as Outcome;
 pub use look::Choice;
-pub use note::{Keep, LONGEST_REASON, NUDGE_AGE, Nudge};
+pub use note::{Keep, NUDGE_AGE, Nudge};
 pub use offer::{Grant, Offer};
 pub use queue::{PATIENCE, Ticket, Waiter};
 pub use refused::Refused;

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use gua_model::claim::LONGEST_REASON;
 use gua_model::{GpuUuid, Uid};
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
@@ -27,8 +28,6 @@ const NUDGE: &str = "nudge-";
 const VERSION: u32 = 1;
 /// Maximum number of nudges of a user.
 const MOST_NUDGES: usize = 64;
-/// Maximum length of the reason of a keep, in characters.
-pub const LONGEST_REASON: usize = 200;
 /// Minimum time between two nudges of a person, and how long a nudge is shown.
 pub const NUDGE_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Maximum difference between the clock of a writer and the time of its file.

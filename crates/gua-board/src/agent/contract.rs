@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use gua_model::GpuUuid;
+use gua_model::claim::LONGEST_REASON;
 use gua_wire::LiveReport;
 use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
 use gua_wire::snapshot::{CollectionStatus, Snapshot, SnapshotGpu};
@@ -16,8 +17,6 @@ const MOST_GPUS: usize = 1024;
 const MOST_PROCESSES: usize = 10_000;
 /// Maximum number of people who keep one GPU.
 const MOST_KEEPS: usize = 1000;
-/// Maximum length of the reason of a keep, in characters: that of `gua keep`.
-const LONGEST_REASON: usize = 200;
 /// Maximum number of error codes or problems.
 const MOST_ERRORS: usize = 1000;
 /// Maximum length of a name or message, in characters.
