@@ -138,12 +138,12 @@ pub fn state_file(history: &Path) -> PathBuf {
 
 /// A sender of alerts, and where its state is.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SenderState {
     pub by: Sender,
     state_file: PathBuf,
 }
 
-impl Place {
+impl SenderState {
     /// The daemon whose history a command reads.
     #[must_use]
     pub fn daemon(loaded: &Loaded) -> Self {
@@ -180,8 +180,8 @@ pub fn is_configured(loaded: &Loaded, history: &Path) -> bool {
 
 /// The configured alerts of a sender, for `gua alert list`.
 #[must_use]
-pub fn listed(loaded: &Loaded, place: &Place) -> AlertsDocument {
-    let state = State::load(&place.state_file).unwrap_or_default();
+pub fn listed(loaded: &Loaded, sender: &SenderState) -> AlertsDocument {
+    let state = State::load(&sender.state_file).unwrap_or_default();
     let row = |alert: &Listed<Alert>| {
         let source = alert.source.to_string();
         let problem = target::problem(&alert.value.target);
@@ -189,7 +189,7 @@ pub fn listed(loaded: &Loaded, place: &Place) -> AlertsDocument {
         AlertRow::new(&alert.value, source, last_sent, problem)
     };
     let alerts = loaded.settings.alerts.iter();
-    let alerts = alerts.filter(|alert| alert.value.by == place.by);
+    let alerts = alerts.filter(|alert| alert.value.by == sender.by);
     AlertsDocument::new(alerts.map(row).collect())
 }
 
@@ -197,8 +197,8 @@ pub fn listed(loaded: &Loaded, place: &Place) -> AlertsDocument {
 ///
 /// # Errors
 /// If the state cannot be read. The error is a sentence.
-pub fn history(place: &Place, limit: usize) -> Result<AlertHistoryDocument, String> {
-    let path = &place.state_file;
+pub fn history(sender: &SenderState, limit: usize) -> Result<AlertHistoryDocument, String> {
+    let path = &sender.state_file;
     let state = State::load(path)
         .map_err(|error| format!("cannot read the alerts `{}`: {error}", path.display()))?;
     let waiting = state.pending.iter().map(|pending| {

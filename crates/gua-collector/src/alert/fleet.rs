@@ -12,7 +12,7 @@ use gua_settings::Loaded;
 use jiff::Timestamp;
 
 use super::outbox::Outbox;
-use super::{FINAL_WAIT, Place};
+use super::{FINAL_WAIT, SenderState};
 use crate::board::ConnectOptions;
 use crate::board::setup::connect_options;
 use crate::board::worker::Worker;
@@ -37,7 +37,7 @@ impl FleetAlerts {
         data: &Path,
         find: impl FnMut(&[Alert], Timestamp) -> Vec<Vec<Finding>> + Send + 'static,
     ) -> io::Result<Option<Self>> {
-        let place = Place::board(data);
+        let sender = SenderState::board(data);
         let alerts = loaded.settings.alerts.iter().map(|alert| &alert.value);
         let alerts = alerts.filter(|alert| alert.by == Sender::Board);
         let alerts: Vec<Alert> = alerts.cloned().collect();
@@ -47,7 +47,7 @@ impl FleetAlerts {
         let mut thread = Thread {
             alerts,
             find: Box::new(find),
-            outbox: Outbox::open(place.state_file),
+            outbox: Outbox::open(sender.state_file),
             options: connect_options(loaded),
             next_evaluation: Duration::ZERO,
         };

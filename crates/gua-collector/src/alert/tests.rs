@@ -333,8 +333,11 @@ fn a_daemon_leaves_the_alerts_of_a_board_to_the_board() {
     assert!(!is_configured(&loaded, &stage.path()));
     step(&mut stage.engine(OF_BOARD), stage.tick(900), 0);
     assert_eq!(stage.received(), []);
-    assert_eq!(listed(&loaded, &Place::daemon(&loaded)).alerts.len(), 0);
-    let board = Place::board(stage.directory.path());
+    assert_eq!(
+        listed(&loaded, &SenderState::daemon(&loaded)).alerts.len(),
+        0
+    );
+    let board = SenderState::board(stage.directory.path());
     assert_eq!(listed(&loaded, &board).alerts.len(), 1);
 }
 
@@ -357,13 +360,17 @@ fn the_alerts_of_a_board_end_at_once_and_keep_what_a_hanging_target_has_not_ackn
     alerts.unwrap().unwrap().stop();
     let end = clock::monotonic() - began;
     assert!(end < Duration::from_secs(3), "{end:?}");
-    let waiting = history(&Place::board(directory), 10).unwrap().messages;
+    let waiting = history(&SenderState::board(directory), 10)
+        .unwrap()
+        .messages;
     assert_eq!((waiting.len(), waiting[0].status), (1, "waiting"));
     assert_eq!(waiting[0].host_id.as_deref(), Some("host_1"));
     stage.webhook.set(OK);
     let alerts = FleetAlerts::start(&stage.loaded(OF_BOARD), directory, find);
     wait_until("the message is delivered", || {
-        let sent = history(&Place::board(directory), 10).unwrap().messages;
+        let sent = history(&SenderState::board(directory), 10)
+            .unwrap()
+            .messages;
         sent.iter().any(|row| row.status == "sent")
     });
     alerts.unwrap().unwrap().stop();

@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use gua_collector::alert::{self, Place};
+use gua_collector::alert::{self, SenderState};
 use gua_model::alert::Sender;
 use gua_model::text::{counted, sanitize};
 use gua_render::document::pretty;
@@ -15,11 +15,11 @@ use crate::failure::{Exit, Failure, success_or};
 use crate::output;
 
 pub fn run(command: &AlertCommand, context: &Context) -> anyhow::Result<ExitCode> {
-    let place = || Place::daemon(&context.loaded);
+    let sender = || SenderState::daemon(&context.loaded);
     match command {
-        AlertCommand::List { format, .. } => list(&place(), format.wanted(), context),
+        AlertCommand::List { format, .. } => list(&sender(), format.wanted(), context),
         AlertCommand::History { format, limit, .. } => {
-            history(&place(), *limit, format.wanted(), context)
+            history(&sender(), *limit, format.wanted(), context)
         }
         AlertCommand::Test { name } => test(name.as_deref(), Sender::Daemon, context),
     }
@@ -27,11 +27,11 @@ pub fn run(command: &AlertCommand, context: &Context) -> anyhow::Result<ExitCode
 
 /// Lists the alerts of a sender.
 pub(super) fn list(
-    place: &Place,
+    sender: &SenderState,
     format: TableFormat,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let document = alert::listed(&context.loaded, place);
+    let document = alert::listed(&context.loaded, sender);
     output::data(&match format {
         TableFormat::Text => document.text(&context.zone()),
         TableFormat::Csv => csv(&document.table()),
@@ -40,7 +40,7 @@ pub(super) fn list(
     let alerts = context.settings().alerts.iter();
     let of_board = alerts.filter(|alert| alert.value.by == Sender::Board);
     let of_board = of_board.count() as u64;
-    if place.by == Sender::Daemon && of_board > 0 {
+    if sender.by == Sender::Daemon && of_board > 0 {
         let count = counted(of_board, "alert");
         output::eprint(&format!(
             "gua alert list: `gua board alert list` lists {count} of the board\n"
@@ -51,12 +51,12 @@ pub(super) fn list(
 
 /// Lists the messages of a sender.
 pub(super) fn history(
-    place: &Place,
+    sender: &SenderState,
     limit: usize,
     format: TableFormat,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let document = alert::history(place, limit).map_err(Failure::failed)?;
+    let document = alert::history(sender, limit).map_err(Failure::failed)?;
     output::data(&match format {
         TableFormat::Text => document.text(&context.zone()),
         TableFormat::Csv => csv(&document.table()),

@@ -22,7 +22,7 @@ use gua_board::{AlertLog, App, AppOptions, Proxies};
 use gua_board_store::registry::FIRST_WORKSPACE;
 use gua_board_store::secret::PRESET_LENGTH;
 use gua_board_store::{Kind, OpenError, Secret, SecretHash, SqliteStore, StoreError};
-use gua_collector::alert::{self, FleetAlerts, Place};
+use gua_collector::alert::{self, FleetAlerts, SenderState};
 use gua_collector::board::{ConnectOptions, setup};
 use gua_collector::log;
 use gua_collector::service::web::WebServer;
@@ -154,8 +154,8 @@ fn user(command: &BoardUserCommand) -> anyhow::Result<()> {
 fn alerts(command: &BoardAlertCommand, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
         BoardAlertCommand::List { data, format } => {
-            let place = Place::board(&directory(data)?);
-            super::alert::list(&place, format.wanted(), context)
+            let sender = SenderState::board(&directory(data)?);
+            super::alert::list(&sender, format.wanted(), context)
         }
         BoardAlertCommand::Test { name } => {
             super::alert::test(name.as_deref(), Sender::Board, context)
@@ -165,8 +165,8 @@ fn alerts(command: &BoardAlertCommand, context: &Context) -> anyhow::Result<Exit
             limit,
             format,
         } => {
-            let place = Place::board(&directory(data)?);
-            super::alert::history(&place, *limit, format.wanted(), context)
+            let sender = SenderState::board(&directory(data)?);
+            super::alert::history(&sender, *limit, format.wanted(), context)
         }
     }
 }
@@ -352,8 +352,8 @@ fn serve(
 
 /// Reads the messages that the board page shows.
 fn alert_log(directory: &Path) -> AlertLog {
-    let place = Place::board(directory);
-    Arc::new(move || alert::history(&place, SHOWN_ALERTS))
+    let sender = SenderState::board(directory);
+    Arc::new(move || alert::history(&sender, SHOWN_ALERTS))
 }
 
 /// Raises the soft limit of open files to the hard limit: every agent with a stream has a connection, and many systems start
