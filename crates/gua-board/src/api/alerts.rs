@@ -36,7 +36,7 @@ pub(crate) struct AlertEntry {
     /// `sent`, `waiting` or `failed`.
     pub(crate) status: &'static str,
     pub(crate) attempts: u32,
-    /// Error of the last attempt.
+    /// Error of the last attempt, which can quote the address of a person; `null` if the caller may not see names.
     pub(crate) error: Option<String>,
     /// Title of the message; `null` if it names a person whom the caller may not see.
     pub(crate) title: Option<String>,
@@ -76,7 +76,7 @@ pub(crate) async fn alerts(
             to: row.to,
             status: row.status,
             attempts: row.attempts,
-            error: row.error,
+            error: row.error.filter(|_| is_shown),
             title: is_shown.then_some(row.title),
         })
     };

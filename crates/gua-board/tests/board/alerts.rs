@@ -9,7 +9,7 @@ use gua_board_store::HostId;
 use gua_board_store::registry::{Maintenance, Registry as _, Role, Settings};
 use gua_model::alert::{Alert, COOL_DOWN, Finding, NEAR_PERCENT, Sender, Shape, Target, When};
 use gua_render::alert::{AlertHistoryDocument, AlertMessage, DeliveryRow, DeliveryStatus};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::{Board, START};
@@ -321,7 +321,7 @@ async fn a_keep_is_shown_without_its_reason_to_those_who_see_no_names() {
 }
 
 /// A message about a person on a host.
-fn message(host_id: &str) -> DeliveryRow {
+fn message(host_id: &str, status: DeliveryStatus) -> DeliveryRow {
     let at = Timestamp::from_second(START).unwrap();
     let message = AlertMessage {
         id: "1c9d03fe".to_owned(),
@@ -335,7 +335,7 @@ fn message(host_id: &str) -> DeliveryRow {
         text: String::new(),
         details: Vec::new(),
     };
-    DeliveryRow::new(&message, "slack".to_owned(), DeliveryStatus::Sent, at, 1)
+    DeliveryRow::new(&message, "email".to_owned(), status, at, 1)
 }
 
 #[tokio::test]
@@ -349,18 +349,24 @@ async fn admins_see_the_messages_about_hosts_of_their_workspace() {
         ..options
     });
     let stage = Stage::of(board).await;
-    *rows.lock().unwrap() = vec![message("host_of_another_workspace"), message(&stage.host)];
+    let refused = "550 no mailbox ada@example.com".to_owned();
+    *rows.lock().unwrap() = vec![
+        message("host_of_another_workspace", DeliveryStatus::Sent),
+        message(&stage.host, DeliveryStatus::Sent),
+        message(&stage.host, DeliveryStatus::Failed(refused.clone())),
+    ];
     let cookie = stage.session(Role::Admin);
     let headers = [("cookie", cookie.as_str())];
     let shown = |line: &'static str| stage.board.call(line, &headers, "");
     let api = "GET /api/v1/workspaces/default/alerts";
     let found = shown(api).await.body;
     let items = found["items"].as_array().unwrap();
-    assert_eq!(items.len(), 1, "{found}");
+    assert_eq!(items.len(), 2, "{found}");
     assert_eq!(
         (&items[0]["user"], &items[0]["status"]),
         (&json!("ada"), &json!("sent"))
     );
+    assert_eq!(items[1]["error"], json!(refused));
     let page = shown("GET /w/default/servers").await.body;
     let page = page.as_str().unwrap();
     assert!(page.contains("lab1: ada &lt;b&gt;holds 1 GPU"), "{page}");
@@ -375,5 +381,7 @@ async fn admins_see_the_messages_about_hosts_of_their_workspace() {
     let found = shown(api).await.body;
     assert!(!found.to_string().contains("ada"), "{found}");
     let page = shown("GET /w/default/servers").await.body;
-    assert!(!page.as_str().unwrap().contains("holds 1 GPU"), "{page}");
+    let page = page.as_str().unwrap();
+    assert!(!page.contains("holds 1 GPU"), "{page}");
+    assert!(!page.contains("ada@example.com"), "{page}");
 }
