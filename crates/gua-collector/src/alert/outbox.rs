@@ -14,7 +14,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
-use super::state::{MAX_PENDING, Pending, State};
+use super::state::{Pending, State};
 use super::target::{self, UserLookup};
 use crate::board::ConnectOptions;
 use crate::board::retry::Retry;
@@ -37,6 +37,8 @@ pub(super) struct Outbox {
     retries: BTreeMap<String, Retry>,
     user_lookup: UserLookup,
     save_failures: FailureLog,
+    /// Whether messages were dropped when some were last due.
+    pub(super) has_dropped: bool,
 }
 
 impl Outbox {
@@ -54,6 +56,7 @@ impl Outbox {
             retries: BTreeMap::new(),
             user_lookup: target::user_lookup(),
             save_failures: FailureLog::default(),
+            has_dropped: false,
         }
     }
 
@@ -71,24 +74,34 @@ impl Outbox {
         found: impl IntoIterator<Item = (&'a Alert, Vec<Finding>)>,
         now: Timestamp,
     ) {
-        let mut is_changed = false;
+        let (mut added, mut dropped) = (0, 0);
         for (alert, findings) in found {
             for finding in alert.due(findings, &self.state.last_sent, now, &self.zone) {
-                self.add(alert, &finding, now);
-                is_changed = true;
+                match self.state.has_room(finding.host.as_ref()) {
+                    true => {
+                        self.add(alert, &finding, now);
+                        added += 1;
+                    }
+                    false => dropped += 1,
+                }
             }
         }
-        if is_changed {
+        if dropped > 0 && !self.has_dropped {
+            warn!(
+                dropped,
+                "too many messages of alerts wait; new ones are dropped"
+            );
+        }
+        if added + dropped > 0 {
+            self.has_dropped = dropped > 0;
+        }
+        if added > 0 {
             self.state.prune(now);
             self.save();
         }
     }
 
     fn add(&mut self, alert: &Alert, finding: &Finding, now: Timestamp) {
-        // It is found again when others have been delivered.
-        if self.state.pending.len() >= MAX_PENDING {
-            return;
-        }
         let message = alert.message(finding, &self.host);
         self.state.last_sent.insert(alert.key(finding), now);
         let pending = Pending {

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use gua_files::NewFile;
-use gua_model::alert::LastSent;
+use gua_model::alert::{BoardHost, LastSent};
 use gua_render::alert::AlertMessage;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -14,8 +14,12 @@ use std::io::Write as _;
 
 /// Maximum size of the file.
 const MAX_BYTES: u64 = 32 << 20;
-/// Maximum number of waiting messages. Beyond it, new ones are given up.
-pub(super) const MAX_PENDING: usize = 256;
+/// Maximum number of waiting messages, and of those about one host of a board. Beyond it, new ones are dropped; their
+/// conditions are found again if they still hold when others have been delivered.
+const MAX_PENDING: usize = 256;
+const MAX_PENDING_OF_HOST: usize = 64;
+/// Maximum number of cool-downs.
+const MAX_COOL_DOWNS: usize = 20_000;
 /// Maximum number of past messages.
 const MAX_HISTORY: usize = 1000;
 /// Age from which on a cool-down is forgotten; longer than any cool-down.
@@ -63,16 +67,56 @@ impl State {
         }
     }
 
-    pub(super) fn save(&self, path: &Path) -> io::Result<()> {
+    pub(super) fn save(&mut self, path: &Path) -> io::Result<()> {
+        let bytes = self.encode(MAX_BYTES)?;
         let new = NewFile::begin_private(path)?;
-        (&new.file).write_all(&serde_json::to_vec(self)?)?;
+        (&new.file).write_all(&bytes)?;
         new.finish()
+    }
+
+    /// Encodes the state in at most this size, because a larger file would not be read. Past messages and cool-downs are forgotten
+    /// for it, the oldest first.
+    fn encode(&mut self, limit: u64) -> io::Result<Vec<u8>> {
+        loop {
+            let bytes = serde_json::to_vec(self)?;
+            if bytes.len() as u64 <= limit {
+                return Ok(bytes);
+            }
+            if self.history.is_empty() && self.last_sent.is_empty() {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            self.history.drain(..self.history.len().div_ceil(2));
+            self.keep_cool_downs(self.last_sent.len() / 2);
+        }
     }
 
     /// Forgets old cool-downs.
     pub(super) fn prune(&mut self, now: Timestamp) {
         let is_recent = |at: &Timestamp| now.duration_since(*at) < OLD;
         self.last_sent.retain(|_, at| is_recent(at));
+        self.keep_cool_downs(MAX_COOL_DOWNS);
+    }
+
+    /// Keeps this number of cool-downs, the latest ones.
+    fn keep_cool_downs(&mut self, most: usize) {
+        let excess = self.last_sent.len().saturating_sub(most);
+        if excess == 0 {
+            return;
+        }
+        let mut all: Vec<_> = std::mem::take(&mut self.last_sent).into_iter().collect();
+        all.sort_by_key(|(_, at)| *at);
+        self.last_sent = all.into_iter().skip(excess).collect();
+    }
+
+    /// Whether another message about a host of a board can wait, or about the host of the daemon (`None`).
+    pub(super) fn has_room(&self, host: Option<&BoardHost>) -> bool {
+        let is_of =
+            |host: &BoardHost, one: &Pending| one.message.host_id.as_ref() == Some(&host.id);
+        let pending = self.pending.iter();
+        self.pending.len() < MAX_PENDING
+            && host.is_none_or(|host| {
+                pending.filter(|one| is_of(host, one)).count() < MAX_PENDING_OF_HOST
+            })
     }
 
     /// Moves a waiting message to the past ones.
@@ -107,5 +151,44 @@ impl State {
         sent.filter(|(key, _)| of_alert(key))
             .map(|(_, at)| *at)
             .max()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_790_000_000 + second).unwrap()
+    }
+
+    /// A state with cool-downs, the later ones with the smaller keys.
+    fn state(cool_downs: i64) -> State {
+        let all = 0..cool_downs;
+        State {
+            last_sent: all
+                .map(|second| (format!("lab {:06}", cool_downs - second), at(second)))
+                .collect(),
+            ..State::default()
+        }
+    }
+
+    #[test]
+    fn the_oldest_cool_downs_are_forgotten_when_there_are_too_many() {
+        let mut state = state(MAX_COOL_DOWNS as i64 + 5);
+        state.prune(at(0));
+        assert_eq!(state.last_sent.len(), MAX_COOL_DOWNS);
+        assert_eq!(state.last_sent.values().min(), Some(&at(5)));
+    }
+
+    #[test]
+    fn a_state_is_never_written_that_is_too_large_to_be_read() {
+        let mut state = state(100);
+        let bytes = state.encode(2000).unwrap();
+        assert!(bytes.len() <= 2000);
+        let read: State = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(read.last_sent.len(), 50);
+        assert_eq!(read.last_sent.values().max(), Some(&at(99)));
+        assert!(state.encode(10).is_err());
     }
 }
