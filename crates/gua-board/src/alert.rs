@@ -2,21 +2,22 @@
 //! observed. The rules are those of gua-model; this module applies them to the live state and returns the findings. The
 //! program that runs the board sends the messages, on a thread of its own.
 //!
-//! Nothing is reported about a host under maintenance. Of a host that stopped reporting, only the silence is reported, because
-//! nobody knows what its GPUs do now.
+//! Nothing is reported about a host under maintenance. Of a host that stopped reporting, or that sends late what it has spooled,
+//! only the silence is reported, because nobody knows what its GPUs do now.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use gua_board_store::HostId;
 use gua_board_store::registry::Host;
 use gua_model::alert::finding::{
-    IdleHold, KnownGpu, Loss, UnobservedTime, faulty_gpu, gap, idle_held, lost_gpu, silent,
+    IdleHold, KnownGpu, LastContact, Loss, UnobservedTime, faulty_gpu, gap, idle_held, lost_gpu,
+    silent,
 };
 use gua_model::alert::{Alert, BoardHost, Finding, When};
 use gua_model::chain::chain;
 use gua_model::idle::{Idle, is_idle_now};
 use gua_model::since::{Since, Start};
-use gua_model::{Bytes, FaultKind, Micros, Period};
+use gua_model::{Bytes, FaultKind, GpuUuid, Micros, Period};
 use gua_wire::live::{LiveGpu, LiveValue};
 use gua_wire::snapshot::ProcessType;
 use jiff::{SignedDuration, Timestamp};
@@ -28,15 +29,19 @@ use crate::live::HostLive;
 /// Time for which a GPU that is no longer listed is reported as lost. Afterwards it counts as removed.
 const LOST_TIME: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// What is remembered between two looks at the hosts.
+/// Number of GPUs of a host from which on those that are no longer listed are forgotten. A host can report any names.
+const MOST_KNOWN_GPUS: usize = 256;
+
+/// Maximum number of findings about one host in an evaluation: more than 16 GPUs of 7 MIG instances each can have.
+const MOST_FINDINGS: usize = 128;
+
+/// What is remembered between two evaluations.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// Time of the first look. The board may have been down before it, so no silence is counted from an earlier time.
-    started: Option<Timestamp>,
     /// Hosts of all workspaces, with the registry's revision at which they were read.
     hosts: (Option<u64>, Vec<Host>),
-    /// GPUs of each host, with the time of the last report that listed them.
-    gpus: HashMap<HostId, Vec<(KnownGpu, Timestamp)>>,
+    /// GPUs of each host, with the time at which a report last listed them.
+    gpus: HashMap<HostId, HashMap<GpuUuid, (KnownGpu, Timestamp)>>,
     /// Whether the last read of the hosts failed.
     has_failed: bool,
 }
@@ -44,33 +49,39 @@ pub struct Watch {
 impl Watch {
     /// Returns what is found for each of the alerts, in their order. Blocks for the read of changed hosts.
     pub fn find(&mut self, app: &App, alerts: &[Alert], now: Timestamp) -> Vec<Vec<Finding>> {
-        let started = *self.started.get_or_insert(now);
         self.read_hosts(app);
         // Copied, so that no push waits while the conditions are checked.
         let states = app.live.with_all(HashMap::clone);
         let mut found: Vec<Vec<Finding>> = alerts.iter().map(|_| Vec::new()).collect();
         let wants_lost = alerts.iter().any(|alert| alert.when.contains(&When::Lost));
         let hosts = std::mem::take(&mut self.hosts.1);
-        for host in hosts.iter().filter(|host| host.maintenance(now).is_none()) {
-            let Some(live) = states.get(&host.id) else {
+        for host in &hosts {
+            if host.maintenance(now).is_some() {
+                // GPUs may be removed meanwhile.
+                self.gpus.remove(&host.id);
                 continue;
+            }
+            let live = states.get(&host.id);
+            let current = live.filter(|live| live.is_prompt() && !live.is_stale(now));
+            let gone = match current.filter(|_| wants_lost) {
+                Some(live) => self.gone(&host.id, live, now),
+                None => Vec::new(),
             };
-            let gone = match wants_lost {
-                true => self.gone(&host.id, live, now),
-                false => Vec::new(),
-            };
-            let look = Look {
+            let evaluation = Evaluation {
+                app,
+                host,
                 live,
-                started,
+                current,
                 gone: &gone,
                 now,
             };
             for (alert, found) in alerts.iter().zip(&mut found) {
-                let place = || BoardHost {
+                let on = || BoardHost {
                     id: host.id.as_str().to_owned(),
                     name: host.display_name.clone(),
                 };
-                found.extend(look.find(alert).into_iter().map(|one| one.on(place())));
+                let new = evaluation.find(alert).into_iter().take(MOST_FINDINGS);
+                found.extend(new.map(|one| one.on(on())));
             }
         }
         let known: HashSet<&HostId> = hosts.iter().map(|host| &host.id).collect();
@@ -101,49 +112,64 @@ impl Watch {
     /// Returns the physical GPUs of a host that an earlier report listed and the latest does not. A report without GPUs is of a
     /// driver that could not be read.
     fn gone(&mut self, host: &HostId, live: &HostLive, now: Timestamp) -> Vec<KnownGpu> {
-        let report = &live.report;
-        if report.gpus.is_empty() {
+        let gpus = live.report.gpus.iter();
+        let physical = gpus.filter(|gpu| gpu.instance.is_none());
+        let listed: HashMap<&GpuUuid, &LiveGpu> = physical.map(|gpu| (&gpu.uuid, gpu)).collect();
+        if listed.is_empty() {
             return Vec::new();
         }
         let known = self.gpus.entry(host.clone()).or_default();
-        let physical = report.gpus.iter().filter(|gpu| gpu.instance.is_none());
-        for gpu in physical {
-            match known.iter_mut().find(|(one, _)| one.uuid == gpu.uuid) {
-                Some((_, seen)) => *seen = report.observed_at,
-                None => known.push((known_gpu(gpu), report.observed_at)),
-            }
+        // Without any known GPU, it is another machine: the host was replaced.
+        if !known.keys().any(|uuid| listed.contains_key(uuid)) {
+            known.clear();
         }
-        known.retain(|(_, seen)| now.duration_since(*seen) < LOST_TIME);
-        let gone = known.iter().filter(|(_, seen)| *seen < report.observed_at);
-        gone.map(|(gpu, _)| gpu.clone()).collect()
+        for (uuid, gpu) in &listed {
+            known.insert((*uuid).clone(), (known_gpu(gpu), live.received_at));
+        }
+        known.retain(|_, (_, seen)| now.duration_since(*seen) < LOST_TIME);
+        if known.len() > MOST_KNOWN_GPUS {
+            known.retain(|uuid, _| listed.contains_key(uuid));
+        }
+        let gone = known.values().map(|(gpu, _)| gpu);
+        let gone = gone.filter(|gpu| !listed.contains_key(&gpu.uuid));
+        let mut gone: Vec<KnownGpu> = gone.cloned().collect();
+        gone.sort_by(|one, other| (one.index, &one.uuid).cmp(&(other.index, &other.uuid)));
+        gone
     }
 }
 
-/// One look at a host.
-struct Look<'a> {
-    live: &'a HostLive,
-    started: Timestamp,
+/// The evaluation of one host.
+struct Evaluation<'a> {
+    app: &'a App,
+    host: &'a Host,
+    live: Option<&'a HostLive>,
+    /// The live state, if it is the state of now.
+    current: Option<&'a HostLive>,
     gone: &'a [KnownGpu],
     now: Timestamp,
 }
 
-impl Look<'_> {
+impl Evaluation<'_> {
     fn find(&self, alert: &Alert) -> Vec<Finding> {
-        let (live, now) = (self.live, self.now);
+        let now = self.now;
         let wants = |when: When| alert.when.contains(&when);
         let mut found = Vec::new();
-        if wants(When::Silent) && self.is_silent(alert) {
-            found.push(silent(live.received_at, now));
+        if wants(When::Silent) {
+            found.extend(self.silence(alert));
         }
-        if live.is_stale(now) {
+        let Some(live) = self.current else {
             return found;
-        }
+        };
         if let Some(from) = live.unobserved_since.filter(|_| wants(When::Gap)) {
             let time = UnobservedTime {
                 period: Period::new(from, now.max(from)),
                 has_ended: false,
             };
-            found.extend(gap(&time, alert.long_gap()));
+            // The known start is a later one after a restart of the board, so it does not identify the gap.
+            found.extend(gap(&time, alert.long_gap()).map(|gap| Finding {
+                subject: "gpus".to_owned(),
+                ..gap
+            }));
         }
         if wants(When::IdleHeld) {
             let holds = idle_holds(live, now);
@@ -161,14 +187,15 @@ impl Look<'_> {
         found
     }
 
-    fn is_silent(&self, alert: &Alert) -> bool {
+    fn silence(&self, alert: &Alert) -> Option<Finding> {
         let configured = alert.longer_than.map(SignedDuration::try_from);
-        let longest = match configured {
-            Some(length) => length.unwrap_or(SignedDuration::MAX),
-            None => self.live.interval.silent_after(),
+        let longest = configured.map(|length| length.unwrap_or(SignedDuration::MAX));
+        let is_silent = self.app.is_silent(self.host, self.live, longest, self.now);
+        let last = match self.live {
+            Some(live) => LastContact::Report(live.received_at),
+            None => LastContact::Enrolment(self.host.enrolled),
         };
-        let since = self.live.received_at.max(self.started);
-        self.now.duration_since(since) > longest
+        is_silent.then(|| silent(last, self.now))
     }
 }
 

@@ -10,7 +10,7 @@ use gua_board_store::registry::{Account, Actor, Change, Host, Role};
 use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
 use gua_render::alert::AlertHistoryDocument;
 use gua_wire::Pin;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::{Semaphore, watch};
 
 use crate::access::MemberCaller;
@@ -19,7 +19,7 @@ use crate::error::Problem;
 use crate::host_cache::HostCache;
 use crate::ingest::WriteQueue;
 use crate::limits::{Rate, RateLimit};
-use crate::live::LiveState;
+use crate::live::{HostLive, Interval, LiveState};
 use crate::local::Local;
 use crate::machines::Machines;
 use crate::metrics::Metrics;
@@ -103,6 +103,7 @@ pub struct App {
     pub public_url: String,
     pub(crate) pin: Option<Pin>,
     pub(crate) clock: Clock,
+    started: Timestamp,
     pub(crate) queue: WriteQueue,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: TokenCache,
@@ -147,6 +148,7 @@ impl App {
             live,
             public_url: options.public_url,
             pin: options.pin,
+            started: (options.clock)(),
             clock: options.clock,
             metrics,
             tokens: TokenCache::default(),
@@ -187,6 +189,21 @@ impl App {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.clock)()
+    }
+
+    /// Whether the agent of a host has sent nothing for this time; by default for three of its own intervals. What was sent
+    /// while the board was down did not arrive, so no silence is counted from before its start.
+    pub(crate) fn is_silent(
+        &self,
+        host: &Host,
+        live: Option<&HostLive>,
+        longest: Option<SignedDuration>,
+        now: Timestamp,
+    ) -> bool {
+        let last = live.map_or(host.enrolled, |live| live.received_at);
+        let interval = live.map_or_else(Interval::default, |live| live.interval);
+        let longest = longest.unwrap_or_else(|| interval.silent_after());
+        host.is_approved && now.duration_since(last.max(self.started)) > longest
     }
 
     /// Returns the guest of a demonstration to the first caller that has its link.

@@ -57,7 +57,7 @@ pub struct HostLive {
     pub models: Arc<[Arc<str>]>,
     /// Start of each GPU's current state.
     pub since: Arc<HashMap<GpuUuid, Since>>,
-    /// Time of the first of the latest reports in which no GPU was observed; `None` if the GPUs are observed.
+    /// When the first of the latest reports arrived in which no GPU was observed; `None` if the GPUs are observed.
     pub unobserved_since: Option<Timestamp>,
 }
 
@@ -68,14 +68,8 @@ impl HostLive {
         now.duration_since(self.received_at) > self.interval.stale_after()
     }
 
-    /// Whether the agent has missed several of its own reports.
-    #[must_use]
-    pub fn is_silent(&self, now: Timestamp) -> bool {
-        now.duration_since(self.received_at) > self.interval.silent_after()
-    }
-
     /// Whether the report had just been made when it arrived. One from a spool belongs to an earlier time.
-    fn is_prompt(&self) -> bool {
+    pub(crate) fn is_prompt(&self) -> bool {
         let delay = self.received_at.duration_since(self.report.observed_at);
         delay.abs() <= PROMPT
     }
@@ -200,7 +194,7 @@ impl LiveState {
         inner.revision += 1;
         let revision = inner.revision;
         let since = Arc::new(since(known.as_deref(), &report));
-        let unobserved_since = unobserved_since(known.as_deref(), &report);
+        let unobserved_since = unobserved_since(known.as_deref(), &report, received_at);
         let report = Arc::new(report);
         let models = models(&mut inner.models, &report);
         let live = match known {
@@ -412,14 +406,18 @@ fn since(known: Option<&HostLive>, report: &LiveReport) -> HashMap<GpuUuid, Sinc
     gpus.map(|gpu| (gpu.uuid.clone(), start(gpu))).collect()
 }
 
-/// Returns since when no GPU has been observed. A host without GPUs has nothing to observe.
-fn unobserved_since(known: Option<&HostLive>, report: &LiveReport) -> Option<Timestamp> {
+/// Returns since when no GPU has been observed, by the board's clock. A host without GPUs has nothing to observe.
+fn unobserved_since(
+    known: Option<&HostLive>,
+    report: &LiveReport,
+    received_at: Timestamp,
+) -> Option<Timestamp> {
     let is_observed = match report.gpus.is_empty() {
         true => report.problems.is_empty(),
         false => report.gpus.iter().any(|gpu| gpu.state != State::Unobserved),
     };
     let before = known.and_then(|known| known.unobserved_since);
-    (!is_observed).then(|| before.unwrap_or(report.observed_at))
+    (!is_observed).then(|| before.unwrap_or(received_at))
 }
 
 fn is_same_use(one: &LiveGpu, other: &LiveGpu) -> bool {

@@ -366,8 +366,9 @@ impl Alert {
         let cool_down = SignedDuration::try_from(cool_down).unwrap_or(SignedDuration::MAX);
         let last = last_sent.get(&self.key(finding));
         last.is_some_and(|last| {
-            // A gap is over and not found again. A clock that was set back must not silence an alert.
-            finding.when == When::Gap
+            // A gap that a daemon found has its start as its subject, and is reported once. A clock that was set back must not
+            // silence an alert.
+            (finding.when == When::Gap && finding.host.is_none())
                 || (SignedDuration::ZERO..cool_down).contains(&now.duration_since(*last))
         })
     }

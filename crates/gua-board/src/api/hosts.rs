@@ -40,7 +40,7 @@ pub(crate) struct HostDocument {
     pub(crate) host: Host,
     pub(crate) last_seen: Option<Timestamp>,
     pub(crate) is_stale: bool,
-    /// Whether the agent has missed three of its own reports.
+    /// Whether the agent has missed three of its own reports while the board was running.
     pub(crate) is_silent: bool,
     pub(crate) gpus: usize,
     pub(crate) free_gpus: usize,
@@ -159,7 +159,7 @@ fn document(app: &App, host: &Host, now: Timestamp) -> HostDocument {
     HostDocument {
         last_seen: live.as_ref().map(|live| live.received_at),
         is_stale,
-        is_silent: live.as_ref().is_some_and(|live| live.is_silent(now)),
+        is_silent: app.is_silent(host, live.as_ref(), None, now),
         gpus: gpus().filter(|gpu| gpu.counts()).count(),
         free_gpus: gpus().filter(is_free).count(),
         reported_version: live

@@ -227,3 +227,16 @@ fn a_driver_that_could_not_be_read_does_not_remove_the_past() {
     let live = state.host(&id).unwrap();
     assert_eq!((live.curves.len(), live.days.len()), (1, 1));
 }
+
+#[test]
+fn a_gap_is_measured_by_the_clock_of_the_board() {
+    let state = LiveState::default();
+    let id = host("a");
+    for second in [0, 30] {
+        let mut failed = report(second, "a");
+        failed.gpus[0].state = State::Unobserved;
+        state.apply(&id, Form::Live, failed, at(second + 90));
+        let live = state.host(&id).unwrap();
+        assert_eq!(live.unobserved_since, Some(at(90)));
+    }
+}

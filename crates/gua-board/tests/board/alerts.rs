@@ -68,9 +68,14 @@ impl Stage {
 
     /// Sends a live report with these GPUs now.
     async fn push(&self, gpus: Value, problems: Value) {
+        self.push_late(gpus, problems, 0).await;
+    }
+
+    /// Sends a live report of so many seconds ago.
+    async fn push_late(&self, gpus: Value, problems: Value, seconds_ago: i64) {
         let body = json!({
             "schemaVersion": "gua.live.v1",
-            "observedAt": self.board.app.now(),
+            "observedAt": self.board.app.now() - SignedDuration::from_secs(seconds_ago),
             "host": {"hostname": "lab1", "agentVersion": "1", "driverVersion": null},
             "gpus": gpus, "waiting": 0, "problems": problems,
         });
@@ -158,14 +163,50 @@ async fn the_time_in_which_the_board_was_down_is_no_silence() {
     let silent = alert(&[When::Silent], None);
     let mut stage = Stage::new().await;
     stage.push_for(&json!([held("GPU-a")]), 30, 3).await;
-    // The first look is after the board has started again.
-    stage.board.pass(3600);
-    assert_eq!(stage.find(&silent), []);
-    stage.board.pass(121);
+    stage.board.restart(20 * 3600);
+    let cookie = stage.session(Role::Viewer);
+    // The interval of the host is not known yet, so it has three hours.
+    for (passed, expected) in [(0, 0), (3 * 3600, 0), (1, 1)] {
+        stage.board.pass(passed);
+        assert_eq!(stage.find(&silent).len(), expected);
+        let line = format!("GET /api/v1/workspaces/default/hosts/{}", stage.host);
+        let shown = stage.board.call(&line, &[("cookie", &cookie)], "").await;
+        assert_eq!(shown.body["host"]["isSilent"], expected == 1);
+    }
     assert_eq!(
         stage.summaries(&silent),
-        ["the agent has sent nothing for 1h02m"]
+        ["the agent has sent nothing for 23h00m"]
     );
+}
+
+#[tokio::test]
+async fn a_host_that_never_reported_is_silent_three_hours_after_its_enrolment() {
+    let silent = alert(&[When::Silent], None);
+    let mut stage = Stage::new().await;
+    stage.board.pass(3 * 3600);
+    assert_eq!(stage.find(&silent), []);
+    stage.board.pass(1);
+    let found = stage.find(&silent);
+    assert_eq!(
+        found[0].details,
+        ["no report since it was enrolled at 2026-09-21T14:13:20Z"]
+    );
+}
+
+#[tokio::test]
+async fn reports_about_the_past_are_not_evaluated() {
+    let all = [When::Unhealthy, When::Lost, When::IdleHeld, When::Gap];
+    let all = alert(&all, Some(1));
+    let mut stage = Stage::new().await;
+    let mut faulty = held("GPU-a");
+    faulty["health"] = json!(["remap-failed"]);
+    for seconds_ago in [4000, 3000] {
+        let gpus = json!([faulty.clone()]);
+        stage.push_late(gpus, json!([]), seconds_ago).await;
+        assert_eq!(stage.find(&all), []);
+    }
+    stage.push(json!([faulty]), json!([])).await;
+    assert_eq!(stage.find(&all).len(), 1);
 }
 
 #[tokio::test]
@@ -186,6 +227,62 @@ async fn nothing_is_reported_about_a_host_under_maintenance() {
         .set_maintenance(&change, &workspace, &host, Some(&maintenance))
         .unwrap();
     assert_eq!(stage.find(&all), []);
+}
+
+#[tokio::test]
+async fn a_gpu_that_was_removed_during_maintenance_is_not_lost() {
+    let lost = alert(&[When::Lost], None);
+    let mut stage = Stage::new().await;
+    let both = json!([held("GPU-a"), held("GPU-b")]);
+    stage.push_for(&both, 30, 1).await;
+    assert_eq!(stage.find(&lost), []);
+    let maintenance = Maintenance {
+        note: "new fans".to_owned(),
+        until: None,
+    };
+    let (change, host) = (stage.board.change(), HostId(stage.host.clone()));
+    let workspace = stage.board.workspace().id;
+    for maintenance in [Some(&maintenance), None] {
+        let store = &stage.board.store;
+        store
+            .set_maintenance(&change, &workspace, &host, maintenance)
+            .unwrap();
+        stage.push_for(&json!([held("GPU-a")]), 30, 1).await;
+        assert_eq!(stage.find(&lost), []);
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_was_replaced_by_another_machine_has_lost_nothing() {
+    let lost = alert(&[When::Lost], None);
+    let mut stage = Stage::new().await;
+    for gpus in [["GPU-a", "GPU-b"], ["GPU-c", "GPU-d"]] {
+        stage.push_for(&json!(gpus.map(held)), 30, 1).await;
+        assert_eq!(stage.find(&lost), []);
+    }
+    stage.push_for(&json!([held("GPU-c")]), 30, 1).await;
+    assert_eq!(stage.summaries(&lost), ["GPU 0 (A100, GPU-d) is lost"]);
+}
+
+#[tokio::test]
+async fn a_host_that_names_ever_new_gpus_is_forgotten_and_reported_within_limits() {
+    let health = alert(&[When::Unhealthy, When::Lost], None);
+    let mut stage = Stage::new().await;
+    for round in 0..4 {
+        let mut gpus = vec![held("GPU-a")];
+        gpus.extend((0..200).map(|number| {
+            let mut gpu = held(&format!("GPU-{round}-{number}"));
+            gpu["health"] = json!(["remap-failed"]);
+            gpu
+        }));
+        stage.push_for(&json!(gpus), 30, 1).await;
+        assert_eq!(stage.find(&health).len(), 128, "round {round}");
+    }
+    // Those of earlier rounds are forgotten.
+    stage.push_for(&json!([held("GPU-a")]), 30, 1).await;
+    let found = stage.summaries(&health);
+    assert_eq!(found.len(), 128);
+    assert!(found.iter().all(|one| one.contains("GPU-3-")), "{found:?}");
 }
 
 #[tokio::test]
@@ -265,6 +362,14 @@ async fn a_host_that_reports_and_cannot_observe_its_gpus_has_a_gap() {
     }
     let found = stage.find(&gap);
     assert_eq!(found[0].summary, "the GPUs are not observed for 12m");
+    // A restarted board knows a later start. The gap is the same.
+    stage.board.restart(0);
+    for _ in 0..11 {
+        stage.push(json!([]), json!(["nvml_init_failed"])).await;
+        stage.board.pass(60);
+    }
+    let again = stage.find(&gap);
+    assert_eq!(gap.key(&again[0]), gap.key(&found[0]));
     stage.push(json!([held("GPU-a")]), json!([])).await;
     assert_eq!(stage.find(&gap), []);
     // A host without GPUs has nothing to observe.

@@ -61,21 +61,30 @@ impl Board {
         let directory = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
         let seconds = Arc::new(AtomicI64::new(START));
-        let clock = {
-            let seconds = Arc::clone(&seconds);
-            move || Timestamp::from_second(seconds.load(Ordering::Relaxed)).unwrap()
-        };
-        let url = "https://board.example.com".to_owned();
-        let app = App::start(change(AppOptions {
-            has_certificate: true,
-            ..AppOptions::new(Arc::clone(&store), Arc::new(clock), url)
-        }));
+        let app = App::start(change(Self::options(&store, &seconds)));
         Self {
             app: app.unwrap(),
             store,
             seconds,
             _directory: directory,
         }
+    }
+
+    fn options(store: &Arc<SqliteStore>, seconds: &Arc<AtomicI64>) -> AppOptions {
+        let seconds = Arc::clone(seconds);
+        let clock = move || Timestamp::from_second(seconds.load(Ordering::Relaxed)).unwrap();
+        let url = "https://board.example.com".to_owned();
+        AppOptions {
+            has_certificate: true,
+            ..AppOptions::new(Arc::clone(store), Arc::new(clock), url)
+        }
+    }
+
+    /// Starts the board again with its data, after so many seconds.
+    fn restart(&mut self, seconds: i64) {
+        self.app.finish();
+        self.pass(seconds);
+        self.app = App::start(Self::options(&self.store, &self.seconds)).unwrap();
     }
 
     fn pass(&self, seconds: i64) {

@@ -12,6 +12,7 @@ use gua_test::webhook::{Behaviour, Webhook};
 use jiff::SignedDuration;
 use tempfile::TempDir;
 
+use super::outbox::Outbox;
 use super::*;
 use crate::history::HistorySink;
 
@@ -323,6 +324,38 @@ fn an_alert_that_is_removed_sends_nothing_more() {
     assert_eq!(stage.received().len(), 1);
 }
 
+fn board_host(id: &str) -> BoardHost {
+    BoardHost {
+        id: id.to_owned(),
+        name: "lab1".to_owned(),
+    }
+}
+
+#[test]
+fn one_host_of_a_board_leaves_room_for_messages_about_others() {
+    let stage = Stage::new(OK);
+    let loaded = stage.loaded(OF_BOARD);
+    let alert = &loaded.settings.alerts[0].value;
+    let path = stage.directory.path().join("alerts.json");
+    let mut outbox = Outbox::open(path.clone());
+    let now = stage.start;
+    let mut queue = |host: &str| {
+        let found = (0..100).map(|second| {
+            let last = finding::LastContact::Report(stage.at(-second));
+            finding::silent(last, now).on(board_host(host))
+        });
+        outbox.queue([(alert, found.collect())], now);
+        (outbox.state.pending.len(), outbox.has_dropped)
+    };
+    assert_eq!(queue("a"), (64, true));
+    fs::remove_file(&path).unwrap();
+    assert_eq!(queue("a"), (64, true));
+    assert!(!path.exists(), "written although nothing was added");
+    for (host, expected) in [("b", 128), ("c", 192), ("d", 256), ("e", 256)] {
+        assert_eq!(queue(host).0, expected, "{host}");
+    }
+}
+
 const OF_BOARD: &str = "by = \"board\"\nwhen = [\"idle-held\", \"silent\"]\nlonger_than = \"10m\"";
 
 #[test]
@@ -345,11 +378,9 @@ fn a_daemon_leaves_the_alerts_of_a_board_to_the_board() {
 fn the_alerts_of_a_board_end_at_once_and_keep_what_a_hanging_target_has_not_acknowledged() {
     let stage = Stage::new(Behaviour::Hang);
     let directory = stage.directory.path();
-    let find = |alerts: &[Alert], now: Timestamp| {
-        let found = finding::silent(now, now).on(BoardHost {
-            id: "host_1".to_owned(),
-            name: "lab1".to_owned(),
-        });
+    let last = finding::LastContact::Report(stage.start);
+    let find = move |alerts: &[Alert], now: Timestamp| {
+        let found = finding::silent(last, now).on(board_host("host_1"));
         alerts.iter().map(|_| vec![found.clone()]).collect()
     };
     let none = FleetAlerts::start(&stage.loaded(IDLE), directory, find);

@@ -360,17 +360,30 @@ pub fn gap(time: &UnobservedTime, longer_than: Duration) -> Option<Finding> {
     })
 }
 
-/// Returns the finding about an agent that last reported at this time. The caller decides whether that is too long ago.
+/// Last time at which an agent sent something to its board.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastContact {
+    Report(Timestamp),
+    /// It has not reported since it was enrolled.
+    Enrolment(Timestamp),
+}
+
+/// Returns the finding about an agent that has sent nothing since then. The caller decides whether that is too long ago.
 #[must_use]
-pub fn silent(last_report: Timestamp, now: Timestamp) -> Finding {
-    let length = now.duration_since(last_report).unsigned_abs();
+pub fn silent(last: LastContact, now: Timestamp) -> Finding {
+    let (at, shown) = match last {
+        LastContact::Report(at) => (at, format!("last report at {at:.0}")),
+        LastContact::Enrolment(at) => (at, format!("no report since it was enrolled at {at:.0}")),
+    };
+    let length = now.duration_since(at).unsigned_abs();
     Finding {
         when: When::Silent,
         host: None,
-        subject: "agent".to_owned(),
+        // A later silence is another subject. Stored times are less precise, so a restart changes the fraction.
+        subject: at.as_second().to_string(),
         person: None,
         summary: format!("the agent has sent nothing for {}", short_age(length)),
-        details: vec![format!("last report at {last_report:.0}")],
+        details: vec![shown],
         answer: Some(
             "`gua status` on the host shows whether its daemon runs and what it sends.".to_owned(),
         ),

@@ -1,6 +1,6 @@
 use super::finding::{
-    IdleHold, KnownGpu, UnobservedTime, gap, idle_held, idle_holds, known_gpus, nudged, quota,
-    quota_condition, unhealthy,
+    IdleHold, KnownGpu, LastContact, UnobservedTime, gap, idle_held, idle_holds, known_gpus,
+    nudged, quota, quota_condition, unhealthy,
 };
 use super::*;
 use crate::id::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
@@ -334,6 +334,40 @@ fn a_gap_is_one_subject_while_it_lasts_and_after_its_end() {
 }
 
 #[test]
+fn a_gap_on_a_host_of_a_board_is_reported_again_after_the_cool_down() {
+    let alert = alert(When::Gap);
+    let lasting = |to: i64| {
+        let time = UnobservedTime {
+            period: Period::new(at(0), at(to)),
+            has_ended: false,
+        };
+        let host = BoardHost {
+            id: "a".to_owned(),
+            name: "lab1".to_owned(),
+        };
+        vec![gap(&time, HOUR).unwrap().on(host)]
+    };
+    let mut last = LastSent::new();
+    assert_eq!(sent(&alert, lasting(2), &mut last, 2).len(), 1);
+    assert_eq!(sent(&alert, lasting(25), &mut last, 25).len(), 0);
+    assert_eq!(sent(&alert, lasting(27), &mut last, 27).len(), 1);
+}
+
+#[test]
+fn a_second_silence_within_the_cool_down_is_reported() {
+    let alert = alert(When::Silent);
+    let mut last = LastSent::new();
+    let mut check = |last_report: i64, hour: i64, expected: usize| {
+        let found = finding::silent(LastContact::Report(at(last_report)), at(hour));
+        let due = sent(&alert, vec![found], &mut last, hour);
+        assert_eq!(due.len(), expected, "hour {hour}");
+    };
+    check(0, 4, 1);
+    check(0, 5, 0);
+    check(6, 10, 1);
+}
+
+#[test]
 fn a_nudge_needs_idle_gpus_of_the_person_and_is_sent_once_a_day() {
     let mut ada = hold("ada", 0, 0);
     ada.uid = Some(Uid(1000));
@@ -378,7 +412,7 @@ fn findings_on_two_hosts_of_a_board_have_cool_downs_of_their_own() {
             id: id.to_owned(),
             name: "lab\u{1b}1".to_owned(),
         };
-        finding::silent(at(0), at(hour)).on(host)
+        finding::silent(LastContact::Report(at(0)), at(hour)).on(host)
     };
     assert_eq!(sent(&alert, vec![on("a", 1)], &mut last, 1).len(), 1);
     let both = vec![on("a", 2), on("b", 2)];
