@@ -148,9 +148,9 @@ fn ask(path: &std::path::Path, moment: Time) {
     let at = gua_model::sane::nearest(moment.micros());
     let rule = history.thresholds().unwrap_or_default();
     let other = gua_model::Thresholds { held_mb: 7, ..rule };
-    let _ = history.visit_totals(always, None, &mut |_, _: &[_]| {});
-    let _ = history.visit_totals(always, Some(other), &mut |_, _: &[_]| {});
-    let _ = history.sessions(always);
+    let _ = history.quarters(always, rule, &mut |_, _: &[_]| {});
+    let _ = history.quarters(always, other, &mut |_, _: &[_]| {});
+    let _ = history.sessions(always, &mut |_| {});
     let _ = history.tick_at(at, rule);
     let _ = history.check(|_| {});
     let _ = history.stats();

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+/// Result of a call to a store.
+pub type Result<T, E = StoreError> = std::result::Result<T, E>;
+
 /// Reason a call to a store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -43,7 +46,7 @@ pub enum OpenError {
     NotOurs { path: PathBuf },
     #[error("the board's data `{}` is damaged: {detail}", path.display())]
     Damaged { path: PathBuf, detail: String },
-    #[error("the board's data `{}` was changed by another program: gua does not make its `{}`", path.display(), name.escape_debug())]
+    #[error("the board's data `{}` was changed by another program: it contains `{}`, which gua does not create", path.display(), name.escape_debug())]
     Foreign { path: PathBuf, name: String },
     #[error("the board's data `{}` has schema version {found}; this gua supports up to {known}", path.display())]
     TooNew {

@@ -1,19 +1,20 @@
 //! The ledger: what hosts reported. It grows with time and is written in batches.
 
+use gua_model::words;
 use jiff::Timestamp;
 use jiff::civil::Date;
 
-use crate::error::StoreError;
+use crate::error::Result;
 use crate::id::HostId;
 
 /// Records of hosts. Every call is one transaction: it is stored as a whole when it returns `Ok`, and survives a crash of
 /// the process.
 pub trait Ledger: Send + Sync {
     /// Stores a batch of observations. An observation with the host, form and time of a stored one changes nothing.
-    fn record(&self, batch: &[Observation]) -> Result<(), StoreError>;
+    fn record(&self, batch: &[Observation]) -> Result<()>;
 
     /// Returns the newest observation of each host and form. Observations of one host are adjacent.
-    fn latest(&self) -> Result<Vec<Observation>, StoreError>;
+    fn latest(&self) -> Result<Vec<Observation>>;
 
     /// Returns the stored snapshots of a host from one time until before another, in order.
     fn snapshots(
@@ -21,17 +22,20 @@ pub trait Ledger: Send + Sync {
         host: &HostId,
         from: Timestamp,
         until: Timestamp,
-    ) -> Result<Vec<Observation>, StoreError>;
+    ) -> Result<Vec<Observation>>;
+
+    /// Returns host and time of every stored snapshot, without its content.
+    fn snapshot_keys(&self) -> Result<Vec<(HostId, Timestamp)>>;
 
     /// Deletes at most `most` snapshots that were observed before a time, oldest first, and returns their number. The
     /// newest observation of each host stays in [`Ledger::latest`].
-    fn expire_snapshots(&self, before: Timestamp, most: u32) -> Result<usize, StoreError>;
+    fn expire_snapshots(&self, before: Timestamp, most: u32) -> Result<usize>;
 
     /// Stores the day strips of the GPUs of some hosts, encoded by the server. Replaces the stored strips of these hosts.
-    fn put_days(&self, days: &[(HostId, Vec<u8>)]) -> Result<(), StoreError>;
+    fn put_days(&self, days: &[(HostId, Vec<u8>)]) -> Result<()>;
 
     /// Returns the day strips that [`Ledger::put_days`] stored.
-    fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>, StoreError>;
+    fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>>;
 
     /// Stores an archive file, replacing one of the same name.
     fn put_archive(
@@ -40,34 +44,23 @@ pub trait Ledger: Send + Sync {
         name: &ArchiveName,
         content: &[u8],
         at: Timestamp,
-    ) -> Result<(), StoreError>;
+    ) -> Result<()>;
 
     /// Returns the names of a host's archive files, in order.
-    fn archives(&self, host: &HostId) -> Result<Vec<ArchiveName>, StoreError>;
-
-    /// Returns the content of an archive file.
-    fn archive(&self, host: &HostId, name: &ArchiveName) -> Result<Option<Vec<u8>>, StoreError>;
+    fn archives(&self, host: &HostId) -> Result<Vec<ArchiveName>>;
 
     /// Deletes a host's daily archive files of days before a date. Files that cover all days stay. Returns their number.
-    fn prune_archives(&self, host: &HostId, before: Date) -> Result<usize, StoreError>;
+    fn prune_archives(&self, host: &HostId, before: Date) -> Result<usize>;
 }
 
-/// Form of an observation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Form {
-    /// `availability.snapshot.v1`. A history of them is kept.
-    Snapshot,
-    /// `gua.live.v1`. Only the newest one is kept.
-    Live,
-}
-
-impl Form {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Form::Snapshot => "snapshot",
-            Form::Live => "live",
-        }
+words! {
+    /// Form of an observation.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Form {
+        /// `availability.snapshot.v1`. A history of them is kept.
+        Snapshot = "snapshot",
+        /// `gua.live.v1`. Only the newest one is kept.
+        Live = "live",
     }
 }
 
@@ -94,4 +87,16 @@ pub struct ArchiveName {
     /// The UTC day; `None` for a file that covers all days.
     pub day: Option<Date>,
     pub table: String,
+}
+
+impl ArchiveName {
+    /// Text that replaces the day for a file that covers all days.
+    pub const FULL: &str = "_full";
+
+    /// Returns the day as text, as it is stored and sent.
+    #[must_use]
+    pub fn day_text(&self) -> String {
+        self.day
+            .map_or_else(|| Self::FULL.to_owned(), |day| day.to_string())
+    }
 }

@@ -4,8 +4,8 @@
 //! the audit log. The [`Ledger`] is large and append-only: what hosts reported. Handlers of the server call only these
 //! traits, so that an engine for a fleet can replace the SQLite file of a lab without a change elsewhere.
 //!
-//! Calls block. The server runs them on threads for blocking work, and an engine with an asynchronous client waits for
-//! it inside of the call. That keeps engines, tests and commands free of any runtime.
+//! Calls block. The server runs them on threads for blocking work, and an engine with an asynchronous client waits for it
+//! within the call. Engines, tests and commands therefore need no async runtime.
 //!
 //! - [`registry`], [`ledger`]: the traits and their types
 //! - [`secret`], [`password`]: tokens and passwords, and the hashes that are stored of them
@@ -22,7 +22,7 @@ pub mod registry;
 pub mod secret;
 mod sqlite;
 
-pub use error::{OpenError, StoreError};
+pub use error::{OpenError, Result, StoreError};
 pub use id::{AccountId, ApiTokenId, EnrolmentKeyId, HostId, WorkspaceId};
 pub use ledger::Ledger;
 pub use registry::Registry;

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use rusqlite::types::{ToSql, ToSqlOutput};
 use sha2::{Digest as _, Sha256};
 
 /// Purpose of a secret. Its prefix says what a leaked text is.
@@ -102,6 +103,12 @@ impl SecretHash {
     #[must_use]
     pub fn of(secret: &str) -> Self {
         Self(Sha256::digest(secret.as_bytes()).into())
+    }
+}
+
+impl ToSql for SecretHash {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        self.0.to_sql()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Both stores in one SQLite file, for a board on one machine.
+//! The data of a board in one SQLite file: the registry and the ledger.
 //!
 //! The file is in WAL mode: one connection writes, any number reads, and a command on the board's host may write while the
 //! server runs. `synchronous` is FULL, so that an acknowledged write survives a power failure as well; batches make that
@@ -10,14 +10,16 @@ mod registry;
 use std::fs::File;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use gua_store::guard::{self, Objects};
+use jiff::Timestamp;
 use rusqlite::backup::Backup;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Params, Row, Transaction, TransactionBehavior};
 
-use crate::error::{OpenError, StoreError};
+use crate::error::{OpenError, Result, StoreError};
 
 /// Name of the file in the data directory.
 const FILE: &str = "board.db";
@@ -146,11 +148,11 @@ impl SqliteStore {
     }
 
     /// Returns the problems that SQLite and the schema's references show; none if the data is sound.
-    pub fn check(&self) -> Result<Vec<String>, StoreError> {
+    pub fn check(&self) -> Result<Vec<String>> {
         self.read(|connection| {
             let mut statement = connection.prepare("PRAGMA integrity_check")?;
             let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
-            let mut problems: Vec<String> = rows.collect::<Result<_, _>>()?;
+            let mut problems: Vec<String> = rows.collect::<rusqlite::Result<_>>()?;
             problems.retain(|line| line != "ok");
             let mut statement = connection.prepare("PRAGMA foreign_key_check")?;
             let rows = statement.query_map([], |row| row.get::<_, String>(0))?;
@@ -162,10 +164,7 @@ impl SqliteStore {
     }
 
     /// Runs a transaction. It is rolled back if `work` fails.
-    fn write<T>(
-        &self,
-        work: impl FnOnce(&Transaction<'_>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    fn write<T>(&self, work: impl FnOnce(&Transaction<'_>) -> Result<T>) -> Result<T> {
         let mut connection = lock(&self.writer);
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let result = work(&transaction)?;
@@ -174,10 +173,7 @@ impl SqliteStore {
     }
 
     /// Reads over a connection of its own, which a writer does not block.
-    fn read<T>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         let idle = lock(&self.readers).pop();
         let connection = match idle {
             Some(connection) => connection,
@@ -190,6 +186,64 @@ impl SqliteStore {
         }
         result
     }
+
+    /// Returns the first row of a query.
+    fn one<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        convert: impl FnOnce(&Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        self.read(|connection| first_row(connection, sql, values, convert))
+    }
+
+    /// Returns all rows of a query.
+    fn many<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        convert: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            statement.query_and_then(values, convert)?.collect()
+        })
+    }
+}
+
+/// Returns the first row of a query.
+fn first_row<T>(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+    convert: impl FnOnce(&Row<'_>) -> Result<T>,
+) -> Result<Option<T>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
+    rows.next()?.map(convert).transpose()
+}
+
+/// Reads a stored time.
+fn time(row: &Row<'_>, column: usize) -> Result<Timestamp> {
+    optional_time(row, column)?.ok_or(StoreError::Invalid("time"))
+}
+
+fn optional_time(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
+    let micros: Option<i64> = row.get(column)?;
+    let time = micros.map(Timestamp::from_microsecond).transpose();
+    time.map_err(|_| StoreError::Invalid("time"))
+}
+
+/// Reads an enum value that is stored as a word.
+fn word<T: FromStr>(row: &Row<'_>, column: usize, what: &'static str) -> Result<T> {
+    let text: String = row.get(column)?;
+    text.parse().map_err(|_| StoreError::Invalid(what))
+}
+
+/// Reads texts that are stored one on each line.
+fn lines(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<String>> {
+    let text: String = row.get(column)?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// A thread that panicked while it held a connection has rolled its transaction back.

@@ -8,8 +8,8 @@ use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use gua_board_store::registry::{
-    Account, Actor, Change, FIRST_WORKSPACE, Host, Identity, Join, Membership, Role, Scope,
-    Workspace,
+    Account, Actor, ApiToken, Change, FIRST_WORKSPACE, Host, Identity, Join, Membership, Role,
+    Scope, Workspace,
 };
 use gua_board_store::{AccountId, SecretHash, WorkspaceId};
 
@@ -54,6 +54,21 @@ pub struct AccountCaller {
     pub via: Via,
 }
 
+impl AccountCaller {
+    /// Creates the caller for an API token that has this role.
+    fn with_token(token: ApiToken, role: Role) -> Self {
+        Self {
+            id: token.account,
+            name: token.account_name,
+            via: Via::ApiToken {
+                scope: token.scope,
+                workspace: token.workspace,
+                role,
+            },
+        }
+    }
+}
+
 /// How an account is authenticated.
 #[derive(Clone, Debug)]
 pub enum Via {
@@ -68,6 +83,16 @@ pub enum Via {
         workspace: WorkspaceId,
         role: Role,
     },
+}
+
+impl Via {
+    /// Whether the credentials are valid in a workspace. An API token is for one workspace.
+    pub(crate) fn reaches(&self, workspace: &WorkspaceId) -> bool {
+        match self {
+            Via::ApiToken { workspace: own, .. } => own == workspace,
+            Via::Local | Via::Session(_) | Via::Proxy => true,
+        }
+    }
 }
 
 /// An account that is an admin of at least one workspace.
@@ -118,11 +143,6 @@ pub(crate) async fn enforce(
     request: Request,
     next: Next,
 ) -> Result<Response, Problem> {
-    let request = admit(&app, access, request).await?;
-    Ok(next.run(request).await)
-}
-
-async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Request, Problem> {
     let (mut parts, body) = request.into_parts();
     match access {
         Access::Public => {}
@@ -130,44 +150,61 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
             check_origin(&parts.headers, session_cookie(&parts.headers).is_some())?;
         }
         Access::Agent => {
-            let agent = agent(app, &parts.headers).await?;
+            let agent = agent(&app, &parts.headers).await?;
             parts.extensions.insert(agent);
         }
-        Access::Account => {
-            let account = account(app, &parts).await?;
-            parts.extensions.insert(account);
+        Access::Account | Access::Role(_) | Access::Operator | Access::Screen => {
+            let path = RawPathParams::from_request_parts(&mut parts, &()).await;
+            let path = path.map_err(|_| Problem::NotFound("workspace"))?;
+            let admitted = app.blocking(move |app| {
+                admit(app, access, &mut parts, &path)?;
+                Ok::<_, Problem>(parts)
+            });
+            parts = admitted.await?;
         }
+    }
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// Authenticates a person or program. Blocks.
+fn admit(
+    app: &App,
+    access: Access,
+    parts: &mut Parts,
+    path: &RawPathParams,
+) -> Result<(), Problem> {
+    if access == Access::Screen {
+        let screen = screen(app, parts, path)?;
+        parts.extensions.insert(screen);
+        return Ok(());
+    }
+    let account = account(app, parts)?;
+    match access {
         Access::Role(least) => {
-            let account = account(app, &parts).await?;
-            let name = path_part(&mut parts, "workspace").await?;
-            let address = client_address(&parts);
-            let member = membership(app, &account, name).await?;
+            let member = membership(app, &account, path_part(path, "workspace")?)?;
             if member.role < least {
                 return Err(Problem::Forbidden("your role does not allow this"));
             }
-            parts.extensions.insert(MemberCaller {
+            let member = MemberCaller {
                 account,
                 groups: member.host_groups().map(<[String]>::to_vec),
                 workspace: member.workspace,
                 role: member.role,
-                address,
-            });
-        }
-        Access::Screen => {
-            let screen = screen(app, &mut parts).await?;
-            parts.extensions.insert(screen);
+                address: client_address(parts),
+            };
+            parts.extensions.insert(member);
         }
         Access::Operator => {
-            let account = account(app, &parts).await?;
             let roles: Vec<(WorkspaceId, Role)> = match account.via {
                 Via::ApiToken {
                     workspace, role, ..
                 } => vec![(workspace, role)],
-                Via::Local | Via::Session(_) | Via::Proxy => memberships(app, &account.id)
-                    .await?
-                    .into_iter()
-                    .map(|one| (one.workspace.id, one.role))
-                    .collect(),
+                Via::Local | Via::Session(_) | Via::Proxy => {
+                    let memberships = app.registry.memberships(&account.id)?.into_iter();
+                    memberships
+                        .map(|one| (one.workspace.id, one.role))
+                        .collect()
+                }
             };
             let admin = roles.into_iter().filter(|(_, role)| *role >= Role::Admin);
             let workspaces: Vec<WorkspaceId> = admin.map(|(workspace, _)| workspace).collect();
@@ -176,18 +213,22 @@ async fn admit(app: &Arc<App>, access: Access, request: Request) -> Result<Reque
             }
             parts.extensions.insert(OperatorCaller { workspaces });
         }
+        _ => {
+            parts.extensions.insert(account);
+        }
     }
-    Ok(Request::from_parts(parts, body))
+    Ok(())
 }
 
 async fn agent(app: &Arc<App>, headers: &HeaderMap) -> Result<AgentCaller, Problem> {
     const MESSAGE: &str = "the agent token is not valid; enrol this host again";
     let token = bearer(headers).ok_or(Problem::Unauthenticated(MESSAGE))?;
     let token = SecretHash::of(token);
+    // Most tokens are cached. Only the others need a thread for blocking work.
     let host = match app.tokens.recent(&token) {
         Some(host) => Some(host),
         None => {
-            app.store(move |app| app.tokens.host(app.registry.as_ref(), &token, app.now()))
+            app.blocking(move |app| app.tokens.host(&*app.registry, &token, app.now()))
                 .await?
         }
     };
@@ -201,33 +242,22 @@ async fn agent(app: &Arc<App>, headers: &HeaderMap) -> Result<AgentCaller, Probl
 }
 
 /// Authenticates by API token or session. A request with both uses the token.
-async fn account(app: &Arc<App>, parts: &Parts) -> Result<AccountCaller, Problem> {
+fn account(app: &App, parts: &Parts) -> Result<AccountCaller, Problem> {
     let headers = &parts.headers;
-    if let Some(local) = &app.local {
+    if let Some(local) = &app.options.local {
         return local.admit(headers);
     }
     let now = app.now();
     let is_change = !parts.method.is_safe();
     if let Some(token) = bearer(headers) {
-        let token = SecretHash::of(token);
-        let found = app
-            .store(move |app| app.registry.api_token(&token, now))
-            .await?;
+        let found = app.registry.api_token(&SecretHash::of(token), now)?;
         // The link of a wall screen opens its page and nothing else.
         let found = found.filter(|(token, _)| token.scope > Scope::Screen);
         let (token, role) = found.ok_or(Problem::Unauthenticated("the API token is not valid"))?;
         if is_change && token.scope < Scope::Write {
             return Err(Problem::Forbidden("this API token may only read"));
         }
-        return Ok(AccountCaller {
-            id: token.account,
-            name: token.account_name,
-            via: Via::ApiToken {
-                scope: token.scope,
-                workspace: token.workspace,
-                role,
-            },
-        });
+        return Ok(AccountCaller::with_token(token, role));
     }
     if let Some(user) = proxy_user(app, parts) {
         if is_change {
@@ -237,8 +267,7 @@ async fn account(app: &Arc<App>, parts: &Parts) -> Result<AccountCaller, Problem
             issuer: PROXY.to_owned(),
             subject: user.to_owned(),
         };
-        let name = user.to_owned();
-        let account = admit_person(app, client_address(parts), person, name, None).await?;
+        let account = admit_person(app, client_address(parts), &person, user, None)?;
         return Ok(AccountCaller {
             id: account.id,
             name: account.name,
@@ -247,9 +276,7 @@ async fn account(app: &Arc<App>, parts: &Parts) -> Result<AccountCaller, Problem
     }
     let session = session_cookie(headers).ok_or(Problem::Unauthenticated("log in first"))?;
     let hash = SecretHash::of(session);
-    let found = app
-        .store(move |app| app.registry.session(&hash, now))
-        .await?;
+    let found = app.registry.session(&hash, now)?;
     let Account { id, name, .. } = found.ok_or(Problem::Unauthenticated("log in first"))?;
     if is_change {
         check_origin(headers, true)?;
@@ -266,10 +293,10 @@ const PROXY: &str = "proxy";
 
 /// Returns the user name in the header of a trusted proxy. The header is ignored in requests of other peers.
 fn proxy_user<'a>(app: &App, parts: &'a Parts) -> Option<&'a str> {
-    let name = app.user_header.as_ref()?;
+    let name = app.options.user_header.as_ref()?;
     let peer = parts.extensions.get::<Peer>()?;
     let user = parts.headers.get(name)?.to_str().ok()?.trim();
-    let is_trusted = app.proxies.trust(peer.0, &parts.headers);
+    let is_trusted = app.options.proxies.trust(peer.0, &parts.headers);
     (is_trusted && !user.is_empty()).then_some(user)
 }
 
@@ -280,40 +307,37 @@ fn client_address(parts: &Parts) -> ClientAddressOf {
 
 /// Returns the account of a person that a provider or a proxy has authenticated. A person without an account joins by
 /// invitation, or with the role of `--new-accounts`.
-pub(crate) async fn admit_person(
-    app: &Arc<App>,
+pub(crate) fn admit_person(
+    app: &App,
     address: ClientAddressOf,
-    identity: Identity,
-    name: String,
+    identity: &Identity,
+    name: &str,
     link: Option<SecretHash>,
 ) -> Result<Account, Problem> {
-    let role = app.new_account_role;
+    if link.is_none()
+        && let Some(known) = app.registry.account_by_identity(identity)?
+    {
+        return Ok(known);
+    }
+    let mut workspaces = app.registry.workspaces()?.into_iter();
+    let first = workspaces.find(|one| one.name == FIRST_WORKSPACE);
+    let join = match (link, app.options.new_account_role, first) {
+        (Some(link), ..) => Join::Link(link),
+        (None, Some(role), Some(Workspace { id, .. })) => Join::Role {
+            workspace: id,
+            role,
+        },
+        _ => {
+            return Err(Problem::Forbidden(
+                "you have no account on this board; ask an admin for an invitation",
+            ));
+        }
+    };
     // The store replaces the actor with the account.
     let by = app.change(Actor::unknown(), address);
-    let admitted = app.store(move |app| {
-        if link.is_none()
-            && let Some(known) = app.registry.account_by_identity(&identity)?
-        {
-            return Ok(Some(known));
-        }
-        let workspaces = app.registry.workspaces()?;
-        let first = workspaces
-            .into_iter()
-            .find(|one| one.name == FIRST_WORKSPACE);
-        let join = match (link, role, first) {
-            (Some(link), ..) => Join::Link(link),
-            (None, Some(role), Some(Workspace { id, .. })) => Join::Role {
-                workspace: id,
-                role,
-            },
-            _ => return Ok(None),
-        };
-        let name = account_name(&name);
-        app.registry.join(&by, &identity, &name, &join).map(Some)
-    });
-    admitted.await?.ok_or(Problem::Forbidden(
-        "you have no account on this board; ask an admin for an invitation",
-    ))
+    Ok(app
+        .registry
+        .join(&by, identity, &account_name(name), &join)?)
 }
 
 /// Returns the name of a new account, of which the provider's name is a suggestion: people must be able to read it, and the
@@ -331,71 +355,38 @@ fn account_name(suggested: &str) -> String {
 }
 
 /// Returns the caller's membership in a workspace. A workspace of others looks like one that does not exist.
-async fn membership(
-    app: &Arc<App>,
-    account: &AccountCaller,
-    name: String,
-) -> Result<Membership, Problem> {
-    let memberships = memberships(app, &account.id).await?;
-    let mut memberships = memberships.into_iter();
+fn membership(app: &App, account: &AccountCaller, name: &str) -> Result<Membership, Problem> {
+    let mut memberships = app.registry.memberships(&account.id)?.into_iter();
     let found = memberships.find(|one| one.workspace.name == name);
-    let found = found.filter(|one| match &account.via {
-        Via::ApiToken { workspace, .. } => *workspace == one.workspace.id,
-        Via::Local | Via::Session(_) | Via::Proxy => true,
-    });
+    let found = found.filter(|one| account.via.reaches(&one.workspace.id));
     found.ok_or(Problem::NotFound("workspace"))
 }
 
-async fn memberships(app: &Arc<App>, account: &AccountId) -> Result<Vec<Membership>, Problem> {
-    let account = account.clone();
-    app.store(move |app| app.registry.memberships(&account))
-        .await
-}
-
 /// Returns a named part of the path.
-async fn path_part(parts: &mut Parts, wanted: &'static str) -> Result<String, Problem> {
-    let params = RawPathParams::from_request_parts(parts, &()).await;
-    let params = params.map_err(|_| Problem::NotFound(wanted))?;
-    let mut names = params.iter();
-    let found = names.find(|(name, _)| *name == wanted);
+fn path_part<'a>(path: &'a RawPathParams, wanted: &'static str) -> Result<&'a str, Problem> {
+    let found = path.iter().find(|(name, _)| *name == wanted);
     found
-        .map(|(_, value)| value.to_owned())
+        .map(|(_, value)| value)
         .ok_or(Problem::NotFound(wanted))
 }
 
 /// Authenticates a wall screen by the token in its path. It has the rights of a viewer, and shows the hosts that the person who
 /// made it sees.
-async fn screen(app: &Arc<App>, parts: &mut Parts) -> Result<MemberCaller, Problem> {
-    let token = SecretHash::of(&path_part(parts, "screen").await?);
-    let now = app.now();
-    let found = app.store(move |app| {
-        let Some((token, _)) = app.registry.api_token(&token, now)? else {
-            return Ok(None);
-        };
-        let memberships = app.registry.memberships(&token.account)?;
-        let mut memberships = memberships.into_iter();
-        let member = memberships.find(|one| one.workspace.id == token.workspace);
-        Ok(member.map(|member| (token, member)))
-    });
-    let found = found
-        .await?
-        .filter(|(token, _)| token.scope == Scope::Screen);
-    let (token, member) = found.ok_or(Problem::NotFound("screen; its link may have expired"))?;
-    let address = client_address(parts);
+fn screen(app: &App, parts: &Parts, path: &RawPathParams) -> Result<MemberCaller, Problem> {
+    const NONE: Problem = Problem::NotFound("screen; its link may have expired");
+    let token = SecretHash::of(path_part(path, "screen")?);
+    let found = app.registry.api_token(&token, app.now())?;
+    let found = found.filter(|(token, _)| token.scope == Scope::Screen);
+    let (token, _) = found.ok_or(NONE)?;
+    let mut memberships = app.registry.memberships(&token.account)?.into_iter();
+    let member = memberships.find(|one| one.workspace.id == token.workspace);
+    let member = member.ok_or(NONE)?;
     Ok(MemberCaller {
-        account: AccountCaller {
-            id: token.account,
-            name: token.account_name,
-            via: Via::ApiToken {
-                scope: token.scope,
-                workspace: token.workspace,
-                role: Role::Viewer,
-            },
-        },
+        account: AccountCaller::with_token(token, Role::Viewer),
         groups: member.host_groups().map(<[String]>::to_vec),
         workspace: member.workspace,
         role: Role::Viewer,
-        address,
+        address: client_address(parts),
     })
 }
 

@@ -78,6 +78,7 @@ impl Watch {
             for (alert, found) in alerts.iter().zip(&mut found) {
                 let on = || BoardHost {
                     id: host.id.as_str().to_owned(),
+                    workspace: host.workspace.as_str().to_owned(),
                     name: host.display_name.clone(),
                 };
                 let new = evaluation.find(alert).into_iter().take(MOST_FINDINGS);
@@ -193,6 +194,9 @@ impl Evaluation<'_> {
         let is_silent = self.app.is_silent(self.host, self.live, longest, self.now);
         let last = match self.live {
             Some(live) => LastContact::Report(live.received_at),
+            None if self.host.token_since > self.host.enrolled => {
+                LastContact::Token(self.host.token_since)
+            }
             None => LastContact::Enrolment(self.host.enrolled),
         };
         is_silent.then(|| silent(last, self.now))

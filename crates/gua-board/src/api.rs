@@ -1,4 +1,4 @@
-//! The JSON API: `/api/v1`. Everything that a page shows or changes goes through these handlers or the same traits.
+//! The JSON API: `/api/v1`. Everything that a page shows or changes goes through these handlers or the same store.
 
 mod alerts;
 mod hosts;
@@ -12,47 +12,46 @@ pub mod visibility;
 
 use std::collections::BTreeSet;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{FromRequest, Query, Request};
-use axum::http::header;
+use axum::Json;
+use axum::http::StatusCode;
+use gua_board_store::Secret;
 use gua_board_store::registry::Actor;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Problem;
-use crate::request::{parse, read_body};
 
 pub(crate) use alerts::{AlertEntry, alerts};
 pub(crate) use hosts::{
     HostDetail, HostDocument, Rename, Replace, SetMaintenance, Since, approve_host, availability,
-    end_maintenance, host, hosts, live, page_of_hosts, rename_host, replace_host, revoke_host,
-    set_host_groups, set_maintenance,
+    detail, end_maintenance, find_availability, host, hosts, live, page_of_hosts, rename_host,
+    replace_host, revoke_host, set_host_groups, set_maintenance,
 };
 pub(crate) use keys::{
     AddKey, add_enrolment_key, checked_limits, enrolment_keys, enrolment_refusals,
     revoke_enrolment_key,
 };
 pub(crate) use members::{
-    Before, Invitation, RoleBody, audit_log, invite, members, remove_member, reset_member,
-    set_member_groups, set_role,
+    Before, Invitation, RoleBody, audit_log, find_entries, invite, members, page_of_members,
+    remove_member, reset_member, set_member_groups, set_role,
 };
-pub(crate) use people::{NameCode, Person, add_name_code, link_name, person, unlink_name};
+pub(crate) use people::{
+    NameCode, Person, add_name_code, find_person, link_name, person, unlink_name,
+};
 pub(crate) use session::{
-    Credentials, Join, Me, NewPassword, Reset, change_password, join, link_hash, log_in, log_out,
-    me, reset, secret_cookie, start_session,
+    Credentials, Join, Me, NewPassword, Reset, change_password, join, limit_log_ins, link_hash,
+    log_in, log_out, me, reset, secret_cookie, start_session,
 };
 pub(crate) use settings::{
     BoardFacts, ChangeSettings, Encryption, SettingsDocument, set_settings, settings,
 };
-pub(crate) use tokens::{AddToken, add_api_token, api_tokens, revoke_api_token};
+pub(crate) use tokens::{AddToken, add_api_token, api_tokens, page_of_tokens, revoke_api_token};
 
-/// Maximum size of a request body.
-const MOST_BYTES: usize = 64 * 1024;
+/// Answer to a change that returns nothing.
+type Done = Result<StatusCode, Problem>;
+
 /// Items on one page of a list: a page with this many stays under 100 kB.
 pub(crate) const PAGE_ITEMS: usize = 40;
-/// Content type of a form.
-const FORM: &str = "application/x-www-form-urlencoded";
 /// Maximum length of a name that people choose, in characters.
 const LONGEST_NAME: usize = 100;
 
@@ -146,45 +145,18 @@ pub(crate) struct WithSecret<T> {
     pub(crate) secret: String,
 }
 
+impl<T> WithSecret<T> {
+    fn created(object: T, secret: &Secret) -> (StatusCode, Json<Self>) {
+        let secret = secret.reveal().to_owned();
+        (StatusCode::CREATED, Json(Self { object, secret }))
+    }
+}
+
 /// Reads a whole number. JSON Schema calls `7.0` an integer, too.
 fn whole<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let number = Option::<f64>::deserialize(deserializer)?;
     let whole = number.map(|number| number.to_string().parse());
     whole.transpose().map_err(serde::de::Error::custom)
-}
-
-/// Body of a request: JSON, or the form of a page. Both reach the same handler.
-pub(crate) struct Input<T>(pub(crate) T);
-
-impl<T: DeserializeOwned, S: Sync> FromRequest<S> for Input<T> {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        let kind = request.headers().get(header::CONTENT_TYPE);
-        let is_form = kind.is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()));
-        let bytes = read_body(request.into_body(), MOST_BYTES).await?;
-        if !is_form {
-            // serde reads an array as the fields of an object, too.
-            if bytes.trim_ascii_start().first() == Some(&b'[') {
-                return Err(Problem::Invalid("the body is not an object".to_owned()));
-            }
-            return parse(&bytes).map(Input);
-        }
-        // A browser sends a field that was left blank; the handlers expect it to be absent.
-        let fields = bytes.split(|byte| *byte == b'&');
-        let filled: Vec<&[u8]> = fields.filter(|field| !field.ends_with(b"=")).collect();
-        let values = serde_urlencoded::from_bytes(&filled.join(&b'&'));
-        values
-            .map(Input)
-            .map_err(|error| Problem::Invalid(error.to_string()))
-    }
-}
-
-pub(crate) fn query<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
-    match query {
-        Ok(Query(values)) => Ok(values),
-        Err(error) => Err(Problem::Invalid(error.body_text())),
-    }
 }
 
 /// What [`checked_name`] accepts, besides the length: something visible, and no character of `is_harmful`.

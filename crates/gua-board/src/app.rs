@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::http::HeaderName;
+use gua_board_store::ledger::Observation;
 use gua_board_store::registry::{Account, Actor, Change, Host, Role};
 use gua_board_store::{HostId, Ledger, Registry, SecretHash, StoreError};
 use gua_render::alert::AlertHistoryDocument;
@@ -18,7 +19,7 @@ use crate::demo::Guest;
 use crate::error::Problem;
 use crate::host_cache::HostCache;
 use crate::ingest::WriteQueue;
-use crate::limits::{Rate, RateLimit};
+use crate::limits::RateLimit;
 use crate::live::{HostLive, Interval, LiveState};
 use crate::local::Local;
 use crate::machines::Machines;
@@ -99,25 +100,15 @@ impl AppOptions {
 pub struct App {
     pub registry: Arc<dyn Registry>,
     pub ledger: Arc<dyn Ledger>,
+    pub options: AppOptions,
     pub live: LiveState,
-    pub public_url: String,
-    pub(crate) pin: Option<Pin>,
-    pub(crate) clock: Clock,
     started: Timestamp,
     pub(crate) queue: WriteQueue,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tokens: TokenCache,
     pub(crate) machines: Machines,
     hosts: HostCache,
-    pub(crate) has_certificate: bool,
-    pub(crate) proxies: Proxies,
-    pub(crate) oidc: Option<Arc<Oidc>>,
-    pub(crate) user_header: Option<HeaderName>,
-    pub(crate) new_account_role: Option<Role>,
-    /// Whether this is a demonstration.
-    pub(crate) is_demo: bool,
-    pub(crate) local: Option<Local>,
-    pub(crate) alert_log: Option<AlertLog>,
+    pub(crate) oidc: Option<Oidc>,
     guest: Mutex<Option<Guest>>,
     pub(crate) pushes: RateLimit<HostId>,
     pub(crate) claims: RateLimit<Option<IpAddr>>,
@@ -136,63 +127,42 @@ impl App {
     /// If the ledger cannot be read or the thread cannot be started.
     pub fn start(options: AppOptions) -> Result<Arc<Self>, StartError> {
         let metrics = Arc::<Metrics>::default();
-        let live = LiveState::load(&options.ledger.latest()?);
         let ledger = Arc::clone(&options.ledger);
-        let oidc = options
-            .oidc
-            .map(|oidc| Oidc::new(oidc, &options.public_url));
+        let record = move |batch: &[Observation]| ledger.record(batch);
+        let provider = options.oidc.clone();
+        let oidc = provider.map(|provider| Oidc::new(provider, &options.public_url));
         Ok(Arc::new(Self {
-            queue: WriteQueue::start(ledger, Arc::clone(&metrics), QUEUE_CAPACITY)?,
-            registry: options.registry,
-            ledger: options.ledger,
-            live,
-            public_url: options.public_url,
-            pin: options.pin,
+            live: LiveState::load(&options.ledger.latest()?),
+            queue: WriteQueue::start(record, Arc::clone(&metrics), QUEUE_CAPACITY)?,
             started: (options.clock)(),
-            clock: options.clock,
             metrics,
             tokens: TokenCache::default(),
             machines: Machines::default(),
             hosts: HostCache::default(),
-            has_certificate: options.has_certificate,
-            proxies: options.proxies,
-            oidc: oidc.map(Arc::new),
-            user_header: options.user_header,
-            new_account_role: options.new_account_role,
-            is_demo: options.guest.is_some(),
-            local: options.local,
-            alert_log: options.alert_log,
-            guest: Mutex::new(options.guest),
+            oidc,
+            guest: Mutex::new(options.guest.clone()),
             // A host that was offline sends its spool as fast as the board takes it.
-            pushes: RateLimit::new(Rate {
-                burst: 200,
-                per_second: 20.0,
-            }),
-            claims: RateLimit::new(Rate {
-                burst: 100,
-                per_second: 1.0,
-            }),
-            account_log_ins: RateLimit::new(Rate {
-                burst: 5,
-                per_second: 0.1,
-            }),
-            address_log_ins: RateLimit::new(Rate {
-                burst: 20,
-                per_second: 0.5,
-            }),
+            pushes: RateLimit::new(200, 20.0),
+            claims: RateLimit::new(100, 1.0),
+            account_log_ins: RateLimit::new(5, 0.1),
+            address_log_ins: RateLimit::new(20, 0.5),
             uploads: Semaphore::new(UPLOADS_AT_ONCE),
             hashes: Semaphore::new(HASHES_AT_ONCE),
             stopping: watch::Sender::new(false),
+            registry: Arc::clone(&options.registry),
+            ledger: Arc::clone(&options.ledger),
+            options,
         }))
     }
 
     #[must_use]
     pub fn now(&self) -> Timestamp {
-        (self.clock)()
+        (self.options.clock)()
     }
 
-    /// Whether the agent of a host has sent nothing for this time; by default for three of its own intervals. What was sent
-    /// while the board was down did not arrive, so no silence is counted from before its start.
+    /// Whether the agent of a host has sent nothing for this time; by default for three of its own intervals. Reports
+    /// that were sent while the board was down did not arrive, so silence counts from the start of the board at the earliest. For
+    /// a host without a report, it counts from the time at which its token became valid, because it cannot report earlier.
     pub(crate) fn is_silent(
         &self,
         host: &Host,
@@ -200,7 +170,7 @@ impl App {
         longest: Option<SignedDuration>,
         now: Timestamp,
     ) -> bool {
-        let last = live.map_or(host.enrolled, |live| live.received_at);
+        let last = live.map_or(host.token_since, |live| live.received_at);
         let interval = live.map_or_else(Interval::default, |live| live.interval);
         let longest = longest.unwrap_or_else(|| interval.silent_after());
         host.is_approved && now.duration_since(last.max(self.started)) > longest
@@ -213,44 +183,31 @@ impl App {
         Some(found.account)
     }
 
-    /// Runs a storage call on a thread for blocking work.
-    pub async fn store<T: Send + 'static>(
+    /// Runs a call on a thread for blocking work.
+    pub async fn blocking<T: Send + 'static, E: Send + 'static>(
         self: &Arc<Self>,
-        call: impl FnOnce(&Self) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, Problem> {
+        call: impl FnOnce(&Arc<Self>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, Problem>
+    where
+        Problem: From<E>,
+    {
         let app = Arc::clone(self);
         let result = tokio::task::spawn_blocking(move || call(&app)).await;
         // The task fails only if the call panicked, or while the runtime is shutting down.
-        result.map_err(|_| Problem::Stopping)?.map_err(Into::into)
+        Ok(result.map_err(|_| Problem::Stopping)??)
     }
 
     /// Returns the enrolled hosts that a caller sees, by display name: those of the workspace that the caller's groups may
-    /// use. Every list, page and document of hosts starts from it.
-    pub(crate) async fn hosts(
-        self: &Arc<Self>,
-        caller: &MemberCaller,
-    ) -> Result<Arc<Vec<Host>>, Problem> {
+    /// use. Every list, page and document of hosts starts from it. Blocks.
+    pub(crate) fn hosts(&self, caller: &MemberCaller) -> Result<Arc<Vec<Host>>, Problem> {
         let (workspace, groups) = (caller.workspace.id.clone(), caller.groups.clone());
-        self.store(move |app| {
-            let registry = app.registry.as_ref();
-            app.hosts.hosts(registry, workspace, groups)
-        })
-        .await
+        Ok(self.hosts.hosts(&*self.registry, workspace, groups)?)
     }
 
-    /// Asks the only host of a server without accounts, on a thread for blocking work.
-    pub(crate) async fn local<T: Send + 'static>(
-        self: &Arc<Self>,
-        call: impl FnOnce(&Local) -> T + Send + 'static,
-    ) -> Result<T, Problem> {
-        let local = self.local.clone().ok_or(Problem::NotFound("path"))?;
-        let result = tokio::task::spawn_blocking(move || call(&local)).await;
-        result.map_err(|_| Problem::Stopping)
-    }
-
-    /// Every caller of a server without accounts.
-    pub(crate) fn local_caller(&self) -> Option<&MemberCaller> {
-        self.local.as_ref().map(|local| &local.caller)
+    /// Returns the only host of a server without accounts.
+    pub(crate) fn local(&self) -> Result<&Local, Problem> {
+        let local = self.options.local.as_ref();
+        local.ok_or(Problem::NotFound("path"))
     }
 
     /// Describes a change.

@@ -42,6 +42,9 @@ pub enum Problem {
     /// The request contradicts the contract. The text says how and may quote the request.
     #[error("{0}")]
     Invalid(String),
+    /// The query cannot be read.
+    #[error("{0}")]
+    BadQuery(String),
     #[error("the request body is larger than {0} bytes")]
     TooLarge(usize),
     #[error("the request body did not arrive in time")]
@@ -87,6 +90,7 @@ impl Problem {
             Problem::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Problem::Conflict(_) => StatusCode::CONFLICT,
             Problem::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Problem::BadQuery(_) => StatusCode::BAD_REQUEST,
             Problem::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Problem::TooSlow => StatusCode::REQUEST_TIMEOUT,
             Problem::TooManyRequests { .. } => StatusCode::TOO_MANY_REQUESTS,

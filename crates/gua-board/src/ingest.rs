@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use gua_board_store::Ledger;
+use gua_board_store::StoreError;
 use gua_board_store::ledger::Observation;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -39,19 +39,19 @@ pub struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// Starts the thread that stores.
+    /// Starts the thread that stores batches with `record`.
     ///
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(
-        ledger: Arc<dyn Ledger>,
+        record: impl Fn(&[Observation]) -> Result<(), StoreError> + Send + 'static,
         metrics: Arc<Metrics>,
         capacity: usize,
     ) -> io::Result<Self> {
         let (sender, receiver) = sync_channel(capacity);
         let thread = thread::Builder::new()
             .name("gua-board-write".to_owned())
-            .spawn(move || store_all(&receiver, ledger.as_ref(), &metrics))?;
+            .spawn(move || store_all(&receiver, &record, &metrics))?;
         Ok(Self {
             sender: Mutex::new(Some(sender)),
             thread: Mutex::new(Some(thread)),
@@ -99,7 +99,11 @@ impl std::fmt::Debug for WriteQueue {
     }
 }
 
-fn store_all(receiver: &Receiver<Waiting>, ledger: &dyn Ledger, metrics: &Metrics) {
+fn store_all(
+    receiver: &Receiver<Waiting>,
+    record: &dyn Fn(&[Observation]) -> Result<(), StoreError>,
+    metrics: &Metrics,
+) {
     let mut next_batch = Instant::now();
     let mut has_failed = false;
     while let Some(batch) = collect(receiver, next_batch) {
@@ -109,7 +113,7 @@ fn store_all(receiver: &Receiver<Waiting>, ledger: &dyn Ledger, metrics: &Metric
             .into_iter()
             .map(|one| (one.observation, one.stored))
             .unzip();
-        let result = ledger.record(&observations);
+        let result = record(&observations);
         metrics.stored(observations.len(), began.elapsed(), result.is_ok());
         if let Err(error) = &result {
             // Logged when it starts; the end shows in the metrics.

@@ -10,17 +10,11 @@ use tokio::time::Instant;
 /// Number of keys above which full buckets are forgotten. A full bucket says no more than no bucket.
 const MANY_KEYS: usize = 4096;
 
-/// Burst and steady rate of a limit.
-#[derive(Clone, Copy, Debug)]
-pub struct Rate {
-    pub burst: u32,
-    pub per_second: f64,
-}
-
 /// Limits requests per key.
 #[derive(Debug)]
 pub struct RateLimit<K> {
-    rate: Rate,
+    burst: f64,
+    per_second: f64,
     buckets: Mutex<HashMap<K, Bucket>>,
 }
 
@@ -30,19 +24,13 @@ struct Bucket {
     at: Instant,
 }
 
-impl Bucket {
-    fn refill(&mut self, rate: Rate, now: Instant) {
-        let passed = now.saturating_duration_since(self.at).as_secs_f64();
-        self.tokens = (self.tokens + passed * rate.per_second).min(rate.burst.into());
-        self.at = now;
-    }
-}
-
 impl<K: Eq + Hash> RateLimit<K> {
+    /// Creates a limit that allows `burst` requests at once, and then `per_second` requests in each second.
     #[must_use]
-    pub fn new(rate: Rate) -> Self {
+    pub fn new(burst: u32, per_second: f64) -> Self {
         Self {
-            rate,
+            burst: burst.into(),
+            per_second,
             buckets: Mutex::default(),
         }
     }
@@ -56,21 +44,27 @@ impl<K: Eq + Hash> RateLimit<K> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         if buckets.len() >= MANY_KEYS {
             buckets.retain(|_, bucket| {
-                bucket.refill(self.rate, now);
-                bucket.tokens < self.rate.burst.into()
+                self.refill(bucket, now);
+                bucket.tokens < self.burst
             });
         }
         let bucket = buckets.entry(key).or_insert(Bucket {
-            tokens: self.rate.burst.into(),
+            tokens: self.burst,
             at: now,
         });
-        bucket.refill(self.rate, now);
+        self.refill(bucket, now);
         if bucket.tokens < 1.0 {
-            let wait = (1.0 - bucket.tokens) / self.rate.per_second;
+            let wait = (1.0 - bucket.tokens) / self.per_second;
             return Err(Duration::from_secs_f64(wait));
         }
         bucket.tokens -= 1.0;
         Ok(())
+    }
+
+    fn refill(&self, bucket: &mut Bucket, now: Instant) {
+        let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
+        bucket.tokens = (bucket.tokens + passed * self.per_second).min(self.burst);
+        bucket.at = now;
     }
 }
 
@@ -80,10 +74,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_is_followed_by_the_steady_rate_of_each_key() {
-        let limit = RateLimit::new(Rate {
-            burst: 2,
-            per_second: 0.5,
-        });
+        let limit = RateLimit::new(2, 0.5);
         assert!(limit.take("a").is_ok() && limit.take("a").is_ok());
         assert_eq!(limit.take("a"), Err(Duration::from_secs(2)));
         assert!(limit.take("b").is_ok());
@@ -94,10 +85,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn idle_keys_are_forgotten() {
-        let limit = RateLimit::new(Rate {
-            burst: 1,
-            per_second: 1.0,
-        });
+        let limit = RateLimit::new(1, 1.0);
         for key in 0..MANY_KEYS {
             limit.take(key).unwrap();
         }

@@ -8,7 +8,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use data_encoding::BASE64;
 use gua_board_store::ledger::Form;
@@ -25,6 +24,7 @@ use gua_wire::nvgpu::{AgentReport, ClusterEntry};
 
 use crate::access::{AccountCaller, MemberCaller, Via, bearer};
 use crate::app::App;
+use crate::call::Call;
 use crate::error::Problem;
 use crate::live::Since;
 use crate::set_up::{KeyRequest, SetUp, SetUpError};
@@ -230,16 +230,14 @@ fn sent_token(headers: &HeaderMap) -> Option<String> {
 }
 
 /// `GET /gpu_status`
-pub(crate) async fn gpu_status(State(app): State<Arc<App>>) -> Result<Json<AgentReport>, Problem> {
-    let report = app.local(|local| local.host.gpu_status()).await?;
+pub(crate) fn gpu_status(call: &Call) -> Result<Json<AgentReport>, Problem> {
+    let report = call.app.local()?.host.gpu_status();
     Ok(Json(report.map_err(Problem::NoDriver)?))
 }
 
 /// `GET /cluster_status`
-pub(crate) async fn cluster_status(
-    State(app): State<Arc<App>>,
-) -> Result<Json<Vec<ClusterEntry>>, Problem> {
-    let agents = app.local(|local| local.host.cluster()).await?;
+pub(crate) fn cluster_status(call: &Call) -> Result<Json<Vec<ClusterEntry>>, Problem> {
+    let agents = call.app.local()?.host.cluster();
     Ok(Json(agents.into_iter().map(|agent| agent.entry).collect()))
 }
 

@@ -29,7 +29,7 @@ use serde::de::IgnoredAny;
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::limits::{Rate, RateLimit};
+use crate::limits::RateLimit;
 
 /// Time in which a person has to log in at the provider.
 pub(crate) const LOG_IN_TIME: SignedDuration = SignedDuration::from_mins(10);
@@ -39,10 +39,7 @@ const MOST_LOG_INS: usize = 10_000;
 const METADATA_TIME: std::time::Duration = std::time::Duration::from_secs(600);
 /// Rate limit for reading the keys before that age because a token has an unknown key. A provider may replace its keys at any
 /// time, but anyone can begin a log-in.
-const KEY_READS: Rate = Rate {
-    burst: 3,
-    per_second: 1.0 / 60.0,
-};
+const KEY_READS: (u32, f64) = (3, 1.0 / 60.0);
 /// Accepted signature algorithms: asymmetric ones, whose private key only the provider has.
 const ALGORITHMS: [CoreJwsSigningAlgorithm; 9] = [
     CoreJwsSigningAlgorithm::RsaSsaPkcs1V15Sha256,
@@ -151,7 +148,7 @@ impl Oidc {
             redirect: format!("{public_url}{CALLBACK}"),
             pending: Mutex::default(),
             metadata: Mutex::default(),
-            key_reads: RateLimit::new(KEY_READS),
+            key_reads: RateLimit::new(KEY_READS.0, KEY_READS.1),
         }
     }
 

@@ -16,7 +16,8 @@ use crate::api::{
     RoleBody, Search, SetGroups, SetMaintenance, SettingsDocument, Since, WithSecret,
 };
 use crate::availability::{Availability, Demand};
-use crate::error::Body;
+use crate::call::Call;
+use crate::error::{Body, Problem};
 use crate::routes::ROUTES;
 
 type Make = fn(&mut SchemaGenerator) -> Schema;
@@ -56,7 +57,7 @@ const OPERATIONS: &[Operation] = operations! {
     POST "/api/v1/logout" "End the session" => 204;
     POST "/api/v1/join" "Use a set-up or invitation link", body Join => 201 Me;
     POST "/api/v1/reset" "Use a link that resets a password", body Reset => 200 Me;
-    POST "/api/v1/password" "Change the own password; needs a session", body NewPassword => 200 Me;
+    POST "/api/v1/password" "Change your password; needs a session", body NewPassword => 200 Me;
     GET "/api/v1/me" "The account that calls, and its workspaces" => 200 Me;
     GET "/hosts" "Hosts with their freshness, by name" query Search => 200 Paged<HostDocument>;
     GET "/hosts/{host}" "A host with its GPUs" => 200 HostDetail;
@@ -66,7 +67,7 @@ const OPERATIONS: &[Operation] = operations! {
     POST "/hosts/{host}/replace" "Continue another host with the agent of this one", body Replace => 204;
     GET "/enrolment-refusals" "Hosts that could not enrol in the last day, newest first" => 200 List<AuditEntry>;
     PUT "/hosts/{host}/groups" "Set the groups of members who may use a host", body SetGroups => 204;
-    PUT "/hosts/{host}/maintenance" "Say that people must not use a host", body SetMaintenance => 204;
+    PUT "/hosts/{host}/maintenance" "Start the maintenance of a host", body SetMaintenance => 204;
     DELETE "/hosts/{host}/maintenance" "End the maintenance of a host" => 204;
     GET "/availability" "GPUs by what they mean for a person who looks for one" query Demand => 200 Availability;
     GET "/live" "State of the hosts that changed after a revision" query Since => 200 LiveDocument;
@@ -97,8 +98,8 @@ const WORKSPACE: &str = "/api/v1/workspaces/{workspace}";
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(build);
 
-pub(crate) async fn document() -> Json<&'static Value> {
-    Json(&DOCUMENT)
+pub(crate) fn document(_: &Call) -> Result<Json<&'static Value>, Problem> {
+    Ok(Json(&DOCUMENT))
 }
 
 fn build() -> Value {

@@ -1,14 +1,13 @@
 //! The pages for people: HTML rendered here, complete without JavaScript.
 //!
 //! A page asks the handler of [`crate::api`] that a program would ask, and turns the answer into HTML. It decides nothing
-//! about access: the row in [`crate::routes`] does. A form posts to a page route, which calls the API handler with the same
+//! about access: the row in [`crate::routes`] does. A form posts to a route that calls the API handler with the same
 //! fields and then redirects. Text from hosts is hostile; maud escapes everything that is put into a template.
 
 mod admin;
 mod asset;
 mod availability;
 mod event;
-mod form;
 mod gpu;
 mod guide;
 mod host;
@@ -25,18 +24,13 @@ pub(crate) use admin::{add_token, audit, invite, members, reset_member, tokens};
 pub(crate) use asset::asset;
 pub(crate) use availability::{availability, screen};
 pub(crate) use event::events;
-pub(crate) use form::{
-    approve_host, end_maintenance, remove_member, rename_host, replace_host, revoke_api_token,
-    revoke_enrolment_key, revoke_host, set_host_groups, set_maintenance, set_member_groups,
-    set_role, set_settings,
-};
 pub(crate) use host::{gpu, host};
-pub(crate) use layout::{View, problem};
+pub(crate) use layout::{View, encode, problem, see_other};
 pub(crate) use local::{overview, people, person, report};
-pub(crate) use person::{add_name_code, change_password, link_name, me, member, unlink_name};
+pub(crate) use person::{add_name_code, change_password, me, member};
 pub(crate) use servers::{add_key, servers};
 pub(crate) use session::{
-    enter_demo, home, join, join_form, log_in, log_in_form, log_out, reset, reset_form,
+    enter_demo, home, join, join_form, log_in, log_in_form, reset, reset_form,
 };
 pub(crate) use settings::settings;
 pub(crate) use sign_on::{begin_sign_on, finish_sign_on, join_by_sign_on};

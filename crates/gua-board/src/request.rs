@@ -78,7 +78,7 @@ pub(crate) async fn observe(
     next: Next,
 ) -> Response {
     let peer = request.extensions().get::<Peer>().map(|peer| peer.0);
-    let address = client_address(peer, request.headers(), &app.proxies);
+    let address = client_address(peer, request.headers(), &app.options.proxies);
     request.extensions_mut().insert(ClientAddress(address));
     let method = request.method().clone();
     // The path may contain a secret, the route cannot.

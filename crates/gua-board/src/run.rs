@@ -1,6 +1,7 @@
 //! The life of a server: opens the socket, serves until a signal arrives, and does the regular work in between.
 
-use std::io;
+use std::fmt;
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tracing::{info, warn};
 
@@ -56,7 +57,20 @@ pub struct Board {
     runtime: Runtime,
     listener: TcpListener,
     address: SocketAddr,
+    reloads: Reloads,
+}
+
+/// Parts of a server that SIGHUP reloads.
+#[derive(Default)]
+struct Reloads {
     tls: Option<Arc<Tls>>,
+    other: Option<Box<dyn Fn()>>,
+}
+
+impl fmt::Debug for Reloads {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Reloads").finish_non_exhaustive()
+    }
 }
 
 impl Board {
@@ -75,14 +89,21 @@ impl Board {
             runtime,
             listener,
             address,
-            tls: None,
+            reloads: Reloads::default(),
         })
     }
 
     /// Serves over TLS. SIGHUP, or a change of its files, loads the certificate again.
     #[must_use]
     pub fn with_tls(mut self, tls: Option<Tls>) -> Self {
-        self.tls = tls.map(Arc::new);
+        self.reloads.tls = tls.map(Arc::new);
+        self
+    }
+
+    /// Adds a function that is called on SIGHUP. It must not block.
+    #[must_use]
+    pub fn on_reload(mut self, reload: impl Fn() + 'static) -> Self {
+        self.reloads.other = Some(Box::new(reload));
         self
     }
 
@@ -107,7 +128,7 @@ impl Board {
             fleet.catch_up(&app);
         }
         // A page that is opened at once shows the GPUs and their last day.
-        if let Some(local) = &app.local {
+        if let Some(local) = &app.options.local {
             local.load(&app);
         }
         let address = self.address;
@@ -118,28 +139,22 @@ impl Board {
             let days = tokio::spawn(keep_days(Arc::clone(&app)));
             let fleet = fleet.map(|fleet| tokio::spawn(fleet.run(Arc::clone(&app))));
             let host = app
+                .options
                 .local
                 .is_some()
                 .then(|| tokio::spawn(watch_host(Arc::clone(&app))));
-            let acceptor = self.tls.as_ref().map(|tls| tls.acceptor());
-            // Without a certificate, SIGHUP ends the server as it ends every program whose terminal is closed.
-            let reload = match self.tls {
-                Some(tls) => {
-                    let hangup = signal(SignalKind::hangup()).map_err(RunError::Signals)?;
-                    Some(tokio::spawn(watch_certificate(tls, hangup)))
-                }
-                None => None,
-            };
+            let acceptor = self.reloads.tls.as_ref().map(|tls| tls.acceptor());
+            let reloads = self.reloads.watch()?;
             started();
             let stop = async {
                 tokio::select! {
                     _ = terminate.recv() => {}
                     _ = interrupt.recv() => {}
+                    () = reloads => {}
                 }
                 info!("stop requested");
             };
             let served = serve(self.listener, acceptor, app, stop).await;
-            drop(reload.inspect(tokio::task::JoinHandle::abort));
             expiry.abort();
             days.abort();
             drop(fleet.inspect(tokio::task::JoinHandle::abort));
@@ -149,17 +164,45 @@ impl Board {
     }
 }
 
-/// Loads the certificate again on SIGHUP and when its files have changed.
-async fn watch_certificate(tls: Arc<Tls>, mut hangup: Signal) {
-    let mut period = interval(CERTIFICATE_PERIOD);
-    loop {
-        tokio::select! {
-            _ = period.tick() => {}
-            _ = hangup.recv() => {}
-        }
-        let tls = Arc::clone(&tls);
-        // It reads files, so it runs on a blocking thread. A panic is logged, and the next check tries again.
-        let _ = tokio::task::spawn_blocking(move || tls.reload()).await;
+impl Reloads {
+    /// Returns a future that reloads everything on SIGHUP, and the certificate also when its files have changed. It ends when
+    /// the terminal on which the server was started is closed, which also sends SIGHUP. If there is nothing to reload, SIGHUP
+    /// ends the process, as it does by default.
+    fn watch(self) -> Result<impl Future<Output = ()>, RunError> {
+        let is_needed = self.tls.is_some() || self.other.is_some();
+        let hangup = is_needed.then(|| signal(SignalKind::hangup()));
+        let hangup = hangup.transpose().map_err(RunError::Signals)?;
+        let terminals = || {
+            [
+                io::stdin().is_terminal(),
+                io::stdout().is_terminal(),
+                io::stderr().is_terminal(),
+            ]
+        };
+        let at_start = terminals();
+        Ok(async move {
+            let Some(mut hangup) = hangup else {
+                return std::future::pending().await;
+            };
+            let mut period = interval(CERTIFICATE_PERIOD);
+            loop {
+                tokio::select! {
+                    _ = period.tick() => {}
+                    _ = hangup.recv() => {
+                        if terminals() != at_start {
+                            return;
+                        }
+                        if let Some(reload) = &self.other {
+                            reload();
+                        }
+                    }
+                }
+                if let Some(tls) = self.tls.clone() {
+                    // It reads files, so it runs on a blocking thread. A panic is logged, and the next check tries again.
+                    let _ = tokio::task::spawn_blocking(move || tls.reload()).await;
+                }
+            }
+        })
     }
 }
 
@@ -169,9 +212,11 @@ async fn watch_host(app: Arc<App>) {
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         period.tick().await;
-        let watched = Arc::clone(&app);
-        let refreshed = app.local(move |local| local.refresh(&watched)).await;
-        if let Err(error) = refreshed {
+        let refreshed = app.blocking(|app| {
+            app.local()?.refresh(app);
+            Ok::<_, Problem>(())
+        });
+        if let Err(error) = refreshed.await {
             warn!(error = %error, "host not read");
         }
     }
@@ -179,7 +224,7 @@ async fn watch_host(app: Arc<App>) {
 
 /// Restores the day strips at the start, and then stores them at intervals.
 async fn keep_days(app: Arc<App>) {
-    let restored = app.store(App::restore_days).await;
+    let restored = app.blocking(|app| app.restore_days()).await;
     if let Err(error) = restored {
         warn!(error = %error, "last day not restored");
     }
@@ -188,7 +233,7 @@ async fn keep_days(app: Arc<App>) {
     period.tick().await;
     loop {
         period.tick().await;
-        if let Err(error) = app.store(App::store_days).await {
+        if let Err(error) = app.blocking(|app| app.store_days()).await {
             warn!(error = %error, "last day not stored");
         }
     }
@@ -211,7 +256,7 @@ async fn expire_all(app: &Arc<App>) -> Result<(), Problem> {
         return Ok(());
     };
     loop {
-        let expired = app.store(move |app| app.ledger.expire_snapshots(before, EXPIRE_AT_ONCE));
+        let expired = app.blocking(move |app| app.ledger.expire_snapshots(before, EXPIRE_AT_ONCE));
         if expired.await? == 0 {
             return Ok(());
         }

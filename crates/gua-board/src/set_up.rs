@@ -67,7 +67,7 @@ impl KeyRequest<'_> {
 }
 
 /// Changes the data of a board at one time.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct SetUp<'a> {
     pub registry: &'a dyn Registry,
     pub now: Timestamp,
@@ -185,12 +185,6 @@ impl SetUp<'_> {
 
     fn after(&self, lifetime: Option<SignedDuration>) -> Option<Timestamp> {
         self.now.checked_add(lifetime?).ok()
-    }
-}
-
-impl std::fmt::Debug for SetUp<'_> {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("SetUp")
     }
 }
 

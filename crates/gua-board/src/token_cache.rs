@@ -1,4 +1,4 @@
-//! Agent tokens that were looked up before. The cache is dropped when the registry's revision changes, which is checked
+//! Cache of agent tokens that were looked up. It is dropped when the registry's revision changes, which is checked
 //! once a second: a revoked token works for at most that long, also when a command revoked it.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ struct Inner {
 }
 
 impl TokenCache {
-    /// Returns the host of a token. Blocks if the registry has to be asked.
+    /// Returns the host of a token. Blocks if the token is not cached.
     pub(crate) fn host(
         &self,
         registry: &dyn Registry,

@@ -1,6 +1,5 @@
 //! Requests for GPUs, at once or with a place in the queue, and their release.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use gua_model::{GpuUuid, ProcessKey, Uid};
@@ -155,11 +154,8 @@ impl ClaimDir {
             released = self.remove_claims(id, None)?;
         }
         if released.is_empty() {
-            let owner = self.visit_user_dirs(None, &mut Vec::new(), |user_dir, _| {
-                Ok(match self.claim_in(&user_dir, id)? {
-                    Some(claim) => ControlFlow::Break(claim.owner),
-                    None => ControlFlow::Continue(()),
-                })
+            let owner = self.visit_user_dirs(None, &mut Vec::new(), |user_dir| {
+                Ok(self.claim_in(&user_dir, id)?.map(|claim| claim.owner))
             })?;
             let id = id.clone();
             return Err(match owner {
@@ -182,7 +178,7 @@ impl ClaimDir {
             });
         }
         if request.lease > LONGEST_LEASE {
-            return Err(too_long());
+            return Err(ClaimError::TooLong);
         }
         if kernel.standing(&request.for_process) == Standing::Ended {
             return Err(ClaimError::ProcessEnded);
@@ -246,7 +242,7 @@ impl ClaimDir {
     /// Removes the claims of one user or of all that have this id.
     fn remove_claims(&self, id: &ClaimId, only: Option<Uid>) -> Result<Vec<Claim>, ClaimError> {
         let mut removed = Vec::new();
-        self.visit_user_dirs(only, &mut Vec::new(), |user_dir, _| {
+        self.visit_user_dirs(only, &mut Vec::new(), |user_dir| {
             if let Some(claim) = self.claim_in(&user_dir, id)? {
                 match user_dir.remove(&id.file()) {
                     Ok(()) => removed.push(claim),
@@ -254,20 +250,17 @@ impl ClaimDir {
                     Err(source) => return Err(self.cannot_write(source)),
                 }
             }
-            Ok(ControlFlow::<()>::Continue(()))
+            Ok(None::<()>)
         })?;
         Ok(removed)
     }
 
     fn claim_in(&self, user_dir: &UserDir, id: &ClaimId) -> Result<Option<Claim>, ClaimError> {
         let name = id.file();
-        let entry = user_dir
-            .read(&name)
-            .map_err(|source| self.cannot_read(source))?;
-        let Some(Ok(entry)) = entry else {
-            return Ok(None);
-        };
-        Ok(Claim::from_bytes(entry.owner, &name, &entry.bytes))
+        let entry = user_dir.read(&name);
+        let entry = entry.map_err(|source| self.cannot_read(source))?;
+        let entry = entry.and_then(Result::ok);
+        Ok(entry.and_then(|entry| Claim::from_bytes(entry.owner, &name, &entry.bytes)))
     }
 
     /// Whether a file belongs to the same person as this process.
@@ -286,10 +279,4 @@ impl ClaimDir {
 /// GPUs for the ticket, limited to the number that fits into its file.
 fn acceptable(look: &Look) -> Vec<GpuUuid> {
     look.acceptable.iter().take(MAX_GPUS).cloned().collect()
-}
-
-fn too_long() -> ClaimError {
-    ClaimError::TooLong {
-        longest: LONGEST_LEASE,
-    }
 }

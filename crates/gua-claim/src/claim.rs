@@ -86,6 +86,14 @@ pub struct LeasedGpu {
     pub by: ClaimedBy,
 }
 
+impl LiveClaim {
+    /// Whether the claim is on this GPU.
+    #[must_use]
+    pub fn holds(&self, gpu: &GpuUuid) -> bool {
+        self.gpus.iter().any(|leased| leased.gpu == *gpu)
+    }
+}
+
 /// Why a GPU is still claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimedBy {
@@ -139,16 +147,11 @@ impl Claim {
             false if !is_elsewhere && look.unread.contains(gpu) => Some(ClaimedBy::Doubt),
             false => None,
         };
-        let gpus: Vec<_> = self
-            .gpus
-            .iter()
-            .filter_map(|gpu| {
-                by(gpu).map(|by| LeasedGpu {
-                    gpu: gpu.clone(),
-                    by,
-                })
-            })
-            .collect();
+        let leased = |gpu: &GpuUuid| {
+            let gpu = gpu.clone();
+            by(&gpu).map(|by| LeasedGpu { gpu, by })
+        };
+        let gpus: Vec<_> = self.gpus.iter().filter_map(leased).collect();
         if gpus.is_empty() {
             return Judged::Ended(match before_deadline.is_zero() {
                 true => Ended::ForGood,
@@ -183,7 +186,7 @@ impl Claim {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let written = WrittenClaim {
             version: VERSION,
-            cards: self.gpus.clone(),
+            gpus: self.gpus.clone(),
             for_process: WrittenProcess::new(self.for_process, self.namespace),
             session: self.session.map(|session| session.0),
             made: self.made,
@@ -197,13 +200,13 @@ impl Claim {
     pub(crate) fn from_bytes(owner: Uid, name: &str, bytes: &[u8]) -> Option<Self> {
         let id = name.strip_prefix(CLAIM)?.parse().ok()?;
         let written: WrittenClaim = serde_json::from_slice(bytes).ok()?;
-        if written.cards.len() > MAX_GPUS {
+        if written.gpus.len() > MAX_GPUS {
             return None;
         }
         Some(Self {
             id,
             owner,
-            gpus: written.cards,
+            gpus: written.gpus,
             for_process: written.for_process.key()?,
             namespace: written.for_process.namespace(),
             session: written.session.map(Session),
@@ -216,7 +219,8 @@ impl Claim {
 #[derive(Serialize, Deserialize)]
 struct WrittenClaim {
     version: u32,
-    cards: Vec<GpuUuid>,
+    #[serde(rename = "cards")]
+    gpus: Vec<GpuUuid>,
     for_process: WrittenProcess,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<u32>,

@@ -47,23 +47,16 @@ impl ClaimDir {
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let named = || path.to_owned();
-        let directory = match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(directory) => directory,
-            Err(Errno::LOOP | Errno::NOTDIR) => {
-                return Err(OpenError::NoDirectory { path: named() });
-            }
-            Err(source) => {
-                return Err(OpenError::Open {
-                    path: named(),
-                    source,
-                });
-            }
+        let fail = |source| match source {
+            Errno::LOOP | Errno::NOTDIR => OpenError::NoDirectory { path: named() },
+            source => OpenError::Open {
+                path: named(),
+                source,
+            },
         };
+        let directory = rustix::fs::open(path, flags, Mode::empty()).map_err(fail)?;
         // Checks the opened file, not the path, which may refer to something else by now.
-        let facts = fstat(&directory).map_err(|source| OpenError::Open {
-            path: named(),
-            source,
-        })?;
+        let facts = fstat(&directory).map_err(fail)?;
         let me = Uid(rustix::process::geteuid().as_raw());
         let owner = Uid(facts.st_uid);
         if owner != Uid::ROOT && owner != me {

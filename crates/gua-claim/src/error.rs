@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_model::Uid;
+use gua_model::claim::LONGEST_LEASE;
 use gua_model::text::sanitize;
 use rustix::io::Errno;
 
@@ -56,8 +57,8 @@ pub enum ClaimError {
     Write { path: PathBuf, source: Errno },
     #[error("uid {owner} has too many {what} in the claims directory")]
     TooMany { owner: Uid, what: &'static str },
-    #[error("a claim can last {} s at most", longest.as_secs())]
-    TooLong { longest: Duration },
+    #[error("a claim can last {} s at most", LONGEST_LEASE.as_secs())]
+    TooLong,
     #[error("{wanted} GPUs were requested, but this host has {gpus}")]
     Impossible { wanted: usize, gpus: usize },
     #[error("a claim needs at least one GPU")]

@@ -3,7 +3,6 @@
 //! Claims of an event about *others* (who held which GPU) are unverified; the collector has its own history to compare with.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
 
 use gua_model::refusal::RefusalOutcome;
 use gua_model::{GpuUuid, Uid};
@@ -92,17 +91,14 @@ pub struct TakenIn {
 }
 
 impl ClaimDir {
-    /// Writes an event for the collector, and removes the caller's oldest ones. Needs the lock only to create a user directory.
+    /// Writes an event for the collector, and removes the caller's oldest ones.
     pub fn record(&self, event: &Event, now: Timestamp) -> Result<(), ClaimError> {
         let bytes = to_bytes(event);
         if bytes.len() > LARGEST_FILE {
             return Err(self.cannot_write(rustix::io::Errno::FBIG));
         }
         let fail = |source| self.cannot_write(source);
-        let user_dir = match self.existing_user_dir()? {
-            Some(user_dir) => user_dir,
-            None => self.own_user_dir(&self.lock()?)?,
-        };
+        let user_dir = self.user_dir_to_write()?;
         let names = user_dir
             .names(EVENT, &mut Allowance::default(), &mut Vec::new())
             .map_err(fail)?;
@@ -120,11 +116,11 @@ impl ClaimDir {
         let mut taken = TakenIn::default();
         let mut limits = Limits::default();
         let mut problems = Vec::new();
-        self.visit_user_dirs(None, &mut problems, |user_dir, _| {
+        self.visit_user_dirs(None, &mut problems, |user_dir| {
             taken
                 .read(&user_dir, known, &mut limits)
                 .map_err(|source| self.cannot_read(source))?;
-            Ok(ControlFlow::<()>::Continue(()))
+            Ok(None::<()>)
         })?;
         taken.problems.append(&mut problems);
         Ok(taken)
@@ -156,15 +152,10 @@ impl TakenIn {
                 let Some(entry) = user_dir.read(&id.name)? else {
                     continue;
                 };
-                match entry.map(|entry| from_bytes(&entry.bytes)) {
-                    Ok(Some(Known::Event(event))) => self.new.push((id.clone(), event)),
-                    Ok(Some(Known::Later)) => self.passed_over.push(id.clone()),
-                    Ok(None) => {
-                        self.passed_over.push(id.clone());
-                        let owner = Some(user_dir.owner);
-                        let problem = Problem::new(owner, &id.name, Trouble::Garbled);
-                        self.problems.push(problem);
-                    }
+                let garbled = || Problem::new(Some(user_dir.owner), &id.name, Trouble::Garbled);
+                match entry.and_then(|entry| from_bytes(&entry.bytes).ok_or_else(garbled)) {
+                    Ok(Known::Event(event)) => self.new.push((id.clone(), event)),
+                    Ok(Known::Later) => self.passed_over.push(id.clone()),
                     Err(problem) => {
                         self.passed_over.push(id.clone());
                         self.problems.push(problem);

@@ -8,7 +8,6 @@
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use gua_model::claim::LONGEST_REASON;
@@ -20,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::ask::{LONGEST_LEASE, MAX_GPUS};
 use crate::directory::ClaimDir;
 use crate::error::ClaimError;
-use crate::user_dir::{Allowance, Entry, UserDir, random_word};
+use crate::user_dir::{Allowance, Entry, random_word};
 
 /// Name of the keep of a user.
 const KEEP: &str = "keep-own";
@@ -187,15 +186,13 @@ impl ClaimDir {
         self.write_note(&format!("{NUDGE}{}", random_word()), &written)
     }
 
-    /// Writes a note, and removes the caller's oldest nudges. Needs the lock only to create a user directory.
+    /// Writes a note, and removes the caller's oldest nudges.
     fn write_note(&self, name: &str, note: &impl Serialize) -> Result<(), ClaimError> {
         let bytes = serde_json::to_vec(note).expect("plain fields always fit JSON");
-        let user_dir = match self.existing_user_dir()? {
-            Some(user_dir) => user_dir,
-            None => self.own_user_dir(&self.lock()?)?,
-        };
+        let user_dir = self.user_dir_to_write()?;
         let fail = |source| self.cannot_write(source);
-        let mut old = entries(&user_dir, NUDGE, &mut Allowance::default()).map_err(fail)?;
+        let old = user_dir.entries(NUDGE, &mut Allowance::default(), &mut Vec::new());
+        let mut old = old.map_err(fail)?;
         old.sort_by_key(|entry| Reverse(entry.changed));
         for entry in old.iter().skip(MOST_NUDGES - 1) {
             let _ = user_dir.remove(&entry.name);
@@ -211,31 +208,14 @@ impl ClaimDir {
     ) -> Result<Vec<T>, ClaimError> {
         let mut found = Vec::new();
         let mut allowance = Allowance::default();
-        self.visit_user_dirs(None, &mut Vec::new(), |user_dir, _| {
-            let entries = entries(&user_dir, prefix, &mut allowance)
-                .map_err(|source| self.cannot_read(source))?;
+        self.visit_user_dirs(None, &mut Vec::new(), |user_dir| {
+            let entries = user_dir.entries(prefix, &mut allowance, &mut Vec::new());
+            let entries = entries.map_err(|source| self.cannot_read(source))?;
             found.extend(entries.iter().filter_map(&read));
-            Ok(ControlFlow::<()>::Continue(()))
+            Ok(None::<()>)
         })?;
         Ok(found)
     }
-}
-
-fn entries(
-    user_dir: &UserDir,
-    prefix: &str,
-    allowance: &mut Allowance,
-) -> Result<Vec<Entry>, rustix::io::Errno> {
-    let mut found = Vec::new();
-    let mut problems = Vec::new();
-    for name in user_dir.names(prefix, allowance, &mut problems)? {
-        if let Some(Ok(entry)) = user_dir.read(&name)?
-            && allowance.read(user_dir.person, &entry, &mut problems)
-        {
-            found.push(entry);
-        }
-    }
-    Ok(found)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Contents of all user directories: live claims, waiters, entries that do not count, and files that may be removed.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use gua_model::{GpuUuid, Uid};
@@ -12,7 +11,7 @@ use crate::directory::ClaimDir;
 use crate::error::{ClaimError, Problem, Trouble};
 use crate::facts::{Kernel, Look, Moment};
 use crate::queue::{TICKET, Waiter, set_aside};
-use crate::user_dir::{Allowance, Entry, UserDir};
+use crate::user_dir::{Allowance, UserDir};
 
 /// Contents of the shared directory, and problems with them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +80,7 @@ impl ClaimDir {
         };
         let mut allowed = (Allowance::default(), Allowance::default());
         let mut problems = Vec::new();
-        self.visit_user_dirs(None, &mut problems, |user_dir, _| {
+        self.visit_user_dirs(None, &mut problems, |user_dir| {
             let may_sweep = sweep == Sweep::Ended && self.may_change(user_dir.owner);
             reading
                 .claims(&user_dir, may_sweep, &mut allowed.0)
@@ -92,7 +91,7 @@ impl ClaimDir {
             if may_sweep {
                 user_dir.sweep_unfinished(reading.now.wall.as_second());
             }
-            Ok(ControlFlow::<()>::Continue(()))
+            Ok(None::<()>)
         })?;
         let Reading {
             mut survey,
@@ -126,7 +125,7 @@ impl ClaimDir {
             .collect();
         for owner in owners {
             // A file that cannot be removed now does not count anyway.
-            let _ = self.visit_user_dirs(Some(owner), &mut Vec::new(), |user_dir, _| {
+            let _ = self.visit_user_dirs(Some(owner), &mut Vec::new(), |user_dir| {
                 let own = leftovers.iter().filter(|left| left.owner == owner);
                 for leftover in own.filter(is_older) {
                     let Ok(Some(Ok(entry))) = user_dir.read(&leftover.name) else {
@@ -138,7 +137,7 @@ impl ClaimDir {
                         let _ = user_dir.remove(&leftover.name);
                     }
                 }
-                Ok(ControlFlow::<()>::Continue(()))
+                Ok(None::<()>)
             });
         }
     }
@@ -164,7 +163,7 @@ impl Reading<'_> {
         may_sweep: bool,
         allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for entry in self.entries(user_dir, CLAIM, allowance)? {
+        for entry in user_dir.entries(CLAIM, allowance, &mut self.survey.problems)? {
             let name = entry.name;
             match Claim::from_bytes(entry.owner, &name, &entry.bytes)
                 .map(|claim| claim.judge(self.look, self.kernel))
@@ -193,7 +192,7 @@ impl Reading<'_> {
         may_sweep: bool,
         allowance: &mut Allowance,
     ) -> Result<(), Errno> {
-        for entry in self.entries(user_dir, TICKET, allowance)? {
+        for entry in user_dir.entries(TICKET, allowance, &mut self.survey.problems)? {
             let name = &entry.name;
             match Waiter::from_entry(&entry, &self.now) {
                 Some(waiter) if !waiter.has_ended(&self.now, self.kernel) => {
@@ -206,27 +205,6 @@ impl Reading<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Reads the files of a kind, up to the limit; the others are reported.
-    fn entries(
-        &mut self,
-        user_dir: &UserDir,
-        prefix: &str,
-        allowance: &mut Allowance,
-    ) -> Result<Vec<Entry>, Errno> {
-        let problems = &mut self.survey.problems;
-        let mut entries = Vec::new();
-        for name in user_dir.names(prefix, allowance, problems)? {
-            match user_dir.read(&name)? {
-                Some(Ok(entry)) if allowance.read(user_dir.person, &entry, problems) => {
-                    entries.push(entry);
-                }
-                Some(Err(problem)) => problems.push(problem),
-                Some(Ok(_)) | None => {}
-            }
-        }
-        Ok(entries)
     }
 
     fn report(&mut self, user_dir: &UserDir, name: &str, trouble: Trouble) {

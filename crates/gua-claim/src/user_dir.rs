@@ -124,6 +124,26 @@ impl UserDir {
         Ok(found.names)
     }
 
+    /// Reads the files with this prefix, up to the limits. Files that do not count are reported.
+    pub(crate) fn entries(
+        &self,
+        prefix: &str,
+        allowance: &mut Allowance,
+        problems: &mut Vec<Problem>,
+    ) -> Result<Vec<Entry>, Errno> {
+        let mut entries = Vec::new();
+        for name in self.names(prefix, allowance, problems)? {
+            match self.read(&name)? {
+                Some(Ok(entry)) if allowance.read(self.person, &entry, problems) => {
+                    entries.push(entry);
+                }
+                Some(Err(problem)) => problems.push(problem),
+                Some(Ok(_)) | None => {}
+            }
+        }
+        Ok(entries)
+    }
+
     /// Returns a file, or why it does not count; `None` if it was removed meanwhile.
     pub(crate) fn read(&self, name: &str) -> Result<Option<Result<Entry, Problem>>, Errno> {
         let wrong = |trouble| Ok(Some(Err(Problem::new(Some(self.owner), name, trouble))));

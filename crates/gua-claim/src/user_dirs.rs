@@ -6,7 +6,6 @@
 //! the directory.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::os::fd::OwnedFd;
 
 use gua_model::Uid;
@@ -24,13 +23,13 @@ const MAX_USER_DIRS: usize = 64;
 
 impl ClaimDir {
     /// Visits the user directories, of one user `only` or of all, one after the other, so that no user can exhaust our
-    /// descriptors or memory. An entry that has the name of a user directory and is none, or is one of too many, is
-    /// added to `problems`.
+    /// descriptors or memory. Ends with the first result of `visit`. An entry that has the name of a user directory but is not
+    /// one, or that exceeds the maximum number, is added to `problems`.
     pub(crate) fn visit_user_dirs<B>(
         &self,
         only: Option<Uid>,
         problems: &mut Vec<Problem>,
-        mut visit: impl FnMut(UserDir, &mut Vec<Problem>) -> Result<ControlFlow<B>, ClaimError>,
+        mut visit: impl FnMut(UserDir) -> Result<Option<B>, ClaimError>,
     ) -> Result<Option<B>, ClaimError> {
         let fail = |source| self.cannot_read(source);
         let mut met: HashMap<Uid, usize> = HashMap::new();
@@ -61,7 +60,7 @@ impl ClaimDir {
             let Some(user_dir) = self.user_dir(name, owner, problems)? else {
                 continue;
             };
-            if let ControlFlow::Break(found) = visit(user_dir, problems)? {
+            if let Some(found) = visit(user_dir)? {
                 return Ok(Some(found));
             }
         }
@@ -107,11 +106,9 @@ impl ClaimDir {
 
     /// Returns the caller's own user directory, if it exists.
     pub(crate) fn existing_user_dir(&self) -> Result<Option<UserDir>, ClaimError> {
-        let found = self.visit_user_dirs(Some(self.me()), &mut Vec::new(), |user_dir, _| {
-            Ok(match user_dir.owner == self.me() {
-                true => ControlFlow::Break(user_dir),
-                false => ControlFlow::Continue(()),
-            })
+        let is_own = |user_dir: &UserDir| user_dir.owner == self.me();
+        let found = self.visit_user_dirs(Some(self.me()), &mut Vec::new(), |user_dir| {
+            Ok(Some(user_dir).filter(is_own))
         })?;
         if let Some(user_dir) = &found {
             user_dir
@@ -136,6 +133,14 @@ impl ClaimDir {
         let directory =
             open_beneath(self.handle(), &name, OFlags::RDONLY | OFlags::DIRECTORY).map_err(fail)?;
         Ok(self.opened(self.me(), directory, &name))
+    }
+
+    /// Returns the caller's own user directory. Needs the lock only to create it.
+    pub(crate) fn user_dir_to_write(&self) -> Result<UserDir, ClaimError> {
+        match self.existing_user_dir()? {
+            Some(user_dir) => Ok(user_dir),
+            None => self.own_user_dir(&self.lock()?),
+        }
     }
 
     pub(crate) fn cannot_read(&self, source: Errno) -> ClaimError {

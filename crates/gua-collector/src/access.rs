@@ -86,7 +86,7 @@ impl Ask for Service {
 }
 
 fn another_question() -> QueryError {
-    QueryError::Open("the service answered another question".into())
+    QueryError::Open("the service answered a different question".into())
 }
 
 macro_rules! questions {

@@ -233,9 +233,11 @@ pub fn test(loaded: &Loaded, alert: &Alert) -> Result<(), String> {
 /// Tells the user that GPUs are free: on the desktop, and through the user's own alerts. Returns the errors of the alerts.
 #[must_use]
 pub fn notify_free(loaded: &Loaded, gpus: usize) -> Vec<String> {
+    let them = if gpus == 1 { "it" } else { "them" };
     let (host, gpus) = (host::name(), counted(gpus as u64, "GPU"));
     let title = format!("{host}: {gpus} free for you");
-    let text = format!("{title}\n`gua available --notify` has leased it; start your program now.");
+    let text =
+        format!("{title}\n`gua available --notify` has leased {them}; start your program now.");
     let mut desktop = Command::new("notify-send");
     // A host without a desktop has no such program.
     let _ = feed(desktop.args(["gua", &title]), Vec::new(), DESKTOP_LIMIT);

@@ -40,7 +40,6 @@ mod tls;
 pub(crate) mod worker;
 
 pub use archive::{Archive, ArchiveError, ArchiveState, Archived, Task};
-pub use archive_uploader::ArchiveOptions;
 pub use client::{CallError, Client};
 pub use cloud_file::CloudFile;
 pub use connection::Limits;
@@ -49,5 +48,4 @@ pub use enrolment::{Enrolled, Enrolment, EnrolmentError};
 pub use fetch::fetch;
 pub use link_state::{LinkFiles, LinkState, Peer};
 pub use live::LiveReporter;
-pub use push::AgentIdentity;
-pub use sink::{BoardOptions, BoardSink};
+pub use sink::BoardSink;

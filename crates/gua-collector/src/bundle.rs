@@ -10,12 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use gua_model::chain::chain;
 use gua_model::id::{GpuUuid, Uid};
 use gua_model::scrub::{HIDDEN, Scrubber, is_number};
-use gua_model::{Missing, OwnerKey, Period, Place, Sample, User, Workload};
+use gua_model::{Gpu, Missing, Outage, OwnerKey, Period, Place, Sample, User, Workload};
 use gua_probe::doctor::check::{Check, Status};
 use gua_probe::doctor::facts::Facts;
 use gua_probe::host;
+use gua_render::document::pretty;
 use gua_settings::{Loaded, Settings, Source};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -57,7 +59,13 @@ impl Bundle {
         let at = facts.now.timestamp();
         let sample = facts.driver.as_ref().ok();
         let scrubber = Scrubber::new(private_names(loaded, sample));
+        let findings = checks.iter().map(|check| Finding::new(check, &scrubber));
+        let findings: Vec<Finding> = findings.collect();
         let file = |name, about, text| BundleFile { name, about, text };
+        let unreadable = |error: String| HistoryFacts {
+            error: Some(scrubber.text(&error)),
+            ..HistoryFacts::default()
+        };
         let mut files = vec![
             file(
                 "versions.json",
@@ -67,12 +75,7 @@ impl Bundle {
             file(
                 "checks.json",
                 "findings of `gua doctor`, without names, paths and addresses",
-                pretty(
-                    &checks
-                        .iter()
-                        .map(|check| Finding::new(check, &scrubber))
-                        .collect::<Vec<_>>(),
-                ),
+                pretty(&findings),
             ),
             file(
                 "settings.json",
@@ -82,7 +85,7 @@ impl Bundle {
             file(
                 "history.json",
                 "size of the history, collector runs and outages; no hours of people",
-                pretty(&history(loaded, at, &scrubber)),
+                pretty(&history(loaded, at).unwrap_or_else(unreadable)),
             ),
             file(
                 "log.txt",
@@ -128,44 +131,29 @@ impl Bundle {
     }
 }
 
-fn pretty(document: &impl Serialize) -> String {
-    gua_render::document::pretty(document)
-}
-
 /// Returns names that must not appear: users of this host, owners in the history and in the sample, and hosts.
 fn private_names(loaded: &Loaded, sample: Option<&Sample>) -> Vec<String> {
     let mut names = vec![host::name()];
-    for (file, id) in [("/etc/passwd", 2), ("/etc/group", 2)] {
+    for file in ["/etc/passwd", "/etc/group"] {
         let text = gua_files::read_regular(Path::new(file), LONGEST).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        names.extend(text.lines().filter_map(|line| ordinary(line, id)));
+        names.extend(text.lines().filter_map(ordinary));
     }
     names.extend(people(loaded));
     let home = loaded.inputs.home.as_deref().and_then(Path::file_name);
     names.extend(home.map(|name| name.to_string_lossy().into_owned()));
     let settings = &loaded.settings;
-    names.extend(
-        settings
-            .cloud
-            .url
-            .value
-            .iter()
-            .map(|url| url.host().to_owned()),
-    );
-    names.extend(
-        settings
-            .shown_rows()
-            .iter()
-            .flat_map(|row| texts(&row.json)),
-    );
+    let board = settings.cloud.url.value.as_ref();
+    names.extend(board.map(|url| url.host().to_owned()));
+    let rows = settings.shown_rows();
+    names.extend(rows.iter().flat_map(|row| texts(&row.json)));
     let gpus = sample.iter().flat_map(|sample| &sample.gpus);
     names.extend(gpus.clone().map(|gpu| gpu.uuid.to_string()));
     for process in gpus.flat_map(|gpu| &gpu.processes) {
-        let Ok(identity) = &process.identity else {
-            continue;
-        };
-        names.extend(identity.owner().map(|owner| owner.shown()));
-        names.extend(identity.comm.clone().ok());
+        if let Ok(identity) = &process.identity {
+            names.extend(identity.owner().map(|owner| owner.shown()));
+            names.extend(identity.comm.clone().ok());
+        }
     }
     // `root` and gua's own user say nothing about a person.
     names.retain(|name| name != "root" && name != "gua");
@@ -173,10 +161,11 @@ fn private_names(loaded: &Loaded, sample: Option<&Sample>) -> Vec<String> {
 }
 
 /// Returns the name in a line of passwd or group, unless it is one of the system's.
-fn ordinary(line: &str, id: usize) -> Option<String> {
-    let fields: Vec<&str> = line.split(':').collect();
-    let number: u32 = fields.get(id)?.parse().ok()?;
-    is_person(number).then(|| fields[0].to_owned())
+fn ordinary(line: &str) -> Option<String> {
+    let mut fields = line.split(':');
+    let name = fields.next()?;
+    let number = fields.nth(1)?.parse().ok()?;
+    is_person(number).then(|| name.to_owned())
 }
 
 /// Whether a uid or gid belongs to a person: not to the system, and not to nobody.
@@ -382,19 +371,10 @@ struct OutageFacts {
     ticks_lost: u32,
 }
 
-fn history(loaded: &Loaded, now: Timestamp, scrubber: &Scrubber) -> HistoryFacts {
-    let failed = |error: &dyn std::error::Error| HistoryFacts {
-        error: Some(scrubber.text(&gua_model::chain::chain(error))),
-        ..HistoryFacts::default()
-    };
-    let access = match location::access(&location::history(loaded), &loaded.settings) {
-        Ok(access) => access,
-        Err(error) => return failed(&error),
-    };
-    let facts = match access.facts(()) {
-        Ok(facts) => facts,
-        Err(error) => return failed(&error),
-    };
+fn history(loaded: &Loaded, now: Timestamp) -> Result<HistoryFacts, String> {
+    let access = location::access(&location::history(loaded), &loaded.settings);
+    let access = access.map_err(|error| chain(&error))?;
+    let facts = access.facts(()).map_err(|error| chain(&error))?;
     let since = now.checked_sub(OUTAGES).unwrap_or(Timestamp::MIN);
     let outages = access.outages(Period::new(since, now)).unwrap_or_default();
     let first = facts.runs.len().saturating_sub(MOST_RUNS);
@@ -404,7 +384,13 @@ fn history(loaded: &Loaded, now: Timestamp, scrubber: &Scrubber) -> HistoryFacts
         interval_seconds: run.interval.as_secs_f64(),
         version: run.version.clone(),
     };
-    HistoryFacts {
+    let outage = |outage: &Outage| OutageFacts {
+        from: outage.from,
+        to: outage.to,
+        reason: outage.reason.as_str(),
+        ticks_lost: outage.ticks_lost,
+    };
+    Ok(HistoryFacts {
         error: None,
         schema_version: Some(facts.info.version),
         ticks: Some(facts.info.ticks),
@@ -413,16 +399,8 @@ fn history(loaded: &Loaded, now: Timestamp, scrubber: &Scrubber) -> HistoryFacts
         last_tick: facts.info.last_tick,
         gpus: Some(facts.gpus.len()),
         runs: facts.runs.iter().skip(first).map(run).collect(),
-        outages: outages
-            .iter()
-            .map(|outage| OutageFacts {
-                from: outage.from,
-                to: outage.to,
-                reason: outage.reason.as_str(),
-                ticks_lost: outage.ticks_lost,
-            })
-            .collect(),
-    }
+        outages: outages.iter().map(outage).collect(),
+    })
 }
 
 /// A line of a log in JSON. Other fields are left out.
@@ -439,15 +417,11 @@ fn log(path: &Path, scrubber: &Scrubber) -> String {
     let mut text = String::new();
     for line in last_lines(path, MOST_LINES, 0).lines() {
         let plain = match serde_json::from_str::<JsonLine>(line) {
-            Ok(JsonLine {
-                time,
-                level,
-                message,
-                error,
-            }) => {
-                let error = error.as_ref().and_then(Value::as_str).unwrap_or_default();
-                let at = time.split('.').next().unwrap_or_default().replace('T', " ");
-                format!("{at} {level} {message}: {error}")
+            Ok(line) => {
+                let error = line.error.as_ref().and_then(Value::as_str);
+                let at = line.time.split('.').next().unwrap_or_default();
+                let (at, error) = (at.replace('T', " "), error.unwrap_or_default());
+                format!("{at} {} {}: {error}", line.level, line.message)
             }
             Err(_) => line.to_owned(),
         };
@@ -461,19 +435,15 @@ fn log(path: &Path, scrubber: &Scrubber) -> String {
 fn anonymous(sample: &Sample, scrubber: &Scrubber) -> Sample {
     let mut sample = sample.clone();
     sample.boot = Err(Missing::Denied);
-    let uuids: BTreeMap<GpuUuid, GpuUuid> = sample
-        .gpus
-        .iter()
-        .enumerate()
-        .filter_map(|(place, gpu)| {
-            let kind = if gpu.uuid.as_str().starts_with("MIG-") {
-                "MIG"
-            } else {
-                "GPU"
-            };
-            Some((gpu.uuid.clone(), format!("{kind}-{place}").parse().ok()?))
-        })
-        .collect();
+    let number = |(place, gpu): (usize, &Gpu)| {
+        let kind = match gpu.uuid.as_str().starts_with("MIG-") {
+            true => "MIG",
+            false => "GPU",
+        };
+        Some((gpu.uuid.clone(), format!("{kind}-{place}").parse().ok()?))
+    };
+    let gpus = sample.gpus.iter().enumerate();
+    let uuids: BTreeMap<GpuUuid, GpuUuid> = gpus.filter_map(number).collect();
     let numbered = |uuid: &mut GpuUuid| {
         if let Some(number) = uuids.get(uuid) {
             *uuid = number.clone();
@@ -505,28 +475,22 @@ struct People(BTreeSet<(usize, Uid)>);
 impl People {
     fn hide(&mut self, identity: &mut gua_model::Identity) {
         identity.comm = Err(Missing::Denied);
-        if let Ok(Some(user)) = &mut identity.login {
-            self.number(user);
-        }
-        if let Some(user) = &mut identity.claimed_login {
-            self.number(user);
-        }
-        if let Ok(user) = &mut identity.own {
-            self.number(user);
-        }
-        let workload = &identity.workload;
-        let mut user = workload.user.clone();
-        if let Some(user) = &mut user {
-            self.number(user);
-        }
+        let workload = &mut identity.workload;
+        let users = [
+            identity.login.as_mut().ok().and_then(Option::as_mut),
+            identity.claimed_login.as_mut(),
+            identity.own.as_mut().ok(),
+            workload.user.as_mut(),
+        ];
+        users
+            .into_iter()
+            .flatten()
+            .for_each(|user| self.number(user));
         identity.workload = Workload {
-            container: workload
-                .container
-                .as_ref()
-                .and_then(|_| "hidden".parse().ok()),
-            pod: workload.pod.as_ref().and_then(|_| "hidden".parse().ok()),
-            job: workload.job.as_ref().and_then(|_| "0".parse().ok()),
-            user,
+            container: (workload.container.take()).and_then(|_| "hidden".parse().ok()),
+            pod: workload.pod.take().and_then(|_| "hidden".parse().ok()),
+            job: workload.job.take().and_then(|_| "0".parse().ok()),
+            user: workload.user.take(),
             containers: workload.containers,
             ..Workload::default()
         };

@@ -73,21 +73,16 @@ impl Clocks {
                 to: self.wall,
                 reason: GapReason::Suspended,
                 detail: format!("the host was suspended for {} s", slept.as_secs()),
-                ticks_lost: whole(slept, interval),
+                ticks_lost: whole_intervals(slept, interval),
             });
         }
         if let Some(step) = step {
             let size = step.unsigned_abs();
-            let direction = if step.is_negative() {
-                "back"
-            } else {
-                "forward"
-            };
             // Skipped time never existed to be observed; repeated time is not a gap.
-            let from = if step.is_negative() {
-                self.wall
-            } else {
-                self.wall.checked_sub(size).unwrap_or(self.wall)
+            let before = self.wall.checked_sub(size).unwrap_or(self.wall);
+            let (direction, from) = match step.is_negative() {
+                true => ("back", self.wall),
+                false => ("forward", before),
             };
             outages.push(Outage {
                 from,
@@ -116,7 +111,8 @@ fn read_together(read: impl Fn() -> Clocks, monotonic: impl Fn() -> Duration) ->
     clocks
 }
 
-fn whole(time: Duration, interval: Duration) -> u32 {
+/// Number of whole intervals in a time.
+pub(crate) fn whole_intervals(time: Duration, interval: Duration) -> u32 {
     u32::try_from(time.as_nanos() / interval.as_nanos().max(1)).unwrap_or(u32::MAX)
 }
 

@@ -1,6 +1,5 @@
 //! The loop: read, deliver, sleep, until a signal stops it.
 
-use std::fmt;
 use std::time::Duration;
 
 use gua_model::{GapReason, Outage, Sample, Tick};
@@ -18,6 +17,7 @@ use crate::sink::{Progress, Sink};
 use crate::sink_state::{Delivery, SinkState};
 
 /// Collects ticks from a runtime into sinks and reports to an observer.
+#[derive(Debug)]
 pub struct Collector<R, O> {
     runtime: R,
     observer: O,
@@ -54,16 +54,6 @@ pub struct Summary {
 struct PendingTick {
     number: u64,
     at: Clocks,
-}
-
-impl<R: fmt::Debug, O> fmt::Debug for Collector<R, O> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Collector")
-            .field("runtime", &self.runtime)
-            .field("options", &self.options)
-            .field("number", &self.number)
-            .finish_non_exhaustive()
-    }
 }
 
 impl<R: Runtime, O: Observer> Collector<R, O> {
@@ -160,7 +150,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             for outage in now.outages_since(&before, self.options.interval) {
                 let ticks_lost = outage.ticks_lost;
                 warn!(error = outage.detail, ticks_lost, "time discontinuity");
-                self.count(ticks_lost);
+                self.lost += u64::from(ticks_lost);
                 self.record(&outage);
             }
         }
@@ -179,7 +169,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             return;
         }
         let ticks_lost = missed.skipped;
-        self.count(ticks_lost);
+        self.lost += u64::from(ticks_lost);
         let seconds = missed.late.as_secs_f64();
         let detail = format!("the collector stalled for {seconds:.1} s");
         warn!(error = detail, ticks_lost, "time not observed");
@@ -199,7 +189,8 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
     /// Reports the current outage to the observer when it changes. The driver's comes first: without a sample, no sink
     /// can fail.
     fn report_outage(&mut self) {
-        let of_history = || self.sinks.first().and_then(SinkState::open_outage);
+        let history = self.sinks.first();
+        let of_history = || history.and_then(|state| state.outage.as_ref());
         let outage = self.driver.as_ref().or_else(of_history);
         let current = outage.map(|outage| (outage.from, outage.reason));
         if current != self.reported {
@@ -289,7 +280,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             self.late_ticks = 0;
             return;
         };
-        self.count(overrun.skipped);
+        self.lost += u64::from(overrun.skipped);
         if let Some(outage) = &mut self.driver {
             outage.add(overrun.skipped);
             return;
@@ -323,10 +314,6 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             ),
         }
         self.observer.reloaded();
-    }
-
-    fn count(&mut self, ticks: u32) {
-        self.lost += u64::from(ticks);
     }
 
     fn record(&mut self, outage: &Outage) {

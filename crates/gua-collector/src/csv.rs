@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use gua_compat::gpu_stats::{self, Form, Minute};
 use gua_model::chain::chain;
-use gua_model::{GapReason, Outage, Thresholds, Tick};
+use gua_model::{GapReason, Thresholds, Tick};
 use gua_settings::Settings;
 use gua_settings::kind::CsvFormat;
 use jiff::Timestamp;
@@ -47,10 +47,7 @@ pub fn configured_directory(settings: &Settings) -> Option<PathBuf> {
 /// Writes rows to the daily files of a directory.
 #[derive(Debug)]
 pub struct CsvSink {
-    form: Form,
-    every: Duration,
-    zone: TimeZone,
-    thresholds: Thresholds,
+    options: CsvOptions,
     worker: SyncSender<(Minute, String)>,
     results: Receiver<Result<Appended, CsvError>>,
     /// Period whose rows are being written.
@@ -72,13 +69,7 @@ pub struct CsvOptions {
 impl CsvSink {
     /// Starts the writing thread. No file is opened before the first tick.
     pub fn new(options: CsvOptions) -> io::Result<Self> {
-        let CsvOptions {
-            files,
-            every,
-            zone,
-            thresholds,
-        } = options;
-        let form = files.form();
+        let files = options.files.clone();
         let (worker, jobs) = sync_channel::<(Minute, String)>(1);
         let (results_to, results) = sync_channel(1);
         thread::Builder::new()
@@ -91,10 +82,7 @@ impl CsvSink {
                 }
             })?;
         Ok(Self {
-            form,
-            every,
-            zone,
-            thresholds,
+            options,
             worker,
             results,
             pending: None,
@@ -103,7 +91,7 @@ impl CsvSink {
     }
 
     fn period(&self, at: Timestamp) -> i64 {
-        let every = i64::try_from(self.every.as_secs()).unwrap_or(i64::MAX);
+        let every = i64::try_from(self.options.every.as_secs()).unwrap_or(i64::MAX);
         at.as_second().div_euclid(every.max(1))
     }
 
@@ -126,8 +114,9 @@ impl CsvSink {
 
     fn send(&mut self, period: i64, tick: &Tick) -> Result<(), SinkError> {
         let sample = &tick.sample;
-        let minute = Minute::of(sample.at, &self.zone);
-        let lines = gpu_stats::lines(sample, self.form, minute, &self.thresholds);
+        let minute = Minute::of(sample.at, &self.options.zone);
+        let form = self.options.files.form;
+        let lines = gpu_stats::lines(sample, form, minute, &self.options.thresholds);
         if lines.text.is_empty() {
             // No reading is available; the next tick of this period may have some.
             return Ok(());
@@ -167,13 +156,8 @@ impl Sink for CsvSink {
         }
     }
 
-    fn outage(&mut self, _: &Outage) -> Result<(), SinkError> {
-        // The format cannot express outages; the rows are simply missing.
-        Ok(())
-    }
-
     fn configure(&mut self, options: &Options) {
-        self.thresholds = options.thresholds;
+        self.options.thresholds = options.thresholds;
     }
 
     fn finish(mut self: Box<Self>, _: Timestamp) {

@@ -122,7 +122,7 @@ fn history_kind(db: &Path) -> HistoryKind {
 fn link(loaded: &Loaded) -> Link {
     let path = loaded.settings.cloud.config.value.clone();
     let mut enrolment = setup::enrolment(loaded);
-    if !enrolment.file().exists() {
+    if !enrolment.file.exists() {
         return Link::NotEnrolled;
     }
     let enrolled = match enrolment.current() {
@@ -145,7 +145,7 @@ fn link(loaded: &Loaded) -> Link {
     let is_exposed = url.scheme() == Scheme::Http && !url.is_loopback();
     let asked = Arc::clone(&enrolled);
     let answer = within(BOARD_LIMITS.whole + LIMIT, move || {
-        asked.client.check(&asked.config, BOARD_LIMITS)
+        asked.check(BOARD_LIMITS)
     });
     let answer = match answer {
         None => Answer::None("no response in time".to_owned()),

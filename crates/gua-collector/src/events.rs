@@ -169,7 +169,7 @@ fn new_refusal(refusal: &Refusal, id: &EventId, asker: User) -> NewRefusal {
             waited: refusal.waited,
         },
         event: id.name.clone(),
-        cards: gpus.map(|gpu| gpu.gpu.clone()).collect(),
+        gpus: gpus.map(|gpu| gpu.gpu.clone()).collect(),
     }
 }
 
@@ -221,7 +221,7 @@ mod tests {
         // GPUs and users that only the event names are not stored.
         assert_eq!(kept()[0].blocked_by, []);
         assert_eq!(kept()[0].asking.asker.uid, dir.me());
-        assert_eq!(History::open(&path).unwrap().cards().unwrap(), []);
+        assert_eq!(History::open(&path).unwrap().gpus().unwrap(), []);
 
         leave(now + SignedDuration::from_secs(1));
         events

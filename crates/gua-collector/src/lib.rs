@@ -46,6 +46,7 @@ pub mod sink;
 mod sink_state;
 pub mod socket;
 pub mod tick_line;
+mod timed_stream;
 
 use std::path::Path;
 
@@ -65,9 +66,7 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Creates the parent directory of a file, which only this user can open.
 pub fn make_directory_of(file: &Path) -> Result<(), Failure> {
-    match file.parent() {
-        Some(directory) => gua_files::make_private_directory(directory)
-            .map_err(Failure::cannot("create directory", directory)),
-        None => Ok(()),
-    }
+    let directory = gua_files::directory(file);
+    let made = gua_files::make_private_directory(directory);
+    made.map_err(Failure::cannot("create directory", directory))
 }

@@ -6,30 +6,39 @@ use gua_model::classify::holders;
 use gua_model::idle::IdleGpu;
 use gua_model::pick::Order;
 use gua_model::since::Since;
-use gua_model::{GpuUuid, RollUp, Sample, classify};
+use gua_model::{GpuUuid, RollUp, Sample, Thresholds, classify};
 use gua_probe::host::time::ticks_per_second;
 use gua_query::{IdleQuestion, SinceQuestion, Source};
 use gua_render::listing::ListDocument;
 use gua_render::listing::row::{Leased, Row, Terms, rows as listed};
-use gua_settings::Loaded;
+use gua_settings::{Loaded, Settings};
 use jiff::Timestamp;
 
 use crate::claims::{self, Names};
 use crate::{location, notes};
 
+/// Returns the terms by which the rows of a sample of this host are listed, from the settings.
+#[must_use]
+pub fn terms(settings: &Settings) -> Terms {
+    Terms {
+        thresholds: settings.thresholds(),
+        ticks_per_second: ticks_per_second(),
+    }
+}
+
 /// Since when GPUs have been in their roll-up. Empty if the history is absent or cannot be read.
 #[must_use]
 pub fn since(
-    loaded: &Loaded,
-    gpus: Vec<(GpuUuid, RollUp)>,
+    source: &dyn Source,
+    gpus: impl IntoIterator<Item = (GpuUuid, RollUp)>,
+    thresholds: Thresholds,
     now: Timestamp,
 ) -> BTreeMap<GpuUuid, Since> {
     let question = SinceQuestion {
-        gpus,
-        thresholds: loaded.settings.thresholds(),
+        gpus: gpus.into_iter().collect(),
+        thresholds,
         now,
     };
-    let source = location::source(loaded);
     source.since(&question).unwrap_or_default()
 }
 
@@ -69,12 +78,7 @@ pub fn start_times(
         let state = classify(gpu, &terms.thresholds, None).state;
         Some((gpu.uuid.clone(), state.roll_up()?))
     });
-    let question = SinceQuestion {
-        gpus: gpus.collect(),
-        thresholds: terms.thresholds,
-        now: sample.at,
-    };
-    let mut since = source.since(&question).unwrap_or_default();
+    let mut since = since(source, gpus, terms.thresholds, sample.at);
     let idle = idle(source, sample, terms).into_iter();
     since.extend(idle.map(|(gpu, idle)| (gpu, idle.longest.since)));
     since
@@ -87,53 +91,34 @@ pub fn rows<'a>(
     sample: &'a Sample,
     order: Option<&Order>,
 ) -> (Vec<Row<'a>>, Option<String>) {
-    let terms = Terms {
-        thresholds: loaded.settings.thresholds(),
-        ticks_per_second: ticks_per_second(),
-    };
+    let terms = terms(&loaded.settings);
     let mut rows = listed(sample, &terms, order);
     let states = rows
         .iter()
-        .filter_map(|row| Some((row.gpu?.uuid.clone(), row.condition.state?.roll_up()?)));
+        .filter_map(|row| Some((row.gpu?.uuid.clone(), row.state?.roll_up()?)));
     // One source, because opening a history takes longer than these questions.
     let source = location::source(loaded);
-    let question = SinceQuestion {
-        gpus: states.collect(),
-        thresholds: terms.thresholds,
-        now: sample.at,
-    };
-    let since = source.since(&question).unwrap_or_default();
+    let since = since(source.as_ref(), states, terms.thresholds, sample.at);
     let mut idle = idle(source.as_ref(), sample, &terms);
-    for row in &mut rows {
-        let Some(gpu) = row.gpu else { continue };
-        row.condition.since = since.get(&gpu.uuid).copied();
-        row.condition.idle = idle.remove(&gpu.uuid);
-    }
     let mut names = Names::default();
     let keeps = notes::keeps(&loaded.settings, sample.at);
-    for row in &mut rows {
-        if let (Some(gpu), false) = (row.gpu, keeps.is_empty()) {
-            row.keeps = notes::of_gpu(&keeps, gpu, &terms.thresholds, (&mut names, sample.at));
-        }
-    }
-    let claims = match claims::taken(&loaded.settings, sample, Vec::new()) {
-        Ok(taken) => taken.survey.claims,
-        Err(error) => return (rows, Some(error)),
+    let (claims, unread) = match claims::taken(&loaded.settings, sample, Vec::new()) {
+        Ok(taken) => (taken.survey.claims, None),
+        Err(error) => (Vec::new(), Some(error)),
     };
-    if claims.is_empty() {
-        return (rows, None);
-    }
     for row in &mut rows {
         let Some(gpu) = row.gpu else { continue };
-        for live in claims.iter().filter(|live| live.holds(&gpu.uuid)) {
-            row.claims.push(Leased {
-                text: names.claim(live, sample.at),
-                user: names.user(live.claim.owner),
-                listed: names.listed(live, sample.at),
-            });
-        }
+        row.since = since.get(&gpu.uuid).copied();
+        row.idle = idle.remove(&gpu.uuid);
+        row.keeps = notes::of_gpu(&keeps, gpu, &terms.thresholds, (&mut names, sample.at));
+        let of_gpu = claims.iter().filter(|live| live.holds(&gpu.uuid));
+        row.claims.extend(of_gpu.map(|live| Leased {
+            text: names.claim(live, sample.at),
+            user: names.user(live.claim.owner),
+            listed: names.listed(live, sample.at),
+        }));
     }
-    (rows, None)
+    (rows, unread)
 }
 
 /// The document of `gua list --json` for a sample.

@@ -21,23 +21,41 @@ use crate::socket::Service;
 /// Default path of the host's history, which the service writes.
 pub const OF_THE_HOST: &str = "/var/lib/gua/gua.db";
 
-/// Path of the host's history.
-fn of_service(loaded: &Loaded) -> &Path {
-    &loaded.settings.history.service_db.value
-}
-
 /// Path of the history to read: the configured one; else the user's own while its daemon is running; else the host's;
 /// else the user's own, which may not exist.
 #[must_use]
 pub fn history(loaded: &Loaded) -> PathBuf {
-    among(loaded, of_service(loaded))
+    among(loaded, &loaded.settings.history.service_db.value)
 }
 
 /// Which history was chosen, if that is not obvious: none is configured, and there is more than one, or the chosen one is at
 /// an unusual path.
 #[must_use]
 pub fn note(loaded: &Loaded, chosen: &Path) -> Option<String> {
-    note_among(loaded, chosen, of_service(loaded))
+    let db = &loaded.settings.history.db;
+    if db.source != Source::Default {
+        return None;
+    }
+    let (own, host) = (&db.value, &loaded.settings.history.service_db.value);
+    let reason = match chosen {
+        path if path == host => "the history of the host's service",
+        path if path == own => "your own history",
+        _ => "the history of your running daemon",
+    };
+    let is_other = |path: &&PathBuf| match *path == host {
+        _ if *path == chosen => false,
+        true => is_there(host, loaded),
+        false => path.exists(),
+    };
+    let chosen_path = chosen.display();
+    match [own, host].into_iter().find(is_other) {
+        Some(other) => Some(format!(
+            "using {chosen_path}, {reason}; `--db {}` chooses the other one",
+            other.display()
+        )),
+        None if reason.ends_with("daemon") => Some(format!("using {chosen_path}, {reason}")),
+        None => None,
+    }
 }
 
 /// Query source for [`history`].
@@ -182,14 +200,25 @@ pub fn usage_error(error: &QueryError) -> Option<Failure> {
 /// period.
 #[must_use]
 pub fn for_limits(loaded: &Loaded, layer: Layer) -> PathBuf {
-    for_limits_among(loaded, layer, of_service(&hosts_settings(loaded)))
+    let is_said = matches!(loaded.settings.history.db.source, Source::Flag(_));
+    let of_host = hosts_settings(loaded).settings.history;
+    let host = &of_host.service_db.value;
+    match of_host.db.source {
+        _ if layer == Layer::User || is_said => among(loaded, host),
+        Source::Default if is_there(host, loaded) => host.clone(),
+        Source::Default => among(loaded, host),
+        _ => of_host.db.value,
+    }
 }
 
 /// History for enforcing limits. Limits of the host ignore `--db`, so that users cannot evade them with another
 /// history.
 #[must_use]
 pub fn to_refuse(loaded: &Loaded, layer: Layer) -> PathBuf {
-    to_refuse_among(loaded, layer, of_service(&hosts_settings(loaded)))
+    match layer {
+        Layer::Host => for_limits(&Loaded::from(&loaded.inputs, &[]), layer),
+        Layer::User => for_limits(loaded, layer),
+    }
 }
 
 /// Query source for a history against which the limits of a configuration file are evaluated. For limits of the host, only
@@ -212,26 +241,6 @@ fn hosts_settings(loaded: &Loaded) -> Loaded {
     Loaded::from(&inputs, &[])
 }
 
-fn to_refuse_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
-    match layer {
-        Layer::Host => for_limits_among(&Loaded::from(&loaded.inputs, &[]), layer, host),
-        Layer::User => for_limits_among(loaded, layer, host),
-    }
-}
-
-fn for_limits_among(loaded: &Loaded, layer: Layer, host: &Path) -> PathBuf {
-    let is_said = matches!(loaded.settings.history.db.source, Source::Flag(_));
-    if layer == Layer::User || is_said {
-        return among(loaded, host);
-    }
-    let named = hosts_settings(loaded).settings.history.db;
-    match named.source {
-        Source::Default if is_there(host, loaded) => host.to_owned(),
-        Source::Default => among(loaded, host),
-        _ => named.value,
-    }
-}
-
 /// Whether the host has a history: one that can be read, or a service that can be asked.
 fn is_there(host: &Path, loaded: &Loaded) -> bool {
     match what_is_this(host) {
@@ -251,33 +260,6 @@ fn among(loaded: &Loaded, host: &Path) -> PathBuf {
     let own = of_own_daemon(loaded).or_else(|| is_fresh(&db.value).then(|| db.value.clone()));
     own.or_else(|| is_there(host, loaded).then(|| host.to_owned()))
         .unwrap_or_else(|| db.value.clone())
-}
-
-fn note_among(loaded: &Loaded, chosen: &Path, host: &Path) -> Option<String> {
-    let db = &loaded.settings.history.db;
-    if db.source != Source::Default {
-        return None;
-    }
-    let own = db.value.as_path();
-    let reason = match chosen {
-        path if path == host => "the history of the host's service",
-        path if path == own => "your own history",
-        _ => "the history of your running daemon",
-    };
-    let exists = |path: &Path| match path == host {
-        true => is_there(host, loaded),
-        false => path.exists(),
-    };
-    let mut others = [own, host].into_iter().filter(|path| *path != chosen);
-    let chosen = chosen.display();
-    match others.find(|path| exists(path)) {
-        Some(other) => Some(format!(
-            "using {chosen}, {reason}; `--db {}` chooses the other one",
-            other.display()
-        )),
-        None if reason.ends_with("daemon") => Some(format!("using {chosen}, {reason}")),
-        None => None,
-    }
 }
 
 /// History of the user's background daemon.
@@ -316,11 +298,13 @@ mod tests {
             home: Some(home.path().to_owned()),
             system_file: home.path().join("none.toml"),
         };
+        let of_host = format!("[history]\nservice_db = \"{}\"\n", host.display());
+        std::fs::write(&inputs.system_file, &of_host).unwrap();
         let loaded = Loaded::from(&inputs, &[]);
-        assert_eq!(among(&loaded, &host), own);
+        assert_eq!(history(&loaded), own);
         // A service that can be asked is a history of the host.
         let listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-        assert_eq!(among(&loaded, &host), host);
+        assert_eq!(history(&loaded), host);
         assert!(service(&own, &loaded.settings).is_none());
         drop(listener);
         std::fs::remove_file(&socket).unwrap();
@@ -329,10 +313,10 @@ mod tests {
         let make =
             |path: &Path| Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
         make(&host).close().unwrap();
-        let note = |loaded: &Loaded| note_among(loaded, &among(loaded, &host), &host);
+        let note = |loaded: &Loaded| note(loaded, &history(loaded));
         assert_eq!(note(&loaded), None, "there is only one");
         make(&own).close().unwrap();
-        assert_eq!(among(&loaded, &host), host);
+        assert_eq!(history(&loaded), host);
         let said = note(&loaded).unwrap();
         assert!(
             said.starts_with(&format!("using {}, the", host.display())),
@@ -340,33 +324,33 @@ mod tests {
         );
         assert!(said.contains(&format!("--db {}`", own.display())), "{said}");
         std::fs::write(home.path().join(".gua/gua.db-wal"), "").unwrap();
-        assert_eq!(among(&loaded, &host), own);
+        assert_eq!(history(&loaded), own);
         let said = note(&loaded).unwrap();
         assert!(said.contains("your own history"), "{said}");
 
         // Limits of the host use the host's history, even if the user has one.
-        let of = |loaded: &Loaded, layer| for_limits_among(loaded, layer, &host);
-        assert_eq!(of(&loaded, Layer::Host), host);
-        assert_eq!(of(&loaded, Layer::User), own);
+        assert_eq!(for_limits(&loaded, Layer::Host), host);
+        assert_eq!(for_limits(&loaded, Layer::User), own);
         let file = home.path().join(".gua/config.toml");
         std::fs::write(file, "[history]\ndb = \"/empty.db\"\n").unwrap();
         let evading = Loaded::from(&inputs, &[]);
-        assert_eq!(of(&evading, Layer::Host), host);
-        assert_eq!(of(&evading, Layer::User), Path::new("/empty.db"));
-        std::fs::write(&inputs.system_file, "[history]\ndb = \"/of-host.db\"\n").unwrap();
+        assert_eq!(for_limits(&evading, Layer::Host), host);
+        assert_eq!(for_limits(&evading, Layer::User), Path::new("/empty.db"));
+        let named = format!("{of_host}db = \"/of-host.db\"\n");
+        std::fs::write(&inputs.system_file, named).unwrap();
         let evading = Loaded::from(&inputs, &[]);
-        assert_eq!(of(&evading, Layer::Host), Path::new("/of-host.db"));
+        assert_eq!(for_limits(&evading, Layer::Host), Path::new("/of-host.db"));
 
         let named = FlagValue::of("--db", "history", "db", Some("/x.db"));
         let loaded = Loaded::from(&inputs, named.as_slice());
-        assert_eq!(among(&loaded, &host), Path::new("/x.db"));
+        assert_eq!(history(&loaded), Path::new("/x.db"));
         assert_eq!(note(&loaded), None, "it was chosen by flag");
-        assert_eq!(of(&loaded, Layer::Host), Path::new("/x.db"));
+        assert_eq!(for_limits(&loaded, Layer::Host), Path::new("/x.db"));
         // `--db` has no effect where limits are enforced.
-        let held_back = |layer| to_refuse_among(&loaded, layer, &host);
+        let held_back = |layer| to_refuse(&loaded, layer);
         assert_eq!(held_back(Layer::Host), Path::new("/of-host.db"));
         assert_eq!(held_back(Layer::User), Path::new("/x.db"));
-        std::fs::remove_file(&inputs.system_file).unwrap();
+        std::fs::write(&inputs.system_file, of_host).unwrap();
         assert_eq!(held_back(Layer::Host), host);
     }
 }

@@ -14,7 +14,7 @@ const KEPT: u32 = 2;
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
-    max_bytes: u64,
+    pub max_bytes: u64,
 }
 
 impl LogFile {
@@ -34,10 +34,6 @@ impl LogFile {
         rustix::stdio::dup2_stdout(&file)?;
         rustix::stdio::dup2_stderr(&file)?;
         Ok(())
-    }
-
-    pub fn set_max_bytes(&mut self, max_bytes: u64) {
-        self.max_bytes = max_bytes;
     }
 
     /// Rotates the log if it has reached its maximum size. After an error the daemon continues with the old file.

@@ -121,14 +121,11 @@ impl Managed {
     }
 
     fn signal(&self) -> rustix::io::Result<()> {
-        let by_number = || {
-            let number = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
-            kill_process(number.ok_or(Errno::SRCH)?, Signal::TERM)
-        };
-        match &self.handle {
-            Some(handle) => pidfd_send_signal(handle, Signal::TERM),
-            None => by_number(),
+        if let Some(handle) = &self.handle {
+            return pidfd_send_signal(handle, Signal::TERM);
         }
+        let number = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
+        kill_process(number.ok_or(Errno::SRCH)?, Signal::TERM)
     }
 
     /// Waits for the end of the process; without a pidfd, for a short polling interval at most.

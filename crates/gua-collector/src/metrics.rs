@@ -14,9 +14,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use gua_model::{Outage, Sample, Tick};
+use gua_model::{Outage, RollUp, Sample, State, Tick};
 use gua_query::AccountsQuestion;
-use gua_render::metrics::{GpuMetrics, HostMetrics, Names};
+use gua_render::metrics::{HostMetrics, Names};
 use gua_settings::kind::OthersShown;
 use gua_settings::{Loaded, Settings};
 use jiff::Timestamp;
@@ -153,8 +153,20 @@ fn allow_names(metrics: &mut HostMetrics, settings: &Settings) {
     metrics.workloads = names(settings.metrics.workloads.value);
 }
 
-/// Adds the claims of this host. If their directory cannot be read, they are unknown.
-fn add_claims(metrics: &mut HostMetrics, settings: &Settings, sample: &Sample) {
+/// Completes the metrics of a sample: allowed names, activity at the moment, and the claims of this host. If the claim
+/// directory cannot be read, the claims are unknown.
+fn complete(metrics: &mut HostMetrics, settings: &Settings, sample: Option<&Sample>) {
+    allow_names(metrics, settings);
+    let Some(sample) = sample else { return };
+    if let Some(accounts) = &mut metrics.accounts {
+        for gpu in &metrics.gpus {
+            let is_active = gpu.state.and_then(State::roll_up) == Some(RollUp::Active);
+            if is_active && !accounts.unbalanced.contains(&gpu.uuid) {
+                let account = accounts.gpus.entry(gpu.uuid.clone()).or_default();
+                account.last_active = account.last_active.max(Some(sample.at));
+            }
+        }
+    }
     let Ok(taken) = claims::taken(settings, sample, Vec::new()) else {
         return;
     };
@@ -173,23 +185,8 @@ pub fn once(loaded: &Loaded, sample: &Sample) -> HostMetrics {
     let mut metrics = HostMetrics::of_sample(sample, &settings.thresholds(), VERSION);
     let question = AccountsQuestion { until: sample.at };
     metrics.accounts = location::source(loaded).accounts(&question).ok();
-    if let Some(accounts) = &mut metrics.accounts {
-        for gpu in &metrics.gpus {
-            note_current(gpu, accounts, sample.at);
-        }
-    }
-    allow_names(&mut metrics, settings);
-    add_claims(&mut metrics, settings, sample);
+    complete(&mut metrics, settings, Some(sample));
     metrics
-}
-
-/// Sets the time of the last activity of a GPU that is active in the sample.
-fn note_current(gpu: &GpuMetrics, accounts: &mut gua_model::account::Accounts, at: Timestamp) {
-    let is_active = |state: gua_model::State| state.roll_up() == Some(gua_model::RollUp::Active);
-    if gpu.state.is_some_and(is_active) && !accounts.unbalanced.contains(&gpu.uuid) {
-        let account = accounts.gpus.entry(gpu.uuid.clone()).or_default();
-        account.last_active = account.last_active.max(Some(at));
-    }
 }
 
 #[cfg(test)]

@@ -16,15 +16,16 @@ use gua_model::idle;
 use gua_model::text::{counted, sanitize, short_age};
 use gua_model::{Gpu, GpuUuid, Sample, Thresholds, Uid};
 use gua_probe::host;
-use gua_probe::host::time::ticks_per_second;
+use gua_probe::process::uid_in_directory;
 use gua_render::listing::ListedKeep;
-use gua_render::listing::row::{Kept, Terms};
+use gua_render::listing::row::Kept;
 use gua_render::me::NudgeNote;
 use gua_settings::{Layer, Listed, Loaded, Settings};
 use jiff::Timestamp;
 
 use crate::alert::feed;
 use crate::claims::{Claims, Names, moment};
+use crate::lookup::Lookup;
 use crate::{claims, listing, location};
 
 /// Maximum time of write(1).
@@ -97,10 +98,8 @@ pub fn nudges_to(settings: &Settings, user: Uid, sample: &Sample) -> Vec<NudgeNo
     own.map(|nudge| {
         let is_its = |gpu: &&Gpu| nudge.gpus.contains(&gpu.uuid);
         let is_held = |gpu: &&Gpu| {
-            gpu.processes
-                .iter()
-                .filter_map(user_of)
-                .any(|one| one == user)
+            let mut users = gpu.processes.iter().filter_map(user_of);
+            users.any(|one| one == user)
         };
         let gpus = sample.gpus.iter().filter(is_its).filter(is_held);
         NudgeNote {
@@ -125,9 +124,8 @@ pub fn keep(
     why: &str,
 ) -> Result<String, Failure> {
     if why.trim().is_empty() {
-        return Err(Failure::usage(
-            "--why is empty; say why you still need the GPUs",
-        ));
+        let message = "--why is empty; say why you still need the GPUs";
+        return Err(Failure::usage(message));
     }
     if length.is_zero() || length > LONGEST_LEASE {
         let longest = duration::written(LONGEST_LEASE);
@@ -137,21 +135,17 @@ pub fn keep(
     }
     let dir = Claims::open(settings)?.dir;
     let thresholds = settings.thresholds();
-    let held: Vec<&Gpu> = sample
-        .gpus
-        .iter()
-        .filter(|gpu| {
-            let mut users = holders(gpu, &thresholds).filter_map(user_of);
-            users.any(|user| user == dir.me())
-        })
-        .collect();
+    let is_mine = |gpu: &&Gpu| {
+        let mut users = holders(gpu, &thresholds).filter_map(user_of);
+        users.any(|user| user == dir.me())
+    };
+    let held: Vec<&Gpu> = sample.gpus.iter().filter(is_mine).collect();
     if held.is_empty() {
         return Err(Failure::failed("you hold no GPU").hint("`gua me` shows what you hold"));
     }
     let until = sample.at.checked_add(length).unwrap_or(sample.at);
     let gpus: Vec<GpuUuid> = held.iter().map(|gpu| gpu.uuid.clone()).collect();
-    dir.keep(&gpus, until, why)
-        .map_err(|error| Failure::failed(chain(&error)))?;
+    dir.keep(&gpus, until, why).map_err(failed)?;
     let indexes: Vec<String> = held.iter().map(|gpu| gpu.index.to_string()).collect();
     let (indexes, until) = (indexes.join(", "), moment(until, sample.at));
     Ok(format!("kept until {until}: GPU {indexes}\n"))
@@ -162,12 +156,15 @@ pub fn keep(
 /// # Errors
 /// If the note cannot be removed.
 pub fn unkeep(settings: &Settings) -> Result<String, Failure> {
-    let ended = Claims::open(settings)?.dir.unkeep();
-    let ended = ended.map_err(|error| Failure::failed(chain(&error)))?;
+    let ended = Claims::open(settings)?.dir.unkeep().map_err(failed)?;
     Ok(match ended {
         true => "your keep has ended\n".to_owned(),
         false => "you keep no GPU\n".to_owned(),
     })
+}
+
+fn failed(error: impl std::error::Error) -> Failure {
+    Failure::failed(chain(&error))
 }
 
 /// Asks a person whether they still need their idle GPUs. Returns the message that was sent, and where it is shown.
@@ -181,11 +178,17 @@ pub fn nudge(loaded: &Loaded, sample: &Sample, user: &str) -> Result<String, Fai
     let longer_than = threshold(&settings.alerts, dir.me());
     let long = long_holds(loaded, sample, user, longer_than);
     let Some(uid) = long.first().and_then(|hold| hold.uid) else {
+        let is_uid = user.parse::<u32>().is_ok();
+        let lookup = Lookup::new(|name: String| uid_in_directory(&name));
+        // The lookup returns `None` if the directory service does not answer. The user may exist then.
+        if !is_uid && lookup.ask(user.to_owned()) == Some(None) {
+            let failure = Failure::usage(format!("unknown user `{shown}`"));
+            return Err(failure.hint("`gua list` shows who holds GPUs"));
+        }
         let length = short_age(longer_than);
         let message = format!("{shown} holds no GPU that has been idle for {length} or longer");
-        return Err(
-            Failure::failed(message).hint("`gua list` shows for how long GPUs have been idle")
-        );
+        let hint = "`gua list` shows for how long GPUs have been idle";
+        return Err(Failure::failed(message).hint(hint));
     };
     if dir.person(uid) == dir.person(dir.me()) {
         return Err(Failure::usage("you cannot nudge yourself"));
@@ -196,8 +199,7 @@ pub fn nudge(loaded: &Loaded, sample: &Sample, user: &str) -> Result<String, Fai
     })?;
     refuse_second(&dir, uid, &shown, sample.at)?;
     let gpus: Vec<GpuUuid> = long.iter().map(|hold| hold.gpu.clone()).collect();
-    dir.nudge(uid, &gpus)
-        .map_err(|error| Failure::failed(chain(&error)))?;
+    dir.nudge(uid, &gpus).map_err(failed)?;
     let me = Names::default().user(dir.me());
     let text = message(&long, &me, sample.at);
     let is_written = feed(
@@ -219,10 +221,7 @@ fn long_holds(
     user: &str,
     longer_than: Duration,
 ) -> Vec<IdleHold> {
-    let terms = Terms {
-        thresholds: loaded.settings.thresholds(),
-        ticks_per_second: ticks_per_second(),
-    };
+    let terms = listing::terms(&loaded.settings);
     let times = listing::idle(location::source(loaded).as_ref(), sample, &terms);
     let mut holds = idle_holds(sample, &times, &terms.thresholds);
     holds.retain(|hold| {
@@ -248,21 +247,17 @@ fn threshold(alerts: &[Listed<Alert>], me: Uid) -> Duration {
 /// The holds that their person does not keep; if all are kept, one of the keeps.
 fn without_kept(holds: Vec<IdleHold>, keeps: &[Keep]) -> Result<Vec<IdleHold>, Keep> {
     let keep_of = |hold: &IdleHold| keeps.iter().find(|keep| keep.covers(hold.uid, &hold.gpu));
-    let kept = holds.iter().find_map(keep_of).cloned();
-    let rest: Vec<IdleHold> = holds
-        .into_iter()
-        .filter(|hold| keep_of(hold).is_none())
-        .collect();
-    match kept {
-        Some(keep) if rest.is_empty() => Err(keep),
+    let is_kept = |hold: &IdleHold| keep_of(hold).is_some();
+    let (kept, rest): (Vec<IdleHold>, Vec<IdleHold>) = holds.into_iter().partition(is_kept);
+    match kept.first().and_then(keep_of) {
+        Some(keep) if rest.is_empty() => Err(keep.clone()),
         _ => Ok(rest),
     }
 }
 
 /// Rejects a second nudge of a person within a day, also by another user.
 fn refuse_second(dir: &ClaimDir, to: Uid, shown: &str, now: Timestamp) -> Result<(), Failure> {
-    let nudges = dir.nudges(now);
-    let nudges = nudges.map_err(|error| Failure::failed(chain(&error)))?;
+    let nudges = dir.nudges(now).map_err(failed)?;
     let is_same = |nudge: &&Nudge| dir.person(nudge.to) == dir.person(to);
     match nudges.iter().find(is_same) {
         Some(nudge) => {
@@ -277,13 +272,9 @@ fn refuse_second(dir: &ClaimDir, to: Uid, shown: &str, now: Timestamp) -> Result
 
 fn message(holds: &[IdleHold], me: &str, now: Timestamp) -> String {
     let (host, person) = (host::name(), sanitize(&holds[0].person));
-    let lines = holds
-        .iter()
-        .map(|hold| format!("- {}\n", hold.evidence(now)));
-    let (lines, gpus) = (
-        lines.collect::<String>(),
-        counted(holds.len() as u64, "GPU"),
-    );
+    let line = |hold: &IdleHold| format!("- {}\n", hold.evidence(now));
+    let lines: String = holds.iter().map(line).collect();
+    let gpus = counted(holds.len() as u64, "GPU");
     format!(
         "Hello {person}, do you still need {gpus} on {host}?\n{lines}\
          Please release what you do not need, or answer with: gua keep 2h --why TEXT\n\

@@ -51,12 +51,7 @@ impl Drop for OutageFile {
 
 fn encode(outage: &OpenOutage) -> String {
     let pid = std::process::id();
-    let OpenOutage {
-        from,
-        reason,
-        detail,
-        ..
-    } = outage;
+    let (from, reason, detail) = (outage.from, outage.reason, &outage.detail);
     format!("{pid} {from} {reason} {detail}").replace('\n', " ")
 }
 

@@ -17,7 +17,7 @@ pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
         .filter(|running| running.name == GPU_USAGE_AUDIT)
         .map(|running| running.pid.0)
         .find(|pid| {
-            let process = root.proc.join(pid.to_string());
+            let process = root.join("proc").join(pid.to_string());
             let files = std::fs::read_dir(process.join("fd"));
             let mut open = files
                 .into_iter()
@@ -29,7 +29,7 @@ pub fn python_writer(root: &HostRoot, path: &Path) -> Option<u32> {
 }
 
 fn has_db_argument(root: &HostRoot, pid: u32, path: &Path) -> bool {
-    let arguments = command_line(&root.proc, pid).unwrap_or_default();
+    let arguments = command_line(&root.join("proc"), pid).unwrap_or_default();
     let is_db = |pair: &[String]| pair[0] == "--db" && Path::new(&pair[1]) == path;
     arguments.windows(2).any(is_db)
 }
@@ -43,11 +43,11 @@ mod tests {
     #[test]
     fn only_a_python_collector_that_uses_the_file_is_found() {
         let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::below(directory.path());
+        let root = HostRoot(directory.path().to_owned());
         let history = directory.path().join("gua.db");
         std::fs::write(&history, "").unwrap();
         let process = |pid: &str, arguments: &str, open: Option<&Path>| {
-            let process = root.proc.join(pid);
+            let process = root.join("proc").join(pid);
             std::fs::create_dir_all(&process).unwrap();
             std::fs::write(process.join("comm"), "python3\n").unwrap();
             std::fs::write(process.join("cmdline"), arguments.replace(' ', "\0")).unwrap();

@@ -40,19 +40,17 @@ impl Accounts {
         now: Timestamp,
     ) -> Result<Self, E> {
         let quotas = &loaded.settings.quotas;
-        let histories = Layer::ALL.map(|layer| (layer, db(layer)));
-        let db = |layer: Layer| {
-            let mut all = histories.iter();
-            let found = all.find(|(of, _)| *of == layer);
-            &found.expect("all of them are there").1
+        let (of_host, of_user) = (db(Layer::Host), db(Layer::User));
+        let db = |layer: Layer| match layer {
+            Layer::Host => of_host.as_path(),
+            Layer::User => of_user.as_path(),
         };
         let mut usages: BTreeMap<(&Path, Term), Usage> = BTreeMap::new();
         for quota in quotas {
-            let (db, per) = (db(quota.layer).as_path(), quota.value.per);
+            let (db, per) = (db(quota.layer), quota.value.per);
             if let Entry::Vacant(place) = usages.entry((db, per)) {
-                let period = per.period(now, zone);
                 let question = UsageQuestion {
-                    period,
+                    period: per.period(now, zone),
                     zone: zone.clone(),
                     now,
                 };
@@ -60,7 +58,7 @@ impl Accounts {
                 place.insert(source.usage(&question)?);
             }
         }
-        let of_file = |layer: Layer, per: Term| usages.get(&(db(layer).as_path(), per));
+        let of_file = |layer: Layer, per: Term| usages.get(&(db(layer), per));
         Ok(Self::stand(quotas, of_file, usages.values(), now)?)
     }
 
@@ -84,15 +82,19 @@ impl Accounts {
     ) -> Result<Self, Failure> {
         let unbalanced: BTreeSet<&GpuUuid> =
             usages.clone().flat_map(|usage| &usage.unbalanced).collect();
-        let counting: Vec<&Quota> = quotas
-            .iter()
-            .filter(|quota| stricter(quotas, quota).is_none())
-            .collect();
-        let limits: Vec<Limit> = counting.iter().map(|quota| quota.value.clone()).collect();
-        let names: BTreeSet<&String> = usages
-            .flat_map(|usage| usage.people.iter().map(|row| &row.name))
-            .collect();
-        let groups = groups(&limits, &names)?;
+        let is_counting = |quota: &&Quota| stricter(quotas, quota).is_none();
+        let counting: Vec<&Quota> = quotas.iter().filter(is_counting).collect();
+        let people = usages.flat_map(|usage| &usage.people);
+        let names: BTreeSet<&String> = people.map(|row| &row.name).collect();
+        let is_of_group = |quota: &&Quota| matches!(quota.value.subject, Subject::Group(_));
+        // Groups are looked up only if a limit applies to one.
+        let groups = match counting.iter().any(is_of_group) {
+            true => {
+                let names: Vec<String> = names.iter().map(|name| (*name).clone()).collect();
+                groups_of(&names).ok_or_else(no_answer)?
+            }
+            false => BTreeMap::new(),
+        };
         let members = |group: &str| {
             let of_group = groups.iter().filter(|(_, groups)| groups.contains(group));
             of_group.map(|(name, _)| name.clone()).collect()
@@ -129,21 +131,6 @@ impl Accounts {
     }
 }
 
-/// Returns the groups of every user; they are looked up only if a limit applies to a group.
-fn groups(
-    limits: &[Limit],
-    names: &BTreeSet<&String>,
-) -> Result<BTreeMap<String, BTreeSet<String>>, Failure> {
-    if !limits
-        .iter()
-        .any(|limit| matches!(limit.subject, Subject::Group(_)))
-    {
-        return Ok(BTreeMap::new());
-    }
-    let names: Vec<String> = names.iter().map(|name| (*name).clone()).collect();
-    groups_of(&names).ok_or_else(no_answer)
-}
-
 fn no_answer() -> Failure {
     Failure::failed("the user directory of this host does not respond, so groups are unknown")
 }
@@ -152,11 +139,7 @@ fn no_answer() -> Failure {
 fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
     let mut notes = Vec::new();
     for quota in quotas {
-        let Quota {
-            value: limit,
-            source,
-            ..
-        } = quota;
+        let (limit, source) = (&quota.value, &quota.source);
         if let Some(host) = stricter(quotas, quota) {
             let most = amount_word(limit.measure, host.value.most);
             let of_host = &host.source;

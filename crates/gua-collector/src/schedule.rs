@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::clocks::whole_intervals;
+
 /// Tick targets on the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
@@ -52,10 +54,7 @@ impl Schedule {
         if late >= self.interval && self.last.is_some() {
             self.last = Some(now);
             self.next = now.saturating_add(self.interval);
-            return Turn::Late(Overrun {
-                late,
-                skipped: self.whole(late),
-            });
+            return Turn::Late(self.overrun(late));
         }
         self.last = Some(self.next);
         self.next = self.next.saturating_add(self.interval);
@@ -66,15 +65,12 @@ impl Schedule {
     pub fn end(&mut self, now: Duration) -> Option<Overrun> {
         let late = now.checked_sub(self.next).filter(|late| !late.is_zero())?;
         self.next = now;
-        Some(Overrun {
-            late,
-            skipped: self.whole(late),
-        })
+        Some(self.overrun(late))
     }
 
-    fn whole(&self, late: Duration) -> u32 {
-        let ticks = late.as_nanos() / self.interval.as_nanos().max(1);
-        u32::try_from(ticks).unwrap_or(u32::MAX)
+    fn overrun(&self, late: Duration) -> Overrun {
+        let skipped = whole_intervals(late, self.interval);
+        Overrun { late, skipped }
     }
 
     /// Changes the interval, counted from the last tick. A target that has already passed is due now.

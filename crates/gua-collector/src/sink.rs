@@ -1,5 +1,6 @@
 //! Destinations of ticks. A sink that fails loses its own copy of the tick and stops nothing.
 
+use std::fmt;
 use std::time::Duration;
 
 use gua_model::{GapReason, Outage, Tick};
@@ -9,7 +10,7 @@ use thiserror::Error;
 use crate::observer::Options;
 
 /// Receives ticks, and the outages between them.
-pub trait Sink {
+pub trait Sink: fmt::Debug {
     /// Name in the log: `history`, `board`.
     fn name(&self) -> &str;
 
@@ -25,7 +26,9 @@ pub trait Sink {
     fn driver_failed(&mut self, _at: Timestamp) {}
 
     /// Records unobserved time. After an error it is offered again with the next tick.
-    fn outage(&mut self, outage: &Outage) -> Result<(), SinkError>;
+    fn outage(&mut self, _outage: &Outage) -> Result<(), SinkError> {
+        Ok(())
+    }
 
     /// Does a small step of the maintenance that is due between ticks.
     fn maintain(&mut self, _at: Timestamp) -> Result<(), SinkError> {

@@ -13,9 +13,10 @@ use crate::sink::{Sink, SinkError};
 /// Maximum number of outages queued for a sink that takes nothing; the oldest are dropped first.
 const MAX_QUEUED: usize = 256;
 
+#[derive(Debug)]
 pub(crate) struct SinkState {
     pub(crate) sink: Box<dyn Sink>,
-    outage: Option<OpenOutage>,
+    pub(crate) outage: Option<OpenOutage>,
     queued: VecDeque<Outage>,
     maintenance: FailureLog,
 }
@@ -39,33 +40,20 @@ impl SinkState {
         }
     }
 
-    /// The outage during which the sink takes no ticks.
-    pub(crate) fn open_outage(&self) -> Option<&OpenOutage> {
-        self.outage.as_ref()
-    }
-
     /// Delivers a tick.
     pub(crate) fn deliver(&mut self, number: u64, tick: &Tick) -> Delivery {
         let at = tick.sample.at;
         let result = self.sink.deliver(tick);
         let ended = self.end_outage(at, result.as_ref().err());
+        let is_taken = result.is_ok();
         match result {
             Ok(()) => {
                 if let Some(outage) = &ended {
-                    let ticks_lost = outage.ticks_lost;
-                    info!(
-                        sink = self.sink.name(),
-                        tick = number,
-                        ticks_lost,
-                        "ticks are stored again"
-                    );
+                    let (sink, ticks_lost) = (self.sink.name(), outage.ticks_lost);
+                    info!(sink, tick = number, ticks_lost, "ticks are stored again");
                 }
                 self.flush();
                 self.maintain(at);
-                Delivery {
-                    is_taken: true,
-                    ended,
-                }
             }
             Err(error) => {
                 if self.outage.is_none() {
@@ -74,12 +62,9 @@ impl SinkState {
                 self.outage
                     .get_or_insert_with(|| OpenOutage::new(at, error.reason, error.message))
                     .add(1);
-                Delivery {
-                    is_taken: false,
-                    ended,
-                }
             }
         }
+        Delivery { is_taken, ended }
     }
 
     /// Ends the open outage unless it continues with this error, and queues it.

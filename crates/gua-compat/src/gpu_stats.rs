@@ -148,20 +148,18 @@ pub fn lines(
 /// the row of dashes requires that all GPUs are known to be unused.
 #[must_use]
 pub fn rows(sample: &Sample, minute: Minute) -> Vec<Row> {
-    let cards = sample
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.place.parent().is_none());
-    let mut rows: Vec<Row> = cards
-        .filter_map(|card| {
-            let process = first(sample, card)?;
+    let gpus = sample.gpus.iter();
+    let gpus = gpus.filter(|gpu| gpu.place.parent().is_none());
+    let mut rows: Vec<Row> = gpus
+        .filter_map(|gpu| {
+            let process = first(sample, gpu)?;
             Some(Row {
                 timestamp: minute.second,
                 holder: Some(Holder {
                     user: user(process).unwrap_or_else(|| gua_wire::users::UNKNOWN.to_owned()),
                     pid: process.pid.0,
-                    gpu: card.index,
-                    usage: card.util.ok().map(|util| util.get().into()),
+                    gpu: gpu.index,
+                    usage: gpu.util.ok().map(|util| util.get().into()),
                 }),
             })
         })
@@ -176,16 +174,11 @@ pub fn rows(sample: &Sample, minute: Minute) -> Vec<Row> {
 }
 
 /// First process of a GPU or of its MIG instances; processes with a known user are preferred.
-fn first<'sample>(sample: &'sample Sample, card: &'sample Gpu) -> Option<&'sample Process> {
-    let instances = sample
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.place.parent() == Some(&card.uuid));
-    let all = || {
-        card.processes
-            .iter()
-            .chain(instances.clone().flat_map(|gpu| &gpu.processes))
-    };
+fn first<'sample>(sample: &'sample Sample, gpu: &'sample Gpu) -> Option<&'sample Process> {
+    let is_instance = |other: &&Gpu| other.place.parent() == Some(&gpu.uuid);
+    let instances = sample.gpus.iter().filter(is_instance);
+    let instances = instances.flat_map(|instance| &instance.processes);
+    let all = || gpu.processes.iter().chain(instances.clone());
     let named = all().find(|process| user(process).is_some());
     named.or_else(|| all().next())
 }

@@ -2,7 +2,6 @@
 
 mod adopt;
 mod export;
-mod facts;
 mod fold;
 mod import;
 mod inside;

@@ -7,7 +7,7 @@ pub mod cluster;
 use anstyle::{AnsiColor, Style};
 use gua_model::pick::{FreeRule, LastUse, Wish, obstacle};
 use gua_model::text::sanitize;
-use gua_model::{Bytes, Gpu, Place, Process, ProcessKey, Sample};
+use gua_model::{Bytes, Gpu, Place, Process, ProcessKey, Sample, User};
 use gua_wire::nvgpu::{AgentGpu, AgentMemory};
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
@@ -220,19 +220,14 @@ fn computing<'a>(gpu: &Gpu, sample: &'a Sample) -> Vec<&'a Process> {
 
 /// User of a process; the UID if there is no name.
 fn user(process: &Process) -> String {
-    let own = process
-        .identity
-        .as_ref()
-        .ok()
-        .and_then(|who| who.own.as_ref().ok());
-    own.map_or_else(
-        || "?".to_owned(),
-        |user| {
-            user.name
-                .as_deref()
-                .map_or_else(|| user.uid.to_string(), sanitize)
-        },
-    )
+    let identity = process.identity.as_ref().ok();
+    match identity.and_then(|who| who.own.as_ref().ok()) {
+        None => "?".to_owned(),
+        Some(User { uid, name: None }) => uid.to_string(),
+        Some(User {
+            name: Some(name), ..
+        }) => sanitize(name),
+    }
 }
 
 /// Formats bytes in units of 10^9 bytes, with one or two decimals.

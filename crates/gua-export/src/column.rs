@@ -10,28 +10,16 @@ pub struct Column {
     pub about: &'static str,
 }
 
-/// Type of the values. Any value may be missing, if it was not measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Microseconds since 1970 in UTC.
-    Time,
-    Int,
-    Float,
-    Bool,
-    Text,
-}
-
-impl Kind {
-    /// Returns the name in the documentation.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Time => "timestamp (UTC, microseconds)",
-            Kind::Int => "64-bit integer",
-            Kind::Float => "double",
-            Kind::Bool => "boolean",
-            Kind::Text => "text",
-        }
+gua_model::words! {
+    /// Type of the values. Any value may be missing, if it was not measured.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// Microseconds since 1970 in UTC.
+        Time = "timestamp (UTC, microseconds)",
+        Int = "64-bit integer",
+        Float = "double",
+        Bool = "boolean",
+        Text = "text",
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) mod sessions;
 pub(crate) mod totals;
 
 use gua_model::legacy::OwnCoverage;
-use gua_model::{Micros, Period, ProcessKind, RollUp, State, Thresholds};
+use gua_model::{Micros, Period, RollUp, State, Thresholds};
 use gua_query::Records;
 use serde::{Deserialize, Serialize};
 
@@ -16,42 +16,24 @@ use crate::names::Names;
 use crate::rows::Sink;
 use crate::run::Edges;
 
-/// Tables that can be exported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
-    /// One row for each GPU at each tick.
-    Samples,
-    /// One row for each process on each GPU at each tick.
-    Processes,
-    /// One row for each process that held a GPU, with its start and end.
-    Sessions,
-    /// One row for each GPU in each quarter hour.
-    Totals,
-    /// One row for each user on each GPU in each quarter hour.
-    UserTotals,
+gua_model::words! {
+    /// Tables that can be exported.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum What {
+        /// One row for each GPU at each tick.
+        Samples = "samples",
+        /// One row for each process on each GPU at each tick.
+        Processes = "processes",
+        /// One row for each process that held a GPU, with its start and end.
+        Sessions = "sessions",
+        /// One row for each GPU in each quarter hour.
+        Totals = "totals",
+        /// One row for each user on each GPU in each quarter hour.
+        UserTotals = "user-totals",
+    }
 }
 
 impl What {
-    pub const ALL: [What; 5] = [
-        What::Samples,
-        What::Processes,
-        What::Sessions,
-        What::Totals,
-        What::UserTotals,
-    ];
-
-    /// Returns the name of the table, also in file names.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            What::Samples => "samples",
-            What::Processes => "processes",
-            What::Sessions => "sessions",
-            What::Totals => "totals",
-            What::UserTotals => "user-totals",
-        }
-    }
-
     #[must_use]
     pub fn columns(self) -> &'static [Column] {
         match self {
@@ -109,14 +91,6 @@ impl StateTimes {
 
     pub(crate) fn total(self) -> Micros {
         self.active + self.idle_held + self.held_unknown + self.truly_idle + self.unobserved
-    }
-}
-
-fn kind_word(kind: ProcessKind) -> &'static str {
-    match kind {
-        ProcessKind::Compute => "compute",
-        ProcessKind::Graphics => "graphics",
-        ProcessKind::Both => "both",
     }
 }
 

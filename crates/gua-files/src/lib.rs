@@ -103,7 +103,8 @@ impl NewFile {
             .prefix(&format!(".{}.", name.to_string_lossy()))
             .suffix(".part")
             .permissions(Permissions::from_mode(mode.unwrap_or(0o666)))
-            .tempfile_in(directory(&path))?
+            .tempfile_in(directory(&path))
+            .map_err(without_path)?
             .into_parts();
         signals::add_part(&part);
         // Only root can change the owner. The mode of another user's file may have been planted.
@@ -170,6 +171,14 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
+}
+
+/// Returns the error of the system without the path of the temporary file, which means nothing to the caller.
+fn without_path(error: io::Error) -> io::Error {
+    match error.to_string().rsplit_once(" at path \"") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason),
+        None => error,
+    }
 }
 
 /// Directory that contains a path; `.` for a bare file name.

@@ -39,6 +39,15 @@ fn a_file_has_its_name_when_it_is_complete() {
 }
 
 #[test]
+fn the_error_of_a_missing_directory_does_not_name_the_temporary_file() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("missing/a.csv");
+    let error = NewFile::begin(&path, Over::Refuse).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    assert_eq!(error.to_string(), "No such file or directory (os error 2)");
+}
+
+#[test]
 fn a_private_file_is_private_from_its_first_byte() {
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("secret");

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::coverage::{Coverage, KnownGpu, Ledger};
 use crate::gap::{GapReason, Outage};
 use crate::id::GpuUuid;
+use crate::lookup::entry;
 use crate::period::Period;
 use crate::span::Span;
 use crate::state::{RollUp, State, Thresholds};
@@ -58,17 +59,14 @@ impl Accounts {
     /// Adds the time between two ticks. `spans` are the spans of the first tick, and `outages` explain the time that they do not
     /// cover.
     pub fn add(&mut self, spans: &[Span], window: Period, outages: &[Outage]) {
-        let spans = spans.iter();
-        let counted = spans.filter(|span| !self.unbalanced.contains(&span.gpu));
-        let spans: Vec<&Span> = counted.collect();
+        let is_balanced = |span: &&Span| !self.unbalanced.contains(&span.gpu);
+        let spans: Vec<&Span> = spans.iter().filter(is_balanced).collect();
         for span in &spans {
-            if !self.known.contains_key(&span.gpu) {
-                let known = KnownGpu {
-                    first: span.from,
-                    is_instance: span.parent.is_some(),
-                };
-                self.known.insert(span.gpu.clone(), known);
-            }
+            let known = self.known.entry(span.gpu.clone());
+            known.or_insert(KnownGpu {
+                first: span.from,
+                is_instance: span.parent.is_some(),
+            });
         }
         let mut ledger = Ledger::new(window, self.known.clone(), outages);
         for span in spans {
@@ -98,16 +96,10 @@ impl Accounts {
         }
         for (owner, sums) in &total.owners {
             account.held += sums.charged;
-            let name = owner.shown();
-            if !self.people.contains_key(name.as_ref()) {
-                self.people
-                    .insert(name.to_string(), PersonAccount::default());
-            }
-            if let Some(person) = self.people.get_mut(name.as_ref()) {
-                person.held += sums.held;
-                person.idle_held += sums.idle_held;
-                person.charged += sums.charged;
-            }
+            let person = entry(&mut self.people, &*owner.shown());
+            person.held += sums.held;
+            person.idle_held += sums.idle_held;
+            person.charged += sums.charged;
         }
     }
 }
@@ -124,10 +116,7 @@ impl GpuAccount {
 
     /// Notes the end of a span in which the GPU was active.
     pub fn note_active(&mut self, span: &Span) {
-        let is_active = |share: &crate::span::Share| {
-            share.weight > 0 && share.verdict.state.roll_up() == Some(RollUp::Active)
-        };
-        if span.counts() && span.shares.iter().any(is_active) {
+        if span.counts() && span.has(RollUp::Active) {
             self.last_active = self.last_active.max(Some(span.to));
         }
     }

@@ -323,6 +323,16 @@ impl Alert {
         self.longer_than.unwrap_or(LONG_GAP)
     }
 
+    /// Returns the time for which a board collects silent agents before it reports them together. Hosts that lose their network
+    /// at the same moment miss their reports at different times, but within one interval. An agent is silent after
+    /// three intervals.
+    #[must_use]
+    pub fn collection_time(&self) -> Duration {
+        let longest = Duration::from_secs(60);
+        self.longer_than
+            .map_or(longest, |time| longest.min(time / 3))
+    }
+
     /// Returns the key under which the cool-down of a finding is kept.
     #[must_use]
     pub fn key(&self, finding: &Finding) -> String {

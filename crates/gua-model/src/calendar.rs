@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::period::Period;
 use crate::unit::Micros;
 
-/// Calendar unit that a window is split into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CalendarUnit {
-    Hour,
-    Day,
-    /// From Monday to Sunday.
-    Week,
-    Month,
+crate::words! {
+    /// Calendar unit that a window is split into.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum CalendarUnit {
+        Hour = "hour",
+        Day = "day",
+        /// From Monday to Sunday.
+        Week = "week",
+        Month = "month",
+    }
 }
 
 impl CalendarUnit {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::Pid;
 use crate::reading::{Missing, Reading};
 use crate::sample::{Gpu, Process};
+use crate::span::Share;
 use crate::state::{CountGraphics, Evidence, State, Thresholds, Verdict};
 use crate::unit::{Bytes, Milliwatts};
 use crate::window::UtilWindow;
@@ -26,97 +27,48 @@ pub fn classify(gpu: &Gpu, thresholds: &Thresholds, idle_floor: Option<Milliwatt
     verdict(decision, &mut evidence)
 }
 
-/// Division of one tick's span between states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Division {
-    /// One part, or two if the driver's buffer contains samples of both.
-    pub parts: [Option<Part>; 2],
-    pub basis: Basis,
-}
-
-impl Division {
-    /// Returns the division of a tick that is in one state, by one reading.
-    #[must_use]
-    pub fn of_one(verdict: Verdict) -> Self {
-        Self {
-            parts: [
-                Some(Part {
-                    verdict,
-                    samples: 1,
-                    of: 1,
-                }),
-                None,
-            ],
-            basis: Basis::Instant,
-        }
-    }
-}
-
-/// A share of a tick, as a number of samples out of all samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
-    pub verdict: Verdict,
-    pub samples: u64,
-    pub of: u64,
-}
-
-/// Source of a division. The report shows the share of its time that has each source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Basis {
-    /// The driver's buffer covered the tick.
-    Buffer,
-    /// One instant reading is used for the whole span.
-    Instant,
-    /// A row imported from a replaced tool.
-    Imported,
-}
-
-impl Basis {
-    /// Returns its name in JSON and exports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Basis::Buffer => "buffer",
-            Basis::Instant => "instant",
-            Basis::Imported => "imported",
-        }
+crate::words! {
+    /// Source of a division. The report shows the share of its time that has each source.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum Basis {
+        /// The driver's buffer covered the tick.
+        Buffer = "buffer",
+        /// One instant reading is used for the whole span.
+        Instant = "instant",
+        /// A row imported from a replaced tool.
+        Imported = "imported",
     }
 }
 
 /// Divides the time after a tick between active and the low state, in proportion to the samples that the driver
 /// buffered in that time. `window` holds those samples; it is read at the next tick. The instant reading is used for
 /// the whole time if there is no window, if the window has no usable utilisation, or if its histogram cannot apply the
-/// threshold.
+/// threshold. Returns one share, or two if the driver's buffer contains samples of both, and the source of the division.
 #[must_use]
 pub fn divide(
     gpu: &Gpu,
     window: Option<&UtilWindow>,
     thresholds: &Thresholds,
     idle_floor: Option<Milliwatts>,
-) -> Division {
+) -> (Vec<Share>, Basis) {
     let counts = window.and_then(|window| {
         let busy = window.histogram.at_or_over(thresholds.active_util)?;
         Some((busy, window.samples()))
     });
     let was_lost = matches!(gpu.util, Err(Missing::Gone));
     let Some((busy, all @ 1..)) = counts.filter(|_| !was_lost) else {
-        return Division::of_one(classify(gpu, thresholds, idle_floor));
+        let verdict = classify(gpu, thresholds, idle_floor);
+        return (vec![Share { verdict, weight: 1 }], Basis::Instant);
     };
     let (holding, evidence) = look(gpu, thresholds, idle_floor);
-    let part = |decision, samples| {
-        let verdict = verdict(decision, &mut evidence.clone());
-        (samples > 0).then_some(Part {
-            verdict,
-            samples,
-            of: all,
-        })
+    let share = |decision, weight| Share {
+        verdict: verdict(decision, &mut evidence.clone()),
+        weight,
     };
-    let high = part(Ok(while_busy(gpu, &evidence)), busy);
-    let low = part(while_low(holding), all - busy);
-    Division {
-        parts: [high, low],
-        basis: Basis::Buffer,
-    }
+    let high = share(Ok(while_busy(gpu, &evidence)), busy);
+    let mut shares = vec![high, share(while_low(holding), all - busy)];
+    shares.retain(|share| share.weight > 0);
+    (shares, Basis::Buffer)
 }
 
 /// Returns the processes that hold a GPU, regardless of their memory: compute processes, and graphics processes if

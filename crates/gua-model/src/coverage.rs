@@ -45,13 +45,6 @@ impl Coverage {
         self.gaps.iter().map(|gap| gap.micros).sum()
     }
 
-    /// The observed share of the capacity; `None` without capacity.
-    #[must_use]
-    pub fn share(&self) -> Option<f64> {
-        let capacity = self.capacity.hours();
-        (capacity > 0.0).then(|| self.observed().hours() / capacity)
-    }
-
     /// Returns capacity minus states and gaps, in microseconds. Anything but zero is a bug; every report checks it.
     #[must_use]
     pub fn balance(&self) -> i128 {
@@ -72,14 +65,14 @@ pub struct KnownGpu {
 #[derive(Clone, Debug)]
 pub struct Ledger {
     window: Period,
-    cards: BTreeMap<GpuUuid, Card>,
+    gpus: BTreeMap<GpuUuid, GpuLedger>,
     /// Time covered by any tick of the host.
     host: PeriodSet,
     reasons: Reasons,
 }
 
 #[derive(Clone, Debug)]
-struct Card {
+struct GpuLedger {
     known: KnownGpu,
     present: PeriodSet,
     /// Time covered by its spans and totals, and the part of it that belongs to other slices of the physical GPU.
@@ -102,7 +95,7 @@ impl Ledger {
     /// reasons for gaps; where two overlap, the one that began first applies.
     #[must_use]
     pub fn new(window: Period, known: BTreeMap<GpuUuid, KnownGpu>, outages: &[Outage]) -> Self {
-        let card = |known| Card {
+        let ledger = |known| GpuLedger {
             known,
             present: PeriodSet::default(),
             covered: Micros(0),
@@ -111,9 +104,9 @@ impl Ledger {
         };
         Self {
             window,
-            cards: known
+            gpus: known
                 .into_iter()
-                .map(|(gpu, known)| (gpu, card(known)))
+                .map(|(gpu, known)| (gpu, ledger(known)))
                 .collect(),
             host: PeriodSet::default(),
             reasons: Reasons::new(outages),
@@ -135,40 +128,39 @@ impl Ledger {
         if !span.is_lost() {
             self.host.add(part);
         }
-        if let Some(card) = self.cards.get_mut(&span.gpu) {
-            card.push(span, part);
+        if let Some(ledger) = self.gpus.get_mut(&span.gpu) {
+            ledger.push(span, part);
         }
     }
 
     /// Adds the totals of the GPUs in one quarter hour, ordered by name. They cover the whole quarter, or the part of
     /// it that lies in the window. If a quarter has several gaps, only their sum is known: they become one gap, with
     /// the reason that explains most of it.
-    pub fn push_quarter(&mut self, cards: &[GpuQuarter]) {
-        let host = cards.iter().map(|gpu| seen(&gpu.total)).max();
+    pub fn push_quarter(&mut self, gpus: &[GpuQuarter]) {
+        let host = gpus.iter().map(|gpu| seen(&gpu.total)).max();
         // Both are ordered by name and mostly contain the same GPUs.
-        let mut own = self.cards.iter_mut().peekable();
-        for GpuQuarter { gpu, total } in cards {
-            let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
+        let mut own = self.gpus.iter_mut().peekable();
+        for GpuQuarter { gpu, total } in gpus {
+            let Some(hull) = total.gpu.hull() else {
                 continue;
             };
-            let hull = Period::new(first, last);
             if seen(total) > Micros(0) {
                 self.host.add(hull);
             }
             while own.next_if(|(name, _)| *name < gpu).is_some() {}
-            let Some((_, card)) = own.next_if(|(name, _)| *name == gpu) else {
+            let Some((_, ledger)) = own.next_if(|(name, _)| *name == gpu) else {
                 continue;
             };
-            card.push_total(hull, total);
-            let missing = hull.micros().0.saturating_sub(total.card.present.0);
-            if missing > 0 && !card.known.is_instance {
+            ledger.push_total(hull, total);
+            let missing = hull.micros().0.saturating_sub(total.gpu.present.0);
+            if missing > 0 && !ledger.known.is_instance {
                 // The ticks that would show where in the quarter the GPU was missing are not available here.
-                let otherwise = match host > Some(total.card.present) {
+                let otherwise = match host > Some(total.gpu.present) {
                     true => GapReason::GpuLost,
                     false => GapReason::CollectorDown,
                 };
                 let reason = self.reasons.of_most(hull).unwrap_or(otherwise);
-                card.seen.add_gap(hull, Micros(missing), reason);
+                ledger.seen.add_gap(hull, Micros(missing), reason);
             }
         }
     }
@@ -177,17 +169,16 @@ impl Ledger {
     /// ticks leave. If its ticks are still stored, its spans give a more precise answer than [`Ledger::push_quarter`]
     /// can.
     #[must_use]
-    pub fn is_ragged(&self, cards: &[GpuQuarter]) -> bool {
-        cards.iter().any(|GpuQuarter { gpu, total }| {
-            let (Some(first), Some(last)) = (total.card.first, total.card.last) else {
+    pub fn is_ragged(&self, gpus: &[GpuQuarter]) -> bool {
+        gpus.iter().any(|GpuQuarter { gpu, total }| {
+            let Some(hull) = total.gpu.hull().map(Period::micros) else {
                 return false;
             };
-            let hull = Period::new(first, last).micros();
-            let own = Micros(total.card.present.0.saturating_sub(total.card.set_aside.0));
+            let own = Micros(total.gpu.present.0.saturating_sub(total.gpu.set_aside.0));
             let unobserved: Micros = total.unobserved.values().copied().sum();
-            self.cards.get(gpu).is_some_and(|card| {
-                let has_holes = total.card.present + Cadence::JITTER < hull;
-                (has_holes && !card.known.is_instance)
+            self.gpus.get(gpu).is_some_and(|ledger| {
+                let has_holes = total.gpu.present + Cadence::JITTER < hull;
+                (has_holes && !ledger.known.is_instance)
                     || (unobserved > Cadence::JITTER && unobserved < own)
             })
         })
@@ -196,20 +187,20 @@ impl Ledger {
     /// Returns the coverage of every GPU.
     #[must_use]
     pub fn finish(self) -> BTreeMap<GpuUuid, Coverage> {
-        self.cards
+        self.gpus
             .iter()
-            .map(|(gpu, card)| (gpu.clone(), self.close(card)))
+            .map(|(gpu, ledger)| (gpu.clone(), self.close(ledger)))
             .collect()
     }
 
-    fn close(&self, card: &Card) -> Coverage {
-        let mut coverage = card.seen.clone();
-        let counted = Period::new(self.window.from().max(card.known.first), self.window.to());
-        let (all, mut holes) = match card.known.is_instance {
-            true => (card.covered, Vec::new()),
-            false => (counted.micros(), card.present.holes(counted).collect()),
+    fn close(&self, ledger: &GpuLedger) -> Coverage {
+        let mut coverage = ledger.seen.clone();
+        let counted = Period::new(self.window.from().max(ledger.known.first), self.window.to());
+        let (all, mut holes) = match ledger.known.is_instance {
+            true => (ledger.covered, Vec::new()),
+            false => (counted.micros(), ledger.present.holes(counted).collect()),
         };
-        coverage.capacity = Micros(all.0.saturating_sub(card.set_aside.0));
+        coverage.capacity = Micros(all.0.saturating_sub(ledger.set_aside.0));
         // From the first to the last tick without the GPU it was lost, also while no collector ran in between.
         let mut absent = PeriodSet::default();
         for hole in &holes {
@@ -219,9 +210,7 @@ impl Ledger {
             }
         }
         for (period, reason) in &self.reasons.outages {
-            let mut one = PeriodSet::default();
-            one.add(*period);
-            let (within, rest) = divide(&holes, &one);
+            let (within, rest) = divide(&holes, &PeriodSet::from_iter([*period]));
             coverage.add_gaps(&within, *reason);
             holes = rest;
         }
@@ -232,7 +221,7 @@ impl Ledger {
     }
 }
 
-impl Card {
+impl GpuLedger {
     fn push(&mut self, span: &Span, part: Period) {
         self.present.add(part);
         self.covered += part.micros();
@@ -252,8 +241,8 @@ impl Card {
 
     fn push_total(&mut self, hull: Period, total: &QuarterTotal) {
         self.present.add(hull);
-        self.covered += total.card.present;
-        self.set_aside += total.card.set_aside;
+        self.covered += total.gpu.present;
+        self.set_aside += total.gpu.set_aside;
         let mut unexplained = Micros(0);
         for ((state, basis), sum) in &total.states {
             match state {
@@ -366,7 +355,7 @@ impl Coverage {
 /// Time of a quarter hour in which ticks found a GPU.
 fn seen(total: &QuarterTotal) -> Micros {
     let unobserved: Micros = total.unobserved.values().copied().sum();
-    Micros(total.card.present.0.saturating_sub(unobserved.0))
+    Micros(total.gpu.present.0.saturating_sub(unobserved.0))
 }
 
 /// Returns the time in which a host was observed, by the totals of its GPUs in a quarter hour or a day: the time of the GPU
@@ -377,8 +366,7 @@ pub fn host_time(gpus: &[GpuQuarter]) -> Micros {
     let mut hulls = PeriodSet::default();
     let mut is_whole = true;
     for GpuQuarter { total, .. } in gpus {
-        if let (Some(first), Some(last)) = (total.card.first, total.card.last) {
-            let hull = Period::new(first, last);
+        if let Some(hull) = total.gpu.hull() {
             is_whole &= seen(total) == hull.micros();
             hulls.add(hull);
         }

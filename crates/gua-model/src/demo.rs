@@ -33,9 +33,9 @@ pub fn sample(script: Script, phase: u64, at: Timestamp, since_boot: Duration) -
         ProcessKind::Compute,
     );
     let first = match phase % 5 {
-        0 | 1 => card(0, 80, 70_000, vec![alice]),
-        2 | 3 => card(0, 2, 70_000, vec![alice]),
-        _ => card(0, 0, 0, Vec::new()),
+        0 | 1 => gpu(0, 80, 70_000, vec![alice]),
+        2 | 3 => gpu(0, 2, 70_000, vec![alice]),
+        _ => gpu(0, 0, 0, Vec::new()),
     };
     let bob = process(
         5678,
@@ -45,10 +45,10 @@ pub fn sample(script: Script, phase: u64, at: Timestamp, since_boot: Duration) -
     );
     let nobody = process(9999, None, 200, ProcessKind::Compute);
     let third = match script {
-        Script::V1_1 => card(2, 0, 0, Vec::new()),
+        Script::V1_1 => gpu(2, 0, 0, Vec::new()),
         Script::V1_8 => {
             let desktop = process(1200, Some((120, "gdm", "Xorg")), 128, ProcessKind::Graphics);
-            card(2, 0, 128, vec![desktop])
+            gpu(2, 0, 128, vec![desktop])
         }
     };
     Sample {
@@ -59,12 +59,12 @@ pub fn sample(script: Script, phase: u64, at: Timestamp, since_boot: Duration) -
             version: Ok("560.35.05-fake".to_owned()),
             cuda: Err(Missing::Unsupported),
         },
-        gpus: vec![first, card(1, 2, 8200, vec![bob, nobody]), third],
+        gpus: vec![first, gpu(1, 2, 8200, vec![bob, nobody]), third],
         problems: Vec::new(),
     }
 }
 
-fn card(index: u32, util: u32, used_mb: u64, processes: Vec<Process>) -> Gpu {
+fn gpu(index: u32, util: u32, used_mb: u64, processes: Vec<Process>) -> Gpu {
     let uuid = format!("GPU-{index}")
         .parse()
         .expect("letters and a number");

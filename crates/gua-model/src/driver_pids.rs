@@ -2,33 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which PID namespace the process IDs reported by the driver belong to.
-///
-/// NVML reports the PIDs of the host's namespace. A container usually has its own namespace, where the same number is
-/// missing or, worse, identifies another user's process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DriverPids {
-    /// The host's, unless the kernel does not say which namespace this is. PIDs are looked up unless this process is
-    /// known to be in another namespace.
-    #[default]
-    Auto,
-    /// The host's. PIDs are looked up only if this process is known to be in that namespace.
-    Host,
-    /// The namespace of this process. PIDs are always looked up.
-    Here,
-}
-
-impl DriverPids {
-    /// Every value, in the order in which they are documented.
-    pub const ALL: [Self; 3] = [Self::Auto, Self::Host, Self::Here];
-
-    /// Returns the word for it in the configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Host => "host",
-            Self::Here => "here",
-        }
+crate::words! {
+    /// Which PID namespace the process IDs reported by the driver belong to.
+    ///
+    /// NVML reports the PIDs of the host's namespace. A container usually has its own namespace, where the same number is
+    /// missing or, worse, identifies another user's process.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum DriverPids {
+        /// The host's, unless the kernel does not say which namespace this is. PIDs are looked up unless this process is
+        /// known to be in another namespace.
+        #[default]
+        Auto = "auto",
+        /// The host's. PIDs are looked up only if this process is known to be in that namespace.
+        Host = "host",
+        /// The namespace of this process. PIDs are always looked up.
+        Here = "here",
     }
 }

@@ -14,22 +14,14 @@ use crate::reading::{Missing, Reading};
 use crate::sample::Gpu;
 use crate::unit::{Micros, Millijoules};
 
-/// How an amount of energy was obtained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EnergySource {
-    /// The driver's energy counter.
-    Counter,
-    /// Power times time: an estimate.
-    Power,
-}
-
-impl EnergySource {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            EnergySource::Counter => "counter",
-            EnergySource::Power => "power",
-        }
+crate::words! {
+    /// How an amount of energy was obtained.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EnergySource {
+        /// The driver's energy counter.
+        Counter = "counter",
+        /// Power times time: an estimate.
+        Power = "power",
     }
 }
 

@@ -75,10 +75,10 @@ impl IdleFloor {
     #[must_use]
     pub fn floor(&self, today: UtcDay) -> Option<Milliwatts> {
         let mut by_power: BTreeMap<u64, Micros> = BTreeMap::new();
-        for bars in self.recent(today) {
-            for (watts, micros) in bars {
-                *by_power.entry(*watts).or_default() += *micros;
-            }
+        let first = UtcDay(today.0.saturating_sub(DAYS - 1)).min(today);
+        let recent = self.days.range(first..=today);
+        for (watts, micros) in recent.flat_map(|(_, bars)| bars) {
+            *by_power.entry(*watts).or_default() += *micros;
         }
         let whole: Micros = by_power.values().copied().sum();
         if whole < ENOUGH {
@@ -90,11 +90,6 @@ impl IdleFloor {
             (below * LOWEST >= u128::from(whole.0))
                 .then_some(Milliwatts(watts.saturating_mul(1000)))
         })
-    }
-
-    /// Drops the days that no floor of `today` or later uses.
-    pub fn forget_before(&mut self, today: UtcDay) {
-        self.days = self.days.split_off(&first_day(today));
     }
 
     /// Returns the rows to store, ordered by day and power.
@@ -112,15 +107,6 @@ impl IdleFloor {
         let bars = self.days.entry(row.day).or_default();
         *bars.entry(row.watts).or_default() += row.micros;
     }
-
-    fn recent(&self, today: UtcDay) -> impl Iterator<Item = &BTreeMap<u64, Micros>> {
-        let first = first_day(today).min(today);
-        self.days.range(first..=today).map(|(_, bars)| bars)
-    }
-}
-
-fn first_day(today: UtcDay) -> UtcDay {
-    UtcDay(today.0.saturating_sub(DAYS - 1))
 }
 
 #[cfg(test)]
@@ -146,10 +132,7 @@ mod tests {
         let floor = IdleFloor::restore(rows);
         let expected = watts.map(|watts| Milliwatts(watts * 1000));
         assert_eq!(floor.floor(UtcDay(today)), expected, "{seen}");
-        let mut pruned = IdleFloor::restore(floor.rows());
-        assert_eq!(pruned, floor);
-        pruned.forget_before(UtcDay(today));
-        assert_eq!(pruned.floor(UtcDay(today)), expected, "{seen}");
+        assert_eq!(IdleFloor::restore(floor.rows()), floor);
     }
 
     #[test]

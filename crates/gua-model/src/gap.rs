@@ -1,7 +1,5 @@
 //! Unobserved time, and the reason for it.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -30,46 +28,32 @@ pub struct Gap {
     pub reason: GapReason,
 }
 
-/// Reason why time is unobserved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum GapReason {
-    /// No collector ran.
-    CollectorDown,
-    /// The driver did not answer in time.
-    DriverHung,
-    /// The driver was missing, refused access, or had the wrong version.
-    DriverUnavailable,
-    /// The GPU reported that it was lost, or was no longer present.
-    GpuLost,
-    /// Access to a reading was denied.
-    Denied,
-    /// A reading failed.
-    Failed,
-    /// The tick was read but could not be stored because the disk was full.
-    DiskFull,
-    /// The host was suspended.
-    Suspended,
-    /// The wall clock was set.
-    ClockSet,
-    /// The tick was read but could not be stored for another reason than a full disk: a lock, a failing disk, a damaged
-    /// file.
-    NotStored,
-}
-
-impl GapReason {
-    /// In the order of their codes in stored totals: a new reason is added at the end.
-    pub const ALL: [GapReason; 10] = [
-        GapReason::CollectorDown,
-        GapReason::DriverHung,
-        GapReason::DriverUnavailable,
-        GapReason::GpuLost,
-        GapReason::Denied,
-        GapReason::Failed,
-        GapReason::DiskFull,
-        GapReason::Suspended,
-        GapReason::ClockSet,
-        GapReason::NotStored,
-    ];
+crate::words! {
+    /// Reason why time is unobserved, in the order of their codes in stored totals: a new reason is added at the end.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum GapReason {
+        /// No collector ran.
+        CollectorDown = "collector-down",
+        /// The driver did not answer in time.
+        DriverHung = "driver-hung",
+        /// The driver was missing, refused access, or had the wrong version.
+        DriverUnavailable = "driver-unavailable",
+        /// The GPU reported that it was lost, or was no longer present.
+        GpuLost = "gpu-lost",
+        /// Access to a reading was denied.
+        Denied = "denied",
+        /// A reading failed.
+        Failed = "failed",
+        /// The tick was read but could not be stored because the disk was full.
+        DiskFull = "disk-full",
+        /// The host was suspended.
+        Suspended = "suspended",
+        /// The wall clock was set.
+        ClockSet = "clock-set",
+        /// The tick was read but could not be stored for another reason than a full disk: a lock, a failing disk, a damaged
+        /// file.
+        NotStored = "not-stored",
+    }
 }
 
 impl From<Missing> for GapReason {
@@ -78,24 +62,6 @@ impl From<Missing> for GapReason {
             Missing::Gone => GapReason::GpuLost,
             Missing::Denied => GapReason::Denied,
             Missing::Unsupported | Missing::Failed => GapReason::Failed,
-        }
-    }
-}
-
-impl GapReason {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            GapReason::CollectorDown => "collector-down",
-            GapReason::DriverHung => "driver-hung",
-            GapReason::DriverUnavailable => "driver-unavailable",
-            GapReason::GpuLost => "gpu-lost",
-            GapReason::Denied => "denied",
-            GapReason::Failed => "failed",
-            GapReason::DiskFull => "disk-full",
-            GapReason::Suspended => "suspended",
-            GapReason::ClockSet => "clock-set",
-            GapReason::NotStored => "not-stored",
         }
     }
 }
@@ -112,11 +78,5 @@ impl Outage {
     #[must_use]
     pub fn period(&self) -> Period {
         Period::new(self.from, self.to)
-    }
-}
-
-impl fmt::Display for GapReason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
     }
 }

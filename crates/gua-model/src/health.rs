@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::reading::Missing;
 use crate::readings::Gpu;
+use crate::sample::MemoryRepairs;
 use crate::xid::Xid;
 
 /// A fault that an administrator should know about.
@@ -33,54 +34,29 @@ pub enum Fault {
     SlowedDown,
 }
 
-/// A [`Fault`] without its numbers, as documents name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultKind {
-    Lost,
-    Xid,
-    UncorrectedErrors,
-    RemapFailed,
-    RemapPending,
-    RetirementPending,
-    Hot,
-    SlowedDown,
+crate::words! {
+    /// A [`Fault`] without its numbers, as documents name it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum FaultKind {
+        Lost = "lost",
+        Xid = "xid",
+        UncorrectedErrors = "uncorrected-errors",
+        RemapFailed = "remap-failed",
+        RemapPending = "remap-pending",
+        RetirementPending = "retirement-pending",
+        Hot = "hot",
+        SlowedDown = "slowed-down",
+    }
 }
 
 impl FaultKind {
-    /// All kinds, the most serious first.
-    pub const ALL: [Self; 8] = [
-        FaultKind::Lost,
-        FaultKind::Xid,
-        FaultKind::UncorrectedErrors,
-        FaultKind::RemapFailed,
-        FaultKind::RemapPending,
-        FaultKind::RetirementPending,
-        FaultKind::Hot,
-        FaultKind::SlowedDown,
-    ];
-
-    /// Returns the name in documents.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            FaultKind::Lost => "lost",
-            FaultKind::Xid => "xid",
-            FaultKind::UncorrectedErrors => "uncorrected-errors",
-            FaultKind::RemapFailed => "remap-failed",
-            FaultKind::RemapPending => "remap-pending",
-            FaultKind::RetirementPending => "retirement-pending",
-            FaultKind::Hot => "hot",
-            FaultKind::SlowedDown => "slowed-down",
-        }
-    }
-
     /// Returns the fault in words.
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
             FaultKind::Lost => "lost by the driver",
-            FaultKind::Xid => "an Xid error of the hardware",
+            FaultKind::Xid => "an Xid error that indicates faulty hardware",
             FaultKind::UncorrectedErrors => "uncorrected memory errors",
             FaultKind::RemapFailed => "a memory row could not be remapped",
             FaultKind::RemapPending => "a memory row is remapped at the next reset",
@@ -159,6 +135,7 @@ pub fn is_known(gpu: &Gpu) -> bool {
 pub fn faults(gpu: &Gpu) -> Vec<Fault> {
     let errors = gpu.ecc_uncorrected.ok().filter(|errors| *errors > 0);
     let repairs = gpu.memory_repairs.unwrap_or_default();
+    let repair = |bit: u64, fault: Fault| repairs.has(bit).then_some(fault);
     let throttle = gpu.throttle.ok();
     let is_hot = throttle.is_some_and(|reasons| reasons.is_hot());
     let is_slowed = throttle.is_some_and(|reasons| reasons.is_slowed_by_hardware());
@@ -166,11 +143,9 @@ pub fn faults(gpu: &Gpu) -> Vec<Fault> {
         (gpu.util == Err(Missing::Gone)).then_some(Fault::Lost),
         gpu.xid.ok().flatten().map(Fault::Xid),
         errors.map(Fault::UncorrectedErrors),
-        repairs.remap_failed().then_some(Fault::RemapFailed),
-        repairs.remap_pending().then_some(Fault::RemapPending),
-        repairs
-            .retirement_pending()
-            .then_some(Fault::RetirementPending),
+        repair(MemoryRepairs::REMAP_FAILED, Fault::RemapFailed),
+        repair(MemoryRepairs::REMAP_PENDING, Fault::RemapPending),
+        repair(MemoryRepairs::RETIREMENT_PENDING, Fault::RetirementPending),
         is_hot.then_some(Fault::Hot),
         is_slowed.then_some(Fault::SlowedDown),
     ]

@@ -47,17 +47,17 @@ pub(crate) fn ticks(text: &str) -> Vec<Tick> {
         .map(str::trim)
         .filter(|line| !line.is_empty())
     {
-        let (second, cards) = line.split_once(' ').unwrap_or((line, ""));
+        let (second, texts) = line.split_once(' ').unwrap_or((line, ""));
         let (second, boot) = second.split_once('#').unwrap_or((second, "1"));
         let boot = BootId(boot.parse().unwrap());
         let second: f64 = second.parse().unwrap();
         let elapsed = ticks.last().map_or(Duration::ZERO, |last| {
             Duration::try_from(at(second).duration_since(last.sample.at)).unwrap_or_default()
         });
-        let cards = cards
+        let texts = texts
             .split(',')
             .map(str::trim)
-            .filter(|card| !card.is_empty());
+            .filter(|text| !text.is_empty());
         ticks.push(Tick {
             sample: Sample {
                 at: at(second),
@@ -67,7 +67,7 @@ pub(crate) fn ticks(text: &str) -> Vec<Tick> {
                     version: Err(Missing::Failed),
                     cuda: Err(Missing::Failed),
                 },
-                gpus: cards.map(|card| gpu(card, boot, elapsed)).collect(),
+                gpus: texts.map(|text| gpu(text, boot, elapsed)).collect(),
                 problems: Vec::new(),
             },
             interval: Duration::from_secs(30),
@@ -322,7 +322,7 @@ pub(crate) fn any_ticks() -> impl Strategy<Value = Vec<Tick>> {
     .prop_map(|turns| {
         let (mut wall, mut since_boot, mut boot) = (0i64, 100_000_000i64, 1u128);
         let mut ticks = Vec::new();
-        for (turn, cards, interval) in turns {
+        for (turn, texts, interval) in turns {
             let normal = 1000 * i64::try_from(interval).unwrap();
             let (passed, jump) = match turn {
                 Turn::OnTime => (normal, 0),
@@ -340,9 +340,9 @@ pub(crate) fn any_ticks() -> impl Strategy<Value = Vec<Tick>> {
             wall += passed + jump;
             since_boot += passed;
             let elapsed = Duration::from_millis(passed.unsigned_abs());
-            let gpus = cards
+            let gpus = texts
                 .iter()
-                .map(|card| gpu(card, BootId(boot), elapsed))
+                .map(|text| gpu(text, BootId(boot), elapsed))
                 .collect();
             ticks.push(Tick {
                 sample: Sample {

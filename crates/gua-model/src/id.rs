@@ -77,19 +77,9 @@ fn is_plain(text: &str) -> bool {
 }
 
 /// Error for a text that is not a valid name: empty, too long, or with spaces or control characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a name must be 1 to {LONGEST} printable ASCII characters without blanks")]
 pub struct BadName;
-
-impl fmt::Display for BadName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "a name must be 1 to {LONGEST} printable ASCII characters without blanks"
-        )
-    }
-}
-
-impl std::error::Error for BadName {}
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident($inner:ty)) => {

@@ -24,6 +24,7 @@ mod history;
 pub mod id;
 pub mod idle;
 pub mod legacy;
+mod lookup;
 pub mod nvgpu;
 pub mod owner;
 pub mod palette;
@@ -59,11 +60,12 @@ pub mod usage_state;
 pub mod vec_map;
 pub mod visible;
 pub mod window;
+mod words;
 pub mod xid;
 
 pub use cadence::Cadence;
 pub use calendar::{CalendarUnit, Slot, slots};
-pub use classify::{Basis, Division, Part, classify, divide};
+pub use classify::{Basis, classify, divide};
 pub use coverage::{Coverage, KnownGpu, Ledger};
 pub use driver_pids::DriverPids;
 pub use energy::EnergySource;
@@ -101,4 +103,5 @@ pub use unit::{
 pub use vec_map::VecMap;
 pub use visible::VisibleDevices;
 pub use window::{Histogram, UtilWindow};
+pub use words::UnknownWord;
 pub use xid::Xid;

@@ -101,8 +101,8 @@ mod tests {
     use crate::unit::Bytes;
 
     /// Parses GPUs from `used/total` in megabytes, `?` for an unreadable one, `i` for an instance.
-    fn sample(cards: &[&str]) -> Sample {
-        let card = |(index, text): (usize, &&str)| {
+    fn sample(texts: &[&str]) -> Sample {
+        let gpu = |(index, text): (usize, &&str)| {
             let uuid: GpuUuid = format!("GPU-{index}").parse().unwrap();
             let mut gpu =
                 Gpu::without_readings(uuid, u32::try_from(index).unwrap(), Missing::Failed);
@@ -128,17 +128,17 @@ mod tests {
                 version: Err(Missing::Failed),
                 cuda: Err(Missing::Failed),
             },
-            gpus: cards.iter().enumerate().map(card).collect(),
+            gpus: texts.iter().enumerate().map(gpu).collect(),
             problems: Vec::new(),
         }
     }
 
     #[test]
     fn a_gpu_is_free_up_to_the_limit_and_an_unreadable_one_is_not() {
-        let cards = sample(&["200/1000", "201/1000", "?", "0/1000", "i0/1000"]);
-        assert_eq!(available_gpus(&cards, 20.0), ["0", "3"]);
-        assert_eq!(available_gpus(&cards, 20.1), ["0", "1", "3"]);
-        assert_eq!(available_gpus(&cards, 0.0), ["3"]);
+        let gpus = sample(&["200/1000", "201/1000", "?", "0/1000", "i0/1000"]);
+        assert_eq!(available_gpus(&gpus, 20.0), ["0", "3"]);
+        assert_eq!(available_gpus(&gpus, 20.1), ["0", "1", "3"]);
+        assert_eq!(available_gpus(&gpus, 0.0), ["3"]);
     }
 
     #[test]

@@ -60,27 +60,15 @@ pub struct Workload {
     pub containers: ContainerOwners,
 }
 
-/// The setting `owners.containers`: who owns the processes of a container.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ContainerOwners {
-    /// The container or the pod.
-    #[default]
-    Name,
-    /// The uid that the process runs as. It is also the rule of histories before schema 3.
-    Uid,
-}
-
-impl ContainerOwners {
-    /// Every value, in the order in which they are documented.
-    pub const ALL: [Self; 2] = [Self::Name, Self::Uid];
-
-    /// Returns the word for it in the configuration.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Uid => "uid",
-        }
+crate::words! {
+    /// The setting `owners.containers`: who owns the processes of a container.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum ContainerOwners {
+        /// The container or the pod.
+        #[default]
+        Name = "name",
+        /// The uid that the process runs as. It is also the rule of histories before schema 3.
+        Uid = "uid",
     }
 }
 
@@ -156,43 +144,22 @@ impl OwnerKey {
     }
 }
 
-/// Rule by which an owner was found; stored with the owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum OwnerSource {
-    /// The login uid, which sudo and su do not change.
-    Login,
-    /// The uid of the process.
-    Process,
-    /// A process in a Slurm job of that user.
-    Job,
-    /// A process in that pod, or in a pod of that user.
-    Pod,
-    /// A process in that container, or in a container of that user.
-    Container,
-    /// A rule of the configuration.
-    Rule,
-}
-
-impl OwnerSource {
-    pub const ALL: [Self; 6] = [
-        Self::Login,
-        Self::Process,
-        Self::Job,
-        Self::Pod,
-        Self::Container,
-        Self::Rule,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            OwnerSource::Login => "login",
-            OwnerSource::Process => "process",
-            OwnerSource::Job => "job",
-            OwnerSource::Pod => "pod",
-            OwnerSource::Container => "container",
-            OwnerSource::Rule => "rule",
-        }
+crate::words! {
+    /// Rule by which an owner was found; stored with the owner.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum OwnerSource {
+        /// The login uid, which sudo and su do not change.
+        Login = "login",
+        /// The uid of the process.
+        Process = "process",
+        /// A process in a Slurm job of that user.
+        Job = "job",
+        /// A process in that pod, or in a pod of that user.
+        Pod = "pod",
+        /// A process in that container, or in a container of that user.
+        Container = "container",
+        /// A rule of the configuration.
+        Rule = "rule",
     }
 }
 
@@ -295,16 +262,7 @@ impl Workload {
     /// name.
     #[must_use]
     pub fn name(&self) -> Option<String> {
-        let short = |id: &str| id.chars().take(SHORT_ID).collect::<String>();
-        let pod = || {
-            let id = self.pod.as_ref().map(|id| short(id.as_str()));
-            Some(format!("pod:{}", self.pod_name.clone().or(id)?))
-        };
-        let container = || {
-            let id = self.container.as_ref().map(|id| short(id.as_str()));
-            Some(format!("container:{}", self.container_name.clone().or(id)?))
-        };
-        pod().or_else(container)
+        self.pod_or_container(':', SHORT_ID)
     }
 
     /// Returns the job, or else the pod, or else the container: `job 4711`, `container 3f1c`...
@@ -320,22 +278,34 @@ impl Workload {
     }
 
     fn with_ids_of(&self, letters: usize) -> Option<String> {
-        let cut = |id: &str| id.chars().take(letters).collect::<String>();
         let job = self.job.as_ref().map(|job| format!("job {job}"));
-        let named = |name: &Option<String>, id: Option<&str>| match name {
-            Some(name) => Some(name.clone()),
-            None => id.map(cut),
-        };
-        let pod = self.pod.as_ref().map(PodUid::as_str);
-        let pod = || Some(format!("pod {}", named(&self.pod_name, pod)?));
-        let container = self.container.as_ref().map(ContainerId::as_str);
-        let container = || {
+        job.or_else(|| self.pod_or_container(' ', letters))
+    }
+
+    fn pod_or_container(&self, between: char, letters: usize) -> Option<String> {
+        let pod = self.pod_label(letters);
+        let pod = pod.map(|pod| format!("pod{between}{pod}"));
+        pod.or_else(|| {
             Some(format!(
-                "container {}",
-                named(&self.container_name, container)?
+                "container{between}{}",
+                self.container_label(letters)?
             ))
-        };
-        job.or_else(pod).or_else(container)
+        })
+    }
+
+    /// Returns the name of the pod, or else its ID, of which at most this many characters are shown.
+    pub(crate) fn pod_label(&self, letters: usize) -> Option<String> {
+        label(
+            &self.pod_name,
+            self.pod.as_ref().map(PodUid::as_str),
+            letters,
+        )
+    }
+
+    /// Returns the name of the container, or else its ID, of which at most this many characters are shown.
+    pub(crate) fn container_label(&self, letters: usize) -> Option<String> {
+        let id = self.container.as_ref().map(ContainerId::as_str);
+        label(&self.container_name, id, letters)
     }
 
     fn source(&self) -> Option<OwnerSource> {
@@ -349,6 +319,11 @@ impl Workload {
             None
         }
     }
+}
+
+fn label(name: &Option<String>, id: Option<&str>, letters: usize) -> Option<String> {
+    let short = |id: &str| id.chars().take(letters).collect();
+    name.clone().or_else(|| id.map(short))
 }
 
 #[cfg(test)]

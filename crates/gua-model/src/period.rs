@@ -1,6 +1,8 @@
 //! A period of wall-clock time, and its quarter hours. Quarters are the unit because some time zones are offset by
 //! quarter hours.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,24 @@ impl Period {
             from,
             to: whole_micros(to).max(from),
         }
+    }
+
+    /// Creates a period of this length. It ends with the calendar at the latest.
+    #[must_use]
+    pub fn starting(from: Timestamp, length: Duration) -> Self {
+        Self::new(from, from.saturating_add(length).unwrap_or(Timestamp::MAX))
+    }
+
+    /// Creates the shortest period that contains a moment.
+    #[must_use]
+    pub fn at(moment: Timestamp) -> Self {
+        Self::starting(moment, Duration::from_micros(1))
+    }
+
+    /// Returns the shortest period that contains both.
+    #[must_use]
+    pub fn hull(self, other: Self) -> Self {
+        Self::new(self.from.min(other.from), self.to.max(other.to))
     }
 
     #[must_use]

@@ -11,6 +11,14 @@ use crate::unit::Micros;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PeriodSet(BTreeMap<Timestamp, Timestamp>);
 
+impl FromIterator<Period> for PeriodSet {
+    fn from_iter<I: IntoIterator<Item = Period>>(periods: I) -> Self {
+        let mut set = Self::default();
+        periods.into_iter().for_each(|period| set.add(period));
+        set
+    }
+}
+
 impl PeriodSet {
     /// Adds all of `period`.
     pub(crate) fn add(&mut self, period: Period) {

@@ -145,11 +145,7 @@ impl fmt::Display for Obstacle {
 /// Reports whether the GPU is free by the default wish.
 #[must_use]
 pub fn is_free(gpu: &Gpu, thresholds: &Thresholds) -> bool {
-    let wish = Wish {
-        thresholds: *thresholds,
-        ..Wish::default()
-    };
-    obstacle(gpu, &wish, &LastUse::new()).is_none()
+    is_vacant(gpu, thresholds) && faults(gpu).is_empty()
 }
 
 /// Reports whether the GPU is free by the default wish, apart from its health.

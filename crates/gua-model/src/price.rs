@@ -149,21 +149,16 @@ pub struct Cost {
 impl Costs {
     /// Adds the time of a report, all of which has this price.
     pub fn add(&mut self, price: Option<&Price>, report: &Report) {
-        let class = |class: RollUp| {
-            let states = State::ALL.into_iter();
-            let states = states.filter(|state| state.roll_up() == Some(class));
-            states.map(|state| report.all.state(state).micros).sum()
-        };
-        let (active, idle): (Micros, Micros) = (class(RollUp::Active), class(RollUp::IdleHeld));
-        let held = active + idle + report.all.state(State::HeldUnknown).micros;
+        let all = &report.all;
+        let idle = all.of_class(RollUp::IdleHeld).micros;
+        let active = all.of_class(RollUp::Active).micros;
+        let held = active + idle + all.state(State::HeldUnknown).micros;
         let Some(price) = price else {
             self.unpriced += held;
             return;
         };
-        let known = self.currencies.iter();
-        let place = known
-            .clone()
-            .position(|cost| cost.currency == price.currency);
+        let mut known = self.currencies.iter();
+        let place = known.position(|cost| cost.currency == price.currency);
         let place = place.unwrap_or_else(|| {
             self.currencies.push(Cost {
                 currency: price.currency.clone(),

@@ -47,51 +47,27 @@ pub enum Sharing {
     Together,
 }
 
-/// The limited quantity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Measure {
-    Held,
-    IdleHeld,
-    Charged,
-    Energy,
+crate::words! {
+    /// The limited quantity.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum Measure {
+        Held = "held",
+        IdleHeld = "idle-held",
+        Charged = "charged",
+        Energy = "energy",
+    }
 }
 
 impl Measure {
-    pub const ALL: [Self; 4] = [
-        Measure::Held,
-        Measure::IdleHeld,
-        Measure::Charged,
-        Measure::Energy,
-    ];
-
-    /// Returns its name in settings and tables.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
+    /// Returns the measured amount from a person's sums, and whether it includes everything that the person used.
+    fn of(self, sums: &OwnerTotal) -> (u64, bool) {
         match self {
-            Measure::Held => "held",
-            Measure::IdleHeld => "idle-held",
-            Measure::Charged => "charged",
-            Measure::Energy => "energy",
-        }
-    }
-
-    /// Returns the measured amount from a person's sums.
-    fn of(self, sums: &OwnerTotal) -> Amount {
-        let (at_least, is_all) = match self {
             Measure::Held => (sums.held.0, true),
             Measure::IdleHeld => (sums.idle_held.0, true),
             Measure::Charged => (sums.charged.0, sums.charged_is_all()),
             Measure::Energy => (sums.energy.0, sums.energy_is_all()),
-        };
-        Amount { at_least, is_all }
+        }
     }
-}
-
-/// Measured amount that a person used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Amount {
-    at_least: u64,
-    is_all: bool,
 }
 
 /// Period that a limit applies to.
@@ -271,29 +247,26 @@ pub fn standings<'usage>(
             Subject::Group(group) => Some(members(group)),
             Subject::User(user) => Some(BTreeSet::from([user.clone()])),
         };
-        let mut of_limit: Vec<Standing> = match (limit.sharing, &limit.subject) {
-            (Sharing::Together, Subject::Everyone) => {
-                vec![stand(Who::Everyone, limit, usage, &together(usage, None))]
-            }
-            (Sharing::Together, Subject::Group(group)) => {
-                let sums = together(usage, among.as_ref());
-                vec![stand(Who::Group(group.clone()), limit, usage, &sums)]
-            }
+        let together = match (limit.sharing, &limit.subject) {
+            (Sharing::Together, Subject::Everyone) => Some(Who::Everyone),
+            (Sharing::Together, Subject::Group(group)) => Some(Who::Group(group.clone())),
             // A limit for one person is the same whether shared or not.
-            (_, Subject::User(user)) => {
-                let sums = together(usage, among.as_ref());
-                vec![stand(Who::Person(user.clone()), limit, usage, &sums)]
+            (_, Subject::User(user)) => Some(Who::Person(user.clone())),
+            (Sharing::Each, _) => None,
+        };
+        let is_among = |row: &&PersonRow| among.as_ref().is_none_or(|all| all.contains(&row.name));
+        let people = usage.people.iter().filter(is_among);
+        let mut of_limit: Vec<Standing> = match together {
+            Some(who) => {
+                let mut sums = OwnerTotal::default();
+                people.for_each(|row| sums.merge(&row.sums));
+                vec![stand(who, limit, usage, &sums)]
             }
-            (Sharing::Each, _) => {
-                let people = usage.people.iter().filter(|row| row.name != UNKNOWN);
-                let people = people.filter(|row| {
-                    let is_among = among.as_ref().is_none_or(|all| all.contains(&row.name));
-                    is_among && !has_more_special(limits, limit, &row.name, &members)
-                });
-                people
-                    .map(|row| stand(Who::Person(row.name.clone()), limit, usage, &row.sums))
-                    .collect()
-            }
+            None => people
+                .filter(|row| row.name != UNKNOWN)
+                .filter(|row| !has_more_special(limits, limit, &row.name, &members))
+                .map(|row| stand(Who::Person(row.name.clone()), limit, usage, &row.sums))
+                .collect(),
         };
         of_limit.sort_by(|one, other| (other.at_least, &one.who).cmp(&(one.at_least, &other.who)));
         found.extend(of_limit);
@@ -325,18 +298,8 @@ fn has_more_special(
     })
 }
 
-fn together(usage: &Usage, among: Option<&BTreeSet<String>>) -> OwnerTotal {
-    let mut sums = OwnerTotal::default();
-    for row in &usage.people {
-        if among.is_none_or(|all| all.contains(&row.name)) {
-            sums.merge(&row.sums);
-        }
-    }
-    sums
-}
-
 fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &OwnerTotal) -> Standing {
-    let Amount { at_least, is_all } = limit.measure.of(sums);
+    let (at_least, is_all) = limit.measure.of(sums);
     let used = (is_all && usage.knows(&who)).then_some(at_least);
     let (observed, remaining) = (usage.observed(), usage.remaining(limit.per));
     let wide = u128::from;

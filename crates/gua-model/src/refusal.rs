@@ -8,40 +8,17 @@ use serde::{Deserialize, Serialize};
 use crate::id::GpuUuid;
 use crate::owner::{OwnerKey, User};
 
-/// Outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum RefusalOutcome {
-    /// Refused at once.
-    Refused,
-    /// Granted after a wait.
-    Granted,
-    /// Not granted: the wait timed out or was cancelled.
-    GaveUp,
-}
-
-impl RefusalOutcome {
-    pub const ALL: [RefusalOutcome; 3] = [
-        RefusalOutcome::Refused,
-        RefusalOutcome::Granted,
-        RefusalOutcome::GaveUp,
-    ];
-
-    /// Returns its name in every column and key.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RefusalOutcome::Refused => "refused",
-            RefusalOutcome::Granted => "granted",
-            RefusalOutcome::GaveUp => "gave-up",
-        }
-    }
-
-    #[must_use]
-    pub fn of(word: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|outcome| outcome.as_str() == word)
+crate::words! {
+    /// Outcome of a request.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum RefusalOutcome {
+        /// Refused at once.
+        Refused = "refused",
+        /// Granted after a wait.
+        Granted = "granted",
+        /// Not granted: the wait timed out or was cancelled.
+        GaveUp = "gave-up",
     }
 }
 
@@ -123,19 +100,19 @@ mod tests {
     use super::*;
     use crate::id::Uid;
 
-    /// Parses `asker<holder:card[!]...`, with `!` for a GPU in use.
+    /// Parses `asker<holder:gpu[!]...`, with `!` for a GPU in use.
     fn refusal(text: &str) -> Refusal {
         let uid = |name: &str| Uid(u32::from(name.as_bytes()[0]));
         let (asker, blocks) = text.split_once('<').unwrap();
         let block = |text: &str| {
-            let (holder, card) = text.split_once(':').unwrap();
+            let (holder, gpu) = text.split_once(':').unwrap();
             Blocking {
-                gpu: card.trim_end_matches('!').parse().unwrap(),
+                gpu: gpu.trim_end_matches('!').parse().unwrap(),
                 holder: OwnerKey::User(User {
                     uid: uid(holder),
                     name: None,
                 }),
-                is_idle: !card.ends_with('!'),
+                is_idle: !gpu.ends_with('!'),
             }
         };
         Refusal {

@@ -5,7 +5,6 @@
 //! GPU-ticks.
 
 mod charted;
-mod columns;
 mod cross;
 pub mod fold;
 mod gaps;
@@ -33,8 +32,7 @@ use crate::state::{RollUp, State, Thresholds};
 use crate::total::{OwnerTotal, QuarterUse};
 use crate::unit::{Bytes, Micros};
 
-pub use self::columns::{cross_rows, slot_rows};
-pub use self::cross::{Column, Cross, CrossRow, GpuCross};
+pub use self::cross::{Column, Cross, CrossRow, GpuCross, cross_rows, slot_rows};
 pub use self::gaps::{fill_gaps, gap_rows, unseen};
 pub use self::holds::{Holds, UNKNOWN};
 #[cfg(test)]
@@ -44,7 +42,7 @@ pub use self::minutes::{Buckets, bucket_length};
 pub use self::sessions::{IMPORTED_SLACK, is_imported_current, observed_within};
 pub use self::sums::Sums;
 use self::sums::count;
-pub(crate) use self::sums::{hours, ratio};
+pub(crate) use self::sums::ratio;
 
 /// Complete content of a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,7 +58,7 @@ pub struct Report {
     /// All GPUs together.
     pub all: Sums,
     /// In order of uuid.
-    pub cards: Vec<ReportedGpu>,
+    pub gpus: Vec<ReportedGpu>,
     /// The longest holder first.
     pub people: Vec<PersonRow>,
     /// Sums by group, project, job, pod or container, the longest holder first; empty unless they were asked for.
@@ -203,7 +201,7 @@ pub struct Covered {
 pub struct GapRow {
     pub reason: GapReason,
     pub period: Period,
-    pub cards: usize,
+    pub gpus: usize,
     /// GPU time.
     pub micros: Micros,
     /// What the collector said about it.
@@ -254,7 +252,7 @@ pub struct Hold {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Now {
     pub at: Timestamp,
-    pub cards: Vec<GpuStatus>,
+    pub gpus: Vec<GpuStatus>,
 }
 
 /// One GPU at the last tick.
@@ -432,12 +430,12 @@ impl Report {
 
 impl Covered {
     /// Adds one GPU. Fields about the whole host are not changed.
-    pub fn add(&mut self, card: &Self) {
-        self.capacity += card.capacity;
-        self.observed += card.observed;
-        self.gap += card.gap;
-        self.buffered += card.buffered;
-        self.overlap += card.overlap;
+    pub fn add(&mut self, gpu: &Self) {
+        self.capacity += gpu.capacity;
+        self.observed += gpu.observed;
+        self.gap += gpu.gap;
+        self.buffered += gpu.buffered;
+        self.overlap += gpu.overlap;
     }
 
     /// The observed share of the capacity; `None` without capacity.
@@ -450,8 +448,8 @@ impl Covered {
 impl Report {
     /// Number of physical GPUs.
     #[must_use]
-    pub fn gpus(&self) -> usize {
-        let gpus = self.cards.iter().map(ReportedGpu::physical);
+    pub fn gpu_count(&self) -> usize {
+        let gpus = self.gpus.iter().map(ReportedGpu::physical);
         gpus.collect::<BTreeSet<_>>().len()
     }
 
@@ -469,7 +467,7 @@ impl Report {
         let no_own = self.coverage.host_observed == Micros(0) || self.all.observed() == Micros(0);
         if no_own || self.all.has_imported() {
             // The old tool's rule, for old rows; of time where there are own ticks too.
-            return self.all.share(class).unwrap_or(0.0) * count(self.gpus());
+            return self.all.share(class).unwrap_or(0.0) * count(self.gpu_count());
         }
         self.all.hours(class) / self.coverage.host_observed.hours()
     }

@@ -70,24 +70,15 @@ impl Sum for RolledUp {
     }
 }
 
-/// What is known about the process that watches a run without a recorded end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WatcherState {
-    Running,
-    /// It has exited without recording the end of the run.
-    Lost,
-    /// It cannot be seen from here, or the run does not name it.
-    Unknown,
-}
-
-impl WatcherState {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            WatcherState::Running => "running",
-            WatcherState::Lost => "lost",
-            WatcherState::Unknown => "unknown",
-        }
+crate::words! {
+    /// What is known about the process that watches a run without a recorded end.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum WatcherState {
+        Running = "running",
+        /// It has exited without recording the end of the run.
+        Lost = "lost",
+        /// It cannot be seen from here, or the run does not name it.
+        Unknown = "unknown",
     }
 }
 

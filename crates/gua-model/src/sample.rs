@@ -194,19 +194,10 @@ impl MemoryRepairs {
         (Self::RETIREMENT_PENDING, "retirement-pending"),
     ];
 
+    /// Returns whether the set contains one of the repairs above.
     #[must_use]
-    pub fn remap_pending(self) -> bool {
-        self.0 & Self::REMAP_PENDING != 0
-    }
-
-    #[must_use]
-    pub fn remap_failed(self) -> bool {
-        self.0 & Self::REMAP_FAILED != 0
-    }
-
-    #[must_use]
-    pub fn retirement_pending(self) -> bool {
-        self.0 & Self::RETIREMENT_PENDING != 0
+    pub fn has(self, repair: u64) -> bool {
+        self.0 & repair != 0
     }
 
     /// Returns the names of the repairs.
@@ -228,20 +219,12 @@ fn names_of(bits: u64, names: &[(u64, &str)]) -> Vec<String> {
         .collect()
 }
 
-/// A mode that is on or off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Switch {
-    On,
-    Off,
-}
-
-impl Switch {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Switch::On => "on",
-            Switch::Off => "off",
-        }
+crate::words! {
+    /// A mode that is on or off.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    pub enum Switch {
+        On = "on",
+        Off = "off",
     }
 }
 
@@ -282,13 +265,15 @@ pub struct Process {
     pub identity: Reading<Identity>,
 }
 
-/// The driver's lists that a process is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum ProcessKind {
-    Compute,
-    Graphics,
-    /// Both lists. It is one process, and it counts as a compute process.
-    Both,
+crate::words! {
+    /// The driver's lists that a process is in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum ProcessKind {
+        Compute = "compute",
+        Graphics = "graphics",
+        /// Both lists. It is one process, and it counts as a compute process.
+        Both = "both",
+    }
 }
 
 impl ProcessKind {

@@ -13,11 +13,13 @@ pub struct ServerUrl {
     path: String,
 }
 
-/// Whether the connection is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    Http,
-    Https,
+crate::words! {
+    /// Whether the connection is encrypted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Scheme {
+        Http = "http",
+        Https = "https",
+    }
 }
 
 /// Whether a token may cross a network unencrypted.
@@ -60,11 +62,8 @@ impl ServerUrl {
             return Err(UrlError::Unprintable);
         }
         let (scheme, rest) = text.split_once("://").ok_or(UrlError::NotAbsolute)?;
-        let scheme = match scheme.to_ascii_lowercase().as_str() {
-            "http" => Scheme::Http,
-            "https" => Scheme::Https,
-            _ => return Err(UrlError::NotAbsolute),
-        };
+        let scheme = Scheme::from_word(&scheme.to_ascii_lowercase());
+        let scheme = scheme.ok_or(UrlError::NotAbsolute)?;
         if rest.contains(['?', '#']) {
             return Err(UrlError::Query);
         }
@@ -150,11 +149,7 @@ impl ServerUrl {
 
 impl fmt::Display for ServerUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self.scheme {
-            Scheme::Http => "http",
-            Scheme::Https => "https",
-        };
-        write!(out, "{scheme}://{}{}", self.authority, self.path)
+        write!(out, "{}://{}{}", self.scheme, self.authority, self.path)
     }
 }
 

@@ -78,11 +78,13 @@ pub struct UtilSum {
     pub known: Micros,
 }
 
-/// Source of a mean utilisation: the process or the GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum UtilSource {
-    Process,
-    Card,
+crate::words! {
+    /// Source of a mean utilisation: the process or the GPU.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    pub enum UtilSource {
+        Process = "process",
+        Gpu = "gpu",
+    }
 }
 
 impl Session {
@@ -93,7 +95,7 @@ impl Session {
         let is_known = self.own_util.known.0 >= self.observed.0 / 2;
         let own = self.own_util.mean().filter(|_| is_known);
         let own = own.map(|mean| (mean, UtilSource::Process));
-        own.or_else(|| self.gpu_util.mean().map(|mean| (mean, UtilSource::Card)))
+        own.or_else(|| self.gpu_util.mean().map(|mean| (mean, UtilSource::Gpu)))
     }
 
     #[must_use]

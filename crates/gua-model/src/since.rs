@@ -39,10 +39,7 @@ pub fn whole_quarters(totals: &Totals, gpu: &GpuUuid, roll_up: RollUp, now: Time
     let present = Quarter::of(now);
     let mut first = present;
     while let Some(before) = first.0.checked_sub(1).map(Quarter)
-        && let Some(total) = totals
-            .quarters
-            .get(&before)
-            .and_then(|cards| cards.get(gpu))
+        && let Some(total) = totals.quarters.get(&before).and_then(|gpus| gpus.get(gpu))
         && is_whole(total, before, roll_up)
     {
         first = before;
@@ -51,18 +48,13 @@ pub fn whole_quarters(totals: &Totals, gpu: &GpuUuid, roll_up: RollUp, now: Time
 }
 
 fn is_whole(total: &QuarterTotal, quarter: Quarter, roll_up: RollUp) -> bool {
-    let in_it: Micros = total
-        .states
-        .iter()
-        .filter(|((state, _), _)| state.roll_up() == Some(roll_up))
-        .map(|(_, time)| time.micros)
-        .sum();
+    let in_it = total.time_in(roll_up);
     let others = total
         .states
         .iter()
         .any(|((state, _), time)| state.roll_up() != Some(roll_up) && time.micros > Micros(0));
     let missing = quarter.period().micros().0.saturating_sub(in_it.0);
-    let interval = total.card.present.0 / total.card.ticks.max(1);
+    let interval = total.gpu.present.0 / total.gpu.ticks.max(1);
     let cadence = Cadence::new(Duration::from_micros(interval));
     !others && !cadence.is_break(Micros(missing))
 }

@@ -20,7 +20,7 @@ use crate::period::{Period, micros_between};
 use crate::reading::{Missing, Reading};
 use crate::sample::ProcessKind;
 use crate::slices::Slices;
-use crate::state::{State, Verdict};
+use crate::state::{RollUp, State, Verdict};
 use crate::unit::{Bytes, Centipercent, Micros, Millijoules, Percent};
 
 /// Observed time of one GPU, from one tick to the next or to the end of its interval.
@@ -116,6 +116,13 @@ impl Span {
     #[must_use]
     pub fn counts(&self) -> bool {
         self.slices.any()
+    }
+
+    /// Returns whether the GPU was in a state of this roll-up for a part of the span.
+    #[must_use]
+    pub fn has(&self, roll_up: RollUp) -> bool {
+        let mut shares = self.shares.iter();
+        shares.any(|share| share.weight > 0 && share.verdict.state.roll_up() == Some(roll_up))
     }
 
     /// GPU time within `period`, observed or not.

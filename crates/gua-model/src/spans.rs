@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::classify::{Division, Part, classify, divide, holders};
+use crate::classify::{Basis, classify, divide, holders};
 use crate::energy;
 use crate::id::GpuUuid;
 use crate::owner::Identity;
@@ -78,17 +78,11 @@ impl Spans {
         self.open.as_ref()
     }
 
-    /// The tick that is still open. No later span begins before it, so all quarter hours before its own are closed.
-    #[must_use]
-    pub fn open_since(&self) -> Option<Timestamp> {
-        self.open.as_ref().map(|tick| tick.sample.at)
-    }
-
     /// Frees what is remembered about time before the open tick. The caller promises that no later tick is before it, as on
     /// a clock that is never set.
     pub fn forget_past(&mut self) {
-        if let Some(open) = self.open_since() {
-            self.accounted.forget_before(open);
+        if let Some(open) = &self.open {
+            self.accounted.forget_before(open.sample.at);
         }
     }
 
@@ -110,8 +104,7 @@ impl Spans {
         // The wall clock decides here, so that the spans of a history lie end to end.
         let until_next = next.map(|next| next.sample.at.duration_since(from).unsigned_abs());
         let covered = tick.cadence().covered(until_next);
-        let end = from.saturating_add(covered).unwrap_or(Timestamp::MAX);
-        let Some(period) = self.accounted.claim(Period::new(from, end)) else {
+        let Some(period) = self.accounted.claim(Period::starting(from, covered)) else {
             return Vec::new();
         };
         let next = next.map(|next| Next::new(tick, next));
@@ -167,17 +160,13 @@ impl Spans {
         let floor = self.floors.get(&gpu.uuid).copied();
         let instances = closing.instances(&gpu.uuid);
         let is_divided = instances > 0 || !gpu.place.counts();
-        let division = match is_divided {
-            true => Division::of_one(unallocated(
-                classify(gpu, &self.thresholds, floor),
-                &gpu.place,
-                instances,
-            )),
+        let (shares, basis) = match is_divided {
+            true => {
+                let parent = classify(gpu, &self.thresholds, floor);
+                let verdict = unallocated(parent, &gpu.place, instances);
+                (vec![Share { verdict, weight: 1 }], Basis::Instant)
+            }
             false => divide(gpu, window, &self.thresholds, floor),
-        };
-        let share = |part: Part| Share {
-            verdict: part.verdict,
-            weight: part.samples,
         };
         Span {
             gpu: gpu.uuid.clone(),
@@ -185,8 +174,8 @@ impl Spans {
             slices,
             from: period.from(),
             to: period.to(),
-            shares: division.parts.into_iter().flatten().map(share).collect(),
-            basis: division.basis,
+            shares,
+            basis,
             util: mean_util(gpu, window),
             energy: closing.energy(gpu, slices),
             holders: holders(gpu, &self.thresholds)

@@ -1,64 +1,38 @@
 //! The states of a GPU, the roll-up that reports print, and the evidence for each verdict.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::reading::{Missing, Reading};
 use crate::unit::{Bytes, Milliwatts, Percent};
 
-/// State of a GPU, as precisely as it can be determined.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum State {
-    /// Utilisation at or over the threshold.
-    Active,
-    /// High utilisation while power stays at the GPU's idle floor.
-    Stalled,
-    /// High utilisation without any process.
-    Ghost,
-    /// A live process holds memory while utilisation is low.
-    IdleHeld,
-    /// Memory is still allocated to processes that no longer exist.
-    OrphanHeld,
-    /// A process holds the GPU, but its utilisation is unknown.
-    HeldUnknown,
-    /// No process holds the GPU.
-    TrulyIdle,
-    /// The GPU could not be observed: a gap, not idle time.
-    Unobserved,
+crate::words! {
+    /// State of a GPU, as precisely as it can be determined.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum State {
+        /// Utilisation at or over the threshold.
+        Active = "active",
+        /// High utilisation while power stays at the GPU's idle floor.
+        Stalled = "stalled",
+        /// High utilisation without any process.
+        Ghost = "ghost",
+        /// A live process holds memory while utilisation is low.
+        IdleHeld = "idle-held",
+        /// Memory is still allocated to processes that no longer exist.
+        OrphanHeld = "orphan-held",
+        /// A process holds the GPU, but its utilisation is unknown.
+        HeldUnknown = "held-unknown",
+        /// No process holds the GPU.
+        TrulyIdle = "truly-idle",
+        /// The GPU could not be observed: a gap, not idle time.
+        Unobserved = "unobserved",
+    }
 }
 
 impl State {
-    pub const ALL: [State; 8] = [
-        State::Active,
-        State::Stalled,
-        State::Ghost,
-        State::IdleHeld,
-        State::OrphanHeld,
-        State::HeldUnknown,
-        State::TrulyIdle,
-        State::Unobserved,
-    ];
-
     /// Returns its index in [`State::ALL`].
     #[must_use]
     pub const fn place(self) -> usize {
         self as usize
-    }
-
-    /// Returns its name in reports, documents and keys.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Active => "active",
-            State::Stalled => "stalled",
-            State::Ghost => "ghost",
-            State::IdleHeld => "idle-held",
-            State::OrphanHeld => "orphan-held",
-            State::HeldUnknown => "held-unknown",
-            State::TrulyIdle => "truly-idle",
-            State::Unobserved => "unobserved",
-        }
     }
 
     /// Returns its name in listings, where a GPU that nothing holds is called free.
@@ -82,36 +56,21 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.pad(self.as_str())
+crate::words! {
+    /// The three shares of gpu-usage-audit's reports, for comparison with it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+    pub enum RollUp {
+        Active = "active",
+        IdleHeld = "idle-held",
+        TrulyIdle = "truly-idle",
     }
 }
 
-/// The three shares of gpu-usage-audit's reports, for comparison with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum RollUp {
-    Active,
-    IdleHeld,
-    TrulyIdle,
-}
-
 impl RollUp {
-    pub const ALL: [RollUp; 3] = [RollUp::Active, RollUp::IdleHeld, RollUp::TrulyIdle];
-
     /// Returns its index in [`RollUp::ALL`].
     #[must_use]
     pub const fn place(self) -> usize {
         self as usize
-    }
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            RollUp::Active => "active",
-            RollUp::IdleHeld => "idle-held",
-            RollUp::TrulyIdle => "truly-idle",
-        }
     }
 }
 

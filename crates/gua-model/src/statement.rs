@@ -40,7 +40,7 @@ pub struct Statement {
     #[serde(default)]
     pub began: Option<Timestamp>,
     pub host: Option<Host>,
-    pub cards: usize,
+    pub gpus: usize,
     pub balance: Balance,
     /// What all GPUs drew; `None` where nobody counted.
     pub energy: Option<Millijoules>,
@@ -126,7 +126,7 @@ impl Statement {
             made: report.made,
             began: report.began_late(),
             host: report.host.clone(),
-            cards: report.gpus(),
+            gpus: report.gpu_count(),
             balance: Balance::of(report),
             energy: report.all.counted_energy(),
             unjudged: report.all.state(State::HeldUnknown).micros,
@@ -147,8 +147,8 @@ impl Account {
                 .map(|place| all.people[place].sums)
                 .unwrap_or_default(),
             days: days(month, all, place),
-            sessions: sessions.longest,
             session_count: sessions.count,
+            sessions: sessions.longest(),
             standings: Vec::new(),
         }
     }

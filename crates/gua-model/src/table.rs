@@ -136,58 +136,26 @@ pub enum Cell {
     Missing,
 }
 
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Cell::Text(text)
-    }
+macro_rules! cells {
+    ($($type:ty: $from:ident => $cell:expr;)*) => { $(
+        impl From<$type> for Cell {
+            fn from($from: $type) -> Self {
+                $cell
+            }
+        }
+    )* };
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        Cell::Text(text.to_owned())
-    }
-}
-
-impl From<bool> for Cell {
-    fn from(flag: bool) -> Self {
-        Cell::Flag(flag)
-    }
-}
-
-impl From<u64> for Cell {
-    fn from(count: u64) -> Self {
-        Cell::Count(count)
-    }
-}
-
-impl From<u32> for Cell {
-    fn from(count: u32) -> Self {
-        Cell::Count(count.into())
-    }
-}
-
-impl From<usize> for Cell {
-    fn from(count: usize) -> Self {
-        Cell::Count(u64::try_from(count).unwrap_or(u64::MAX))
-    }
-}
-
-impl From<i64> for Cell {
-    fn from(number: i64) -> Self {
-        Cell::Integer(number)
-    }
-}
-
-impl From<i32> for Cell {
-    fn from(number: i32) -> Self {
-        Cell::Integer(number.into())
-    }
-}
-
-impl From<Timestamp> for Cell {
-    fn from(at: Timestamp) -> Self {
-        Cell::Text(at.to_string())
-    }
+cells! {
+    String: text => Cell::Text(text);
+    &str: text => Cell::Text(text.to_owned());
+    bool: flag => Cell::Flag(flag);
+    u64: count => Cell::Count(count);
+    u32: count => Cell::Count(count.into());
+    usize: count => Cell::Count(u64::try_from(count).unwrap_or(u64::MAX));
+    i64: number => Cell::Integer(number);
+    i32: number => Cell::Integer(number.into());
+    Timestamp: at => Cell::Text(at.to_string());
 }
 
 impl<T: Into<Cell>> From<Option<T>> for Cell {
@@ -296,13 +264,6 @@ pub fn rounded(number: f64) -> f64 {
     (number * 1e6).round() / 1e6
 }
 
-/// Whether a line of dashes follows the headings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Underline {
-    Yes,
-    No,
-}
-
 /// Cells under headings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
@@ -347,19 +308,14 @@ impl Table {
     #[must_use]
     pub fn text(&self, indent: usize) -> String {
         let indent = " ".repeat(indent);
-        let lines = self.lines(None, Underline::No);
+        let lines = self.lines(None);
         let lines = lines.map(|line| format!("{indent}{line}").trim_end().to_owned() + "\n");
         lines.collect()
     }
 
     /// The heading line and one line per row. With a `width`, columns are dropped and truncated until they fit.
-    pub fn lines(
-        &self,
-        width: Option<usize>,
-        underline: Underline,
-    ) -> impl Iterator<Item = String> {
-        self.painted(width, underline, |_, cell| cell.to_owned())
-            .into_iter()
+    pub fn lines(&self, width: Option<usize>) -> impl Iterator<Item = String> {
+        self.painted(width, |_, cell| cell.to_owned()).into_iter()
     }
 
     /// The same lines. `paint` gets the row and the column of a cell, and the cell as it is shown; it may add sequences
@@ -367,7 +323,6 @@ impl Table {
     pub fn painted(
         &self,
         width: Option<usize>,
-        underline: Underline,
         paint: impl Fn((Option<usize>, usize), &str) -> String,
     ) -> Vec<String> {
         let shown: Vec<Vec<String>> = self
@@ -399,10 +354,7 @@ impl Table {
             Some(width) => fitted(&layouts, &natural, width),
         };
         let titles = self.columns.iter().map(|column| column.title.clone());
-        let dashes = widths.iter().map(|width| "-".repeat(width.unwrap_or(0)));
-        let dashes = (underline == Underline::Yes).then(|| dashes.collect());
-        let head = std::iter::once(titles.collect()).chain(dashes);
-        let head = head.map(|cells: Vec<String>| (None, cells));
+        let head = std::iter::once((None, titles.collect()));
         let body = (0..).map(Some).zip(shown);
         head.chain(body)
             .map(|(row, cells)| {
@@ -534,14 +486,14 @@ mod tests {
             _ => cell.to_owned(),
         };
         assert_eq!(
-            table.painted(None, Underline::No, paint),
+            table.painted(None, paint),
             [
                 "user  held h  [ idle]",
                 "<ada >    1.23  50.0%",
                 "김     12.00      -"
             ]
         );
-        let narrow = table.painted(Some(5), Underline::No, paint);
+        let narrow = table.painted(Some(5), paint);
         let is_plain = |line: &String| columns(line) <= 5 && !line.contains(['<', '[']);
         assert!(narrow.iter().all(is_plain), "{narrow:?}");
     }

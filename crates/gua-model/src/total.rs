@@ -20,9 +20,10 @@ use crate::energy;
 use crate::gap::GapReason;
 use crate::id::GpuUuid;
 use crate::legacy::{ImportedPart, ImportedSession};
+use crate::lookup::entry;
 use crate::owner::OwnerKey;
 use crate::period::{Period, Quarter};
-use crate::report::{hours, ratio};
+use crate::report::ratio;
 use crate::span::Span;
 use crate::state::{RollUp, State};
 use crate::unit::{Micros, Millijoules};
@@ -40,7 +41,7 @@ pub struct Totals {
 /// Totals of one GPU in one quarter hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuarterTotal {
-    pub card: GpuTotal,
+    pub gpu: GpuTotal,
     pub states: VecMap<(State, Basis), StateTotal>,
     /// Time in the state unobserved, by reason.
     pub unobserved: VecMap<GapReason, Micros>,
@@ -134,19 +135,16 @@ impl Totals {
             return;
         };
         for (quarter, piece) in part.quarters() {
-            let cards = self.quarters.entry(quarter).or_default();
-            match cards.get_mut(&span.gpu) {
-                Some(total) => total.add(span, piece),
-                None => cards.entry(span.gpu.clone()).or_default().add(span, piece),
-            }
+            let gpus = self.quarters.entry(quarter).or_default();
+            entry(gpus, &span.gpu).add(span, piece);
         }
     }
 
     pub fn merge(&mut self, other: &Self) {
-        for (quarter, cards) in &other.quarters {
+        for (quarter, gpus) in &other.quarters {
             let mine = self.quarters.entry(*quarter).or_default();
-            for (gpu, total) in cards {
-                mine.entry(gpu.clone()).or_default().merge(total);
+            for (gpu, total) in gpus {
+                entry(mine, gpu).merge(total);
             }
         }
     }
@@ -161,33 +159,33 @@ impl Totals {
     }
 
     /// Inserts the GPUs of a quarter that is not yet present.
-    pub fn put(&mut self, quarter: Quarter, cards: &[GpuQuarter]) {
-        let cards = cards.iter();
-        let named = cards.map(|card| (card.gpu.clone(), card.total.clone()));
+    pub fn put(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+        let gpus = gpus.iter();
+        let named = gpus.map(|gpu| (gpu.gpu.clone(), gpu.total.clone()));
         self.quarters.insert(quarter, named.collect());
     }
 
     /// Returns the GPUs of each quarter, ordered by time and UUID.
     pub fn by_quarter(self) -> impl Iterator<Item = (Quarter, Vec<GpuQuarter>)> {
-        self.quarters.into_iter().map(|(quarter, cards)| {
-            let cards = cards.into_iter();
-            let named = cards.map(|(gpu, total)| GpuQuarter { gpu, total });
+        self.quarters.into_iter().map(|(quarter, gpus)| {
+            let gpus = gpus.into_iter();
+            let named = gpus.map(|(gpu, total)| GpuQuarter { gpu, total });
             (quarter, named.collect())
         })
     }
 
     /// Returns every GPU of every quarter, ordered by time and UUID.
     pub fn iter(&self) -> impl Iterator<Item = (Quarter, &GpuUuid, &QuarterTotal)> {
-        self.quarters.iter().flat_map(|(quarter, cards)| {
-            cards.iter().map(move |(gpu, total)| (*quarter, gpu, total))
-        })
+        self.quarters
+            .iter()
+            .flat_map(|(quarter, gpus)| gpus.iter().map(move |(gpu, total)| (*quarter, gpu, total)))
     }
 }
 
 impl QuarterTotal {
     /// Clears the totals and keeps the allocations.
     pub fn clear(&mut self) {
-        self.card = GpuTotal::default();
+        self.gpu = GpuTotal::default();
         self.states.clear();
         self.unobserved.clear();
         self.owners.clear();
@@ -204,7 +202,7 @@ impl QuarterTotal {
     /// Adds the part of a span that lies in `piece`.
     pub fn add(&mut self, span: &Span, piece: Period) {
         let begins = u64::from(piece.contains(span.from));
-        self.card.add(span, piece);
+        self.gpu.add(span, piece);
         if !span.counts() {
             return;
         }
@@ -225,10 +223,10 @@ impl QuarterTotal {
             } else if state == State::TrulyIdle {
                 free += share.micros;
             } else if span.holders.is_empty() {
-                self.card.ownerless += share.micros;
+                self.gpu.ownerless += share.micros;
             }
         }
-        self.card.free += free;
+        self.gpu.free += free;
         for part in span.owners_within(piece) {
             let total = self.owners.entry(part.owner);
             total.held += part.held;
@@ -243,18 +241,37 @@ impl QuarterTotal {
         }
     }
 
+    /// Returns the totals of one person, given by the name that reports show. The states of a GPU do not belong to one person.
+    #[must_use]
+    pub(crate) fn of_person(&self, person: &str) -> Self {
+        let mut owners = self.owners.clone();
+        owners.retain(|owner, _| owner.shown() == person);
+        Self {
+            owners,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the time in the states of a roll-up.
+    #[must_use]
+    pub fn time_in(&self, roll_up: RollUp) -> Micros {
+        let states = self.states.iter();
+        let states = states.filter(|((state, _), _)| state.roll_up() == Some(roll_up));
+        states.map(|(_, total)| total.micros).sum()
+    }
+
     /// Ticks that reports count: none for a GPU whose MIG instances had all of its slices, which are counted instead.
     #[must_use]
     pub fn counted_ticks(&self) -> u64 {
         match self.states.is_empty() {
             true => 0,
-            false => self.card.ticks,
+            false => self.gpu.ticks,
         }
     }
 
     /// Adds other totals; those of imported rows must be later ones.
     pub fn merge(&mut self, other: &Self) {
-        self.card.merge(&other.card);
+        self.gpu.merge(&other.gpu);
         for (key, theirs) in &other.states {
             self.states.entry(*key).merge(theirs);
         }
@@ -364,18 +381,18 @@ impl OwnerTotal {
     /// Returns the held hours.
     #[must_use]
     pub fn hours(&self) -> f64 {
-        hours(self.held)
+        self.held.hours()
     }
 
     #[must_use]
     pub fn idle_hours(&self) -> f64 {
-        hours(self.idle_held)
+        self.idle_held.hours()
     }
 
     /// Returns the held hours in which the GPU was free.
     #[must_use]
     pub fn free_hours(&self) -> f64 {
-        hours(self.free)
+        self.free.hours()
     }
 
     /// Returns the held time that was neither idle-held nor on a free GPU. Time without a utilisation reading counts as
@@ -399,6 +416,18 @@ impl OwnerTotal {
 }
 
 impl GpuTotal {
+    /// Returns the period from the first span to the last.
+    #[must_use]
+    pub fn hull(&self) -> Option<Period> {
+        Some(Period::new(self.first?, self.last?))
+    }
+
+    /// Returns the mean utilisation in percent.
+    #[must_use]
+    pub fn util(&self) -> Option<f64> {
+        ratio(self.util_sum, u128::from(self.util_known.0) * 100)
+    }
+
     fn add(&mut self, span: &Span, piece: Period) {
         let length = piece.micros();
         let own = span.gpu_time_within(piece);

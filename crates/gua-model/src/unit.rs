@@ -3,6 +3,7 @@
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -101,6 +102,12 @@ impl Millijoules {
     }
 }
 
+impl From<Duration> for Micros {
+    fn from(time: Duration) -> Self {
+        Self(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Micros {
     pub const PER_SECOND: u64 = 1_000_000;
 
@@ -109,15 +116,15 @@ impl Micros {
         Self(seconds.saturating_mul(Self::PER_SECOND))
     }
 
-    /// Returns hours, for display. Sums are made of whole microseconds, before conversion.
+    /// Returns hours, for display. Add whole microseconds first and convert the sum. Whole seconds stay exact.
     #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the last step before a number is shown"
+    )]
     pub fn hours(self) -> f64 {
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "285 GPU-years of microseconds fit the mantissa, and this is for showing"
-        )]
-        let micros = self.0 as f64;
-        micros / 3_600_000_000.0
+        let (seconds, rest) = (self.0 / Self::PER_SECOND, self.0 % Self::PER_SECOND);
+        (seconds as f64 + rest as f64 / Self::PER_SECOND as f64) / 3600.0
     }
 }
 
@@ -166,16 +173,9 @@ impl fmt::Display for Percent {
 }
 
 /// Error for a percentage over a hundred.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is not a percentage")]
 pub struct PercentOutOfRange(pub u8);
-
-impl fmt::Display for PercentOutOfRange {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} is not a percentage", self.0)
-    }
-}
-
-impl std::error::Error for PercentOutOfRange {}
 
 #[cfg(test)]
 mod tests {

@@ -8,24 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::id::GpuUuid;
 use crate::sample::Gpu;
 
-/// Whether a GPU is used, by the old rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum UsageState {
-    Active,
-    IdleHeld,
-    Idle,
-}
-
-impl UsageState {
-    /// Returns the word in the old tool's column.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            UsageState::Active => "active",
-            UsageState::IdleHeld => "idle_held",
-            UsageState::Idle => "idle",
-        }
+crate::words! {
+    /// Whether a GPU is used, by the old rule.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum UsageState {
+        Active = "active",
+        IdleHeld = "idle_held",
+        Idle = "idle",
     }
 }
 
@@ -37,7 +27,7 @@ const LONG: u32 = 10;
 /// State of one collector run about its GPUs. A new run starts empty.
 #[derive(Clone, Debug, Default)]
 pub struct UsageTracker {
-    cards: HashMap<GpuUuid, Memory>,
+    gpus: HashMap<GpuUuid, Memory>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +40,7 @@ impl UsageTracker {
     /// Adds one tick of a GPU and returns its state; `None` if utilisation or the process list is missing.
     pub fn see(&mut self, gpu: &Gpu) -> Option<UsageState> {
         let util = gpu.util.ok()?;
-        let memory = self.cards.entry(gpu.uuid.clone()).or_default();
+        let memory = self.gpus.entry(gpu.uuid.clone()).or_default();
         let quiet = util.get() <= QUIET_UTIL;
         if quiet {
             memory.quiet_ticks = memory.quiet_ticks.saturating_add(1);

@@ -66,13 +66,8 @@ impl<K, V> VecMap<K, V> {
         self.0.iter().map(|(_, value)| value)
     }
 
-    /// Returns the value at a place in the order of the keys.
-    ///
-    /// # Panics
-    ///
-    /// If there is no such place.
-    pub fn value_mut(&mut self, place: usize) -> &mut V {
-        &mut self.0[place].1
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&K, &mut V)> {
+        self.0.iter_mut().map(|(key, value)| (&*key, value))
     }
 
     #[must_use]

@@ -37,24 +37,10 @@ impl VisibleDevices {
         entries.map(|entries| Self { entries })
     }
 
-    /// Reports whether the list selects no GPU.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Reports whether GPUs are given by index, so that their order matters.
-    #[must_use]
-    pub fn has_numbers(&self) -> bool {
-        self.entries
-            .iter()
-            .any(|entry| matches!(entry, Entry::Number(_)))
-    }
-
     /// Returns the selected GPUs. A GPU in MIG mode is replaced by its instances.
     #[must_use]
-    pub fn cards(&self, gpus: &[Gpu]) -> BTreeSet<GpuUuid> {
-        let mut cards = BTreeSet::new();
+    pub fn gpus(&self, gpus: &[Gpu]) -> BTreeSet<GpuUuid> {
+        let mut selected = BTreeSet::new();
         for entry in &self.entries {
             let named: Vec<&Gpu> = gpus.iter().filter(|gpu| entry.names(gpu)).collect();
             if named.is_empty() {
@@ -62,12 +48,12 @@ impl VisibleDevices {
             }
             for gpu in named {
                 match gpu.place.counts() {
-                    true => cards.extend([gpu.uuid.clone()]),
-                    false => cards.extend(instances(gpu, gpus)),
+                    true => selected.extend([gpu.uuid.clone()]),
+                    false => selected.extend(instances(gpu, gpus)),
                 }
             }
         }
-        cards
+        selected
     }
 }
 
@@ -106,22 +92,22 @@ mod tests {
     use crate::reading::Missing;
 
     fn check(text: &str, expected: &str) {
-        let card = |uuid: &str, index| {
+        let gpu = |uuid: &str, index| {
             Gpu::without_readings(uuid.parse().unwrap(), index, Missing::Failed)
         };
-        let mut divided = card("GPU-cc", 2);
+        let mut divided = gpu("GPU-cc", 2);
         divided.place = Place::Parent { instances: 1 };
-        let mut part = card("MIG-dd", 2);
+        let mut part = gpu("MIG-dd", 2);
         part.place = Place::Instance {
             parent: "GPU-cc".parse().unwrap(),
             gpu_instance: Ok(1),
             compute_instance: Ok(0),
             slice: Err(Missing::Failed),
         };
-        let gpus = [card("GPU-aa", 0), card("GPU-bb", 1), divided, part];
-        let cards = VisibleDevices::parse(text).cards(&gpus);
-        let cards: Vec<&str> = cards.iter().map(GpuUuid::as_str).collect();
-        assert_eq!(cards.join(" "), expected, "{text:?}");
+        let gpus = [gpu("GPU-aa", 0), gpu("GPU-bb", 1), divided, part];
+        let selected = VisibleDevices::parse(text).gpus(&gpus);
+        let selected: Vec<&str> = selected.iter().map(GpuUuid::as_str).collect();
+        assert_eq!(selected.join(" "), expected, "{text:?}");
     }
 
     #[test]

@@ -47,7 +47,8 @@ pub struct UtilWindow {
     pub junk: u32,
     /// Time that the samples cover.
     pub covered: Duration,
-    sum: u64,
+    /// Sum of all valid samples, in percent.
+    pub sum: u64,
 }
 
 impl UtilWindow {
@@ -64,29 +65,6 @@ impl UtilWindow {
         }
         window.covered = covered(since, samples);
         window
-    }
-
-    /// Restores a stored window, as created by [`Self::new`].
-    #[must_use]
-    pub fn restore(
-        histogram: Histogram,
-        sum: u64,
-        max: Option<Percent>,
-        (junk, covered): (u32, Duration),
-    ) -> Self {
-        Self {
-            histogram,
-            max,
-            junk,
-            covered,
-            sum,
-        }
-    }
-
-    /// Returns the sum of all valid samples, in percent.
-    #[must_use]
-    pub fn sum(&self) -> u64 {
-        self.sum
     }
 
     fn add(&mut self, value: Percent) {
@@ -124,9 +102,7 @@ impl UtilWindow {
         )]
         (samples > 0).then(|| self.sum as f64 / samples as f64)
     }
-}
 
-impl UtilWindow {
     /// Returns the mean in whole hundredths of a percent, rounded down; `None` without samples.
     #[must_use]
     pub fn mean_centipercent(&self) -> Option<Centipercent> {
@@ -254,16 +230,9 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_was_kept_is_the_same_again() {
+    fn the_mean_leaves_out_junk() {
         let window = UtilWindow::new(Some(0), &[(1, 50), (2, 101), (3, 0), (4, 1)]);
-        let restored = UtilWindow::restore(
-            window.histogram,
-            window.sum(),
-            window.max,
-            (window.junk, window.covered),
-        );
-        assert_eq!(restored, window);
-        assert_eq!(restored.mean_centipercent(), Some(Centipercent(1700)));
+        assert_eq!(window.mean_centipercent(), Some(Centipercent(1700)));
         assert_eq!(UtilWindow::default().mean_centipercent(), None);
     }
 

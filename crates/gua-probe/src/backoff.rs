@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use crate::clock;
+use crate::fault::DriverFault;
+
 /// Back-off state. The caller passes the time, on a clock that never jumps.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
@@ -45,6 +48,48 @@ impl Backoff {
 
     pub fn succeeded(&mut self) {
         *self = Self::new(self.first, self.longest);
+    }
+}
+
+/// Back-off after faults of the driver. Until the delay has passed, the last fault is reported again.
+#[derive(Debug)]
+pub(crate) struct FaultBackoff {
+    backoff: Backoff,
+    last: Option<DriverFault>,
+}
+
+impl FaultBackoff {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            backoff: Backoff::new(first, longest),
+            last: None,
+        }
+    }
+
+    /// Returns the last fault while no retry is allowed.
+    pub(crate) fn check(&self) -> Result<(), DriverFault> {
+        match (self.backoff.remaining(clock::monotonic()), &self.last) {
+            (Some(retry_in), Some(last)) => Err(DriverFault::BackingOff {
+                retry_in,
+                last: Box::new(last.clone()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn failed(&mut self, fault: DriverFault) -> DriverFault {
+        self.backoff.failed(clock::monotonic());
+        self.last = Some(fault.clone());
+        fault
+    }
+
+    /// Begins the back-off if an attempt failed, and ends it if the attempt succeeded.
+    pub(crate) fn record<T>(&mut self, attempt: Result<T, DriverFault>) -> Result<T, DriverFault> {
+        if attempt.is_ok() {
+            self.backoff.succeeded();
+            self.last = None;
+        }
+        attempt.map_err(|fault| self.failed(fault))
     }
 }
 

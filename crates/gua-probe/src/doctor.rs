@@ -56,7 +56,7 @@ pub fn gather(
         kernel: host::kernel(),
         time_keeping: host::time::time_keeping(root),
         surroundings: host::namespace::surroundings(root),
-        hiding: host::mount::hiding(&mounts, &root.proc),
+        hiding: host::mount::hiding(&mounts, &root.join("proc")),
         privilege: host::privilege::privilege(root),
         devices: host::device::devices(root),
         module: host::driver::kernel_module(root),

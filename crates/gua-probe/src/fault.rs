@@ -26,8 +26,8 @@ pub enum DriverFault {
     },
     #[error("the driver did not answer within {} s", deadline.as_secs_f64())]
     Hung { deadline: Duration },
-    /// `how` is `killed by signal N`, optionally with the child's last output after a comma, or any other text.
-    #[error("{}", death(how))]
+    /// `how` is a sentence, optionally with the child's last output after a comma.
+    #[error("{how}")]
     ReaderDied { how: String },
     #[error("the reader of the driver could not be started: {detail}")]
     NoReader { detail: String },
@@ -78,25 +78,6 @@ const SEE_LOG: &str = "see `dmesg | grep -i -e nvrm -e xid`; a reboot often help
 fn init_reason(code: u32) -> &'static str {
     let known = INIT_CODES.iter().find(|(known, ..)| *known == code);
     known.map_or("the NVIDIA driver refused", |(_, reason, _)| reason)
-}
-
-/// Signals that report a crash (signal(7)): illegal instruction, trap, abort, bus error, floating point, segmentation
-/// fault, bad system call. No other code runs in the reader during a driver call, so the crash is the library's.
-const CRASHES: [&str; 7] = ["4", "5", "6", "7", "8", "11", "31"];
-
-fn death(how: &str) -> String {
-    let (signal, words) = match how.strip_prefix("killed by signal ") {
-        Some(rest) => rest.split_once(',').unwrap_or((rest, "")),
-        None => return format!("the reader of the driver ended unexpectedly: {how}"),
-    };
-    let what = match CRASHES.contains(&signal) {
-        true => "the driver library crashed",
-        false => "the reader of the driver was killed",
-    };
-    match words {
-        "" => format!("{what} (signal {signal})"),
-        words => format!("{what} (signal {signal}),{words}"),
-    }
 }
 
 impl DriverFault {
@@ -155,31 +136,5 @@ mod tests {
             assert!(seen.insert(init_reason(code)), "{code} shares its sentence");
             assert!(fault.hint().is_some());
         }
-    }
-
-    #[test]
-    fn a_crash_of_the_library_differs_from_other_ends_of_the_reader() {
-        let check = |how: &str, expected: &str| {
-            let fault = DriverFault::ReaderDied {
-                how: how.to_owned(),
-            };
-            assert_eq!(fault.to_string(), expected);
-        };
-        check(
-            "killed by signal 6, last output: oh, no",
-            "the driver library crashed (signal 6), last output: oh, no",
-        );
-        check(
-            "killed by signal 11",
-            "the driver library crashed (signal 11)",
-        );
-        check(
-            "killed by signal 9",
-            "the reader of the driver was killed (signal 9)",
-        );
-        check(
-            "exit code 3",
-            "the reader of the driver ended unexpectedly: exit code 3",
-        );
     }
 }

@@ -21,34 +21,38 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Directories of the host's files. Production passes the real ones, a test passes temporary ones.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HostRoot {
-    /// Root directory, for the marker files of container engines.
-    pub root: PathBuf,
-    pub proc: PathBuf,
-    pub dev: PathBuf,
-    pub run: PathBuf,
-    pub sys: PathBuf,
+use gua_model::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Root directory of the host's files. It is `/`, or a temporary directory in tests.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostRoot(pub PathBuf);
+
+impl Default for HostRoot {
+    fn default() -> Self {
+        Self(PathBuf::from("/"))
+    }
 }
 
 impl HostRoot {
-    /// Returns the directories of the running host.
+    /// Returns the root directory of the running host.
     #[must_use]
     pub fn real() -> Self {
-        Self::below(Path::new("/"))
+        Self::default()
     }
 
-    /// Returns the usual directories below `root`.
+    /// Returns a path below the root directory.
     #[must_use]
-    pub fn below(root: &Path) -> Self {
-        Self {
-            root: root.to_owned(),
-            proc: root.join("proc"),
-            dev: root.join("dev"),
-            run: root.join("run"),
-            sys: root.join("sys"),
-        }
+    pub fn join(&self, path: impl AsRef<Path>) -> PathBuf {
+        self.0.join(path)
+    }
+
+    fn read(&self, path: &str, limit: u64) -> io::Result<Vec<u8>> {
+        read(&self.join(path), limit)
+    }
+
+    fn parsed<T>(&self, path: &str, limit: u64, parse: fn(&[u8]) -> Option<T>) -> Option<T> {
+        parse(&self.read(path, limit).ok()?)
     }
 }
 
@@ -77,6 +81,17 @@ pub fn kernel() -> Kernel {
 pub fn name() -> String {
     let names = rustix::system::uname();
     names.nodename().to_string_lossy().into_owned()
+}
+
+/// Returns what follows `name` in the first line that begins with it.
+pub(crate) fn after<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(name))
+}
+
+/// Parses the number of kilobytes that follows `name`.
+pub(crate) fn kilobytes(text: &str, name: &str) -> Option<Bytes> {
+    let number = after(text, name)?.split_ascii_whitespace().next()?;
+    Some(Bytes(number.parse::<u64>().ok()?.checked_mul(1024)?))
 }
 
 /// Reads at most `limit` bytes of a file: files of `/proc` are short.

@@ -79,22 +79,17 @@ impl KernelLog {
                         take(&mut self.newest, line, (now, uptime));
                     });
                 }
-                Ok(0) => {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // The next records were overwritten. Reading continues with the oldest record that is left.
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+                Err(error) if error.kind() != ErrorKind::WouldBlock => {
+                    self.file = Err(Missing::Failed);
+                    return;
+                }
+                Ok(0) | Err(_) => {
                     self.is_read = true;
                     return;
                 }
-                Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => {
-                        self.is_read = true;
-                        return;
-                    }
-                    // A broken pipe means that the next records were overwritten; the oldest one left follows.
-                    ErrorKind::Interrupted | ErrorKind::BrokenPipe => {}
-                    _ => {
-                        self.file = Err(Missing::Failed);
-                        return;
-                    }
-                },
             }
         }
     }

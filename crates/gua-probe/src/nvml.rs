@@ -28,6 +28,7 @@ use settings::Cached;
 use tracked::TrackedGpus;
 
 /// The NVML library, opened on demand, and the state that is kept between scans.
+#[derive(Default)]
 pub(crate) struct Nvml {
     path: Option<PathBuf>,
     library: Option<Library>,
@@ -41,10 +42,7 @@ impl Nvml {
     pub(crate) fn new(path: Option<PathBuf>) -> Self {
         Self {
             path,
-            library: None,
-            lists: Lists::default(),
-            tracked: TrackedGpus::default(),
-            driver: None,
+            ..Self::default()
         }
     }
 }
@@ -104,7 +102,7 @@ impl Backend for Nvml {
         let (tracked, device) = self.tracked.find(gpu)?;
         let mut calls = Calls::new(library, problems, gpu, tracked.index);
         let listed = Listed::read(&mut calls, &mut self.lists, device);
-        if calls.has_failed() {
+        if calls.has_failed {
             tracked.expire_cache();
         }
         listed.pids()

@@ -11,12 +11,13 @@ use gua_model::{Driver, DriverPids, Gpu, Missing, OwnerPolicy, Process, Reading,
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, Scan};
-use crate::backoff::Backoff;
+use crate::backoff::{Backoff, FaultBackoff};
 use crate::clock;
 use crate::fault::DriverFault;
+use crate::host::HostRoot;
 use crate::kernel_log::KernelLog;
 use crate::nvml::Nvml;
-use crate::process::{Passwd, ProcRoot, ProcessTable, StateRoot};
+use crate::process::{Passwd, ProcRoot, ProcessTable};
 
 /// Sources of the probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub struct ProbeOptions {
     pub passwd: Passwd,
     /// Which PID namespace the driver's process IDs belong to.
     pub driver_pids: DriverPids,
-    pub state_root: StateRoot,
+    pub state_root: HostRoot,
     /// How owners are found.
     pub owners: OwnerPolicy,
     /// The kernel log, from which Xid errors are read; `None` to read none.
@@ -49,9 +50,8 @@ pub struct Probe {
     kernel_log: KernelLog,
     /// Buffer for the GPUs of the next sample.
     buffer: Vec<Gpu>,
-    opening: Backoff,
+    opening: FaultBackoff,
     reopening: Backoff,
-    last_fault: Option<DriverFault>,
 }
 
 impl std::fmt::Debug for Probe {
@@ -73,13 +73,11 @@ struct Scanned {
 impl Probe {
     #[must_use]
     pub fn new(options: ProbeOptions) -> Self {
-        let processes = ProcessTable::new(options.proc_root, options.passwd)
-            .with_driver_pids(options.driver_pids)
-            .with_state_root(options.state_root)
-            .with_policy(options.owners);
+        let kernel_log = KernelLog::open(options.kernel_log.as_deref());
+        let backend = Box::new(Nvml::new(options.library.clone()));
         Self {
-            kernel_log: KernelLog::open(options.kernel_log.as_deref()),
-            ..Self::with_backend(Box::new(Nvml::new(options.library)), processes)
+            kernel_log,
+            ..Self::with_backend(backend, ProcessTable::of_driver(options))
         }
     }
 
@@ -89,9 +87,8 @@ impl Probe {
             processes,
             kernel_log: KernelLog::open(None),
             buffer: Vec::new(),
-            opening: Backoff::new(Duration::from_secs(1), Duration::from_secs(60)),
+            opening: FaultBackoff::new(Duration::from_secs(1), Duration::from_secs(60)),
             reopening: Backoff::new(Duration::from_secs(10), Duration::from_secs(300)),
-            last_fault: None,
         }
     }
 
@@ -153,25 +150,8 @@ impl Probe {
     }
 
     fn open(&mut self) -> Result<(), DriverFault> {
-        let now = clock::monotonic();
-        if let (Some(retry_in), Some(last)) = (self.opening.remaining(now), &self.last_fault) {
-            return Err(DriverFault::BackingOff {
-                retry_in,
-                last: Box::new(last.clone()),
-            });
-        }
-        match self.backend.open() {
-            Ok(()) => {
-                self.opening.succeeded();
-                self.last_fault = None;
-                Ok(())
-            }
-            Err(fault) => {
-                self.opening.failed(clock::monotonic());
-                self.last_fault = Some(fault.clone());
-                Err(fault)
-            }
-        }
+        self.opening.check()?;
+        self.opening.record(self.backend.open())
     }
 
     fn scan(&mut self) -> Result<Scanned, DriverFault> {

@@ -19,18 +19,19 @@ mod names;
 #[doc(hidden)]
 pub mod parse;
 mod tree;
-pub mod usage;
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gua_model::DriverPids;
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
 use gua_model::owner::{Identity, OwnerPolicy, User, Workload};
 use gua_model::reading::{Missing, Reading};
+use rustix::io::Errno;
+use rustix::process::test_kill_process;
 use serde::{Deserialize, Serialize};
 
 pub use self::ancestry::{Ancestor, ancestry};
@@ -41,12 +42,21 @@ use self::names::Names;
 pub use self::names::{
     groups_of, is_group, is_user, name_in_directory, sub_uids, uid_in_directory, user_ids,
 };
+use self::parse::Stat;
 use self::tree::{Seen, Tree};
 use crate::clock;
+use crate::host::{self, HostRoot};
+use crate::probe::ProbeOptions;
 
 /// Delay until a process that seems unchanged is read again. It limits how long a change that its mark does not show (a
 /// move to another cgroup) stays unseen.
 const READ_AGAIN: Duration = Duration::from_mins(10);
+
+/// Maximum number of bytes to read of a file of which only the beginning is needed.
+const LONGEST: u64 = 4096;
+
+/// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
+const LONGEST_CHAIN: usize = 64;
 
 /// Directory of the kernel's process files. Production passes `/proc`, a test passes a temporary directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +66,41 @@ impl Default for ProcRoot {
     fn default() -> Self {
         Self(PathBuf::from("/proc"))
     }
+}
+
+impl ProcRoot {
+    /// Reads the beginning of a file of a process.
+    fn read(&self, pid: Pid, name: &str) -> Reading<Vec<u8>> {
+        let path = self.0.join(pid.to_string()).join(name);
+        host::read(&path, LONGEST).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => Missing::Gone,
+            ErrorKind::PermissionDenied => Missing::Denied,
+            _ => Missing::Failed,
+        })
+    }
+
+    /// Reads the short name and the numbers of a process.
+    fn stat(&self, pid: Pid) -> Reading<(Vec<u8>, Stat)> {
+        let text = self.read(pid, "stat")?;
+        let (comm, stat) = parse::stat(&text).ok_or(Missing::Failed)?;
+        Ok((comm.to_vec(), stat))
+    }
+
+    /// Returns why a process is not in the tree: it does not exist, or it is hidden. `hidepid` hides other users' processes
+    /// from `/proc`; kill(2) still reports whether one exists. The kernel knows nothing about the processes of another tree.
+    fn absent(&self, pid: Pid) -> Missing {
+        let number = number(pid).filter(|_| *self == Self::default());
+        match number.map(test_kill_process) {
+            Some(Err(Errno::SRCH)) | None => Missing::Gone,
+            Some(_) => Missing::Denied,
+        }
+    }
+}
+
+/// Converts a PID for a system call. Returns `None` for zero, which the driver reports for a process that it does not name. To
+/// the kernel, zero and negative numbers denote process groups, so they are never passed to it.
+fn number(pid: Pid) -> Option<rustix::process::Pid> {
+    rustix::process::Pid::from_raw(i32::try_from(pid.0).ok()?)
 }
 
 /// Source of user names.
@@ -68,21 +113,10 @@ pub enum Passwd {
     File(PathBuf),
 }
 
-/// Root directory of the files of logind and of container runtimes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StateRoot(pub PathBuf);
-
-impl Default for StateRoot {
-    fn default() -> Self {
-        Self(PathBuf::from("/"))
-    }
-}
-
 /// Cache of the processes of the current tick and of the last one.
 pub struct ProcessTable {
     tree: Tree,
     names: Names,
-    state_root: StateRoot,
     containers: Containers,
     policy: OwnerPolicy,
     boot: OnceCell<BootId>,
@@ -109,38 +143,23 @@ impl ProcessTable {
         Self::with(Tree::new(root), Names::new(passwd))
     }
 
-    /// Resolves PIDs that the driver reports instead, by the setting `driver.pids`.
+    /// Returns a table for the PIDs that the driver reports.
     #[must_use]
-    pub fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
+    pub(crate) fn of_driver(options: ProbeOptions) -> Self {
+        let mut tree = Tree::new(options.proc_root);
+        tree.driver_pids = options.driver_pids;
         Self {
-            tree: self.tree.with_driver_pids(driver_pids),
-            ..self
-        }
-    }
-
-    /// Finds owners by this policy.
-    #[must_use]
-    pub fn with_policy(self, policy: OwnerPolicy) -> Self {
-        Self { policy, ..self }
-    }
-
-    /// Reads the files of logind and of container runtimes below this directory.
-    #[must_use]
-    pub fn with_state_root(self, root: StateRoot) -> Self {
-        Self {
-            containers: Containers::new(root.0.clone()),
-            state_root: root,
-            ..self
+            containers: Containers::new(options.state_root.0),
+            policy: options.owners,
+            ..Self::with(tree, Names::new(options.passwd))
         }
     }
 
     fn with(tree: Tree, names: Names) -> Self {
-        let state_root = StateRoot::default();
         Self {
             tree,
             names,
-            containers: Containers::new(state_root.0.clone()),
-            state_root,
+            containers: Containers::new(HostRoot::default().0),
             policy: OwnerPolicy::default(),
             boot: OnceCell::new(),
             processes: BTreeMap::new(),
@@ -166,12 +185,7 @@ impl ProcessTable {
     }
 
     pub(crate) fn resolve_at(&mut self, pid: Pid, now: Duration) -> Reading<Identity> {
-        // Zero is a process that the driver does not name. Zero and negative numbers denote process groups to the
-        // kernel, and are never passed to it.
-        let number = i32::try_from(pid.0)
-            .ok()
-            .and_then(rustix::process::Pid::from_raw)
-            .ok_or(Missing::Denied)?;
+        let number = number(pid).ok_or(Missing::Denied)?;
         let boot = self.boot()?;
         if self
             .processes
@@ -235,22 +249,17 @@ impl ProcessTable {
             return;
         }
         let seen = self.tree.see(number);
-        let run = self.state_root.0.join("run");
-        let root = self.tree.root();
+        let run = self.containers.root.join("run");
+        let root = &self.tree.root;
         let known = Known {
             tick: self.tick,
             read_at: now,
             login_counts: seen
                 .as_ref()
-                .is_ok_and(|seen| login::counts(root, &run, pid.0, seen)),
+                .is_ok_and(|seen| login::counts(root, &run, pid, seen)),
             workload_user: seen.as_ref().ok().and_then(|Seen { cgroup, .. }| {
                 // With cgroups of version 2, the path of a job does not name its user.
-                let of_job = || {
-                    cgroup
-                        .job
-                        .as_ref()
-                        .and_then(|_| login::job_user(root, pid.0))
-                };
+                let of_job = || cgroup.job.as_ref().and_then(|_| login::job_user(root, pid));
                 cgroup.user.or_else(of_job)
             }),
             seen,
@@ -268,15 +277,11 @@ impl ProcessTable {
 
     /// Ends the tick: processes that were not requested are dropped, and the others are checked again in the next.
     pub fn end_tick(&mut self) {
-        self.end_tick_at(clock::monotonic());
-    }
-
-    fn end_tick_at(&mut self, now: Duration) {
         let tick = self.tick;
         self.processes
             .retain(|_, known| known.tick == tick && known.seen.is_ok());
         self.tick += 1;
-        self.names.end_tick(now);
+        self.names.end_tick(clock::monotonic());
     }
 }
 

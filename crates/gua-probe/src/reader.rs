@@ -12,15 +12,16 @@ mod sleep;
 use std::ffi::OsString;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::process::Child;
 use std::time::Duration;
 
 use gua_model::Sample;
 
-use crate::backoff::Backoff;
+use crate::backoff::FaultBackoff;
 use crate::clock;
 use crate::fault::DriverFault;
 use crate::probe::ProbeOptions;
-use child::{ChildReader, Stuck};
+use child::{ChildReader, has_ended};
 pub use frame::{Answer, decode_answer};
 pub use serve::serve_stdio;
 pub use sleep::{Woken, sleep};
@@ -66,9 +67,8 @@ pub struct Reader {
     options: ReaderOptions,
     child: Option<ChildReader>,
     /// Killed children that have not ended: signals do not reach a process that is blocked in a driver call.
-    stuck: Vec<Stuck>,
-    pause: Backoff,
-    last_fault: Option<DriverFault>,
+    stuck: Vec<Child>,
+    pause: FaultBackoff,
     request: Option<Request>,
 }
 
@@ -97,13 +97,12 @@ impl Reader {
     /// Creates a reader. The child is started with the first sample.
     #[must_use]
     pub fn new(options: ReaderOptions) -> Self {
-        let pause = Backoff::new(options.first_pause, options.longest_pause);
+        let pause = FaultBackoff::new(options.first_pause, options.longest_pause);
         Self {
             options,
             child: None,
             stuck: Vec::new(),
             pause,
-            last_fault: None,
             request: None,
         }
     }
@@ -130,7 +129,7 @@ impl Reader {
     /// Requests a sample without waiting: [`Reader::waiting`] returns the events to poll for, [`Reader::finish`]
     /// returns the answer. A request that has no answer yet is not repeated.
     pub fn begin(&mut self) -> Result<(), DriverFault> {
-        self.stuck.retain_mut(|child| !child.has_ended());
+        self.stuck.retain_mut(|child| !has_ended(child));
         if self.request.is_some() {
             return Ok(());
         }
@@ -138,33 +137,25 @@ impl Reader {
             Some(child) => child,
             None => self.start()?,
         };
-        let deadline = match child.has_answered() {
+        let deadline = match child.has_answered {
             true => self.options.deadline,
             false => self.options.deadline * 3,
         };
-        match child.request() {
-            Ok(()) => {
-                self.child = Some(child);
-                let until = clock::monotonic().saturating_add(deadline);
-                self.request = Some(Request { until, deadline });
-                Ok(())
-            }
-            Err(fault) => {
-                self.stuck.extend(child.kill());
-                Err(self.failed(fault))
-            }
+        if let Err(fault) = child.request() {
+            self.stuck.extend(child.kill());
+            return Err(self.pause.failed(fault));
         }
+        self.child = Some(child);
+        let until = clock::monotonic().saturating_add(deadline);
+        self.request = Some(Request { until, deadline });
+        Ok(())
     }
 
     /// Returns what a caller with its own event loop can poll; `None` while nothing is requested.
     #[must_use]
     pub fn waiting(&self) -> Option<Waiting<'_>> {
         let (child, request) = (self.child.as_ref()?, self.request.as_ref()?);
-        Some(Waiting {
-            answers: child.answers(),
-            errors: child.errors(),
-            until: request.until,
-        })
+        Some(child.waiting(request.until))
     }
 
     /// Reads the child's standard error, so that a full pipe does not block it.
@@ -181,47 +172,29 @@ impl Reader {
                 detail: "no sample was requested".to_owned(),
             });
         };
-        match child.receive(request.until, request.deadline) {
-            Ok(answer) => {
-                self.child = Some(child);
-                self.pause.succeeded();
-                self.last_fault = None;
-                answer
-            }
-            Err(fault) => {
-                self.stuck.extend(child.kill());
-                Err(self.failed(fault))
-            }
+        let answer = child.receive(request.until, request.deadline);
+        match answer {
+            Ok(_) => self.child = Some(child),
+            Err(_) => self.stuck.extend(child.kill()),
         }
+        self.pause.record(answer)?
     }
 
     /// Returns the child's pid, if there is a child.
     #[must_use]
     pub fn child_pid(&self) -> Option<u32> {
-        self.child.as_ref().map(ChildReader::pid)
+        self.child.as_ref().map(|child| child.process.id())
     }
 
     fn start(&mut self) -> Result<ChildReader, DriverFault> {
-        if let (Some(retry_in), Some(last)) =
-            (self.pause.remaining(clock::monotonic()), &self.last_fault)
-        {
-            return Err(DriverFault::BackingOff {
-                retry_in,
-                last: Box::new(last.clone()),
-            });
-        }
-        if self.stuck.len() >= MOST_STUCK {
-            return Err(self.failed(DriverFault::Hung {
+        self.pause.check()?;
+        let started = match self.stuck.len() {
+            0..MOST_STUCK => ChildReader::start(&self.options),
+            _ => Err(DriverFault::Hung {
                 deadline: self.options.deadline,
-            }));
-        }
-        ChildReader::start(&self.options).map_err(|fault| self.failed(fault))
-    }
-
-    fn failed(&mut self, fault: DriverFault) -> DriverFault {
-        self.pause.failed(clock::monotonic());
-        self.last_fault = Some(fault.clone());
-        fault
+            }),
+        };
+        started.map_err(|fault| self.pause.failed(fault))
     }
 }
 

@@ -53,7 +53,8 @@ pub struct Verification {
     /// GPUs that only one of the two lists.
     gpus_only_in_smi: u32,
     gpus_only_in_gua: u32,
-    processes: Tally,
+    processes_only_in_smi: u32,
+    processes_only_in_gua: u32,
     process_memory: Tally,
 }
 
@@ -64,8 +65,6 @@ pub struct Tally {
     differ: u32,
     only_in_gua: u32,
     only_in_smi: u32,
-    /// Both have no value.
-    neither: u32,
     /// The first difference, in words.
     example: Option<String>,
 }
@@ -191,9 +190,8 @@ impl Verification {
             };
             let key = (uuid.clone(), pid);
             match (before.get(&key), after.get(&key)) {
-                (None, None) => self.processes.only_in_smi += 1,
+                (None, None) => self.processes_only_in_smi += 1,
                 (one, other) => {
-                    self.processes.agree += 1;
                     let known = one.or(other).copied();
                     let ours = [one, other].map(|memory| memory.copied().or(known));
                     let ours = ours.map(|memory| memory.unwrap_or(Err(gua_model::Missing::Gone)));
@@ -207,25 +205,23 @@ impl Verification {
         // A process that began or ended during the round may be missing.
         let stayed = before.keys().filter(|key| after.contains_key(*key));
         let missing = stayed.filter(|key| !listed.contains(*key)).count();
-        self.processes.only_in_gua += u32::try_from(missing).unwrap_or(u32::MAX);
+        self.processes_only_in_gua += u32::try_from(missing).unwrap_or(u32::MAX);
     }
 
     /// Reports whether everything agrees: no reading, GPU or process that nvidia-smi shows is missing or different.
     #[must_use]
     pub fn agrees(&self) -> bool {
-        let fails = |column: &Column| {
-            let tally = self.columns.get(column.query);
-            tally.is_some_and(|tally| tally.verdict(column) == Verdict::Differs)
+        let has = |verdict: Verdict| {
+            COLUMNS.iter().any(|column| {
+                let tally = self.columns.get(column.query);
+                tally.is_some_and(|tally| tally.verdict(column) == verdict)
+            })
         };
-        let is_compared = |column: &Column| {
-            let tally = self.columns.get(column.query);
-            tally.is_some_and(|tally| tally.verdict(column) == Verdict::Agrees)
-        };
-        COLUMNS.iter().any(is_compared)
-            && !COLUMNS.iter().any(fails)
+        has(Verdict::Agrees)
+            && !has(Verdict::Differs)
             && self.gpus_only_in_smi == 0
             && self.gpus_only_in_gua == 0
-            && self.processes.only_in_smi == 0
+            && self.processes_only_in_smi == 0
             && self.process_memory.verdict(&columns::PROCESS_MEMORY) != Verdict::Differs
     }
 
@@ -255,11 +251,11 @@ impl Verification {
             (self.gpus_only_in_smi, "GPUs are listed by nvidia-smi only"),
             (self.gpus_only_in_gua, "GPUs are listed by gua only"),
             (
-                self.processes.only_in_smi,
+                self.processes_only_in_smi,
                 "processes are listed by nvidia-smi only",
             ),
             (
-                self.processes.only_in_gua,
+                self.processes_only_in_gua,
                 "processes are listed by gua only",
             ),
         ] {
@@ -294,7 +290,7 @@ impl Tally {
         let first = known.next().copied();
         let second = known.next().copied().or(first);
         match (theirs, first.zip(second)) {
-            (None, None) => self.neither += 1,
+            (None, None) => {}
             (None, Some(_)) => self.only_in_gua += 1,
             (Some(_), None) => self.only_in_smi += 1,
             (Some(theirs), Some((one, other))) => {
@@ -316,10 +312,9 @@ impl Tally {
 
     fn verdict(&self, column: &Column) -> Verdict {
         let compared = self.agree + self.differ;
-        let allowed = if column.moves {
-            compared / MAY_DIFFER
-        } else {
-            0
+        let allowed = match column.moves.is_some() {
+            true => compared / MAY_DIFFER,
+            false => 0,
         };
         match self {
             _ if self.differ > allowed || self.only_in_smi > 0 => Verdict::Differs,
@@ -364,16 +359,13 @@ fn find<'s>(sample: &'s Sample, uuid: &str) -> Option<&'s Gpu> {
 fn computing(sample: &Sample) -> BTreeMap<(String, Pid), Reading<i64>> {
     let mut found = BTreeMap::new();
     for gpu in &sample.gpus {
-        for process in gpu
-            .processes
-            .iter()
-            .filter(|process| process.kind.computes())
-        {
+        let processes = gpu.processes.iter();
+        found.extend(processes.filter(|one| one.kind.computes()).map(|process| {
             let memory = process
                 .memory
                 .map(|bytes| i64::try_from(bytes.0).unwrap_or(i64::MAX));
-            found.insert((gpu.uuid.to_string(), process.pid), memory);
-        }
+            ((gpu.uuid.to_string(), process.pid), memory)
+        }));
     }
     found
 }

@@ -3,7 +3,7 @@
 //! It is a static, which this project avoids elsewhere: an interpreter loads this library once, and a caller has no
 //! other way to find the existing thread. A forked child starts its own, since threads are not forked.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use gua_collector::reader;
@@ -11,12 +11,12 @@ use gua_model::Sample;
 use gua_probe::keeper::Keeper;
 use gua_probe::probe::ProbeOptions;
 use gua_probe::reader::ReaderOptions;
-use gua_settings::{Loaded, Settings};
+use gua_settings::{FlagValue, Loaded, Settings};
 use pyo3::{PyErr, PyResult, Python};
 
 use crate::failure;
 
-/// Maximum delay of Ctrl-C while the driver does not answer.
+/// Maximum delay of Ctrl-C during a wait.
 const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
 
 struct Kept {
@@ -30,13 +30,30 @@ struct Kept {
 /// Only locked for a moment and by threads that hold the interpreter's lock, so that a fork never copies it locked.
 static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
 
-/// Loads the settings of this process.
-pub(crate) fn settings() -> PyResult<Loaded> {
-    let loaded = Loaded::of_this_process(&[]);
-    loaded
-        .checked()
-        .map_err(|error| failure::of_command(&error))?;
+/// Loads the settings of this process; `flags` take precedence.
+pub(crate) fn settings(flags: &[FlagValue]) -> PyResult<Loaded> {
+    let loaded = Loaded::of_this_process(flags);
+    let checked = loaded.checked().map(drop);
+    checked.map_err(|error| failure::of_command(&error))?;
     Ok(loaded)
+}
+
+/// Locks a value that is valid at any time, even if a thread panicked while it held the lock.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Polls until there is a result. Other Python threads continue meanwhile, and Ctrl-C ends the wait.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    mut poll: impl FnMut(Duration) -> Option<T> + Send,
+) -> PyResult<T> {
+    loop {
+        if let Some(found) = py.detach(|| poll(LOOK_AT_SIGNALS)) {
+            return Ok(found);
+        }
+        py.check_signals()?;
+    }
 }
 
 /// Returns the thread that reads the driver which these settings name.
@@ -48,9 +65,7 @@ pub(crate) fn keeper(_attached: Python<'_>, settings: &Settings) -> PyResult<Kee
         ..
     } = reader::options(settings);
     let pid = std::process::id();
-    let mut kept = KEPT
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut kept = locked(&KEPT);
     if let Some(kept) = kept.as_ref()
         && (kept.pid, &kept.options, kept.deadline) == (pid, &options, deadline)
     {
@@ -66,13 +81,8 @@ pub(crate) fn keeper(_attached: Python<'_>, settings: &Settings) -> PyResult<Kee
     Ok(keeper)
 }
 
-/// Takes one sample. Other Python threads continue meanwhile, and Ctrl-C ends the wait.
+/// Takes one sample.
 pub(crate) fn sample(py: Python<'_>, settings: &Settings) -> PyResult<Sample> {
     let mut pending = keeper(py, settings)?.begin();
-    loop {
-        if let Some(answer) = py.detach(|| pending.wait(LOOK_AT_SIGNALS)) {
-            return answer.map_err(|fault| failure::of_driver(&fault));
-        }
-        py.check_signals()?;
-    }
+    wait(py, |patience| pending.wait(patience))?.map_err(|fault| failure::of_driver(&fault))
 }

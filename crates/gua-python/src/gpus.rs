@@ -1,8 +1,9 @@
 //! Current state of the GPUs: nvgpu's two functions, and the listing of `gua list`.
 
 use gua_collector::listing;
-use gua_model::nvgpu;
+use gua_model::{Sample, nvgpu};
 use gua_render::document::pretty;
+use gua_settings::Loaded;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -11,16 +12,14 @@ use crate::driver;
 /// Returns the indexes of the GPUs whose memory is used by at most this share.
 #[pyfunction]
 pub(crate) fn available_gpus(py: Python<'_>, max_used_percent: f64) -> PyResult<Vec<String>> {
-    let loaded = driver::settings()?;
-    let sample = driver::sample(py, &loaded.settings)?;
+    let (_, sample) = look(py)?;
     Ok(nvgpu::available_gpus(&sample, max_used_percent))
 }
 
 /// Returns all GPUs in nvgpu's form.
 #[pyfunction]
 pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
-    let loaded = driver::settings()?;
-    let sample = driver::sample(py, &loaded.settings)?;
+    let (_, sample) = look(py)?;
     let list = PyList::empty(py);
     for info in nvgpu::gpu_info(&sample) {
         let gpu = PyDict::new(py);
@@ -38,7 +37,12 @@ pub(crate) fn gpu_info(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
 /// Returns the document of `gua list --json`.
 #[pyfunction]
 pub(crate) fn snapshot(py: Python<'_>) -> PyResult<String> {
-    let loaded = driver::settings()?;
-    let sample = driver::sample(py, &loaded.settings)?;
+    let (loaded, sample) = look(py)?;
     Ok(py.detach(|| pretty(&listing::document(&loaded, &sample))))
+}
+
+fn look(py: Python<'_>) -> PyResult<(Loaded, Sample)> {
+    let loaded = driver::settings(&[])?;
+    let sample = driver::sample(py, &loaded.settings)?;
+    Ok((loaded, sample))
 }

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
 
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use gua_collector::access::Access;
@@ -19,10 +18,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use serde_json::{Value, json};
 
+use crate::driver;
 use crate::failure::{self, GuaError, HistoryError};
-
-/// Maximum delay of Ctrl-C while no row arrives.
-const LOOK_AT_SIGNALS: Duration = Duration::from_millis(50);
 
 /// Selection of table and rows, in the words of `gua export`.
 #[derive(Debug, FromPyObject)]
@@ -102,21 +99,14 @@ impl Lines {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Vec<String>>> {
-        loop {
-            let next = py.detach(|| {
-                let rows = self
-                    .rows
-                    .lock()
-                    .unwrap_or_else(std::sync::PoisonError::into_inner);
-                rows.recv_timeout(LOOK_AT_SIGNALS)
-            });
-            match next {
-                Ok(Ok(lines)) => return Ok(Some(lines)),
-                Ok(Err(problem)) => return Err(HistoryError::new_err(problem)),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+        let next = driver::wait(py, |patience| {
+            match driver::locked(&self.rows).recv_timeout(patience) {
+                Ok(lines) => Some(Some(lines)),
+                Err(RecvTimeoutError::Disconnected) => Some(None),
+                Err(RecvTimeoutError::Timeout) => None,
             }
-        }
+        })?;
+        next.transpose().map_err(HistoryError::new_err)
     }
 }
 
@@ -137,10 +127,7 @@ fn question(wanted: Wanted) -> PyResult<(PathBuf, Ask)> {
 
 fn loaded(db: Option<PathBuf>) -> PyResult<Loaded> {
     let flag = FlagValue::of("--db", "history", "db", db);
-    let loaded = Loaded::of_this_process(flag.as_slice());
-    let checked = loaded.checked().map(drop);
-    checked.map_err(|error| failure::of_command(&error))?;
-    Ok(loaded)
+    driver::settings(flag.as_slice())
 }
 
 fn open(db: &Path) -> PyResult<Access> {

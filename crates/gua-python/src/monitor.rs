@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use gua_model::VisibleDevices;
-use gua_run::{GpuSelection, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
+use gua_run::{HwMonitor, MonitorFiles};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -44,18 +44,11 @@ impl Monitor {
             .ok()
             .filter(|interval| !interval.is_zero())
             .ok_or_else(|| PyValueError::new_err("interval_sec must be a number over 0"))?;
-        let loaded = driver::settings()?;
-        let options = MonitorOptions {
-            interval,
-            source: GpuSource::Kept(driver::keeper(py, &loaded.settings)?),
-            gpus: match visible {
-                None => GpuSelection::All,
-                Some(list) => GpuSelection::Visible(VisibleDevices::parse(list)),
-            },
-            ..MonitorOptions::default()
-        };
+        let loaded = driver::settings(&[])?;
+        let driver = driver::keeper(py, &loaded.settings)?;
+        let visible = visible.map(VisibleDevices::parse);
         let running = py
-            .detach(|| HwMonitor::start(&directory, options))
+            .detach(|| HwMonitor::start(&directory, interval, driver, visible))
             .map_err(|error| failure::of_file(&error, &directory))?;
         Ok(Self {
             pid: std::process::id(),
@@ -88,11 +81,7 @@ impl Monitor {
 impl Monitor {
     /// Takes the monitor that is running in this process. A forked child has the object but not the threads.
     fn take(&self) -> Option<HwMonitor> {
-        let mut running = self
-            .running
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let monitor = running.take()?;
+        let monitor = driver::locked(&self.running).take()?;
         if self.pid != std::process::id() {
             // Dropping it would wait for threads that do not exist in this process.
             std::mem::forget(monitor);

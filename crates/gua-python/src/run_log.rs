@@ -8,7 +8,7 @@ use gua_run::{Fields, RunLog, Seconds};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::failure;
+use crate::{driver, failure};
 
 /// Duration in seconds, as an int or a float of Python.
 #[derive(FromPyObject)]
@@ -102,11 +102,7 @@ impl Log {
 impl Log {
     /// Must be called without the interpreter's lock: a thread that waits for this lock must not hold the other.
     fn locked<T>(&self, act: impl FnOnce(&mut RunLog) -> T) -> T {
-        let mut log = self
-            .log
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        act(&mut log)
+        act(&mut driver::locked(&self.log))
     }
 }
 

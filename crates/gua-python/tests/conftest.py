@@ -22,7 +22,7 @@ NOTICED = 0.2
 
 
 @dataclass
-class Card:
+class Gpu:
     """A GPU of a scenario."""
 
     util: int = 0
@@ -55,17 +55,17 @@ class Machine:
 
     home: Path
     library: Path
-    cards: list[Card] = field(default_factory=list)
+    gpus: list[Gpu] = field(default_factory=list)
 
     @property
     def scenario(self) -> Path:
         return self.library.parent / "nvml-sim.toml"
 
-    def play(self, *cards: Card, more: str = "") -> None:
+    def play(self, *gpus: Gpu, more: str = "") -> None:
         """Changes the GPUs of a running driver, which has noticed when this returns."""
-        self.cards = list(cards)
+        self.gpus = list(gpus)
         fresh = self.scenario.with_suffix(".new")
-        fresh.write_text("".join(card.scenario(number) for number, card in enumerate(cards)) + more)
+        fresh.write_text("".join(gpu.scenario(number) for number, gpu in enumerate(gpus)) + more)
         fresh.rename(self.scenario)
         time.sleep(NOTICED)
 
@@ -85,7 +85,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     monkeypatch.setenv("GUA_NVML_LIBRARY", str(driver / "libnvidia-ml.so.1"))
     monkeypatch.setenv("GUA_DRIVER_PIDS", "here")
     machine = Machine(home, driver / "libnvidia-ml.so.1")
-    machine.play(Card())
+    machine.play(Gpu())
     return machine
 
 
@@ -105,28 +105,28 @@ def until() -> Callable[[Callable[[], bool]], None]:
 #: Prints what nvidia-smi would for the GPUs in its own directory, for programs that run nvidia-smi.
 NVIDIA_SMI = r"""#!{python}
 import datetime, json, pathlib, sys, time
-cards = json.loads((pathlib.Path(__file__).parent / "cards.json").read_text())
+gpus = json.loads((pathlib.Path(__file__).parent / "gpus.json").read_text())
 words = sys.argv[1:]
 if "-L" in words:
-    for number, card in enumerate(cards):
-        print(f"GPU {{number}}: {{card['name']}} (UUID: GPU-1ab00000-0000-4000-8000-00000000000{{number}})")
+    for number, gpu in enumerate(gpus):
+        print(f"GPU {{number}}: {{gpu['name']}} (UUID: GPU-1ab00000-0000-4000-8000-00000000000{{number}})")
 elif "dmon" in words:
     while True:
         print("# gpu     fb   bar1   ccpm     sm    mem\n# Idx     MB     MB     MB      %      %")
-        for number, card in enumerate(cards):
-            print(f"{{number:5}} {{card['used']:6}}      3      0 {{card['util']:6}} {{card['memory_util']:6}}", flush=True)
+        for number, gpu in enumerate(gpus):
+            print(f"{{number:5}} {{gpu['used']:6}}      3      0 {{gpu['util']:6}} {{gpu['memory_util']:6}}", flush=True)
         time.sleep(float(words[words.index("-d") + 1]))
 elif words and words[0].startswith("--query-gpu"):
     while True:
         now = datetime.datetime.now().strftime("%Y/%m/%d %H:%M:%S.%f")[:-3]
-        for card in cards:
-            numbers = (card["util"], card["memory_util"], card["used"], card["total"], f"{{card['power']:.2f}}", 41, 1410, 1215)
+        for gpu in gpus:
+            numbers = (gpu["util"], gpu["memory_util"], gpu["used"], gpu["total"], f"{{gpu['power']:.2f}}", 41, 1410, 1215)
             print(now, *numbers, sep=", ", flush=True)
         time.sleep(float(words[words.index("-l") + 1]))
 else:
     print("today\n+---+\n| NVIDIA-SMI 550.54  Driver Version: 550.54  CUDA Version: 12.4     |\n" + "|\n" * 5, end="")
-    for card in cards:
-        print(f"| name |\n| 30C P0 50W / 400W | {{card['used']}}MiB / {{card['total']}}MiB | 0% |\n| |\n+--+")
+    for gpu in gpus:
+        print(f"| name |\n| 30C P0 50W / 400W | {{gpu['used']}}MiB / {{gpu['total']}}MiB | 0% |\n| |\n+--+")
 """
 
 
@@ -137,7 +137,7 @@ def nvidia_smi(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     def install() -> None:
         folder.mkdir(exist_ok=True)
-        (folder / "cards.json").write_text(json.dumps([asdict(card) for card in machine.cards]))
+        (folder / "gpus.json").write_text(json.dumps([asdict(gpu) for gpu in machine.gpus]))
         program = folder / "nvidia-smi"
         program.write_text(NVIDIA_SMI.format(python=sys.executable))
         program.chmod(0o755)

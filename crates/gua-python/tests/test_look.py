@@ -13,7 +13,7 @@ from typing import Any
 
 import gua
 import pytest
-from conftest import BUILT, Card, Machine
+from conftest import BUILT, Gpu, Machine
 
 
 def program(*words: str) -> Any:
@@ -32,8 +32,8 @@ def test_the_wheel_contains_the_program() -> None:
 def test_a_snapshot_is_what_the_program_lists(machine: Machine) -> None:
     pid = os.getpid()
     machine.play(
-        Card(util=43, used=2048, more=f"[[card.process]]\npid = {pid}\nmemory_mib = 1024\n"),
-        Card(used=10),
+        Gpu(util=43, used=2048, more=f"[[card.process]]\npid = {pid}\nmemory_mib = 1024\n"),
+        Gpu(used=10),
     )
     ours, theirs = gua.snapshot(), program("list", "--json")
     for listing in (ours, theirs):

@@ -13,7 +13,7 @@ from typing import Any
 
 import gua
 import pytest
-from conftest import Card, Machine
+from conftest import Gpu, Machine
 from original import run_monitor as original
 
 HANG = '[[fault]]\nfunction = "nvmlDeviceGet*"\nhang = true\n'
@@ -37,7 +37,7 @@ def watched(monitor: Any, out: Path, interval: float, until: Until) -> Any:
 def test_it_samples_as_the_original_does(
     machine: Machine, nvidia_smi: Callable[[], None], tmp_path: Path, until: Until
 ) -> None:
-    machine.play(Card(util=40, memory_util=7, used=2048, power=51.5), Card(util=80, used=100))
+    machine.play(Gpu(util=40, memory_util=7, used=2048, power=51.5), Gpu(util=80, used=100))
     nvidia_smi()
     summaries, layouts = [], []
     for module in (gua, original):
@@ -67,7 +67,7 @@ def test_it_samples_as_the_original_does(
 
 
 def test_the_original_sums_up_our_files(machine: Machine, tmp_path: Path, until: Until) -> None:
-    machine.play(Card(util=40, memory_util=7))
+    machine.play(Gpu(util=40, memory_util=7))
     files = watched(gua.HWMonitor(), tmp_path / "out", 0.05, until)
     assert original.build_resource_summary(*files).to_dict() == gua.build_resource_summary(*files).to_dict()
 
@@ -79,7 +79,7 @@ def test_the_original_sums_up_our_files(machine: Machine, tmp_path: Path, until:
 def test_only_the_gpus_given_to_the_program_are_sampled(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, until: Until, gpus: Any, visible: str | None, util: float
 ) -> None:
-    machine.play(Card(util=0), Card(util=100))
+    machine.play(Gpu(util=0), Gpu(util=100))
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     files = watched(gua.HWMonitor(gpus=gpus), tmp_path / "out", 0.02, until)
@@ -197,7 +197,7 @@ def test_a_forked_child_does_not_wait_for_threads_of_its_parent(machine: Machine
 
 def test_sampling_does_not_hold_the_interpreters_lock(machine: Machine, tmp_path: Path, until: Until) -> None:
     """A thread that never releases the lock does not prevent lines from being written."""
-    machine.play(Card(util=1))
+    machine.play(Gpu(util=1))
     out = tmp_path / "out"
     monitor = gua.HWMonitor()
     monitor.start(out, 0.02)

@@ -8,18 +8,18 @@ from collections.abc import Callable
 import gua
 import nvgpu as original
 import pytest
-from conftest import Card, Machine
+from conftest import Gpu, Machine
 
-CARDS = [
-    Card(used=0),
-    Card(used=8192, total=40960),  # exactly 20 %
-    Card(used=8193, total=40960),
-    Card(used=24000, total=24576, name="NVIDIA GeForce RTX 3090"),
+GPUS = [
+    Gpu(used=0),
+    Gpu(used=8192, total=40960),  # exactly 20 %
+    Gpu(used=8193, total=40960),
+    Gpu(used=24000, total=24576, name="NVIDIA GeForce RTX 3090"),
 ]
 
 
 def test_the_same_gpus_give_the_same_answers(machine: Machine, nvidia_smi: Callable[[], None]) -> None:
-    machine.play(*CARDS)
+    machine.play(*GPUS)
     nvidia_smi()
     assert gua.gpu_info() == original.gpu_info()
     assert [list(gpu) for gpu in gua.gpu_info()] == [list(gpu) for gpu in original.gpu_info()]
@@ -36,7 +36,7 @@ def test_a_user_of_nvgpu_changes_one_line() -> None:
 
 
 def test_a_value_that_the_driver_does_not_report_is_none_and_not_zero(machine: Machine) -> None:
-    machine.play(Card(), more='[[fault]]\nfunction = "nvmlDeviceGetMemoryInfo*"\ncode = 3\n')
+    machine.play(Gpu(), more='[[fault]]\nfunction = "nvmlDeviceGetMemoryInfo*"\ncode = 3\n')
     (gpu,) = gua.gpu_info()
     assert gpu["mem_used"] is None and gpu["mem_total"] is None and gpu["mem_used_percent"] is None
     # With unified memory no memory is reported; a GPU without a holder is free.

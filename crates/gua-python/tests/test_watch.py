@@ -17,7 +17,7 @@ from typing import Any
 
 import gua
 import pytest
-from conftest import BUILT, Card, Machine
+from conftest import BUILT, Gpu, Machine
 
 Until = Callable[[Callable[[], bool]], None]
 
@@ -36,7 +36,7 @@ def samplers() -> int:
 
 
 def test_a_part_of_a_program_is_watched(machine: Machine, tmp_path: Path, until: Until) -> None:
-    machine.play(Card(util=30, used=512))
+    machine.play(Gpu(util=30, used=512))
     out = tmp_path / "out"
     with gua.monitor(out, interval_sec=0.02) as run:
         with run.phase("fit", epochs=2):

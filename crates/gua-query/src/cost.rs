@@ -8,8 +8,8 @@ use gua_model::price::{Costs, Price, periods, price};
 use gua_model::report::Report;
 
 use crate::error::QueryError;
+use crate::protocol::Source;
 use crate::question::{Question, WindowEnd};
-use crate::source::Source;
 
 /// Returns the costs of a report; `None` without prices.
 pub fn costs(
@@ -25,7 +25,7 @@ pub fn costs(
     let parts = periods(report.window, prices, &question.zone);
     for part in &parts {
         for (its_price, gpus) in by_price(report, *part, question, prices) {
-            if parts.len() == 1 && gpus.len() == report.cards.len() {
+            if parts.len() == 1 && gpus.len() == report.gpus.len() {
                 costs.add(its_price, report);
                 continue;
             }
@@ -54,7 +54,7 @@ fn by_price<'p>(
     prices: &'p [Price],
 ) -> Vec<(Option<&'p Price>, Vec<String>)> {
     let mut found: Vec<(Option<&Price>, Vec<String>)> = Vec::new();
-    for gpu in &report.cards {
+    for gpu in &report.gpus {
         let its = price(prices, gpu.name.as_deref(), part, &question.zone);
         let uuid = gpu.gpu.to_string();
         match found.iter_mut().find(|(known, _)| *known == its) {

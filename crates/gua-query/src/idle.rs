@@ -109,8 +109,7 @@ fn current_sessions(
 ) -> Result<Vec<Session>> {
     let mut found = Vec::new();
     let thresholds = records.thresholds()?;
-    let instant = Period::new(tick.sample.at, just_after(tick.sample.at));
-    records.sessions(instant, &mut |session| {
+    records.sessions(Period::at(tick.sample.at), &mut |session| {
         if gpus.contains(&session.key.gpu) && session.is_there_at(tick, &thresholds) {
             found.push(session.clone());
         }
@@ -265,7 +264,7 @@ impl Search<'_> {
                 if raw_from.is_none_or(|from| from <= period.from()) {
                     self.records
                         .spans(period, self.thresholds, &mut |span: &Span| {
-                            if span.gpu == *gpu && has(span, roll_up) {
+                            if span.gpu == *gpu && span.has(roll_up) {
                                 last = last.max(Some(span.to));
                             }
                         })?;
@@ -295,11 +294,6 @@ impl Search<'_> {
             },
         })
     }
-}
-
-fn has(span: &Span, roll_up: RollUp) -> bool {
-    let mut shares = span.shares.iter();
-    shares.any(|share| share.weight > 0 && share.verdict.state.roll_up() == Some(roll_up))
 }
 
 /// The visitor of [`Search`]: the last quarter hours with a use of each GPU.
@@ -362,22 +356,17 @@ struct Observed {
 
 impl Observed {
     fn of(total: &QuarterTotal) -> Self {
-        let time = |wanted: RollUp| {
-            let states = total.states.iter();
-            let times = states.filter(|((state, _), _)| state.roll_up() == Some(wanted));
-            times.map(|(_, time)| time.micros).sum::<Micros>()
-        };
         let missing = total.states.iter();
         let missing = missing.filter(|((state, _), _)| *state == State::Unobserved);
         let missing: Micros = missing.map(|(_, time)| time.micros).sum();
         let present = match &total.imported {
             Some(part) => part.row_time,
-            None => total.card.present,
+            None => total.gpu.present,
         };
         Self {
             observed: Micros(present.0.saturating_sub(missing.0)),
-            active: time(RollUp::Active) > Micros(0),
-            free: time(RollUp::TrulyIdle) > Micros(0),
+            active: total.time_in(RollUp::Active) > Micros(0),
+            free: total.time_in(RollUp::TrulyIdle) > Micros(0),
         }
     }
 }
@@ -396,7 +385,7 @@ impl QuarterVisitor for Seen<'_> {
         // slices instead of time.
         let hides = |gpu: &GpuDay| {
             let needs_free = !self.held.contains_key(&gpu.gpu);
-            let is_part = gpu.total.card.set_aside > Micros(0);
+            let is_part = gpu.total.gpu.set_aside > Micros(0);
             let hides = is_part || (needs_free && Observed::of(&gpu.total).free);
             hides && self.gpus.contains_key(&gpu.gpu)
         };

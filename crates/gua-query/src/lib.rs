@@ -20,14 +20,13 @@ pub mod records;
 mod report;
 pub mod runs;
 pub mod since;
-mod source;
 mod statement;
 mod view;
 pub mod words;
 
 pub use cost::costs;
 pub use error::{QueryError, RecordsError};
-pub use protocol::Remote;
+pub use protocol::{RecordsSource, Remote, Source};
 pub use question::{
     AccountsQuestion, Detail, ExplainQuestion, IdleQuestion, LastUseQuestion, PersonQuestion,
     Question, RecordedRunsQuestion, RunsQuestion, SampleQuestion, SinceQuestion, StatementQuestion,
@@ -35,6 +34,5 @@ pub use question::{
 };
 pub use records::{GpuInfo, Records, WatchedRun};
 pub use report::{accounts, report};
-pub use source::{RecordsSource, Source};
 pub use statement::{MonthAnswer, statement};
 pub use view::{Others, View, Viewer};

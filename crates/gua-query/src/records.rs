@@ -5,6 +5,7 @@ use std::ops::AddAssign;
 use std::time::Duration;
 
 use gua_model::refusal::Refusal;
+use gua_model::report::Host;
 use gua_model::{
     Bytes, Floors, GpuDay, GpuQuarter, GpuUuid, KnownGpu, LegacyMoment, Outage, OwnCoverage,
     OwnerKey, Period, Quarter, Session, Slice, Span, Thresholds, Tick, User, UtcDay,
@@ -236,7 +237,8 @@ pub struct WatchedRun {
 /// What is known of imported rows as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedFacts {
-    pub host: Option<ImportedHost>,
+    /// The first row of the host table of gpu-usage-audit.
+    pub host: Option<Host>,
     pub gpus: BTreeMap<GpuUuid, ImportedGpu>,
     /// Time of the first tick.
     pub began: Option<Timestamp>,
@@ -246,14 +248,6 @@ pub struct ImportedFacts {
     pub interval: Option<Duration>,
     /// Number of ticks whose time cannot be true. They are left out of everything else.
     pub damaged: u64,
-}
-
-/// The first row of the host table of gpu-usage-audit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImportedHost {
-    pub name: String,
-    pub environment: String,
-    pub driver: Option<String>,
 }
 
 /// A GPU as gpu-usage-audit described it. Files before version 1.1 have neither name nor memory.

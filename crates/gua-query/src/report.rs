@@ -253,7 +253,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
     count.partial.add(records, known.thresholds, &mut ledger)?;
     let mut coverage = BTreeMap::new();
     // A GPU whose own row is damaged has no capacity to compare with.
-    let counted = count.fold.cards.keys();
+    let counted = count.fold.gpus.keys();
     let mut unbalanced: Vec<GpuUuid> = counted
         .filter(|gpu| !known.gpus.contains_key(*gpu))
         .cloned()
@@ -486,7 +486,7 @@ fn lay_out(
         None => facts.and_then(|facts| facts.interval),
         interval => interval,
     };
-    let cards = layout::gpu_rows(known, &sums);
+    let gpus = layout::gpu_rows(known, &sums);
     let gaps: Vec<&Gap> = sums.coverage.values().flat_map(|(_, gaps)| gaps).collect();
     let mut coverage = Covered {
         host_observed: sums.host_observed,
@@ -499,16 +499,16 @@ fn lay_out(
     let people = sums.fold.people.rows();
     let slots = slot_rows(&sums.fold, known.period, &gaps);
     let minutes = minutes(records, known, &gaps)?;
-    let cross = layout::cross(&sums, &slots, &cards, &people);
+    let cross = layout::cross(&sums, &slots, &gpus, &people);
     let SessionLists { lists, by_person } = sums.sessions;
     let lists = lists.finish();
     let report = Report {
-        host: host.or_else(|| imported::host(facts?)),
+        host: host.or_else(|| facts?.host.clone()),
         window: sums.window,
         thresholds: known.thresholds,
         made: question.now,
         person: question.person.clone(),
-        cards,
+        gpus,
         people,
         heat: sums.fold.heat.clone(),
         unit: sums.fold.scope().unit,

@@ -4,9 +4,9 @@ use gua_model::Period;
 use jiff::Timestamp;
 
 use crate::error::{QueryError, quoted};
+use crate::protocol::Source;
 use crate::question::{RecordedRunsQuestion, RunsQuestion};
 use crate::records::WatchedRun;
-use crate::source::Source;
 
 /// The name for the latest run.
 const LAST: &str = "last";
@@ -32,13 +32,10 @@ impl Runs<'_> {
             limit,
         } = *question;
         let limit_read = if user.is_some() { SEARCHED } else { limit };
-        let mut runs = match self.source {
-            Some(source) => source.recorded_runs(&RecordedRunsQuestion::Window {
-                window,
-                limit: limit_read,
-            })?,
-            None => Vec::new(),
-        };
+        let mut runs = self.recorded(&RecordedRunsQuestion::Window {
+            window,
+            limit: limit_read,
+        })?;
         self.add_pending(&mut runs, |run| {
             (window.from()..window.to()).contains(&run.started)
         });
@@ -62,12 +59,7 @@ impl Runs<'_> {
             let last = self.list(&latest)?.into_iter().next();
             return last.ok_or(QueryError::NoRuns);
         }
-        let mut runs = match self.source {
-            Some(source) => {
-                source.recorded_runs(&RecordedRunsQuestion::Prefix(asked.to_owned()))?
-            }
-            None => Vec::new(),
-        };
+        let mut runs = self.recorded(&RecordedRunsQuestion::Prefix(asked.to_owned()))?;
         self.add_pending(&mut runs, |run| run.run.starts_with(asked));
         if let Some(exact) = runs.iter().position(|run| run.run == asked) {
             return Ok(runs.swap_remove(exact));
@@ -81,6 +73,11 @@ impl Runs<'_> {
                 found: runs.into_iter().map(|run| run.run).collect(),
             }),
         }
+    }
+
+    fn recorded(&self, question: &RecordedRunsQuestion) -> Result<Vec<WatchedRun>, QueryError> {
+        let source = self.source;
+        source.map_or(Ok(Vec::new()), |source| source.recorded_runs(question))
     }
 
     /// Adds pending runs that are not recorded, or whose end is not.

@@ -16,16 +16,6 @@ pub struct Moment {
     pub before: Option<Duration>,
 }
 
-/// Words for the start of a calendar period.
-const CALENDAR_WORDS: [&str; 6] = [
-    "today",
-    "yesterday",
-    "this-week",
-    "last-week",
-    "this-month",
-    "last-month",
-];
-
 /// Returns the start of the period that a word names. Weeks start on Monday.
 fn calendar(word: &str, today: Date) -> Option<Date> {
     let week = || today.checked_sub(i64::from(today.weekday().to_monday_zero_offset()).days());
@@ -51,7 +41,7 @@ fn weeks(text: &str) -> Option<Duration> {
 
 /// Refuses what gpu-usage-audit does not accept: weeks, and words for calendar periods.
 pub fn refuse_new_words(flag: &str, text: &str) -> Result<(), Failure> {
-    match CALENDAR_WORDS.contains(&text) || weeks(text).is_some() {
+    match calendar(text, Date::ZERO).is_some() || weeks(text).is_some() {
         true => Err(duration::parse(text).map_or_else(
             |problem| Failure::usage(format!("{flag}: {problem}")),
             |_| Failure::usage(format!("{flag}: `{text}` is not a duration")),

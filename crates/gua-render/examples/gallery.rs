@@ -71,8 +71,8 @@ fn window(hours: i64) -> Period {
 }
 
 /// A GPU's hours in a slot, busy by day and less so on weekends.
-fn spent(dice: &mut Dice, slot: &gua_model::Slot, cards: f64) -> StateHours {
-    let capacity = slot.period.micros().hours() * cards;
+fn spent(dice: &mut Dice, slot: &gua_model::Slot, gpus: f64) -> StateHours {
+    let capacity = slot.period.micros().hours() * gpus;
     if dice.roll() < 0.03 {
         return StateHours {
             gap: capacity,
@@ -97,13 +97,13 @@ fn spent(dice: &mut Dice, slot: &gua_model::Slot, cards: f64) -> StateHours {
     }
 }
 
-fn states(hours: i64, cards: f64, unit: CalendarUnit) -> StatesOverTime {
+fn states(hours: i64, gpus: f64, unit: CalendarUnit) -> StatesOverTime {
     let mut dice = Dice(7);
     let zone = zone();
     let slots = slots(window(hours), &zone, unit)
         .map(|slot| StateSlot {
             period: slot.period,
-            hours: spent(&mut dice, &slot, cards),
+            hours: spent(&mut dice, &slot, gpus),
         })
         .collect();
     StatesOverTime {
@@ -164,7 +164,7 @@ fn week(unit: HeatUnit, language: Language) -> HeatMap {
     HeatMap::week(&cells, unit, title, language)
 }
 
-fn gpus_by_day(cards: usize, days: i64) -> HeatMap {
+fn gpus_by_day(gpus: usize, days: i64) -> HeatMap {
     let mut dice = Dice(11);
     let zone = zone();
     let columns = slots(window(days * 24), &zone, CalendarUnit::Day)
@@ -178,10 +178,10 @@ fn gpus_by_day(cards: usize, days: i64) -> HeatMap {
         columns.iter().map(|_| cell(dice)).collect()
     };
     HeatMap {
-        rows: (0..cards)
+        rows: (0..gpus)
             .map(|card| format!("GPU {card} RTX A6000"))
             .collect(),
-        cells: (0..cards).map(|_| row(&mut dice)).collect(),
+        cells: (0..gpus).map(|_| row(&mut dice)).collect(),
         columns,
         unit: HeatUnit::Share,
         value_title: "share of time active, in percent".to_owned(),
@@ -216,8 +216,8 @@ fn people(count: usize, top: usize, scale: f64) -> HoursBars {
     }
 }
 
-fn sessions(cards: usize, hours: i64) -> SessionChart {
-    let mut dice = Dice(cards as u64 + 9);
+fn sessions(gpus: usize, hours: i64) -> SessionChart {
+    let mut dice = Dice(gpus as u64 + 9);
     let window = window(hours);
     let minutes = f64::from(i32::try_from(hours * 60).unwrap_or(i32::MAX));
     let whole = |value: f64| format!("{value:.0}").parse::<i64>().unwrap_or(0);
@@ -260,7 +260,7 @@ fn sessions(cards: usize, hours: i64) -> SessionChart {
     };
     SessionChart {
         window,
-        rows: (0..cards).map(row).collect(),
+        rows: (0..gpus).map(row).collect(),
         zone: zone(),
         observed: true,
     }
@@ -290,12 +290,12 @@ fn cases_of_states() -> Vec<Case> {
         ),
         (
             "states-day",
-            "States, one day of 12 cards",
+            "States, one day of 12 gpus",
             Box::new(|frame| states(24, 12.0, Hour).draw(frame)),
         ),
         (
             "states-month",
-            "States, 30 days of 12 cards",
+            "States, 30 days of 12 gpus",
             Box::new(|frame| states(720, 12.0, Day).draw(frame)),
         ),
         (
@@ -305,7 +305,7 @@ fn cases_of_states() -> Vec<Case> {
         ),
         (
             "states-year",
-            "States, a year of 100 cards",
+            "States, a year of 100 gpus",
             Box::new(|frame| states(8760, 100.0, Day).draw(frame)),
         ),
         (
@@ -338,12 +338,12 @@ fn other_cases() -> Vec<Case> {
     vec![
         (
             "week-use",
-            "When the cards are used",
+            "When the gpus are used",
             Box::new(|frame| week(HeatUnit::Share, frame.language).draw(frame)),
         ),
         (
             "week-waste",
-            "When cards are held and idle",
+            "When gpus are held and idle",
             Box::new(|frame| week(HeatUnit::GpuHours, frame.language).draw(frame)),
         ),
         (
@@ -352,23 +352,23 @@ fn other_cases() -> Vec<Case> {
             Box::new(move |frame| empty_week().draw(frame)),
         ),
         (
-            "cards-1",
+            "gpus-1",
             "One card by day",
             Box::new(|frame| gpus_by_day(1, 30).draw(frame)),
         ),
         (
-            "cards-12",
-            "12 cards by day",
+            "gpus-12",
+            "12 gpus by day",
             Box::new(|frame| gpus_by_day(12, 30).draw(frame)),
         ),
         (
-            "cards-100",
-            "100 cards by day",
+            "gpus-100",
+            "100 gpus by day",
             Box::new(|frame| gpus_by_day(100, 30).draw(frame)),
         ),
         (
-            "cards-year",
-            "12 cards, a year by day",
+            "gpus-year",
+            "12 gpus, a year by day",
             Box::new(|frame| gpus_by_day(12, 365).draw(frame)),
         ),
         (
@@ -398,12 +398,12 @@ fn other_cases() -> Vec<Case> {
         ),
         (
             "sessions-12",
-            "Sessions of 12 cards, one day",
+            "Sessions of 12 gpus, one day",
             Box::new(|frame| sessions(12, 24).draw(frame)),
         ),
         (
             "sessions-100",
-            "Sessions of 100 cards, 30 days",
+            "Sessions of 100 gpus, 30 days",
             Box::new(|frame| sessions(100, 720).draw(frame)),
         ),
         (

@@ -1,6 +1,6 @@
 //! Alerts as documents: the message that a webhook or a command receives, the configured alerts, and past deliveries.
 
-use gua_model::alert::{Alert, When};
+use gua_model::alert::{Alert, Sender, When};
 use gua_model::duration;
 use gua_model::table::Table;
 use gua_model::text::sanitize;
@@ -9,7 +9,8 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::document::{documents, rows};
+use crate::document::{documents, local, rows};
+use crate::table::table;
 
 /// Format name of [`AlertDocument`].
 pub const ALERT: &str = "gua.alert.v1";
@@ -62,7 +63,7 @@ impl<'a> AlertDocument<'a> {
 
 rows! {
     /// A configured alert.
-    struct AlertRow from (alert: &Alert, source: String, last_sent: Option<Timestamp>, problem: Option<String>) {
+    pub struct AlertRow from (alert: &Alert, source: String, last_sent: Option<Timestamp>, problem: Option<String>) {
         name: String as "alert" = alert.name.clone(),
         /// The conditions, with commas between them.
         when: String = alert.when.iter().map(|when| when.as_str()).collect::<Vec<_>>().join(","),
@@ -85,7 +86,7 @@ rows! {
     }
 
     /// A message and what became of it.
-    struct DeliveryRow from (message: &AlertMessage, to: String, status: DeliveryStatus, at: Timestamp, attempts: u32) {
+    pub struct DeliveryRow from (message: &AlertMessage, to: String, status: DeliveryStatus, at: Timestamp, attempts: u32) {
         /// When it was delivered or given up; for a waiting message, when the condition was found.
         at: Timestamp = at,
         alert: String = message.alert.clone(),
@@ -94,9 +95,9 @@ rows! {
         /// Kind of destination.
         to: String = to,
         /// `sent`, `waiting` or `failed`.
-        status: &'static str = status.as_str(),
+        status: &'static str = status.parts().0,
         attempts: u32 = attempts,
-        error: Option<String> = status.error(),
+        error: Option<String> = status.parts().1.map(str::to_owned),
         title: String as "message" = message.title.clone(),
         id: String = message.id.clone(),
         host: String = message.host.clone(),
@@ -115,19 +116,12 @@ pub enum DeliveryStatus {
 }
 
 impl DeliveryStatus {
-    fn as_str(&self) -> &'static str {
+    /// Returns its name in documents, and the error if there is one.
+    fn parts(&self) -> (&'static str, Option<&str>) {
         match self {
-            DeliveryStatus::Sent => "sent",
-            DeliveryStatus::Waiting(_) => "waiting",
-            DeliveryStatus::Failed(_) => "failed",
-        }
-    }
-
-    fn error(&self) -> Option<String> {
-        match self {
-            DeliveryStatus::Sent => None,
-            DeliveryStatus::Waiting(error) => error.clone(),
-            DeliveryStatus::Failed(error) => Some(error.clone()),
+            DeliveryStatus::Sent => ("sent", None),
+            DeliveryStatus::Waiting(error) => ("waiting", error.as_deref()),
+            DeliveryStatus::Failed(error) => ("failed", Some(error)),
         }
     }
 }
@@ -154,28 +148,29 @@ impl AlertsDocument {
         Table::of(AlertRow::COLUMNS, &self.alerts)
     }
 
-    /// Returns the text for a terminal.
+    /// Returns the text for a terminal. All alerts must be of the sender `by`.
     #[must_use]
-    pub fn text(&self, zone: &TimeZone) -> String {
+    pub fn text(&self, by: Sender, zone: &TimeZone) -> String {
         if self.alerts.is_empty() {
-            let conditions = When::ALL.map(When::as_str).join(", ");
+            let conditions = When::ALL.into_iter();
+            let conditions = conditions.filter(|when| when.obstacle(by).is_none());
+            let conditions = conditions.map(When::as_str).collect::<Vec<_>>().join(", ");
+            let of_board = match by {
+                Sender::Daemon => "",
+                Sender::Board => " with by = \"board\"",
+            };
             return format!(
-                "no alerts are configured\nconditions: {conditions} (docs/alerts.md)\n"
+                "no alerts are configured{of_board}\nconditions: {conditions} (docs/alerts.md)\n"
             );
         }
-        let mut table = Table::new(
-            ["alert", "when", "to", "cool-down", "last sent", ""].map(|name| (name, name)),
+        let table = table!(row in &self.alerts =>
+            "alert" => row.name.clone(),
+            "when" => row.when.clone(),
+            "to" => row.to,
+            "cool-down" => row.cool_down.clone(),
+            "last sent" => row.last_sent.map(|at| local(at, zone, "%Y-%m-%d %H:%M")),
+            "" => row.problem.clone().unwrap_or_default(),
         );
-        for row in &self.alerts {
-            table.rows.push(vec![
-                row.name.clone().into(),
-                row.when.clone().into(),
-                row.to.into(),
-                row.cool_down.clone().into(),
-                row.last_sent.map(|at| local(at, zone)).into(),
-                row.problem.clone().unwrap_or_default().into(),
-            ]);
-        }
         table.text(0)
     }
 }
@@ -193,26 +188,17 @@ impl AlertHistoryDocument {
         if self.messages.is_empty() {
             return "no messages yet\n".to_owned();
         }
-        let mut table =
-            Table::new(["time", "alert", "to", "status", "message"].map(|name| (name, name)));
-        for row in &self.messages {
-            let status = match &row.error {
-                Some(error) => format!("{}: {}", row.status, sanitize(error)),
-                None => row.status.to_owned(),
-            };
-            table.rows.push(vec![
-                local(row.at, zone).into(),
-                row.alert.clone().into(),
-                row.to.clone().into(),
-                status.into(),
-                row.title.clone().into(),
-            ]);
-        }
+        let status = |row: &DeliveryRow| match &row.error {
+            Some(error) => format!("{}: {}", row.status, sanitize(error)),
+            None => row.status.to_owned(),
+        };
+        let table = table!(row in &self.messages =>
+            "time" => local(row.at, zone, "%Y-%m-%d %H:%M"),
+            "alert" => row.alert.clone(),
+            "to" => row.to.clone(),
+            "status" => status(row),
+            "message" => row.title.clone(),
+        );
         table.text(0)
     }
-}
-
-fn local(at: Timestamp, zone: &TimeZone) -> String {
-    let at = at.to_zoned(zone.clone());
-    at.strftime("%Y-%m-%d %H:%M").to_string()
 }

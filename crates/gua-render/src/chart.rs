@@ -8,7 +8,6 @@
 mod axis;
 mod bars;
 mod canvas;
-mod day;
 mod heat;
 mod measure;
 mod palette;
@@ -22,17 +21,17 @@ pub(crate) mod words;
 
 use gua_model::Tone;
 
+use crate::document::names;
 use crate::language::Label;
 pub use crate::language::Language;
 pub use bars::{HoursBars, HoursRow};
-pub use day::DayHours;
 pub use heat::{HeatMap, HeatUnit};
 pub use palette::page_style;
 #[cfg(feature = "png")]
 pub use png::{PngError, to_png};
-pub(crate) use scale::thousands;
+pub(crate) use scale::{count, thousands};
 pub use sessions::{SessionBar, SessionChart, SessionRow};
-pub use states::{StateSlot, StatesOverTime};
+pub use states::{DayHours, StateSlot, StatesOverTime};
 
 /// Options that all charts share.
 #[derive(Clone, Debug)]
@@ -61,24 +60,18 @@ pub enum Theme {
     Dark,
 }
 
-/// States that a chart distinguishes, in stacking order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    Active,
-    IdleHeld,
-    HeldUnknown,
-    TrulyIdle,
-    Gap,
+names! {
+    /// States that a chart distinguishes, in stacking order, with their names in keys and columns.
+    pub enum Shown {
+        Active = "active",
+        IdleHeld = "idle-held",
+        HeldUnknown = "held-unknown",
+        TrulyIdle = "truly-idle",
+        Gap = "gap",
+    }
 }
 
 impl Shown {
-    pub const ALL: [Shown; 5] = [
-        Shown::Active,
-        Shown::IdleHeld,
-        Shown::HeldUnknown,
-        Shown::TrulyIdle,
-        Shown::Gap,
-    ];
     /// States in which people hold a GPU. It is truly idle while their processes have too little memory to hold it.
     pub const HELD: [Shown; 4] = [
         Shown::Active,
@@ -86,18 +79,6 @@ impl Shown {
         Shown::HeldUnknown,
         Shown::TrulyIdle,
     ];
-
-    /// Name in keys and columns.
-    #[must_use]
-    pub fn key(self) -> &'static str {
-        match self {
-            Shown::Active => "active",
-            Shown::IdleHeld => "idle-held",
-            Shown::HeldUnknown => "held-unknown",
-            Shown::TrulyIdle => "truly-idle",
-            Shown::Gap => "gap",
-        }
-    }
 
     /// Colours.
     #[must_use]
@@ -187,25 +168,15 @@ impl StateHours {
     }
 }
 
-impl std::ops::Add for StateHours {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        let [active, idle_held, held_unknown, truly_idle, gap] =
-            Shown::ALL.map(|state| self.of(state) + other.of(state));
-        Self {
-            active,
-            idle_held,
-            held_unknown,
-            truly_idle,
-            gap,
-        }
-    }
-}
-
 impl std::iter::Sum for StateHours {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |sum, one| sum + one)
+        all.fold(Self::default(), |sum, one| Self {
+            active: sum.active + one.of(Shown::Active),
+            idle_held: sum.idle_held + one.of(Shown::IdleHeld),
+            held_unknown: sum.held_unknown + one.of(Shown::HeldUnknown),
+            truly_idle: sum.truly_idle + one.of(Shown::TrulyIdle),
+            gap: sum.gap + one.of(Shown::Gap),
+        })
     }
 }
 

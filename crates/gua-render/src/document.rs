@@ -6,8 +6,8 @@
 use gua_model::table::{Cell, Column, Header, Table, rounded};
 use gua_model::{Micros, Millijoules, Period};
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::ser::{SerializeMap as _, SerializeSeq as _};
 use serde::{Serialize, Serializer};
 
 macro_rules! measures {
@@ -76,17 +76,17 @@ impl From<Period> for Window {
 macro_rules! rows {
     ($(
         $(#[$doc:meta])*
-        struct $Row:ident $(from $from:tt)? { $(
+        $vis:vis struct $Row:ident $(from $from:tt)? { $(
             $(#[$field_doc:meta])* $key:ident: $type:ty $(as $title:literal)? $(= $value:expr)?,
         )* }
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
-        pub struct $Row { $( $(#[$field_doc])* pub $key: $type, )* }
+        $vis struct $Row { $( $(#[$field_doc])* $vis $key: $type, )* }
 
         impl $Row {
             /// The columns of a table of these rows.
-            pub const COLUMNS: &'static [gua_model::table::Column<Self>] = &[ $(
+            $vis const COLUMNS: &'static [gua_model::table::Column<Self>] = &[ $(
                 gua_model::table::Column::new(
                     stringify!($key),
                     $crate::document::title!($key $($title)?),
@@ -95,7 +95,7 @@ macro_rules! rows {
             )* ];
         }
 
-        $crate::document::constructor!(pub $Row, $($from)?, $( $key $(= $value)?, )*);
+        $crate::document::constructor!($vis $Row, $($from)?, $( $key $(= $value)?, )*);
     )* };
 }
 
@@ -107,8 +107,8 @@ macro_rules! documents {
             $(#[$field_doc:meta])* $field_vis:vis $key:ident: $type:ty = $value:expr,
         )* }
     )*) => { $(
-        $(#[$doc])*
         #[derive(Clone, Debug, serde::Serialize, schemars::JsonSchema)]
+        $(#[$doc])*
         $vis struct $Name { $( $(#[$field_doc])* $field_vis $key: $type, )* }
 
         $crate::document::constructor!($vis $Name, $from, $( $key = $value, )*);
@@ -127,6 +127,24 @@ macro_rules! constructor {
     ($vis:vis $Name:ident, , $( $key:ident, )*) => {};
 }
 
+/// Declares an enum whose variants have names in documents and on the command line.
+macro_rules! names {
+    ($(#[$doc:meta])* pub enum $Name:ident { $( $(#[$variant_doc:meta])* $Variant:ident = $name:literal, )* }) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $(#[$doc])*
+        pub enum $Name { $( $(#[$variant_doc])* $Variant, )* }
+
+        impl $Name {
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$Variant),*];
+
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self { $( Self::$Variant => $name, )* }
+            }
+        }
+    };
+}
+
 macro_rules! title {
     ($key:ident) => {
         stringify!($key)
@@ -136,7 +154,7 @@ macro_rules! title {
     };
 }
 
-pub(crate) use {constructor, documents, rows, title};
+pub(crate) use {constructor, documents, names, rows, title};
 
 /// The cells of one row under these columns; without a row, nothing is known.
 pub fn cells<R>(columns: &[Column<R>], row: Option<&R>) -> Vec<Cell> {
@@ -159,28 +177,28 @@ pub struct Rows(pub Table);
 
 impl Serialize for Rows {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Row<'a>(&'a Table, &'a [Cell]);
+        struct Row<'a>(&'a [Header], &'a [Cell]);
+
         impl Serialize for Row<'_> {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                let mut map = serializer.serialize_map(Some(self.1.len()))?;
-                for (column, cell) in self.0.columns.iter().zip(self.1) {
-                    match cell {
-                        Cell::Text(text) => map.serialize_entry(&column.key, text)?,
-                        Cell::Count(count) => map.serialize_entry(&column.key, count)?,
-                        Cell::Integer(number) => map.serialize_entry(&column.key, number)?,
-                        Cell::Flag(flag) => map.serialize_entry(&column.key, flag)?,
-                        // `None` for a missing value, which is null.
-                        other => map.serialize_entry(&column.key, &other.measure())?,
-                    }
-                }
-                map.end()
+                let keys = self.0.iter().map(|column| &column.key);
+                serializer.collect_map(keys.zip(self.1.iter().map(value)))
             }
         }
-        let mut rows = serializer.serialize_seq(Some(self.0.rows.len()))?;
-        for row in &self.0.rows {
-            rows.serialize_element(&Row(&self.0, row))?;
-        }
-        rows.end()
+
+        let rows = self.0.rows.iter();
+        serializer.collect_seq(rows.map(|row| Row(&self.0.columns, row)))
+    }
+}
+
+/// A cell as JSON; null for a missing value.
+fn value(cell: &Cell) -> serde_json::Value {
+    match cell {
+        Cell::Text(text) => text.as_str().into(),
+        Cell::Count(count) => (*count).into(),
+        Cell::Integer(number) => (*number).into(),
+        Cell::Flag(flag) => (*flag).into(),
+        other => other.measure().into(),
     }
 }
 
@@ -202,6 +220,17 @@ impl JsonSchema for Rows {
             },
         })
     }
+}
+
+/// A time in a zone, in this form of `strftime`.
+pub(crate) fn local(at: Timestamp, zone: &TimeZone, form: &str) -> String {
+    at.to_zoned(zone.clone()).strftime(form).to_string()
+}
+
+/// The name of a time zone; if it has none, its abbreviation at this time.
+pub(crate) fn zone_name(zone: &TimeZone, at: Timestamp) -> String {
+    let name = zone.iana_name().map(str::to_owned);
+    name.unwrap_or_else(|| local(at, zone, "%Z"))
 }
 
 /// A document as indented JSON with a final newline.

@@ -12,14 +12,15 @@ use gua_model::since::{Since, Start};
 use gua_model::text::{counted, gigabytes, sanitize, short_age};
 use gua_model::window::EDGES;
 use gua_model::{
-    Basis, Bytes, CountGraphics, GpuUuid, Histogram, Micros, Percent, Process, ProcessKind,
-    Reading, State, UtilWindow,
+    Basis, Bytes, CountGraphics, GpuUuid, Histogram, Micros, Missing, Percent, Process,
+    ProcessKind, Reading, State, UtilWindow,
 };
 use gua_query::explain::{Answer, Found, GapFound, ImportedRow, QuarterFound, Seen, When};
 use gua_query::gpu::NamedGpu;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use crate::document::local;
 use crate::listing::row::Kept;
 
 /// Width of the names before the values.
@@ -44,28 +45,28 @@ pub fn text(answer: &Answer, keeps: &[Kept], zone: &TimeZone) -> String {
         Found::Quarter(quarter) => page.quarter(answer.at, quarter),
         Found::ImportedRow(row) => page.imported_row(answer.at, row),
         Found::Before { first } => {
-            page.moment(answer.at, "before the first sample of this GPU");
-            page.line("");
-            page.line(match first {
+            let first = match first {
                 Some(first) => format!("The GPU was first seen at {}.", page.time(*first)),
                 None => "This history has no sample of the GPU by gua.".to_owned(),
-            });
-            page.line(
-                "Such time is outside of every report: it counts neither as idle nor as a gap.",
+            };
+            let rule =
+                "Such time is outside of every report: it counts neither as idle nor as a gap.";
+            page.nothing(
+                answer.at,
+                "before the first sample of this GPU",
+                &[&first, rule],
             );
         }
         Found::InstanceAbsent => {
-            page.moment(answer.at, "this MIG instance did not exist");
-            page.line("");
-            page.line("Its GPU was sampled without it. Such time is not capacity: it counts neither as idle nor as a gap.");
+            let rule = "Its GPU was sampled without it. Such time is not capacity: it counts neither as idle nor as a gap.";
+            page.nothing(answer.at, "this MIG instance did not exist", &[rule]);
         }
         Found::NoImportedRow { last } => {
-            page.moment(answer.at, "no row of this file covers this time");
-            page.line("");
-            if let Some(last) = last.map(|last| page.time(last)) {
-                page.line(format!("The last row of the day before is of {last}."));
-            }
-            page.line("gpu-usage-audit records no reason for such time, and its report does not count it.");
+            let last = last.map(|last| page.time(last));
+            let last = last.map(|last| format!("The last row of the previous day is from {last}."));
+            let rule = "gpu-usage-audit records no reason for such time, and its report does not count it.";
+            let lines: Vec<&str> = last.as_deref().into_iter().chain([rule]).collect();
+            page.nothing(answer.at, "no row of this file covers this time", &lines);
         }
     }
     for keep in keeps {
@@ -108,16 +109,37 @@ impl Page<'_> {
         self.line(format!("  {label:<LABEL$}{}", text.as_ref()));
     }
 
-    fn time(&self, at: Timestamp) -> String {
-        let zoned = at.to_zoned(self.zone.clone());
-        match at.subsec_nanosecond() {
-            0 => zoned.strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
-            _ => zoned.strftime("%Y-%m-%d %H:%M:%S.%3f %Z").to_string(),
+    /// Observations of one kind, a line each; `none` if there are none.
+    fn facts<T: ToString>(&mut self, label: &str, all: impl IntoIterator<Item = T>, none: &str) {
+        let texts: Vec<String> = all
+            .into_iter()
+            .map(|one| sanitize(&one.to_string()))
+            .collect();
+        self.fact(label, texts.first().map_or(none, String::as_str));
+        for text in texts.iter().skip(1) {
+            self.fact("", text);
         }
+    }
+
+    fn time(&self, at: Timestamp) -> String {
+        let form = match at.subsec_nanosecond() {
+            0 => "%Y-%m-%d %H:%M:%S %Z",
+            _ => "%Y-%m-%d %H:%M:%S.%3f %Z",
+        };
+        local(at, self.zone, form)
     }
 
     fn moment(&mut self, at: Timestamp, what: &str) {
         self.line(format!("{}, {what}", self.time(at)));
+    }
+
+    /// Explains why nothing is known about a time.
+    fn nothing(&mut self, at: Timestamp, what: &str, lines: &[&str]) {
+        self.moment(at, what);
+        self.line("");
+        for line in lines {
+            self.line(line);
+        }
     }
 
     fn seen(&mut self, at: Timestamp, seen: &Seen) {
@@ -198,33 +220,22 @@ impl Page<'_> {
         self.heading("Observations");
         let util = |util: &Percent| format!("{} % in the driver's last sample", util.get());
         self.fact("utilisation", reading(&gpu.util, util));
-        match (&seen.when, &gpu.window) {
-            (When::Now, Err(why)) => {
-                self.fact("driver's buffer", format!("none: {}", words::missing(*why)));
-            }
-            (When::Tick { window: None, .. }, _) => {
-                self.fact("driver's buffer", "not used: it does not cover this time");
-            }
-            (When::Now, Ok(window)) => self.window(window, seen),
-            (
-                When::Tick {
-                    window: Some(window),
-                    ..
-                },
-                _,
-            ) => self.window(window, seen),
+        let none = |why: &Missing| format!("none: {}", words::missing(*why));
+        let unused = || "not used: it does not cover this time".to_owned();
+        let window = match &seen.when {
+            When::Now => gpu.window.as_ref().map_err(none),
+            When::Tick { window, .. } => window.as_ref().ok_or_else(unused),
+        };
+        match window {
+            Ok(window) => self.window(window, seen),
+            Err(why) => self.fact("driver's buffer", why),
         }
         let total = gpu.memory_total.map_or("?".to_owned(), gigabytes);
         let memory = |used: &Bytes| format!("{} of {total} GB used", gigabytes(*used));
         self.fact("memory", reading(&gpu.memory_used, memory));
         self.fact("power", power(seen));
-        let faults = faults(gpu);
-        let none = || if is_known(gpu) { "no fault" } else { "unknown" };
-        let first = faults.first().map(ToString::to_string);
-        self.fact("health", first.unwrap_or_else(|| none().to_owned()));
-        for fault in faults.iter().skip(1) {
-            self.fact("", fault.to_string());
-        }
+        let none = if is_known(gpu) { "no fault" } else { "unknown" };
+        self.facts("health", faults(gpu), none);
         let thresholds = &seen.thresholds;
         let (util, held) = (thresholds.active_util.get(), thresholds.held_mb);
         let graphics = match thresholds.count_graphics {
@@ -236,13 +247,7 @@ impl Page<'_> {
             format!("active from {util} % on; held with more than {held} MB; {graphics}"),
         );
         self.processes(seen);
-        if seen.problems.is_empty() {
-            self.fact("driver's errors", "none");
-        }
-        for (place, problem) in seen.problems.iter().enumerate() {
-            let label = if place == 0 { "driver's errors" } else { "" };
-            self.fact(label, sanitize(&problem.to_string()));
-        }
+        self.facts("driver's errors", &seen.problems, "none");
     }
 
     fn window(&mut self, window: &UtilWindow, seen: &Seen) {
@@ -252,14 +257,9 @@ impl Page<'_> {
         let threshold = seen.thresholds.active_util;
         let over = window.histogram.at_or_over(threshold);
         let over = over.map(|over| format!(", {over} at or over {} %", threshold.get()));
-        let (samples, over) = (
-            counted(window.samples(), "sample"),
-            over.unwrap_or_default(),
-        );
-        let (covered, most) = (
-            window.covered.as_secs_f64(),
-            window.max.map_or(0, Percent::get),
-        );
+        let (samples, over) = (window.samples(), over.unwrap_or_default());
+        let (samples, covered) = (counted(samples, "sample"), window.covered.as_secs_f64());
+        let most = window.max.map_or(0, Percent::get);
         self.fact(
             "driver's buffer",
             format!("{samples} over {covered:.1} s{over}; mean {mean:.1} %, highest {most} %"),
@@ -312,12 +312,10 @@ impl Page<'_> {
         };
         self.fact("", format!("pid {}{name}, {memory}, {kind}", process.pid.0));
         self.fact("", format!("  {}", words::owner(process)));
-        let key = identity.map(|identity| identity.key);
-        let mut sessions = seen.sessions.iter().rev();
-        if let Some(session) = sessions.find(|session| Some(session.key.process) == key) {
-            let age = short_age(seen.at.duration_since(session.from).unsigned_abs());
-            let from = self.time(session.from);
-            self.fact("", format!("  on the GPU since {from} ({age})"));
+        if let Some(since) = on_gpu_since(process, seen) {
+            let age = short_age(seen.at.duration_since(since).unsigned_abs());
+            let since = self.time(since);
+            self.fact("", format!("  on the GPU since {since} ({age})"));
         }
     }
 
@@ -371,7 +369,7 @@ impl Page<'_> {
             let name = known_name(name.as_deref());
             self.fact("holder", format!("{name}, {}", seconds(owner.held)));
         }
-        self.fact("ticks", quarter.total.card.ticks.to_string());
+        self.fact("ticks", quarter.total.gpu.ticks.to_string());
     }
 
     fn imported_row(&mut self, at: Timestamp, row: &ImportedRow) {
@@ -404,6 +402,14 @@ impl Page<'_> {
             );
         }
     }
+}
+
+/// Returns the time since which a process has been on the GPU, if it is recorded.
+fn on_gpu_since(process: &Process, seen: &Seen) -> Option<Timestamp> {
+    let key = process.identity.as_ref().ok()?.key;
+    let mut sessions = seen.sessions.iter().rev();
+    let session = sessions.find(|session| session.key.process == key);
+    session.map(|session| session.from)
 }
 
 fn known_name(name: Option<&str>) -> String {

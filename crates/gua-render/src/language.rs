@@ -1,6 +1,6 @@
 //! The languages of pages and charts, and sentences with numbers in them.
 
-use maud::{Markup, html};
+use maud::{Markup, PreEscaped, Render as _, html};
 
 use crate::markup::{Escaped, number_of};
 use crate::table::Cell;
@@ -71,42 +71,38 @@ pub(crate) struct Sentence<const N: usize> {
 impl<const N: usize> Sentence<N> {
     /// The sentence with rounded numbers.
     pub(crate) fn text(&self, language: Language) -> String {
-        let text = |part| match part {
-            Part::Words(words) => words.to_owned(),
-            Part::Number(_, _, cell) => cell.shown(),
-        };
-        self.parts(language).into_iter().map(text).collect()
+        self.filled(language, str::to_owned, |_, _, cell| cell.shown())
     }
 
     /// The sentence with an initial capital, a full stop, and the exact value of each number as an attribute.
     pub(crate) fn html(&self, language: Language) -> Markup {
-        html! {
-            @for (place, part) in self.parts(language).into_iter().enumerate() {
-                @match part {
-                    Part::Words(words) if place == 0 => { (Escaped(capital(words))) }
-                    Part::Words(words) => { (Escaped(words)) }
-                    Part::Number(key, true, cell) => { strong { (number_of(key, cell)) } }
-                    Part::Number(key, false, cell) => { (number_of(key, cell)) }
-                }
-            }
-            "."
-        }
+        let words = |words: &str| Escaped(words).render().into_string();
+        let number = |key: &str, is_bold: bool, cell: &Cell| {
+            let number = number_of(key, cell);
+            let number = html! { @if is_bold { strong { (number) } } @else { (number) } };
+            number.into_string()
+        };
+        PreEscaped(sentence(&self.filled(language, words, number)))
     }
 
-    fn parts(&self, language: Language) -> Vec<Part<'_>> {
-        let mut parts = Vec::new();
-        for piece in self.words.of(language).split('{') {
-            let Some((key, rest)) = piece.split_once('}') else {
-                parts.push(Part::Words(piece));
-                continue;
-            };
+    /// Returns the sentence, with `words` and `number` applied to its words and its numbers. `number` gets the key of a number,
+    /// whether it is bold, and its value.
+    fn filled(
+        &self,
+        language: Language,
+        words: impl Fn(&str) -> String,
+        number: impl Fn(&str, bool, &Cell) -> String,
+    ) -> String {
+        let mut pieces = self.words.of(language).split('{');
+        let mut text = pieces.next().map(&words).unwrap_or_default();
+        for (key, rest) in pieces.filter_map(|piece| piece.split_once('}')) {
             let name = key.trim_start_matches('!');
-            let number = self.numbers.iter().find(|(known, _)| *known == name);
-            let (_, cell) = number.expect("every key in the words has a number");
-            parts.push(Part::Number(name, key != name, cell));
-            parts.push(Part::Words(rest));
+            let known = self.numbers.iter().find(|(known, _)| *known == name);
+            let (_, cell) = known.expect("every key in the words has a number");
+            text += &number(name, key != name, cell);
+            text += &words(rest);
         }
-        parts
+        text
     }
 }
 
@@ -120,10 +116,4 @@ fn capital(words: &str) -> String {
 /// Adds an initial capital and a full stop.
 pub(crate) fn sentence(words: &str) -> String {
     capital(words) + "."
-}
-
-enum Part<'a> {
-    Words(&'a str),
-    /// With its key, and whether it is bold.
-    Number(&'a str, bool, &'a Cell),
 }

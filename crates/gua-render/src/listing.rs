@@ -1,28 +1,23 @@
 //! The documents of `gua list`, `gua available` and `gua claim list`. Every key contains its unit, a missing reading is
 //! null, and command lines are never included. The CSV tables are built from the same rows.
 
-pub mod people;
 pub mod row;
 pub mod text;
 
-use std::time::Duration;
-
-use gua_model::health::{faults, is_known};
 use gua_model::idle::IdleGpu;
 use gua_model::pick::free_memory;
-use gua_model::since::{Since, Start};
-use gua_model::table::{Cell, Column, Header, Table};
+use gua_model::since::Start;
+use gua_model::table::{Cell, Column, Table};
 use gua_model::text::sanitize;
-use gua_model::{
-    Fault, Gpu, Identity, Missing, Owner, Place, Process, Reading, Sample, State, Workload, Xid,
-};
+use gua_model::{Gpu, Identity, Missing, Owner, Place, Process, Sample, State, Workload};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::row::Row;
-use crate::document::{cells, headers, rows};
+use crate::document::{cells, documents, headers, names, rows};
 use crate::report::IdleTime;
+use crate::table::table;
 
 /// Format name of [`ListDocument`].
 pub const LIST: &str = "gua.list.v1";
@@ -31,102 +26,73 @@ pub const AVAILABLE: &str = "gua.available.v1";
 /// Format name of [`ClaimsDocument`].
 pub const CLAIMS: &str = "gua.claims.v1";
 
-/// nvgpu's status of a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// The GPU is free by the rule of `gua available`, claims aside.
-    Free,
-    /// A process holds the GPU.
-    Held,
-    /// A holder has exited or is not visible, the GPU or its memory is in use without a holder, it has a fault, or it
-    /// cannot be read.
-    Wrong,
-}
-
-impl Status {
-    /// Name in documents.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Free => "free",
-            Status::Held => "held",
-            Status::Wrong => "wrong",
-        }
+names! {
+    /// nvgpu's status of a GPU.
+    pub enum Status {
+        /// The GPU is free by the rule of `gua available`, claims aside.
+        Free = "free",
+        /// A process holds the GPU.
+        Held = "held",
+        /// A holder has exited or is not visible, the GPU or its memory is in use without a holder, it has a fault, or
+        /// it cannot be read.
+        Wrong = "wrong",
     }
-}
-
-/// The state of a GPU, which its readings alone do not contain.
-#[derive(Clone, Debug)]
-pub struct Condition {
-    pub status: Status,
-    /// `None` for a GPU whose MIG instances have the states.
-    pub state: Option<State>,
-    /// Whether it is free by the rule of `gua available` apart from its health.
-    pub is_vacant: bool,
-    /// Reason for an unknown state.
-    pub unobserved: Option<Missing>,
-    /// Start of the state, if a daemon has recorded it.
-    pub since: Option<Since>,
-    /// For how long it has been idle, if it is idle and a daemon has recorded it.
-    pub idle: Option<IdleGpu>,
-    /// Age of the oldest holder.
-    pub oldest: Option<Duration>,
 }
 
 rows! {
     /// A GPU or a MIG instance.
-    struct ListedGpu from (index: u32, gpu: Option<&Gpu>, condition: &Condition) {
+    pub struct ListedGpu from (row: &Row<'_>) {
         /// The driver's index; an instance carries that of its parent.
-        index: u32 = index,
+        index: u32 = row.index,
         /// Null for a GPU that cannot be identified.
-        uuid: Option<String> = gpu.map(|gpu| gpu.uuid.to_string()),
+        uuid: Option<String> = row.gpu.map(|gpu| gpu.uuid.to_string()),
         /// The GPU of a MIG instance.
-        parent_uuid: Option<String> = gpu.and_then(|gpu| Some(gpu.place.parent()?.to_string())),
+        parent_uuid: Option<String> = row.gpu.and_then(|gpu| Some(gpu.place.parent()?.to_string())),
         /// `whole`, `parent` (divided into MIG instances) or `instance`.
-        place: &'static str = match gpu.map(|gpu| &gpu.place) {
+        place: &'static str = match row.gpu.map(|gpu| &gpu.place) {
             Some(Place::Parent { .. }) => "parent",
             Some(Place::Instance { .. }) => "instance",
             Some(Place::Whole) | None => "whole",
         },
-        name: Option<String> = gpu.and_then(|gpu| Some(sanitize(gpu.name.as_ref().ok()?))),
+        name: Option<String> = row.gpu.and_then(|gpu| Some(sanitize(gpu.name.as_ref().ok()?))),
         /// `free` by the rule of `gua available`, `held`, or `wrong` if a holder is gone or cannot be seen, the GPU or its memory
         /// is in use without one, it has a fault, or it cannot be read.
-        status: &'static str = condition.status.as_str(),
+        status: &'static str = row.status.as_str(),
         /// One of the states in docs/states.md; null where instances take the place of the GPU.
-        state: Option<&'static str> = condition.state.map(State::as_str),
+        state: Option<&'static str> = row.state.map(State::as_str),
         /// Since when it is in this state, if a daemon knows.
-        state_since: Option<Timestamp> = condition.since.map(|since| since.at),
+        state_since: Option<Timestamp> = row.since.map(|since| since.at),
         /// Whether it may be in this state for longer.
         state_since_is_bound: Option<bool> =
-            condition.since.map(|since| since.start == Start::AtLatest),
+            row.since.map(|since| since.start == Start::AtLatest),
         /// Why the state was not observed: `unsupported`, `denied`, `gone` or `failed`.
-        unobserved_because: Option<&'static str> = condition.unobserved.map(Missing::as_str),
-        util_percent: Option<u32> = reading(gpu, |gpu| gpu.util).map(|util| util.get().into()),
-        memory_used_bytes: Option<u64> = reading(gpu, |gpu| gpu.memory_used).map(|bytes| bytes.0),
+        unobserved_because: Option<&'static str> = row.unobserved.map(Missing::as_str),
+        util_percent: Option<u32> = row.reading(|gpu| gpu.util).map(|util| util.get().into()),
+        memory_used_bytes: Option<u64> = row.reading(|gpu| gpu.memory_used).map(|bytes| bytes.0),
         /// Memory reserved by the driver.
         memory_reserved_bytes: Option<u64> =
-            reading(gpu, |gpu| gpu.memory_reserved).map(|bytes| bytes.0),
-        memory_total_bytes: Option<u64> = reading(gpu, |gpu| gpu.memory_total).map(|bytes| bytes.0),
-        power_milliwatts: Option<u64> = reading(gpu, |gpu| gpu.power).map(|power| power.0),
-        power_limit_milliwatts: Option<u64> = reading(gpu, |gpu| gpu.power_limit).map(|power| power.0),
+            row.reading(|gpu| gpu.memory_reserved).map(|bytes| bytes.0),
+        memory_total_bytes: Option<u64> = row.reading(|gpu| gpu.memory_total).map(|bytes| bytes.0),
+        power_milliwatts: Option<u64> = row.reading(|gpu| gpu.power).map(|power| power.0),
+        power_limit_milliwatts: Option<u64> = row.reading(|gpu| gpu.power_limit).map(|power| power.0),
         temperature_celsius: Option<i32> =
-            reading(gpu, |gpu| gpu.temperature).map(|degrees| degrees.0),
-        fan_percent: Option<u32> = reading(gpu, |gpu| gpu.fan).map(|fan| fan.0.into()),
-        sm_clock_megahertz: Option<u32> = reading(gpu, |gpu| gpu.sm_clock).map(|clock| clock.0),
+            row.reading(|gpu| gpu.temperature).map(|degrees| degrees.0),
+        fan_percent: Option<u32> = row.reading(|gpu| gpu.fan).map(|fan| fan.0.into()),
+        sm_clock_megahertz: Option<u32> = row.reading(|gpu| gpu.sm_clock).map(|clock| clock.0),
         /// Whether the list of compute processes could be read.
-        processes_listed: bool = gpu.is_some_and(|gpu| gpu.compute_list.is_ok()),
+        processes_listed: bool = row.gpu.is_some_and(|gpu| gpu.compute_list.is_ok()),
         /// `ok`, or the faults with commas between them: `lost`, `xid`, `uncorrected-errors`, `remap-failed`, `remap-pending`,
         /// `retirement-pending`, `hot`, `slowed-down`. Null if no reading of health is available.
-        health: Option<String> = row_health(gpu, condition, |fault| fault.as_str().to_owned(), ","),
+        health: Option<String> = row.health(|fault| fault.as_str().to_owned(), ","),
         /// Code of the last Xid error that means trouble with the GPU, if the kernel log has one and can be read.
-        xid: Option<u32> = last_xid(gpu).map(|xid| xid.code.into()),
-        xid_at: Option<Timestamp> = last_xid(gpu).map(|xid| xid.at),
+        xid: Option<u32> = row.last_xid().map(|xid| xid.code.into()),
+        xid_at: Option<Timestamp> = row.last_xid().map(|xid| xid.at),
         /// Age of the oldest holder.
-        oldest_holder_seconds: Option<u64> = condition.oldest.map(|age| age.as_secs()),
+        oldest_holder_seconds: Option<u64> = row.oldest.map(|age| age.as_secs()),
     }
 
     /// A process that holds memory on a GPU.
-    struct ListedHolder from (process: &Process, sample: &Sample, ticks_per_second: u64) {
+    pub struct ListedHolder from (process: &Process, sample: &Sample, ticks_per_second: u64) {
         pid: u32 = process.pid.0,
         /// Who is answerable: a user by name or number, `container:NAME`, `pod:NAMESPACE/NAME`, or the owner of a rule.
         owner: Option<String> = owner(process).map(|owner| owner.shown()),
@@ -157,7 +123,7 @@ rows! {
     }
 
     /// A lease.
-    struct ListedClaim {
+    pub struct ListedClaim {
         /// The argument of `gua claim release`.
         id: String,
         user: String,
@@ -172,40 +138,12 @@ rows! {
 
 rows! {
     /// A holder's statement that they still need a GPU (`gua keep`).
-    struct ListedKeep {
+    pub struct ListedKeep {
         user: String,
         uid: u32,
         until: Timestamp,
         /// The reason that the holder gave.
         why: String,
-    }
-}
-
-fn last_xid(gpu: Option<&Gpu>) -> Option<Xid> {
-    reading(gpu, |gpu| gpu.xid).flatten()
-}
-
-fn reading<T>(gpu: Option<&Gpu>, of: impl Fn(&Gpu) -> Reading<T>) -> Option<T> {
-    of(gpu?).ok()
-}
-
-/// Returns the faults of a GPU, or of one that could not even be identified; `ok` if there is none, and `None` if no
-/// reading of health is available.
-fn row_health(
-    gpu: Option<&Gpu>,
-    condition: &Condition,
-    name: impl Fn(&Fault) -> String,
-    between: &str,
-) -> Option<String> {
-    let faults = match gpu {
-        Some(gpu) => faults(gpu),
-        None => {
-            Vec::from_iter((condition.unobserved == Some(Missing::Gone)).then_some(Fault::Lost))
-        }
-    };
-    match faults.is_empty() {
-        true => gpu.is_some_and(is_known).then(|| "ok".to_owned()),
-        false => Some(faults.iter().map(name).collect::<Vec<_>>().join(between)),
     }
 }
 
@@ -221,81 +159,63 @@ fn workload(process: &Process) -> Option<&Workload> {
     identity(process).map(|identity| &identity.workload)
 }
 
-/// What `gua list --json` prints; with `--watch`, one document per line. A missing reading is null, never zero. Keys may be
-/// added under the same version; none changes its meaning. CSV is the same, flattened: one line per holder (`holder_` before
-/// its keys, `claim_` before those of a lease, `keep_` before those of a keep), and one for a GPU without any.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ListDocument {
-    pub schema: &'static str,
-    /// When the GPUs were read, in UTC.
-    pub at: Timestamp,
-    pub driver_version: Option<String>,
-    pub gpus: Vec<ListEntry>,
-    /// Readings that failed, in words.
-    pub problems: Vec<String>,
-}
+documents! {
+    /// What `gua list --json` prints; with `--watch`, one document per line. A missing reading is null, never zero. Keys may be
+    /// added under the same version; none changes its meaning. CSV is the same, flattened: one line per holder (`holder_` before
+    /// its keys, `claim_` before those of a lease, `keep_` before those of a keep), and one for a GPU without any.
+    pub struct ListDocument from (sample: &Sample, rows: &[Row<'_>], unread: Option<&str>, ticks_per_second: u64) {
+        pub schema: &'static str = LIST,
+        /// When the GPUs were read, in UTC.
+        pub at: Timestamp = sample.at,
+        pub driver_version: Option<String> = sample.driver.version.clone().ok(),
+        pub gpus: Vec<ListEntry> = {
+            let entry = |row| ListEntry::new(row, sample, unread.is_none(), ticks_per_second);
+            rows.iter().map(entry).collect()
+        },
+        /// Readings that failed, in words.
+        pub problems: Vec<String> = {
+            let problems = sample.problems.iter().map(ToString::to_string);
+            problems.chain(unread.map(str::to_owned)).collect()
+        },
+    }
 
-/// One GPU of the list with its leases and holders.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct ListEntry {
-    #[serde(flatten)]
-    pub gpu: ListedGpu,
-    /// Idle time of the holder that has been idle for the longest time.
-    #[serde(flatten)]
-    pub idle: IdleTime,
-    /// Null if the claims could not be read.
-    pub claims: Option<Vec<ListedClaim>>,
-    /// Holders who still need the GPU, although they do not use it now.
-    pub keeps: Vec<ListedKeep>,
-    pub holders: Vec<HolderEntry>,
-}
+    /// One GPU of the list with its leases and holders.
+    pub struct ListEntry from (row: &Row<'_>, sample: &Sample, knows_claims: bool, ticks_per_second: u64) {
+        #[serde(flatten)]
+        pub gpu: ListedGpu = ListedGpu::new(row),
+        /// Idle time of the holder that has been idle for the longest time.
+        #[serde(flatten)]
+        pub idle: IdleTime = {
+            let idle = row.idle.as_ref();
+            IdleTime::new(idle.map(|idle| idle.longest), sample.at)
+        },
+        /// Null if the claims could not be read.
+        pub claims: Option<Vec<ListedClaim>> = {
+            let claims = row.claims.iter().map(|claim| claim.listed.clone());
+            knows_claims.then(|| claims.collect())
+        },
+        /// Holders who still need the GPU, although they do not use it now.
+        pub keeps: Vec<ListedKeep> = row.keeps.iter().map(|keep| keep.listed.clone()).collect(),
+        pub holders: Vec<HolderEntry> = {
+            let idle = row.idle.as_ref();
+            let holders = row.holders.iter();
+            holders.map(|process| HolderEntry::new(process, idle, sample, ticks_per_second)).collect()
+        },
+    }
 
-/// A holder of a listed GPU.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct HolderEntry {
-    #[serde(flatten)]
-    pub holder: ListedHolder,
-    #[serde(flatten)]
-    pub idle: IdleTime,
+    /// A holder of a listed GPU.
+    pub struct HolderEntry from (process: &Process, idle: Option<&IdleGpu>, sample: &Sample, ticks_per_second: u64) {
+        #[serde(flatten)]
+        pub holder: ListedHolder = ListedHolder::new(process, sample, ticks_per_second),
+        #[serde(flatten)]
+        pub idle: IdleTime = {
+            let key = identity(process).map(|identity| identity.key);
+            IdleTime::new(idle.map(|idle| idle.of(key)), sample.at)
+        },
+    }
 }
 
 impl ListDocument {
-    /// Builds the document from the rows of the listing. `unread` is the reason why the claims could not be read.
-    #[must_use]
-    pub fn new(
-        sample: &Sample,
-        rows: &[Row<'_>],
-        unread: Option<&str>,
-        ticks_per_second: u64,
-    ) -> Self {
-        let problems = sample.problems.iter().map(ToString::to_string);
-        let entry = |row: &Row<'_>| {
-            let claims = row.claims.iter().map(|claim| claim.listed.clone());
-            let idle = row.condition.idle.as_ref();
-            let holder = |process: &&Process| {
-                let key = identity(process).map(|identity| identity.key);
-                HolderEntry {
-                    holder: ListedHolder::new(process, sample, ticks_per_second),
-                    idle: IdleTime::new(idle.map(|idle| idle.of(key)), sample.at),
-                }
-            };
-            ListEntry {
-                gpu: ListedGpu::new(row.index, row.gpu, &row.condition),
-                idle: IdleTime::new(idle.map(|idle| idle.longest), sample.at),
-                claims: unread.is_none().then(|| claims.collect()),
-                keeps: row.keeps.iter().map(|keep| keep.listed.clone()).collect(),
-                holders: row.holders.iter().map(holder).collect(),
-            }
-        };
-        Self {
-            schema: LIST,
-            at: sample.at,
-            driver_version: sample.driver.version.clone().ok(),
-            gpus: rows.iter().map(entry).collect(),
-            problems: problems.chain(unread.map(str::to_owned)).collect(),
-        }
-    }
-
     /// Returns the list as one table: a line per holder, and one for a GPU without holders.
     #[must_use]
     pub fn table(&self) -> Table {
@@ -346,7 +266,7 @@ fn joined<R>(columns: &[Column<R>], rows: &[R]) -> Vec<Cell> {
 
 rows! {
     /// A GPU as `gua available` describes it.
-    struct OfferedGpu from (gpu: &Gpu) {
+    pub struct OfferedGpu from (gpu: &Gpu) {
         /// The driver's index.
         index: u32 = gpu.index,
         uuid: String = gpu.uuid.to_string(),
@@ -362,7 +282,7 @@ rows! {
     }
 
     /// Why a GPU is not offered.
-    struct Refusal {
+    pub struct Refusal {
         /// The reason in words.
         why: String,
         /// When a running daemon last saw it in use, if that is the reason.
@@ -427,32 +347,24 @@ impl AvailableDocument {
             row.extend(claim);
             table.rows.push(row);
         };
-        let granted = self.claim.as_ref();
-        let granted = ListedClaim::COLUMNS.iter().map(|column| match column.key {
-            "id" => granted.map(|claim| claim.id.clone()).into(),
-            "for_pid" => granted.map(|claim| claim.for_pid).into(),
-            "until" => granted.and_then(|claim| claim.until).into(),
+        let granted = |column: &Column<ListedClaim>| match (column.key, &self.claim) {
+            ("id", Some(claim)) => claim.id.clone().into(),
+            ("for_pid", Some(claim)) => claim.for_pid.into(),
+            ("until", Some(claim)) => claim.until.into(),
             _ => Cell::Missing,
-        });
-        let granted: Vec<Cell> = granted.collect();
+        };
+        let granted: Vec<Cell> = ListedClaim::COLUMNS.iter().map(granted).collect();
         for gpu in &self.available {
             put(gpu, None, None, granted.clone());
         }
         for other in &self.not_available {
-            let refusal = Some(&other.refusal);
+            let holders = other.holders.iter().map(|holder| (Some(holder), None));
+            let claims = other.claims.iter().map(|claim| (None, Some(claim)));
             let nobody = other.holders.is_empty() && other.claims.is_empty();
-            let holders = other.holders.iter().map(Some);
-            for holder in holders.chain(nobody.then_some(None)) {
-                put(
-                    &other.gpu,
-                    refusal,
-                    holder,
-                    joined(ListedClaim::COLUMNS, &[]),
-                );
-            }
-            for claim in &other.claims {
-                let claim = cells(ListedClaim::COLUMNS, Some(claim));
-                put(&other.gpu, refusal, None, claim);
+            let nobody = nobody.then_some((None, None));
+            for (holder, claim) in holders.chain(claims).chain(nobody) {
+                let claim = cells(ListedClaim::COLUMNS, claim);
+                put(&other.gpu, Some(&other.refusal), holder, claim);
             }
         }
         table
@@ -508,44 +420,30 @@ impl ClaimsDocument {
     /// Returns the document as one table: a line per leased GPU and per waiting request.
     #[must_use]
     pub fn table(&self) -> Table {
-        let keys = "at row id gpu_index gpu_uuid in_use since until place wanted waited_seconds user uid pid comm";
-        let mut table = Table {
-            columns: keys.split(' ').map(|key| Header::new(key, key)).collect(),
-            rows: Vec::new(),
-        };
-        for ClaimEntry { claim, gpus } in &self.claims {
-            table.rows.extend(gpus.iter().map(|gpu| {
-                vec![
-                    self.at.into(),
-                    "claim".into(),
-                    claim.id.clone().into(),
-                    gpu.index.into(),
-                    gpu.uuid.clone().into(),
-                    gpu.in_use.into(),
-                    claim.since.into(),
-                    claim.until.into(),
-                    Cell::Missing,
-                    Cell::Missing,
-                    Cell::Missing,
-                    claim.user.clone().into(),
-                    claim.uid.into(),
-                    claim.for_pid.into(),
-                    claim.for_comm.clone().into(),
-                ]
-            }));
-        }
-        for (place, waiter) in (1_u64..).zip(&self.queue) {
-            let mut row = vec![self.at.into(), "waiting".into()];
-            row.extend([const { Cell::Missing }; 6]);
-            row.extend([
-                place.into(),
-                waiter.wanted.into(),
-                waiter.waited_seconds.into(),
-            ]);
-            row.extend([waiter.user.clone().into(), waiter.uid.into()]);
-            row.extend([waiter.pid.into(), waiter.comm.clone().into()]);
-            table.rows.push(row);
-        }
-        table
+        let leased = self.claims.iter().flat_map(|ClaimEntry { claim, gpus }| {
+            let who = (&claim.user, claim.uid, claim.for_pid, &claim.for_comm);
+            gpus.iter().map(move |gpu| (Some((claim, gpu)), None, who))
+        });
+        let waiting = (1_u64..).zip(&self.queue).map(|(place, waiter)| {
+            let who = (&waiter.user, waiter.uid, waiter.pid, &waiter.comm);
+            (None, Some((place, waiter)), who)
+        });
+        table!((leased, waiting, (user, uid, pid, comm)) in leased.chain(waiting) =>
+            "at" => self.at,
+            "row" => if leased.is_some() { "claim" } else { "waiting" },
+            "id" => leased.map(|(claim, _)| claim.id.clone()),
+            "gpu_index" => leased.and_then(|(_, gpu)| gpu.index),
+            "gpu_uuid" => leased.map(|(_, gpu)| gpu.uuid.clone()),
+            "in_use" => leased.and_then(|(_, gpu)| gpu.in_use),
+            "since" => leased.map(|(claim, _)| claim.since),
+            "until" => leased.and_then(|(claim, _)| claim.until),
+            "place" => waiting.map(|(place, _)| place),
+            "wanted" => waiting.map(|(_, waiter)| waiter.wanted),
+            "waited_seconds" => waiting.map(|(_, waiter)| waiter.waited_seconds),
+            "user" => user.clone(),
+            "uid" => uid,
+            "pid" => pid,
+            "comm" => comm.clone(),
+        )
     }
 }

@@ -6,13 +6,26 @@ use maud::{Markup, Render, html};
 
 use crate::table::Cell;
 
-/// Text of any origin, escaped. Without it, a template escapes what HTML needs and keeps control characters.
+/// Text of any origin, escaped for XML. Control characters and characters that XML forbids are replaced; line feeds are kept.
+/// Without it, a template escapes what HTML needs and keeps control characters.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Escaped<T>(pub(crate) T);
 
 impl<T: AsRef<str>> Render for Escaped<T> {
     fn render_to(&self, out: &mut String) {
-        escape(out, self.0.as_ref());
+        for letter in self.0.as_ref().chars() {
+            match letter {
+                '&' => out.push_str("&amp;"),
+                '<' => out.push_str("&lt;"),
+                '>' => out.push_str("&gt;"),
+                '"' => out.push_str("&quot;"),
+                '\'' => out.push_str("&#39;"),
+                '\n' => out.push('\n'),
+                '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+                harmful if is_harmful(harmful) => out.push(char::REPLACEMENT_CHARACTER),
+                letter => out.push(letter),
+            }
+        }
     }
 }
 
@@ -28,24 +41,6 @@ pub(crate) fn number(value: f64) -> String {
         text.truncate(text.trim_end_matches('0').trim_end_matches('.').len());
     }
     if text == "-0" { "0".to_owned() } else { text }
-}
-
-/// Escapes untrusted text for XML. Control characters and characters that XML forbids are replaced; line feeds are
-/// kept.
-pub(crate) fn escape(out: &mut String, text: &str) {
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\n' => out.push('\n'),
-            '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
-            harmful if is_harmful(harmful) => out.push(char::REPLACEMENT_CHARACTER),
-            letter => out.push(letter),
-        }
-    }
 }
 
 #[cfg(test)]

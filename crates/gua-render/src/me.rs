@@ -12,17 +12,18 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::time::Duration;
 
-use crate::document::{Window, cells, headers, pretty, rows};
+use crate::document::{Window, cells, documents, headers, local, pretty, rows};
 use crate::listing::{ClaimEntry, ClaimsDocument};
 use crate::quota::{self, QuotaRow, quota_rows};
 use crate::report::{IdleTime, PersonSums};
+use crate::table::table;
 
 /// Format name of [`MeDocument`].
 pub const SCHEMA: &str = "gua.me.v1";
 
 rows! {
     /// One process of the user on one GPU.
-    struct Holding {
+    pub struct Holding {
         gpu_index: u32 as "gpu",
         gpu_uuid: String as "uuid",
         gpu_name: Option<String> as "name",
@@ -56,39 +57,39 @@ pub struct HeldGpu {
     is_idle_for_long: bool,
 }
 
-/// What `gua me --json` prints. Keys may be added under the same version; none changes its meaning. CSV has the rows of
-/// `gpus`.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct MeDocument {
-    pub schema: &'static str,
-    /// When the GPUs were read, in UTC.
-    pub at: Timestamp,
-    pub user: String,
-    /// Null if the GPUs could not be read.
-    pub gpus: Option<Vec<HeldGpu>>,
-    /// Null without a history, and if it does not name the user.
-    pub week: Option<Week>,
-    pub quotas: Vec<QuotaRow>,
-    /// Leases of the user.
-    pub claims: Vec<ClaimEntry>,
-    /// Waiting requests of the user.
-    pub queue: Vec<QueuePlace>,
-    /// Questions of other users whether the user still needs GPUs (`gua nudge`).
-    pub nudges: Vec<NudgeNote>,
-    /// What nobody has used for at least 10 minutes or keeps, and unused leases, with the command that releases it.
-    pub releasable: Vec<Releasable>,
-    /// Facts that could not be found out, in words.
-    pub problems: Vec<String>,
-    #[serde(skip)]
-    standings: Vec<Standing>,
-}
+documents! {
+    /// What `gua me --json` prints. Keys may be added under the same version; none changes its meaning. CSV has the rows of
+    /// `gpus`.
+    pub struct MeDocument from (facts: &Facts<'_>) {
+        pub schema: &'static str = SCHEMA,
+        /// When the GPUs were read, in UTC.
+        pub at: Timestamp = facts.at,
+        pub user: String = facts.user.clone(),
+        /// Null if the GPUs could not be read.
+        pub gpus: Option<Vec<HeldGpu>> = facts.gpus.clone(),
+        /// Null without a history, and if it does not name the user.
+        pub week: Option<Week> = facts.week.map(Week::new),
+        pub quotas: Vec<QuotaRow> = quota_rows(&facts.standings),
+        /// Leases of the user.
+        pub claims: Vec<ClaimEntry> = own_claims(facts),
+        /// Waiting requests of the user.
+        pub queue: Vec<QueuePlace> = own_requests(facts),
+        /// Questions of other users whether the user still needs GPUs (`gua nudge`).
+        pub nudges: Vec<NudgeNote> = facts.nudges.clone(),
+        /// What nobody has used for at least 10 minutes or keeps, and unused leases, with the command that releases it.
+        pub releasable: Vec<Releasable> = releasable(facts),
+        /// Facts that could not be found out, in words.
+        pub problems: Vec<String> = facts.problems.clone(),
+        #[serde(skip)]
+        standings: Vec<Standing> = facts.standings.clone(),
+    }
 
-/// Use in the current week, which starts on Monday in the local time zone.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub struct Week {
-    pub period: Window,
-    #[serde(flatten)]
-    pub sums: PersonSums,
+    /// Use in the current week, which starts on Monday in the local time zone.
+    pub struct Week from (report: &Report) {
+        pub period: Window = report.window.into(),
+        #[serde(flatten)]
+        pub sums: PersonSums = PersonSums::new(&report.all.held),
+    }
 }
 
 /// A waiting request and its place in the queue.
@@ -165,54 +166,13 @@ impl Holding {
     }
 
     fn kept(&self, zone: &TimeZone) -> Option<String> {
-        let until = self.kept_until?.to_zoned(zone.clone());
+        let until = local(self.kept_until?, zone, "%a %H:%M");
         let why = self.kept_why.as_deref().map_or_else(String::new, sanitize);
-        Some(format!("kept until {}: {why}", until.strftime("%a %H:%M")))
+        Some(format!("kept until {until}: {why}"))
     }
 }
 
 impl MeDocument {
-    #[must_use]
-    pub fn new(facts: Facts<'_>) -> Self {
-        let (claims, queue) = facts.claims.map_or_else(Default::default, own_claims);
-        let is_kept = |held: &&HeldGpu| held.holding.kept_until.is_some();
-        let idle = facts.gpus.iter().flatten().filter(|held| !is_kept(held));
-        let idle = idle.filter(|held| held.is_idle() && held.is_idle_for_long);
-        let idle = idle.map(|held| {
-            let idle_for = held.idle_for.as_deref().unwrap_or_default();
-            Releasable {
-                gpu_index: Some(held.holding.gpu_index),
-                reason: format!("{}, {idle_for}", held.holding.label()),
-                command: format!("kill {}", held.holding.pid),
-            }
-        });
-        let unused = claims.iter().flat_map(|entry| {
-            let unused = entry.gpus.iter().filter(|gpu| gpu.in_use == Some(false));
-            unused.map(|gpu| Releasable {
-                gpu_index: gpu.index,
-                reason: "leased, not in use".to_owned(),
-                command: format!("gua claim release {}", entry.claim.id),
-            })
-        });
-        Self {
-            schema: SCHEMA,
-            at: facts.at,
-            user: facts.user,
-            week: facts.week.map(|report| Week {
-                period: report.window.into(),
-                sums: PersonSums::new(&report.all.held),
-            }),
-            quotas: quota_rows(&facts.standings),
-            releasable: idle.chain(unused).collect(),
-            gpus: facts.gpus,
-            claims,
-            queue,
-            nudges: facts.nudges,
-            problems: facts.problems,
-            standings: facts.standings,
-        }
-    }
-
     /// Returns the processes as one table.
     #[must_use]
     pub fn table(&self) -> Table {
@@ -276,33 +236,25 @@ impl MeDocument {
         if gpus.is_empty() {
             return format!("{user} holds no GPU\n");
         }
-        let mut table =
-            Table::new(["gpu", "state", "process", "memory", ""].map(|name| (name, name)));
-        for held in gpus {
-            let holding = &held.holding;
-            let memory = holding
-                .memory_bytes
-                .map(|bytes| format!("{} GB", gigabytes(Bytes(bytes))));
-            let since = match (held.is_idle(), holding.state_since) {
+        let memory = |bytes: u64| format!("{} GB", gigabytes(Bytes(bytes)));
+        let about = |held: &HeldGpu| {
+            let since = match (held.is_idle(), held.holding.state_since) {
                 (true, _) => held.idle_for.clone(),
                 (false, since) => since.map(|since| {
                     let length = self.at.duration_since(since).unsigned_abs();
                     format!("for {}", short_age(length))
                 }),
             };
-            table.rows.push(vec![
-                holding.gpu_index.into(),
-                holding.state.unwrap_or("unknown").into(),
-                holding.label().into(),
-                memory.into(),
-                [since, holding.kept(zone)]
-                    .into_iter()
-                    .flatten()
-                    .collect::<Vec<_>>()
-                    .join(", ")
-                    .into(),
-            ]);
-        }
+            let parts = [since, held.holding.kept(zone)].into_iter().flatten();
+            parts.collect::<Vec<_>>().join(", ")
+        };
+        let table = table!(held in gpus =>
+            "gpu" => held.holding.gpu_index,
+            "state" => held.holding.state.unwrap_or("unknown"),
+            "process" => held.holding.label(),
+            "memory" => held.holding.memory_bytes.map(memory),
+            "" => about(held),
+        );
         format!("{user} holds\n{}", table.text(2))
     }
 
@@ -328,23 +280,60 @@ impl MeDocument {
     }
 }
 
-/// Claims and waiting requests of a user.
-fn own_claims((all, uid): (ClaimsDocument, u32)) -> (Vec<ClaimEntry>, Vec<QueuePlace>) {
-    let of = all.queue.len();
-    let places = all.queue.iter().zip(1..);
-    let own = places.filter(|(entry, _)| entry.uid == uid);
-    let own = own.map(|(entry, place)| QueuePlace {
+fn own_claims(facts: &Facts<'_>) -> Vec<ClaimEntry> {
+    let Some((all, uid)) = &facts.claims else {
+        return Vec::new();
+    };
+    let own = all.claims.iter().filter(|entry| entry.claim.uid == *uid);
+    own.cloned().collect()
+}
+
+fn own_requests(facts: &Facts<'_>) -> Vec<QueuePlace> {
+    let Some((all, uid)) = &facts.claims else {
+        return Vec::new();
+    };
+    let own = all.queue.iter().zip(1..);
+    let own = own.filter(|(entry, _)| entry.uid == *uid);
+    own.map(|(entry, place)| QueuePlace {
         place,
-        of,
+        of: all.queue.len(),
         wanted: entry.wanted,
         waited_seconds: entry.waited_seconds,
+    })
+    .collect()
+}
+
+/// Processes that have been idle for long, then leases that are not in use.
+fn releasable(facts: &Facts<'_>) -> Vec<Releasable> {
+    let idle = facts.gpus.iter().flatten().filter(|held| {
+        let is_kept = held.holding.kept_until.is_some();
+        !is_kept && held.is_idle() && held.is_idle_for_long
     });
-    let queue = own.collect();
-    let claims = all.claims.into_iter();
-    (
-        claims.filter(|entry| entry.claim.uid == uid).collect(),
-        queue,
-    )
+    let idle = idle.map(
+        |HeldGpu {
+             holding, idle_for, ..
+         }| {
+            let idle_for = idle_for.as_deref().unwrap_or_default();
+            Releasable {
+                gpu_index: Some(holding.gpu_index),
+                reason: format!("{}, {idle_for}", holding.label()),
+                command: format!("kill {}", holding.pid),
+            }
+        },
+    );
+    let unused = own_claims(facts).into_iter().flat_map(|entry| {
+        let command = format!("gua claim release {}", entry.claim.id);
+        let unused = entry
+            .gpus
+            .into_iter()
+            .filter(|gpu| gpu.in_use == Some(false));
+        unused.map(move |gpu| Releasable {
+            gpu_index: gpu.index,
+            reason: "leased, not in use".to_owned(),
+            command: command.clone(),
+        })
+    });
+    idle.chain(unused).collect()
 }
 
 impl NudgeNote {
@@ -416,7 +405,7 @@ mod tests {
         let for_a_day = idle(SignedDuration::from_hours(26), 5);
         let for_minutes = idle(SignedDuration::from_mins(9), 0);
         let for_no_time = idle(SignedDuration::ZERO, 0);
-        let document = MeDocument::new(Facts {
+        let document = MeDocument::new(&Facts {
             at,
             user: "ada".to_owned(),
             gpus: Some(vec![

@@ -1,5 +1,5 @@
 //! Metrics for Prometheus: the text formats, the families of one host, and a dashboard. The daemon, `gua metrics` and the
-//! board write with [`Page`]; every family is declared once, in [`host::FAMILIES`] or by the board.
+//! board write with [`Page`]; every family is declared once, in `host.rs` or by the board.
 
 pub mod dashboard;
 pub mod host;

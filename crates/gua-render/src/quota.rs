@@ -1,13 +1,13 @@
 //! Usage under limits as a table for all formats, and the percentages of gpu_stats.
 
 use gua_model::quota::percent::Percentages;
-use gua_model::quota::{Measure, NoForecast, Sharing, Standing, Term, Who};
+use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Term, Who};
 use gua_model::{Micros, Millijoules};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::document::{Number, Rows, Share, documents, pretty, rows};
-use crate::table::{Cell, Header, Table};
+use crate::document::{Number, Rows, Share, documents, local, pretty, rows};
+use crate::table::{Cell, Header, Table, table};
 
 /// Returns the status of a limit as one word.
 #[must_use]
@@ -87,7 +87,7 @@ pub fn use_of(standing: &Standing) -> String {
 
 rows! {
     /// One limit and how much of it is used. Amounts are in the unit of the row.
-    struct QuotaRow from (standing: &Standing) {
+    pub struct QuotaRow from (standing: &Standing) {
         /// `user`, `group` or `everyone`.
         subject: &'static str = match standing.who {
             Who::Person(_) => "user",
@@ -186,51 +186,36 @@ pub fn table(standings: &[Standing]) -> Table {
 /// Formats the limits for display, with fewer columns than [`quota_rows`] and more words.
 #[must_use]
 pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
-    let mut table = Table::new([
-        ("who", "who"),
-        ("limit", "limit"),
-        ("used", "used"),
-        ("most", "of"),
-        ("left", "left"),
-        ("share", "share"),
-        ("forecast", "at this pace"),
-        ("status", ""),
-    ]);
-    for standing in standings {
-        let limit = &standing.limit;
-        let of = |number| amount(limit.measure, number);
-        let words = match (status(standing), standing.reached) {
-            ("pace", Some(at)) => {
-                let at = at.to_zoned(zone.clone());
-                format!("over on {}", at.strftime("%a %Y-%m-%d %H:%M"))
-            }
-            ("pace", None) => "over by then".to_owned(),
-            ("over", _) => "OVER".to_owned(),
-            ("unknown", _) if standing.at_least == 0 => "not measured".to_owned(),
-            ("unknown", _) => "only a part was measured".to_owned(),
-            _ => String::new(),
-        };
-        let forecast = match standing.forecast {
-            Err(NoForecast::TooEarly) => "too early".into(),
-            forecast => of(forecast.ok()),
-        };
-        let within = if matches!(limit.per, Term::Rolling(_)) {
-            "in"
-        } else {
-            "a"
+    let words = |standing: &Standing| match (status(standing), standing.reached) {
+        ("pace", Some(at)) => format!("over on {}", local(at, zone, "%a %Y-%m-%d %H:%M")),
+        ("pace", None) => "over by then".to_owned(),
+        ("over", _) => "OVER".to_owned(),
+        ("unknown", _) if standing.at_least == 0 => "not measured".to_owned(),
+        ("unknown", _) => "only a part was measured".to_owned(),
+        _ => String::new(),
+    };
+    let described = |limit: &Limit| {
+        let within = match limit.per {
+            Term::Rolling(_) => "in",
+            _ => "a",
         };
         let (measure, unit) = (limit.measure.as_str(), unit(limit.measure));
-        table.rows.push(vec![
-            who(&standing.who).into(),
-            format!("{measure} {unit} {within} {}", term(limit.per)).into(),
-            used(standing),
-            of(Some(limit.most)),
-            of(standing.left()),
-            Cell::share(share_of(standing)),
-            forecast,
-            words.into(),
-        ]);
-    }
+        format!("{measure} {unit} {within} {}", term(limit.per))
+    };
+    let of = |standing: &Standing, number| amount(standing.limit.measure, number);
+    let table = table!(standing in standings =>
+        "who" => who(&standing.who),
+        "limit" => described(&standing.limit),
+        "used" => used(standing),
+        "most" as "of" => of(standing, Some(standing.limit.most)),
+        "left" => of(standing, standing.left()),
+        "share" => Cell::share(share_of(standing)),
+        "forecast" as "at this pace" => match standing.forecast {
+            Err(NoForecast::TooEarly) => "too early".into(),
+            forecast => of(standing, forecast.ok()),
+        },
+        "status" as "" => words(standing),
+    );
     table.text(0)
 }
 

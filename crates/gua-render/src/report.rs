@@ -35,7 +35,7 @@ pub use self::by::{
     By, GpuRow, GpuSums, IdleHolder, IdleTime, PersonSums, RowSums, StateRow, UserRow,
     WorkloadSums, gpu_rows, state_rows, table, user_rows,
 };
-use self::by::{HourColumns, hour_columns, occurring_states};
+use self::by::{hour_columns, occurring_states};
 pub use self::compare::page_table;
 pub(crate) use self::cost::costs_of_person;
 pub(crate) use self::figures::held_hours;
@@ -46,6 +46,7 @@ pub(crate) use self::labels::gpu_name;
 pub use self::screen::screen;
 pub use self::sections::text;
 use crate::chart::Language;
+use crate::document::{local, zone_name};
 
 /// Display options of a report.
 #[derive(Clone, Debug)]
@@ -73,15 +74,11 @@ impl Page<'_> {
     /// The zone that times are shown in, by its name.
     #[must_use]
     pub fn zone_name(&self) -> String {
-        match self.zone.iana_name() {
-            Some(name) => name.to_owned(),
-            None if self.zone == TimeZone::UTC => "UTC".to_owned(),
-            None => self.at(self.report.made, "%Z"),
-        }
+        zone_name(&self.zone, self.report.made)
     }
 
     fn at(&self, at: Timestamp, form: &str) -> String {
-        at.to_zoned(self.zone.clone()).strftime(form).to_string()
+        local(at, &self.zone, form)
     }
 
     /// Month, day, hour and minute, for narrow columns.
@@ -103,11 +100,6 @@ impl Page<'_> {
     fn last(&self) -> Timestamp {
         let now = self.report.now.as_ref();
         now.map_or(self.report.made, |now| now.at)
-    }
-
-    /// The ends of the window, with the year.
-    fn whole_window(&self) -> String {
-        self.ends(self.report.window)
     }
 
     /// The ends of a period, with the year.

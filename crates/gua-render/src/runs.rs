@@ -73,38 +73,25 @@ enum Source {
 }
 
 /// Measures by which runs are compared: key, title and source.
-const MEASURES: [(&str, &str, Source); 14] = [
-    (
-        "seconds",
-        "seconds",
-        Source::Other(|run| number(run.seconds())),
-    ),
-    ("exit_code", "exit", Source::Other(|run| run.exit())),
-    (
-        "gpus",
-        "gpus",
-        Source::Other(|run| run.run.gpus.len().into()),
-    ),
-    ("gpu_util_mean_pct", "gpu busy %", Source::Top("gpu_util")),
-    (
-        "gpu_util_max_pct",
-        "gpu busy max %",
-        Source::Top("gpu_util"),
-    ),
-    ("peak_vram_mb", "peak vram MB", Source::Top("vram")),
-    ("mem_util_mean_pct", "mem busy %", Source::Top("mem_util")),
-    ("power_watts_mean", "power W", Source::Top("power")),
-    (
-        "energy_joules",
-        "energy J",
-        Source::Other(|run| run.energy()),
-    ),
-    ("active_pct", "active %", Source::Other(|run| run.active())),
-    ("cpu_seconds", "cpu s", Source::Tree),
-    ("cpu_cores_mean", "cores", Source::Tree),
-    ("memory_max_mb", "memory MB", Source::Tree),
-    ("written_mb", "wrote MB", Source::Tree),
-];
+const MEASURES: [(&str, &str, Source); 14] = {
+    use Source::{Other, Top, Tree};
+    [
+        ("seconds", "seconds", Other(|run| number(run.seconds()))),
+        ("exit_code", "exit", Other(|run| run.exit())),
+        ("gpus", "gpus", Other(|run| run.run.gpus.len().into())),
+        ("gpu_util_mean_pct", "gpu busy %", Top("gpu_util")),
+        ("gpu_util_max_pct", "gpu busy max %", Top("gpu_util")),
+        ("peak_vram_mb", "peak vram MB", Top("vram")),
+        ("mem_util_mean_pct", "mem busy %", Top("mem_util")),
+        ("power_watts_mean", "power W", Top("power")),
+        ("energy_joules", "energy J", Other(|run| run.energy())),
+        ("active_pct", "active %", Other(|run| run.active())),
+        ("cpu_seconds", "cpu s", Tree),
+        ("cpu_cores_mean", "cores", Tree),
+        ("memory_max_mb", "memory MB", Tree),
+        ("written_mb", "wrote MB", Tree),
+    ]
+};
 
 impl<'a> ShownRun<'a> {
     /// Parses the summary. `state_of` finds out about the watching process that a run without an end recorded at its start.
@@ -199,8 +186,7 @@ fn number(value: Option<f64>) -> Cell {
 }
 
 fn local(at: Timestamp) -> String {
-    let at = at.to_zoned(TimeZone::system());
-    at.strftime("%Y-%m-%d %H:%M:%S").to_string()
+    crate::document::local(at, &TimeZone::system(), "%Y-%m-%d %H:%M:%S")
 }
 
 #[must_use]

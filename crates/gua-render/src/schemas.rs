@@ -3,37 +3,27 @@
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
-use crate::alert::{
-    ALERT, ALERT_HISTORY, ALERTS, AlertDocument, AlertHistoryDocument, AlertsDocument,
-};
-use crate::explain::json::{ExplainDocument, SCHEMA as EXPLAIN};
-use crate::listing::{AVAILABLE, AvailableDocument, CLAIMS, ClaimsDocument, LIST, ListDocument};
-use crate::me::{MeDocument, SCHEMA as ME};
-use crate::quota::{QuotaDocument, SCHEMA as QUOTA};
-use crate::report::json::{ReportDocument, SCHEMA as REPORT};
-use crate::report::plot::{PlotDocument, SCHEMA as PLOT};
-use crate::runs::{RunsDocument, SCHEMA as RUNS};
-use crate::sample::{SCHEMA as SAMPLE, SampleDocument};
-use crate::statement::StatementDocument;
+use crate::report::{json, plot};
+use crate::{alert, explain, listing, me, quota, runs, sample, statement};
 
 /// Every document of this crate with its name, as in `docs/schema/NAME.json`.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Schema)> {
     vec![
-        named::<AlertDocument<'_>>(ALERT),
-        named::<AlertHistoryDocument>(ALERT_HISTORY),
-        named::<AlertsDocument>(ALERTS),
-        named::<AvailableDocument>(AVAILABLE),
-        named::<ClaimsDocument>(CLAIMS),
-        named::<ExplainDocument>(EXPLAIN),
-        named::<ListDocument>(LIST),
-        named::<MeDocument>(ME),
-        named::<PlotDocument<'_>>(PLOT),
-        named::<QuotaDocument>(QUOTA),
-        named::<ReportDocument>(REPORT),
-        named::<RunsDocument>(RUNS),
-        named::<SampleDocument>(SAMPLE),
-        named::<StatementDocument>("gua.statement.v1"),
+        named::<alert::AlertDocument<'_>>(alert::ALERT),
+        named::<alert::AlertHistoryDocument>(alert::ALERT_HISTORY),
+        named::<alert::AlertsDocument>(alert::ALERTS),
+        named::<listing::AvailableDocument>(listing::AVAILABLE),
+        named::<listing::ClaimsDocument>(listing::CLAIMS),
+        named::<explain::json::ExplainDocument>(explain::json::SCHEMA),
+        named::<listing::ListDocument>(listing::LIST),
+        named::<me::MeDocument>(me::SCHEMA),
+        named::<plot::PlotDocument<'_>>(plot::SCHEMA),
+        named::<quota::QuotaDocument>(quota::SCHEMA),
+        named::<json::ReportDocument>(json::SCHEMA),
+        named::<runs::RunsDocument>(runs::SCHEMA),
+        named::<sample::SampleDocument>(sample::SCHEMA),
+        named::<statement::StatementDocument>("gua.statement.v1"),
     ]
 }
 

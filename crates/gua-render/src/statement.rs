@@ -1,6 +1,5 @@
 //! Monthly statements as text, as a printable page for each person, and as JSON. All formats print the same numbers.
 
-mod days;
 mod html;
 mod json;
 mod text;
@@ -17,10 +16,10 @@ use jiff::tz::TimeZone;
 pub use self::html::html;
 pub use self::json::{StatementDocument, json};
 pub use self::text::text;
-use crate::document::Percent;
+use crate::document::{local, zone_name};
 use crate::quota;
 use crate::report::{costs_of_person, gpu_name};
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, table};
 
 /// Display options of a statement.
 #[derive(Clone, Debug)]
@@ -56,14 +55,11 @@ impl Sheet<'_> {
     }
 
     fn zone_name(&self) -> String {
-        match self.zone.iana_name() {
-            Some(name) => name.to_owned(),
-            None => self.at(self.statement.made, "%Z"),
-        }
+        zone_name(&self.zone, self.statement.made)
     }
 
     fn at(&self, at: Timestamp, form: &str) -> String {
-        at.to_zoned(self.zone.clone()).strftime(form).to_string()
+        local(at, &self.zone, form)
     }
 
     fn moment(&self, at: Timestamp) -> String {
@@ -74,6 +70,12 @@ impl Sheet<'_> {
         let host = self.statement.host.as_ref();
         host.map_or_else(|| "this host".to_owned(), |host| sanitize(&host.name))
     }
+}
+
+/// Whether a person held a GPU on any day.
+fn was_held(account: &Account) -> bool {
+    let mut held = account.days.iter().filter_map(|day| day.sums.as_ref());
+    held.any(|sums| sums.hours() > 0.0)
 }
 
 /// One amount of a person.
@@ -213,32 +215,21 @@ fn equation(statement: &Statement, account: Option<&Account>) -> String {
 
 /// Names the GPUs of the statement.
 fn all_gpus(statement: &Statement) -> String {
-    match statement.cards {
+    match statement.gpus {
         1 => "1 GPU".to_owned(),
-        cards => format!("all {cards} GPUs"),
+        count => format!("all {count} GPUs"),
     }
 }
 
 fn sessions(sheet: &Sheet<'_>, account: &Account) -> Table {
-    let mut table = Table::new([
-        ("from", "from"),
-        ("to", "to"),
-        ("gpu", "GPU"),
-        ("program", "program"),
-        ("hours", "hours"),
-        ("util_mean_percent", "mean util"),
-    ]);
-    for hold in &account.sessions {
-        table.rows.push(vec![
-            sheet.at(hold.period.from(), "%m-%d %H:%M").into(),
-            sheet.at(hold.period.to(), "%m-%d %H:%M").into(),
-            gpu_name(hold.index, &hold.gpu, "").into(),
-            hold.process.as_deref().unwrap_or("?").into(),
-            Cell::Hours(session_time(hold).hours()),
-            hold.util.map(|(util, _)| Percent(util)).into(),
-        ]);
-    }
-    table
+    table!(hold in &account.sessions =>
+        "from" => sheet.at(hold.period.from(), "%m-%d %H:%M"),
+        "to" => sheet.at(hold.period.to(), "%m-%d %H:%M"),
+        "gpu" as "GPU" => gpu_name(hold.index, &hold.gpu, ""),
+        "program" => hold.process.as_deref().unwrap_or("?"),
+        "hours" => Cell::Hours(session_time(hold).hours()),
+        "util_mean_percent" as "mean util" => hold.util.map(|(util, _)| Cell::Percent(util)),
+    )
 }
 
 /// Formats a limit: `charged 8.00 of 100.00 h a month, 92.00 left`.
@@ -347,7 +338,7 @@ mod tests {
             made: Timestamp::UNIX_EPOCH,
             began: None,
             host: None,
-            cards: 2,
+            gpus: 2,
             balance: Balance {
                 people,
                 free,

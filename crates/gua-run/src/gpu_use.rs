@@ -20,8 +20,8 @@ use crate::own;
 /// Use of a GPU during a job.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuUse {
-    uuid: GpuUuid,
-    index: u32,
+    pub(crate) uuid: GpuUuid,
+    pub(crate) index: u32,
     name: Reading<String>,
     memory_total: Reading<Bytes>,
     cadence: Cadence,
@@ -129,14 +129,6 @@ impl GpuUse {
         }
     }
 
-    pub(crate) fn index(&self) -> u32 {
-        self.index
-    }
-
-    pub(crate) fn uuid(&self) -> &GpuUuid {
-        &self.uuid
-    }
-
     /// Adds the readings of one sample.
     pub(crate) fn sample(&mut self, gpu: &Gpu, at: Timestamp, is_own: impl Fn(&Process) -> bool) {
         self.to = self.to.max(at);
@@ -233,7 +225,7 @@ impl GpuUse {
 
     /// Energy, and for how much of the observed time it is known.
     pub(crate) fn energy(&self) -> Option<Measured> {
-        Measured::of(&self.total.card, &self.power)
+        Measured::of(&self.total.gpu, &self.power)
     }
 
     /// Time in which samples were missed.
@@ -252,7 +244,7 @@ impl GpuUse {
 
     pub(crate) fn summary(&self) -> GpuSummary {
         let energy = self.energy();
-        let total = &self.total.card;
+        let total = &self.total.gpu;
         let util = UtilSum {
             sum: total.util_sum,
             known: total.util_known,
@@ -273,7 +265,7 @@ impl GpuUse {
             own_util_mean_pct: one(self.own_util.mean()),
             mem_util_mean_pct: one(self.memory_util.mean()),
             power_watts_mean: one(self.power.mean()),
-            power_watts_max: one(self.power.most()),
+            power_watts_max: one(self.power.most),
             temperature_max_c: self.temperature,
             energy_joules: one(energy.map(|energy| energy.joules)),
             energy_from: energy.map(|energy| energy.from.as_str()),
@@ -293,7 +285,7 @@ impl GpuUse {
     /// Readings that no sample had.
     fn never_given(&self) -> BTreeMap<&'static str, &'static str> {
         let is_given = |name: &&'static str| match *name {
-            "energy" => self.total.card.energy_known > Micros(0),
+            "energy" => self.total.gpu.energy_known > Micros(0),
             "util" => self.util_max.is_some(),
             name => self.given.contains(name),
         };

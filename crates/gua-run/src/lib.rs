@@ -10,13 +10,15 @@
 //! ```
 //! use std::time::Duration;
 //! use gua_probe::clock;
-//! use gua_run::{Fields, HwMonitor, MonitorOptions, RunLog, build_resource_summary};
+//! use gua_probe::keeper::Keeper;
+//! use gua_probe::probe::ProbeOptions;
+//! use gua_run::{Fields, HwMonitor, RunLog, build_resource_summary};
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let out = folder.path();
 //! let mut log = RunLog::in_file(&out.join("run.jsonl"))?;
-//! let options = MonitorOptions { interval: Duration::from_millis(100), ..MonitorOptions::default() };
-//! let monitor = HwMonitor::start(out, options)?;
+//! let driver = Keeper::start(ProbeOptions::default(), Duration::from_secs(5))?;
+//! let monitor = HwMonitor::start(out, Duration::from_millis(100), driver, None)?;
 //!
 //! let began = clock::monotonic();
 //! // ... the work ...
@@ -55,7 +57,6 @@ pub mod verdict;
 mod watch;
 pub mod watcher;
 
-pub use gua_wire::run::file;
 pub use gua_wire::run::json::{Fields, NoJson};
 pub use gua_wire::run::kind::RunFile;
 pub use gua_wire::run::log::Seconds;
@@ -67,7 +68,7 @@ pub use lines::LineFile;
 pub use log::RunLog;
 pub use mark_pipe::MarkPipe;
 pub use marks::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, Marks, PIPE_VARIABLE, RUN_VARIABLE};
-pub use monitor::{GpuSelection, GpuSource, HwMonitor, MonitorFiles, MonitorOptions};
+pub use monitor::{HwMonitor, MonitorFiles};
 pub use phases::PhaseSummary;
 pub use record::Record;
 pub use recorder::RunRecorder;

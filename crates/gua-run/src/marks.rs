@@ -90,7 +90,8 @@ pub struct Marks {
     write: OwnedFd,
     /// The beginning of an incomplete line.
     partial: Vec<u8>,
-    garbled: u64,
+    /// Number of invalid lines.
+    pub(crate) garbled: u64,
 }
 
 impl Marks {
@@ -170,12 +171,6 @@ impl Marks {
     pub fn has_unread(&self) -> bool {
         ioctl_fionread(&self.read).is_ok_and(|bytes| bytes > 0)
     }
-
-    /// Number of invalid lines.
-    #[must_use]
-    pub fn garbled(&self) -> u64 {
-        self.garbled
-    }
 }
 
 /// Opens the write end for reading too (fifo(7)), so that the job is itself a reader and gets no SIGPIPE after we have exited.
@@ -247,10 +242,10 @@ mod tests {
         };
         say(&format!("{}\n", event.line()));
         assert_eq!(marks.take(), [Mark::Phase("train".to_owned()), event]);
-        assert_eq!(marks.garbled(), 1);
+        assert_eq!(marks.garbled, 1);
         say(&"x".repeat(LONGEST_MARK + 1));
         assert_eq!(marks.take(), []);
-        assert_eq!(marks.garbled(), 2);
+        assert_eq!(marks.garbled, 2);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 pub(crate) struct Mean {
     integral: f64,
     time: Duration,
-    most: Option<f64>,
+    pub(crate) most: Option<f64>,
 }
 
 impl Mean {
@@ -27,10 +27,6 @@ impl Mean {
     /// Sum of value times seconds, and the time that it is for.
     pub(crate) fn integral(&self) -> Option<(f64, Duration)> {
         (!self.time.is_zero()).then_some((self.integral, self.time))
-    }
-
-    pub(crate) fn most(&self) -> Option<f64> {
-        self.most
     }
 }
 
@@ -59,10 +55,10 @@ mod tests {
     #[test]
     fn a_mean_is_weighted_by_time_and_nothing_has_none() {
         let mut mean = Mean::default();
-        assert_eq!((mean.mean(), mean.most()), (None, None));
+        assert_eq!((mean.mean(), mean.most), (None, None));
         mean.add(10.0, Duration::from_secs(3));
         mean.add(50.0, Duration::from_secs(1));
-        assert_eq!((mean.mean(), mean.most()), (Some(20.0), Some(50.0)));
+        assert_eq!((mean.mean(), mean.most), (Some(20.0), Some(50.0)));
         assert_eq!(mean.integral(), Some((80.0, Duration::from_secs(4))));
     }
 }

@@ -1,25 +1,24 @@
 //! Samples GPUs and processors into the three metric files, on separate threads, until it is stopped.
 //!
-//! Lines are written as they are read. Without a driver, the two files of the GPUs are missing. A hanging driver costs
-//! readings but does not delay the end: [`HwMonitor::stop`] waits a moment for a thread that is blocked in the driver,
-//! and then abandons it.
+//! Lines are written as they are read. Without a driver, the two files of the GPUs are missing. If the driver hangs,
+//! readings are lost, but the end is not delayed: [`HwMonitor::stop`] waits briefly for a thread that is blocked in the
+//! driver, and then abandons it.
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use gua_model::{Gpu, Sample, VisibleDevices};
+use gua_model::VisibleDevices;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
 use gua_probe::host::HostRoot;
-use gua_probe::host::processor::{ProcessorTime, processor_time};
+use gua_probe::host::processor::processor_time;
 use gua_probe::keeper::Keeper;
-use gua_probe::probe::{Probe, ProbeOptions};
-use gua_wire::run::{file, metrics};
+use gua_wire::run::kind::RunFile;
+use gua_wire::run::metrics;
 use jiff::tz::TimeZone;
 
 use crate::lines::LineFile;
@@ -27,65 +26,6 @@ use crate::record::GpuFiles;
 
 /// Maximum time to wait for a sampler at the end.
 const PATIENCE: Duration = Duration::from_secs(3);
-
-/// Options of sampling.
-#[derive(Clone, Debug)]
-pub struct MonitorOptions {
-    /// Time between two samples.
-    pub interval: Duration,
-    pub source: GpuSource,
-    pub gpus: GpuSelection,
-    /// Time zone of `hw_metrics.csv`, which has local times like nvidia-smi's output.
-    pub zone: TimeZone,
-    pub host: HostRoot,
-}
-
-impl Default for MonitorOptions {
-    /// Samples all GPUs every two seconds and reads the driver in this process.
-    fn default() -> Self {
-        Self {
-            interval: Duration::from_secs(2),
-            source: GpuSource::InProcess(ProbeOptions::default()),
-            gpus: GpuSelection::All,
-            zone: TimeZone::system(),
-            host: HostRoot::real(),
-        }
-    }
-}
-
-/// How the driver is read.
-#[derive(Clone, Debug)]
-pub enum GpuSource {
-    /// A thread of this process.
-    InProcess(ProbeOptions),
-    /// A thread of this process that is shared with other callers: one thread owns the driver.
-    Kept(Keeper),
-}
-
-/// Selection of the GPUs that are sampled.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GpuSelection {
-    All,
-    /// GPUs that are visible to a program.
-    Visible(VisibleDevices),
-}
-
-impl GpuSelection {
-    /// Returns the selected GPUs of a sample. A GPU that is divided into MIG instances is left out in favour of its
-    /// instances.
-    pub fn of<'a>(&self, sample: &'a Sample) -> impl Iterator<Item = &'a Gpu> + use<'a> {
-        let visible = match self {
-            GpuSelection::All => None,
-            GpuSelection::Visible(list) => Some(list.cards(&sample.gpus)),
-        };
-        sample.gpus.iter().filter(move |gpu| {
-            gpu.place.counts()
-                && visible
-                    .as_ref()
-                    .is_none_or(|given| given.contains(&gpu.uuid))
-        })
-    }
-}
 
 /// The samplers of one run.
 #[derive(Debug)]
@@ -109,37 +49,23 @@ pub struct MonitorFiles {
 
 impl HwMonitor {
     /// Creates the directory and starts sampling. The first line about a GPU is written at once, the first about the
-    /// processors after one interval.
-    pub fn start(directory: &Path, options: MonitorOptions) -> io::Result<Self> {
+    /// processors after one interval. `visible` selects GPUs as `CUDA_VISIBLE_DEVICES` does; `None` means all.
+    pub fn start(
+        directory: &Path,
+        interval: Duration,
+        driver: Keeper,
+        visible: Option<VisibleDevices>,
+    ) -> io::Result<Self> {
         std::fs::create_dir_all(directory)?;
         let files = GpuFiles::open(directory, LineFile::create)?;
-        let cpu_path = directory.join(file::CPU);
+        let cpu_path = directory.join(RunFile::Cpu.as_str());
         // A file of an earlier run would be mistaken for this run's.
         match std::fs::remove_file(&cpu_path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let (interval, host) = (options.interval, options.host.clone());
-        let cpu = Sampler::start("gua-cpu", interval, move || Processors {
-            path: cpu_path,
-            host,
-            file: None,
-            earlier: None,
-            create_error: None,
-        })?;
-        let gpu = Sampler::start("gua-gpu", interval, move || Gpus {
-            files,
-            source: match options.source {
-                GpuSource::InProcess(options) => {
-                    let mut probe = Probe::new(options);
-                    Box::new(move || probe.sample())
-                }
-                GpuSource::Kept(keeper) => Box::new(move || keeper.sample()),
-            },
-            gpus: options.gpus,
-            zone: options.zone,
-            fault: None,
-        })?;
+        let cpu = Sampler::start("gua-cpu", interval, sample_processors(cpu_path))?;
+        let gpu = Sampler::start("gua-gpu", interval, sample_gpus(driver, visible, files))?;
         Ok(Self {
             directory: directory.to_owned(),
             samplers: Some([gpu, cpu]),
@@ -150,38 +76,36 @@ impl HwMonitor {
     #[must_use]
     pub fn stop(mut self) -> MonitorFiles {
         let [gpu, cpu] = self.end();
-        let path = |ended: &Ended, name: &str| {
-            let is_written = ended.has_lines;
-            is_written.then(|| self.directory.join(name))
-        };
+        let path =
+            |of: &Sampled, file: RunFile| of.has_lines.then(|| self.directory.join(file.as_str()));
         MonitorFiles {
-            gpu: path(&gpu, file::GPU),
-            cpu: path(&cpu, file::CPU),
-            dmon: path(&gpu, file::DMON),
+            gpu: path(&gpu, RunFile::Gpu),
+            cpu: path(&cpu, RunFile::Cpu),
+            dmon: path(&gpu, RunFile::Dmon),
             fault: gpu.fault,
             write_error: gpu.write_error.or(cpu.write_error),
         }
     }
 
-    fn end(&mut self) -> [Ended; 2] {
+    fn end(&mut self) -> [Sampled; 2] {
         let Some(samplers) = self.samplers.take() else {
             return Default::default();
         };
-        for sampler in &samplers {
-            // Fails if the thread has ended.
-            let _ = sampler.stop.send(());
-        }
         let until = clock::monotonic() + PATIENCE;
-        samplers.map(|sampler| {
+        // Stop both threads before waiting for either.
+        let stopped = samplers.map(|Sampler { stop, ended, total }| {
+            drop(stop);
+            (ended, total)
+        });
+        stopped.map(|(ended, total)| {
             let left = until.saturating_sub(clock::monotonic());
-            let ended = sampler.ended.recv_timeout(left).unwrap_or(Ended {
-                fault: Some(DriverFault::Hung { deadline: PATIENCE }),
-                ..Ended::default()
-            });
-            Ended {
-                has_lines: sampler.has_lines.load(Ordering::Acquire),
-                ..ended
+            // A thread that panicked sends nothing either.
+            let is_hung = ended.recv_timeout(left).is_err();
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_hung {
+                total.fault = Some(DriverFault::Hung { deadline: PATIENCE });
             }
+            std::mem::take(&mut *total)
         })
     }
 }
@@ -192,46 +116,42 @@ impl Drop for HwMonitor {
     }
 }
 
-/// A sampling thread and the channel that stops it.
-#[derive(Debug)]
-struct Sampler {
-    stop: Sender<()>,
-    ended: Receiver<Ended>,
-    has_lines: Arc<AtomicBool>,
-}
-
+/// Result of one sample, or of all samples of a thread.
 #[derive(Debug, Default)]
-struct Ended {
+struct Sampled {
     has_lines: bool,
     fault: Option<DriverFault>,
     write_error: Option<io::Error>,
 }
 
-/// What a thread samples.
-trait Sampled {
-    /// Takes one sample; returns whether it added a line to a file.
-    fn sample(&mut self) -> bool;
-
-    fn end(self) -> Ended;
+/// A sampling thread. It stops when `stop` is dropped, and sends to `ended` when it has stopped.
+#[derive(Debug)]
+struct Sampler {
+    stop: Sender<()>,
+    ended: Receiver<()>,
+    total: Arc<Mutex<Sampled>>,
 }
 
 impl Sampler {
     /// Samples at once and then at a fixed distance.
-    fn start<S: Sampled>(
+    fn start(
         name: &str,
         interval: Duration,
-        begin: impl FnOnce() -> S + Send + 'static,
+        mut sample: impl FnMut() -> Sampled + Send + 'static,
     ) -> io::Result<Self> {
         let (stop, stopped) = mpsc::channel::<()>();
-        let (done, ended) = mpsc::channel();
-        let has_lines = Arc::<AtomicBool>::default();
-        let flag = Arc::clone(&has_lines);
+        let (done, ended) = mpsc::channel::<()>();
+        let total = Arc::<Mutex<Sampled>>::default();
+        let shared = Arc::clone(&total);
         let work = move || {
-            let mut sampled = begin();
             let mut next = clock::monotonic();
             loop {
-                if sampled.sample() {
-                    flag.store(true, Ordering::Release);
+                let new = sample();
+                {
+                    let mut total = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                    total.has_lines |= new.has_lines;
+                    total.fault = new.fault;
+                    total.write_error = new.write_error.or(total.write_error.take());
                 }
                 let now = clock::monotonic();
                 next = time_after(next, interval, now);
@@ -240,14 +160,10 @@ impl Sampler {
                 }
             }
             // The receiver is gone if the monitor has abandoned this thread.
-            let _ = done.send(sampled.end());
+            let _ = done.send(());
         };
         thread::Builder::new().name(name.to_owned()).spawn(work)?;
-        Ok(Self {
-            stop,
-            ended,
-            has_lines,
-        })
+        Ok(Self { stop, ended, total })
     }
 }
 
@@ -256,77 +172,74 @@ fn time_after(last: Duration, interval: Duration, now: Duration) -> Duration {
     (last + interval).max(now)
 }
 
-struct Processors {
-    path: PathBuf,
-    host: HostRoot,
-    /// Created with its first line.
-    file: Option<LineFile>,
-    earlier: Option<ProcessorTime>,
-    create_error: Option<io::Error>,
-}
-
-impl Sampled for Processors {
-    fn sample(&mut self) -> bool {
-        let now = processor_time(&self.host).ok();
-        let earlier = self.earlier;
-        self.earlier = now.or(earlier);
-        let Some(shares) = now.zip(earlier).and_then(|(now, then)| now.since(&then)) else {
-            return false;
+/// Samples the processors. The file is created with its first line.
+fn sample_processors(path: PathBuf) -> impl FnMut() -> Sampled {
+    let host = HostRoot::real();
+    let (mut file, mut earlier) = (None, None);
+    let create = move || -> io::Result<LineFile> {
+        let mut file = LineFile::create(&path)?;
+        file.write(metrics::CPU_HEADER);
+        Ok(file)
+    };
+    move || {
+        let now = processor_time(&host).ok();
+        let shares = now.zip(earlier).and_then(|(now, then)| now.since(&then));
+        earlier = now.or(earlier);
+        let Some(shares) = shares else {
+            return Sampled::default();
         };
-        if self.file.is_none() {
-            match LineFile::create(&self.path) {
-                Ok(mut file) => {
-                    file.write(metrics::CPU_HEADER);
-                    self.file = Some(file);
-                }
-                Err(error) => self.create_error = Some(error),
-            }
-        }
         let line = metrics::cpu_line(clock::now(), shares.usr_pct, shares.idle_pct);
-        self.file.as_mut().is_some_and(|file| file.write(&line))
-    }
-
-    fn end(self) -> Ended {
-        let of_file = self.file.as_ref().and_then(LineFile::copied_error);
-        Ended {
-            write_error: self.create_error.or(of_file),
-            ..Ended::default()
+        let file = match &mut file {
+            Some(file) => file,
+            none => match create() {
+                Ok(created) => none.insert(created),
+                Err(error) => {
+                    return Sampled {
+                        write_error: Some(error),
+                        ..Sampled::default()
+                    };
+                }
+            },
+        };
+        Sampled {
+            has_lines: file.write(&line),
+            fault: None,
+            write_error: file.copied_error(),
         }
     }
 }
 
-struct Gpus {
-    files: GpuFiles,
-    source: Box<dyn FnMut() -> Result<Sample, DriverFault>>,
-    gpus: GpuSelection,
-    zone: TimeZone,
-    fault: Option<DriverFault>,
-}
-
-impl Sampled for Gpus {
-    fn sample(&mut self) -> bool {
-        let answer = (self.source)();
-        let mut is_written = false;
+/// Samples the selected GPUs. A GPU that is divided into MIG instances is left out in favour of its instances.
+fn sample_gpus(
+    driver: Keeper,
+    visible: Option<VisibleDevices>,
+    mut files: GpuFiles,
+) -> impl FnMut() -> Sampled {
+    // `hw_metrics.csv` has local times, like nvidia-smi's output.
+    let zone = TimeZone::system();
+    move || {
+        let answer = driver.sample();
+        let mut has_lines = false;
         if let Ok(sample) = &answer {
-            let at = sample.at.to_zoned(self.zone.clone());
-            for gpu in self.gpus.of(sample) {
-                let lines = (metrics::gpu_line(&at, gpu), metrics::dmon_line(gpu));
-                is_written |= self.files.write(&lines.0, &lines.1);
+            let at = sample.at.to_zoned(zone.clone());
+            let visible = visible.as_ref().map(|list| list.gpus(&sample.gpus));
+            for gpu in sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
+                if visible
+                    .as_ref()
+                    .is_none_or(|given| given.contains(&gpu.uuid))
+                {
+                    let lines = (metrics::gpu_line(&at, gpu), metrics::dmon_line(gpu));
+                    has_lines |= files.write(&lines.0, &lines.1);
+                }
             }
         }
-        self.fault = answer.err().map(|new| match (new, self.fault.take()) {
-            // Keeps the first fault instead of the back-off that follows it.
-            (DriverFault::BackingOff { .. }, Some(first)) => first,
-            (new, _) => new,
-        });
-        is_written
-    }
-
-    fn end(self) -> Ended {
-        Ended {
-            fault: self.fault,
-            write_error: self.files.copied_error(),
-            ..Ended::default()
+        Sampled {
+            has_lines,
+            fault: answer.err().map(|fault| match fault {
+                DriverFault::BackingOff { last, .. } => *last,
+                fault => fault,
+            }),
+            write_error: files.copied_error(),
         }
     }
 }

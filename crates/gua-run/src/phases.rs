@@ -26,8 +26,9 @@ pub(crate) struct Busy {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Phases {
     current: Option<Phase>,
-    done: Vec<PhaseSummary>,
-    dropped: u64,
+    pub(crate) done: Vec<PhaseSummary>,
+    /// Number of phases beyond [`MOST`].
+    pub(crate) dropped: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -94,15 +95,6 @@ impl Phases {
             phase.util.add(busy.util_pct, busy.time);
         }
     }
-
-    pub(crate) fn done(&self) -> &[PhaseSummary] {
-        &self.done
-    }
-
-    /// Number of phases beyond [`MOST`].
-    pub(crate) fn dropped(&self) -> u64 {
-        self.dropped
-    }
 }
 
 #[cfg(test)]
@@ -126,7 +118,7 @@ mod tests {
         assert_eq!((ended.name.as_str(), ended.seconds), ("load", 2.5));
         assert_eq!(ended.gpu_util_mean_pct, Some(20.0));
         phases.end(Duration::from_secs(4));
-        assert_eq!(phases.done().len(), 2);
+        assert_eq!(phases.done.len(), 2);
         assert_eq!(phases.end(Duration::from_secs(5)), None);
     }
 
@@ -136,7 +128,7 @@ mod tests {
         for second in 0..1000 {
             phases.begin("step", Timestamp::UNIX_EPOCH, Duration::from_secs(second));
         }
-        assert_eq!(phases.done().len(), MOST);
-        assert_eq!(phases.dropped(), 999 - 64);
+        assert_eq!(phases.done.len(), MOST);
+        assert_eq!(phases.dropped, 999 - 64);
     }
 }

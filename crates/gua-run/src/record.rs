@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gua_files::{FileError, NewFile, Over};
-use gua_wire::run::file;
 use gua_wire::run::json::Fields;
-use gua_wire::run::{log, metrics};
+use gua_wire::run::kind::RunFile;
+use gua_wire::run::{SUMMARY, log, metrics};
 use jiff::Timestamp;
 
 use crate::lines::LineFile;
@@ -30,8 +30,8 @@ impl GpuFiles {
         open: impl Fn(&Path) -> Result<LineFile, E>,
     ) -> Result<Self, E> {
         Ok(Self {
-            gpu: open(&directory.join(file::GPU))?,
-            dmon: open(&directory.join(file::DMON))?,
+            gpu: open(&directory.join(RunFile::Gpu.as_str()))?,
+            dmon: open(&directory.join(RunFile::Dmon.as_str()))?,
             has_dmon_head: false,
         })
     }
@@ -70,14 +70,14 @@ impl Record {
         let fail = |path: &Path| FileError::cannot("write to", path);
         std::fs::create_dir_all(directory).map_err(fail(directory))?;
         // The summary is written to a new file, which then replaces the old one.
-        let summary = directory.join(file::SUMMARY);
+        let summary = directory.join(SUMMARY);
         NewFile::begin(&summary, Over::Write).map_err(fail(&summary))?;
         let append = |path: &Path| LineFile::append(path).map_err(fail(path));
         Ok(Self {
             directory: directory.to_owned(),
-            log: append(&directory.join(file::LOG))?,
+            log: append(&directory.join(RunFile::Log.as_str()))?,
             gpus: GpuFiles::open(directory, append)?,
-            cpu: append(&directory.join(file::CPU))?,
+            cpu: append(&directory.join(RunFile::Cpu.as_str()))?,
             begin_error: None,
         })
     }
@@ -86,17 +86,12 @@ impl Record {
     pub(crate) fn begin(&mut self) {
         let metrics = [&mut self.gpus.gpu, &mut self.gpus.dmon, &mut self.cpu];
         let emptied: io::Result<()> = metrics.into_iter().try_for_each(LineFile::empty);
-        let removed = match std::fs::remove_file(self.directory.join(file::SUMMARY)) {
+        let removed = match std::fs::remove_file(self.directory.join(SUMMARY)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
         self.begin_error = emptied.and(removed).err();
         self.cpu.write(metrics::CPU_HEADER);
-    }
-
-    #[must_use]
-    pub fn directory(&self) -> &Path {
-        &self.directory
     }
 
     pub(crate) fn event(&mut self, at: Timestamp, name: &str, data: &Fields) {
@@ -128,9 +123,9 @@ impl Record {
 
     /// Writes the summary, or returns why that failed, in a sentence.
     pub(crate) fn summary(&self, text: &str) -> Option<String> {
-        let path = self.directory.join(file::SUMMARY);
+        let path = self.directory.join(SUMMARY);
         let error = gua_files::replace(&path, text.as_bytes(), 0o666).err()?;
-        Some(format!("cannot write {}: {error}", file::SUMMARY))
+        Some(format!("cannot write {SUMMARY}: {error}"))
     }
 
     /// Write failures so far, in sentences.

@@ -93,7 +93,7 @@ impl RunSummary {
             resources.jax_peak_bytes_mb = peak;
         }
         notes.extend(counted(
-            watch.phases.dropped(),
+            watch.phases.dropped,
             "more phase is in the log",
             "more phases are in the log",
         ));
@@ -125,7 +125,7 @@ impl RunSummary {
             },
             gpus,
             tree: watch.tree.summary(last, time.took),
-            phases: watch.phases.done().to_vec(),
+            phases: watch.phases.done.clone(),
             values: watch.values.clone(),
             unmeasured: watch.tally.missing(),
             notes,
@@ -172,7 +172,7 @@ fn unmeasured_energy(gpu: &GpuUse) -> Option<String> {
     let seconds = |time: Micros| Duration::from_micros(time.0).as_secs_f64();
     Some(format!(
         "the energy of GPU {} covers {:.1} s of {:.1} s: the rest was not measured",
-        gpu.index(),
+        gpu.index,
         seconds(energy.time),
         seconds(energy.observed)
     ))

@@ -78,7 +78,7 @@ pub fn summarize(
         summary: tally.summary(),
         missing: tally.missing(),
         guessed_mem_util: tally.guessed_mem_util(),
-        left_out: tally.left_out(),
+        left_out: tally.left_out,
         gpu_lines,
         cpu_lines,
         dmon_lines,
@@ -126,18 +126,20 @@ pub fn summarize_paths(paths: &[PathBuf], rule: Option<LineRule>) -> Result<Summ
         [directory] if directory.is_dir() => in_directory(directory)?,
         paths => by_kind(paths)?,
     };
-    let path = |file: RunFile| files.get(file.name()).map(PathBuf::as_path);
-    let (gpu, cpu, dmon) = (path(RunFile::Gpu), path(RunFile::Cpu), path(RunFile::Dmon));
+    let path = |file: RunFile| files.get(file.as_str()).map(PathBuf::as_path);
+    let (dmon, log) = (path(RunFile::Dmon), path(RunFile::Log));
     let rule = match rule {
         Some(rule) => rule,
-        None if is_own(dmon, path(RunFile::Log)).map_err(|error| unreadable(&error))? => {
-            LineRule::PerField
-        }
+        None if is_own(dmon, log).map_err(|error| unreadable(&error))? => LineRule::PerField,
         None => LineRule::WholeLine,
     };
-    let mut found = summarize(gpu, cpu, dmon, rule).map_err(|error| unreadable(&error))?;
-    let peak = path(RunFile::Log).map(jax_peak).transpose();
-    if let Some(peak) = peak.map_err(|error| unreadable(&error))?.flatten() {
+    let found = summarize(path(RunFile::Gpu), path(RunFile::Cpu), dmon, rule);
+    let mut found = found.map_err(|error| unreadable(&error))?;
+    let peak = log
+        .map(jax_peak)
+        .transpose()
+        .map_err(|error| unreadable(&error))?;
+    if let Some(peak) = peak.flatten() {
         found.summary.jax_peak_bytes_mb = peak;
     }
     Ok(found)
@@ -146,15 +148,13 @@ pub fn summarize_paths(paths: &[PathBuf], rule: Option<LineRule>) -> Result<Summ
 /// Whether `gua run` wrote the files: the header of its dmon file, or the first event of its log, which the original does
 /// not write.
 fn is_own(dmon: Option<&Path>, log: Option<&Path>) -> Result<bool, FileError> {
-    let has = |path: Option<&Path>, is_mark: &dyn Fn(&str) -> bool| match path {
-        None => Ok(false),
-        Some(path) => {
-            let found = for_each_line(path, LOOKED_AT, |line| match is_mark(line.trim_end()) {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            });
-            found.map(|found| found.is_some())
-        }
+    let has = |path: Option<&Path>, is_mark: &dyn Fn(&str) -> bool| {
+        let Some(path) = path else { return Ok(false) };
+        let found = for_each_line(path, LOOKED_AT, |line| match is_mark(line.trim_end()) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        });
+        found.map(|found| found.is_some())
     };
     let header = DMON_HEADER.lines().next();
     let is_started = |line: &str| {
@@ -199,7 +199,7 @@ fn by_kind(paths: &[PathBuf]) -> Result<Files, Failure> {
         if !path.exists() {
             return Err(Failure::usage(format!("no file `{}`", path.display())));
         }
-        if let Some(other) = files.insert(kind(path)?.name(), path.clone()) {
+        if let Some(other) = files.insert(kind(path)?.as_str(), path.clone()) {
             let (other, path) = (other.display(), path.display());
             let problem = format!("`{other}` and `{path}` are files of the same kind");
             return Err(Failure::usage(problem));
@@ -209,19 +209,14 @@ fn by_kind(paths: &[PathBuf]) -> Result<Files, Failure> {
 }
 
 fn in_directory(directory: &Path) -> Result<Files, Failure> {
-    let names = RunFile::ALL.map(RunFile::name);
+    let names = RunFile::ALL.map(RunFile::as_str).into_iter();
     let paths = names.map(|name| (name, directory.join(name)));
-    let files: Files = paths
-        .into_iter()
-        .filter(|(_, path)| path.exists())
-        .collect();
-    if files.keys().all(|name| *name == RunFile::Log.name()) {
-        let names = [RunFile::Gpu, RunFile::Cpu, RunFile::Dmon].map(RunFile::name);
-        return Err(Failure::usage(format!(
-            "`{}` has none of the files {}",
-            directory.display(),
-            names.join(", ")
-        )));
+    let files: Files = paths.filter(|(_, path)| path.exists()).collect();
+    if files.keys().all(|name| *name == RunFile::Log.as_str()) {
+        let names = [RunFile::Gpu, RunFile::Cpu, RunFile::Dmon].map(RunFile::as_str);
+        let (directory, names) = (directory.display(), names.join(", "));
+        let problem = format!("`{directory}` has none of the files {names}");
+        return Err(Failure::usage(problem));
     }
     Ok(files)
 }
@@ -248,7 +243,7 @@ fn kind(path: &Path) -> Result<RunFile, Failure> {
             0 => format!("`{path}` is empty, and its name is not that of a run file"),
             _ => format!("`{path}` is not a file of a run"),
         };
-        let names = RunFile::ALL.map(RunFile::name).join(", ");
+        let names = RunFile::ALL.map(RunFile::as_str).join(", ");
         Failure::usage(message).hint(format!("they are {names}, or files with such lines"))
     })
 }

@@ -220,7 +220,9 @@ impl Supervisor {
                 self.reader.read_errors();
             }
             if self.requested.is_some() && (woken.answer || self.is_overdue()) {
-                self.take_answer();
+                self.requested = None;
+                let answer = self.reader.finish();
+                self.add_sample(Some(answer));
             }
             let now = clock::monotonic();
             if self.reap_at.take_if(|reap_at| *reap_at <= now).is_some() {
@@ -268,12 +270,6 @@ impl Supervisor {
         if let Some(pid) = self.reader.child_pid() {
             self.family.exclude(Pid(pid));
         }
-    }
-
-    fn take_answer(&mut self) {
-        self.requested = None;
-        let answer = self.reader.finish();
-        self.add_sample(Some(answer));
     }
 
     /// Records everything about one moment.
@@ -429,7 +425,7 @@ impl Supervisor {
                 _ => format!("the driver did not answer for the last {seconds:.0} s"),
             });
         }
-        let garbled = self.marks.garbled();
+        let garbled = self.marks.garbled;
         notes.extend(counted(
             garbled,
             "mark of the job is invalid",

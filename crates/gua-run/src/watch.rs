@@ -105,7 +105,7 @@ impl Watch {
         let processes = sample.gpus.iter().flat_map(|gpu| &gpu.processes);
         let own: BTreeSet<Pid> = processes.filter(is_own).map(|it| it.pid).collect();
         let given = match &self.scope {
-            Scope::Given(list) => list.cards(&sample.gpus),
+            Scope::Given(list) => list.gpus(&sample.gpus),
             Scope::Seen | Scope::All => BTreeSet::new(),
         };
         let ours: Vec<Gpu> = sample
@@ -142,7 +142,7 @@ impl Watch {
     }
 
     fn knows(&self, gpu: &Gpu) -> bool {
-        self.gpus.iter().any(|known| *known.uuid() == gpu.uuid)
+        self.gpus.iter().any(|known| known.uuid == gpu.uuid)
     }
 
     /// Whether GPUs were named and the driver knows none of them.
@@ -171,7 +171,7 @@ impl Watch {
     /// Pushes the job's GPUs as one tick, and accounts for the spans that it closes.
     fn add(&mut self, sample: &Sample, ours: Vec<Gpu>, own: &BTreeSet<Pid>) {
         self.origin.get_or_insert((sample.at, sample.since_boot));
-        let open = self.spans.open_since();
+        let open = self.spans.open().map(|tick| tick.sample.at);
         let now = self.moment(sample.since_boot);
         let Some(at) = now.filter(|at| open.is_none_or(|open| *at > open)) else {
             return;
@@ -181,7 +181,7 @@ impl Watch {
             self.own.contains(pid) || own.contains(pid)
         };
         for gpu in &ours {
-            let place = self.gpus.iter().position(|it| *it.uuid() == gpu.uuid);
+            let place = self.gpus.iter().position(|it| it.uuid == gpu.uuid);
             let place = place.unwrap_or_else(|| {
                 self.gpus.push(GpuUse::new(gpu, at, self.cadence));
                 self.gpus.len() - 1
@@ -305,7 +305,7 @@ fn account(
     after: Option<&Gpu>,
     is_own: impl Fn(&Process) -> bool,
 ) {
-    let gpu = gpus.iter_mut().find(|gpu| *gpu.uuid() == span.gpu);
+    let gpu = gpus.iter_mut().find(|gpu| gpu.uuid == span.gpu);
     if let Some((gpu, before)) = gpu.zip(gpu_of(span, before)) {
         gpu.cover(span, before, after, is_own);
     }

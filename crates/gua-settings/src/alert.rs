@@ -19,15 +19,14 @@ use gua_model::alert::{
     Template, When,
 };
 use gua_model::duration;
-use serde_json::json;
-use toml::de::DeValue;
-use toml_edit::{Array, Value};
 
-use crate::array::{Field, Mistakes, Row};
+use crate::array::{Mistakes, Pair, Row};
 use crate::group::Members;
-use crate::kind::{FilePath, Home, Kind as _, Parsed, Raw, kinds, length, whole};
+use crate::kind::{
+    FilePath, Home, Kind as _, Parsed, Raw, Written as _, expected, kinds, length, list, texts,
+    whole,
+};
 use crate::name::shown;
-use crate::quota::quoted;
 use crate::table::AlertFields;
 
 impl Row for Alert {
@@ -35,29 +34,28 @@ impl Row for Alert {
     const NOUN: &'static str = "alert";
 
     fn of_table(fields: &AlertFields, start: usize, mistakes: &mut Mistakes) -> Vec<Self> {
-        if fields.when.is_none() {
-            let message = "alert: when is missing; write when = [\"idle-held\"]";
-            mistakes.push(start, message);
-        }
-        if fields.to.is_none() {
-            mistakes.push(start, "alert: to is missing; write to = \"slack\"");
-        }
-        let by = value(&fields.by).unwrap_or_default();
+        let needed = [
+            ("when", fields.when.at, "[\"idle-held\"]"),
+            ("to", fields.to.at, "\"slack\""),
+        ];
+        mistakes.require::<AlertFields>(start, &needed);
+        let by = fields.by.value.unwrap_or_default();
         check_sender(fields, by, mistakes);
         let Some(target) = target(fields, start, mistakes) else {
             return Vec::new();
         };
+        let name = fields.name.value.clone();
         vec![Alert {
-            name: value(&fields.name).unwrap_or_else(|| target.kind().to_owned()),
+            name: name.unwrap_or_else(|| target.kind().to_owned()),
             by,
-            when: value(&fields.when).unwrap_or_default(),
+            when: fields.when.value.clone().unwrap_or_default(),
             target,
-            longer_than: value(&fields.longer_than),
-            percent: value(&fields.percent).unwrap_or(NEAR_PERCENT),
-            cool_down: value(&fields.cool_down).unwrap_or(COOL_DOWN),
-            quiet: value(&fields.quiet),
-            exempt: value(&fields.exempt).unwrap_or_default(),
-            text: value(&fields.text),
+            longer_than: fields.longer_than.value,
+            percent: fields.percent.value.unwrap_or(NEAR_PERCENT),
+            cool_down: fields.cool_down.value.unwrap_or(COOL_DOWN),
+            quiet: fields.quiet.value,
+            exempt: fields.exempt.value.clone().unwrap_or_default(),
+            text: fields.text.value.clone(),
         }]
     }
 
@@ -66,119 +64,47 @@ impl Row for Alert {
         self.name == other.name
     }
 
-    fn to_table(&self) -> Vec<(&'static str, Value)> {
-        let list = |words: &[String]| words.iter().map(String::as_str).collect::<Array>().into();
-        let when = self.when.iter().map(|when| when.as_str());
-        let target: Vec<(&str, Value)> = match &self.target {
-            Target::Webhook { url_file, .. } => {
-                vec![("url_file", url_file.to_string_lossy().as_ref().into())]
-            }
-            Target::Command(words) => vec![("command", list(words))],
-            Target::Email(email) => {
-                let (host, port) = &email.smtp;
-                let mut pairs: Vec<(&str, Value)> = vec![
-                    ("smtp", format!("{host}:{port}").into()),
-                    ("from", (&email.from).into()),
-                    ("recipient", (&email.recipient).into()),
-                ];
-                if let Some((user, file)) = &email.account {
-                    pairs.push(("smtp_user", user.into()));
-                    pairs.push(("password_file", file.to_string_lossy().as_ref().into()));
-                }
-                pairs
-            }
-            Target::Write => Vec::new(),
-        };
-        let optional = [
-            (self.by != Sender::default()).then(|| ("by", self.by.as_str().into())),
-            self.longer_than
-                .map(|length| ("longer_than", duration::written(length).into())),
-            (self.percent != NEAR_PERCENT).then(|| ("percent", i64::from(self.percent).into())),
-            (self.cool_down != COOL_DOWN)
-                .then(|| ("cool_down", duration::written(self.cool_down).into())),
-            self.quiet.map(|quiet| ("quiet", quiet.to_string().into())),
-            (!self.exempt.is_empty()).then(|| ("exempt", list(&self.exempt))),
-            self.text
-                .as_ref()
-                .map(|text| ("text", text.as_str().into())),
-        ];
-        let first = [
-            ("name", (&self.name).into()),
-            ("when", when.collect::<Array>().into()),
-            ("to", self.target.kind().into()),
-        ];
-        let first = first.into_iter().chain(target);
-        first.chain(optional.into_iter().flatten()).collect()
-    }
-
-    fn json(&self) -> serde_json::Map<String, serde_json::Value> {
+    fn pairs(&self) -> Vec<Pair> {
         let when: Vec<&str> = self.when.iter().map(|when| when.as_str()).collect();
-        let pairs = [
-            ("name", json!(self.name)),
-            ("by", json!(self.by.as_str())),
-            ("when", json!(when)),
-            ("to", json!(self.target.kind())),
-            (
-                "longer_than",
-                json!(self.longer_than.map(duration::written)),
+        let (url_file, command, email) = match &self.target {
+            Target::Webhook { url_file, .. } => (Some(url_file), None, None),
+            Target::Command(words) => (None, Some(words.clone()), None),
+            Target::Email(email) => (None, None, Some(email)),
+            Target::Write => (None, None, None),
+        };
+        let smtp = email.map(|email| format!("{}:{}", email.smtp.0, email.smtp.1));
+        let account = email.and_then(|email| email.account.as_ref());
+        let is_by_daemon = self.by == Sender::default();
+        vec![
+            Pair::new("name", self.name.as_str()),
+            Pair::new("when", when),
+            Pair::new("to", self.target.kind()),
+            Pair::new("url_file", url_file.map(FilePath::json)),
+            Pair::new("command", command),
+            Pair::new("smtp", smtp),
+            Pair::new("from", email.map(|email| email.from.as_str())),
+            Pair::new("recipient", email.map(|email| email.recipient.as_str())),
+            Pair::new("smtp_user", account.map(|(user, _)| user.as_str())),
+            Pair::new(
+                "password_file",
+                account.map(|(_, file)| FilePath::json(file)),
             ),
-            ("percent", json!(self.percent)),
-            ("cool_down", json!(duration::written(self.cool_down))),
-            ("quiet", json!(self.quiet.map(|quiet| quiet.to_string()))),
-            ("exempt", json!(self.exempt)),
-            ("text", json!(self.text.as_ref().map(Template::as_str))),
-        ];
-        let pairs = pairs.into_iter();
-        let mut map: serde_json::Map<String, serde_json::Value> =
-            pairs.map(|(key, value)| (key.to_owned(), value)).collect();
-        for (key, value) in target_json(&self.target) {
-            map.insert(key.to_owned(), value);
-        }
-        map
+            Pair::new("by", self.by.as_str()).unless(is_by_daemon),
+            Pair::new("longer_than", self.longer_than.map(duration::written)),
+            Pair::new("percent", self.percent).unless(self.percent == NEAR_PERCENT),
+            Pair::new("cool_down", duration::written(self.cool_down))
+                .unless(self.cool_down == COOL_DOWN),
+            Pair::new("quiet", self.quiet.map(|quiet| quiet.to_string())),
+            Pair::new("exempt", self.exempt.clone()).unless(self.exempt.is_empty()),
+            Pair::new("text", self.text.as_ref().map(Template::as_str)),
+        ]
     }
-}
-
-/// The keys of a target; those of other kinds are null.
-fn target_json(target: &Target) -> [(&'static str, serde_json::Value); 7] {
-    let url_file = match target {
-        Target::Webhook { url_file, .. } => Some(FilePath::json(url_file)),
-        _ => None,
-    };
-    let command = match target {
-        Target::Command(words) => Some(words),
-        _ => None,
-    };
-    let email = match target {
-        Target::Email(email) => Some(email),
-        _ => None,
-    };
-    let account = email.and_then(|email| email.account.as_ref());
-    let smtp = email.map(|email| format!("{}:{}", email.smtp.0, email.smtp.1));
-    [
-        ("url_file", json!(url_file)),
-        ("command", json!(command)),
-        ("smtp", json!(smtp)),
-        ("from", json!(email.map(|email| &email.from))),
-        ("recipient", json!(email.map(|email| &email.recipient))),
-        ("smtp_user", json!(account.map(|(user, _)| user))),
-        (
-            "password_file",
-            json!(account.map(|(_, file)| FilePath::json(file))),
-        ),
-    ]
-}
-
-fn value<T: Clone>(field: &Option<Field<T>>) -> Option<T> {
-    field.as_ref()?.value.clone()
 }
 
 /// Rejects conditions that the sender cannot find, and targets that it cannot reach.
 fn check_sender(fields: &AlertFields, by: Sender, mistakes: &mut Mistakes) {
-    let conditions = fields.when.iter();
-    for (at, when) in conditions.flat_map(|field| {
-        let conditions = field.value.iter().flatten();
-        conditions.map(|when| (field.at, *when))
-    }) {
+    let conditions = fields.when.value.iter().flatten();
+    for (when, at) in conditions.filter_map(|when| Some((when, fields.when.at?))) {
         if let Some(why) = when.obstacle(by) {
             let (when, by) = (when.as_str(), by.as_str());
             let hint = match by {
@@ -189,34 +115,25 @@ fn check_sender(fields: &AlertFields, by: Sender, mistakes: &mut Mistakes) {
             mistakes.push(at, message);
         }
     }
-    let to = fields.to.as_ref();
-    if let Some(to) = to.filter(|to| by == Sender::Board && to.value == Some(TargetKind::Write)) {
+    if let (Sender::Board, Some(TargetKind::Write), Some(at)) = (by, fields.to.value, fields.to.at)
+    {
         let why = "the people of other hosts have no terminals on the board's host";
         let message = format!("alert: to = \"write\" does not work with by = \"board\": {why}");
-        mistakes.push(to.at, message);
+        mistakes.push(at, message);
     }
 }
 
 /// The target of a table. A key that belongs to another kind of target is a mistake, because it would have no effect.
 fn target(fields: &AlertFields, start: usize, mistakes: &mut Mistakes) -> Option<Target> {
-    let kind = value(&fields.to)?;
+    let kind = fields.to.value?;
     let keys = [
-        ("url_file", (fields.url_file.as_ref().map(|field| field.at))),
-        ("command", (fields.command.as_ref().map(|field| field.at))),
-        ("smtp", (fields.smtp.as_ref().map(|field| field.at))),
-        ("from", (fields.from.as_ref().map(|field| field.at))),
-        (
-            "recipient",
-            (fields.recipient.as_ref().map(|field| field.at)),
-        ),
-        (
-            "smtp_user",
-            (fields.smtp_user.as_ref().map(|field| field.at)),
-        ),
-        (
-            "password_file",
-            (fields.password_file.as_ref().map(|field| field.at)),
-        ),
+        ("url_file", fields.url_file.at),
+        ("command", fields.command.at),
+        ("smtp", fields.smtp.at),
+        ("from", fields.from.at),
+        ("recipient", fields.recipient.at),
+        ("smtp_user", fields.smtp_user.at),
+        ("password_file", fields.password_file.at),
     ];
     let (needed, optional): (&[(&str, &str)], &[&str]) = match kind {
         TargetKind::Webhook(_) => (&[("url_file", "\"/etc/gua/alert.url\"")], &[]),
@@ -239,8 +156,7 @@ fn target(fields: &AlertFields, start: usize, mistakes: &mut Mistakes) -> Option
                 mistakes.push(at, message);
             }
             (None, Some((_, example))) => {
-                let message = format!("alert: {key} is missing; write {key} = {example}");
-                mistakes.push(start, message);
+                mistakes.require::<AlertFields>(start, &[(key, None, example)]);
             }
             _ => {}
         }
@@ -248,15 +164,15 @@ fn target(fields: &AlertFields, start: usize, mistakes: &mut Mistakes) -> Option
     Some(match kind {
         TargetKind::Webhook(shape) => Target::Webhook {
             shape,
-            url_file: value(&fields.url_file)?,
+            url_file: fields.url_file.value.clone()?,
         },
-        TargetKind::Command => Target::Command(value(&fields.command)?),
+        TargetKind::Command => Target::Command(fields.command.value.clone()?),
         TargetKind::Email => Target::Email(Email {
-            smtp: value(&fields.smtp)?,
-            from: value(&fields.from)?,
-            recipient: value(&fields.recipient)?,
-            account: match (value(&fields.smtp_user), value(&fields.password_file)) {
-                (Some(user), Some(file)) => Some((user, file)),
+            smtp: fields.smtp.value.clone()?,
+            from: fields.from.value.clone()?,
+            recipient: fields.recipient.value.clone()?,
+            account: match (&fields.smtp_user.value, &fields.password_file.value) {
+                (Some(user), Some(file)) => Some((user.clone(), file.clone())),
                 (None, None) => None,
                 _ => {
                     let message = "alert: smtp_user and password_file belong together";
@@ -279,6 +195,11 @@ pub enum TargetKind {
 }
 
 impl TargetKind {
+    fn all() -> impl Iterator<Item = Self> {
+        let webhooks = Shape::ALL.map(TargetKind::Webhook).into_iter();
+        webhooks.chain([TargetKind::Command, TargetKind::Email, TargetKind::Write])
+    }
+
     fn word(self) -> &'static str {
         match self {
             TargetKind::Webhook(shape) => shape.as_str(),
@@ -292,112 +213,71 @@ impl TargetKind {
 kinds! {
     /// Conditions of an alert.
     Conditions: Vec<When>, "a list of idle-held, quota-near, quota-over, unhealthy, lost, gap, silent, nudge and free",
-        |raw, _| conditions(raw), |when| json!(when.iter().map(|when| when.as_str()).collect::<Vec<_>>());
-    /// Program that finds the conditions and sends the messages.
-    SenderName: Sender, "daemon or board",
-        |raw, _| quoted(raw, parse_sender), |by| by.as_str().into();
-    /// Destination of an alert.
-    TargetName: TargetKind, "slack, teams, mattermost, ntfy, webhook, command, email or write",
-        |raw, _| quoted(raw, parse_target), |kind| kind.word().into();
+        |raw, _| conditions(raw);
     /// A program with its arguments.
     CommandWords: Vec<String>, "a list such as [\"/usr/local/bin/notify\", \"--gpu\"], which begins with an absolute path",
-        |raw, _| command(raw), |words| json!(words);
+        |raw, _| command(raw);
     /// Minimum length of a condition.
-    ConditionLength: Duration, "a duration from 1s to 31d, such as 2h",
-        |raw, _| length(raw, Duration::from_secs(1)..=31 * DAY), |length| duration::written(*length).into();
+    ConditionLength: Duration, "a duration from 1s to 31d, such as 2h", |raw, _| length(raw, Duration::from_secs(1)..=31 * DAY);
     /// Time between two messages.
-    CoolDown: Duration, "a duration from 1m to 31d, such as 1d",
-        |raw, _| length(raw, Duration::from_secs(60)..=31 * DAY), |length| duration::written(*length).into();
+    CoolDown: Duration, "a duration from 1m to 31d, such as 1d", |raw, _| length(raw, Duration::from_secs(60)..=31 * DAY);
     /// Share of a quota.
     NearPercent: u32, "a whole number from 1 to 100",
-        |raw, _| whole(raw, 1..=100).and_then(|number| u32::try_from(number).map_err(|_| None)), |value| (*value).into();
-    /// Hours without messages.
-    QuietText: QuietHours, "hours such as \"22:00-07:00\"",
-        |raw, _| quoted(raw, |text| text.parse().map_err(|()| unexpected(QuietText::WHAT, text))), |quiet| quiet.to_string().into();
-    /// Text of messages.
-    TemplateText: Template, "a text with placeholders such as {user}",
-        |raw, _| quoted(raw, parse_template), |template| template.as_str().into();
+        |raw, _| whole(raw, 1..=100).and_then(|number| u32::try_from(number).map_err(|_| None));
     /// Patterns of exempt people.
-    Exempt: Vec<String>, "a list of names such as [\"ada\", \"svc-*\"]",
-        |raw, home| Members::parse(raw, home).map_err(|_| None), |names| json!(names);
-    /// Mail server.
-    SmtpServer: (String, u16), "a server and its port such as \"mail.example.com:587\"",
-        |raw, _| quoted(raw, parse_server), |(host, port)| format!("{host}:{port}").into();
-    /// Mail address, or its pattern.
-    MailAddress: String, "an address such as \"gua@example.com\"",
-        |raw, _| quoted(raw, parse_address), |address| address.clone().into();
+    Exempt: Vec<String>, "a list of names such as [\"ada\", \"svc-*\"]", |raw, home| Members::parse(raw, home).map_err(|_| None);
     /// File with a secret.
-    SecretFile: PathBuf, "a path", |raw, home| FilePath::parse(raw, home).map_err(Some), FilePath::json;
+    SecretFile: PathBuf, "a path", |raw, home| FilePath::parse(raw, home).map_err(Some);
+}
+
+texts! {
+    /// Program that finds the conditions and sends the messages.
+    SenderName: Sender, "daemon or board", |text| Sender::ALL.into_iter().find(|by| by.as_str() == text).ok_or(None);
+    /// Destination of an alert.
+    TargetName: TargetKind, "slack, teams, mattermost, ntfy, webhook, command, email or write",
+        |text| TargetKind::all().find(|kind| kind.word() == text).ok_or(None);
+    /// Hours without messages.
+    QuietText: QuietHours, "hours such as \"22:00-07:00\"", |text| text.parse().map_err(|()| None);
+    /// Text of messages.
+    TemplateText: Template, "a text with placeholders such as {user}", |text| parse_template(text).map_err(Some);
+    /// Mail server.
+    SmtpServer: (String, u16), "a server and its port such as \"mail.example.com:587\"", |text| parse_server(text).ok_or(None);
+    /// Mail address, or its pattern.
+    MailAddress: String, "an address such as \"gua@example.com\"", parse_address;
 }
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-fn unexpected(what: &str, text: &str) -> String {
-    format!("expected {what}, found `{}`", shown(text))
-}
-
-fn words(raw: Raw<'_>) -> Parsed<Vec<String>> {
-    let Raw::Toml(DeValue::Array(list)) = raw else {
-        return Err(None);
-    };
-    let word = |value: &toml::Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::String(text) => Ok(text.to_string()),
-        _ => Err(None),
-    };
-    let words: Vec<String> = list.iter().map(word).collect::<Parsed<_>>()?;
-    if words.is_empty() {
-        Err(None)
-    } else {
-        Ok(words)
-    }
-}
-
 fn conditions(raw: Raw<'_>) -> Parsed<Vec<When>> {
     let named = |word: String| {
-        let unknown = || Some(unexpected(Conditions::WHAT, &word));
+        let unknown = || Some(expected(Conditions::WHAT, &word));
         When::named(&word).ok_or_else(unknown)
     };
-    words(raw)?.into_iter().map(named).collect()
+    list(raw)?.into_iter().map(named).collect()
 }
 
 fn command(raw: Raw<'_>) -> Parsed<Vec<String>> {
-    let words = words(raw)?;
+    let words = list(raw)?;
     match words[0].starts_with('/') {
         true => Ok(words),
-        false => Err(Some(unexpected(CommandWords::WHAT, &words[0]))),
+        false => Err(Some(expected(CommandWords::WHAT, &words[0]))),
     }
 }
 
-fn parse_sender(text: &str) -> Result<Sender, String> {
-    let found = Sender::ALL.into_iter().find(|by| by.as_str() == text);
-    found.ok_or_else(|| unexpected(SenderName::WHAT, text))
+fn parse_server(text: &str) -> Option<(String, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    let is_name = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
+    is_name.then(|| (host.to_owned(), port))
 }
 
-fn parse_target(text: &str) -> Result<TargetKind, String> {
-    let webhooks = Shape::ALL.map(TargetKind::Webhook).into_iter();
-    let others = [TargetKind::Command, TargetKind::Email, TargetKind::Write];
-    let mut all = webhooks.chain(others);
-    let found = all.find(|kind| kind.word() == text);
-    found.ok_or_else(|| unexpected(TargetName::WHAT, text))
-}
-
-fn parse_server(text: &str) -> Result<(String, u16), String> {
-    let parts = text.rsplit_once(':');
-    let parts = parts.and_then(|(host, port)| Some((host, port.parse().ok()?)));
-    let is_name = |host: &str| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic());
-    match parts {
-        Some((host, port @ 1..)) if is_name(host) => Ok((host.to_owned(), port)),
-        _ => Err(unexpected(SmtpServer::WHAT, text)),
-    }
-}
-
-fn parse_address(text: &str) -> Result<String, String> {
+fn parse_address(text: &str) -> Parsed<String> {
     let is_plain = text.chars().all(|letter| letter.is_ascii_graphic());
     match text.split_once('@') {
         Some((name, domain)) if is_plain && !name.is_empty() && !domain.is_empty() => {
             Ok(text.to_owned())
         }
-        _ => Err(unexpected(MailAddress::WHAT, text)),
+        _ => Err(None),
     }
 }
 
@@ -437,7 +317,7 @@ mod tests {
             .collect();
         assert_eq!(format!("[[alert]]\n{written}"), text);
         assert_eq!(alerts[0].json()["cool_down"], "12h");
-        assert_eq!(alerts[0].json()["smtp"], json!(null));
+        assert_eq!(alerts[0].json()["smtp"], serde_json::Value::Null);
     }
 
     #[test]

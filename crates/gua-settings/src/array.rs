@@ -8,12 +8,13 @@
 //!
 //! [`Kind`]: crate::kind::Kind
 
+use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::Source;
 use crate::kind::{Home, Raw};
-use crate::name::{nearest, shown};
+use crate::name::{instead, shown};
 
 /// A row of an array, with its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,20 +37,29 @@ impl Layer {
     pub const ALL: [Self; 2] = [Layer::Host, Layer::User];
 }
 
-/// Source of a table's rows.
-#[derive(Clone, Debug)]
-pub(crate) struct Origin {
-    pub(crate) source: Source,
-    pub(crate) layer: Layer,
-}
-
 /// The value of one key of a table.
 #[derive(Clone, Debug)]
 pub struct Field<T> {
-    /// `None` if the value is invalid, which has been reported.
+    /// Parsed value; `None` if the key is absent, or if its value is invalid, which has been reported.
     pub value: Option<T>,
-    /// Byte offset of the value in the file.
-    pub at: usize,
+    /// Byte offset of the value in the file; `None` if the key is absent.
+    pub at: Option<usize>,
+}
+
+impl<T> Default for Field<T> {
+    fn default() -> Self {
+        let (value, at) = (None, None);
+        Self { value, at }
+    }
+}
+
+impl<T> Field<T> {
+    /// Keeps a parsed value, or returns why it is invalid.
+    pub(crate) fn set(&mut self, parsed: Result<T, String>, at: usize) -> Result<(), String> {
+        self.at = Some(at);
+        self.value = Some(parsed?);
+        Ok(())
+    }
 }
 
 /// The keys of one array's tables. `settings!` implements it.
@@ -81,10 +91,75 @@ pub trait Row: Sized + Clone {
     fn is_same(&self, other: &Self) -> bool;
 
     /// Keys and values of a table with this row alone, in the order in which they are written.
-    fn to_table(&self) -> Vec<(&'static str, toml_edit::Value)>;
+    fn pairs(&self) -> Vec<Pair>;
+
+    /// This row as the keys and values of a file.
+    fn to_table(&self) -> Vec<(&'static str, toml_edit::Value)> {
+        let pairs = self.pairs().into_iter();
+        let written = pairs.filter(|pair| pair.is_in_files);
+        written
+            .filter_map(|pair| Some((pair.key, toml_value(&pair.value)?)))
+            .collect()
+    }
 
     /// This row in `gua config show --json`.
-    fn json(&self) -> serde_json::Map<String, serde_json::Value>;
+    fn json(&self) -> serde_json::Map<String, Value> {
+        let pairs = self.pairs().into_iter();
+        let shown = pairs.filter(|pair| pair.is_in_json);
+        shown
+            .map(|pair| (pair.key.to_owned(), pair.value))
+            .collect()
+    }
+}
+
+/// One key of a row. A value that is null is absent in a file.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    key: &'static str,
+    value: Value,
+    is_in_files: bool,
+    is_in_json: bool,
+}
+
+impl Pair {
+    pub(crate) fn new(key: &'static str, value: impl Into<Value>) -> Self {
+        Self {
+            key,
+            value: value.into(),
+            is_in_files: true,
+            is_in_json: true,
+        }
+    }
+
+    /// Leaves the pair out of files if its value is the default.
+    pub(crate) fn unless(mut self, is_default: bool) -> Self {
+        self.is_in_files = !is_default;
+        self
+    }
+
+    /// Leaves the pair out of files.
+    pub(crate) fn in_json_only(self) -> Self {
+        self.unless(true)
+    }
+
+    /// Leaves the pair out of JSON.
+    pub(crate) fn in_files_only(mut self) -> Self {
+        self.is_in_json = false;
+        self
+    }
+}
+
+/// A text, a whole number or a list of texts as TOML; `None` for null.
+fn toml_value(value: &Value) -> Option<toml_edit::Value> {
+    match value {
+        Value::String(text) => Some(text.into()),
+        Value::Number(number) => Some(number.as_i64()?.into()),
+        Value::Array(list) => {
+            let texts = list.iter().filter_map(Value::as_str);
+            Some(texts.collect::<toml_edit::Array>().into())
+        }
+        _ => None,
+    }
 }
 
 /// Mistakes in one table, each with its byte offset.
@@ -94,6 +169,19 @@ pub struct Mistakes(pub Vec<(usize, String)>);
 impl Mistakes {
     pub fn push(&mut self, at: usize, message: impl Into<String>) {
         self.0.push((at, message.into()));
+    }
+
+    /// Reports required keys that are absent. Each key has its offset in the file, if it is present, and an example.
+    pub(crate) fn require<F: Fields>(
+        &mut self,
+        start: usize,
+        keys: &[(&str, Option<usize>, &str)],
+    ) {
+        for (key, _, example) in keys.iter().filter(|(_, at, _)| at.is_none()) {
+            let table = F::TABLE;
+            let message = format!("{table}: {key} is missing; write {key} = {example}");
+            self.push(start, message);
+        }
     }
 
     #[must_use]
@@ -108,7 +196,7 @@ pub struct ShownRow<'a> {
     /// Key of the array in JSON.
     pub list: &'static str,
     pub toml: String,
-    pub json: serde_json::Map<String, serde_json::Value>,
+    pub json: serde_json::Map<String, Value>,
     pub source: &'a Source,
 }
 
@@ -175,9 +263,6 @@ pub(crate) fn rows<R: Row>(
 }
 
 fn unknown_key<F: Fields>(key: &str) -> String {
-    let hint = match nearest(key, F::KEYS.iter().copied()) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", F::KEYS.join(", ")),
-    };
+    let hint = instead(key, F::KEYS.iter().copied(), ["`"; 2]);
     format!("unknown key `{}` in [[{}]]; {hint}", shown(key), F::TABLE)
 }

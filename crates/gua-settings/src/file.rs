@@ -6,10 +6,10 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::array::{Layer, Mistakes, Origin};
+use crate::array::{Layer, Mistakes};
 use crate::kind::{Home, Raw};
-use crate::name::{listed, nearest, shown};
-use crate::{ARRAYS, ArrayEntry, ENTRIES, Place, Position, Problem, Settings, Source};
+use crate::name::{instead, shown};
+use crate::{ARRAYS, ArrayEntry, ENTRIES, Position, Problem, Settings, Source};
 
 /// Applies a user's file to `settings` and returns all mistakes in it, in order of position.
 pub fn apply(settings: &mut Settings, bytes: &[u8], path: &Path, home: &Home) -> Vec<Problem> {
@@ -29,7 +29,8 @@ pub(crate) fn apply_as(
         Err(error) => {
             let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
             let position = Position::of(&String::from_utf8_lossy(valid), valid.len());
-            return vec![at(path, position, "this byte is not UTF-8 text")];
+            let message = "this byte is not UTF-8 text";
+            return vec![Problem::of_file(path, Some(position), message)];
         }
     };
 
@@ -64,18 +65,8 @@ pub(crate) fn apply_as(
     found.dedup();
     found
         .into_iter()
-        .map(|(position, message)| at(path, position, message))
+        .map(|(position, message)| Problem::of_file(path, Some(position), message))
         .collect()
-}
-
-fn at(path: &Path, position: Position, message: impl Into<String>) -> Problem {
-    Problem::new(
-        Place::File {
-            path: path.to_owned(),
-            position: Some(position),
-        },
-        message,
-    )
 }
 
 fn one_line(message: &str) -> String {
@@ -158,13 +149,7 @@ impl Walk<'_> {
         let ArrayEntry { table, noun, .. } = array;
         let mut mistakes = Mistakes::default();
         let (text, path, layer) = (self.text, self.path, self.layer);
-        let origin = |start| Origin {
-            source: Source::File {
-                path: path.to_owned(),
-                line: Position::of(text, start).line,
-            },
-            layer,
-        };
+        let origin = |start| (source(text, path, start), layer);
         let appended = self
             .settings
             .append(table, value, self.home, &mut mistakes, &origin);
@@ -182,28 +167,14 @@ impl Walk<'_> {
     fn section(&mut self, section: &str, keys: &DeTable<'_>) {
         for (name, value) in keys.iter() {
             let key: &str = name.get_ref();
-            let line = Position::of(self.text, name.span().start).line;
-            let source = Source::File {
-                path: self.path.to_owned(),
-                line,
-            };
-            match self.set(section, key, value.get_ref(), source) {
+            let source = source(self.text, self.path, name.span().start);
+            let raw = Raw::Toml(value.get_ref());
+            match self.settings.set(section, key, raw, self.home, source) {
                 Some(Ok(())) => {}
                 Some(Err(message)) => self.report(value, format!("{section}.{key}: {message}")),
                 None => self.report(name, unknown_key(section, key)),
             }
         }
-    }
-
-    fn set(
-        &mut self,
-        section: &str,
-        key: &str,
-        value: &DeValue<'_>,
-        source: Source,
-    ) -> Option<Result<(), String>> {
-        self.settings
-            .set(section, key, Raw::Toml(value), self.home, source)
     }
 
     fn report<T>(&mut self, spanned: &Spanned<T>, message: String) {
@@ -212,43 +183,27 @@ impl Walk<'_> {
     }
 }
 
-fn unknown_section(section: &str) -> String {
-    let sections = ENTRIES.iter().map(|entry| entry.section);
-    match nearest(section, sections) {
-        Some(near) => format!(
-            "unknown section [{}]; did you mean [{near}]?",
-            shown(section)
-        ),
-        None => format!(
-            "unknown section [{}]; there are {}",
-            shown(section),
-            listed(ENTRIES.iter().map(|entry| entry.section))
-        ),
+/// The place of a setting in a file.
+fn source(text: &str, path: &Path, start: usize) -> Source {
+    Source::File {
+        path: path.to_owned(),
+        line: Position::of(text, start).line,
     }
 }
 
+fn unknown_section(section: &str) -> String {
+    let sections = ENTRIES.iter().map(|entry| entry.section);
+    let hint = instead(section, sections, ["[", "]"]);
+    format!("unknown section [{}]; {hint}", shown(section))
+}
+
 fn unknown_key(section: &str, key: &str) -> String {
-    let keys = || {
-        ENTRIES
-            .iter()
-            .filter(|entry| entry.section == section)
-            .map(|entry| entry.key)
+    let keys = ENTRIES.iter().filter(|entry| entry.section == section);
+    let hint = match ENTRIES.iter().find(|entry| entry.key == key) {
+        Some(elsewhere) => format!("it belongs to [{}]", elsewhere.section),
+        None => instead(key, keys.map(|entry| entry.key), ["`"; 2]),
     };
-    let elsewhere = ENTRIES.iter().find(|entry| entry.key == key);
-    let key_shown = shown(key);
-    match (elsewhere, nearest(key, keys())) {
-        (Some(entry), _) => format!(
-            "unknown key `{key_shown}` in [{section}]; it belongs to [{}]",
-            entry.section
-        ),
-        (None, Some(near)) => {
-            format!("unknown key `{key_shown}` in [{section}]; did you mean `{near}`?")
-        }
-        (None, None) => format!(
-            "unknown key `{key_shown}` in [{section}]; there are {}",
-            listed(keys())
-        ),
-    }
+    format!("unknown key `{}` in [{section}]; {hint}", shown(key))
 }
 
 fn stray_key(key: &str) -> String {

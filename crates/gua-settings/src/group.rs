@@ -8,13 +8,10 @@
 //! ```
 
 use gua_model::report::groups::{Group, GroupKind};
-use serde_json::json;
-use toml::de::DeValue;
-use toml_edit::{Array, Value};
 
-use crate::array::{Mistakes, Row};
-use crate::kind::{Home, Parsed, Raw, kinds};
-use crate::quota::{is_name, quoted};
+use crate::array::{Mistakes, Pair, Row};
+use crate::kind::{Home, Raw, kinds, list, texts};
+use crate::quota::is_name;
 use crate::table::GroupFields;
 
 impl Row for Group {
@@ -22,25 +19,15 @@ impl Row for Group {
     const NOUN: &'static str = "group";
 
     fn of_table(fields: &GroupFields, start: usize, mistakes: &mut Mistakes) -> Vec<Self> {
-        if fields.name.is_none() {
-            mistakes.push(start, "group: name is missing; write name = \"NAME\"");
-        }
-        if fields.members.is_none() {
-            mistakes.push(
-                start,
-                "group: members is missing; write members = [\"ada\"]",
-            );
-        }
-        let name = fields.name.as_ref().and_then(|field| field.value.clone());
-        let members = fields
-            .members
-            .as_ref()
-            .and_then(|field| field.value.clone());
-        let kind = fields.kind.as_ref().and_then(|field| field.value);
+        let needed = [
+            ("name", fields.name.at, "\"NAME\""),
+            ("members", fields.members.at, "[\"ada\"]"),
+        ];
+        mistakes.require::<GroupFields>(start, &needed);
         vec![Group {
-            name: name.unwrap_or_default(),
-            kind: kind.unwrap_or_default(),
-            members: members.unwrap_or_default(),
+            name: fields.name.value.clone().unwrap_or_default(),
+            kind: fields.kind.value.unwrap_or_default(),
+            members: fields.members.value.clone().unwrap_or_default(),
         }]
     }
 
@@ -48,50 +35,25 @@ impl Row for Group {
         (self.kind, &self.name) == (other.kind, &other.name)
     }
 
-    fn to_table(&self) -> Vec<(&'static str, Value)> {
-        let members: Array = self.members.iter().map(String::as_str).collect();
-        let kind = (self.kind != GroupKind::default()).then(|| ("kind", self.kind.as_str().into()));
-        let first = [("name", (&self.name).into()), ("members", members.into())];
-        first.into_iter().chain(kind).collect()
-    }
-
-    fn json(&self) -> serde_json::Map<String, serde_json::Value> {
-        let pairs = [
-            ("name", json!(self.name)),
-            ("kind", json!(self.kind.as_str())),
-            ("members", json!(self.members)),
-        ];
-        let pairs = pairs.into_iter();
-        pairs.map(|(key, value)| (key.to_owned(), value)).collect()
+    fn pairs(&self) -> Vec<Pair> {
+        vec![
+            Pair::new("name", self.name.as_str()),
+            Pair::new("members", self.members.clone()),
+            Pair::new("kind", self.kind.as_str()).unless(self.kind == GroupKind::default()),
+        ]
     }
 }
 
 kinds! {
     /// Patterns of the members' names.
-    Members: Vec<String>, "a list of names such as [\"ada\", \"pod:vision/*\"]", |raw, _| members(raw), |members| json!(members);
+    Members: Vec<String>, "a list of names such as [\"ada\", \"pod:vision/*\"]",
+        |raw, _| list(raw).and_then(|names| names.iter().all(|name| is_name(name)).then_some(names).ok_or(None));
+}
+
+texts! {
     /// Whether it is a group or a project.
-    GroupKindName: GroupKind, "group or project", |raw, _| quoted(raw, parse_kind), |kind| kind.as_str().into();
-}
-
-fn members(raw: Raw<'_>) -> Parsed<Vec<String>> {
-    let Raw::Toml(DeValue::Array(list)) = raw else {
-        return Err(None);
-    };
-    let member = |value: &toml::Spanned<DeValue<'_>>| match value.get_ref() {
-        DeValue::String(text) if is_name(text) => Ok(text.to_string()),
-        _ => Err(None),
-    };
-    let members: Vec<String> = list.iter().map(member).collect::<Parsed<_>>()?;
-    if members.is_empty() {
-        return Err(None);
-    }
-    Ok(members)
-}
-
-fn parse_kind(text: &str) -> Result<GroupKind, String> {
-    let mut kinds = GroupKind::ALL.into_iter();
-    let found = kinds.find(|kind| kind.as_str() == text);
-    found.ok_or_else(|| "expected group or project".to_owned())
+    GroupKindName: GroupKind, "group or project",
+        |text| GroupKind::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| Some("expected group or project".to_owned()));
 }
 
 #[cfg(test)]

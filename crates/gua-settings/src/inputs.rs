@@ -1,6 +1,11 @@
 //! Inputs of the process: environment variables, the home directory and file locations. No other module reads the
 //! environment.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the environment"
+)]
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,7 +15,7 @@ use std::path::{Path, PathBuf};
 use gua_model::run_variables::{DESCRIPTOR_VARIABLE, PIPE_VARIABLE, RUN_VARIABLE};
 
 use crate::kind::{self, Home};
-use crate::{ENTRIES, Problem, name};
+use crate::{ENTRIES, Layer, Problem, name};
 
 /// Environment variable with the path of a configuration file that replaces the user's.
 pub const CONFIG_VARIABLE: &str = "GUA_CONFIG";
@@ -40,10 +45,6 @@ const LOCALE_VARIABLES: [&str; 3] = ["LC_ALL", "LC_MESSAGES", "LANG"];
 
 /// Whether `FORCE_COLOR` asks for color without a terminal. `NO_COLOR` takes precedence.
 #[must_use]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the environment"
-)]
 pub fn is_color_forced() -> bool {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     set("NO_COLOR").is_none() && set("FORCE_COLOR").is_some_and(|value| value != "0")
@@ -85,10 +86,6 @@ pub struct Inputs {
 impl Inputs {
     /// Reads the environment of this process. Only variables that gua uses are read.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one place that reads the environment"
-    )]
     pub fn of_this_process() -> Self {
         let names = ENTRIES
             .iter()
@@ -167,20 +164,17 @@ impl Inputs {
     #[must_use]
     pub fn candidates(&self) -> Vec<Candidate> {
         let named = self.variable(CONFIG_VARIABLE).map(|text| {
-            let path = kind::expand(text, &Home(self.home.clone())).unwrap_or_else(|_| text.into());
-            Candidate {
-                path,
-                role: Role::Named,
-            }
+            let path = kind::expand(text, &Home(self.home.clone()));
+            Candidate::named(path.unwrap_or_else(|_| text.into()))
         });
-        let own = self.home.as_ref().map(|home| Candidate {
-            path: home.join(".gua/config.toml"),
-            role: Role::User,
-        });
-        let system = Candidate {
-            path: self.system_file.clone(),
-            role: Role::System,
+        let optional = |layer, path| Candidate {
+            path,
+            layer,
+            is_required: false,
         };
+        let own = self.home.as_ref();
+        let own = own.map(|home| optional(Layer::User, home.join(".gua/config.toml")));
+        let system = optional(Layer::Host, self.system_file.clone());
         named.or(own).into_iter().chain([system]).collect()
     }
 }
@@ -219,10 +213,6 @@ pub fn board_token() -> Option<String> {
     secret(BOARD_TOKEN_VARIABLE)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the environment"
-)]
 fn secret(variable: &str) -> Option<String> {
     let token = std::env::var_os(variable)?;
     Some(token.to_string_lossy().into_owned()).filter(|token| !token.is_empty())
@@ -230,10 +220,6 @@ fn secret(variable: &str) -> Option<String> {
 
 /// Returns a message for every `GUA_` variable that is set but unknown, with the name that was probably meant.
 #[must_use]
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the environment"
-)]
 pub fn unknown_variables() -> Vec<String> {
     let set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     unknown(set.map(|(name, _)| name))
@@ -271,33 +257,34 @@ pub(crate) fn unknown(names: impl Iterator<Item = OsString>) -> Vec<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     pub path: PathBuf,
-    pub role: Role,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Named by `GUA_CONFIG` or on the command line; it must exist.
-    Named,
-    /// In the user's home directory.
-    User,
-    /// For all users of the host.
-    System,
+    pub layer: Layer,
+    /// Whether the file must exist.
+    pub is_required: bool,
 }
 
 impl Candidate {
+    /// A file that `GUA_CONFIG` or the command line names. It must exist.
+    pub(crate) fn named(path: PathBuf) -> Self {
+        Self {
+            path,
+            layer: Layer::User,
+            is_required: true,
+        }
+    }
+
     /// Reads the file. `None` if it is optional and does not exist.
     pub fn read(&self) -> Result<Option<Vec<u8>>, Problem> {
         match gua_files::read_regular(&self.path, MOST_BYTES) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Err(Problem::of_file(
-                &self.path,
-                "is larger than 1 MiB, the maximum for a configuration file",
-            )),
-            Err(error) if is_absent(&error) && self.role != Role::Named => Ok(None),
-            Err(error) => Err(Problem::of_file(
-                &self.path,
-                format!("cannot be read: {error}"),
-            )),
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                let message = "is larger than 1 MiB, the maximum for a configuration file";
+                Err(Problem::of_file(&self.path, None, message))
+            }
+            Err(error) if is_absent(&error) && !self.is_required => Ok(None),
+            Err(error) => {
+                let message = format!("cannot be read: {error}");
+                Err(Problem::of_file(&self.path, None, message))
+            }
         }
     }
 }

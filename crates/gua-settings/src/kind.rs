@@ -13,6 +13,8 @@ use gua_model::text::in_message;
 use gua_model::{ContainerOwners, CountGraphics, DriverPids, Percent};
 use toml::de::DeValue;
 
+use crate::name::shown;
+
 /// An unparsed value.
 #[derive(Clone, Copy, Debug)]
 pub enum Raw<'a> {
@@ -26,13 +28,17 @@ pub enum Raw<'a> {
 #[derive(Clone, Debug)]
 pub struct Home(pub Option<PathBuf>);
 
-/// Parser and writer for one kind of value.
+/// Parser for one kind of value.
 pub trait Kind {
     type Value;
     /// Accepted values, to follow "expected".
     const WHAT: &'static str;
 
     fn parse(raw: Raw<'_>, home: &Home) -> Result<Self::Value, String>;
+}
+
+/// A kind whose values can be displayed. Values in arrays are displayed by their rows.
+pub trait Written: Kind {
     fn json(value: &Self::Value) -> serde_json::Value;
 
     /// Formats the value as it is written in a file.
@@ -59,9 +65,9 @@ fn literal(value: &serde_json::Value) -> String {
 /// A parsed value, or the reason why it is invalid. `None` means "expected WHAT, found VALUE".
 pub(crate) type Parsed<T> = Result<T, Option<String>>;
 
-/// Declares kinds: the type of the value, the accepted values in words, the parser, and the value as JSON.
+/// Declares kinds: the type of the value, the accepted values in words, the parser, and, for settings, the value as JSON.
 macro_rules! kinds {
-    ($( $(#[doc = $doc:literal])* $Kind:ident: $Value:ty, $what:expr, $parse:expr, $json:expr; )*) => { $(
+    ($( $(#[doc = $doc:literal])* $Kind:ident: $Value:ty, $what:expr, $parse:expr $(, $json:expr)?; )*) => { $(
         $(#[doc = $doc])*
         #[derive(Debug)]
         pub struct $Kind;
@@ -74,15 +80,30 @@ macro_rules! kinds {
                 let parse: fn(Raw<'_>, &Home) -> $crate::kind::Parsed<$Value> = $parse;
                 parse(raw, home).map_err(|own| own.unwrap_or_else(|| $crate::kind::unexpected::<Self>(raw)))
             }
-
-            fn json(value: &$Value) -> serde_json::Value {
-                let json: fn(&$Value) -> serde_json::Value = $json;
-                json(value)
-            }
         }
+
+        $(
+            impl Written for $Kind {
+                fn json(value: &$Value) -> serde_json::Value {
+                    let json: fn(&$Value) -> serde_json::Value = $json;
+                    json(value)
+                }
+            }
+        )?
     )* };
 }
 pub(crate) use kinds;
+
+/// Declares kinds of quoted strings, which the tables of arrays use. It is like [`kinds`], but the parser gets the unquoted text.
+macro_rules! texts {
+    ($( $(#[doc = $doc:literal])* $Kind:ident: $Value:ty, $what:expr, $parse:expr; )*) => {
+        $crate::kind::kinds! { $(
+            $(#[doc = $doc])*
+            $Kind: $Value, $what, |raw, _| $crate::kind::quoted(raw, $what, $parse);
+        )* }
+    };
+}
+pub(crate) use texts;
 
 kinds! {
     /// Utilisation threshold in percent. 0 is not accepted, because every GPU always reaches it.
@@ -164,6 +185,25 @@ pub trait Word: Copy + PartialEq + 'static {
     const WORDS: &'static [(Self, &'static str)];
 }
 
+macro_rules! words {
+    ($( $Type:ty: $what:literal, $( $value:ident = $word:literal ),+; )*) => { $(
+        impl Word for $Type {
+            const WHAT: &'static str = $what;
+            const WORDS: &'static [(Self, &'static str)] = &[$( (<$Type>::$value, $word) ),+];
+        }
+    )* };
+}
+
+words! {
+    ContainerOwners: "name or uid", Name = "name", Uid = "uid";
+    DriverPids: "auto, host or here", Auto = "auto", Host = "host", Here = "here";
+    LogFormat: "auto, text or json", Auto = "auto", Text = "text", Json = "json";
+    CsvFormat: "classic or full", Classic = "classic", Full = "full";
+    UserNames: "plain, hash or omit", Plain = "plain", Hash = "hash", Omit = "omit";
+    OthersShown: "names, pseudonyms or totals", Names = "names", Pseudonyms = "pseudonyms", Totals = "totals";
+    PushForm: "\"1.4\" or \"1.1\"", V1_4 = "1.4", V1_1 = "1.1";
+}
+
 impl<T: Word> Kind for T {
     type Value = T;
     const WHAT: &'static str = <T as Word>::WHAT;
@@ -177,30 +217,13 @@ impl<T: Word> Kind for T {
             .map(|(value, _)| *value)
             .ok_or_else(|| unexpected::<T>(raw))
     }
+}
 
+impl<T: Word> Written for T {
     fn json(value: &T) -> serde_json::Value {
         let known = T::WORDS.iter().find(|(known, _)| known == value);
         known.map_or(serde_json::Value::Null, |(_, word)| (*word).into())
     }
-}
-
-/// Owner of the processes of a container.
-impl Word for ContainerOwners {
-    const WHAT: &'static str = "name or uid";
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (ContainerOwners::Name, "name"),
-        (ContainerOwners::Uid, "uid"),
-    ];
-}
-
-/// PID namespace of the driver's process IDs.
-impl Word for DriverPids {
-    const WHAT: &'static str = "auto, host or here";
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (DriverPids::Auto, "auto"),
-        (DriverPids::Host, "host"),
-        (DriverPids::Here, "here"),
-    ];
 }
 
 /// Format of the daemon's log lines.
@@ -212,15 +235,6 @@ pub enum LogFormat {
     Json,
 }
 
-impl Word for LogFormat {
-    const WHAT: &'static str = "auto, text or json";
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (LogFormat::Auto, "auto"),
-        (LogFormat::Text, "text"),
-        (LogFormat::Json, "json"),
-    ];
-}
-
 /// Format of the daily CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CsvFormat {
@@ -228,12 +242,6 @@ pub enum CsvFormat {
     Classic,
     /// One row per process, with the state, memory and owner.
     Full,
-}
-
-impl Word for CsvFormat {
-    const WHAT: &'static str = "classic or full";
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(CsvFormat::Classic, "classic"), (CsvFormat::Full, "full")];
 }
 
 /// Form in which user names are sent.
@@ -244,30 +252,12 @@ pub enum UserNames {
     Omit,
 }
 
-impl Word for UserNames {
-    const WHAT: &'static str = "plain, hash or omit";
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (UserNames::Plain, "plain"),
-        (UserNames::Hash, "hash"),
-        (UserNames::Omit, "omit"),
-    ];
-}
-
 /// What users of this host see of other people's use when they ask the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OthersShown {
     Names,
     Pseudonyms,
     Totals,
-}
-
-impl Word for OthersShown {
-    const WHAT: &'static str = "names, pseudonyms or totals";
-    const WORDS: &'static [(Self, &'static str)] = &[
-        (OthersShown::Names, "names"),
-        (OthersShown::Pseudonyms, "pseudonyms"),
-        (OthersShown::Totals, "totals"),
-    ];
 }
 
 /// Release whose push format the board accepts.
@@ -277,12 +267,6 @@ pub enum PushForm {
     V1_1,
     /// Releases 1.4 to 1.8 of gpu-usage-audit.
     V1_4,
-}
-
-impl Word for PushForm {
-    const WHAT: &'static str = "\"1.4\" or \"1.1\"";
-    const WORDS: &'static [(Self, &'static str)] =
-        &[(PushForm::V1_4, "1.4"), (PushForm::V1_1, "1.1")];
 }
 
 pub(crate) fn unexpected<K: Kind>(raw: Raw<'_>) -> String {
@@ -297,6 +281,27 @@ pub(crate) fn unexpected<K: Kind>(raw: Raw<'_>) -> String {
         },
     };
     format!("expected {}, found {found}", K::WHAT)
+}
+
+/// Parses a text in quotes; `None` means "expected WHAT, found `TEXT`".
+pub(crate) fn quoted<T>(raw: Raw<'_>, what: &str, parse: impl Fn(&str) -> Parsed<T>) -> Parsed<T> {
+    let text = text(raw).ok_or_else(|| "expected a text in quotes".to_owned())?;
+    let text = text.to_string_lossy();
+    parse(&text).map_err(|own| Some(own.unwrap_or_else(|| expected(what, &text))))
+}
+
+pub(crate) fn expected(what: &str, text: &str) -> String {
+    format!("expected {what}, found `{}`", shown(text))
+}
+
+/// Parses a list of texts that is not empty.
+pub(crate) fn list(raw: Raw<'_>) -> Parsed<Vec<String>> {
+    let Raw::Toml(DeValue::Array(list)) = raw else {
+        return Err(None);
+    };
+    let texts = list.iter().map(|value| value.get_ref().as_str());
+    let texts: Option<Vec<String>> = texts.map(|text| Some(text?.to_owned())).collect();
+    texts.filter(|texts| !texts.is_empty()).ok_or(None)
 }
 
 /// Parses an integer in a range.

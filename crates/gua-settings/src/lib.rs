@@ -38,7 +38,6 @@ pub use name::nearest;
 pub use problem::{Place, Position, Problem};
 pub use table::{ARRAYS, ArrayEntry, ENTRIES, Entry, Settings};
 
-use inputs::Role;
 use kind::{Home, Raw};
 
 /// A value and its source.
@@ -197,11 +196,7 @@ impl Loaded {
         let mut files = Vec::new();
         // Lowest priority first, so that later layers overwrite earlier ones.
         for candidate in inputs.candidates().iter().rev() {
-            let layer = match candidate.role {
-                Role::System => Layer::Host,
-                Role::Named | Role::User => Layer::User,
-            };
-            let path = candidate.path.clone();
+            let (layer, path) = (candidate.layer, candidate.path.clone());
             let found = match candidate.read() {
                 Ok(None) => None,
                 Ok(Some(bytes)) => Some(file::apply_as(layer, &mut settings, &bytes, &path, &home)),
@@ -245,11 +240,7 @@ impl Loaded {
 #[must_use]
 pub fn check_file(path: &Path, inputs: &Inputs) -> (Vec<Problem>, FileSeen) {
     let home = Home(inputs.home.clone());
-    let candidate = Candidate {
-        path: path.to_owned(),
-        role: Role::Named,
-    };
-    let problems = match candidate.read() {
+    let problems = match Candidate::named(path.to_owned()).read() {
         Ok(bytes) => file::apply(
             &mut Settings::defaults(&home),
             &bytes.unwrap_or_default(),

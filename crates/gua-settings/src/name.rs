@@ -17,11 +17,19 @@ pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&
         .map(|(_, candidate)| candidate)
 }
 
-/// Joins the names with commas and removes consecutive duplicates.
-pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
-    let mut names: Vec<&str> = names.collect();
-    names.dedup();
-    names.join(", ")
+/// Suggests the known name that an unknown name probably misspells, in these quotes. If none is similar, lists all known names
+/// without consecutive duplicates.
+pub(crate) fn instead<'n>(
+    name: &str,
+    known: impl Iterator<Item = &'n str>,
+    [open, close]: [&str; 2],
+) -> String {
+    let mut known: Vec<&str> = known.collect();
+    known.dedup();
+    match nearest(name, known.iter().copied()) {
+        Some(near) => format!("did you mean {open}{near}{close}?"),
+        None => format!("there are {}", known.join(", ")),
+    }
 }
 
 /// Escapes a name for the terminal and truncates it.

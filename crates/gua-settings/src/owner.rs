@@ -8,12 +8,10 @@
 
 use gua_model::OwnerRule;
 use gua_model::owner::UNKNOWN;
-use serde_json::json;
-use toml_edit::Value;
 
-use crate::array::{Field, Mistakes, Row};
-use crate::kind::{Home, Raw, kinds};
-use crate::quota::{is_name, quoted};
+use crate::array::{Mistakes, Pair, Row};
+use crate::kind::{Home, Parsed, Raw, texts};
+use crate::quota::is_name;
 use crate::table::OwnerFields;
 
 impl Row for OwnerRule {
@@ -21,18 +19,16 @@ impl Row for OwnerRule {
     const NOUN: &'static str = "rule";
 
     fn of_table(fields: &OwnerFields, start: usize, mistakes: &mut Mistakes) -> Vec<Self> {
-        let value = |field: &Option<Field<String>>| field.as_ref()?.value.clone();
         let rule = OwnerRule {
-            container: value(&fields.container),
-            pod: value(&fields.pod),
-            namespace: value(&fields.namespace),
-            cgroup: value(&fields.cgroup),
-            user: value(&fields.user),
-            owner: value(&fields.owner).unwrap_or_default(),
+            container: fields.container.value.clone(),
+            pod: fields.pod.value.clone(),
+            namespace: fields.namespace.value.clone(),
+            cgroup: fields.cgroup.value.clone(),
+            user: fields.user.value.clone(),
+            owner: fields.owner.value.clone().unwrap_or_default(),
         };
-        if fields.owner.is_none() {
-            mistakes.push(start, "owner: owner is missing; write owner = \"NAME\"");
-        }
+        let needed = [("owner", fields.owner.at, "\"NAME\"")];
+        mistakes.require::<OwnerFields>(start, &needed);
         if conditions(&rule).iter().all(|(_, value)| value.is_none()) && mistakes.is_empty() {
             let message =
                 "owner: the rule matches nothing; write container, pod, namespace, cgroup or user";
@@ -45,18 +41,11 @@ impl Row for OwnerRule {
         conditions(self) == conditions(other)
     }
 
-    fn to_table(&self) -> Vec<(&'static str, Value)> {
+    fn pairs(&self) -> Vec<Pair> {
         let conditions = conditions(self).into_iter();
-        let set = conditions.filter_map(|(key, value)| Some((key, value.as_ref()?.into())));
-        set.chain([("owner", (&self.owner).into())]).collect()
-    }
-
-    fn json(&self) -> serde_json::Map<String, serde_json::Value> {
-        let conditions = conditions(self).into_iter();
-        let pairs = conditions.map(|(key, value)| (key.to_owned(), json!(value)));
-        pairs
-            .chain([("owner".to_owned(), json!(self.owner))])
-            .collect()
+        let conditions = conditions.map(|(key, value)| Pair::new(key, value.clone()));
+        let owner = Pair::new("owner", self.owner.as_str());
+        conditions.chain([owner]).collect()
     }
 }
 
@@ -70,36 +59,22 @@ fn conditions(rule: &OwnerRule) -> [(&'static str, &Option<String>); 5] {
     ]
 }
 
-kinds! {
-    /// Pattern of a name.
-    NamePattern: String, "a name; * matches any characters but /", |raw, _| quoted(raw, parse_pattern), |text| text.clone().into();
-    /// Pattern of a cgroup path.
-    PathPattern: String, "a path that starts with /; * matches any characters but /, ** for any",
-        |raw, _| quoted(raw, parse_path), |text| text.clone().into();
+texts! {
+    /// Pattern for a name; `*` matches any characters except `/`.
+    NamePattern: String, "a name or a pattern", |text| only(text, is_name(text), NamePattern::WHAT);
+    /// Pattern for a cgroup path; `*` matches any characters except `/`, and `**` matches any characters.
+    PathPattern: String, "a path that starts with /",
+        |text| only(text, text.starts_with('/') && text.len() <= 4096, PathPattern::WHAT);
     /// Name of a person or a group.
-    OwnerName: String, "the name of a person or a group", |raw, _| quoted(raw, parse_owner), |name| name.clone().into();
+    OwnerName: String, "the name of a person or a group, without `:` and other than `unknown`",
+        |text| only(text, is_name(text) && text != UNKNOWN && !text.contains(':'), OwnerName::WHAT);
 }
 
-fn parse_pattern(text: &str) -> Result<String, String> {
-    match is_name(text) {
+/// Accepts a text, or says what is expected without repeating the text.
+fn only(text: &str, is_valid: bool, what: &str) -> Parsed<String> {
+    match is_valid {
         true => Ok(text.to_owned()),
-        false => Err("expected a name or a pattern".to_owned()),
-    }
-}
-
-fn parse_path(text: &str) -> Result<String, String> {
-    match text.starts_with('/') && text.len() <= 4096 {
-        true => Ok(text.to_owned()),
-        false => Err("expected a path that starts with /".to_owned()),
-    }
-}
-
-fn parse_owner(text: &str) -> Result<String, String> {
-    match is_name(text) && text != UNKNOWN && !text.contains(':') {
-        true => Ok(text.to_owned()),
-        false => Err(format!(
-            "expected the name of a person or a group, without `:` and other than `{UNKNOWN}`"
-        )),
+        false => Err(Some(format!("expected {what}"))),
     }
 }
 

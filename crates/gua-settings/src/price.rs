@@ -10,13 +10,11 @@
 
 use gua_model::price::{Money, Price};
 use jiff::civil::Date;
-use serde_json::json;
-use toml_edit::Value;
 
-use crate::array::{Field, Mistakes, Row};
-use crate::kind::{Home, Raw, kinds};
+use crate::array::{Mistakes, Pair, Row};
+use crate::kind::{Home, Parsed, Raw, texts};
 use crate::name::shown;
-use crate::quota::{is_name, quoted};
+use crate::quota::is_name;
 use crate::table::PriceFields;
 
 impl Row for Price {
@@ -24,12 +22,9 @@ impl Row for Price {
     const NOUN: &'static str = "price";
 
     fn of_table(fields: &PriceFields, start: usize, mistakes: &mut Mistakes) -> Vec<Self> {
-        let Some(amount) = &fields.per_gpu_hour else {
-            let message = "price: per_gpu_hour is missing; write per_gpu_hour = \"2.50 EUR\"";
-            mistakes.push(start, message);
-            return Vec::new();
-        };
-        let (from, until) = (value(&fields.from), value(&fields.until));
+        let needed = [("per_gpu_hour", fields.per_gpu_hour.at, "\"2.50 EUR\"")];
+        mistakes.require::<PriceFields>(start, &needed);
+        let (from, until) = (fields.from.value, fields.until.value);
         if let (Some(first), Some(end)) = (from, until)
             && end <= first
         {
@@ -38,86 +33,54 @@ impl Row for Price {
         let price = |(per_gpu_hour, currency)| Price {
             per_gpu_hour,
             currency,
-            model: value(&fields.model),
+            model: fields.model.value.clone(),
             from,
             until,
         };
-        amount.value.clone().map(price).into_iter().collect()
+        let amount = fields.per_gpu_hour.value.clone();
+        amount.map(price).into_iter().collect()
     }
 
     fn is_same(&self, other: &Price) -> bool {
         (&self.model, self.from, self.until) == (&other.model, other.from, other.until)
     }
 
-    fn to_table(&self) -> Vec<(&'static str, Value)> {
-        let amount = ("per_gpu_hour", amount_text(self).into());
-        let model = self.model.as_ref().map(|model| ("model", model.into()));
-        let date = |key, date: Option<Date>| date.map(|date| (key, date.to_string().into()));
-        let rest = [model, date("from", self.from), date("until", self.until)];
-        std::iter::once(amount)
-            .chain(rest.into_iter().flatten())
-            .collect()
-    }
-
-    fn json(&self) -> serde_json::Map<String, serde_json::Value> {
-        let pairs = [
-            ("per_gpu_hour", json!(amount_text(self))),
-            ("model", json!(self.model)),
-            ("from", json!(self.from.map(|date| date.to_string()))),
-            ("until", json!(self.until.map(|date| date.to_string()))),
-        ];
-        let pairs = pairs.into_iter();
-        pairs.map(|(key, value)| (key.to_owned(), value)).collect()
+    fn pairs(&self) -> Vec<Pair> {
+        let date = |date: Option<Date>| date.map(|date| date.to_string());
+        let amount = format!("{} {}", self.per_gpu_hour, self.currency);
+        vec![
+            Pair::new("per_gpu_hour", amount),
+            Pair::new("model", self.model.clone()),
+            Pair::new("from", date(self.from)),
+            Pair::new("until", date(self.until)),
+        ]
     }
 }
 
-fn value<T: Clone>(field: &Option<Field<T>>) -> Option<T> {
-    field.as_ref()?.value.clone()
-}
-
-fn amount_text(price: &Price) -> String {
-    format!("{} {}", price.per_gpu_hour, price.currency)
-}
-
-kinds! {
+texts! {
     /// Amount of money with its currency.
     PriceAmount: (Money, String), "an amount and a currency such as \"2.50 EUR\"",
-        |raw, _| quoted(raw, parse_amount), |(money, currency)| format!("{money} {currency}").into();
+        |text| parse_amount(text).ok_or(None);
     /// Pattern of a GPU's model.
-    ModelPattern: String, "a model such as \"*H100*\"", |raw, _| quoted(raw, parse_model), |model| model.clone().into();
+    ModelPattern: String, "a model such as \"*H100*\"", parse_model;
     /// A date.
-    DateText: Date, "a date such as \"2026-01-01\"", |raw, _| quoted(raw, parse_date), |date| date.to_string().into();
+    DateText: Date, "a date such as \"2026-01-01\"",
+        |text| text.parse().ok().filter(|_| text.len() == 10).ok_or(None);
 }
 
-fn parse_amount(text: &str) -> Result<(Money, String), String> {
-    let parsed = text.split_once(' ').and_then(|(amount, currency)| {
-        let is_currency = |text: &str| {
-            (1..=8).contains(&text.chars().count()) && text.chars().all(char::is_alphabetic)
-        };
-        let amount = Money::parse(amount)?;
-        is_currency(currency).then(|| (amount, currency.to_owned()))
-    });
-    parsed.ok_or_else(|| {
-        let text = shown(text);
-        format!("expected an amount and a currency such as \"2.50 EUR\", found `{text}`")
-    })
+fn parse_amount(text: &str) -> Option<(Money, String)> {
+    let (amount, currency) = text.split_once(' ')?;
+    let is_short = (1..=8).contains(&currency.chars().count());
+    let is_currency = is_short && currency.chars().all(char::is_alphabetic);
+    let amount = Money::parse(amount)?;
+    is_currency.then(|| (amount, currency.to_owned()))
 }
 
-fn parse_model(text: &str) -> Result<String, String> {
+fn parse_model(text: &str) -> Parsed<String> {
     match is_name(text) {
         true => Ok(text.to_owned()),
-        false => Err(format!("`{}` is not a model", shown(text))),
+        false => Err(Some(format!("`{}` is not a model", shown(text)))),
     }
-}
-
-fn parse_date(text: &str) -> Result<Date, String> {
-    let date = text.parse().ok().filter(|_| text.len() == 10);
-    date.ok_or_else(|| {
-        format!(
-            "expected a date such as \"2026-01-01\", found `{}`",
-            shown(text)
-        )
-    })
 }
 
 #[cfg(test)]

@@ -52,31 +52,23 @@ impl Problem {
         }
     }
 
-    /// Creates a problem with a whole file.
-    pub fn of_file(path: &Path, message: impl Into<String>) -> Self {
-        Self::new(
-            Place::File {
-                path: path.to_owned(),
-                position: None,
-            },
-            message,
-        )
+    /// Creates a problem with a file, or with a position in it.
+    pub fn of_file(path: &Path, position: Option<Position>, message: impl Into<String>) -> Self {
+        let path = path.to_owned();
+        Self::new(Place::File { path, position }, message)
     }
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Place::File {
-                path,
-                position: Some(Position { line, column }),
-            } => {
-                write!(out, "{}:{line}:{column}: ", path.display())?;
+            Place::File { path, position } => {
+                write!(out, "{}:", path.display())?;
+                if let Some(Position { line, column }) = position {
+                    write!(out, "{line}:{column}:")?;
+                }
+                out.write_str(" ")?;
             }
-            Place::File {
-                path,
-                position: None,
-            } => write!(out, "{}: ", path.display())?,
             Place::Environment(name) => write!(out, "{name}: ")?,
             Place::Flag(flag) => write!(out, "{flag}: ")?,
             Place::Home => {}

@@ -11,12 +11,10 @@ use std::time::Duration;
 
 use gua_model::duration;
 use gua_model::quota::{Limit, Measure, Sharing, Subject, Term};
-use serde_json::json;
-use toml_edit::Value;
 
-use crate::array::{Field, Fields as _, Layer, Listed, Mistakes, Row};
+use crate::array::{Field, Fields as _, Layer, Listed, Mistakes, Pair, Row};
 use crate::edit::{Document, EditError};
-use crate::kind::{Home, Kind as _, Parsed, Raw, kinds, text};
+use crate::kind::{Home, Kind as _, Parsed, Raw, expected, texts};
 use crate::name::shown;
 use crate::table::QuotaFields;
 
@@ -36,13 +34,12 @@ impl Row for Limit {
     const NOUN: &'static str = "limit";
 
     fn of_table(fields: &QuotaFields, start: usize, mistakes: &mut Mistakes) -> Vec<Self> {
-        if let (Some(_), Some(group)) = (&fields.user, &fields.group) {
+        if let (Some(_), Some(group)) = (fields.user.at, fields.group.at) {
             let message = "quota: a limit is for a user or for a group, not for both";
-            mistakes.push(group.at, message);
+            mistakes.push(group, message);
         }
-        if fields.per.is_none() {
-            mistakes.push(start, "quota: per is missing; write per = \"month\"");
-        }
+        let needed = [("per", fields.per.at, "\"month\"")];
+        mistakes.require::<QuotaFields>(start, &needed);
         let subject = subject(fields);
         let sharing = sharing(fields, &subject);
         let limits: Vec<Limit> = Measure::ALL
@@ -52,8 +49,8 @@ impl Row for Limit {
                     subject: subject.clone(),
                     sharing,
                     measure,
-                    per: value(&fields.per)?,
-                    most: value(amount_field(fields, measure))?,
+                    per: fields.per.value?,
+                    most: amount_field(fields, measure).value?,
                 })
             })
             .collect();
@@ -69,36 +66,23 @@ impl Row for Limit {
             == (&other.subject, other.sharing, other.measure, other.per)
     }
 
-    fn to_table(&self) -> Vec<(&'static str, Value)> {
-        let subject = match &self.subject {
-            Subject::Everyone => None,
-            Subject::User(name) => Some(("user", name.into())),
-            Subject::Group(name) => Some(("group", name.into())),
-        };
-        let shares = self.sharing != usual_sharing(&self.subject);
-        let share = shares.then(|| ("share", sharing_word(self.sharing).into()));
-        let rest = [amount_pair(self), ("per", term_word(self.per).into())];
-        subject.into_iter().chain(share).chain(rest).collect()
-    }
-
-    fn json(&self) -> serde_json::Map<String, serde_json::Value> {
+    fn pairs(&self) -> Vec<Pair> {
         let (user, group) = match &self.subject {
             Subject::Everyone => (None, None),
-            Subject::User(name) => (Some(name), None),
-            Subject::Group(name) => (None, Some(name)),
+            Subject::User(name) => (Some(name.as_str()), None),
+            Subject::Group(name) => (None, Some(name.as_str())),
         };
-        let pairs = [
-            ("user", json!(user)),
-            ("group", json!(group)),
-            ("share", json!(sharing_word(self.sharing))),
-            ("measure", json!(key(self.measure))),
-            ("limit", json!(amount_word(self.measure, self.most))),
-            ("per", json!(term_word(self.per))),
-        ];
-        pairs
-            .map(|(key, value)| (key.to_owned(), value))
-            .into_iter()
-            .collect()
+        let (key, amount) = (key(self.measure), amount_word(self.measure, self.most));
+        let is_usual = self.sharing == usual_sharing(&self.subject);
+        vec![
+            Pair::new("user", user),
+            Pair::new("group", group),
+            Pair::new("share", sharing_word(self.sharing)).unless(is_usual),
+            Pair::new(key, amount.as_str()).in_files_only(),
+            Pair::new("measure", key).in_json_only(),
+            Pair::new("limit", amount).in_json_only(),
+            Pair::new("per", term_word(self.per)),
+        ]
     }
 }
 
@@ -110,9 +94,11 @@ pub fn set(document: &mut Document, limit: &Limit) -> Result<(), EditError> {
     let is_it = |fields: &QuotaFields| {
         let subject = subject(fields);
         let sharing = sharing(fields, &subject);
-        (&subject, sharing, value(&fields.per)) == (&limit.subject, limit.sharing, Some(limit.per))
+        (&subject, sharing, fields.per.value) == (&limit.subject, limit.sharing, Some(limit.per))
     };
-    document.set_row(is_it, &[amount_pair(limit)], &limit.to_table())
+    let amount = amount_word(limit.measure, limit.most);
+    let amount = (key(limit.measure), amount.into());
+    document.set_row(is_it, &[amount], &limit.to_table())
 }
 
 /// Removes the limits of a subject: all of them, or only the ones with a given measure or term. Returns their number.
@@ -123,47 +109,37 @@ pub fn remove(
     per: Option<Term>,
 ) -> usize {
     let is_it = |fields: &QuotaFields| {
-        subject(fields) == *whose && per.is_none_or(|per| value(&fields.per) == Some(per))
+        subject(fields) == *whose && per.is_none_or(|per| fields.per.value == Some(per))
     };
     let wanted = |one: &Measure| measure.is_none_or(|measure| measure == *one);
     let keys: Vec<&str> = Measure::ALL.into_iter().filter(wanted).map(key).collect();
     let limits_nothing = |fields: &QuotaFields| {
         let mut measures = Measure::ALL.into_iter();
-        measures.all(|measure| amount_field(fields, measure).is_none())
+        measures.all(|measure| amount_field(fields, measure).at.is_none())
     };
     document.remove(is_it, &keys, limits_nothing)
 }
 
-fn value<T: Clone>(field: &Option<Field<T>>) -> Option<T> {
-    field.as_ref()?.value.clone()
-}
-
 fn subject(fields: &QuotaFields) -> Subject {
-    match (value(&fields.user), value(&fields.group)) {
-        (Some(user), _) => Subject::User(user),
-        (None, Some(group)) => Subject::Group(group),
+    match (&fields.user.value, &fields.group.value) {
+        (Some(user), _) => Subject::User(user.clone()),
+        (None, Some(group)) => Subject::Group(group.clone()),
         (None, None) => Subject::Everyone,
     }
 }
 
 fn sharing(fields: &QuotaFields, subject: &Subject) -> Sharing {
-    value(&fields.share).unwrap_or_else(|| usual_sharing(subject))
+    let given = fields.share.value;
+    given.unwrap_or_else(|| usual_sharing(subject))
 }
 
-fn amount_field(fields: &QuotaFields, measure: Measure) -> &Option<Field<u64>> {
+fn amount_field(fields: &QuotaFields, measure: Measure) -> &Field<u64> {
     match measure {
         Measure::Held => &fields.held,
         Measure::IdleHeld => &fields.idle_held,
         Measure::Charged => &fields.charged,
         Measure::Energy => &fields.energy,
     }
-}
-
-fn amount_pair(limit: &Limit) -> (&'static str, Value) {
-    (
-        key(limit.measure),
-        amount_word(limit.measure, limit.most).into(),
-    )
 }
 
 /// Returns the configuration key of a measure.
@@ -227,10 +203,6 @@ pub fn amount(measure: Measure, text: &str) -> Result<u64, String> {
     }
 }
 
-fn expected(what: &str, text: &str) -> String {
-    format!("expected {what}, found `{}`", shown(text))
-}
-
 /// Parses an energy such as `50kWh`, `800Wh` or `1.5MWh` into millijoules.
 fn energy(text: &str) -> Option<u64> {
     const PER_WATTHOUR: f64 = 3_600_000.0;
@@ -283,40 +255,24 @@ pub fn amount_word(measure: Measure, most: u64) -> String {
     }
 }
 
-/// Parses a value of a table; all of them are strings.
-pub(crate) fn quoted<T>(raw: Raw<'_>, parse: impl Fn(&str) -> Result<T, String>) -> Parsed<T> {
-    let text = text(raw).ok_or_else(|| "expected a text in quotes".to_owned())?;
-    Ok(parse(&text.to_string_lossy())?)
-}
-
-kinds! {
+texts! {
     /// Name of a user or a group.
-    AccountName: String, "a name", |raw, _| quoted(raw, parse_name), |name| name.clone().into();
+    AccountName: String, "a name", parse_name;
     /// Whether each person has the limit, or all of them together.
-    SharingName: Sharing, "each or together", |raw, _| quoted(raw, parse_sharing), |sharing| sharing_word(*sharing).into();
+    SharingName: Sharing, "each or together",
+        |text| [Sharing::Each, Sharing::Together].into_iter().find(|sharing| sharing_word(*sharing) == text).ok_or(None);
     /// Period that a limit is for.
-    TermName: Term, "day, week, month, or a duration of 15m or more such as 30d",
-        |raw, _| quoted(raw, term), |term| term_word(*term).into();
+    TermName: Term, "day, week, month, or a duration of 15m or more such as 30d", |text| term(text).map_err(Some);
     /// Hours on a GPU, in microseconds.
-    GpuHours: u64, "GPU hours such as 100h",
-        |raw, _| quoted(raw, |text| amount(Measure::Held, text)), |most| amount_word(Measure::Held, *most).into();
+    GpuHours: u64, "GPU hours such as 100h", |text| amount(Measure::Held, text).map_err(Some);
     /// Energy, in millijoules.
-    EnergyAmount: u64, "an energy such as 50kWh",
-        |raw, _| quoted(raw, |text| amount(Measure::Energy, text)), |most| amount_word(Measure::Energy, *most).into();
+    EnergyAmount: u64, "an energy such as 50kWh", |text| amount(Measure::Energy, text).map_err(Some);
 }
 
-fn parse_name(name: &str) -> Result<String, String> {
+fn parse_name(name: &str) -> Parsed<String> {
     match is_name(name) {
         true => Ok(name.to_owned()),
-        false => Err(format!("`{}` is not a valid name", shown(name))),
-    }
-}
-
-fn parse_sharing(word: &str) -> Result<Sharing, String> {
-    match word {
-        "each" => Ok(Sharing::Each),
-        "together" => Ok(Sharing::Together),
-        other => Err(expected(SharingName::WHAT, other)),
+        false => Err(Some(format!("`{}` is not a valid name", shown(name)))),
     }
 }
 

@@ -12,21 +12,13 @@ use gua_model::{ContainerOwners, DriverPids, OwnerRule};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use crate::alert::{
-    CommandWords, ConditionLength, Conditions, CoolDown, Exempt, MailAddress, NearPercent,
-    QuietText, SecretFile, SenderName, SmtpServer, TargetName, TemplateText,
-};
-use crate::array::{Field, Fields, Listed, Mistakes, Origin, Row, ShownRow, rows};
-use crate::group::{GroupKindName, Members};
-use crate::kind::{
-    ActivePercent, AgentList, BoardAddress, ClaimPlace, CsvFormat, CsvPeriod, CsvPlace, Days,
-    FilePath, GraphicsSwitch, Home, Kind, LabelSwitch, LeaseLength, LibraryName, LogFormat,
-    LogMegabytes, MaybeFile, Megabytes, MetricsPlace, OthersShown, PlainHttp, PushForm, Raw,
-    RawAge, ReadDeadline, TickInterval, UserNames,
-};
-use crate::owner::{NamePattern, OwnerName, PathPattern};
-use crate::price::{DateText, ModelPattern, PriceAmount};
-use crate::quota::{AccountName, EnergyAmount, GpuHours, SharingName, TermName};
+use crate::alert::*;
+use crate::array::{Field, Fields, Layer, Listed, Mistakes, Row, ShownRow, rows};
+use crate::group::*;
+use crate::kind::*;
+use crate::owner::*;
+use crate::price::*;
+use crate::quota::*;
 use crate::{Setting, Source};
 
 /// Declaration of a setting, without its value.
@@ -106,10 +98,10 @@ macro_rules! settings {
         )*
 
         $(
-            /// The values of one table of an array, each `None` if its key is absent.
+            /// The values of one table of an array.
             #[derive(Clone, Debug, Default)]
             pub struct $Fields {
-                $( pub $field: Option<Field<<$FieldKind as Kind>::Value>>, )*
+                $( pub $field: Field<<$FieldKind as Kind>::Value>, )*
             }
 
             impl Fields for $Fields {
@@ -126,13 +118,7 @@ macro_rules! settings {
                     match key {
                         $(
                             stringify!($field) => {
-                                let parsed = <$FieldKind as Kind>::parse(raw, home);
-                                let (value, result) = match parsed {
-                                    Ok(value) => (Some(value), Ok(())),
-                                    Err(message) => (None, Err(message)),
-                                };
-                                self.$field = Some(Field { value, at });
-                                Some(result)
+                                Some(self.$field.set(<$FieldKind as Kind>::parse(raw, home), at))
                             }
                         )*
                         _ => None,
@@ -149,7 +135,7 @@ macro_rules! settings {
                     section_doc: $section_doc,
                     key: stringify!($key),
                     env: $env,
-                    default_toml: || <$Kind as Kind>::toml_of_text($default),
+                    default_toml: || <$Kind as Written>::toml_of_text($default),
                     doc: concat!($($doc, "\n"),*),
                     what: <$Kind as Kind>::WHAT,
                 },
@@ -209,13 +195,13 @@ macro_rules! settings {
                 value: &Spanned<DeValue<'_>>,
                 home: &Home,
                 mistakes: &mut Mistakes,
-                origin: &dyn Fn(usize) -> Origin,
+                origin: &dyn Fn(usize) -> (Source, Layer),
             ) -> Option<()> {
                 match table {
                     $(
                         stringify!($table) => {
                             for (value, start) in rows::<$Row>(value, home, mistakes)? {
-                                let Origin { source, layer } = origin(start);
+                                let (source, layer) = origin(start);
                                 self.$list.push(Listed { value, source, layer });
                             }
                             Some(())
@@ -235,8 +221,8 @@ macro_rules! settings {
                         let Setting { value, source } = &self.$section.$key;
                         shown.push(Shown {
                             entry,
-                            toml: <$Kind as Kind>::toml(value),
-                            json: <$Kind as Kind>::json(value),
+                            toml: <$Kind as Written>::toml(value),
+                            json: <$Kind as Written>::json(value),
                             source,
                         });
                     }

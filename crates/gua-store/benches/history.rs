@@ -138,7 +138,7 @@ fn write(path: &Path, days: u32) -> Anything {
 fn read(path: &Path) -> Anything {
     let (history, opened) = timed(|| History::open(path))?;
     print("open", opened, "")?;
-    let (info, asked) = timed(|| history.last_tick())?;
+    let (info, asked) = timed(|| history.last_tick_before(Timestamp::MAX))?;
     print("last tick", asked, "")?;
     let last = info.ok_or("an empty history")?.tick.sample.at;
     let end = last + SignedDuration::from_secs(30);
@@ -156,7 +156,7 @@ fn read(path: &Path) -> Anything {
         let (quarters, took) = timed(|| {
             let mut count = 0_u64;
             let mut visit = |_: Quarter, _: &[GpuQuarter]| count += 1;
-            history.visit_totals(window, None, &mut visit)?;
+            history.quarters(window, history.thresholds()?, &mut visit)?;
             Ok::<_, gua_store::ReadError>(count)
         })?;
         print(
@@ -172,7 +172,7 @@ fn read(path: &Path) -> Anything {
         )?;
         let (sessions, took) = timed(|| {
             let mut sessions = 0;
-            history.each_session(window, |_| sessions += 1)?;
+            history.sessions(window, &mut |_| sessions += 1)?;
             Ok::<_, gua_store::ReadError>(sessions)
         })?;
         print(
@@ -183,7 +183,7 @@ fn read(path: &Path) -> Anything {
     }
     let (_, took) = timed(|| {
         history.runs()?;
-        history.cards()?;
+        history.gpus()?;
         history.owners()?;
         history.outages(Period::new(Timestamp::MIN, Timestamp::MAX))
     })?;
@@ -196,12 +196,12 @@ fn read(path: &Path) -> Anything {
 
 /// Number of gaps in a window.
 fn coverage(history: &History, window: Period) -> Result<usize, gua_store::ReadError> {
-    let gpus = history.cards()?.into_iter();
+    let gpus = history.gpus()?.into_iter();
     let known = gpus.map(|gpu| (gpu.uuid.clone(), gpu.known())).collect();
     let outages = history.outages(window)?;
     let mut ledger = Ledger::new(window, known, &outages);
     let mut visit = |_: Quarter, cards: &[GpuQuarter]| ledger.push_quarter(cards);
-    history.visit_totals(window, None, &mut visit)?;
+    history.quarters(window, history.thresholds()?, &mut visit)?;
     let covered = ledger.finish();
     Ok(covered.values().map(|card| card.gaps.len()).sum())
 }
@@ -215,7 +215,7 @@ fn check(path: &Path) -> Anything {
     };
     let month = Period::new(end - SignedDuration::from_hours(720), end);
     let (_, took) =
-        timed(|| history.visit_totals(month, Some(other), &mut |_: Quarter, _: &[GpuQuarter]| ()))?;
+        timed(|| history.quarters(month, other, &mut |_: Quarter, _: &[GpuQuarter]| ()))?;
     print("30 d, other thresholds", took, "")?;
     let (report, took) = timed(|| history.check(|_| {}))?;
     print("check", took, &format!("clean: {}", report.is_clean()))?;

@@ -10,6 +10,7 @@ use rusqlite::backup::{Backup, StepResult};
 
 use crate::error::{ReadError, WriteError};
 use crate::history::History;
+use crate::sql;
 use crate::store::Store;
 
 /// Reason a backup failed. The partial copy is removed.
@@ -47,7 +48,7 @@ impl History {
             source,
         })?;
         // A single read transaction, so that ticks written meanwhile do not restart the copy.
-        self.look(|connection| write(connection, target, mode, &mut progress))
+        self.read(|connection| write(connection, target, mode, &mut progress))
     }
 }
 
@@ -122,9 +123,7 @@ impl Store {
     /// Checkpoints the whole write-ahead log into the file and truncates it. Returns whether no reader prevented that.
     pub(crate) fn merge_journal(&mut self) -> Result<bool, WriteError> {
         let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-        let is_busy: bool = self
-            .connection
-            .query_row(checkpoint, [], |row| row.get(0))?;
+        let is_busy: bool = sql::value(&self.connection, checkpoint, [])?;
         Ok(!is_busy)
     }
 }

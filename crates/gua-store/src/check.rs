@@ -1,25 +1,29 @@
 //! `gua db check`: verifies that the file is intact, that every tick and every imported row can be read, and that the
 //! totals and the first sights of GPUs match the ticks.
+//!
+//! It also lists the damaged rows of the small tables, which queries leave out: collector runs, GPUs, owners, outages, requests that
+//! were not granted, and watched runs. Reports count the damaged rows of all these tables except watched runs, which
+//! they do not use.
 
 use gua_model::{Quarter, Thresholds, Totals, UtcDay, sane};
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, Row};
 
 use crate::codec::Damage;
-use crate::damaged_rows;
 use crate::error::ReadError;
 use crate::first_sight::{FirstSights, LateSight};
-use crate::fold::{Step, tick_from, walk};
+use crate::fold::{each_span, tick_from};
 use crate::history::{self, History};
 use crate::imported::{self, LegacyError};
 use crate::maintain::{TOTALS_UNTIL, whole_from};
 use crate::rule;
 use crate::schema;
 use crate::sessions;
-use crate::sql::rows;
+use crate::sql::{self, undamaged};
 use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, Ticks, quarter_start};
 use crate::totals;
+use crate::{names, refusal, watched};
 
 /// Result of a check. The history is intact if every list is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +87,7 @@ impl History {
                 dangling: dangling(connection)?,
                 quarters_wrong: totals::survey(connection, &mut sights, MOST)?,
                 sessions_wrong: sessions::impossible(connection, MOST)?,
-                rows_damaged: damaged_rows::find(connection, MOST)?,
+                rows_damaged: damaged_rows(connection, MOST)?,
                 ..CheckReport::default()
             };
             read_ticks(connection, &mut report, &mut sights, &mut progress)?;
@@ -109,18 +113,16 @@ impl History {
 
 fn file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let sql = format!("PRAGMA integrity_check({MOST})");
-    let mut lines: Vec<String> = rows(connection, &sql, [], |row| row.get(0))?;
+    let mut lines: Vec<String> = sql::rows(connection, &sql, [], |row| row.get(0))?;
     lines.retain(|line| line != "ok");
     Ok(lines)
 }
 
 fn dangling(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let sql = format!("SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT {MOST}");
-    rows(connection, &sql, [], |row| {
+    sql::rows(connection, &sql, [], |row| {
         let (table, parent): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok(format!(
-            "a row of {table} names a {parent} that is not there"
-        ))
+        Ok(format!("a row of {table} refers to a missing {parent}"))
     })
 }
 
@@ -130,7 +132,7 @@ fn read_ticks(
     sights: &mut FirstSights,
     progress: &mut impl FnMut(f64),
 ) -> Result<(), ReadError> {
-    let all: i64 = connection.query_row("SELECT count(*) FROM tick", [], |row| row.get(0))?;
+    let all: i64 = sql::value(connection, "SELECT count(*) FROM tick", [])?;
     let mut statement = ticks::statement(connection)?;
     let mut stored = Ticks::new(connection, &mut statement, i64::MIN, i64::MAX)?;
     while let Some((at, tick)) = stored.step()? {
@@ -195,12 +197,8 @@ fn compare(
 ) -> Result<(), ReadError> {
     let period = history::period((from, to));
     let mut folded = Totals::default();
-    walk(connection, thresholds, (from, to), |step| {
-        let (Step::Tick { closed, .. } | Step::End { closed }) = step;
-        for span in closed {
-            folded.add_within(span, period);
-        }
-        Ok(())
+    each_span(connection, thresholds, (from, to), |span| {
+        folded.add_within(span, period);
     })?;
     let stored = totals::readable(connection, (quarter(from), quarter(to)))?;
     report.quarters_compared += folded.quarters.len() as u64;
@@ -216,4 +214,69 @@ fn compare(
     wrong.truncate(MOST.saturating_sub(report.quarters_wrong.len()));
     report.quarters_wrong.extend(wrong);
     Ok(())
+}
+
+impl History {
+    /// Number of damaged collector runs, GPUs, owners, outages and requests.
+    pub fn damaged_rows(&self) -> Result<u32, ReadError> {
+        let found = self.read(used_by_reports)?.len();
+        Ok(u32::try_from(found).unwrap_or(u32::MAX))
+    }
+}
+
+/// Describes up to `most` damaged rows.
+fn damaged_rows(connection: &Connection, most: usize) -> Result<Vec<String>, ReadError> {
+    let mut found = used_by_reports(connection)?;
+    let runs = watched::COLUMNS;
+    look(
+        connection,
+        "watched run",
+        runs,
+        &mut found,
+        watched::from_row,
+    )?;
+    found.truncate(most);
+    Ok(found)
+}
+
+fn used_by_reports(connection: &Connection) -> Result<Vec<String>, ReadError> {
+    let mut found = Vec::new();
+    let (runs, gpus, outages) = (history::RUNS, history::GPUS, history::OUTAGES);
+    look(connection, "collector run", runs, &mut found, history::run)?;
+    look(connection, "GPU", gpus, &mut found, |row| {
+        history::gpu(connection, row)
+    })?;
+    look(
+        connection,
+        "owner",
+        names::OWNERS,
+        &mut found,
+        names::owner_row,
+    )?;
+    look(connection, "outage", outages, &mut found, history::outage)?;
+    look(
+        connection,
+        "request",
+        refusal::COLUMNS,
+        &mut found,
+        refusal::asking,
+    )?;
+    Ok(found)
+}
+
+/// Describes the damaged rows of a query.
+fn look<T>(
+    connection: &Connection,
+    what: &str,
+    sql: &str,
+    found: &mut Vec<String>,
+    read: impl Fn(&Row<'_>) -> Result<T, ReadError>,
+) -> Result<(), ReadError> {
+    sql::each(connection, sql, [], |row| {
+        if undamaged(read(row))?.is_none() {
+            let id: i64 = row.get("id")?;
+            found.push(format!("{what} {id} holds a value that cannot be true"));
+        }
+        Ok(())
+    })
 }

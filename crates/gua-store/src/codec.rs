@@ -8,7 +8,6 @@
 pub(crate) mod bytes;
 pub(crate) mod frame;
 pub(crate) mod slots;
-pub(crate) mod varint;
 pub(crate) mod window;
 pub(crate) mod wire;
 
@@ -25,14 +24,14 @@ pub(crate) use frame::Frame;
 /// Interns names: each name has an id that stays the same within one file.
 pub(crate) trait Names {
     type Error;
-    fn card(&mut self, uuid: &GpuUuid) -> Result<u64, Self::Error>;
+    fn gpu(&mut self, uuid: &GpuUuid) -> Result<u64, Self::Error>;
     fn process(&mut self, identity: &Identity) -> Result<u64, Self::Error>;
     fn text(&mut self, text: &str) -> Result<u64, Self::Error>;
 }
 
 /// Looks up the name of an id; `None` if the file has no such id.
 pub(crate) trait Lookup {
-    fn card(&mut self, id: u64) -> Option<GpuUuid>;
+    fn gpu(&mut self, id: u64) -> Option<GpuUuid>;
     fn process(&mut self, id: u64) -> Option<Identity>;
     fn text(&mut self, id: u64) -> Option<String>;
 }
@@ -45,7 +44,7 @@ pub enum Damage {
     Short,
     #[error("it has bytes after its end")]
     Long,
-    #[error("its checksum does not fit")]
+    #[error("its checksum does not match")]
     Checksum,
     #[error("the tick before it cannot be read")]
     Chain,
@@ -66,7 +65,7 @@ pub enum Damage {
 pub fn decode_anything(body: &[u8]) -> Result<usize, Damage> {
     struct Nobody;
     impl Lookup for Nobody {
-        fn card(&mut self, id: u64) -> Option<GpuUuid> {
+        fn gpu(&mut self, id: u64) -> Option<GpuUuid> {
             format!("GPU-{id}").parse().ok()
         }
         fn process(&mut self, _: u64) -> Option<Identity> {

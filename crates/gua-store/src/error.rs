@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::codec::Damage;
 use crate::kind::FileKind;
+use crate::schema;
 
 /// Reason a history cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -14,12 +15,8 @@ pub enum OpenError {
     Exists { path: PathBuf, kind: FileKind },
     #[error("`{}` is {kind}, not a history of gua", path.display())]
     NotOurs { path: PathBuf, kind: FileKind },
-    #[error("the history at `{}` has schema {found}, and this gua knows up to {known}", path.display())]
-    TooNew {
-        path: PathBuf,
-        found: u32,
-        known: u32,
-    },
+    #[error("the history at `{}` has schema {found}, and this gua knows up to {}", path.display(), schema::VERSION)]
+    TooNew { path: PathBuf, found: u32 },
     #[error("another collector writes to `{}`{}", path.display(), by(*pid))]
     Busy { path: PathBuf, pid: Option<u32> },
     #[error("cannot write to the directory `{}`", path.display())]
@@ -58,22 +55,27 @@ impl OpenError {
     /// Converts an SQLite error, separating damage and a full disk from all other failures.
     pub(crate) fn from_sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
+        let path = path.to_owned();
         match source.sqlite_error_code() {
-            Some(DiskFull) => OpenError::DiskFull {
-                path: path.to_owned(),
-            },
+            Some(DiskFull) => OpenError::DiskFull { path },
             // SQLite reports this if there is no room for its shared memory.
-            Some(SystemIoFailure) if gua_files::is_full(path) => OpenError::DiskFull {
-                path: path.to_owned(),
-            },
-            Some(DatabaseCorrupt | NotADatabase) => OpenError::Damaged {
-                path: path.to_owned(),
-                detail: source.to_string(),
-            },
-            _ => OpenError::Sqlite {
-                path: path.to_owned(),
-                source,
-            },
+            Some(SystemIoFailure) if gua_files::is_full(&path) => OpenError::DiskFull { path },
+            Some(DatabaseCorrupt | NotADatabase) => OpenError::damaged(&path, source.to_string()),
+            _ => OpenError::Sqlite { path, source },
+        }
+    }
+
+    pub(crate) fn damaged(path: &Path, detail: String) -> Self {
+        let path = path.to_owned();
+        OpenError::Damaged { path, detail }
+    }
+
+    /// Converts a failure to write in the directory of a history.
+    pub(crate) fn in_directory(path: &Path) -> impl Fn(std::io::Error) -> Self {
+        let path = crate::directory(path).to_owned();
+        move |source| OpenError::Directory {
+            path: path.clone(),
+            source,
         }
     }
 }
@@ -132,7 +134,7 @@ pub enum ReadError {
     #[error("cannot read the history")]
     Sqlite(#[source] rusqlite::Error),
     /// The file makes a statement take far longer than reading all of it would.
-    #[error("the history is made so that reading it does not end")]
+    #[error("reading the history does not end; the file is damaged or was crafted")]
     Endless,
     /// One tick cannot be read; the others are unaffected.
     #[error("the tick stored at {at} is damaged")]

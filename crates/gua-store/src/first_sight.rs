@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 
 use gua_model::{GpuUuid, sane};
 use jiff::Timestamp;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::error::{ReadError, WriteError};
 use crate::imported;
 use crate::maintain::into_write;
 use crate::names;
+use crate::sql;
 use crate::store::Store;
 use crate::ticks::{self, Ticks};
 use crate::totals;
@@ -33,24 +34,18 @@ pub(crate) struct FirstSights(BTreeMap<GpuUuid, i64>);
 
 impl FirstSights {
     pub(crate) fn add(&mut self, gpu: &GpuUuid, at: i64) {
-        match self.0.get_mut(gpu) {
-            Some(first) => *first = at.min(*first),
-            None => {
-                self.0.insert(gpu.clone(), at);
-            }
-        }
+        let first = self.0.entry(gpu.clone()).or_insert(at);
+        *first = at.min(*first);
     }
 
     /// GPUs that are stored with a later first sight.
     pub(crate) fn late(&self, connection: &Connection) -> Result<Vec<LateSight>, ReadError> {
-        let mut statement = connection.prepare("SELECT first_seen FROM card WHERE uuid = ?1")?;
+        let sql = "SELECT first_seen FROM card WHERE uuid = ?1";
         let mut late = Vec::new();
         for (gpu, earliest) in &self.0 {
-            let mut rows = statement.query([gpu.as_str()])?;
-            let Some(row) = rows.next()? else {
+            let Some(stored) = sql::find::<i64>(connection, sql, [gpu.as_str()])? else {
                 continue;
             };
-            let stored: i64 = row.get(0)?;
             if stored > *earliest || sane::time(stored).is_none() {
                 late.push(LateSight {
                     gpu: gpu.clone(),
@@ -67,9 +62,7 @@ impl Store {
     /// Corrects what can be computed again: the first sights of GPUs, which are returned, the totals and sessions of all
     /// remaining ticks, and the totals of imported rows. Ticks, rows, and totals whose ticks have been deleted stay unchanged.
     pub fn repair(&mut self) -> Result<Vec<LateSight>, WriteError> {
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = sql::begin(&mut self.connection)?;
         let late = late_sights(&transaction).map_err(into_write)?;
         for sight in &late {
             names::note_sight(&transaction, &sight.gpu, sight.earliest.as_microsecond())?;

@@ -6,30 +6,29 @@ use gua_model::{FloorRow, Floors, GpuUuid, IdleFloor, Micros, Span, UtcDay};
 use rusqlite::{Connection, params};
 
 use crate::error::ReadError;
+use crate::sql;
 
 /// Floors that apply on a day. They are learned from the seven days before it.
 pub(crate) fn as_of(connection: &Connection, day: UtcDay) -> Result<Floors, ReadError> {
     let yesterday = UtcDay(day.0.saturating_sub(1));
-    let mut statement = connection.prepare_cached(
+    let sql =
         "SELECT uuid, day, watts, micros FROM idle_power JOIN card ON card.id = idle_power.card
-         WHERE day BETWEEN ?1 - 6 AND ?1",
-    )?;
-    let mut rows = statement.query([yesterday.0])?;
-    let mut cards: BTreeMap<GpuUuid, Vec<FloorRow>> = BTreeMap::new();
-    while let Some(row) = rows.next()? {
+         WHERE day BETWEEN ?1 - 6 AND ?1";
+    let mut gpus: BTreeMap<GpuUuid, Vec<FloorRow>> = BTreeMap::new();
+    sql::each(connection, sql, [yesterday.0], |row| {
         let uuid: String = row.get(0)?;
         // `gua db check` reports a GPU without a readable name.
-        let Ok(uuid) = uuid.parse() else {
-            continue;
-        };
-        cards.entry(uuid).or_default().push(FloorRow {
-            day: UtcDay(row.get(1)?),
-            watts: row.get::<_, i64>(2)?.unsigned_abs(),
-            micros: Micros(row.get::<_, i64>(3)?.unsigned_abs()),
-        });
-    }
+        if let Ok(uuid) = uuid.parse() {
+            gpus.entry(uuid).or_default().push(FloorRow {
+                day: UtcDay(row.get(1)?),
+                watts: row.get::<_, i64>(2)?.unsigned_abs(),
+                micros: Micros(row.get::<_, i64>(3)?.unsigned_abs()),
+            });
+        }
+        Ok::<_, ReadError>(())
+    })?;
     let floor = |(uuid, rows)| Some((uuid, IdleFloor::restore(rows).floor(yesterday)?));
-    Ok(cards.into_iter().filter_map(floor).collect())
+    Ok(gpus.into_iter().filter_map(floor).collect())
 }
 
 /// Contribution of the spans of a quarter hour to later floors.

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 
 use crate::error::ReadError;
 use crate::floors;
+use crate::sql;
 use crate::ticks::{self, Ticks};
 
 /// One step of a walk.
@@ -21,21 +22,30 @@ pub(crate) enum Step<'a> {
     End { closed: &'a [Span] },
 }
 
-/// Statistics of a walk.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Walked {
-    /// Number of ticks that cannot be read. They are treated as if they had not been taken.
-    pub(crate) damaged: u32,
-}
-
-/// Walks over all ticks of `[from, to)`, the tick before and the tick after it.
+/// Walks over all ticks of `[from, to)`, the tick before and the tick after it. Returns the number of ticks in the window that
+/// cannot be read; they are treated as if they had not been taken.
 pub(crate) fn walk(
     connection: &Connection,
     thresholds: Thresholds,
     bounds: (i64, i64),
     mut each: impl FnMut(Step<'_>) -> Result<(), ReadError>,
-) -> Result<Walked, ReadError> {
+) -> Result<u32, ReadError> {
     walk_pairs(connection, thresholds, bounds, |_, step| each(step))
+}
+
+/// Calls `each` with the spans of all ticks of `[from, to)` and of the tick before it. Returns the number of ticks that cannot be
+/// read.
+pub(crate) fn each_span(
+    connection: &Connection,
+    thresholds: Thresholds,
+    bounds: (i64, i64),
+    mut each: impl FnMut(&Span),
+) -> Result<u32, ReadError> {
+    walk(connection, thresholds, bounds, |step| {
+        let (Step::Tick { closed, .. } | Step::End { closed }) = step;
+        closed.iter().for_each(&mut each);
+        Ok(())
+    })
 }
 
 /// Walks like [`walk`]; `each` also receives the tick that the closed spans belong to.
@@ -44,10 +54,10 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
     thresholds: Thresholds,
     (from, to): (i64, i64),
     mut each: impl FnMut(Option<&Tick>, Step<'_>) -> Result<(), E>,
-) -> Result<Walked, E> {
-    let mut walked = Walked::default();
+) -> Result<u32, E> {
+    let mut damaged = 0;
     if from >= to {
-        return Ok(walked);
+        return Ok(damaged);
     }
     let start = tick_before(connection, from).map_err(ReadError::from)?;
     let start = start.unwrap_or(from);
@@ -60,7 +70,7 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
         Ticks::new(connection, &mut statement, start, i64::MAX).map_err(ReadError::from)?;
     while let Some((at, tick)) = stored.step().map_err(ReadError::from)? {
         let Ok(stored) = tick else {
-            walked.damaged += u32::from(at < to);
+            damaged += u32::from(at < to);
             continue;
         };
         let mut tick = stored.tick;
@@ -75,7 +85,7 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
         };
         each(before.as_ref(), step)?;
         if at >= to {
-            return Ok(walked);
+            return Ok(damaged);
         }
         // The next tick closes the one pushed here, using the floors of its own day. Those floors come from earlier
         // days only, so that later data never changes an earlier classification.
@@ -87,21 +97,19 @@ pub(crate) fn walk_pairs<E: From<ReadError>>(
     let last = spans.open().cloned();
     let closed = spans.finish(Timestamp::MAX);
     each(last.as_ref(), Step::End { closed: &closed })?;
-    Ok(walked)
+    Ok(damaged)
 }
 
 /// Key of the last tick before a time, of those with a sane time.
 pub(crate) fn tick_before(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
-    let found: Option<i64> = connection
-        .prepare_cached("SELECT max(at) FROM tick WHERE at < ?1")?
-        .query_row([at.min(sane::END)], |row| row.get(0))?;
+    let sql = "SELECT max(at) FROM tick WHERE at < ?1";
+    let found: Option<i64> = sql::value(connection, sql, [at.min(sane::END)])?;
     Ok(found.filter(|at| *at >= sane::FIRST))
 }
 
 /// Key of the first tick at or after a time, of those with a sane time.
 pub(crate) fn tick_from(connection: &Connection, at: i64) -> rusqlite::Result<Option<i64>> {
-    let found: Option<i64> = connection
-        .prepare_cached("SELECT min(at) FROM tick WHERE at >= ?1")?
-        .query_row([at.max(sane::FIRST)], |row| row.get(0))?;
+    let sql = "SELECT min(at) FROM tick WHERE at >= ?1";
+    let found: Option<i64> = sql::value(connection, sql, [at.max(sane::FIRST)])?;
     Ok(found.filter(|at| *at < sane::END))
 }

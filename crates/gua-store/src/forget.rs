@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gua_model::{OwnerKey, Uid, User};
-use rusqlite::{Connection, TransactionBehavior, params};
+use rusqlite::{Connection, params};
 
 use crate::error::WriteError;
 use crate::imported;
@@ -11,6 +11,7 @@ use crate::intake;
 use crate::maintain::{fold_again, into_write};
 use crate::names;
 use crate::refusal;
+use crate::sql;
 use crate::store::Store;
 use crate::totals;
 use crate::watched;
@@ -47,9 +48,7 @@ impl Store {
     pub fn forget(&mut self, user: &str) -> Result<Forgotten, WriteError> {
         // Overwrite deleted content at once, even if the operation is interrupted later.
         self.connection.pragma_update(None, "secure_delete", "ON")?;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = sql::begin(&mut self.connection)?;
         let mut forgotten = Forgotten::default();
         for Group { uid, ids, owners } in groups(&transaction, user)? {
             forgotten.uids.extend(uid);
@@ -102,17 +101,16 @@ struct Group {
 /// Rows of the owner with this name, by uid; also rows without a name that have the same uid, if nobody else had it.
 fn groups(connection: &Connection, user: &str) -> rusqlite::Result<Vec<Group>> {
     let find = |query: &str, kind: i64, name: &str| -> rusqlite::Result<Vec<Group>> {
-        let mut statement = connection.prepare(query)?;
-        let mut rows = statement.query(params![kind, name])?;
         let mut found: BTreeMap<Option<u32>, Group> = BTreeMap::new();
-        while let Some(row) = rows.next()? {
+        sql::each(connection, query, params![kind, name], |row| {
             let uid: Option<u32> = row.get(2)?;
             let group = found.entry(uid).or_default();
             group.uid = uid;
             group.ids.push(row.get(0)?);
             let owner = names::owner_from(row.get(1)?, uid, row.get(3)?);
             group.owners.extend(owner);
-        }
+            Ok::<_, rusqlite::Error>(())
+        })?;
         Ok(found.into_values().collect())
     };
     let (kind, name) = names::workload_row(user).unwrap_or((0, user));
@@ -133,13 +131,11 @@ fn groups(connection: &Connection, user: &str) -> rusqlite::Result<Vec<Group>> {
 /// Erases the name of a container, a pod or an assigned owner from processes and sessions.
 fn erase_workload(connection: &Connection, owner: &str) -> rusqlite::Result<()> {
     for table in ["process", "session"] {
-        connection.execute(
-            &format!(
-                "UPDATE {table} SET container_name = iif('container:' || container_name = ?1, ?2, container_name),
-                 pod_name = iif('pod:' || pod_name = ?1, ?2, pod_name), assigned = iif(assigned = ?1, ?2, assigned)"
-            ),
-            params![owner, ERASED],
-        )?;
+        let update = format!(
+            "UPDATE {table} SET container_name = iif('container:' || container_name = ?1, ?2, container_name),
+             pod_name = iif('pod:' || pod_name = ?1, ?2, pod_name), assigned = iif(assigned = ?1, ?2, assigned)"
+        );
+        sql::run(connection, &update, [owner, ERASED])?;
     }
     Ok(())
 }
@@ -158,27 +154,24 @@ fn free_name(connection: &Connection) -> rusqlite::Result<(u32, String)> {
 }
 
 fn erase_processes(connection: &Connection, persons: &[i64]) -> rusqlite::Result<u64> {
+    // A session contains the names of its process, whichever user the process had.
+    let sessions = "?1 IN (owner, job_user) OR EXISTS (SELECT 1 FROM process WHERE process.start = session.start
+         AND process.pid = session.pid AND process.boot = session.boot
+         AND ?1 IN (process.login, process.own, process.job_user, process.claimed_login))";
+    let processes = "?1 IN (login, own, job_user, claimed_login)";
+    let erase = |table: &str, which: &str, person: i64| {
+        let update = format!(
+            "UPDATE {table} SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
+             pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2),
+             container_name = iif(container_name IS NULL, NULL, ?2), pod_name = iif(pod_name IS NULL, NULL, ?2)
+             WHERE {which}"
+        );
+        sql::run(connection, &update, params![person, ERASED])
+    };
     let mut erased = 0;
     for person in persons {
-        // A session contains the names of its process, whichever user the process had.
-        connection
-            .prepare_cached(
-                "UPDATE session SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
-                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2),
-                 container_name = iif(container_name IS NULL, NULL, ?2), pod_name = iif(pod_name IS NULL, NULL, ?2)
-                 WHERE ?1 IN (owner, job_user) OR EXISTS (SELECT 1 FROM process WHERE process.start = session.start
-                 AND process.pid = session.pid AND process.boot = session.boot
-                 AND ?1 IN (process.login, process.own, process.job_user, process.claimed_login))",
-            )?
-            .execute(params![person, ERASED])?;
-        erased += connection
-            .prepare_cached(
-                "UPDATE process SET comm = NULL, comm_missing = 3, container = iif(container IS NULL, NULL, ?2),
-                 pod = iif(pod IS NULL, NULL, ?2), job = iif(job IS NULL, NULL, ?2),
-                 container_name = iif(container_name IS NULL, NULL, ?2), pod_name = iif(pod_name IS NULL, NULL, ?2)
-                 WHERE ?1 IN (login, own, job_user, claimed_login)",
-            )?
-            .execute(params![person, ERASED])?;
+        erase("session", sessions, *person)?;
+        erased += erase("process", processes, *person)?;
     }
     Ok(erased as u64)
 }
@@ -203,17 +196,12 @@ fn erase_owner(
             ("session", "job_user"),
             ("refusal", "asker"),
         ] {
-            connection.execute(
-                &format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1"),
-                params![other, kept],
-            )?;
+            let update = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
+            sql::run(connection, &update, [other, kept])?;
         }
         refusal::merge_holders(connection, *other, *kept)?;
-        connection.execute("DELETE FROM owner WHERE id = ?1", [other])?;
+        sql::run(connection, "DELETE FROM owner WHERE id = ?1", [other])?;
     }
-    connection.execute(
-        "UPDATE owner SET kind = 0, uid = ?2, name = ?3, since = NULL WHERE id = ?1",
-        params![kept, uid, name],
-    )?;
-    Ok(())
+    let update = "UPDATE owner SET kind = 0, uid = ?2, name = ?3, since = NULL WHERE id = ?1";
+    sql::run(connection, update, params![kept, uid, name]).map(drop)
 }

@@ -15,7 +15,7 @@ use crate::error::{OpenError, ReadError};
 use crate::fold::{tick_before, tick_from};
 use crate::names;
 use crate::quiet::{self, Quiet};
-use crate::sql::undamaged_rows;
+use crate::sql::{self, undamaged_rows};
 use crate::store::RunId;
 use crate::ticks::{self, StoredTick, Ticks};
 use crate::work::Work;
@@ -86,23 +86,29 @@ impl History {
     pub fn facts(&self) -> Result<Facts, ReadError> {
         Ok(Facts {
             info: self.info()?,
-            gpus: self.cards()?,
+            gpus: self.gpus()?,
             runs: self.runs()?,
         })
     }
 
     pub fn info(&self) -> Result<Info, ReadError> {
         self.read(|connection| {
-            let one =
-                |query: &str| connection.query_row(query, [], |row| row.get::<_, Option<i64>>(0));
+            let count = |table: &str| -> rusqlite::Result<u64> {
+                let count = sql::value(connection, &format!("SELECT count(*) FROM {table}"), []);
+                count.map(i64::unsigned_abs)
+            };
+            let size = |suffix: &str| {
+                let path = crate::beside(&self.path, suffix);
+                std::fs::metadata(path).map_or(0, |facts| facts.len())
+            };
             Ok(Info {
                 version: crate::schema::version(connection)?,
                 host: host(connection)?,
-                runs: count(one("SELECT count(*) FROM collector_run")?),
-                ticks: count(one("SELECT count(*) FROM tick")?),
+                runs: count("collector_run")?,
+                ticks: count("tick")?,
                 first_tick: tick_from(connection, i64::MIN)?.map(sane::nearest),
                 last_tick: tick_before(connection, i64::MAX)?.map(sane::nearest),
-                bytes: bytes_on_disk(&self.path),
+                bytes: size("") + size("-wal"),
             })
         })
     }
@@ -118,17 +124,12 @@ impl History {
     }
 
     /// All GPUs ever seen, in the order in which they were first seen.
-    pub fn cards(&self) -> Result<Vec<GpuInfo>, ReadError> {
+    pub fn gpus(&self) -> Result<Vec<GpuInfo>, ReadError> {
         self.read(|connection| {
-            let mut cards = undamaged_rows(connection, GPUS, [], |row| gpu(connection, row))?;
-            cards.sort_by_key(|card| card.first_seen);
-            Ok(cards)
+            let mut gpus = undamaged_rows(connection, GPUS, [], |row| gpu(connection, row))?;
+            gpus.sort_by_key(|gpu| gpu.first_seen);
+            Ok(gpus)
         })
-    }
-
-    /// The last readable tick; `None` before the first.
-    pub fn last_tick(&self) -> Result<Option<StoredTick>, ReadError> {
-        self.last_tick_before(Timestamp::MAX)
     }
 
     /// The last readable tick before a time.
@@ -163,7 +164,7 @@ impl History {
         mut each: impl FnMut(Result<StoredTick, ReadError>) -> Result<(), E>,
     ) -> Result<(), E> {
         let (from, to) = sane::bounds(window);
-        self.look(|connection| {
+        self.read(|connection| {
             let mut statement = ticks::statement(connection).map_err(ReadError::from)?;
             let stored =
                 Ticks::new(connection, &mut statement, from, to).map_err(ReadError::from)?;
@@ -181,14 +182,7 @@ impl History {
     }
 
     /// Runs one query in one transaction.
-    pub(crate) fn read<T>(
-        &self,
-        question: impl FnOnce(&Connection) -> Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
-        self.look(question)
-    }
-
-    pub(crate) fn look<T, E: From<ReadError>>(
+    pub(crate) fn read<T, E: From<ReadError>>(
         &self,
         question: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {
@@ -269,20 +263,8 @@ pub(crate) fn outage(row: &Row<'_>) -> Result<Outage, ReadError> {
 }
 
 fn host(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    connection.query_row(
-        "SELECT (SELECT host FROM collector_run ORDER BY id DESC LIMIT 1)",
-        [],
-        |row| row.get(0),
-    )
-}
-
-fn bytes_on_disk(path: &Path) -> u64 {
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |facts| facts.len());
-    size(path) + size(&crate::beside(path, "-wal"))
-}
-
-fn count(number: Option<i64>) -> u64 {
-    number.unwrap_or(0).unsigned_abs()
+    let sql = "SELECT host FROM collector_run ORDER BY id DESC LIMIT 1";
+    sql::find(connection, sql, [])
 }
 
 /// Reads the time of a row.

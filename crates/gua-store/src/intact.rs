@@ -23,10 +23,7 @@ pub(crate) fn refuse_damage(path: &Path, connection: &Connection) -> Result<(), 
     };
     match damage() {
         Ok(None) => Ok(()),
-        Ok(Some(detail)) => Err(OpenError::Damaged {
-            path: path.to_owned(),
-            detail,
-        }),
+        Ok(Some(detail)) => Err(OpenError::damaged(path, detail)),
         Err(error) => Err(OpenError::from_sqlite(path, error)),
     }
 }

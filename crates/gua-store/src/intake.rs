@@ -4,8 +4,9 @@
 //! be unlimited. What was used today is in the table `meta`, one row per user, and survives a restart of the collector.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
+use crate::sql;
 use crate::store::{meta, set_meta};
 
 const DAY: i64 = 86_400_000_000;
@@ -30,9 +31,12 @@ pub(crate) fn admits(
     let used = match meta(connection, &key)? {
         Some(used) => used,
         None => {
-            connection
-                .prepare_cached("DELETE FROM meta WHERE key GLOB ?1 AND key NOT GLOB ?2")?
-                .execute(params![format!("{name}:*"), format!("{today}*")])?;
+            let delete = "DELETE FROM meta WHERE key GLOB ?1 AND key NOT GLOB ?2";
+            sql::run(
+                connection,
+                delete,
+                [format!("{name}:*"), format!("{today}*")],
+            )?;
             0
         }
     };
@@ -47,6 +51,10 @@ pub(crate) fn admits(
 
 /// Deletes what was used, which has the uids of users.
 pub(crate) fn erase(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM meta WHERE key GLOB 'received_*'", [])?;
-    Ok(())
+    sql::run(
+        connection,
+        "DELETE FROM meta WHERE key GLOB 'received_*'",
+        [],
+    )
+    .map(drop)
 }

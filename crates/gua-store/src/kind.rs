@@ -1,6 +1,5 @@
 //! Detects the kind of file at a path without changing anything: no lock, no journal, no shared memory.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read as _};
 use std::path::Path;
@@ -10,44 +9,27 @@ use rusqlite::{Connection, OpenFlags};
 use crate::schema::{APPLICATION_ID, VERSION};
 
 /// Kind of file at a path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FileKind {
+    #[error("not there")]
     Missing,
     /// A file without content, or a database without tables.
+    #[error("an empty file")]
     Empty,
-    OurHistory {
-        version: u32,
-    },
-    /// A history of gua with a newer schema.
-    NewerHistory {
-        version: u32,
-    },
-    /// A history of gpu-usage-audit.
+    #[error("a history of gua (schema {version})")]
+    OurHistory { version: u32 },
+    #[error("a history of a newer gua (schema {version})")]
+    NewerHistory { version: u32 },
+    #[error("a history of gpu-usage-audit")]
     GpuUsageAudit,
+    #[error("a database of another program")]
     OtherSqlite,
+    #[error("not a database")]
     NotSqlite,
+    #[error("a directory")]
     Directory,
-    Unreadable {
-        why: String,
-    },
-}
-
-impl fmt::Display for FileKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FileKind::Missing => out.write_str("not there"),
-            FileKind::Empty => out.write_str("an empty file"),
-            FileKind::OurHistory { version } => write!(out, "a history of gua (schema {version})"),
-            FileKind::NewerHistory { version } => {
-                write!(out, "a history of a newer gua (schema {version})")
-            }
-            FileKind::GpuUsageAudit => out.write_str("a history of gpu-usage-audit"),
-            FileKind::OtherSqlite => out.write_str("a database of another program"),
-            FileKind::NotSqlite => out.write_str("not a database"),
-            FileKind::Directory => out.write_str("a directory"),
-            FileKind::Unreadable { why } => write!(out, "unreadable ({why})"),
-        }
-    }
+    #[error("unreadable ({why})")]
+    Unreadable { why: String },
 }
 
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -58,8 +40,8 @@ const HEADER: usize = 100;
 #[must_use]
 pub fn what_is_this(path: &Path) -> FileKind {
     match header(path) {
-        Ok(Header::Database(bytes)) => of_database(path, &bytes),
-        Ok(Header::Other(kind)) => kind,
+        Ok(Ok(bytes)) => of_database(path, &bytes),
+        Ok(Err(kind)) => kind,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => FileKind::Missing,
         Err(error) => FileKind::Unreadable {
             why: error.to_string(),
@@ -67,30 +49,25 @@ pub fn what_is_this(path: &Path) -> FileKind {
     }
 }
 
-enum Header {
-    Database([u8; HEADER]),
-    Other(FileKind),
-}
-
-fn header(path: &Path) -> std::io::Result<Header> {
+/// Reads the header of a database, or finds another kind of file.
+fn header(path: &Path) -> std::io::Result<Result<[u8; HEADER], FileKind>> {
     let facts = std::fs::metadata(path)?;
     if facts.is_dir() {
-        return Ok(Header::Other(FileKind::Directory));
+        return Ok(Err(FileKind::Directory));
     }
     if !facts.is_file() {
-        return Ok(Header::Other(FileKind::NotSqlite));
+        return Ok(Err(FileKind::NotSqlite));
     }
     let mut bytes = Vec::with_capacity(HEADER);
     File::open(path)?
         .take(HEADER as u64)
         .read_to_end(&mut bytes)?;
     if bytes.is_empty() {
-        return Ok(Header::Other(FileKind::Empty));
+        return Ok(Err(FileKind::Empty));
     }
-    match <[u8; HEADER]>::try_from(bytes) {
-        Ok(bytes) if bytes.starts_with(MAGIC) => Ok(Header::Database(bytes)),
-        _ => Ok(Header::Other(FileKind::NotSqlite)),
-    }
+    let header = <[u8; HEADER]>::try_from(bytes).ok();
+    let header = header.filter(|header| header.starts_with(MAGIC));
+    Ok(header.ok_or(FileKind::NotSqlite))
 }
 
 fn of_database(path: &Path, header: &[u8; HEADER]) -> FileKind {

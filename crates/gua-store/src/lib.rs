@@ -8,14 +8,12 @@
 mod backup;
 mod check;
 mod codec;
-mod damaged_rows;
 mod error;
 mod files;
 mod first_sight;
 mod floors;
 mod fold;
 mod forget;
-mod gpu_ticks;
 pub mod guard;
 mod history;
 pub mod imported;
@@ -23,7 +21,6 @@ mod intact;
 mod intake;
 mod kind;
 mod lock;
-mod look_back;
 mod lookup;
 mod maintain;
 mod month;
@@ -35,7 +32,6 @@ mod refusal;
 mod rule;
 pub mod schema;
 mod sessions;
-mod set_aside;
 mod sights;
 mod sql;
 mod stats;
@@ -43,7 +39,6 @@ mod store;
 mod tick_days;
 mod ticks;
 mod totals;
-mod turn;
 mod watched;
 mod window;
 mod work;
@@ -54,7 +49,7 @@ pub use backup::BackupError;
 pub use check::CheckReport;
 pub use codec::{Damage, decode_anything};
 pub use error::{OpenError, ReadError, WriteError, tells_of_damage};
-pub use files::{FilePrint, remove};
+pub use files::{FilePrint, remove, set_aside};
 pub use first_sight::LateSight;
 pub use forget::Forgotten;
 pub use gua_files::{beside, directory};
@@ -64,20 +59,12 @@ pub use lock::WriterLock;
 pub use maintain::Upkeep;
 pub use open_file::FileChange;
 pub use refusal::{Kept, NewRefusal};
-pub use set_aside::set_aside;
-pub use sights::{Ends, Sight};
 pub use stats::{OldRows, Stats, TableSize};
 pub use store::{NewRun, OpenMode, RunId, Store, WriterOptions};
 pub use tick_days::{TickDays, start_of_day};
 pub use ticks::StoredTick;
 pub use totals::decode_any_totals;
 pub use work::Work;
-
-/// Version of the bundled SQLite.
-#[must_use]
-pub fn sqlite_version() -> &'static str {
-    rusqlite::version()
-}
 
 /// URI that opens a file with options of SQLite, such as `immutable=1`: then it takes no locks and reads no journal.
 #[must_use]

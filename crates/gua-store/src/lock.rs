@@ -24,23 +24,20 @@ pub struct WriterLock {
 impl WriterLock {
     pub fn take(path: &Path) -> Result<Self, OpenError> {
         let name = crate::beside(path, "-lock");
-        let as_open_error = |source| OpenError::Directory {
-            path: crate::directory(path).to_owned(),
-            source,
-        };
+        let as_open_error = OpenError::in_directory(path);
         let mut options = std::fs::OpenOptions::new();
         options.read(true).write(true).mode(0o600);
         let (mut file, is_new) = match options.clone().create_new(true).open(&name) {
             Ok(file) => (file, true),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 let file = gua_files::open_of(&name, &options, owner(path));
-                (file.map_err(as_open_error)?, false)
+                (file.map_err(&as_open_error)?, false)
             }
             Err(error) => return Err(as_open_error(error)),
         };
         if is_new && owner(path) != geteuid().as_raw() {
             // Root may work on the history of a service. The lock file must then belong to the service, or it could not write.
-            fchown(&file, Some(owner(path)), None).map_err(as_open_error)?;
+            fchown(&file, Some(owner(path)), None).map_err(&as_open_error)?;
         }
         lock(&mut file, path, &name)?;
         // A writer that fails to create its history removes its lock file. A lock on the removed file would exclude no

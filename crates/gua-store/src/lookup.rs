@@ -1,22 +1,25 @@
-//! Name lookup for readers: maps ids to GPUs, processes and texts, and caches them during one query.
+//! Name lookup for readers: maps ids to GPUs, processes, owners and texts, and caches them during one query.
 
 use std::collections::HashMap;
 
 use gua_model::{
-    BootId, ContainerOwners, GpuUuid, Identity, Missing, Pid, ProcessKey, Reading, StartTicks, Uid,
-    User, Workload,
+    BootId, ContainerOwners, GpuUuid, Identity, OwnerKey, Pid, ProcessKey, Reading, StartTicks,
+    Uid, User, Workload,
 };
 use rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::codec;
+use crate::codec::bytes::REASONS;
+use crate::codec::wire::{code_of, coded};
+use crate::names;
 
 /// The columns of an identity, in the order that [`identity_from_row`] expects.
 macro_rules! process_query {
     ($condition:literal) => {
         concat!(
             "SELECT process.id, boot, pid, start, login.uid, login.name, login_missing, own.uid, own.name, own_missing,
-             comm, comm_missing, container, pod, job, job_user.uid, job_user.name, claimed.uid, claimed.name,
-             container_name, pod_name, assigned, by_name FROM process
+             comm, comm_missing, job_user.uid, job_user.name, claimed.uid, claimed.name,
+             container, container_name, pod, pod_name, job, assigned, by_name FROM process
              LEFT JOIN owner AS login ON login.id = process.login
              LEFT JOIN owner AS own ON own.id = process.own
              LEFT JOIN owner AS job_user ON job_user.id = process.job_user
@@ -29,75 +32,90 @@ macro_rules! process_query {
 pub(crate) const PROCESS_BY_START: &str = process_query!("start = ?1 AND pid = ?2");
 const PROCESS_BY_ID: &str = process_query!("process.id = ?1");
 
-/// Maximum number of cached processes.
+/// Maximum number of cached rows of a table.
 const MANY: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Catalogue<'a> {
     connection: &'a Connection,
-    cards: HashMap<u64, GpuUuid>,
+    gpus: HashMap<u64, GpuUuid>,
     texts: HashMap<u64, String>,
     processes: HashMap<u64, Identity>,
+    owners: HashMap<u64, OwnerKey>,
 }
 
 impl<'a> Catalogue<'a> {
     pub(crate) fn new(connection: &'a Connection) -> Self {
         Self {
             connection,
-            cards: HashMap::new(),
+            gpus: HashMap::new(),
             texts: HashMap::new(),
             processes: HashMap::new(),
+            owners: HashMap::new(),
         }
     }
 
-    fn one<T>(
-        &self,
-        query: &str,
-        id: u64,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<Option<T>>,
-    ) -> Option<T> {
-        self.connection
-            .prepare_cached(query)
-            .ok()?
-            .query_row([id.cast_signed()], read)
-            .optional()
-            .ok()??
+    /// The GPU with an id; `None` if there is none with a valid name.
+    pub(crate) fn gpu(&mut self, id: u64) -> rusqlite::Result<Option<GpuUuid>> {
+        let query = "SELECT uuid FROM card WHERE id = ?1";
+        cached(self.connection, &mut self.gpus, query, id, |row| {
+            Ok(row.get::<_, String>(0)?.parse().ok())
+        })
+    }
+
+    /// The owner with an id; `None` if there is no valid one.
+    pub(crate) fn owner(&mut self, id: u64) -> rusqlite::Result<Option<OwnerKey>> {
+        let query = "SELECT kind, uid, name FROM owner WHERE id = ?1";
+        cached(self.connection, &mut self.owners, query, id, |row| {
+            Ok(names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?))
+        })
     }
 }
 
+/// Returns the cached value of an id. If there is none, `read` converts the row with that id.
+fn cached<T: Clone>(
+    connection: &Connection,
+    cache: &mut HashMap<u64, T>,
+    query: &str,
+    id: u64,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<Option<T>>,
+) -> rusqlite::Result<Option<T>> {
+    if let Some(known) = cache.get(&id) {
+        return Ok(Some(known.clone()));
+    }
+    let mut statement = connection.prepare_cached(query)?;
+    let found = statement.query_row([id.cast_signed()], read).optional()?;
+    if cache.len() >= MANY {
+        cache.clear();
+    }
+    let found = found.flatten();
+    cache.extend(found.clone().map(|found| (id, found)));
+    Ok(found)
+}
+
 impl codec::Lookup for Catalogue<'_> {
-    fn card(&mut self, id: u64) -> Option<GpuUuid> {
-        if let Some(uuid) = self.cards.get(&id) {
-            return Some(uuid.clone());
-        }
-        let query = "SELECT uuid FROM card WHERE id = ?1";
-        let uuid = self.one(query, id, |row| {
-            Ok(row.get::<_, String>(0)?.parse::<GpuUuid>().ok())
-        })?;
-        self.cards.insert(id, uuid.clone());
-        Some(uuid)
+    fn gpu(&mut self, id: u64) -> Option<GpuUuid> {
+        Catalogue::gpu(self, id).ok()?
     }
 
     fn process(&mut self, id: u64) -> Option<Identity> {
-        if let Some(identity) = self.processes.get(&id) {
-            return Some(identity.clone());
-        }
-        let identity = self.one(PROCESS_BY_ID, id, identity_from_row)?;
-        if self.processes.len() >= MANY {
-            self.processes.clear();
-        }
-        self.processes.insert(id, identity.clone());
-        Some(identity)
+        let processes = &mut self.processes;
+        let found = cached(
+            self.connection,
+            processes,
+            PROCESS_BY_ID,
+            id,
+            identity_from_row,
+        );
+        found.ok()?
     }
 
     fn text(&mut self, id: u64) -> Option<String> {
-        if let Some(text) = self.texts.get(&id) {
-            return Some(text.clone());
-        }
         let query = "SELECT text FROM text WHERE id = ?1";
-        let text = self.one(query, id, |row| row.get::<_, Option<String>>(0))?;
-        self.texts.insert(id, text.clone());
-        Some(text)
+        cached(self.connection, &mut self.texts, query, id, |row| {
+            row.get(0)
+        })
+        .ok()?
     }
 }
 
@@ -111,74 +129,65 @@ pub(crate) fn identity_from_row(row: &Row<'_>) -> rusqlite::Result<Option<Identi
             name,
         }))
     };
-    let container: Option<String> = row.get(12)?;
-    let pod: Option<String> = row.get(13)?;
-    let job: Option<String> = row.get(14)?;
-    let key = ProcessKey {
-        boot: BootId(u128::from_be_bytes(row.get(1)?)),
-        pid: Pid(row.get(2)?),
-        start: StartTicks(row.get::<_, i64>(3)?.cast_unsigned()),
-    };
-    let login = match to_reason(row.get(6)?) {
-        None => return Ok(None),
-        Some(Ok(())) => Ok(user(4)?),
-        Some(Err(why)) => Err(why),
-    };
-    let own = match (to_reason(row.get(9)?), user(7)?) {
-        (Some(Ok(())), Some(user)) => Ok(user),
-        (Some(Err(why)), _) => Err(why),
-        _ => return Ok(None),
-    };
-    let comm = match (to_reason(row.get(11)?), row.get::<_, Option<String>>(10)?) {
-        (Some(Ok(())), Some(comm)) => Ok(comm),
-        (Some(Err(why)), _) => Err(why),
-        _ => return Ok(None),
+    let login = to_reading(row.get(6)?, Some(user(4)?));
+    let own = to_reading(row.get(9)?, user(7)?);
+    let comm = to_reading(row.get(11)?, row.get(10)?);
+    let (Some(login), Some(own), Some(comm)) = (login, own, comm) else {
+        return Ok(None);
     };
     Ok(Some(Identity {
-        key,
+        key: process_key(row, 1)?,
         login,
-        claimed_login: user(17)?,
+        claimed_login: user(14)?,
         own,
-        workload: Workload {
-            container: container.and_then(|text| text.parse().ok()),
-            container_name: row.get(19)?,
-            pod: pod.and_then(|text| text.parse().ok()),
-            pod_name: row.get(20)?,
-            job: job.and_then(|text| text.parse().ok()),
-            user: user(15)?,
-            assigned: row.get(21)?,
-            containers: containers(row.get(22)?),
-        },
+        workload: workload(row, 16, user(12)?)?,
         comm,
     }))
 }
 
-/// Who owns the processes of a container, by the column `by_name`.
-pub(crate) fn containers(by_name: bool) -> ContainerOwners {
-    match by_name {
-        true => ContainerOwners::Name,
-        false => ContainerOwners::Uid,
-    }
+/// Reads the columns `boot, pid, start`, beginning with `first`.
+pub(crate) fn process_key(row: &Row<'_>, first: usize) -> rusqlite::Result<ProcessKey> {
+    Ok(ProcessKey {
+        boot: BootId(u128::from_be_bytes(row.get(first)?)),
+        pid: Pid(row.get(first + 1)?),
+        start: StartTicks(row.get::<_, i64>(first + 2)?.cast_unsigned()),
+    })
 }
 
-/// Code stored beside a value: the reason it is missing, if it is.
-pub(crate) fn reason<T>(reading: &Reading<T>) -> i64 {
+/// Reads the columns `container, container_name, pod, pod_name, job, assigned, by_name`, beginning with `first`.
+pub(crate) fn workload(
+    row: &Row<'_>,
+    first: usize,
+    user: Option<User>,
+) -> rusqlite::Result<Workload> {
+    let name = |column: usize| row.get::<_, Option<String>>(first + column);
+    Ok(Workload {
+        container: name(0)?.and_then(|text| text.parse().ok()),
+        container_name: name(1)?,
+        pod: name(2)?.and_then(|text| text.parse().ok()),
+        pod_name: name(3)?,
+        job: name(4)?.and_then(|text| text.parse().ok()),
+        user,
+        assigned: name(5)?,
+        containers: match row.get(first + 6)? {
+            true => ContainerOwners::Name,
+            false => ContainerOwners::Uid,
+        },
+    })
+}
+
+/// Returns the code that is stored with a value: 0, or the reason it is missing.
+pub(crate) fn reason<T>(reading: &Reading<T>) -> u8 {
     match reading {
         Ok(_) => 0,
-        Err(Missing::Unsupported) => 1,
-        Err(Missing::Denied) => 2,
-        Err(Missing::Gone) => 3,
-        Err(Missing::Failed) => 4,
+        Err(why) => 1 + code_of(&REASONS, why),
     }
 }
 
-pub(crate) fn to_reason(code: i64) -> Option<Reading<()>> {
-    Some(match code {
-        0 => Ok(()),
-        1 => Err(Missing::Unsupported),
-        2 => Err(Missing::Denied),
-        3 => Err(Missing::Gone),
-        4 => Err(Missing::Failed),
-        _ => return None,
-    })
+/// Converts a stored value and its code to a reading; `None` if they are not valid.
+pub(crate) fn to_reading<T>(code: i64, value: Option<T>) -> Option<Reading<T>> {
+    match u8::try_from(code).ok()?.checked_sub(1) {
+        None => value.map(Ok),
+        Some(why) => coded(&REASONS, why, "reason").ok().map(Err),
+    }
 }

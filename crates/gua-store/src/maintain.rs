@@ -6,14 +6,15 @@
 
 use gua_model::{Thresholds, Totals};
 use jiff::Timestamp;
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::error::{ReadError, WriteError};
 use crate::floors::Learned;
 use crate::fold::{Step, tick_before, tick_from, walk};
 use crate::history;
 use crate::sessions::{self, Growing};
-use crate::store::{Store, meta, micros, quarter, set_meta};
+use crate::sql;
+use crate::store::{Store, bound_journal, meta, micros, quarter, set_meta};
 use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
 use crate::totals;
 use crate::watched;
@@ -23,10 +24,6 @@ use crate::watched;
 pub struct Upkeep {
     /// Whether a quarter hour was added to the totals.
     pub closed_a_quarter: bool,
-    /// Number of ticks deleted by retention.
-    pub ticks_dropped: u64,
-    /// Number of unreadable ticks in the closed quarter.
-    pub ticks_damaged: u32,
     /// Whether more work is due for the next call.
     pub more: bool,
 }
@@ -45,13 +42,12 @@ const QUARTERS_AT_ONCE: u32 = 8;
 impl Store {
     /// Does a small part of the work due at `now`, so that it never delays a tick. Call it after every tick.
     pub fn maintain(&mut self, now: Timestamp) -> Result<Upkeep, WriteError> {
-        self.bound_journal()?;
+        bound_journal(&self.connection, &self.path)?;
         let thresholds = self.thresholds()?;
         let mut upkeep = Upkeep::default();
         for _ in 0..QUARTERS_AT_ONCE {
             let step = self.close_quarter(thresholds, Some(now.as_microsecond()))?;
             upkeep.closed_a_quarter |= step.closed_a_quarter;
-            upkeep.ticks_damaged += step.ticks_damaged;
             upkeep.more = step.more;
             if !step.more {
                 break;
@@ -63,8 +59,7 @@ impl Store {
             watched::drop_before(&self.connection, limit)?;
         }
         if !upkeep.more {
-            upkeep.ticks_dropped = self.drop_old_ticks(now)?;
-            upkeep.more = upkeep.ticks_dropped > 0;
+            upkeep.more = self.drop_old_ticks(now)?;
         }
         Ok(upkeep)
     }
@@ -72,9 +67,7 @@ impl Store {
     /// Folds all remaining ticks again. Totals whose ticks have been deleted stay unchanged.
     pub fn rebuild_totals(&mut self) -> Result<(), WriteError> {
         let thresholds = self.thresholds()?;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = sql::begin(&mut self.connection)?;
         fold_again(&transaction)?;
         transaction.commit()?;
         while self.close_quarter(thresholds, None)?.closed_a_quarter {}
@@ -101,34 +94,30 @@ impl Store {
         if now.is_some_and(|now| now < to) || tick_from(&self.connection, to)?.is_none() {
             return Ok(Upkeep::default());
         }
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let damaged = add_quarters(&transaction, thresholds, (from, to)).map_err(into_write)?;
+        let transaction = sql::begin(&mut self.connection)?;
+        add_quarters(&transaction, thresholds, (from, to)).map_err(into_write)?;
         set_meta(&transaction, TOTALS_UNTIL, to)?;
         transaction.commit()?;
         Ok(Upkeep {
             closed_a_quarter: true,
-            ticks_damaged: damaged,
             more: tick_from(&self.connection, to.saturating_add(MICROS_PER_QUARTER))?.is_some()
                 && now.is_none_or(|now| now >= to.saturating_add(MICROS_PER_QUARTER)),
-            ticks_dropped: 0,
         })
     }
 
     /// Deletes the ticks of the oldest quarter hour past its retention time, if its totals exist. The quarter of the
-    /// last tick before the watermark stays, since the fold continues from it.
-    fn drop_old_ticks(&mut self, now: Timestamp) -> Result<u64, WriteError> {
+    /// last tick before the watermark stays, since the fold continues from it. Returns whether there were any.
+    fn drop_old_ticks(&mut self, now: Timestamp) -> Result<bool, WriteError> {
         let (Some(keep), Some(until)) =
             (self.options.keep_raw, meta(&self.connection, TOTALS_UNTIL)?)
         else {
-            return Ok(0);
+            return Ok(false);
         };
         let (Some(first), Some(last)) = (
             tick_from(&self.connection, i64::MIN)?,
             tick_before(&self.connection, until)?,
         ) else {
-            return Ok(0);
+            return Ok(false);
         };
         let now = now.as_microsecond();
         let end = quarter_start(first).saturating_add(MICROS_PER_QUARTER);
@@ -137,20 +126,16 @@ impl Store {
         if !is_due(now.saturating_sub(micros(keep)))
             || !self.retention_limit(now)?.is_some_and(is_due)
         {
-            return Ok(0);
+            return Ok(false);
         }
         let thresholds = self.thresholds()?;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = sql::begin(&mut self.connection)?;
         sessions::move_horizon(&transaction, thresholds, end).map_err(into_write)?;
-        let dropped = transaction
-            .prepare_cached("DELETE FROM tick WHERE at < ?1")?
-            .execute([end])?;
+        let dropped = sql::run(&transaction, "DELETE FROM tick WHERE at < ?1", [end])?;
         let raw_from = meta(&transaction, RAW_FROM)?.unwrap_or(i64::MIN);
         set_meta(&transaction, RAW_FROM, raw_from.max(end))?;
         transaction.commit()?;
-        Ok(dropped as u64)
+        Ok(dropped > 0)
     }
 
     /// Time before which ticks and runs are deleted; `None` if all are kept.
@@ -187,19 +172,19 @@ fn trusted(connection: &Connection, now: i64, keep: i64) -> rusqlite::Result<Opt
     Ok(None)
 }
 
-/// Folds `[from, to)` into totals, sessions and floors, and returns the number of damaged ticks.
+/// Folds `[from, to)` into totals, sessions and floors.
 fn add_quarters(
     connection: &Connection,
     thresholds: Thresholds,
     (from, to): (i64, i64),
-) -> Result<u32, ReadError> {
+) -> Result<(), ReadError> {
     sessions::mend(connection, thresholds, from)?;
     let period = history::period((from, to));
     let learned_until = meta(connection, FLOORS_UNTIL)?.unwrap_or(i64::MIN);
     let mut totals = Totals::default();
     let mut growing = Growing::new(thresholds, sessions::open_ones(connection)?);
     let mut learned = Learned::default();
-    let walked = walk(connection, thresholds, (from, to), |step| {
+    walk(connection, thresholds, (from, to), |step| {
         let closed = match step {
             Step::Tick { tick, at, closed } => {
                 if from <= at && at < to {
@@ -221,7 +206,7 @@ fn add_quarters(
     growing.save(connection)?;
     learned.save(connection)?;
     set_meta(connection, FLOORS_UNTIL, learned_until.max(to))?;
-    Ok(walked.damaged)
+    Ok(())
 }
 
 /// Schedules all remaining ticks to be folded again by the next maintenance. Code that changes ticks calls this in its

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use gua_model::id::ProcessKey;
 use gua_model::{ContainerOwners, GpuUuid, Identity, OwnerKey, Uid, User, sane};
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 
 use crate::codec;
 use crate::error::ReadError;
 use crate::lookup::{identity_from_row, reason};
-use crate::turn::Turn;
+use crate::sql;
 
 /// Cache of recently used ids. It is cleared when a transaction fails, since the rows were then not written.
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    cards: HashMap<GpuUuid, u64>,
+    gpus: HashMap<GpuUuid, u64>,
     texts: HashMap<String, u64>,
     /// Processes of the previous tick and of the current one. Others are looked up in their table.
     processes: HashMap<ProcessKey, Remembered>,
@@ -34,7 +34,7 @@ struct Remembered {
 impl Known {
     /// Whether a GPU was written since the cache was last cleared.
     pub(crate) fn has_gpu(&self, uuid: &GpuUuid) -> bool {
-        self.cards.contains_key(uuid)
+        self.gpus.contains_key(uuid)
     }
 
     pub(crate) fn forget(&mut self) {
@@ -49,21 +49,21 @@ impl Known {
     }
 }
 
-pub(crate) struct Interner<'a, 'c> {
-    pub(crate) turn: &'a mut Turn<'c>,
+pub(crate) struct Interner<'a> {
+    pub(crate) connection: &'a Connection,
     pub(crate) known: &'a mut Known,
     pub(crate) at: i64,
 }
 
-impl codec::Names for Interner<'_, '_> {
+impl codec::Names for Interner<'_> {
     type Error = rusqlite::Error;
 
-    fn card(&mut self, uuid: &GpuUuid) -> rusqlite::Result<u64> {
-        if let Some(id) = self.known.cards.get(uuid) {
+    fn gpu(&mut self, uuid: &GpuUuid) -> rusqlite::Result<u64> {
+        if let Some(id) = self.known.gpus.get(uuid) {
             return Ok(*id);
         }
-        let id = card(self.turn.begun()?, uuid, self.at)?;
-        self.known.cards.insert(uuid.clone(), id);
+        let id = gpu(self.connection, uuid, self.at)?;
+        self.known.gpus.insert(uuid.clone(), id);
         Ok(id)
     }
 
@@ -75,7 +75,7 @@ impl codec::Names for Interner<'_, '_> {
             known.tick = tick;
             return Ok(known.id);
         }
-        let id = process(self.turn.begun()?, identity, self.at)?;
+        let id = process(self.connection, identity, self.at)?;
         let remembered = Remembered {
             identity: identity.clone(),
             id,
@@ -90,10 +90,9 @@ impl codec::Names for Interner<'_, '_> {
             return Ok(*id);
         }
         let id = find_or_insert(
-            self.turn.begun()?,
-            "SELECT id FROM text WHERE text = ?1",
-            "INSERT INTO text (text) VALUES (?1)",
-            [text],
+            self.connection,
+            ("SELECT id FROM text WHERE text = ?1", [text]),
+            ("INSERT INTO text (text) VALUES (?1)", [text]),
         )?;
         self.known.texts.insert(text.to_owned(), id);
         Ok(id)
@@ -101,31 +100,21 @@ impl codec::Names for Interner<'_, '_> {
 }
 
 /// Id of a GPU; inserts the GPU if it is new.
-pub(crate) fn card(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<u64> {
-    let found = connection
-        .prepare_cached("SELECT id FROM card WHERE uuid = ?1")?
-        .query_row([uuid.as_str()], |row| row.get::<_, i64>(0))
-        .optional()?;
-    match found {
-        Some(id) => Ok(id.cast_unsigned()),
-        None => {
-            connection
-                .prepare_cached("INSERT INTO card (uuid, first_seen) VALUES (?1, ?2)")?
-                .execute(params![uuid.as_str(), at])?;
-            Ok(connection.last_insert_rowid().cast_unsigned())
-        }
-    }
+pub(crate) fn gpu(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<u64> {
+    let insert = "INSERT INTO card (uuid, first_seen) VALUES (?1, ?2)";
+    find_or_insert(
+        connection,
+        ("SELECT id FROM card WHERE uuid = ?1", [uuid.as_str()]),
+        (insert, params![uuid.as_str(), at]),
+    )
 }
 
 /// Moves the first sight of a GPU to a tick that lies before it, or from a time that cannot be true. The clock may have been
 /// ahead when the GPU was first seen, and its coverage is counted from its first sight.
 pub(crate) fn note_sight(connection: &Connection, uuid: &GpuUuid, at: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "UPDATE card SET first_seen = ?2 WHERE uuid = ?1 AND (first_seen > ?2 OR first_seen < ?3)",
-        )?
-        .execute(params![uuid.as_str(), at, sane::FIRST])?;
-    Ok(())
+    let update =
+        "UPDATE card SET first_seen = ?2 WHERE uuid = ?1 AND (first_seen > ?2 OR first_seen < ?3)";
+    sql::run(connection, update, params![uuid.as_str(), at, sane::FIRST]).map(drop)
 }
 
 /// Codes in `owner.kind`.
@@ -179,52 +168,35 @@ pub(crate) fn owner(
         OwnerKey::Name(name) => (PERSON, &**name),
         OwnerKey::Workload(shown) => workload_row(shown).unwrap_or((CONTAINER, shown)),
     };
-    let found = connection
-        .prepare_cached("SELECT id FROM owner WHERE kind = ?1 AND uid IS NULL AND name = ?2")?
-        .query_row(params![kind, name], |row| row.get::<_, i64>(0))
-        .optional()?;
-    if let Some(id) = found {
-        return Ok(Some(id.cast_unsigned()));
-    }
-    connection
-        .prepare_cached("INSERT INTO owner (kind, name, since) VALUES (?1, ?2, ?3)")?
-        .execute(params![kind, name, at])?;
-    Ok(Some(connection.last_insert_rowid().cast_unsigned()))
+    let find = "SELECT id FROM owner WHERE kind = ?1 AND uid IS NULL AND name = ?2";
+    let insert = "INSERT INTO owner (kind, name, since) VALUES (?1, ?2, ?3)";
+    let row = (insert, params![kind, name, at]);
+    find_or_insert(connection, (find, params![kind, name]), row).map(Some)
 }
 
 /// Id of the user with exactly this name. A new user is inserted, first seen at `at`. A uid keeps the name that it had:
 /// another name is another owner.
 pub(crate) fn person(connection: &Connection, user: &User, at: i64) -> rusqlite::Result<u64> {
-    let found = connection
-        .prepare_cached("SELECT id FROM owner WHERE kind = 0 AND uid = ?1 AND name IS ?2")?
-        .query_row(params![user.uid.0, user.name], |row| row.get::<_, i64>(0))
-        .optional()?;
-    if let Some(id) = found {
-        return Ok(id.cast_unsigned());
-    }
-    connection
-        .prepare_cached("INSERT INTO owner (kind, uid, name, since) VALUES (0, ?1, ?2, ?3)")?
-        .execute(params![user.uid.0, user.name, at])?;
-    Ok(connection.last_insert_rowid().cast_unsigned())
+    let find = "SELECT id FROM owner WHERE kind = 0 AND uid = ?1 AND name IS ?2";
+    let insert = "INSERT INTO owner (kind, uid, name, since) VALUES (0, ?1, ?2, ?3)";
+    let row = (insert, params![user.uid.0, user.name, at]);
+    find_or_insert(connection, (find, params![user.uid.0, user.name]), row)
 }
 
+/// Returns the id of the row that `find` selects. If there is none, `insert` creates it.
 fn find_or_insert(
     connection: &Connection,
-    find: &str,
-    insert: &str,
-    values: impl rusqlite::Params + Clone,
+    (find, key): (&str, impl Params),
+    (insert, row): (&str, impl Params),
 ) -> rusqlite::Result<u64> {
-    let found = connection
-        .prepare_cached(find)?
-        .query_row(values.clone(), |row| row.get::<_, i64>(0))
-        .optional()?;
-    match found {
-        Some(id) => Ok(id.cast_unsigned()),
+    let id: i64 = match sql::find(connection, find, key)? {
+        Some(id) => id,
         None => {
-            connection.prepare_cached(insert)?.execute(values)?;
-            Ok(connection.last_insert_rowid().cast_unsigned())
+            sql::run(connection, insert, row)?;
+            connection.last_insert_rowid()
         }
-    }
+    };
+    Ok(id.cast_unsigned())
 }
 
 fn process(connection: &Connection, identity: &Identity, at: i64) -> rusqlite::Result<u64> {
@@ -245,13 +217,12 @@ fn process(connection: &Connection, identity: &Identity, at: i64) -> rusqlite::R
     let job_user = person_of(identity.workload.user.as_ref())?;
     let claimed = person_of(identity.claimed_login.as_ref())?;
     let workload = &identity.workload;
-    connection
-        .prepare_cached(
+    sql::run(
+        connection,
             "INSERT INTO process (boot, pid, start, login, login_missing, own, own_missing, comm, comm_missing,
              container, pod, job, job_user, claimed_login, container_name, pod_name, assigned, by_name)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)",
-        )?
-        .execute(params![
+        params![
             identity.key.boot.0.to_be_bytes(),
             identity.key.pid.0,
             start,
@@ -270,6 +241,7 @@ fn process(connection: &Connection, identity: &Identity, at: i64) -> rusqlite::R
             workload.pod_name,
             workload.assigned,
             workload.containers == ContainerOwners::Name,
-        ])?;
+        ],
+    )?;
     Ok(connection.last_insert_rowid().cast_unsigned())
 }

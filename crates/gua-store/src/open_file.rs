@@ -14,9 +14,8 @@ use rusqlite::config::DbConfig;
 
 use crate::backup;
 use crate::error::{OpenError, WriteError};
-use crate::files::remove;
+use crate::files::{numbered, remove, rename_to_free_name, set_aside};
 use crate::kind;
-use crate::set_aside::{rename_to_free_name, set_aside};
 use crate::store::{OpenMode, Store};
 
 /// What happened to the file of a running writer. The writer now writes to the file at its path.
@@ -129,10 +128,8 @@ impl Store {
     /// Copies the deleted file to its path, or beside another file that is there now.
     fn write_again(&self, now: Timestamp) -> io::Result<PathBuf> {
         let stamp = now.strftime(".deleted-%Y%m%d-%H%M%S").to_string();
-        let others =
-            (2_u32..).map(|number| crate::beside(&self.path, &format!("{stamp}-{number}")));
-        let names = [self.path.clone(), crate::beside(&self.path, &stamp)];
-        for target in names.into_iter().chain(others) {
+        let names = numbered(&self.path, &stamp);
+        for target in std::iter::once(self.path.clone()).chain(names) {
             let mode = self.file.file.metadata()?.permissions();
             match backup::write(&self.connection, &target, mode, &mut |_, _| {}) {
                 Ok(()) => return Ok(target),

@@ -61,9 +61,7 @@ fn connect(path: &Path, address: &OsStr) -> Result<Connection, OpenError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(address, flags).map_err(as_open_error)?;
-    connection.busy_timeout(BUSY).map_err(as_open_error)?;
-    crate::guard::harden(&connection).map_err(as_open_error)?;
+    let connection = hardened(address, flags).map_err(as_open_error)?;
     refuse_foreign_objects(path, &connection)?;
     match schema::version(&connection).map_err(as_open_error)? {
         found @ 1..=schema::VERSION => {
@@ -73,9 +71,16 @@ fn connect(path: &Path, address: &OsStr) -> Result<Connection, OpenError> {
         found => Err(OpenError::TooNew {
             path: path.to_owned(),
             found,
-            known: schema::VERSION,
         }),
     }
+}
+
+/// Opens a database that another user may have made.
+pub(crate) fn hardened(address: &OsStr, flags: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(address, flags)?;
+    connection.busy_timeout(BUSY)?;
+    crate::guard::harden(&connection)?;
+    Ok(connection)
 }
 
 /// Refuses a file with other tables, views or triggers than gua makes.
@@ -88,10 +93,13 @@ pub(crate) fn refuse_foreign_objects(
         _ => Ok(None),
     };
     match object().map_err(|error| OpenError::from_sqlite(path, error))? {
-        Some(name) => Err(OpenError::Damaged {
-            path: path.to_owned(),
-            detail: format!("gua does not make its `{}`", name.escape_debug()),
-        }),
+        Some(name) => {
+            let detail = format!(
+                "it contains `{}`, which gua does not create",
+                name.escape_debug()
+            );
+            Err(OpenError::damaged(path, detail))
+        }
         None => Ok(()),
     }
 }
@@ -101,11 +109,7 @@ fn refuse_others(path: &Path) -> Result<(), OpenError> {
     match what_is_this(&path) {
         FileKind::OurHistory { .. } => Ok(()),
         FileKind::Missing => Err(OpenError::Missing { path }),
-        FileKind::NewerHistory { version } => Err(OpenError::TooNew {
-            path,
-            found: version,
-            known: schema::VERSION,
-        }),
+        FileKind::NewerHistory { version: found } => Err(OpenError::TooNew { path, found }),
         FileKind::Unreadable { why } => Err(OpenError::Unreadable {
             path,
             source: std::io::Error::other(why),

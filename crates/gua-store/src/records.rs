@@ -57,6 +57,13 @@ impl Records for History {
         own_coverage(window: Period) -> OwnCoverage;
         tick_at(at: Timestamp, thresholds: Thresholds) -> Option<TickAt>;
         floors(at: Timestamp) -> Floors;
+        gpus() -> Vec<GpuInfo>;
+        quarters(window: Period, thresholds: Thresholds, visitor: &mut dyn QuarterVisitor) -> u32;
+        spans(window: Period, thresholds: Thresholds, each: &mut dyn FnMut(&Span)) -> ();
+        sessions(window: Period, each: &mut dyn FnMut(&Session)) -> u32;
+        imported_facts() -> Option<ImportedFacts>;
+        imported_moments(window: Period, each: &mut dyn FnMut(&LegacyMoment<'_>)) -> ();
+        runs_with_prefix(prefix: &str) -> Vec<WatchedRun>;
         refusals(window: Period) -> Vec<Refusal>;
         imported(
             window: Period,
@@ -66,34 +73,8 @@ impl Records for History {
         ) -> LeftOut;
     }
 
-    fn gpus(&self) -> Result<Vec<GpuInfo>> {
-        Ok(self.cards()?)
-    }
-
     fn tick_interval(&self) -> Result<Option<Duration>> {
         Ok(self.runs()?.last().map(|run| run.interval))
-    }
-
-    fn quarters(
-        &self,
-        window: Period,
-        thresholds: Thresholds,
-        visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u32> {
-        Ok(self.visit_totals(window, Some(thresholds), visitor)?)
-    }
-
-    fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<u32> {
-        Ok(self.each_session(window, each)?)
-    }
-
-    fn spans(
-        &self,
-        window: Period,
-        thresholds: Thresholds,
-        each: &mut dyn FnMut(&Span),
-    ) -> Result<()> {
-        Ok(self.each_span(window, thresholds, each)?)
     }
 
     fn ticks(&self, window: Period, each: &mut dyn FnMut(Tick)) -> Result<u32> {
@@ -115,7 +96,7 @@ impl Records for History {
         thresholds: Thresholds,
         each: &mut TickVisitor<'_>,
     ) -> Result<u32> {
-        self.each_tick(window, thresholds, each)
+        self.ticks_with_spans(window, thresholds, each)
     }
 
     fn days_with_rows(&self) -> Result<BTreeSet<Date>> {
@@ -129,21 +110,5 @@ impl Records for History {
 
     fn runs(&self, window: Period, limit: u32) -> Result<Vec<WatchedRun>> {
         Ok(self.watched_runs(window, limit)?)
-    }
-
-    fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>> {
-        Ok(self.watched_runs_called(prefix)?)
-    }
-
-    fn imported_facts(&self) -> Result<Option<ImportedFacts>> {
-        Ok(self.old_facts()?)
-    }
-
-    fn imported_moments(
-        &self,
-        window: Period,
-        each: &mut dyn FnMut(&LegacyMoment<'_>),
-    ) -> Result<()> {
-        Ok(self.old_moments(window, each)?)
     }
 }

@@ -7,13 +7,13 @@ use gua_model::classify::holders;
 use gua_model::refusal::{Asking, Blocking, Refusal, RefusalOutcome};
 use gua_model::{GpuUuid, OwnerKey, Period, RollUp, Thresholds, Uid, User, classify, sane};
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Connection, Row, TransactionBehavior, params};
+use rusqlite::{Connection, Row, params};
 
 use crate::error::{ReadError, WriteError};
 use crate::history::{History, at};
 use crate::intake::{self, Budget};
 use crate::names;
-use crate::sql::undamaged_rows;
+use crate::sql::{self, undamaged_rows};
 use crate::store::{Store, meta, set_meta};
 use crate::ticks::{self, Ticks};
 
@@ -36,7 +36,7 @@ pub struct NewRefusal {
     /// Identifier given by the requesting program; each is stored once.
     pub event: String,
     /// GPUs that the requesting program found in use.
-    pub cards: Vec<GpuUuid>,
+    pub gpus: Vec<GpuUuid>,
 }
 
 /// Whether a record was stored.
@@ -55,9 +55,7 @@ impl Store {
         arrived: Timestamp,
     ) -> Result<Kept, WriteError> {
         let thresholds = self.thresholds()?;
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = sql::begin(&mut self.connection)?;
         let asked = new.asking.at.as_microsecond();
         if !is_wanted(&transaction, new, asked, arrived)? {
             return Ok(Kept::No);
@@ -77,14 +75,14 @@ impl Store {
             params![asked, person, new.event, wanted, had, outcome.as_str(), waited],
         )?;
         let refusal = transaction.last_insert_rowid();
-        for (card, holder, is_idle) in seen(&transaction, asked, &new.cards, &thresholds)? {
+        for (gpu, holder, is_idle) in seen(&transaction, asked, &new.gpus, &thresholds)? {
             let Some(person) = names::owner(&transaction, &holder, asked)? else {
                 continue;
             };
             transaction.execute(
                 "INSERT OR IGNORE INTO refusal_card (refusal, card, holder, idle)
                  SELECT ?1, id, ?3, ?4 FROM card WHERE uuid = ?2",
-                params![refusal, card.as_str(), person.cast_signed(), is_idle],
+                params![refusal, gpu.as_str(), person.cast_signed(), is_idle],
             )?;
         }
         transaction.commit()?;
@@ -102,19 +100,16 @@ fn is_wanted(
     if meta(connection, REFUSALS_AFTER)?.is_some_and(|after| asked <= after) {
         return Ok(false);
     }
-    let is_known = connection
-        .prepare_cached(
-            "SELECT 1 FROM refusal JOIN owner AS person ON person.id = asker WHERE at = ?1 AND event = ?2 AND uid = ?3",
-        )?
-        .exists(params![asked, new.event, uid])?;
-    Ok(!is_known && intake::admits(connection, &BUDGET, uid, arrived, 1)?)
+    let known = "SELECT 1 FROM refusal JOIN owner AS person ON person.id = asker WHERE at = ?1 AND event = ?2 AND uid = ?3";
+    let known: Option<i64> = sql::find(connection, known, params![asked, new.event, uid])?;
+    Ok(known.is_none() && intake::admits(connection, &BUDGET, uid, arrived, 1)?)
 }
 
 /// Holders of these GPUs at a time according to the last tick before it, and whether each GPU was idle-held.
 fn seen(
     connection: &Connection,
     asked: i64,
-    cards: &[GpuUuid],
+    gpus: &[GpuUuid],
     thresholds: &Thresholds,
 ) -> rusqlite::Result<Vec<(GpuUuid, OwnerKey, bool)>> {
     let mut statement = ticks::statement(connection)?;
@@ -130,18 +125,14 @@ fn seen(
     };
     let mut found = Vec::new();
     for gpu in &last.tick.sample.gpus {
-        if !cards.contains(&gpu.uuid) {
+        if !gpus.contains(&gpu.uuid) {
             continue;
         }
         let is_idle = classify(gpu, thresholds, None).state.roll_up() == Some(RollUp::IdleHeld);
         let mut known = BTreeSet::new();
         for process in holders(gpu, thresholds) {
-            let owner = process
-                .identity
-                .as_ref()
-                .ok()
-                .and_then(|identity| identity.owner());
-            if let Some(owner) = owner
+            let identity = process.identity.as_ref().ok();
+            if let Some(owner) = identity.and_then(|identity| identity.owner())
                 && known.insert(owner.who.clone())
             {
                 found.push((gpu.uuid.clone(), owner.who, is_idle));
@@ -159,12 +150,7 @@ impl History {
             undamaged_rows(connection, &sql, sane::bounds(window), |row| {
                 Ok(Refusal {
                     asking: asking(row)?,
-                    blocked_by: undamaged_rows(
-                        connection,
-                        BLOCKING,
-                        [row.get::<_, i64>(0)?],
-                        blocking,
-                    )?,
+                    blocked_by: blocked_by(connection, row.get(0)?)?,
                 })
             })
         })
@@ -186,7 +172,7 @@ pub(crate) fn asking(row: &Row<'_>) -> Result<Asking, ReadError> {
         },
         wanted: row.get(4)?,
         had: row.get(5)?,
-        outcome: RefusalOutcome::of(&outcome).ok_or(ReadError::Value("outcome"))?,
+        outcome: RefusalOutcome::from_word(&outcome).ok_or(ReadError::Value("outcome"))?,
         waited: SignedDuration::from_micros(row.get(7)?),
     })
 }
@@ -195,13 +181,15 @@ const BLOCKING: &str =
     "SELECT uuid, idle, kind, uid, owner.name FROM refusal_card JOIN card ON card.id = card
      JOIN owner ON owner.id = holder WHERE refusal = ?1 ORDER BY uuid, uid, owner.name";
 
-fn blocking(row: &Row<'_>) -> Result<Blocking, ReadError> {
-    let uuid: String = row.get(0)?;
-    let holder = names::owner_from(row.get(2)?, row.get(3)?, row.get(4)?);
-    Ok(Blocking {
-        gpu: uuid.parse().map_err(|_| ReadError::Value("uuid"))?,
-        holder: holder.ok_or(ReadError::Value("owner"))?,
-        is_idle: row.get(1)?,
+fn blocked_by(connection: &Connection, refusal: i64) -> Result<Vec<Blocking>, ReadError> {
+    undamaged_rows(connection, BLOCKING, [refusal], |row| {
+        let uuid: String = row.get(0)?;
+        let holder = names::owner_from(row.get(2)?, row.get(3)?, row.get(4)?);
+        Ok(Blocking {
+            gpu: uuid.parse().map_err(|_| ReadError::Value("uuid"))?,
+            holder: holder.ok_or(ReadError::Value("owner"))?,
+            is_idle: row.get(1)?,
+        })
     })
 }
 
@@ -211,20 +199,16 @@ pub(crate) fn merge_holders(
     other: i64,
     kept: i64,
 ) -> rusqlite::Result<()> {
-    connection.execute(
-        "UPDATE OR IGNORE refusal_card SET holder = ?2 WHERE holder = ?1",
-        [other, kept],
-    )?;
-    connection.execute("DELETE FROM refusal_card WHERE holder = ?1", [other])?;
-    Ok(())
+    let update = "UPDATE OR IGNORE refusal_card SET holder = ?2 WHERE holder = ?1";
+    sql::run(connection, update, [other, kept])?;
+    let delete = "DELETE FROM refusal_card WHERE holder = ?1";
+    sql::run(connection, delete, [other]).map(drop)
 }
 
 /// Rejects all refusals up to the last stored one, so that the records of an erased user are not imported again from
 /// the files of their program.
 pub(crate) fn close_the_book(connection: &Connection) -> rusqlite::Result<()> {
-    let last: Option<i64> =
-        connection.query_row("SELECT max(at) FROM refusal", [], |row| row.get(0))?;
-    match last {
+    match sql::value(connection, "SELECT max(at) FROM refusal", [])? {
         Some(last) => set_meta(connection, REFUSALS_AFTER, last),
         None => Ok(()),
     }

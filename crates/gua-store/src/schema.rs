@@ -9,10 +9,10 @@
 
 use std::sync::OnceLock;
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::guard::{self, Objects};
-use crate::{imported, maintain, totals};
+use crate::{imported, maintain, sql, totals};
 
 /// SQLite application id in the file header that identifies a history of gua: `gua1` in ASCII.
 pub const APPLICATION_ID: i32 = 0x6775_6131;
@@ -37,7 +37,7 @@ const MIGRATIONS: [&str; VERSION as usize] = [
 /// Migrates the file to the newest schema in one transaction. The caller has checked that it is a history of gua and
 /// not newer.
 pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let transaction = sql::begin(connection)?;
     let found = version(&transaction)?;
     for step in MIGRATIONS.iter().skip(found as usize) {
         transaction.execute_batch(step)?;

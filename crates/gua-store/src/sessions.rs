@@ -7,18 +7,19 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    BootId, Bytes, ContainerOwners, GpuUuid, Micros, Missing, Owner, OwnerKey, OwnerSource, Pid,
-    ProcessKey, ProcessKind, Reading, Session, SessionKey, Sessions, StartTicks, Thresholds, User,
-    UtilSum, Workload, sane,
+    Bytes, ContainerOwners, GpuUuid, Micros, Owner, OwnerKey, OwnerSource, Session, SessionKey,
+    Sessions, Thresholds, User, UtilSum, sane,
 };
-use rusqlite::{Connection, OptionalExtension as _, Row, params, params_from_iter};
+use rusqlite::{Connection, Row, params, params_from_iter};
 
+use crate::codec::bytes::KINDS;
+use crate::codec::wire::{code_of, coded};
 use crate::error::ReadError;
 use crate::fold::{Step, tick_from, walk};
 use crate::history::at;
-use crate::lookup::{containers, reason, to_reason};
+use crate::lookup::{Catalogue, process_key, reason, to_reading, workload};
 use crate::names;
-use crate::sql::undamaged;
+use crate::sql::{self, undamaged};
 use crate::store::{meta, set_meta};
 
 /// A session and the id of its row.
@@ -28,48 +29,9 @@ pub(crate) struct Stored {
     pub(crate) session: Session,
 }
 
-const COLUMNS: &str =
-    "SELECT id, card, parent, boot, pid, start, owner, job_user, owner_source, comm, comm_missing,
-    container, pod, job, kind, began, ended, ticks, observed, active, idle_held, own_sum, own_known, card_sum, card_known,
-    peak, peak_missing, shared, open, container_name, pod_name, assigned, by_name FROM session";
-
-/// Ids of the GPUs and users of sessions, each looked up once.
-#[derive(Debug, Default)]
-struct Names {
-    cards: HashMap<i64, GpuUuid>,
-    owners: HashMap<i64, OwnerKey>,
-}
-
-impl Names {
-    fn card(&mut self, connection: &Connection, id: i64) -> Result<GpuUuid, ReadError> {
-        if let Some(card) = self.cards.get(&id) {
-            return Ok(card.clone());
-        }
-        let text: Option<String> = connection
-            .prepare_cached("SELECT uuid FROM card WHERE id = ?1")?
-            .query_row([id], |row| row.get(0))
-            .optional()?;
-        let card = text.and_then(|text| text.parse::<GpuUuid>().ok());
-        let card = card.ok_or(ReadError::Value("GPU"))?;
-        self.cards.insert(id, card.clone());
-        Ok(card)
-    }
-
-    fn owner(&mut self, connection: &Connection, id: i64) -> Result<OwnerKey, ReadError> {
-        if let Some(owner) = self.owners.get(&id) {
-            return Ok(owner.clone());
-        }
-        let found = connection
-            .prepare_cached("SELECT kind, uid, name FROM owner WHERE id = ?1")?
-            .query_row([id], |row| {
-                Ok(names::owner_from(row.get(0)?, row.get(1)?, row.get(2)?))
-            })
-            .optional()?;
-        let owner = found.flatten().ok_or(ReadError::Value("owner"))?;
-        self.owners.insert(id, owner.clone());
-        Ok(owner)
-    }
-}
+const COLUMNS: &str = "id, card, parent, boot, pid, start, owner, job_user, owner_source, comm, comm_missing, kind, began, ended,
+    ticks, observed, active, idle_held, own_sum, own_known, card_sum, card_known, peak, peak_missing, shared, open,
+    container, container_name, pod, pod_name, job, assigned, by_name";
 
 /// Set when the clock was set back to before the watermark: the rows no longer match the ticks.
 pub(crate) const STALE: &str = "sessions_stale";
@@ -101,20 +63,13 @@ pub(crate) fn base(
         return Ok((from_ticks(connection, thresholds, watermark, over)?, 0));
     }
     let which = "part <> 2 AND open = 0 AND ended >= ?1 AND began < ?2";
-    let mut names = Names::default();
-    let mut damaged = each(connection, which, &[from, to], &mut names, |stored| {
+    let mut damaged = each(connection, which, &[from, to], |stored| {
         over(&stored.session);
     })?;
     let mut open = Vec::new();
-    damaged += each(
-        connection,
-        "part <> 2 AND open = 1",
-        &[],
-        &mut names,
-        |stored| {
-            open.push(stored);
-        },
-    )?;
+    damaged += each(connection, "part <> 2 AND open = 1", &[], |stored| {
+        open.push(stored);
+    })?;
     Ok((open, damaged))
 }
 
@@ -125,10 +80,7 @@ pub(crate) fn open_ones(connection: &Connection) -> Result<Vec<Stored>, ReadErro
 
 fn select(connection: &Connection, which: &str) -> Result<Vec<Stored>, ReadError> {
     let mut found = Vec::new();
-    let mut names = Names::default();
-    each(connection, which, &[], &mut names, |stored| {
-        found.push(stored);
-    })?;
+    each(connection, which, &[], |stored| found.push(stored))?;
     Ok(found)
 }
 
@@ -137,18 +89,18 @@ fn each(
     connection: &Connection,
     which: &str,
     values: &[i64],
-    names: &mut Names,
     mut give: impl FnMut(Stored),
 ) -> Result<u32, ReadError> {
-    let mut statement = connection.prepare_cached(&format!("{COLUMNS} WHERE {which}"))?;
-    let mut rows = statement.query(params_from_iter(values))?;
+    let sql = format!("SELECT {COLUMNS} FROM session WHERE {which}");
+    let mut catalogue = Catalogue::new(connection);
     let mut damaged = 0;
-    while let Some(row) = rows.next()? {
-        match undamaged(from_row(row, connection, names))? {
+    sql::each(connection, &sql, params_from_iter(values), |row| {
+        match undamaged(from_row(row, &mut catalogue))? {
             Some(stored) => give(stored),
             None => damaged += 1,
         }
-    }
+        Ok::<_, ReadError>(())
+    })?;
     Ok(damaged)
 }
 
@@ -205,10 +157,7 @@ fn from_ticks(
     over: &mut dyn FnMut(&Session),
 ) -> Result<Vec<Stored>, ReadError> {
     let replayed = replay(connection, thresholds, watermark, LastSpans::ToCome)?;
-    let mut names = Names::default();
-    each(connection, "part = 1", &[], &mut names, |stored| {
-        over(&stored.session);
-    })?;
+    each(connection, "part = 1", &[], |stored| over(&stored.session))?;
     replayed.over.iter().for_each(over);
     let anew = |session: Session| Stored { row: 0, session };
     Ok(replayed.fold.open().cloned().map(anew).collect())
@@ -224,7 +173,7 @@ pub(crate) fn mend(
         return Ok(());
     }
     let replayed = replay(connection, thresholds, watermark, LastSpans::ToCome)?;
-    connection.execute("DELETE FROM session WHERE part = 0", [])?;
+    sql::run(connection, "DELETE FROM session WHERE part = 0", [])?;
     for session in replayed.over.iter().chain(replayed.fold.open()) {
         save(connection, None, session, Part::Watermark)?;
     }
@@ -247,24 +196,22 @@ pub(crate) fn move_horizon(
     let replayed = replay(connection, thresholds, end, LastSpans::Added)?;
     for session in &replayed.over {
         let key = &session.key;
-        connection
-            .prepare_cached(
-                "DELETE FROM session WHERE part = 0 AND start = ?1 AND pid = ?2 AND boot = ?3
-                 AND card = (SELECT id FROM card WHERE uuid = ?4) AND began <= ?5 AND ended >= ?6",
-            )?
-            .execute(params![
+        sql::run(
+            connection,
+            "DELETE FROM session WHERE part = 0 AND start = ?1 AND pid = ?2 AND boot = ?3
+             AND card = (SELECT id FROM card WHERE uuid = ?4) AND began <= ?5 AND ended >= ?6",
+            params![
                 key.process.start.0.cast_signed(),
                 key.process.pid.0,
                 key.process.boot.0.to_be_bytes(),
                 key.gpu.as_str(),
                 session.to.as_microsecond(),
                 session.from.as_microsecond(),
-            ])?;
+            ],
+        )?;
         save(connection, None, session, Part::Settled)?;
     }
-    connection
-        .prepare_cached("DELETE FROM session WHERE part = 2")?
-        .execute([])?;
+    sql::run(connection, "DELETE FROM session WHERE part = 2", [])?;
     for session in replayed.fold.open() {
         save(connection, None, session, Part::Horizon)?;
     }
@@ -279,56 +226,44 @@ pub(crate) fn impossible(connection: &Connection, most: usize) -> Result<Vec<Str
     if meta(connection, STALE)? == Some(1) {
         return Ok(Vec::new());
     }
-    let mut statement = connection.prepare(
-        "SELECT id, began, ended, observed,
-         ifnull(lag(ended) OVER (PARTITION BY boot, pid, start, card ORDER BY began, ended) > began, 0)
-         FROM session WHERE part <> 2 ORDER BY id",
-    )?;
-    let mut rows = statement.query([])?;
+    let sql = format!(
+        "SELECT {COLUMNS}, part <> 2, ifnull(lag(ended) OVER
+         (PARTITION BY boot, pid, start, card, part = 2 ORDER BY began, ended) > began, 0) FROM session ORDER BY id"
+    );
+    let mut catalogue = Catalogue::new(connection);
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    sql::each(connection, &sql, [], |row| {
+        if found.len() >= most {
+            return Ok(());
+        }
         let id: i64 = row.get(0)?;
-        if let Some((began, ended)) = times(row, [1, 2])? {
-            if sane::time(began).is_none() || sane::time(ended).is_none() {
-                found.push(format!("session {id} has a time that cannot be true"));
-            }
-            let observed = undamaged(row.get::<_, i64>(3).map_err(ReadError::from))?;
+        let mut wrong = |what: &str| found.push(format!("session {id} {what}"));
+        // The result is `None` if one of the columns is not an integer.
+        let times = || Ok((row.get::<_, i64>(12)?, row.get::<_, i64>(13)?));
+        let times = undamaged(times())?;
+        let is_sane = |time: i64| sane::time(time).is_some();
+        let has_absurd_time =
+            times.is_some_and(|(began, ended)| !is_sane(began) || !is_sane(ended));
+        let is_counted: bool = row.get(33)?;
+        if has_absurd_time {
+            wrong("has a time that cannot be true");
+        }
+        if let Some((began, ended)) = times.filter(|_| is_counted) {
+            let observed = undamaged(row.get::<_, i64>(15).map_err(ReadError::from))?;
             if observed.is_some_and(|observed| observed > ended.saturating_sub(began)) {
-                found.push(format!(
-                    "session {id} was observed for longer than it lasted"
-                ));
+                wrong("was observed for longer than it lasted");
             }
         }
-        if row.get(4)? {
-            found.push(format!("session {id} begins while the one before it lasts"));
+        if is_counted && row.get(34)? {
+            wrong("begins before the previous one ends");
         }
-        if found.len() >= most {
-            return Ok(found);
+        if !has_absurd_time && undamaged(from_row(row, &mut catalogue))?.is_none() {
+            wrong("holds a value that cannot be true");
         }
-    }
-    let mut statement = connection.prepare(COLUMNS)?;
-    let mut rows = statement.query([])?;
-    let mut names = Names::default();
-    while let Some(row) = rows.next()? {
-        // Rows with an impossible time are already in the list.
-        let is_listed = times(row, [15, 16])?.is_some_and(|(began, ended)| {
-            sane::time(began).is_none() || sane::time(ended).is_none()
-        });
-        if !is_listed && undamaged(from_row(row, connection, &mut names))?.is_none() {
-            let id: i64 = row.get(0)?;
-            found.push(format!("session {id} holds a value that cannot be true"));
-        }
-        if found.len() >= most {
-            break;
-        }
-    }
+        Ok::<_, ReadError>(())
+    })?;
+    found.truncate(most);
     Ok(found)
-}
-
-/// Reads the times of a session; `None` if one of them is not an integer.
-fn times(row: &Row<'_>, [began, ended]: [usize; 2]) -> Result<Option<(i64, i64)>, ReadError> {
-    let read = || Ok((row.get(began)?, row.get(ended)?));
-    undamaged(read())
 }
 
 /// Sessions that continue from their rows.
@@ -393,20 +328,19 @@ fn save(
         Some(owner) => names::owner(connection, &owner.who, first_seen)?,
         None => None,
     };
-    let card = |uuid: &GpuUuid| names::card(connection, uuid, 0).map(u64::cast_signed);
+    let gpu = |uuid: &GpuUuid| names::gpu(connection, uuid, 0).map(u64::cast_signed);
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let wide = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
     let key = &session.key;
     let workload = &session.workload;
-    connection
-        .prepare_cached(
+    sql::run(
+        connection,
             "INSERT OR REPLACE INTO session VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
              ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34)",
-        )?
-        .execute(params![
+        params![
             row,
-            card(&key.gpu)?,
-            session.parent.as_ref().map(card).transpose()?,
+            gpu(&key.gpu)?,
+            session.parent.as_ref().map(gpu).transpose()?,
             key.process.boot.0.to_be_bytes(),
             key.process.pid.0,
             key.process.start.0.cast_signed(),
@@ -418,7 +352,7 @@ fn save(
             workload.pod.as_ref().map(|name| name.as_str()),
             workload.job.as_ref().map(|name| name.as_str()),
             workload.user.as_ref().map(person).transpose()?,
-            kind_code(session.kind),
+            code_of(&KINDS, &session.kind),
             session.from.as_microsecond(),
             session.to.as_microsecond(),
             number(session.ticks),
@@ -438,17 +372,12 @@ fn save(
             workload.pod_name,
             workload.assigned,
             workload.containers == ContainerOwners::Name,
-        ])?;
+        ],
+    )?;
     Ok(())
 }
 
-fn from_row(
-    row: &Row<'_>,
-    connection: &Connection,
-    names: &mut Names,
-) -> Result<Stored, ReadError> {
-    let id = |column: usize| row.get::<_, Option<i64>>(column);
-    let name = |column: usize| row.get::<_, Option<String>>(column);
+fn from_row(row: &Row<'_>, catalogue: &mut Catalogue<'_>) -> Result<Stored, ReadError> {
     let sum = |column: usize| row.get::<_, i64>(column).map(i64::unsigned_abs);
     let util = |column: usize| -> rusqlite::Result<UtilSum> {
         Ok(UtilSum {
@@ -457,62 +386,53 @@ fn from_row(
         })
     };
     let mut owner = |column: usize| -> Result<Option<OwnerKey>, ReadError> {
-        let id = id(column)?;
-        id.map(|id| names.owner(connection, id)).transpose()
+        let Some(id) = row.get::<_, Option<i64>>(column)? else {
+            return Ok(None);
+        };
+        let owner = catalogue.owner(id.cast_unsigned())?;
+        owner.ok_or(ReadError::Value("owner")).map(Some)
     };
     let (owner, job_user) = (owner(6)?, owner(7)?);
-    let word = row
-        .get_ref(8)?
-        .as_str_or_null()
-        .map_err(rusqlite::Error::from)?;
-    let owner = match (owner, word) {
+    let mut gpu = |id: i64| {
+        let gpu = catalogue.gpu(id.cast_unsigned())?;
+        gpu.ok_or(ReadError::Value("GPU"))
+    };
+    let owner = match (owner, row.get::<_, Option<String>>(8)?) {
         (Some(who), Some(word)) => Some(Owner {
             who,
-            source: source(word)?,
+            source: source(&word)?,
         }),
         _ => None,
     };
+    let user = match job_user {
+        Some(OwnerKey::User(user)) => Some(user),
+        _ => None,
+    };
+    let comm = to_reading(row.get(10)?, row.get(9)?);
+    let peak = to_reading(row.get(23)?, row.get::<_, Option<i64>>(22)?);
+    let reason = || ReadError::Value("reason");
+    let kind = coded(&KINDS, row.get(11)?, "kind of process");
     let session = Session {
         key: SessionKey {
-            gpu: names.card(connection, row.get(1)?)?,
-            process: ProcessKey {
-                boot: BootId(u128::from_be_bytes(row.get(3)?)),
-                pid: Pid(row.get(4)?),
-                start: StartTicks(row.get::<_, i64>(5)?.cast_unsigned()),
-            },
+            gpu: gpu(row.get(1)?)?,
+            process: process_key(row, 3)?,
         },
-        parent: match id(2)? {
-            Some(parent) => Some(names.card(connection, parent)?),
-            None => None,
-        },
+        parent: row.get::<_, Option<i64>>(2)?.map(gpu).transpose()?,
         owner,
-        comm: reading(row.get(10)?, name(9)?)?,
-        workload: Workload {
-            container: name(11)?.and_then(|text| text.parse().ok()),
-            container_name: name(29)?,
-            pod: name(12)?.and_then(|text| text.parse().ok()),
-            pod_name: name(30)?,
-            job: name(13)?.and_then(|text| text.parse().ok()),
-            user: match job_user {
-                Some(OwnerKey::User(user)) => Some(user),
-                _ => None,
-            },
-            assigned: name(31)?,
-            containers: containers(row.get(32)?),
-        },
-        kind: to_kind(row.get(14)?)?,
-        from: at(row.get(15)?)?,
-        to: at(row.get(16)?)?,
-        ticks: sum(17)?,
-        observed: Micros(sum(18)?),
-        active: Micros(sum(19)?),
-        idle_held: Micros(sum(20)?),
-        own_util: util(21)?,
-        gpu_util: util(23)?,
-        peak_memory: reading(row.get(26)?, row.get::<_, Option<i64>>(25)?)?
-            .map(|bytes| Bytes(bytes.cast_unsigned())),
-        shared: row.get(27)?,
-        open: row.get(28)?,
+        comm: comm.ok_or_else(reason)?,
+        workload: workload(row, 26, user)?,
+        kind: kind.map_err(|_| ReadError::Value("kind of process"))?,
+        from: at(row.get(12)?)?,
+        to: at(row.get(13)?)?,
+        ticks: sum(14)?,
+        observed: Micros(sum(15)?),
+        active: Micros(sum(16)?),
+        idle_held: Micros(sum(17)?),
+        own_util: util(18)?,
+        gpu_util: util(20)?,
+        peak_memory: (peak.ok_or_else(reason)?).map(|bytes| Bytes(bytes.cast_unsigned())),
+        shared: row.get(24)?,
+        open: row.get(25)?,
     };
     Ok(Stored {
         row: row.get(0)?,
@@ -520,35 +440,9 @@ fn from_row(
     })
 }
 
-fn reading<T>(code: i64, value: Option<T>) -> Result<Reading<T>, ReadError> {
-    match (to_reason(code), value) {
-        (Some(Ok(())), Some(value)) => Ok(Ok(value)),
-        (Some(Err(why)), _) => Ok(Err(why)),
-        (Some(Ok(())), None) => Ok(Err(Missing::Failed)),
-        (None, _) => Err(ReadError::Value("reason")),
-    }
-}
-
 fn source(word: &str) -> Result<OwnerSource, ReadError> {
     let known = OwnerSource::ALL
         .into_iter()
         .find(|source| source.as_str() == word);
     known.ok_or(ReadError::Value("source of an owner"))
-}
-
-fn kind_code(kind: ProcessKind) -> i64 {
-    match kind {
-        ProcessKind::Compute => 0,
-        ProcessKind::Graphics => 1,
-        ProcessKind::Both => 2,
-    }
-}
-
-fn to_kind(code: i64) -> Result<ProcessKind, ReadError> {
-    match code {
-        0 => Ok(ProcessKind::Compute),
-        1 => Ok(ProcessKind::Graphics),
-        2 => Ok(ProcessKind::Both),
-        _ => Err(ReadError::Value("kind of process")),
-    }
 }

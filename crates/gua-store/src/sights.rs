@@ -1,155 +1,125 @@
-//! Finds the first and the last tick of each GPU. Quarter hours without the GPU are skipped using their totals, so that
-//! a long history takes little more time than a short one.
+//! Finds the ticks that show the first and the last utilisation of each GPU. The totals show which quarter hours contain them,
+//! so that only a few ticks of a long history are read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use gua_model::{Gpu, GpuUuid, Quarter};
-use jiff::Timestamp;
+use gua_model::{Gpu, GpuTotal, GpuUuid, Tick};
 use rusqlite::Connection;
 
 use crate::error::ReadError;
-use crate::fold::{tick_before, tick_from};
+use crate::fold::tick_from;
 use crate::history::History;
 use crate::maintain::TOTALS_UNTIL;
 use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, Ticks};
-use crate::totals;
-
-/// A GPU as one tick saw it.
-#[derive(Clone, Debug)]
-pub struct Sight {
-    pub at: Timestamp,
-    pub gpu: Gpu,
-}
-
-/// The first and the last sight of each GPU, in the order in which they were first seen.
-#[derive(Debug, Default)]
-pub struct Ends {
-    pub firsts: Vec<Sight>,
-    pub lasts: Vec<Sight>,
-    /// Number of ticks that were read.
-    pub ticks: u64,
-}
+use crate::totals::{self, Source};
 
 impl History {
-    /// The first and the last tick of each GPU that `is_wanted` accepts.
-    pub fn sights(&self, is_wanted: fn(&Gpu) -> bool) -> Result<Ends, ReadError> {
-        let cards: HashSet<GpuUuid> = self.cards()?.into_iter().map(|card| card.uuid).collect();
+    /// Calls `each` with the ticks of the quarter hours that have the first or the last tick of a GPU that `is_wanted` accepts, in
+    /// order of time. Returns the number of ticks.
+    pub fn ticks_at_ends(
+        &self,
+        is_wanted: fn(&Gpu) -> bool,
+        mut each: impl FnMut(&Tick),
+    ) -> Result<u64, ReadError> {
         self.read(|connection| {
-            let mut ends = Ends::default();
-            ends.look_forward(connection, cards, is_wanted)?;
-            ends.look_back(connection, is_wanted)?;
-            Ok(ends)
-        })
-    }
-}
-
-impl Ends {
-    fn look_forward(
-        &mut self,
-        connection: &Connection,
-        mut sought: HashSet<GpuUuid>,
-        is_wanted: fn(&Gpu) -> bool,
-    ) -> Result<(), ReadError> {
-        let mut from = i64::MIN;
-        while let (false, Some(first)) = (sought.is_empty(), tick_from(connection, from)?) {
-            let begin = ticks::quarter_start(first);
-            from = begin.saturating_add(MICROS_PER_QUARTER);
-            let firsts = &mut self.firsts;
-            self.ticks += look(connection, begin, (&sought.clone(), is_wanted), |sight| {
-                if sought.remove(&sight.gpu.uuid) {
-                    firsts.push(sight);
+            let first = tick_from(connection, i64::MIN)?.unwrap_or(i64::MAX);
+            let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
+            let mut candidates: HashMap<GpuUuid, Vec<i64>> = HashMap::new();
+            let mut chosen = BTreeSet::new();
+            let closed = (quarter(first), quarter(until));
+            totals::walk(connection, Source::Own, closed, |quarter, read| {
+                let Ok(gpus) = read else {
+                    // A damaged quarter may contain any GPU.
+                    chosen.insert(quarter.0);
+                    return Ok(());
+                };
+                for gpu in gpus.iter().filter(|gpu| may_have_util(&gpu.total.gpu)) {
+                    let quarters = candidates.entry(gpu.gpu.clone()).or_default();
+                    quarters.push(quarter.0);
                 }
+                Ok(())
             })?;
-        }
-        Ok(())
-    }
-
-    fn look_back(
-        &mut self,
-        connection: &Connection,
-        is_wanted: fn(&Gpu) -> bool,
-    ) -> Result<(), ReadError> {
-        let mut sought: HashSet<GpuUuid> = uuids(&self.firsts).collect();
-        let mut to = i64::MAX;
-        while let (false, Some(last)) = (sought.is_empty(), tick_before(connection, to)?) {
-            to = ticks::quarter_start(last);
-            let mut lasts: HashMap<GpuUuid, Sight> = HashMap::new();
-            self.ticks += look(connection, to, (&sought, is_wanted), |sight| {
-                lasts.insert(sight.gpu.uuid.clone(), sight);
-            })?;
-            sought.retain(|uuid| !lasts.contains_key(uuid));
-            self.lasts.extend(lasts.into_values());
-        }
-        Ok(())
-    }
-}
-
-fn uuids(sights: &[Sight]) -> impl Iterator<Item = GpuUuid> {
-    sights.iter().map(|sight| sight.gpu.uuid.clone())
-}
-
-/// Calls the callback with each sight of the wanted GPUs in one quarter hour, and returns the number of ticks read.
-fn look(
-    connection: &Connection,
-    begin: i64,
-    (sought, is_wanted): (&HashSet<GpuUuid>, fn(&Gpu) -> bool),
-    mut give: impl FnMut(Sight),
-) -> Result<u64, ReadError> {
-    let mut looked_at = 0;
-    if !may_have(connection, begin, sought)? {
-        return Ok(looked_at);
-    }
-    let mut statement = ticks::statement(connection)?;
-    let end = begin.saturating_add(MICROS_PER_QUARTER);
-    for stored in Ticks::new(connection, &mut statement, begin, end)? {
-        let tick = match stored {
-            Ok(stored) => stored.tick,
-            Err(ReadError::Tick { .. }) => continue,
-            Err(error) => return Err(error),
-        };
-        looked_at += 1;
-        let at = tick.sample.at;
-        for gpu in tick.sample.gpus {
-            if sought.contains(&gpu.uuid) && is_wanted(&gpu) {
-                give(Sight { at, gpu });
+            // Totals only show that a quarter may have such a tick.
+            let mut seen: HashMap<i64, HashSet<GpuUuid>> = HashMap::new();
+            for (gpu, quarters) in candidates {
+                let mut has = |quarter: i64| -> Result<bool, ReadError> {
+                    if let Some(gpus) = seen.get(&quarter) {
+                        return Ok(gpus.contains(&gpu));
+                    }
+                    let mut gpus = HashSet::new();
+                    each_tick(connection, span_of(quarter), |tick| {
+                        let wanted = tick.sample.gpus.iter().filter(|gpu| is_wanted(gpu));
+                        gpus.extend(wanted.map(|gpu| gpu.uuid.clone()));
+                    })?;
+                    let has = gpus.contains(&gpu);
+                    seen.insert(quarter, gpus);
+                    Ok(has)
+                };
+                chosen.extend(first_with(quarters.iter(), &mut has)?);
+                chosen.extend(first_with(quarters.iter().rev(), &mut has)?);
             }
-        }
+            let mut read = 0;
+            let closed = chosen.into_iter().map(span_of);
+            for bounds in closed.chain([(until, i64::MAX)]) {
+                each_tick(connection, bounds, |tick| {
+                    read += 1;
+                    each(tick);
+                })?;
+            }
+            Ok(read)
+        })
     }
-    Ok(looked_at)
 }
 
-/// Returns whether a quarter hour may contain a wanted GPU. A quarter without readable totals may.
-fn may_have(
-    connection: &Connection,
-    begin: i64,
-    sought: &HashSet<GpuUuid>,
-) -> Result<bool, ReadError> {
-    let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
-    if begin.saturating_add(MICROS_PER_QUARTER) > until {
-        return Ok(true);
+fn first_with<'a>(
+    quarters: impl Iterator<Item = &'a i64>,
+    has: &mut impl FnMut(i64) -> Result<bool, ReadError>,
+) -> Result<Option<i64>, ReadError> {
+    for quarter in quarters {
+        if has(*quarter)? {
+            return Ok(Some(*quarter));
+        }
     }
-    let number = quarter(begin);
-    let totals = totals::readable(connection, (number, number + 1))?;
-    let Some(cards) = totals.quarters.get(&Quarter(number)) else {
-        return Ok(true);
-    };
-    // Excluded time (`set_aside`) has no sum of its utilisation.
-    let is_told = |uuid: &GpuUuid| {
-        cards.get(uuid).is_some_and(|total| {
-            total.card.ticks > 0 && (total.card.util_known.0 > 0 || total.card.set_aside.0 > 0)
-        })
-    };
-    Ok(sought.iter().any(is_told))
+    Ok(None)
+}
+
+/// Start and end of a quarter hour, in microseconds.
+fn span_of(quarter: i64) -> (i64, i64) {
+    let start = |quarter: i64| quarter.saturating_mul(MICROS_PER_QUARTER);
+    (start(quarter), start(quarter + 1))
+}
+
+/// Calls `each` with the readable ticks of a time.
+fn each_tick(
+    connection: &Connection,
+    (from, to): (i64, i64),
+    mut each: impl FnMut(&Tick),
+) -> Result<(), ReadError> {
+    let mut statement = ticks::statement(connection)?;
+    let mut stored = Ticks::new(connection, &mut statement, from, to)?;
+    while let Some((_, tick)) = stored.step()? {
+        if let Ok(stored) = tick {
+            each(&stored.tick);
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether some of a GPU's ticks may have a utilisation. No utilisation is summed for excluded time (`set_aside`), so it
+/// may hide some.
+fn may_have_util(total: &GpuTotal) -> bool {
+    total.ticks > 0 && (total.util_known.0 > 0 || total.set_aside.0 > 0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::path::Path;
     use std::time::Duration;
 
-    use gua_model::{Bytes, Driver, Missing, Percent, Sample, Tick};
-    use jiff::SignedDuration;
+    use gua_model::{Bytes, Driver, Missing, Percent, Place, Sample};
+    use jiff::{SignedDuration, Timestamp};
 
     use super::*;
     use crate::{NewRun, OpenMode, Store, WriterOptions};
@@ -159,14 +129,14 @@ mod tests {
     fn gpu(index: u32, util: Option<u32>) -> Gpu {
         let uuid = format!("GPU-{index}").parse().unwrap();
         let mut gpu = Gpu::without_readings(uuid, index, Missing::Unsupported);
-        gpu.name = Ok(format!("card {index}"));
+        gpu.name = Ok(format!("GPU {index}"));
         gpu.memory_total = Ok(Bytes::from_mb(1000));
         gpu.util = util.and_then(Percent::new).ok_or(Missing::Unsupported);
         gpu
     }
 
     /// Writes three days with a tick per minute. The second GPU is present for part of the second day; the third has no
-    /// utilisation.
+    /// utilisation; the fourth is partitioned into MIG instances after ten hours.
     fn write(path: &Path, first: Timestamp) {
         let mut store = Store::open(path, OpenMode::Create, &WriterOptions::default()).unwrap();
         let run = NewRun {
@@ -178,7 +148,11 @@ mod tests {
         };
         let run = store.begin_run(&run).unwrap();
         for minute in 0..TICKS {
-            let mut gpus = vec![gpu(0, Some(5)), gpu(2, None)];
+            let mut partitioned = gpu(3, (minute < 600).then_some(9));
+            if minute >= 600 {
+                partitioned.place = Place::Parent { instances: 1 };
+            }
+            let mut gpus = vec![gpu(0, Some(5)), gpu(2, None), partitioned];
             if (1500..1540).contains(&minute) {
                 gpus.insert(1, gpu(1, Some(7)));
             }
@@ -206,22 +180,22 @@ mod tests {
         let path = directory.path().join("gua.db");
         let first: Timestamp = "2026-11-14T00:00:00Z".parse().unwrap();
         write(&path, first);
-        let ends = History::open(&path)
-            .unwrap()
-            .sights(|gpu| gpu.util.is_ok())
-            .unwrap();
-        let minutes = |sights: &[Sight]| {
-            let minute = |at: Timestamp| (at.as_second() - first.as_second()) / 60;
-            let mut found: Vec<(u32, i64)> = sights
-                .iter()
-                .map(|sight| (sight.gpu.index, minute(sight.at)))
-                .collect();
-            found.sort_unstable();
-            found
-        };
-        assert_eq!(minutes(&ends.firsts), [(0, 0), (1, 1500)]);
-        assert_eq!(minutes(&ends.lasts), [(0, TICKS - 1), (1, 1539)]);
+        let mut ends: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
+        let read = History::open(&path).unwrap().ticks_at_ends(
+            |gpu| gpu.util.is_ok(),
+            |tick| {
+                let minute = (tick.sample.at.as_second() - first.as_second()) / 60;
+                for gpu in tick.sample.gpus.iter().filter(|gpu| gpu.util.is_ok()) {
+                    ends.entry(gpu.index).or_insert((minute, minute)).1 = minute;
+                }
+            },
+        );
+        assert_eq!(ends[&0], (0, TICKS - 1));
+        assert_eq!(ends[&1], (1500, 1539));
+        assert_eq!(ends[&3], (0, 599));
+        assert_eq!(ends.len(), 3);
         // Two quarter hours per GPU, and the quarters without totals.
-        assert!(ends.ticks < 200, "{} of {TICKS} ticks", ends.ticks);
+        let read = read.unwrap();
+        assert!(read < 200, "{read} of {TICKS} ticks");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use gua_model::period::Quarter;
 use gua_model::{BootId, Gpu, Outage, Place, Thresholds, Tick, sane};
 use jiff::Timestamp;
-use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params};
+use rusqlite::{Connection, OpenFlags, params};
 use serde::{Deserialize, Serialize};
 
 use crate::codec::{self, Frame, Link};
@@ -20,10 +20,10 @@ use crate::kind::{FileKind, what_is_this};
 use crate::lock::{WriterLock, network_filesystem};
 use crate::names::{self, Interner, Known};
 use crate::open_file::{OpenFile, journal_of, rescue_journal};
-use crate::quiet::refuse_foreign_objects;
+use crate::quiet::{hardened, refuse_foreign_objects};
 use crate::rule;
 use crate::schema;
-use crate::turn::Turn;
+use crate::sql;
 
 /// Requirement on the file at the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,10 +143,7 @@ impl Store {
     ) -> Result<Opened, OpenError> {
         // Another writer may have used the file between the check and the lock.
         refuse_others(path, mode)?;
-        let stranded = rescue_journal(path).map_err(|source| OpenError::Directory {
-            path: crate::directory(path).to_owned(),
-            source,
-        })?;
+        let stranded = rescue_journal(path).map_err(OpenError::in_directory(path))?;
         let is_new = !path.exists();
         let open = || {
             if is_new {
@@ -197,25 +194,24 @@ impl Store {
     }
 
     pub fn begin_run(&mut self, run: &NewRun) -> Result<RunId, WriteError> {
-        self.connection
-            .prepare_cached(
-                "INSERT INTO collector_run (started, interval, host, version, boot) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![
+        sql::run(
+            &self.connection,
+            "INSERT INTO collector_run (started, interval, host, version, boot) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
                 run.started.as_microsecond(),
                 micros(run.interval),
                 run.host,
                 run.version,
                 run.boot.map(|boot| boot.0.to_be_bytes()),
-            ])?;
+            ],
+        )?;
         Ok(RunId(self.connection.last_insert_rowid()))
     }
 
     /// Records that a run ended cleanly.
     pub fn end_run(&mut self, run: RunId, at: Timestamp) -> Result<(), WriteError> {
-        self.connection
-            .prepare_cached("UPDATE collector_run SET ended = ?2 WHERE id = ?1")?
-            .execute(params![run.0, at.as_microsecond()])?;
+        let update = "UPDATE collector_run SET ended = ?2 WHERE id = ?1";
+        sql::run(&self.connection, update, [run.0, at.as_microsecond()])?;
         Ok(())
     }
 
@@ -236,25 +232,19 @@ impl Store {
         recorded
     }
 
-    /// Limits the journal to a part of the free space. A journal that fills the disk could not be merged, because merging needs
-    /// space too.
-    pub(crate) fn bound_journal(&self) -> rusqlite::Result<()> {
-        bound_journal(&self.connection, &self.path)
-    }
-
     fn try_record(&mut self, run: RunId, tick: &Tick) -> Result<(), WriteError> {
         if !sane::is_time(tick.sample.at) || !sane::is_interval(tick.interval) {
             return Err(WriteError::Time(tick.sample.at));
         }
         let wanted = tick.sample.at.as_microsecond();
-        let mut turn = Turn::new(&self.connection);
+        let transaction = sql::begin(&mut self.connection)?;
         let comes_last = self.newest.is_some_and(|newest| newest < wanted);
         let at = match comes_last {
             true => wanted,
-            false => free_key(turn.begun()?, wanted)?.ok_or(WriteError::Time(tick.sample.at))?,
+            false => free_key(&transaction, wanted)?.ok_or(WriteError::Time(tick.sample.at))?,
         };
         let mut interner = Interner {
-            turn: &mut turn,
+            connection: &transaction,
             known: &mut self.known,
             at,
         };
@@ -275,22 +265,21 @@ impl Store {
             false => new,
         };
         for gpu in changed {
-            update_gpu(turn.begun()?, gpu, at)?;
+            update_gpu(&transaction, gpu, at)?;
         }
-        self.connection
-            .prepare_cached("INSERT INTO tick (at, run, body) VALUES (?1, ?2, ?3)")?
-            .execute(params![at, run.0, body])?;
+        let insert = "INSERT INTO tick (at, run, body) VALUES (?1, ?2, ?3)";
+        sql::run(&transaction, insert, params![at, run.0, body])?;
         if !comes_last {
             for gpu in &tick.sample.gpus {
-                names::note_sight(&self.connection, &gpu.uuid, at)?;
+                names::note_sight(&transaction, &gpu.uuid, at)?;
             }
-            crate::maintain::note_tick(&self.connection, at)?;
+            crate::maintain::note_tick(&transaction, at)?;
         }
         let newest = match comes_last {
             true => Some(at),
-            false => tick_before(&self.connection, i64::MAX)?,
+            false => tick_before(&transaction, i64::MAX)?,
         };
-        turn.commit()?;
+        transaction.commit()?;
         self.newest = newest;
         self.chain = Some(Chain {
             run,
@@ -302,17 +291,17 @@ impl Store {
     }
 
     pub fn record_outage(&mut self, outage: &Outage) -> Result<(), WriteError> {
-        self.connection
-            .prepare_cached(
-                "INSERT INTO outage (began, ended, reason, detail, ticks_lost) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![
+        sql::run(
+            &self.connection,
+            "INSERT INTO outage (began, ended, reason, detail, ticks_lost) VALUES (?1, ?2, ?3, ?4, ?5)",
+            params![
                 outage.from.as_microsecond(),
                 outage.to.as_microsecond(),
                 outage.reason.as_str(),
                 outage.detail,
                 outage.ticks_lost,
-            ])?;
+            ],
+        )?;
         Ok(())
     }
 
@@ -335,19 +324,12 @@ impl Store {
 pub(crate) const CLEAN: &str = "clean";
 
 pub(crate) fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Option<i64>> {
-    connection
-        .prepare_cached("SELECT value FROM meta WHERE key = ?1")?
-        .query_row([key], |row| row.get(0))
-        .optional()
+    sql::find(connection, "SELECT value FROM meta WHERE key = ?1", [key])
 }
 
 pub(crate) fn set_meta(connection: &Connection, key: &str, value: i64) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached(
-            "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2 WHERE value <> ?2",
-        )?
-        .execute(params![key, value])?;
-    Ok(())
+    let put = "INSERT INTO meta (key, value) VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET value = ?2 WHERE value <> ?2";
+    sql::run(connection, put, params![key, value]).map(drop)
 }
 
 pub(crate) fn quarter(micros: i64) -> i64 {
@@ -364,13 +346,8 @@ fn resolved(path: &Path) -> Result<PathBuf, OpenError> {
     if let Ok(whole) = path.canonicalize() {
         return Ok(whole);
     }
-    let directory = crate::directory(path);
-    let resolved = directory
-        .canonicalize()
-        .map_err(|source| OpenError::Directory {
-            path: directory.to_owned(),
-            source,
-        })?;
+    let resolved = crate::directory(path).canonicalize();
+    let resolved = resolved.map_err(OpenError::in_directory(path))?;
     match path.file_name() {
         Some(name) => Ok(resolved.join(name)),
         None => Err(OpenError::NotOurs {
@@ -387,31 +364,23 @@ fn refuse_others(path: &Path, mode: OpenMode) -> Result<(), OpenError> {
         (FileKind::Missing, _) => Ok(()),
         (kind, OpenMode::Create) => Err(OpenError::Exists { path, kind }),
         (FileKind::Empty | FileKind::OurHistory { .. }, _) => Ok(()),
-        (FileKind::NewerHistory { version }, _) => Err(OpenError::TooNew {
-            path,
-            found: version,
-            known: schema::VERSION,
-        }),
-        (FileKind::NotSqlite, _) => Err(OpenError::Damaged {
-            path,
-            detail: "it is not a database".to_owned(),
-        }),
+        (FileKind::NewerHistory { version: found }, _) => Err(OpenError::TooNew { path, found }),
+        (FileKind::NotSqlite, _) => {
+            Err(OpenError::damaged(&path, "it is not a database".to_owned()))
+        }
         (kind, _) => Err(OpenError::NotOurs { path, kind }),
     }
 }
 
 /// Creates the file with its permissions, which SQLite copies to its companion files.
 fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
-    let as_open_error = |source| OpenError::Directory {
-        path: crate::directory(path).to_owned(),
-        source,
-    };
+    let as_open_error = OpenError::in_directory(path);
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     if let Some(mode) = mode {
         options.mode(mode);
     }
-    let file = options.open(path).map_err(as_open_error)?;
+    let file = options.open(path).map_err(&as_open_error)?;
     let Some(mode) = mode else {
         return Ok(());
     };
@@ -423,9 +392,7 @@ fn create_file(path: &Path, mode: Option<u32>) -> Result<(), OpenError> {
 fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError> {
     let as_open_error = |error| OpenError::from_sqlite(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(as_open_error)?;
-    connection.busy_timeout(BUSY).map_err(as_open_error)?;
-    crate::guard::harden(&connection).map_err(as_open_error)?;
+    let mut connection = hardened(path.as_os_str(), flags).map_err(as_open_error)?;
     refuse_content(path, &connection)?;
     refuse_foreign_objects(path, &connection)?;
     refuse_damage(path, &connection)?;
@@ -438,27 +405,17 @@ fn connect(path: &Path, options: &WriterOptions) -> Result<Connection, OpenError
 fn refuse_content(path: &Path, connection: &Connection) -> Result<(), OpenError> {
     let as_open_error = |error| OpenError::from_sqlite(path, error);
     let found = schema::version(connection).map_err(as_open_error)?;
-    let foreign: bool = connection
-        .query_row(
-            "SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT application_id FROM pragma_application_id) <> ?1",
-            [schema::APPLICATION_ID],
-            |row| row.get(0),
-        )
-        .map_err(as_open_error)?;
-    if foreign {
-        return Err(OpenError::NotOurs {
-            path: path.to_owned(),
+    let foreign = "SELECT EXISTS (SELECT 1 FROM sqlite_schema) AND (SELECT application_id FROM pragma_application_id) <> ?1";
+    let foreign = sql::value(connection, foreign, [schema::APPLICATION_ID]);
+    let path = path.to_owned();
+    match foreign.map_err(as_open_error)? {
+        true => Err(OpenError::NotOurs {
+            path,
             kind: FileKind::OtherSqlite,
-        });
+        }),
+        false if found > schema::VERSION => Err(OpenError::TooNew { path, found }),
+        false => Ok(()),
     }
-    if found > schema::VERSION {
-        return Err(OpenError::TooNew {
-            path: path.to_owned(),
-            found,
-            known: schema::VERSION,
-        });
-    }
-    Ok(())
 }
 
 fn prepare(connection: &mut Connection, options: &WriterOptions) -> rusqlite::Result<()> {
@@ -490,7 +447,9 @@ const MOST_JOURNAL: i64 = 1000;
 const LEAST_JOURNAL: i64 = 16;
 const PAGE: i64 = 4096;
 
-fn bound_journal(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+/// Limits the journal to a part of the free space. A journal that fills the disk could not be merged, because merging needs
+/// space too.
+pub(crate) fn bound_journal(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
     let free = gua_files::free_bytes(path);
     let free = free.and_then(|free| i64::try_from(free).ok());
     let free = free.unwrap_or(i64::MAX);
@@ -520,21 +479,20 @@ fn update_gpu(connection: &Connection, gpu: &Gpu, at: i64) -> rusqlite::Result<(
     };
     if let Some(parent) = gpu.place.parent() {
         // It has the time that no instance has, also while the driver does not list it.
-        names::card(connection, parent, at)?;
+        names::gpu(connection, parent, at)?;
     }
     let memory = gpu
         .memory_total
         .ok()
         .and_then(|bytes| i64::try_from(bytes.0).ok());
-    connection
-        .prepare_cached(
+    sql::run(
+        connection,
             "UPDATE card SET number = ?2, name = ifnull(?3, name), memory_total = ifnull(?4, memory_total), parent = ?5,
              compute_slices = ifnull(?6, compute_slices), parent_slices = ifnull(?7, parent_slices)
              WHERE uuid = ?1 AND (number IS NOT ?2 OR name IS NOT ifnull(?3, name)
              OR memory_total IS NOT ifnull(?4, memory_total) OR parent IS NOT ?5
              OR compute_slices IS NOT ifnull(?6, compute_slices) OR parent_slices IS NOT ifnull(?7, parent_slices))",
-        )?
-        .execute(params![
+        params![
             gpu.uuid.as_str(),
             gpu.index,
             gpu.name.as_ref().ok(),
@@ -542,6 +500,7 @@ fn update_gpu(connection: &Connection, gpu: &Gpu, at: i64) -> rusqlite::Result<(
             parent,
             slice.map(|slice| slice.slices),
             slice.map(|slice| slice.of),
-        ])?;
-    Ok(())
+        ],
+    )
+    .map(drop)
 }

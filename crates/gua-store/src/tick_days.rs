@@ -10,8 +10,9 @@ use rusqlite::Connection;
 
 use crate::error::ReadError;
 use crate::history::History;
-use crate::imported::{GpuRow, ImportedRow as _, ProcessRow};
+use crate::imported::{GpuRow, ImportedRow as _, ProcessRow, source_ids};
 use crate::maintain::RAW_FROM;
+use crate::sql;
 use crate::store::{meta, quarter};
 use crate::ticks::MICROS_PER_QUARTER;
 
@@ -51,10 +52,7 @@ fn with_rows(
     let mut days = BTreeSet::new();
     let own = "SELECT min(at) FROM tick WHERE at >= ?1";
     hop(connection, own, window, &mut days)?;
-    let mut sources = connection.prepare("SELECT id FROM old_source ORDER BY id")?;
-    let sources = sources.query_map([], |row| row.get::<_, i64>(0))?;
-    for source in sources {
-        let source = source?;
+    for source in source_ids(connection)? {
         for table in [GpuRow::BLOCKS, ProcessRow::BLOCKS] {
             let sql =
                 format!("SELECT min(at_us) FROM {table} WHERE source = {source} AND at_us >= ?1");
@@ -87,10 +85,9 @@ fn hop(
     (from, to): (Date, Date),
     days: &mut BTreeSet<Date>,
 ) -> Result<(), rusqlite::Error> {
-    let mut query = connection.prepare(sql)?;
     let mut begin = start_of_day(from).max(sane::FIRST);
     loop {
-        let first: Option<i64> = query.query_row([begin], |row| row.get(0))?;
+        let first: Option<i64> = sql::value(connection, sql, [begin])?;
         let day = first
             .and_then(sane::time)
             .map(|at| TimeZone::UTC.to_datetime(at).date());

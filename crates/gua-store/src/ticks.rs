@@ -9,6 +9,7 @@ use crate::codec::{self, Damage, Link};
 use crate::error::ReadError;
 use crate::fold::tick_before;
 use crate::lookup::Catalogue;
+use crate::sql;
 use crate::store::{RunId, quarter};
 
 /// A tick and the run that wrote it.
@@ -92,12 +93,12 @@ fn damaged(at: i64, source: Damage) -> ReadError {
 
 /// Times of the ticks whose time cannot be true, at most `most` of them. No fold reads them.
 pub(crate) fn absurd(connection: &Connection, most: usize) -> rusqlite::Result<Vec<i64>> {
-    let mut statement = connection.prepare_cached(
-        "SELECT at FROM tick WHERE at < ?1 UNION ALL SELECT at FROM tick WHERE at >= ?2 LIMIT ?3",
-    )?;
+    let sql =
+        "SELECT at FROM tick WHERE at < ?1 UNION ALL SELECT at FROM tick WHERE at >= ?2 LIMIT ?3";
     let most = i64::try_from(most).unwrap_or(i64::MAX);
-    let times = statement.query_map([sane::FIRST, sane::END, most], |row| row.get(0))?;
-    times.collect()
+    sql::rows(connection, sql, [sane::FIRST, sane::END, most], |row| {
+        row.get(0)
+    })
 }
 
 /// The last readable tick before a time, with its key.

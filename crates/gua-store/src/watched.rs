@@ -4,14 +4,14 @@
 use gua_model::{GpuUuid, Period, Uid, User, sane};
 use gua_query::WatchedRun;
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use crate::error::{ReadError, WriteError};
 use crate::history::{History, at};
 use crate::intake::{self, Budget};
 use crate::names;
 use crate::refusal::Kept;
-use crate::sql::undamaged_rows;
+use crate::sql::{self, undamaged_rows};
 use crate::store::{Store, meta, set_meta};
 
 /// Bytes of runs that are stored per user and day, so that neither a loop of short jobs nor long summaries fill the disk.
@@ -34,9 +34,7 @@ impl Store {
         run: &WatchedRun,
         arrived: Timestamp,
     ) -> Result<Kept, WriteError> {
-        let transaction = self
-            .connection
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let transaction = sql::begin(&mut self.connection)?;
         let started = run.started.as_microsecond();
         let uid = run.owner.uid.0;
         if meta(&transaction, RUNS_AFTER)?.is_some_and(|after| started <= after) {
@@ -52,46 +50,39 @@ impl Store {
             })
             .optional()?;
         let ended = run.ended.map(Timestamp::as_microsecond);
-        let cards: Vec<&str> = run.gpus.iter().map(GpuUuid::as_str).collect();
-        let cards = cards.join(" ");
-        let bytes = run.run.len() + run.name.len() + cards.len() + run.summary.len();
+        let gpus: Vec<&str> = run.gpus.iter().map(GpuUuid::as_str).collect();
+        let gpus = gpus.join(" ");
+        let bytes = run.run.len() + run.name.len() + gpus.len() + run.summary.len();
         let admits = |bytes| intake::admits(&transaction, &BUDGET, uid, arrived, bytes);
         match known {
             Some((id, false)) if ended.is_some() => {
-                transaction
-                    .prepare_cached(
-                        "UPDATE watched_run SET ended = ?2, exit_code = ?3 WHERE id = ?1",
-                    )?
-                    .execute(params![id, ended, run.exit_code])?;
+                let end = "UPDATE watched_run SET ended = ?2, exit_code = ?3 WHERE id = ?1";
+                sql::run(&transaction, end, params![id, ended, run.exit_code])?;
                 // The end is stored in any case: without it, the run would seem lost.
                 if admits(bytes.saturating_sub(LEAST_BYTES))? {
-                    transaction
-                        .prepare_cached(
-                            "UPDATE watched_run SET cards = ?2, summary = ?3 WHERE id = ?1",
-                        )?
-                        .execute(params![id, cards, run.summary])?;
+                    let rest = "UPDATE watched_run SET cards = ?2, summary = ?3 WHERE id = ?1";
+                    sql::run(&transaction, rest, params![id, gpus, run.summary])?;
                 }
             }
             Some(_) => return Ok(Kept::No),
             None if !admits(bytes.max(LEAST_BYTES))? => return Ok(Kept::No),
             None => {
-                let person = names::person(&transaction, &run.owner, run.started.as_microsecond())?
-                    .cast_signed();
-                transaction
-                    .prepare_cached(
-                        "INSERT INTO watched_run (owner, run, name, started, ended, exit_code, cards, summary)
-                         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-                    )?
-                    .execute(params![
+                let person = names::person(&transaction, &run.owner, started)?.cast_signed();
+                sql::run(
+                    &transaction,
+                    "INSERT INTO watched_run (owner, run, name, started, ended, exit_code, cards, summary)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+                    params![
                         person,
                         run.run,
                         run.name,
                         started,
                         ended,
                         run.exit_code,
-                        cards,
+                        gpus,
                         run.summary
-                    ])?;
+                    ],
+                )?;
             }
         }
         transaction.commit()?;
@@ -101,12 +92,9 @@ impl Store {
 
 /// Deletes runs that ended before a time, or that never ended and began before it. Returns whether there may be more.
 pub(crate) fn drop_before(connection: &Connection, limit: i64) -> rusqlite::Result<bool> {
-    let dropped = connection
-        .prepare_cached(
-            "DELETE FROM watched_run WHERE id IN
-             (SELECT id FROM watched_run WHERE started < ?1 AND ifnull(ended, started) < ?1 LIMIT ?2)",
-        )?
-        .execute(params![limit, DROPPED_AT_ONCE])?;
+    let delete = "DELETE FROM watched_run WHERE id IN
+         (SELECT id FROM watched_run WHERE started < ?1 AND ifnull(ended, started) < ?1 LIMIT ?2)";
+    let dropped = sql::run(connection, delete, params![limit, DROPPED_AT_ONCE])?;
     Ok(dropped == DROPPED_AT_ONCE as usize)
 }
 
@@ -127,21 +115,21 @@ impl History {
         })
     }
 
-    /// Runs whose name begins with `begin`, the latest first. Several users can have runs with the same name.
-    pub fn watched_runs_called(&self, begin: &str) -> Result<Vec<WatchedRun>, ReadError> {
+    /// Runs whose name begins with `prefix`, the latest first. Several users can have runs with the same name.
+    pub fn runs_with_prefix(&self, prefix: &str) -> Result<Vec<WatchedRun>, ReadError> {
         const MOST: u32 = 16;
         self.read(|connection| {
             let sql = format!(
                 "{COLUMNS} WHERE substr(run, 1, length(?1)) = ?1 AND started >= ?2 AND started < ?3
                  {LATEST_FIRST} LIMIT {MOST}"
             );
-            undamaged_rows(connection, &sql, (begin, sane::FIRST, sane::END), from_row)
+            undamaged_rows(connection, &sql, (prefix, sane::FIRST, sane::END), from_row)
         })
     }
 }
 
 pub(crate) fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
-    let cards: String = row.get(7)?;
+    let gpus: String = row.get(7)?;
     Ok(WatchedRun {
         run: row.get(0)?,
         owner: User {
@@ -152,7 +140,7 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
         started: at(row.get(4)?)?,
         ended: row.get::<_, Option<i64>>(5)?.and_then(sane::time),
         exit_code: row.get(6)?,
-        gpus: cards
+        gpus: gpus
             .split_ascii_whitespace()
             .map(|uuid| uuid.parse().map_err(|_| ReadError::Value("list of GPUs")))
             .collect::<Result<_, _>>()?,
@@ -163,13 +151,15 @@ pub(crate) fn from_row(row: &Row<'_>) -> Result<WatchedRun, ReadError> {
 /// Deletes a user's runs, and rejects earlier ones, so that they are not imported again from the files of their
 /// program.
 pub(crate) fn erase(connection: &Connection, persons: &[i64]) -> rusqlite::Result<()> {
-    let last: Option<i64> =
-        connection.query_row("SELECT max(started) FROM watched_run", [], |row| row.get(0))?;
-    if let Some(last) = last {
+    if let Some(last) = sql::value(connection, "SELECT max(started) FROM watched_run", [])? {
         set_meta(connection, RUNS_AFTER, last)?;
     }
     for person in persons {
-        connection.execute("DELETE FROM watched_run WHERE owner = ?1", [person])?;
+        sql::run(
+            connection,
+            "DELETE FROM watched_run WHERE owner = ?1",
+            [person],
+        )?;
     }
     Ok(())
 }

@@ -1,17 +1,20 @@
-//! Exact totals of a window: whole quarter hours from the stored totals, its edges from the ticks.
+//! Queries for a window or a time in the past. Totals of a window are exact: whole quarter hours come from the stored totals,
+//! its edges from the ticks.
 
-use gua_model::{Period, Quarter, Session, Thresholds, Totals, sane};
-use gua_query::records::QuarterVisitor;
+use gua_model::{Floors, Period, Quarter, Session, Span, Thresholds, Tick, Totals, UtcDay, sane};
+use gua_query::records::{QuarterVisitor, TickAt};
+use jiff::Timestamp;
 use rusqlite::Connection;
 
 use crate::error::ReadError;
-use crate::fold::{Step, walk};
+use crate::floors;
+use crate::fold::{Step, each_span, walk, walk_pairs};
 use crate::history::{self, History};
 use crate::maintain::{RAW_FROM, TOTALS_UNTIL};
 use crate::rule;
 use crate::sessions::{self, Growing};
 use crate::store::{meta, quarter};
-use crate::ticks::{MICROS_PER_QUARTER, quarter_start};
+use crate::ticks::{self, MICROS_PER_QUARTER, quarter_start};
 use crate::totals::{self, Source};
 
 impl History {
@@ -26,40 +29,30 @@ impl History {
     /// quarters follow. Returns the number of unreadable ticks and of unreadable totals whose ticks have been deleted: their
     /// time is not included.
     ///
-    /// Without thresholds, the file's own apply, and whole quarters come from its totals. Other thresholds are applied
-    /// to the ticks alone, which fails if the ticks have been deleted.
-    pub fn visit_totals(
+    /// With the thresholds of the file, whole quarters come from its totals. Other thresholds are applied to the ticks alone,
+    /// which fails if the ticks have been deleted.
+    pub fn quarters(
         &self,
         window: Period,
-        thresholds: Option<Thresholds>,
+        thresholds: Thresholds,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<u32, ReadError> {
         self.read(|connection| {
-            let own = rule::load(connection)?;
-            let plan = match thresholds.filter(|other| *other != own) {
-                None => Plan::of_totals(connection, own, window)?,
-                Some(other) => Plan::of_ticks(connection, other, window)?,
+            let plan = match thresholds == rule::load(connection)? {
+                true => Plan::of_totals(connection, thresholds, window)?,
+                false => Plan::of_ticks(connection, thresholds, window)?,
             };
             visitor.begin(plan.window);
             plan.run(connection, visitor)
         })
     }
 
-    /// All sessions that overlap a window, ordered by start. Each is complete as far as it is known now, and not
-    /// clipped.
-    pub fn sessions(&self, window: Period) -> Result<Vec<Session>, ReadError> {
-        let mut sessions = Vec::new();
-        self.each_session(window, |session| sessions.push(session.clone()))?;
-        sessions.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
-        Ok(sessions)
-    }
-
-    /// Calls `each` with every session that overlaps a window, as [`History::sessions`] returns them but in no
-    /// particular order, with one at a time in memory. Returns the number of damaged rows, which are left out.
-    pub fn each_session(
+    /// Calls `each` with every session that overlaps a window, in no particular order, with one at a time in memory. Each is
+    /// complete as far as it is known now, and not clipped. Returns the number of damaged rows, which are left out.
+    pub fn sessions(
         &self,
         window: Period,
-        mut each: impl FnMut(&Session),
+        each: &mut dyn FnMut(&Session),
     ) -> Result<u32, ReadError> {
         let mut give = |session: &Session| {
             if session.from < window.to() && session.to >= window.from() {
@@ -88,6 +81,76 @@ impl History {
             growing.into_sessions().iter().for_each(give);
             Ok(damaged)
         })
+    }
+
+    /// The tick that covers a time. `None` if no readable tick precedes it.
+    pub fn tick_at(
+        &self,
+        at: Timestamp,
+        thresholds: Thresholds,
+    ) -> Result<Option<TickAt>, ReadError> {
+        let after = at.as_microsecond().saturating_add(1);
+        self.read(|connection| {
+            // A damaged tick counts as if it had not been taken: the tick before it covers more time, as in every fold.
+            let Some((key, _)) = ticks::last_readable(connection, after)? else {
+                return Ok(None);
+            };
+            let (mut found, mut spans, mut next) = (None, Vec::new(), None);
+            walk(connection, thresholds, (key, after), |step| {
+                match step {
+                    Step::Tick { tick, at, .. } if at < after => found = Some(tick.clone()),
+                    Step::Tick { tick, closed, .. } => {
+                        spans = closed.to_vec();
+                        next = Some(tick.clone());
+                    }
+                    Step::End { closed } => spans = closed.to_vec(),
+                }
+                Ok(())
+            })?;
+            Ok(found.map(|tick| TickAt { tick, spans, next }))
+        })
+    }
+
+    /// Calls `each` with every span that begins in a window, and with the spans of the tick before it.
+    pub fn spans(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        each: &mut dyn FnMut(&Span),
+    ) -> Result<(), ReadError> {
+        let bounds = sane::bounds(window);
+        self.read(|connection| {
+            each_span(connection, thresholds, bounds, &mut *each)?;
+            Ok(())
+        })
+    }
+
+    /// Calls `each` with every tick that begins in a window and the spans of all its GPUs, and with the tick before the
+    /// window, whose spans may reach into it. Spans are not clipped. Returns the number of damaged ticks in the window.
+    pub fn ticks_with_spans<E: From<ReadError>>(
+        &self,
+        window: Period,
+        thresholds: Thresholds,
+        mut each: impl FnMut(&Tick, &[Span]) -> Result<(), E>,
+    ) -> Result<u32, E> {
+        let bounds = sane::bounds(window);
+        self.read(|connection| {
+            walk_pairs(connection, thresholds, bounds, |tick, step| {
+                let (Step::Tick { closed, .. } | Step::End { closed }) = step;
+                tick.map_or(Ok(()), |tick| each(tick, closed))
+            })
+        })
+    }
+
+    /// Idle power floor of each GPU on the day of a time.
+    pub fn floors(&self, at: Timestamp) -> Result<Floors, ReadError> {
+        self.read(|connection| floors::as_of(connection, UtcDay::of(at)))
+    }
+
+    /// Time from which ticks are kept; only totals by quarter hour exist before it. `None` if retention has deleted
+    /// none.
+    pub fn raw_from(&self) -> Result<Option<Timestamp>, ReadError> {
+        self.read(|connection| Ok(meta(connection, RAW_FROM)?.map(sane::nearest)))
     }
 }
 
@@ -126,21 +189,17 @@ impl Plan {
             start => start.saturating_add(MICROS_PER_QUARTER),
         };
         let end_whole = quarter_start(to).min(until);
-        let has_whole = first_whole < end_whole;
+        let whole = (first_whole, end_whole);
+        let (first, whole, last) = match first_whole < end_whole {
+            true => ((from, first_whole), whole, (end_whole, to)),
+            false => ((from, to), NOTHING, NOTHING),
+        };
         Ok(Self {
             thresholds,
             window: answered,
-            first: if has_whole {
-                (from, first_whole)
-            } else {
-                (from, to)
-            },
-            whole: if has_whole {
-                (first_whole, end_whole)
-            } else {
-                NOTHING
-            },
-            last: if has_whole { (end_whole, to) } else { NOTHING },
+            first,
+            whole,
+            last,
         })
     }
 
@@ -189,11 +248,11 @@ fn from_ticks(
     let period = history::period((from, to));
     let mut open = Totals::default();
     let mut give_all = |totals: Totals| {
-        for (quarter, cards) in totals.by_quarter() {
-            visitor.quarter(quarter, &cards);
+        for (quarter, gpus) in totals.by_quarter() {
+            visitor.quarter(quarter, &gpus);
         }
     };
-    let walked = walk(connection, thresholds, (from, to), |step| {
+    let damaged = walk(connection, thresholds, (from, to), |step| {
         let (Step::Tick { closed, .. } | Step::End { closed }) = step;
         for span in closed {
             open.add_within(span, period);
@@ -205,7 +264,7 @@ fn from_ticks(
         Ok(())
     })?;
     give_all(open);
-    Ok(walked.damaged)
+    Ok(damaged)
 }
 
 /// Computes a quarter whose stored totals cannot be read from its ticks. If these have been deleted, the quarter is a gap.

@@ -131,28 +131,49 @@ assert hashlib.sha512(archive).hexdigest() == "f564d9c448ec67b6f5dd31fc24f99b576
 sys.stdout.buffer.write(tarfile.open(fileobj=io.BytesIO(archive)).extractfile("package/axe.min.js").read())
 "#;
 
+/// Fetches the schema of cloud-init from Debian's package. The package is not installed, because it changes how a machine boots.
+const FETCH_CLOUD_INIT: &str = r#"
+set -e
+directory=$(mktemp -d)
+trap 'rm -r "$directory"' EXIT
+cd "$directory"
+apt-get download -q cloud-init >&2 || { apt-get update -q >&2 && apt-get download -q cloud-init >&2; }
+dpkg-deb --fsys-tarfile cloud-init_*.deb | tar --extract --to-stdout --wildcards '*/schema-cloud-config-v1.json'
+"#;
+
 /// The script of axe-core. Fetches it at first use.
 #[must_use]
 pub fn axe_core() -> String {
-    let path = directory().join("axe-core-4.14.0.min.js");
-    if let Ok(script) = std::fs::read_to_string(&path) {
-        return script;
+    let mut fetch = Command::new(system());
+    let path = fetched("axe-core-4.14.0.min.js", fetch.args(["-c", FETCH_AXE]));
+    std::fs::read_to_string(path).unwrap()
+}
+
+/// The JSON schema of cloud-init's `#cloud-config` files; `None` on a system without apt-get. Fetches it at first use.
+#[must_use]
+pub fn cloud_init_schema() -> Option<PathBuf> {
+    let apt = Command::new("apt-get").arg("--version").output();
+    apt.ok()?;
+    let mut fetch = Command::new("bash");
+    let fetch = fetch.args(["-o", "pipefail", "-c", FETCH_CLOUD_INIT]);
+    Some(fetched("cloud-init-schema.json", fetch))
+}
+
+/// Returns the path of a file next to the environments. At first use, the output of a command is written to it.
+fn fetched(name: &str, fetch: &mut Command) -> PathBuf {
+    let path = directory().join(name);
+    if path.exists() {
+        return path;
     }
-    let output = Command::new(system())
-        .args(["-c", FETCH_AXE])
-        .output()
-        .unwrap();
+    let output = fetch.output().unwrap();
     let reason = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "cannot fetch axe-core with npm\n{reason}"
-    );
+    assert!(output.status.success(), "cannot fetch {name}\n{reason}");
     std::fs::create_dir_all(directory()).unwrap();
     // Tests run side by side: each writes a file of its own and renames it.
     let part = path.with_extension(std::process::id().to_string());
     std::fs::write(&part, &output.stdout).unwrap();
     std::fs::rename(&part, &path).unwrap();
-    String::from_utf8(output.stdout).unwrap()
+    path
 }
 
 /// The directory of all environments, beside the build.

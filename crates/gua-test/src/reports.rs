@@ -6,7 +6,7 @@ use gua_model::idle::{Idle, is_idle_now};
 use gua_model::report::fold::{ReportFold, Scope};
 use gua_model::report::{
     BlockRow, Covered, Cross, GapRow, GpuStatus, Hold, Host, IntervalUse, Note, Now, Refused,
-    Report, ReportedGpu, SlotRow, Sums,
+    Report, ReportedGpu, SlotRow, Sums, cross_rows,
 };
 use gua_model::since::{Since, Start};
 use gua_model::{
@@ -103,15 +103,15 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
             sums.energy =
                 Millijoules(micros / 1000 * if state == State::Active { 280 } else { 60 });
             sums.energy_known = sums.micros;
-            total.card.energy += sums.energy;
+            total.gpu.energy += sums.energy;
         }
     }
-    total.card.ticks = 30;
-    total.card.present = Micros(QUARTER);
-    total.card.observed = Micros(QUARTER);
-    total.card.energy_known = Micros(QUARTER);
-    total.card.util_known = Micros(QUARTER);
-    total.card.util_sum = u128::from(active) * 8000;
+    total.gpu.ticks = 30;
+    total.gpu.present = Micros(QUARTER);
+    total.gpu.observed = Micros(QUARTER);
+    total.gpu.energy_known = Micros(QUARTER);
+    total.gpu.util_known = Micros(QUARTER);
+    total.gpu.util_sum = u128::from(active) * 8000;
     if held > 0 {
         let sums = total.owners.entry(OwnerKey::User(User {
             uid: Uid(owner),
@@ -120,7 +120,7 @@ fn quarter(dice: &mut Dice, owner: u32, hour: i8, weekend: bool) -> QuarterTotal
         sums.held = Micros(held);
         sums.charged = Micros(held);
         sums.idle_held = Micros(idle_held);
-        sums.energy = total.card.energy;
+        sums.energy = total.gpu.energy;
         sums.energy_known = sums.held;
         sums.ticks = 30;
     }
@@ -204,7 +204,7 @@ fn finished(
         coverage.gaps.push(GapRow {
             reason: GapReason::DriverHung,
             period: gap,
-            cards: shape.cards as usize,
+            gpus: shape.cards as usize,
             micros: coverage.gap,
             detail: Some("no answer within 5s from <nvml>".to_owned()),
             late: false,
@@ -221,7 +221,7 @@ fn finished(
         covered: covered(1),
         unseen: vec![gap],
     };
-    let cards: Vec<ReportedGpu> = fold.cards.iter().map(reported).collect();
+    let cards: Vec<ReportedGpu> = fold.gpus.iter().map(reported).collect();
     let people = fold.people.rows();
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
     let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
@@ -235,7 +235,6 @@ fn finished(
             ),
         })
         .collect();
-    let labels: Vec<_> = slot_rows.iter().map(|slot| slot.label).collect();
     let sessions = sessions(shape);
     let now = any.then(|| now(shape));
     let (current, past) = holders(&sessions, now.as_ref());
@@ -249,7 +248,7 @@ fn finished(
         thresholds: Thresholds::default(),
         made: end(),
         person: None,
-        cross: fold.crossed(&labels, &uuids, &names),
+        cross: cross_rows(fold, &slot_rows, &uuids, &names, &|_| &[]),
         slots: if any { slot_rows } else { Vec::new() },
         minutes: Vec::new(),
         heat: fold.heat.clone(),
@@ -273,7 +272,7 @@ fn finished(
         } else {
             Vec::new()
         },
-        cards,
+        gpus: cards,
     }
 }
 
@@ -283,7 +282,7 @@ fn holders(sessions: &[Hold], now: Option<&Now>) -> (Vec<Hold>, Vec<Hold>) {
         sessions.iter().cloned().partition(|hold| hold.current);
     past.retain(|hold| hold.is_without_use(&Thresholds::default()));
     for hold in &mut current {
-        let mut gpus = now.iter().flat_map(|now| &now.cards);
+        let mut gpus = now.iter().flat_map(|now| &now.gpus);
         hold.idle = gpus
             .find(|gpu| gpu.gpu == hold.gpu)
             .and_then(|gpu| gpu.idle);
@@ -329,7 +328,7 @@ fn sessions(shape: Shape) -> Vec<Hold> {
                 pid: Some(Pid(4000 + card * 7 + u32::try_from(length).unwrap())),
                 period,
                 last_row: Micros(0),
-                util: Some((if idle > 60 { 2.4 } else { 71.0 }, UtilSource::Card)),
+                util: Some((if idle > 60 { 2.4 } else { 71.0 }, UtilSource::Gpu)),
                 peak_memory: Some(Bytes::from_mb(1200 + dice.roll(40_000))),
                 samples: 120,
                 shared: dice.roll(5) == 0,
@@ -402,6 +401,6 @@ fn now(shape: Shape) -> Now {
     });
     Now {
         at: end() - SignedDuration::from_secs(20),
-        cards: cards.collect(),
+        gpus: cards.collect(),
     }
 }

@@ -240,9 +240,8 @@ impl App {
 
     /// Adds a sample.
     pub fn take_sample(&mut self, mut sample: Sample) {
-        let before = self.timeline.last_index();
-        let before = before.and_then(|index| self.timeline.get(index));
-        lost::add_unidentified(&mut sample, before.map(|before| &before.sample));
+        let before = self.timeline.last().map(|before| &before.sample);
+        lost::add_unidentified(&mut sample, before);
         self.driver = Driver::Answered(sample.at);
         let interval = self.setup.interval;
         self.streaks.see(&sample, interval);
@@ -324,8 +323,7 @@ impl App {
     /// Returns the processes of the newest sample, to look up what they use of the host.
     #[must_use]
     pub fn newest_processes(&self) -> Vec<ProcessKey> {
-        let newest = self.timeline.last_index();
-        let newest = newest.and_then(|index| self.timeline.get(index));
+        let newest = self.timeline.last();
         let gpus = newest.into_iter().flat_map(|moment| &moment.sample.gpus);
         let processes = gpus.flat_map(|gpu| &gpu.processes);
         let mut keys: Vec<ProcessKey> = processes

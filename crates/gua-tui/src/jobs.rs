@@ -3,7 +3,7 @@
 
 use gua_model::{Missing, OwnerKey, Percent, Pid, ProcessKey};
 
-use crate::rows::ProcessRow;
+use crate::rows::{ProcessRow, known_sum};
 
 /// What the processes of one job have in common.
 #[derive(PartialEq)]
@@ -58,27 +58,17 @@ fn of_group(group: Vec<ProcessRow>) -> Vec<ProcessRow> {
             processes.push(row);
         }
     }
-    let memory: Vec<_> = group.iter().filter_map(|row| row.memory.ok()).collect();
-    let sm: Vec<u32> = group
-        .iter()
-        .filter_map(|row| Some(row.sm.ok()??.get().into()))
-        .collect();
-    let count = u32::try_from(sm.len()).unwrap_or(u32::MAX);
-    let mean = (count > 0)
-        .then(|| Percent::new(sm.iter().sum::<u32>() / count))
-        .flatten();
-    let cpu: Vec<u32> = processes.iter().filter_map(|row| row.cpu).collect();
-    let host_memory: Vec<_> = processes.iter().filter_map(|row| row.host_memory).collect();
+    let sm = || group.iter().filter_map(|row| row.sm.ok()?);
+    let sum: u32 = sm().map(|sm| u32::from(sm.get())).sum();
+    let count = u32::try_from(sm().count()).unwrap_or(u32::MAX);
+    let memory = known_sum(group.iter().filter_map(|row| row.memory.ok()));
     let merged = ProcessRow {
         gpu: ranges(&labels),
         members: processes.len(),
-        memory: match memory.is_empty() {
-            true => Err(Missing::Failed),
-            false => Ok(memory.into_iter().sum()),
-        },
-        sm: Ok(mean),
-        cpu: (!cpu.is_empty()).then(|| cpu.iter().sum()),
-        host_memory: (!host_memory.is_empty()).then(|| host_memory.into_iter().sum()),
+        memory: memory.ok_or(Missing::Failed),
+        sm: Ok(sum.checked_div(count).and_then(Percent::new)),
+        cpu: known_sum(processes.iter().filter_map(|row| row.cpu)),
+        host_memory: known_sum(processes.iter().filter_map(|row| row.host_memory)),
         age: group.iter().filter_map(|row| row.age).max(),
         ..group[0].clone()
     };

@@ -79,20 +79,19 @@ fn text(buffer: &Buffer) -> String {
 }
 
 fn sequence(style: Style) -> String {
-    let mut codes = vec!["0".to_owned()];
-    for (modifier, code) in [
+    let modifiers = [
         (Modifier::BOLD, "1"),
         (Modifier::DIM, "2"),
         (Modifier::REVERSED, "7"),
-    ] {
-        if style.add_modifier.contains(modifier) {
-            codes.push(code.to_owned());
-        }
-    }
+    ];
+    let set = modifiers.into_iter();
+    let set = set.filter(|(modifier, _)| style.add_modifier.contains(*modifier));
+    let set = set.map(|(_, code)| code.to_owned());
     let colour = match style.fg {
         Some(Color::Indexed(number)) => Some(format!("38;5;{number}")),
         _ => None,
     };
-    codes.extend(colour);
+    let codes = std::iter::once("0".to_owned()).chain(set).chain(colour);
+    let codes: Vec<String> = codes.collect();
     format!("\u{1b}[{}m", codes.join(";"))
 }

@@ -65,59 +65,51 @@ pub(crate) const SORTED: [&str; 9] = [
     "gpu", "pid", "user", "memory", "sm", "cpu", "ram", "age", "name",
 ];
 
-pub(crate) fn processes(
-    sample: &Sample,
-    ticks_per_second: u64,
-    surroundings: &Surroundings,
-) -> Vec<ProcessRow> {
+pub(crate) fn processes(sample: &Sample, ticks: u64, host: &Surroundings) -> Vec<ProcessRow> {
     let gpus = sample.gpus.iter().enumerate();
-    let rows = gpus.flat_map(|(place, gpu)| {
+    let all = gpus.flat_map(|(place, gpu)| {
         let processes = gpu.processes.iter();
-        processes.map(move |process| row(sample, place, gpu, process, ticks_per_second))
+        processes.map(move |process| (place, gpu, process))
     });
-    let with_use = |mut row: ProcessRow| {
-        let found = row.key.and_then(|key| surroundings.processes.get(&key));
-        if let Some(found) = found {
-            row.cpu = found.cpu_percent;
-            row.host_memory = Some(found.memory);
-            row.command = sanitize(&found.command);
-            row.parent = Some(found.parent);
+    let row = |(place, gpu, process): (usize, &Gpu, &Process)| {
+        let name = match &process.identity {
+            Ok(Identity { comm: Ok(comm), .. }) => comm.clone(),
+            Ok(_) => "?".to_owned(),
+            Err(Missing::Gone) => "(exited)".to_owned(),
+            Err(_) => "(not visible)".to_owned(),
+        };
+        let identity = process.identity.as_ref().ok();
+        let workload = identity.and_then(|identity| identity.workload.in_short());
+        let found = identity.and_then(|identity| host.processes.get(&identity.key));
+        ProcessRow {
+            gpu: gpu.place.label(gpu.index),
+            place,
+            pid: process.pid,
+            key: identity.map(|identity| identity.key),
+            own: identity.and_then(|identity| identity.own.clone().ok()),
+            owner: identity.and_then(|identity| Some(identity.owner()?.who)),
+            kind: process.kind,
+            memory: process.memory,
+            sm: process.sm_util,
+            age: identity.and_then(|identity| identity.age(sample.since_boot, ticks)),
+            name,
+            cpu: found.and_then(|found| found.cpu_percent),
+            host_memory: found.map(|found| found.memory),
+            command: found.map_or_else(String::new, |found| sanitize(&found.command)),
+            parent: found.map(|found| found.parent),
+            members: 1,
+            workload: workload.unwrap_or_default(),
+            branch: String::new(),
+            is_ancestor: false,
         }
-        row
     };
-    rows.map(with_use).collect()
+    all.map(row).collect()
 }
 
-fn row(sample: &Sample, place: usize, gpu: &Gpu, process: &Process, ticks: u64) -> ProcessRow {
-    let name = match &process.identity {
-        Ok(Identity { comm: Ok(comm), .. }) => comm.clone(),
-        Ok(_) => "?".to_owned(),
-        Err(Missing::Gone) => "(exited)".to_owned(),
-        Err(_) => "(not visible)".to_owned(),
-    };
-    let identity = process.identity.as_ref().ok();
-    let workload = identity.and_then(|identity| identity.workload.in_short());
-    ProcessRow {
-        gpu: gpu.place.label(gpu.index),
-        place,
-        pid: process.pid,
-        key: identity.map(|identity| identity.key),
-        own: identity.and_then(|identity| identity.own.clone().ok()),
-        owner: identity.and_then(|identity| Some(identity.owner()?.who)),
-        kind: process.kind,
-        memory: process.memory,
-        sm: process.sm_util,
-        age: identity.and_then(|identity| identity.age(sample.since_boot, ticks)),
-        name,
-        cpu: None,
-        host_memory: None,
-        command: String::new(),
-        parent: None,
-        members: 1,
-        workload: workload.unwrap_or_default(),
-        branch: String::new(),
-        is_ancestor: false,
-    }
+/// Returns the sum of the values that are known; `None` if none is.
+pub(crate) fn known_sum<T: std::iter::Sum>(values: impl Iterator<Item = T>) -> Option<T> {
+    let mut values = values.peekable();
+    values.peek().is_some().then(|| values.sum())
 }
 
 pub(crate) fn user_name(owner: Option<&OwnerKey>) -> String {
@@ -183,13 +175,11 @@ pub(crate) fn users(sample: &Sample, rows: &[ProcessRow], thresholds: &Threshold
                 own().map(|row| (row.place, row.gpu.as_str())).collect();
             let idle_held = gpus.iter().filter(|(place, _)| is_idle_held(*place));
             let sm = own().filter_map(|row| row.sm.ok().flatten());
-            let sm: Vec<u32> = sm.map(|sm| sm.get().into()).collect();
-            let memory: Vec<Bytes> = own().filter_map(|row| row.memory.ok()).collect();
             UserRow {
                 processes: own().map(|row| row.pid).collect::<BTreeSet<_>>().len(),
-                memory: (!memory.is_empty()).then(|| memory.into_iter().sum()),
+                memory: known_sum(own().filter_map(|row| row.memory.ok())),
                 hidden: own().filter(|row| row.memory.is_err()).count(),
-                sm: (!sm.is_empty()).then(|| sm.iter().sum()),
+                sm: known_sum(sm.map(|sm| u32::from(sm.get()))),
                 idle_held: idle_held.map(|(_, gpu)| (*gpu).to_owned()).collect(),
                 gpus: gpus.iter().map(|(_, gpu)| (*gpu).to_owned()).collect(),
                 user,

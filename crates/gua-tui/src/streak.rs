@@ -4,25 +4,17 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use gua_model::since::{Since, Start};
-use gua_model::{Cadence, GpuUuid, RollUp, Sample, State, Thresholds, classify};
+use gua_model::{Cadence, GpuUuid, Sample, State, Thresholds, classify};
 use jiff::Timestamp;
 
-/// What counts as the same state: the roll-up, or the finer state if there is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Same {
-    RollUp(RollUp),
-    State(State),
-}
-
-impl Same {
-    fn of(state: State) -> Self {
-        state.roll_up().map_or(Same::State(state), Same::RollUp)
-    }
+/// Returns what counts as the same state: that of the roll-up, or the finer state if there is none.
+fn rolled_up(state: State) -> State {
+    state.roll_up().map_or(state, State::from)
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Streak {
-    same: Same,
+    state: State,
     since: Since,
     seen: Timestamp,
 }
@@ -48,19 +40,18 @@ impl Streaks {
     pub(crate) fn see(&mut self, sample: &Sample, interval: Duration) {
         let cadence = Cadence::new(interval);
         for gpu in &sample.gpus {
-            let state = classify(gpu, &self.thresholds, None).state;
-            let same = Same::of(state);
+            let state = rolled_up(classify(gpu, &self.thresholds, None).state);
             let before = self.streaks.get(&gpu.uuid).filter(|streak| {
                 let pause = sample.at.duration_since(streak.seen);
                 !pause.is_negative() && !cadence.is_missed(pause.unsigned_abs())
             });
             let since = match before {
-                Some(streak) if streak.same == same => streak.since,
+                Some(streak) if streak.state == state => streak.since,
                 // It was in another state a moment ago, so this one began now.
                 Some(streak) => Since {
                     at: sample.at,
-                    start: match streak.same {
-                        Same::State(State::Unobserved) => Start::AtLatest,
+                    start: match streak.state {
+                        State::Unobserved => Start::AtLatest,
                         _ => Start::Seen,
                     },
                 },
@@ -70,7 +61,7 @@ impl Streaks {
                 },
             };
             let streak = Streak {
-                same,
+                state,
                 since,
                 seen: sample.at,
             };

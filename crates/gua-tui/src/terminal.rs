@@ -35,6 +35,7 @@ pub enum Palette {
 }
 
 /// The terminal while this program uses it.
+#[derive(Debug)]
 pub struct Screen {
     terminal: Terminal<CrosstermBackend<Page>>,
     page: Page,
@@ -53,15 +54,6 @@ impl Write for Page {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for Screen {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Screen")
-            .field("writer", &self.writer)
-            .field("is_ours", &self.is_ours)
-            .finish_non_exhaustive()
     }
 }
 

@@ -93,8 +93,12 @@ impl Timeline {
         self.moments.front().map(|moment| moment.sample.at)
     }
 
+    pub(crate) fn last(&self) -> Option<&Moment> {
+        self.moments.back()
+    }
+
     pub(crate) fn last_at(&self) -> Option<Timestamp> {
-        self.moments.back().map(|moment| moment.sample.at)
+        self.last().map(|moment| moment.sample.at)
     }
 
     pub(crate) fn last_index(&self) -> Option<usize> {

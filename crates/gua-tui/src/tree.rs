@@ -64,16 +64,15 @@ pub(crate) fn arrange(rows: Vec<ProcessRow>, lineage: &Lineage) -> Vec<ProcessRo
     for row in rows {
         by_pid.entry(row.pid).or_default().push(row);
     }
-    let mut arranged = Vec::new();
     let mut builder = TreeBuilder {
         children: &children,
         by_pid,
         lineage,
-        arranged: &mut arranged,
+        arranged: Vec::new(),
         added: BTreeSet::new(),
     };
     builder.add_children(INIT, "");
-    arranged
+    builder.arranged
 }
 
 fn visible_pids(order: &[Pid], lineage: &Lineage) -> BTreeSet<Pid> {
@@ -101,7 +100,7 @@ struct TreeBuilder<'a> {
     children: &'a BTreeMap<Pid, Vec<Pid>>,
     by_pid: HashMap<Pid, Vec<ProcessRow>>,
     lineage: &'a Lineage,
-    arranged: &'a mut Vec<ProcessRow>,
+    arranged: Vec<ProcessRow>,
     /// Guards against loops, which reused pids can cause.
     added: BTreeSet<Pid>,
 }

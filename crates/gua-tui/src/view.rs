@@ -1,7 +1,6 @@
 //! The screen: one line about the host, the GPUs, the table, one line of keys. It fits any size.
 
 mod gpus;
-mod host;
 mod overlay;
 mod style;
 mod table;
@@ -13,29 +12,29 @@ use gua_model::{Sample, faults};
 use jiff::Timestamp;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
 use crate::app::{App, Driver, Overlay, Rights, View};
-use crate::format::{clip, width};
+use crate::format::{bytes, clip, width};
+use crate::spark::bar;
 use crate::timeline::{Moment, Source};
 use style::Styles;
 
+/// Minimum height of the screen, without its first line, at which the line about the host is shown.
+const HOST_ROOM: u16 = 12;
+/// Width of a bar in that line.
+const HOST_BAR: usize = 10;
+
 /// Draws text output: the host, two lines per GPU, every process, and no keys.
 pub(crate) fn draw_text(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
-    let styles = Styles::of(app.setup.palette);
-    let [head, rest] = cut(area, 1);
-    header(app, styles, now, head.width.into()).render(head, buffer);
-    let panel = host::panel(app, styles, rest.width.into());
-    let [place, rest] = cut(rest, u16::from(panel.is_some()));
-    if let Some(panel) = panel {
-        panel.render(place, buffer);
-    }
-    if let Some(index) = app.shown_index() {
-        let [upper, lower] = cut(rest, gpus::text_height(app));
-        gpus::draw(app, index, upper, buffer, styles);
-        table::draw(app, lower, buffer, styles);
-    }
+    let styles = Styles(app.setup.palette);
+    let head = header(app, styles, now, area.width.into());
+    let rest = put(Some(head), area, buffer);
+    let rest = put(host_line(app, styles, rest.width.into()), rest, buffer);
+    let height = gpus::text_height(app);
+    body(app, height, rest, buffer, styles);
 }
 
 /// Draws everything as of `now`.
@@ -43,34 +42,42 @@ pub fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, now: Timestamp) {
     if area.is_empty() {
         return;
     }
-    let styles = Styles::of(app.setup.palette);
-    let [head, rest] = cut(area, 1);
-    header(app, styles, now, head.width.into()).render(head, buffer);
+    let styles = Styles(app.setup.palette);
+    let room = usize::from(area.width);
+    let rest = put(Some(header(app, styles, now, room)), area, buffer);
     let problem = driver_problem(app, now);
-    let [banner, rest] = cut(rest, u16::from(problem.is_some()));
-    if let Some(text) = problem {
-        let text = clip(&text, banner.width.into());
-        Line::styled(text, styles.bad()).render(banner, buffer);
-    }
-    let panel = host::panel(app, styles, rest.width.into()).filter(|_| rest.height >= host::ROOM);
-    let [place, rest] = cut(rest, u16::from(panel.is_some()));
-    if let Some(panel) = panel {
-        panel.render(place, buffer);
-    }
+    let problem = problem.map(|text| Line::styled(clip(&text, room), styles.bad()));
+    let rest = put(problem, rest, buffer);
+    let host = host_line(app, styles, room).filter(|_| rest.height >= HOST_ROOM);
+    let rest = put(host, rest, buffer);
     let foot = u16::from(rest.height > 2);
-    let [body, foot] = cut(rest, rest.height - foot);
-    footer(app, styles, foot.width.into()).render(foot, buffer);
-    if let Some(index) = app.shown_index() {
-        let height = gpus::height(app, body);
-        let [upper, lower] = cut(body, height);
-        gpus::draw(app, index, upper, buffer, styles);
-        table::draw(app, lower, buffer, styles);
-    }
+    let [upper, foot] = cut(rest, rest.height - foot);
+    footer(app, styles, room).render(foot, buffer);
+    let height = gpus::height(app, upper);
+    body(app, height, upper, buffer, styles);
     match &app.overlay {
         Overlay::Help => overlay::help(area, buffer, styles),
         Overlay::Confirm(pending) => overlay::confirm(pending, area, buffer, styles),
         Overlay::None | Overlay::Filter => {}
     }
+}
+
+/// Draws the GPUs in this many lines, and the table below them.
+fn body(app: &mut App, height: u16, area: Rect, buffer: &mut Buffer, styles: Styles) {
+    if let Some(index) = app.shown_index() {
+        let [upper, lower] = cut(area, height);
+        gpus::draw(app, index, upper, buffer, styles);
+        table::draw(app, lower, buffer, styles);
+    }
+}
+
+/// Draws a line, if there is one, at the top of an area, and returns the rest of the area.
+fn put(line: Option<Line<'_>>, area: Rect, buffer: &mut Buffer) -> Rect {
+    let [place, rest] = cut(area, u16::from(line.is_some()));
+    if let Some(line) = line {
+        line.render(place, buffer);
+    }
+    rest
 }
 
 /// Splits an area into its first lines and the rest.
@@ -89,11 +96,14 @@ fn header<'a>(app: &App, styles: Styles, now: Timestamp, room: usize) -> Line<'a
         true => " %H:%M:%S %Z ",
         false => " %Y-%m-%d %H:%M:%S %Z ",
     };
-    let (mode, style) = mode(app, moment, now);
+    let mode_style = match app.frozen {
+        None => styles.bold(),
+        Some(_) => styles.bold().patch(styles.selected()),
+    };
     let mut spans = vec![
         Span::styled("gua top", styles.bold()),
         Span::raw(clock.strftime(form).to_string()),
-        Span::styled(mode, styles.mode(style)),
+        Span::styled(mode(app, moment, now), mode_style),
         Span::raw("  "),
     ];
     if let Some(moment) = moment {
@@ -133,24 +143,55 @@ fn about(host: &str, sample: &Sample) -> String {
     )
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Live,
-    Past,
-}
-
-fn mode(app: &App, moment: Option<&Moment>, now: Timestamp) -> (String, Mode) {
+fn mode(app: &App, moment: Option<&Moment>, now: Timestamp) -> String {
     let Some(at) = app.frozen else {
-        return ("live".to_owned(), Mode::Live);
+        return "live".to_owned();
     };
     let behind = short_age(now.duration_since(at).unsigned_abs());
     match moment {
         Some(moment) if moment.source == Source::Recorded => {
             let every = short_age(moment.interval);
-            (format!("RECORDED, {behind} ago, every {every}"), Mode::Past)
+            format!("RECORDED, {behind} ago, every {every}")
         }
-        _ => (format!("PAUSED, {behind} ago"), Mode::Past),
+        _ => format!("PAUSED, {behind} ago"),
     }
+}
+
+/// Returns a line about the host: CPU, memory and load; `None` if nothing is known, or if a past
+/// moment is shown, because these values are always current.
+fn host_line<'a>(app: &App, styles: Styles, room: usize) -> Option<Line<'a>> {
+    let load = Some(app.surroundings.host).filter(|_| app.frozen.is_none())?;
+    let mut parts: Vec<(String, Option<f64>)> = Vec::new();
+    if let Some(percent) = load.cpu_percent {
+        let share = f64::from(percent) / 100.0;
+        parts.push((format!("cpu {percent:>3}%"), Some(share)));
+    }
+    if let Some((used, total)) = load.memory {
+        #[expect(clippy::cast_precision_loss, reason = "for a bar of ten columns")]
+        let share = (total.0 > 0).then(|| used.0 as f64 / total.0 as f64);
+        let text = format!("ram {}/{}", bytes(used), bytes(total));
+        parts.push((text, share));
+    }
+    if let Some(hundredths) = load.load {
+        let (whole, rest) = (hundredths / 100, hundredths % 100);
+        parts.push((format!("load {whole}.{rest:02}"), None));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    let mut spans = vec![Span::styled("host".to_owned(), styles.bold())];
+    let mut used = 4;
+    for (text, share) in parts {
+        let graph = share.map_or_else(String::new, |share| format!(" {}", bar(share, HOST_BAR)));
+        let wide = 2 + width(&text) + width(&graph);
+        if used + wide > room {
+            break;
+        }
+        used += wide;
+        let style = share.map_or(Style::new(), |share| styles.load(share));
+        spans.push(Span::styled(format!("  {text}{graph}"), style));
+    }
+    Some(Line::from(spans))
 }
 
 /// Returns what is wrong with the driver, if anything is.

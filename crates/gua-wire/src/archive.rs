@@ -15,13 +15,15 @@ use crate::server_url::ARCHIVES;
 
 pub use csv::{CsvWriter, Value, compressed};
 
-/// Tables of gpu-usage-audit that the archive contains.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Table {
-    GpuSample,
-    ProcSample,
-    DaemonRun,
-    GpuDevice,
+gua_model::words! {
+    /// Tables of gpu-usage-audit that the archive contains.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Table {
+        GpuSample = "gpu_sample",
+        ProcSample = "proc_sample",
+        DaemonRun = "daemon_run",
+        GpuDevice = "gpu_device",
+    }
 }
 
 impl Table {
@@ -31,16 +33,6 @@ impl Table {
     pub const WHOLE: [Self; 2] = [Self::DaemonRun, Self::GpuDevice];
     /// Columns of any table that contain user names.
     pub const USER_COLUMNS: [&str; 2] = ["loginuid_user", "owner_user"];
-
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Table::GpuSample => "gpu_sample",
-            Table::ProcSample => "proc_sample",
-            Table::DaemonRun => "daemon_run",
-            Table::GpuDevice => "gpu_device",
-        }
-    }
 
     /// Columns in the order of a file created by release 1.8. A file created by an older release and migrated has its
     /// own order.
@@ -111,11 +103,7 @@ impl Object {
     /// Path and query of the upload request.
     #[must_use]
     pub fn path(&self) -> String {
-        format!(
-            "{ARCHIVES}?date={}&table={}",
-            self.extent,
-            self.table.name()
-        )
+        format!("{ARCHIVES}?date={}&table={}", self.extent, self.table)
     }
 }
 
@@ -148,7 +136,7 @@ impl Listing {
 
     #[must_use]
     pub fn has(&self, object: Object) -> bool {
-        let key = (object.extent.to_string(), object.table.name().to_owned());
+        let key = (object.extent.to_string(), object.table.to_string());
         self.0.contains(&key)
     }
 }
@@ -215,7 +203,7 @@ mod tests {
         let missing = plan
             .missing
             .iter()
-            .map(|object| format!("{} {}", object.extent, object.table.name()));
+            .map(|object| format!("{} {}", object.extent, object.table));
         assert_eq!(missing.collect::<Vec<_>>().join(", "), expected);
     }
 

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::enroll::ClaimAnswer;
+use crate::enroll::AnswerError;
 use crate::fields::{FieldsError, optional, required};
 use crate::pin::{Pin, PinError};
 use crate::python::escaped;
@@ -36,17 +36,38 @@ pub enum CloudError {
 }
 
 impl CloudConfig {
-    /// Combines the board's URL and certificate with its response to a claim.
-    #[must_use]
-    pub fn enrolled(server_url: ServerUrl, answer: ClaimAnswer, pin: Option<Pin>) -> Self {
-        Self {
+    /// Combines the board's URL and certificate with the body of its response to a granted claim.
+    ///
+    /// # Errors
+    /// If one of the four fields is missing, empty or not a string.
+    pub fn enrolled(
+        server_url: ServerUrl,
+        answer: &[u8],
+        pin: Option<Pin>,
+    ) -> Result<Self, AnswerError> {
+        let names = ["hostId", "displayName", "agentToken", "tokenPrefix"];
+        let [host_id, display_name, agent_token, token_prefix] = required(answer, names)?;
+        Ok(Self {
             server_url,
-            host_id: answer.host_id,
-            display_name: answer.display_name,
-            agent_token: answer.agent_token,
-            token_prefix: answer.token_prefix,
+            host_id,
+            display_name,
+            agent_token: Token::new(&agent_token)?,
+            token_prefix,
             pin,
-        }
+        })
+    }
+
+    /// Returns the enrolment with the new token of the board's response to an agent that replaces its token.
+    ///
+    /// # Errors
+    /// If one of the two fields is missing, empty or not a string.
+    pub fn with_new_token(&self, answer: &[u8]) -> Result<Self, AnswerError> {
+        let [agent_token, token_prefix] = required(answer, ["agentToken", "tokenPrefix"])?;
+        Ok(Self {
+            agent_token: Token::new(&agent_token)?,
+            token_prefix,
+            ..self.clone()
+        })
     }
 
     /// Parses the file. An unencrypted URL is accepted here; [`ServerUrl::check_encrypted`] decides whether it may be
@@ -122,6 +143,28 @@ impl CloudConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_needs_all_four_fields() {
+        let enrolled = |answer: &[u8]| {
+            let board = ServerUrl::parse("https://board.example.com").unwrap();
+            CloudConfig::enrolled(board, answer, None)
+        };
+        let good = br#"{"hostId":"h","displayName":"d","agentToken":"gua_agent_x","tokenPrefix":"gua","more":[]}"#;
+        let config = enrolled(good).unwrap();
+        assert_eq!(config.host_id, "h");
+        let bad = enrolled(br#"{"hostId":"h","displayName":"","agentToken":1}"#);
+        let missing = FieldsError::Missing(vec!["displayName", "agentToken", "tokenPrefix"]);
+        assert_eq!(bad, Err(missing.into()));
+        assert_eq!(enrolled(b"\xff"), Err(FieldsError::NotJson.into()));
+        let new = br#"{"agentToken":"gua_agent_y","tokenPrefix":"gua_y"}"#;
+        let renewed = config.with_new_token(new).unwrap();
+        assert_eq!(
+            (renewed.host_id.as_str(), renewed.token_prefix.as_str()),
+            ("h", "gua_y")
+        );
+        assert!(config.with_new_token(b"{}").is_err());
+    }
 
     fn config() -> CloudConfig {
         CloudConfig {

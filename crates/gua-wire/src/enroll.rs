@@ -3,7 +3,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::fields::{FieldsError, required};
+use crate::fields::FieldsError;
 use crate::token::{Token, TokenError};
 
 /// Maximum length of the host name in a claim, in characters.
@@ -74,15 +74,6 @@ fn bounded(field: &'static str, text: &str, longest: usize) -> Result<Option<Str
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-/// The board's response to a granted claim.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClaimAnswer {
-    pub host_id: String,
-    pub display_name: String,
-    pub agent_token: Token,
-    pub token_prefix: String,
-}
-
 /// Reason why a response cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
@@ -90,44 +81,6 @@ pub enum AnswerError {
     Fields(#[from] FieldsError),
     #[error("the board's answer to the claim has an unusable agentToken")]
     Token(#[from] TokenError),
-}
-
-impl ClaimAnswer {
-    /// Parses the response body.
-    ///
-    /// # Errors
-    /// If one of the four fields is missing, empty or not a string.
-    pub fn read(bytes: &[u8]) -> Result<Self, AnswerError> {
-        let names = ["hostId", "displayName", "agentToken", "tokenPrefix"];
-        let [host_id, display_name, agent_token, token_prefix] = required(bytes, names)?;
-        Ok(Self {
-            host_id,
-            display_name,
-            agent_token: Token::new(&agent_token)?,
-            token_prefix,
-        })
-    }
-}
-
-/// The board's response to an agent that replaces its token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewToken {
-    pub agent_token: Token,
-    pub token_prefix: String,
-}
-
-impl NewToken {
-    /// Parses the response body.
-    ///
-    /// # Errors
-    /// If one of the two fields is missing, empty or not a string.
-    pub fn read(bytes: &[u8]) -> Result<Self, AnswerError> {
-        let [agent_token, token_prefix] = required(bytes, ["agentToken", "tokenPrefix"])?;
-        Ok(Self {
-            agent_token: Token::new(&agent_token)?,
-            token_prefix,
-        })
-    }
 }
 
 #[cfg(test)]
@@ -179,18 +132,5 @@ mod tests {
             ..AboutHost::default()
         };
         assert_eq!(claim(about).unwrap_err().field, "driverVersion");
-    }
-
-    #[test]
-    fn an_answer_needs_all_four_fields() {
-        let good = br#"{"hostId":"h","displayName":"d","agentToken":"gua_agent_x","tokenPrefix":"gua","more":[]}"#;
-        assert_eq!(ClaimAnswer::read(good).unwrap().host_id, "h");
-        let bad = ClaimAnswer::read(br#"{"hostId":"h","displayName":"","agentToken":1}"#);
-        let missing = FieldsError::Missing(vec!["displayName", "agentToken", "tokenPrefix"]);
-        assert_eq!(bad, Err(missing.into()));
-        let new = br#"{"agentToken":"gua_agent_y","tokenPrefix":"gua"}"#;
-        assert_eq!(NewToken::read(new).unwrap().token_prefix, "gua");
-        assert!(NewToken::read(b"{}").is_err());
-        assert_eq!(ClaimAnswer::read(b"\xff"), Err(FieldsError::NotJson.into()));
     }
 }

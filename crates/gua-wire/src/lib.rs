@@ -34,7 +34,7 @@ pub mod token;
 pub mod users;
 
 pub use cloud::CloudConfig;
-pub use enroll::{ClaimAnswer, ClaimRequest};
+pub use enroll::ClaimRequest;
 pub use fields::FieldsError;
 pub use live::LiveReport;
 pub use pin::Pin;

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::ProcessType;
+use crate::snapshot::{ErrorCode, ProcessType};
 
 pub use build::{GpuClaim, GpuKeep, LiveInputs};
 
@@ -126,14 +126,23 @@ impl HostState {
 impl LiveReport {
     /// Returns the report of a host whose driver could not be read.
     #[must_use]
-    pub fn failed(host: LiveHost, observed_at: Timestamp, problem: &str) -> Self {
+    pub fn failed(
+        hostname: &str,
+        agent_version: &str,
+        observed_at: Timestamp,
+        problem: ErrorCode,
+    ) -> Self {
         Self {
             schema_version: LiveVersion::V1,
             observed_at,
-            host,
+            host: LiveHost {
+                hostname: hostname.to_owned(),
+                agent_version: agent_version.to_owned(),
+                driver_version: None,
+            },
             gpus: Vec::new(),
             waiting: 0,
-            problems: vec![problem.to_owned()],
+            problems: vec![problem.as_str().to_owned()],
         }
     }
 

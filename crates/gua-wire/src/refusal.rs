@@ -11,12 +11,6 @@ const LONGEST_BODY: usize = 64 * 1024;
 /// Maximum number of characters of the board's message that are displayed.
 const LONGEST_DETAIL: usize = 500;
 
-/// Whether a status means success (2xx).
-#[must_use]
-pub fn is_success(status: u16) -> bool {
-    (200..300).contains(&status)
-}
-
 /// Returns the message for an error response. The board's text is appended if the body is a JSON object whose `detail`
 /// is a string. A list, which boards send for a body that failed validation, is not displayed.
 #[must_use]

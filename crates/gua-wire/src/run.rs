@@ -16,11 +16,5 @@ pub mod log;
 pub mod metrics;
 pub mod summary;
 
-/// File names in the directory of a run.
-pub mod file {
-    pub const LOG: &str = "run.jsonl";
-    pub const GPU: &str = "hw_metrics.csv";
-    pub const DMON: &str = "hw_dmon.csv";
-    pub const CPU: &str = "cpu_metrics.csv";
-    pub const SUMMARY: &str = "summary.json";
-}
+/// Name of the summary in the directory of a run.
+pub const SUMMARY: &str = "summary.json";

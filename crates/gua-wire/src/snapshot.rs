@@ -38,26 +38,17 @@ pub enum CollectionStatus {
     Error,
 }
 
-/// Stable codes in `errors`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ErrorCode {
-    /// A process list of at least one GPU could not be read.
-    ProcessListUnavailable,
-    /// The driver could not be initialized.
-    NvmlInitFailed,
-    /// A GPU of the host is missing from the snapshot, because a reading that the form requires is missing.
-    /// gpu-usage-audit has no such code: there, such a GPU made the whole tick fail.
-    GpuReadingUnavailable,
-}
-
-impl ErrorCode {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorCode::ProcessListUnavailable => "process_list_unavailable",
-            ErrorCode::NvmlInitFailed => "nvml_init_failed",
-            ErrorCode::GpuReadingUnavailable => "gpu_reading_unavailable",
-        }
+gua_model::words! {
+    /// Stable codes in `errors`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ErrorCode {
+        /// A process list of at least one GPU could not be read.
+        ProcessListUnavailable = "process_list_unavailable",
+        /// The driver could not be initialized.
+        NvmlInitFailed = "nvml_init_failed",
+        /// A GPU of the host is missing from the snapshot, because a reading that the form requires is missing.
+        /// gpu-usage-audit has no such code: there, such a GPU made the whole tick fail.
+        GpuReadingUnavailable = "gpu_reading_unavailable",
     }
 }
 

@@ -4,7 +4,7 @@
 use gua_model::Sample;
 use serde::{Deserialize, Serialize};
 
-use crate::snapshot::build::{physical_gpus, used_memory};
+use crate::snapshot::build::physical_gpus;
 
 /// One frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ impl UtilFrame {
             Some(GpuUtil {
                 device_uuid: gpu.uuid.as_str().to_owned(),
                 util_pct: gpu.util.ok()?.get(),
-                mem_used_mb: used_memory(gpu).ok()?.whole_mb(),
+                mem_used_mb: gpu.memory_used_with_reserved().ok()?.whole_mb(),
             })
         });
         Self {

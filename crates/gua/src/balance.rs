@@ -15,7 +15,7 @@ pub(crate) fn warn<'a>(prefix: &str, gpus: impl IntoIterator<Item = &'a GpuUuid>
     if !gpus.is_empty() {
         output::eprint(&format!(
             "{prefix}: warning: left out, because states and gaps do not add up to the capacity: {}\n\
-             hint: `gua db check` says why, and `gua db repair` computes anew what follows from the ticks\n",
+             hint: `gua db check` says why, and `gua db repair` recomputes the totals and sessions from the ticks\n",
             gpus.join(", ")
         ));
     }

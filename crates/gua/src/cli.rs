@@ -10,7 +10,6 @@ mod jobs;
 mod keep;
 mod look;
 mod many_hosts;
-mod plot;
 mod report;
 
 use std::ffi::OsString;
@@ -27,7 +26,6 @@ pub use self::jobs::*;
 pub use self::keep::*;
 pub use self::look::*;
 pub use self::many_hosts::*;
-pub use self::plot::*;
 pub use self::report::*;
 
 /// Groups of commands in `gua --help`. A test checks that every visible command is in exactly one group.
@@ -252,11 +250,18 @@ fn one_of<T: Copy + Send + Sync>(
     values: &'static [T],
     name: fn(T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
-    let names = values.iter().map(|value| name(*value));
+    named(values.iter().map(move |value| (name(*value), *value)))
+}
+
+/// Returns a parser for a library's type, which accepts these names.
+fn named<T: Copy + Send + Sync + 'static>(
+    values: impl IntoIterator<Item = (&'static str, T)>,
+) -> impl TypedValueParser<Value = T> {
+    let values: Vec<(&str, T)> = values.into_iter().collect();
+    let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
     PossibleValuesParser::new(names).map(move |text| {
-        let mut values = values.iter().copied();
-        let found = values.find(|value| name(*value) == text);
-        found.expect("the parser accepts these names only")
+        let found = values.iter().find(|(name, _)| *name == text);
+        found.expect("the parser accepts these names only").1
     })
 }
 

@@ -39,3 +39,24 @@ pub mod sync_once;
 pub mod top;
 pub mod unenroll;
 pub mod verify;
+
+/// What commands use: their arguments, the context, output, failures, the clock, the location of the history, and formats.
+mod prelude {
+    pub(super) use std::process::ExitCode;
+
+    pub(super) use anyhow::{Context as _, bail};
+    pub(super) use gua_collector::location;
+    pub(super) use gua_model::chain::chain;
+    pub(super) use gua_model::text::{counted, sanitize};
+    pub(super) use gua_probe::clock;
+    pub(super) use gua_render::document::pretty;
+    pub(super) use gua_render::table::csv;
+
+    pub(super) use crate::balance;
+    pub(super) use crate::cli::*;
+    pub(super) use crate::context::{Context, VERSION};
+    pub(super) use crate::failure::{Exit, Failure, success_or};
+    pub(super) use crate::output;
+    pub(super) use crate::page_file;
+    pub(super) use crate::progress::Bar;
+}

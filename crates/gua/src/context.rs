@@ -7,19 +7,21 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use gua_collector::{location, reader};
+use gua_collector::service::{Place, Scope};
+use gua_collector::{location, log, reader};
 use gua_files::TemporaryDirectory;
-use gua_model::Sample;
 use gua_model::failure::Failure;
+use gua_model::{Identity, Pid, Sample};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
+use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_probe::reader::Reader;
 use gua_query::{QueryError, Source};
+use gua_render::chart::Language;
 use gua_settings::{FlagValue, Loaded, Settings};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::cli::Language;
 use crate::output;
 
 pub use gua_collector::VERSION;
@@ -99,8 +101,8 @@ impl Context {
     #[must_use]
     pub fn language(&self, requested: Option<Language>) -> Language {
         requested.unwrap_or(match self.loaded.inputs.is_korean() {
-            true => Language::Ko,
-            false => Language::En,
+            true => Language::Korean,
+            false => Language::English,
         })
     }
 
@@ -156,6 +158,18 @@ impl Context {
         Reader::new(reader::options(self.settings()))
     }
 
+    /// Returns where systemd units are installed.
+    pub fn place(&self, scope: Option<Scope>, root: Option<PathBuf>) -> Result<Place, Failure> {
+        Place::new(scope, root, self.loaded.inputs.home.as_deref())
+    }
+
+    /// Starts the log of a server on stderr.
+    pub fn start_log(&self) {
+        let format = self.settings().collect.log_format.value;
+        let stream = self.loaded.inputs.variable("JOURNAL_STREAM");
+        log::start(log::Form::choose(format, stream), output::eprint);
+    }
+
     /// Creates a directory for temporary files that only this user can open, and that is removed on drop.
     pub fn passing_directory(&self, prefix: &str) -> anyhow::Result<TemporaryDirectory> {
         let parent = self.loaded.inputs.temporary();
@@ -176,6 +190,13 @@ impl Context {
     pub fn sample(&self) -> Result<Sample, DriverFault> {
         sample(&mut self.reader())
     }
+}
+
+/// Identity of this process; `None` if it is not visible.
+#[must_use]
+pub fn this_process() -> Option<Identity> {
+    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    table.resolve(Pid(std::process::id())).ok()
 }
 
 /// Takes one sample, with a message on stderr if the driver is slow: a long silence looks like a hang to users and in logs.

@@ -1,11 +1,11 @@
 //! From arguments to an exit code: selects the command, loads its settings and reports usage errors.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anstream::ColorChoice;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::{ContextKind, ContextValue};
 use gua_collector::daemon::background;
 use gua_collector::socket;
 use gua_probe::process::ignored;
@@ -17,8 +17,8 @@ use rustix::process::Signal;
 use crate::cli::{self, Cli, Command, DaemonArgs, StartArgs};
 use crate::commands::*;
 use crate::context::{Context, VERSION};
-use crate::failure::{self, Exit};
-use crate::names::{self, Name};
+use crate::failure;
+use crate::names;
 use crate::output;
 
 /// Runs the program with the arguments of the process, including the program name.
@@ -29,13 +29,8 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
         gua_files::fail_writes_over_the_limit();
     }
     // The reader child is this same program; it must not depend on the command-line interface.
-    if arguments
-        .get(1)
-        .is_some_and(|first| first == READER_ARGUMENT)
-    {
-        return serve_stdio();
-    }
     match arguments.get(1).and_then(|first| first.to_str()) {
+        Some(READER_ARGUMENT) => return serve_stdio(),
         Some(socket::ANSWERS_ARGUMENT) => return socket::serve_stdin(&arguments[2..]),
         Some(socket::ANSWER_ARGUMENT) => return socket::answer_stdin(&arguments[2..]),
         _ => {}
@@ -43,16 +38,12 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     if let Some(rest) = background::own_arguments(arguments) {
         return daemon::serve(rest);
     }
-    let own_name = arguments
-        .first()
-        .map_or(OsStr::new("gua"), OsString::as_os_str);
+    let own_name = arguments.first().map_or(Path::new("gua"), Path::new);
     if gua_settings::inputs::is_color_forced() {
         ColorChoice::Always.write_global();
     }
-    match Name::of(Path::new(own_name)) {
-        Name::Gua => gua(arguments),
-        other => names::run(other, arguments.get(1..).unwrap_or_default()),
-    }
+    let rest = arguments.get(1..).unwrap_or_default();
+    names::run(own_name, rest).unwrap_or_else(|| gua(arguments))
 }
 
 fn gua(arguments: &[OsString]) -> ExitCode {
@@ -147,24 +138,14 @@ fn answer(mut error: clap::Error, arguments: &[OsString]) -> ExitCode {
         hide_what_was_typed(&mut error);
     }
     put_best_suggestion_first(&mut error);
-    let mut text = error.render().ansi().to_string();
-    let written = match error.kind() {
-        ErrorKind::DisplayHelp => output::data(&text),
-        ErrorKind::DisplayVersion => output::data(&format!("{VERSION}\n")),
-        _ => {
-            // clap omits the usage for invalid values.
-            if !text.contains("Usage:") {
-                let more = text.find("For more information").unwrap_or(text.len());
-                text.insert_str(more, &format!("{}\n\n", help::usage(arguments)));
-            }
-            output::eprint(&text);
-            return Exit::Usage.into();
+    names::clap_error("gua", &error, |mut text| {
+        // clap omits the usage for invalid values.
+        if !text.contains("Usage:") {
+            let more = text.find("For more information").unwrap_or(text.len());
+            text.insert_str(more, &format!("{}\n\n", help::usage(arguments)));
         }
-    };
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report("gua", &error),
-    }
+        text
+    })
 }
 
 /// Reverses the list of similar commands: clap puts the most similar one last. It suggests one argument or value only.
@@ -195,16 +176,12 @@ fn hide_what_was_typed(error: &mut clap::Error) {
 /// Value of `--color`, if it is not `auto`. It is read before the arguments are parsed because parse errors are colored too.
 fn wanted_color(arguments: &[OsString]) -> Option<ColorChoice> {
     let mut wanted = None;
-    let mut rest = arguments
-        .iter()
-        .skip(1)
-        .filter_map(|argument| argument.to_str());
-    while let Some(argument) = rest.next() {
-        let value = match argument.split_once('=') {
-            _ if argument == "--" => break,
-            Some(("--color", value)) => Some(value),
-            None if argument == "--color" => rest.next(),
-            _ => continue,
+    let words = arguments.iter().skip(1).filter_map(|word| word.to_str());
+    let mut words = words.take_while(|word| *word != "--");
+    while let Some(word) = words.next() {
+        let value = match word {
+            "--color" => words.next(),
+            _ => word.strip_prefix("--color="),
         };
         match value {
             Some("always") => wanted = Some(ColorChoice::Always),

@@ -1,46 +1,25 @@
 //! Names of the replaced tools under which this program can be called. Commands that are not implemented are reported.
 
-mod nvgpu;
-
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anstream::AutoStream;
 use clap::error::ErrorKind;
-use clap::{Args, FromArgMatches};
+use clap::{Args, CommandFactory as _, FromArgMatches};
+use gua_compat::nvgpu::{self, ProcessFacts};
+use gua_probe::host::time::ticks_per_second;
+use gua_probe::process::ProcRoot;
+use gua_probe::process::command::command_line;
 use gua_query::words::refuse_new_words;
 use gua_settings::FlagValue;
 
-use crate::cli::{self, CollectArgs, RecordDemoArgs, ReportArgs};
+use crate::cli::{self, CollectArgs, NvgpuArgs, NvgpuCommand, RecordDemoArgs, ReportArgs};
 use crate::commands::report::OnTerminal;
 use crate::commands::{csv, daemon, demo, report};
 use crate::context::{Context, VERSION};
 use crate::failure::{self, Exit, Failure};
 use crate::output;
-
-/// Tool name under which the program was called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
-    Gua,
-    GpuUsageAudit,
-    Nvgpu,
-    Nvl,
-    GpuStats,
-}
-
-impl Name {
-    /// Determines the name from the path with which the program was started.
-    #[must_use]
-    pub fn of(program: &Path) -> Self {
-        match program.file_name().and_then(|name| name.to_str()) {
-            Some("gpu-usage-audit") => Name::GpuUsageAudit,
-            Some("nvgpu") => Name::Nvgpu,
-            Some("nvl") => Name::Nvl,
-            Some("gpu_stats") => Name::GpuStats,
-            _ => Name::Gua,
-        }
-    }
-}
 
 const AUDIT_USAGE: &str = "\
 usage: gpu-usage-audit [-h] [--version] COMMAND
@@ -57,15 +36,17 @@ Commands:
 `gua doctor` looks at this machine.
 ";
 
-/// Runs the program under one of the other names. `arguments` do not include the program name.
+/// Runs the command of another program name, such as gpu-usage-audit. Returns `None` if the program was started as gua.
+/// `program` is the path with which it was started; `arguments` do not include it.
 #[must_use]
-pub fn run(name: Name, arguments: &[OsString]) -> ExitCode {
-    match name {
-        Name::GpuUsageAudit => audit(arguments),
-        Name::Nvl => printed("nvl", nvgpu::nvl(arguments)),
-        Name::GpuStats => printed("gpu_stats", gpu_stats(arguments)),
-        Name::Nvgpu | Name::Gua => nvgpu::nvgpu(arguments),
-    }
+pub fn run(program: &Path, arguments: &[OsString]) -> Option<ExitCode> {
+    Some(match program.file_name()?.to_str()? {
+        "gpu-usage-audit" => audit(arguments),
+        "nvl" => printed("nvl", nvl(arguments)),
+        "gpu_stats" => printed("gpu_stats", gpu_stats(arguments)),
+        "nvgpu" => nvgpu(arguments),
+        _ => return None,
+    })
 }
 
 fn audit(arguments: &[OsString]) -> ExitCode {
@@ -167,8 +148,7 @@ fn audit_command<T: Args>(name: &'static str, about: &'static str) -> clap::Comm
         .disable_version_flag(true)
 }
 
-/// Parses arguments that are not part of gua's own command tree, and runs the command. Help and version are printed to
-/// stdout, other messages of clap to stderr as usage errors.
+/// Parses arguments that are not part of gua's own command tree, and runs the command.
 fn run_as<T: FromArgMatches>(
     tree: clap::Command,
     arguments: &[OsString],
@@ -176,20 +156,71 @@ fn run_as<T: FromArgMatches>(
 ) -> ExitCode {
     let name = tree.get_name().to_owned();
     let words = std::iter::once(OsString::from(&name)).chain(arguments.iter().cloned());
-    let error = match cli::parse::<T>(tree, words) {
+    match cli::parse::<T>(tree, words) {
         Ok(parsed) => {
             let done = command(parsed.args, &parsed.flags);
-            return done.unwrap_or_else(|error| failure::report(&name, &error));
+            done.unwrap_or_else(|error| failure::report(&name, &error))
         }
-        Err(error) => error,
-    };
+        Err(error) => clap_error(&name, &error, |text| text),
+    }
+}
+
+/// Prints a message of clap. Help and version go to stdout; all others are usage errors, which `complete` extends and which go
+/// to stderr.
+pub(crate) fn clap_error(
+    name: &str,
+    error: &clap::Error,
+    complete: impl FnOnce(String) -> String,
+) -> ExitCode {
     let text = error.render().ansi().to_string();
     match error.kind() {
-        ErrorKind::DisplayHelp => printed(&name, output::data(&text)),
-        ErrorKind::DisplayVersion => printed(&name, output::data(&format!("{VERSION}\n"))),
+        ErrorKind::DisplayHelp => printed(name, output::data(&text)),
+        ErrorKind::DisplayVersion => printed(name, output::data(&format!("{VERSION}\n"))),
         _ => {
-            output::eprint(&text);
+            output::eprint(&complete(text));
             Exit::Usage.into()
         }
     }
+}
+
+/// Runs `nvgpu` with the arguments after the name.
+fn nvgpu(arguments: &[OsString]) -> ExitCode {
+    run_as(NvgpuArgs::command(), arguments, |args: NvgpuArgs, flags| {
+        match args.command {
+            NvgpuCommand::Available { limit } => {
+                output::data(&nvgpu::available(&Context::load(flags)?.sample()?, limit))?;
+            }
+            NvgpuCommand::List => list(&Context::load(flags)?)?,
+            NvgpuCommand::Version => output::data(&format!("{VERSION}\n"))?,
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Runs `nvl`, which is `nvgpu list`. Like the original it ignores its arguments. Unlike the original, which prints its
+/// table, a single flag for help or the version is answered.
+fn nvl(arguments: &[OsString]) -> anyhow::Result<()> {
+    let only = match arguments {
+        [only] => only.to_str(),
+        _ => None,
+    };
+    match only {
+        Some("--version") => output::data(&format!("{VERSION}\n")),
+        Some("-h" | "--help") => output::data(
+            "usage: nvl [-h] [--version]\n\nShows the table of cards: gua under the name of the tool that it replaces, as \
+             `nvgpu list`.\nIt takes no other arguments. `gua help list` describes all options.\n",
+        ),
+        _ => list(&Context::load(&[])?),
+    }
+}
+
+fn list(context: &Context) -> anyhow::Result<()> {
+    let sample = context.sample()?;
+    let is_coloured = AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
+    let root = ProcRoot::default();
+    let facts = ProcessFacts {
+        ticks_per_second: ticks_per_second(),
+        command: &|key| Some(command_line(&root, key).ok()?.in_short().to_string()),
+    };
+    output::data(&nvgpu::table(&sample, is_coloured, facts))
 }

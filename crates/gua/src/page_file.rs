@@ -18,7 +18,7 @@ const OPENER: &str = "xdg-open";
 /// Refuses what cannot be written, before the work, which may take long.
 pub(crate) fn check(args: &PageFileArgs, is_page: bool) -> Result<(), Failure> {
     if args.open && !is_page {
-        let problem = "--open shows the page with charts, and another format was asked for";
+        let problem = "--open shows the HTML page and cannot be combined with another format";
         return Err(Failure::usage(problem).hint("leave --format, --json and --csv out"));
     }
     match args.path() {
@@ -39,23 +39,25 @@ pub(crate) fn write(
         (Some(path), _) => path.to_owned(),
         (None, true) => unnamed(context)?,
     };
-    gua_files::remove_parts_on_signals(was_ignored);
     let plain = anstream::adapter::strip_str(text).to_string();
-    let what = format!("cannot write `{}`", path.display());
-    let written = match args.path() {
+    gua_files::remove_parts_on_signals(was_ignored);
+    match args.path() {
         // People's hours are in it: for this user only.
-        None => gua_files::replace(&path, plain.as_bytes(), 0o600),
-        Some(_) => {
-            let over = Over::of(args.overwrite);
-            refuse_existing(&path, over)?;
-            gua_files::write(&path, plain.as_bytes(), over)
-        }
-    };
-    written.map_err(Failure::because(what))?;
+        None => gua_files::replace(&path, plain.as_bytes(), 0o600)
+            .map_err(Failure::cannot("write", &path))?,
+        Some(_) => write_new(&path, plain.as_bytes(), Over::of(args.overwrite))?,
+    }
     if args.open {
         open(&path)?;
     }
     Ok(())
+}
+
+/// Writes a file that is removed if a signal ends the program meanwhile.
+pub(crate) fn write_new(path: &Path, bytes: &[u8], over: Over) -> Result<(), Failure> {
+    gua_files::remove_parts_on_signals(was_ignored);
+    refuse_existing(path, over)?;
+    gua_files::write(path, bytes, over).map_err(Failure::cannot("write", path))
 }
 
 /// The file for a page that nobody named: one for each user, replaced each time.
@@ -65,8 +67,8 @@ fn unnamed(context: &Context) -> Result<PathBuf, Failure> {
         Failure::failed("cannot write the page: HOME is not set").hint("name a file with -o FILE")
     })?;
     let directory = home.join(".gua");
-    let what = format!("cannot create directory `{}`", directory.display());
-    gua_files::make_private_directory(&directory).map_err(Failure::because(what))?;
+    gua_files::make_private_directory(&directory)
+        .map_err(Failure::cannot("create directory", &directory))?;
     Ok(directory.join("page.html"))
 }
 

@@ -1,6 +1,7 @@
 //! Progress of long operations on one line of a terminal. Nothing is shown if stderr is not a terminal.
 
 use std::io::IsTerminal as _;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use gua_compat::gpu_usage_audit::Progress;
@@ -8,7 +9,7 @@ use gua_probe::clock;
 
 use crate::output;
 
-/// Progress line that is redrawn in place.
+/// Progress line that is redrawn in place, and erased on drop.
 #[derive(Debug)]
 pub(crate) struct Bar {
     what: &'static str,
@@ -24,10 +25,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 impl Bar {
     /// Runs work with a progress line, which is erased at the end.
     pub(crate) fn during<T>(what: &'static str, work: impl FnOnce(&mut Self) -> T) -> T {
-        let mut bar = Self::new(what);
-        let done = work(&mut bar);
-        bar.clear();
-        done
+        work(&mut Self::new(what))
     }
 
     pub(crate) fn new(what: &'static str) -> Self {
@@ -39,30 +37,29 @@ impl Bar {
         }
     }
 
-    pub(crate) fn show(&mut self, progress: Progress) {
-        let now = clock::monotonic();
-        if !self.is_due(now) {
-            return;
-        }
-        self.drawn = Some(now);
-        let text = line(self.what, progress, now.saturating_sub(self.began));
-        output::eprint(&format!("\r\x1b[K{text}"));
+    /// Shows the completed rows. Never stops the work.
+    pub(crate) fn show(&mut self, progress: Progress) -> ControlFlow<()> {
+        let what = self.what;
+        self.draw(|took| line(what, progress, took));
+        ControlFlow::Continue(())
     }
 
     /// Shows the completed share, from 0 to 1, if nothing else is known about the progress.
     pub(crate) fn share(&mut self, share: f64) {
-        let now = clock::monotonic();
-        if self.is_due(now) {
-            self.drawn = Some(now);
-            output::eprint(&format!("\r\x1b[K{}: {:.0} %", self.what, share * 100.0));
-        }
+        let what = self.what;
+        self.draw(|_| format!("{what}: {:.0} %", share * 100.0));
     }
 
-    fn is_due(&self, now: Duration) -> bool {
-        let soon = self
-            .drawn
-            .is_some_and(|drawn| now.saturating_sub(drawn) < PAUSE);
-        self.shown && !soon
+    /// Draws the line if it is due; the text is computed from the time since the beginning.
+    fn draw(&mut self, text: impl FnOnce(Duration) -> String) {
+        let now = clock::monotonic();
+        let drawn = self.drawn;
+        let is_soon = drawn.is_some_and(|drawn| now.saturating_sub(drawn) < PAUSE);
+        if self.shown && !is_soon {
+            self.drawn = Some(now);
+            let text = text(now.saturating_sub(self.began));
+            output::eprint(&format!("\r\x1b[K{text}"));
+        }
     }
 
     /// Erases the line before other output.
@@ -70,6 +67,12 @@ impl Bar {
         if self.drawn.take().is_some() {
             output::eprint("\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.clear();
     }
 }
 

@@ -153,6 +153,14 @@ fn without_alerts_the_commands_explain_how_to_get_them() {
     let test = host.gua("alert test");
     assert_eq!(test.code, 2);
     assert!(test.stderr.contains("docs/alerts.md"), "{test:?}");
+    let list = host.fine("board alert list");
+    assert!(
+        list.starts_with("no alerts are configured with by = \"board\"\n"),
+        "{list}"
+    );
+    assert!(list.contains("silent") && !list.contains("quota"), "{list}");
+    // A limit of 0 is refused: it would show no messages even if there are some.
+    assert_eq!(host.gua("alert history --limit 0").code, 2);
 }
 
 #[test]
@@ -230,12 +238,16 @@ fn alerts_leave_a_holder_alone_who_keeps_the_gpu() {
 fn a_nudge_needs_a_holder_of_gpus_that_have_been_idle_for_long() {
     let sleeper = Sleeper::new();
     let host = alerting(&sleeper, "to = \"command\"\ncommand = [\"/bin/true\"]");
-    let nobody = host.gua("nudge nobody-at-all");
+    let unknown = host.gua("nudge nobody-at-all");
+    assert_eq!(unknown.code, 2);
+    let expected = "unknown user `nobody-at-all`";
+    assert!(unknown.stderr.contains(expected), "{unknown:?}");
+    let nobody = host.gua("nudge nobody");
     assert_eq!(nobody.code, 1);
     // The user's own alerts do not shorten the time, except those of root.
     let is_root = gua_test::runs_as_root("alerts of root");
     let length = if is_root { "1s" } else { "10m" };
-    let expected = format!("nobody-at-all holds no GPU that has been idle for {length} or longer");
+    let expected = format!("nobody holds no GPU that has been idle for {length} or longer");
     assert!(nobody.stderr.contains(&expected), "{nobody:?}");
     if !is_root {
         return;

@@ -254,7 +254,12 @@ fn the_mode_of_the_socket_decides_who_may_ask() {
         assert_eq!(member.code == 0, group_may, "{mode:o}: {member:?}");
         let other = ask(NOBODY, NOBODY);
         assert_ne!(other.code, 0, "{mode:o}: {other:?}");
-        assert!(other.stderr.contains("you may not ask"), "{other:?}");
+        assert!(
+            other
+                .stderr
+                .contains("permission denied (see `--readable-by`"),
+            "{other:?}"
+        );
         assert_eq!(ask(0, 0).code, 0, "{mode:o}");
     }
 }

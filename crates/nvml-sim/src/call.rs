@@ -13,8 +13,9 @@ use crate::clock;
 use crate::code::Code;
 use crate::driver::Generation;
 use crate::foreign::{Argument, Device, Out};
+use crate::scenario::Sensors;
 use crate::state::{self, State};
-use crate::world::{Card, End, Instance, Reading, Sensors, Unit, World};
+use crate::world::{End, Gpu, Instance, Reading, Unit, World};
 
 /// An exported function.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,7 @@ impl Function {
 /// `SINCE KIND fn NAME(PARAMETERS) |SEEN| BODY`, where KIND is
 /// - `library`: runs without initialisation, the body gets the name;
 /// - `system`: needs initialisation, the body gets the world;
-/// - `card`: the first parameter is a handle, the body gets what it refers to;
+/// - `gpu`: the first parameter is a handle, the body gets what it refers to;
 /// - `finder`: takes a key and a place for a handle, the body looks up the key;
 /// - `value`: takes a handle and a place for one value, which is the body;
 /// - `same`: takes a handle and two places for the same value, which is the body.
@@ -72,14 +73,14 @@ macro_rules! exports {
     (@system $name:ident ($($argument:ident),*) $seen:ident $body:expr) => {
         $crate::call::system(stringify!($name), &[$(&$argument),*], |$seen| $body)
     };
-    (@card $name:ident ($device:ident $(, $argument:ident)*) $seen:ident $body:expr) => {
-        $crate::call::card(stringify!($name), $device, &[$(&$argument),*], |$seen| $body)
+    (@gpu $name:ident ($device:ident $(, $argument:ident)*) $seen:ident $body:expr) => {
+        $crate::call::gpu(stringify!($name), $device, &[$(&$argument),*], |$seen| $body)
     };
     (@value $name:ident ($device:ident, $value:ident) $seen:ident $body:expr) => {
-        $crate::call::card(stringify!($name), $device, &[&$value], |$seen| $value.set($body))
+        $crate::call::gpu(stringify!($name), $device, &[&$value], |$seen| $value.set($body))
     };
     (@same $name:ident ($device:ident, $one:ident, $other:ident) $seen:ident $body:expr) => {
-        $crate::call::card(stringify!($name), $device, &[&$one, &$other], |$seen| {
+        $crate::call::gpu(stringify!($name), $device, &[&$one, &$other], |$seen| {
             let value = $body;
             $one.set(value)?;
             $other.set(value)
@@ -108,23 +109,21 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Returns the GPU, also for an instance's handle.
-    pub(crate) fn card(&self) -> &Card {
-        &self.world.cards[self.unit.card]
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.world.gpus[self.unit.gpu]
     }
 
     pub(crate) fn instance(&self) -> Option<&Instance> {
-        self.unit
-            .instance
-            .map(|place| &self.card().instances[place])
+        self.unit.instance.map(|place| &self.gpu().instances[place])
     }
 
     /// Returns the GPU itself; an instance has no such reading.
-    pub(crate) fn sensor(&self) -> Result<&Card, Code> {
+    pub(crate) fn sensor(&self) -> Result<&Gpu, Code> {
         self.whole_gpu(Code::NOT_SUPPORTED)
     }
 
     /// Returns the GPU itself; for an instance the argument is invalid.
-    pub(crate) fn hardware(&self) -> Result<&Card, Code> {
+    pub(crate) fn hardware(&self) -> Result<&Gpu, Code> {
         self.whole_gpu(Code::INVALID_ARGUMENT)
     }
 
@@ -144,9 +143,9 @@ impl Seen {
         self.read(pick)
     }
 
-    fn whole_gpu(&self, otherwise: Code) -> Result<&Card, Code> {
+    fn whole_gpu(&self, otherwise: Code) -> Result<&Gpu, Code> {
         match self.unit.instance {
-            None => Ok(self.card()),
+            None => Ok(self.gpu()),
             Some(_) => Err(otherwise),
         }
     }
@@ -165,7 +164,7 @@ pub(crate) fn initialise(function: &str) -> Result<(), Code> {
     let now = clock::unix_seconds();
     let world = state.fresh_world(now)?;
     state.witness(&world, function, None);
-    let is_first = !state.is_initialised();
+    let is_first = state.users == 0;
     drop(state);
     if world.is_hidden(function) {
         return Err(Code::FUNCTION_NOT_FOUND);
@@ -199,23 +198,23 @@ pub(crate) fn system(
     arguments: &[&dyn Argument],
     body: impl FnOnce(&Now) -> Result<(), Code>,
 ) -> c_uint {
-    let entered = enter(function, arguments, |_, _| Ok(None));
-    answer(entered.and_then(|entered| entered.map_or(Ok(()), |(now, _)| body(&now))))
+    let run = |now: Now, _| body(&now);
+    answer(play(function, arguments, |_, _| Ok(None), run))
 }
 
-pub(crate) fn card(
+pub(crate) fn gpu(
     function: &str,
     device: Device,
     arguments: &[&dyn Argument],
     body: impl FnOnce(&Seen) -> Result<(), Code>,
 ) -> c_uint {
     let resolve = |state: &mut State, now: &Now| state.resolve(&now.world, device).map(Some);
-    let run = |(Now { world, time }, unit): Entered| {
+    let run = |Now { world, time }: Now, unit: Subject| {
         let unit = unit?.ok_or(Code::INVALID_ARGUMENT)?;
         check_gpu(&world, unit, time)?;
         body(&Seen { world, time, unit })
     };
-    answer(enter(function, arguments, resolve).and_then(|entered| entered.map_or(Ok(()), run)))
+    answer(play(function, arguments, resolve, run))
 }
 
 pub(crate) fn finder(
@@ -224,53 +223,48 @@ pub(crate) fn finder(
     find: impl Fn(&Now) -> Result<Unit, Code>,
 ) -> c_uint {
     let resolve = |_: &mut State, now: &Now| find(now).map(Some);
-    let run = |(now, unit): Entered| {
+    let run = |now: Now, unit: Subject| {
         let unit = unit?.ok_or(Code::NOT_FOUND)?;
         check_gpu(&now.world, unit, now.time)?;
         device.set(state::lock().handle(&now.world, unit))
     };
-    answer(enter(function, &[&device], resolve).and_then(|entered| entered.map_or(Ok(()), run)))
+    answer(play(function, &[&device], resolve, run))
 }
 
-/// What a function's own code needs: the world, and the GPU that the call is about, if it is known.
-type Entered = (Now, Result<Option<Unit>, Code>);
+/// The GPU or instance that a call is about, if it is known.
+type Subject = Result<Option<Unit>, Code>;
 
-/// Begins a call and applies its faults; `None` if the call has ended with garbage and success.
-fn enter(
+/// Checks the scenario, resolves the handle, logs the call, rejects calls that cannot be answered, and applies the faults.
+/// Then
+/// calls `run`, the function's own code, unless a fault has already answered the call with garbage and success.
+fn play(
     function: &str,
     arguments: &[&dyn Argument],
-    subject: impl FnOnce(&mut State, &Now) -> Result<Option<Unit>, Code>,
-) -> Result<Option<Entered>, Code> {
-    let (now, unit) = begin(function, subject)?;
-    let known = unit.ok().flatten();
-    match play_faults(&now.world, function, known, now.time, arguments)? {
-        Played::Spoiled => Ok(None),
-        Played::Well => Ok(Some((now, unit))),
-    }
-}
-
-/// Checks the scenario, resolves the handle, logs the call, and rejects calls that cannot be answered.
-fn begin(
-    function: &str,
-    subject: impl FnOnce(&mut State, &Now) -> Result<Option<Unit>, Code>,
-) -> Result<Entered, Code> {
+    resolve: impl FnOnce(&mut State, &Now) -> Subject,
+    run: impl FnOnce(Now, Subject) -> Result<(), Code>,
+) -> Result<(), Code> {
     let mut state = state::lock();
     let unix_seconds = clock::unix_seconds();
     let world = state.world(unix_seconds).ok_or(Code::UNINITIALIZED)?;
     let time = world.time(unix_seconds);
     let now = Now { world, time };
-    let unit = subject(&mut state, &now);
-    state.witness(&now.world, function, unit.ok().flatten());
+    let unit = resolve(&mut state, &now);
+    let known = unit.ok().flatten();
+    state.witness(&now.world, function, known);
     if now.world.is_hidden(function) {
         return Err(Code::FUNCTION_NOT_FOUND);
     }
     state.check_session(&now.world)?;
-    Ok((now, unit))
+    drop(state);
+    match play_faults(&now.world, function, known, now.time, arguments)? {
+        Played::Spoiled => Ok(()),
+        Played::Well => run(now, unit),
+    }
 }
 
 fn check_gpu(world: &World, unit: Unit, time: f64) -> Result<(), Code> {
-    let card = &world.cards[unit.card];
-    if card.is_lost(time) || card.is_absent(time) {
+    let gpu = &world.gpus[unit.gpu];
+    if gpu.is_lost(time) || gpu.is_absent(time) {
         Err(Code::GPU_IS_LOST)
     } else {
         Ok(())

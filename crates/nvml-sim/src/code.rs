@@ -3,11 +3,11 @@
 use std::ffi::CStr;
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Return code of a call. Any number is allowed, because drivers have returned numbers that no header lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
+#[serde(try_from = "toml::Value")]
 pub struct Code(pub u32);
 
 macro_rules! codes {
@@ -15,32 +15,31 @@ macro_rules! codes {
         impl Code {
             $(pub const $name: Code = Code($number);)*
 
-            /// Returns the name without its `NVML_ERROR_` prefix, for codes that the header lists.
-            pub fn name(self) -> Option<&'static str> {
-                match self.0 {
-                    $($number => Some(stringify!($name)),)*
-                    _ => None,
-                }
-            }
-
-            /// Returns the code for a name, with or without an `NVML_` or `NVML_ERROR_` prefix.
-            pub fn from_name(name: &str) -> Option<Code> {
-                let short = name.strip_prefix("NVML_").unwrap_or(name);
-                let short = short.strip_prefix("ERROR_").unwrap_or(short);
-                match short {
-                    $(stringify!($name) => Some(Code($number)),)*
-                    _ => None,
-                }
-            }
-
-            pub(crate) fn sentence(self) -> &'static CStr {
-                match self.0 {
-                    $($number => $sentence,)*
-                    _ => c"Unknown Error",
-                }
-            }
+            /// The codes that the header lists, without their `NVML_ERROR_` prefix.
+            const ALL: &[(Code, &str, &CStr)] = &[$((Code::$name, stringify!($name), $sentence),)*];
         }
     };
+}
+
+impl Code {
+    /// Returns the name without its `NVML_ERROR_` prefix, for codes that the header lists.
+    pub fn name(self) -> Option<&'static str> {
+        let found = Code::ALL.iter().find(|(code, ..)| *code == self);
+        found.map(|(_, name, _)| *name)
+    }
+
+    /// Returns the code for a name, with or without an `NVML_` or `NVML_ERROR_` prefix.
+    pub fn from_name(name: &str) -> Option<Code> {
+        let short = name.strip_prefix("NVML_").unwrap_or(name);
+        let short = short.strip_prefix("ERROR_").unwrap_or(short);
+        let found = Code::ALL.iter().find(|(_, name, _)| *name == short);
+        found.map(|(code, ..)| *code)
+    }
+
+    pub(crate) fn sentence(self) -> &'static CStr {
+        let found = Code::ALL.iter().find(|(code, ..)| *code == self);
+        found.map_or(c"Unknown Error", |(_, _, sentence)| sentence)
+    }
 }
 
 codes! {
@@ -86,35 +85,28 @@ impl fmt::Display for Code {
     }
 }
 
-/// A code in a scenario: its name, or any number.
-#[derive(Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "invalid value: expected an NVML code such as 15 or \"GPU_IS_LOST\""
-)]
-enum Written {
-    Number(u32),
-    Name(String),
-}
-
-impl From<Code> for Written {
-    fn from(code: Code) -> Written {
-        match code.name() {
-            Some(name) => Written::Name(name.to_owned()),
-            None => Written::Number(code.0),
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.name() {
+            Some(name) => serializer.serialize_str(name),
+            None => serializer.serialize_u32(self.0),
         }
     }
 }
 
-impl TryFrom<Written> for Code {
+/// A code in a scenario: its name, or any number.
+impl TryFrom<toml::Value> for Code {
     type Error = String;
 
-    fn try_from(written: Written) -> Result<Code, String> {
-        match written {
-            Written::Number(number) => Ok(Code(number)),
-            Written::Name(name) => Code::from_name(&name)
-                .ok_or_else(|| format!("invalid value: `{name}` is not the name of an NVML code")),
-        }
+    fn try_from(written: toml::Value) -> Result<Code, String> {
+        let found = match &written {
+            toml::Value::Integer(number) => u32::try_from(*number).ok().map(Code),
+            toml::Value::String(name) => Code::from_name(name),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            format!("invalid value: {written} is not an NVML code such as 15 or \"GPU_IS_LOST\"")
+        })
     }
 }
 

@@ -9,63 +9,55 @@ use std::str::FromStr;
 
 use crate::foreign;
 
-/// A driver branch whose library differs from others in a way that clients notice, oldest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Generation {
-    /// v1 process lists, no MIG, no second fan.
-    R390,
-    R418,
-    /// The first with MIG and v2 process lists.
-    R450,
-    R470,
-    /// The first with v3 process lists and the second memory record.
-    R525,
-    /// 535.43 to 535.86: the v3 lists have 32-byte records under the same name.
-    R535_54,
-    /// From 535.98: no v3 lists at all.
-    R535_104,
-    /// v3 lists are back, with 24-byte records.
-    R535_261,
-    R550,
-    R580,
+/// Declares the generations, oldest first, each with its driver version and its CUDA version.
+macro_rules! generations {
+    ($($(#[$doc:meta])* $name:ident = $version:literal, $cuda:literal;)*) => {
+        /// A driver branch whose library differs from others in a way that clients notice, oldest first.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Generation { $($(#[$doc])* $name,)* }
+
+        impl Generation {
+            pub const ALL: [Generation; [$($cuda),*].len()] = [$(Generation::$name,)*];
+
+            /// Returns the driver version that a library of this generation reports, unless the scenario sets another.
+            pub fn version(self) -> &'static str {
+                match self { $(Generation::$name => $version,)* }
+            }
+
+            /// Returns the CUDA version of this generation, as the driver counts: 12040 is 12.4.
+            pub fn cuda_version(self) -> i32 {
+                match self { $(Generation::$name => $cuda,)* }
+            }
+        }
+    };
 }
 
-use Generation::{R390, R418, R450, R470, R525, R535_54, R535_104, R535_261, R550, R580};
-
-/// Each generation with its driver version and its CUDA version, in the order of the enum.
-const TABLE: [(Generation, &str, i32); 10] = [
-    (R390, "390.157", 9010),
-    (R418, "418.226.00", 10010),
-    (R450, "450.248.02", 11000),
-    (R470, "470.256.02", 11040),
-    (R525, "525.147.05", 12000),
-    (R535_54, "535.54.03", 12020),
-    (R535_104, "535.104.05", 12020),
-    (R535_261, "535.261.03", 12020),
-    (R550, "550.163.01", 12040),
-    (R580, "580.95.05", 13000),
-];
+generations! {
+    /// v1 process lists, no MIG, no second fan.
+    R390 = "390.157", 9010;
+    R418 = "418.226.00", 10010;
+    /// The first with MIG and v2 process lists.
+    R450 = "450.248.02", 11000;
+    R470 = "470.256.02", 11040;
+    /// The first with v3 process lists and the second memory record.
+    R525 = "525.147.05", 12000;
+    /// 535.43 to 535.86: the v3 lists have 32-byte records under the same name.
+    R535_54 = "535.54.03", 12020;
+    /// From 535.98: no v3 lists at all.
+    R535_104 = "535.104.05", 12020;
+    /// v3 lists are back, with 24-byte records.
+    R535_261 = "535.261.03", 12020;
+    R550 = "550.163.01", 12040;
+    R580 = "580.95.05", 13000;
+}
 
 impl Generation {
-    pub const ALL: [Generation; 10] = [
-        R390, R418, R450, R470, R525, R535_54, R535_104, R535_261, R550, R580,
-    ];
-    pub const LATEST: Generation = R580;
-
-    /// Returns the driver version that a library of this generation reports, unless the scenario sets another.
-    pub fn version(self) -> &'static str {
-        TABLE[self as usize].1
-    }
-
-    /// Returns the CUDA version of this generation, as the driver counts: 12040 is 12.4.
-    pub fn cuda_version(self) -> i32 {
-        TABLE[self as usize].2
-    }
+    pub const LATEST: Generation = Generation::R580;
 
     /// Reports whether a library of this generation exports the function.
     pub fn has(self, function: &str) -> bool {
         // Observed in real libraries: 535.98 removed the v3 lists, because 535.43 had changed their record.
-        if self == R535_104 && function.ends_with("RunningProcesses_v3") {
+        if self == Generation::R535_104 && function.ends_with("RunningProcesses_v3") {
             return false;
         }
         crate::functions().any(|known| known.name == function && known.since <= self)
@@ -93,26 +85,11 @@ impl fmt::Display for Generation {
     }
 }
 
-/// Error for an unknown generation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownGeneration(pub String);
-
-impl fmt::Display for UnknownGeneration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no driver generation `{}`; known are latest", self.0)?;
-        Generation::ALL
-            .iter()
-            .try_for_each(|generation| write!(f, ", {generation}"))
-    }
-}
-
-impl std::error::Error for UnknownGeneration {}
-
 impl FromStr for Generation {
-    type Err = UnknownGeneration;
+    type Err = String;
 
     /// Parses `latest`, or the beginning of a version such as `470` or `535.54`; the newest match is used.
-    fn from_str(text: &str) -> Result<Generation, UnknownGeneration> {
+    fn from_str(text: &str) -> Result<Generation, String> {
         if text == "latest" {
             return Ok(Generation::LATEST);
         }
@@ -120,14 +97,15 @@ impl FromStr for Generation {
             .trim_start_matches(['R', 'r'])
             .split(['.', '_'])
             .collect();
-        Generation::ALL
-            .into_iter()
-            .rev()
-            .find(|generation| {
-                let have: Vec<&str> = generation.version().split('.').collect();
-                have.starts_with(&wanted)
-            })
-            .ok_or_else(|| UnknownGeneration(text.to_owned()))
+        let found = Generation::ALL.iter().rev().find(|generation| {
+            let have: Vec<&str> = generation.version().split('.').collect();
+            have.starts_with(&wanted)
+        });
+        found.copied().ok_or_else(|| {
+            let known: Vec<_> = Generation::ALL.iter().map(|one| one.version()).collect();
+            let known = known.join(", ");
+            format!("no driver generation `{text}`; known generations: latest, {known}")
+        })
     }
 }
 
@@ -173,6 +151,7 @@ const NUMBER: usize = STAMP.len() - 2;
 
 #[cfg(test)]
 mod tests {
+    use super::Generation::*;
     use super::*;
 
     #[test]

@@ -50,14 +50,9 @@ pub fn library_path() -> io::Result<PathBuf> {
     let places: Vec<PathBuf> = places.chain(std::env::split_paths(&named)).collect();
     let candidates = places.iter();
     let candidates = candidates.flat_map(|place| [place.join(FILE), place.join("deps").join(FILE)]);
-    let mut newest: Option<(std::time::SystemTime, PathBuf)> = None;
-    for candidate in candidates {
-        if let Ok(modified) = candidate.metadata().and_then(|facts| facts.modified())
-            && newest.as_ref().is_none_or(|(time, _)| *time < modified)
-        {
-            newest = Some((modified, candidate));
-        }
-    }
+    let newest = candidates
+        .filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path)))
+        .max_by_key(|(modified, _)| *modified);
     newest.map(|(_, path)| path).ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,

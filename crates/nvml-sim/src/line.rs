@@ -40,30 +40,64 @@ impl Line {
     pub(crate) fn new(value: &Value) -> Option<Line> {
         match value {
             Value::Number(number) => Some(Line::constant(*number)),
-            Value::Line(line) => Some(Line::from_time_line(line)),
+            Value::Line(line) => Line::compile(line).ok(),
             Value::Unsupported | Value::Unknown => None,
         }
     }
 
-    fn from_time_line(line: &TimeLine) -> Line {
+    /// Compiles a time line, or returns why it is invalid.
+    pub(crate) fn compile(line: &TimeLine) -> Result<Line, &'static str> {
         let (mut every, mut phase) = (line.every, 0.0);
-        let curve = if let Some(ramp) = line.ramp {
-            Curve::Ramp(ramp)
-        } else if let Some(square) = line.square {
-            (every, phase) = (Some(square.period), square.phase);
-            steps(&[
-                (0.0, square.high),
-                (square.duty * square.period, square.low),
-            ])
-        } else if let Some(bursts) = &line.bursts {
-            steps_of_bursts(bursts, line.otherwise.unwrap_or(0.0))
-        } else {
-            steps(line.steps.as_deref().unwrap_or_default())
+        if every.is_some_and(|every| every <= 0.0) {
+            return Err("`every` must be above 0");
+        }
+        if line.otherwise.is_some() && line.bursts.is_none() {
+            return Err("`else` goes with `bursts`");
+        }
+        let otherwise = line.otherwise.unwrap_or(0.0);
+        let mut numbers: Vec<f64> = vec![every.unwrap_or(0.0), otherwise];
+        let curve = match (line.ramp, line.square, &line.bursts, &line.steps) {
+            (Some(ramp), None, None, None) => {
+                numbers.extend([ramp.from, ramp.to, ramp.seconds]);
+                Curve::Ramp(ramp)
+            }
+            (None, Some(square), None, None) => {
+                if every.is_some() {
+                    return Err("a square wave repeats by its `period`, not by `every`");
+                }
+                if square.period <= 0.0 {
+                    return Err("a period must be above 0");
+                }
+                if !(0.0..=1.0).contains(&square.duty) {
+                    return Err("a duty is a share from 0 to 1");
+                }
+                numbers.extend([square.low, square.high, square.period, square.phase]);
+                (every, phase) = (Some(square.period), square.phase);
+                let low_from = square.duty * square.period;
+                steps(&[(0.0, square.high), (low_from, square.low)])
+            }
+            (None, None, Some(bursts), None) => {
+                let of_burst = |burst: &Burst| [burst.at, burst.seconds, burst.value];
+                numbers.extend(bursts.iter().flat_map(of_burst));
+                steps_of_bursts(bursts, otherwise)
+            }
+            (None, None, None, Some(points)) => {
+                if points.is_empty() || !points.is_sorted_by(|a, b| a.0 < b.0) {
+                    return Err("steps are at least one, each later than the one before");
+                }
+                numbers.extend(points.iter().flat_map(|(at, value)| [*at, *value]));
+                steps(points)
+            }
+            _ => return Err("a time line is one of `ramp`, `square`, `bursts`, `steps`"),
         };
-        Line {
-            curve,
-            every,
-            phase,
+        let is_sane = |number: &f64| number.is_finite() && number.abs() <= 1e18;
+        match numbers.iter().all(is_sane) {
+            true => Ok(Line {
+                curve,
+                every,
+                phase,
+            }),
+            false => Err("a time line's numbers are finite and at most 1e18"),
         }
     }
 
@@ -154,27 +188,19 @@ fn steps_of_bursts(bursts: &[Burst], otherwise: f64) -> Curve {
     let mut edges: Vec<f64> = bursts.iter().flat_map(edges).collect();
     edges.sort_by(f64::total_cmp);
     edges.dedup();
-    let mut points = vec![(f64::MIN, otherwise)];
+    // The value of the first point also applies before it.
+    let first = edges.first().map_or(0.0, |edge| edge - 1.0);
+    let mut points = vec![(first, otherwise)];
     points.extend(edges.into_iter().map(|edge| (edge, value_at(edge))));
     steps(&points)
 }
 
 fn steps(points: &[(f64, f64)]) -> Curve {
-    // A first point at minus infinity would make every area infinite; its value applies before the next one anyway.
-    let start = match points {
-        [(at, value), (next, _), ..] if *at == f64::MIN => (next - 1.0, *value),
-        [(at, value), ..] if *at == f64::MIN => (0.0, *value),
-        [first, ..] => *first,
-        [] => (0.0, 0.0),
-    };
-    let mut steps = vec![Step {
-        at: start.0,
-        value: start.1,
-        area: 0.0,
-    }];
-    for (at, value) in points.iter().skip(1) {
-        let last = steps[steps.len() - 1];
-        let area = last.area + (at - last.at) * last.value;
+    let mut steps: Vec<Step> = Vec::with_capacity(points.len());
+    for (at, value) in points {
+        let area = steps
+            .last()
+            .map_or(0.0, |last| last.area + (at - last.at) * last.value);
         steps.push(Step {
             at: *at,
             value: *value,
@@ -191,7 +217,9 @@ mod tests {
 
     fn check(value: &Value, every: Option<f64>, readings: &[(f64, f64)]) {
         let line = match value.clone() {
-            Value::Line(line) => Line::from_time_line(&TimeLine { every, ..line }),
+            Value::Line(line) => {
+                Line::compile(&TimeLine { every, ..line }).expect("the line is valid")
+            }
             other => Line::new(&other).expect("the value is not a word"),
         };
         for (t, expected) in readings {

@@ -51,13 +51,13 @@ mod tests {
 
     #[test]
     fn an_address_is_read_in_all_lengths_and_nothing_else_is() {
-        let card = Some(Address {
+        let gpu = Some(Address {
             domain: 0,
             bus: 0x41,
             device: 0,
         });
         for text in ["00000000:41:00.0", "0000:41:00.0", "41:00.0", "41:00"] {
-            assert_eq!(Address::parse(text), card, "{text}");
+            assert_eq!(Address::parse(text), gpu, "{text}");
         }
         for text in [
             "",

@@ -3,7 +3,7 @@
 //! Parsing is pure and total: any text gives a scenario or an error, never a panic. `world` does the simulation. Every
 //! type also serialises, so that a test can write a scenario in a few lines of Rust.
 
-mod card;
+mod gpu;
 mod value;
 
 use std::fmt;
@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use card::{Card, Instance, Kind, Process};
+pub(crate) use gpu::Sensors;
+pub use gpu::{Gpu, Instance, Kind, Process};
 pub use value::{Burst, Ramp, Square, TimeLine, Value};
 
 use crate::code::Code;
@@ -23,7 +24,7 @@ use crate::code::Code;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Scenario {
-    /// Every call is appended to this file as `PID TID function card`. A relative path starts at the scenario's folder.
+    /// Every call is appended to this file as `PID TID function GPU`. A relative path starts at the scenario's folder.
     pub journal: Option<PathBuf>,
     /// The process is aborted when a second thread of it calls into the library.
     pub one_owner: bool,
@@ -40,7 +41,7 @@ pub struct Scenario {
     pub buffers: Buffers,
     /// In NVML's index order.
     #[serde(rename = "card")]
-    pub cards: Vec<Card>,
+    pub gpus: Vec<Gpu>,
     #[serde(rename = "fault")]
     pub faults: Vec<Fault>,
 }
@@ -109,7 +110,8 @@ tables! {
         /// Name of a function; `*` matches any characters.
         function: String = "*".to_owned(),
         /// Default: every GPU, and functions without one.
-        card: Option<Selector> = None,
+        #[serde(rename = "card")]
+        gpu: Option<Selector> = None,
         /// Return code of the function.
         code: Option<Code> = None,
         from: Option<f64> = None,
@@ -195,13 +197,13 @@ impl Scenario {
         let effects = "a fault needs one of code, delay_ms, hang, crash, garbage";
         require(has_effect, effects)?;
         let mut seen = std::collections::BTreeSet::new();
-        for (index, card) in self.cards.iter().enumerate() {
-            card.check().map_err(|error| ScenarioError {
-                message: format!("card {index}: {}", error.message),
+        for (index, gpu) in self.gpus.iter().enumerate() {
+            gpu.check().map_err(|error| ScenarioError {
+                message: format!("GPU {index}: {}", error.message),
                 ..error
             })?;
-            let instances = card.instances.iter().map(|instance| &instance.uuid);
-            for uuid in instances.chain([&card.uuid]) {
+            let instances = gpu.instances.iter().map(|instance| &instance.uuid);
+            for uuid in instances.chain([&gpu.uuid]) {
                 let is_new = uuid.is_empty() || seen.insert(uuid);
                 require(is_new, &format!("uuid `{uuid}` occurs twice"))?;
             }

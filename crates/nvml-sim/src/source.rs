@@ -28,10 +28,7 @@ impl Identity {
     }
 
     /// Returns the modification time in seconds since 1970.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "microseconds since 1970 fit a double"
-    )]
+    // Microseconds since 1970 fit a double.
     pub(crate) fn modified(self) -> f64 {
         self.modified.0 as f64 + self.modified.1 as f64 / 1e9
     }

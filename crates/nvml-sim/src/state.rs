@@ -40,7 +40,7 @@ pub(crate) struct State {
     journal: Option<(PathBuf, File)>,
     readings: u64,
     /// Number of initialisations without a shutdown.
-    users: u32,
+    pub(crate) users: u32,
     /// The driver's epoch at the first of them.
     epoch: u64,
     handles: Vec<Handle>,
@@ -126,15 +126,11 @@ impl State {
                 let folder = path.parent().unwrap_or(path);
                 let journal = scenario.journal.as_ref().map(|file| folder.join(file));
                 self.open_journal(journal.as_deref());
-                self.look_every = scenario
-                    .look_every_ms
-                    .map_or(LOOK_EVERY, |ms| f64::from(ms) / 1000.0);
+                let look_every = scenario.look_every_ms.map(|ms| f64::from(ms) / 1000.0);
+                self.look_every = look_every.unwrap_or(LOOK_EVERY);
                 self.readings += 1;
-                self.world = Some(Arc::new(World::new(
-                    scenario,
-                    identity.modified(),
-                    self.readings,
-                )));
+                let world = World::new(scenario, identity.modified(), self.readings);
+                self.world = Some(Arc::new(world));
             }
             Err(error) => complain(&format!("`{}` is not a scenario: {error}", path.display())),
         }
@@ -144,19 +140,15 @@ impl State {
         if self.journal.as_ref().map(|(open, _)| open.as_path()) == path {
             return;
         }
-        self.journal =
-            path.and_then(
-                |path| match OpenOptions::new().append(true).create(true).open(path) {
-                    Ok(file) => Some((path.to_owned(), file)),
-                    Err(error) => {
-                        complain(&format!(
-                            "cannot open journal `{}`: {error}",
-                            path.display()
-                        ));
-                        None
-                    }
-                },
-            );
+        self.journal = None;
+        let Some(path) = path else { return };
+        match OpenOptions::new().append(true).create(true).open(path) {
+            Ok(file) => self.journal = Some((path.to_owned(), file)),
+            Err(error) => complain(&format!(
+                "cannot open journal `{}`: {error}",
+                path.display()
+            )),
+        }
     }
 
     /// Logs the call, and aborts the process if the scenario allows one thread and this is another.
@@ -166,19 +158,13 @@ impl State {
         }
         let thread = source::thread();
         if let Some((_, journal)) = &mut self.journal {
-            let card = match unit {
+            let gpu = match unit.map(|unit| (unit.gpu, unit.instance)) {
                 None => "-".to_owned(),
-                Some(Unit {
-                    card,
-                    instance: None,
-                }) => card.to_string(),
-                Some(Unit {
-                    card,
-                    instance: Some(place),
-                }) => format!("{card}:{place}"),
+                Some((gpu, None)) => gpu.to_string(),
+                Some((gpu, Some(place))) => format!("{gpu}:{place}"),
             };
             // A failing journal must not change the results for the client; the test that reads the journal fails.
-            let _ = journal.write_all(format!("{thread} {function} {card}\n").as_bytes());
+            let _ = journal.write_all(format!("{thread} {function} {gpu}\n").as_bytes());
         }
         if world.scenario.one_owner {
             let pid = |thread: &str| thread.split(' ').next().map(str::to_owned);
@@ -206,10 +192,6 @@ impl State {
         }
     }
 
-    pub(crate) fn is_initialised(&self) -> bool {
-        self.users > 0
-    }
-
     pub(crate) fn enter(&mut self, world: &World) {
         if self.users == 0 {
             self.epoch = world.scenario.driver.epoch;
@@ -225,10 +207,8 @@ impl State {
     /// Returns the handle of a GPU or instance; the same one each time within an epoch.
     pub(crate) fn handle(&mut self, world: &World, unit: Unit) -> Device {
         let uuid = world.uuid(unit);
-        let known = self
-            .handles
-            .iter()
-            .position(|handle| handle.epoch == self.epoch && handle.uuid == uuid);
+        let is_it = |handle: &Handle| handle.epoch == self.epoch && handle.uuid == uuid;
+        let known = self.handles.iter().position(is_it);
         let place = known.unwrap_or_else(|| {
             self.handles.push(Handle {
                 uuid: uuid.to_owned(),

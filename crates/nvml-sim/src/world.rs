@@ -3,11 +3,11 @@
 //!
 //! A world never changes after it was built, except for the counters of its faults. It reads no files and no clock.
 
-mod card;
+mod gpu;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-pub(crate) use card::{Card, Instance, Process, Reading, Sensors, Sizes};
+pub(crate) use gpu::{Gpu, Instance, Process, Reading, Sizes};
 
 use crate::code::Code;
 use crate::scenario::{Fault, Scenario, Selector, Stamps};
@@ -15,7 +15,7 @@ use crate::scenario::{Fault, Scenario, Selector, Stamps};
 #[derive(Debug)]
 pub(crate) struct World {
     pub(crate) scenario: Scenario,
-    pub(crate) cards: Vec<Card>,
+    pub(crate) gpus: Vec<Gpu>,
     /// Sequence number of this version of the file; handles store it.
     pub(crate) serial: u64,
     origin_unix: f64,
@@ -27,15 +27,15 @@ pub(crate) struct World {
 /// A GPU or a MIG instance, by its position in the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unit {
-    pub(crate) card: usize,
+    pub(crate) gpu: usize,
     pub(crate) instance: Option<usize>,
 }
 
 impl Unit {
     /// Refers to a whole GPU.
-    pub(crate) fn card(card: usize) -> Unit {
+    pub(crate) fn gpu(gpu: usize) -> Unit {
         Unit {
-            card,
+            gpu,
             instance: None,
         }
     }
@@ -59,22 +59,13 @@ pub(crate) enum End {
 impl World {
     /// Builds a world. `file_time` is second 0 if the scenario sets none.
     pub(crate) fn new(scenario: Scenario, file_time: f64, serial: u64) -> World {
-        let cards = scenario
-            .cards
-            .iter()
-            .enumerate()
-            .map(|(index, card)| Card::new(card, index, &scenario.buffers))
-            .collect();
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "milliseconds since 1970 stay below 2^53 for another 285 thousand years"
-        )]
-        let origin_unix = scenario
-            .clock
-            .origin_unix_ms
-            .map_or(file_time, |ms| ms as f64 / 1000.0);
+        let gpus = scenario.gpus.iter().enumerate();
+        let gpus = gpus.map(|(index, gpu)| Gpu::new(gpu, index, &scenario.buffers));
+        // Milliseconds since 1970 stay below 2^53 for another 285 thousand years.
+        let origin = scenario.clock.origin_unix_ms;
+        let origin_unix = origin.map_or(file_time, |ms| ms as f64 / 1000.0);
         World {
-            cards,
+            gpus: gpus.collect(),
             serial,
             origin_unix,
             origin_stamp: whole(origin_unix * 1e6),
@@ -86,9 +77,8 @@ impl World {
     /// Returns the scenario time at a time of the real clock.
     pub(crate) fn time(&self, unix_seconds: f64) -> f64 {
         let clock = &self.scenario.clock;
-        clock
-            .at
-            .unwrap_or((unix_seconds - self.origin_unix) * clock.scale)
+        let elapsed = (unix_seconds - self.origin_unix) * clock.scale;
+        clock.at.unwrap_or(elapsed)
     }
 
     /// Returns the driver's time stamp, in microseconds since 1970, for a scenario time.
@@ -102,45 +92,44 @@ impl World {
     }
 
     pub(crate) fn is_hidden(&self, function: &str) -> bool {
-        self.scenario
-            .symbol_answers_not_found
-            .iter()
-            .any(|pattern| matches(pattern, function))
+        let mut hidden = self.scenario.symbol_answers_not_found.iter();
+        hidden.any(|pattern| matches(pattern, function))
     }
 
     /// Returns the GPUs that are counted at this time, in NVML's order.
-    pub(crate) fn present(&self, time: f64) -> impl Iterator<Item = (usize, &Card)> {
-        self.cards
-            .iter()
-            .enumerate()
-            .filter(move |(_, card)| !card.is_absent(time))
+    pub(crate) fn present(&self, time: f64) -> impl Iterator<Item = (usize, &Gpu)> {
+        let gpus = self.gpus.iter().enumerate();
+        gpus.filter(move |(_, gpu)| !gpu.is_absent(time))
     }
 
-    pub(crate) fn find_gpu(&self, time: f64, is_it: impl Fn(&Card) -> bool) -> Result<Unit, Code> {
-        self.present(time)
-            .find(|(_, card)| is_it(card))
-            .map(|(card, _)| Unit::card(card))
-            .ok_or(Code::NOT_FOUND)
+    pub(crate) fn find_gpu(&self, time: f64, is_it: impl Fn(&Gpu) -> bool) -> Result<Unit, Code> {
+        let found = self.present(time).find(|(_, gpu)| is_it(gpu));
+        found.map(|(gpu, _)| Unit::gpu(gpu)).ok_or(Code::NOT_FOUND)
     }
 
     /// Finds a GPU or an instance, including absent ones.
     pub(crate) fn find_uuid(&self, uuid: &str) -> Option<Unit> {
-        self.cards.iter().enumerate().find_map(|(card, one)| {
-            if one.uuid == uuid {
-                return Some(Unit::card(card));
+        self.gpus.iter().enumerate().find_map(|(gpu, one)| {
+            if one.scripted.uuid == uuid {
+                return Some(Unit::gpu(gpu));
             }
-            let place = one.instances.iter().position(|part| part.uuid == uuid)?;
+            let place = one
+                .instances
+                .iter()
+                .position(|part| part.scripted.uuid == uuid)?;
             Some(Unit {
-                card,
+                gpu,
                 instance: Some(place),
             })
         })
     }
 
     pub(crate) fn uuid(&self, unit: Unit) -> &str {
-        let card = &self.cards[unit.card];
-        unit.instance
-            .map_or(&card.uuid, |place| &card.instances[place].uuid)
+        let gpu = &self.gpus[unit.gpu];
+        let instance = unit
+            .instance
+            .map(|place| &gpu.instances[place].scripted.uuid);
+        instance.unwrap_or(&gpu.scripted.uuid)
     }
 
     /// Applies every fault to one call, and counts the call.
@@ -149,8 +138,7 @@ impl World {
         for (fault, calls) in self.scenario.faults.iter().zip(&self.fault_calls) {
             let concerns = matches(&fault.function, function)
                 && self.selects(fault, unit)
-                && fault.from.is_none_or(|from| from <= time)
-                && fault.until.is_none_or(|until| time < until);
+                && gpu::is_between(fault.from, fault.until, time);
             if !concerns || calls.fetch_add(1, Ordering::Relaxed) < fault.after_calls {
                 continue;
             }
@@ -161,14 +149,14 @@ impl World {
     }
 
     fn selects(&self, fault: &Fault, unit: Option<Unit>) -> bool {
-        match (&fault.card, unit) {
+        match (&fault.gpu, unit) {
             (None, _) => true,
             (Some(_), None) => false,
             (Some(Selector::Index(index)), Some(unit)) => {
-                usize::try_from(*index).is_ok_and(|index| index == unit.card)
+                usize::try_from(*index).is_ok_and(|index| index == unit.gpu)
             }
             (Some(Selector::Uuid(uuid)), Some(unit)) => {
-                *uuid == self.uuid(unit) || *uuid == self.cards[unit.card].uuid
+                *uuid == self.uuid(unit) || *uuid == self.gpus[unit.gpu].scripted.uuid
             }
         }
     }
@@ -211,7 +199,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// oldest supported CPUs.
 #[expect(
     clippy::cast_possible_truncation,
-    clippy::cast_precision_loss,
     clippy::cast_sign_loss,
     reason = "`as` from a float saturates, which is what is wanted; what it leaves of a fraction is exact"
 )]

@@ -2,11 +2,43 @@
 
 use std::fmt;
 
+use gua_model::words;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
 use crate::id::WorkspaceId;
+
+/// The audit log.
+pub trait Audit {
+    /// Adds an entry about an event that changes nothing in the registry, such as a failed log-in. `object` is what it happened
+    /// to, in a form that people recognize. An event of the whole board has no workspace.
+    fn log(
+        &self,
+        by: &Change,
+        workspace: Option<&WorkspaceId>,
+        action: Action,
+        object: &str,
+    ) -> Result<()>;
+
+    /// Returns the newest entries of one kind since a time, newest first.
+    fn events(
+        &self,
+        workspace: &WorkspaceId,
+        action: Action,
+        since: Timestamp,
+        most: u32,
+    ) -> Result<Vec<AuditEntry>>;
+
+    /// Returns the newest entries of a view, newest first, older than `before`.
+    fn audit_log(
+        &self,
+        view: AuditView<'_>,
+        before: Option<i64>,
+        most: u32,
+    ) -> Result<Vec<AuditEntry>>;
+}
 
 /// Author, origin and time of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,112 +118,39 @@ impl fmt::Display for Actor {
     }
 }
 
-/// What happened, in the audit log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Action {
-    WorkspaceAdded,
-    AccountAdded,
-    PasswordSet,
-    RoleSet,
-    MemberRemoved,
-    UserNameLinked,
-    UserNameUnlinked,
-    LoggedIn,
-    LogInFailed,
-    ApiTokenAdded,
-    ApiTokenRevoked,
-    LinkAdded,
-    ResetLinkAdded,
-    EnrolmentKeyAdded,
-    EnrolmentKeyRevoked,
-    EnrolmentRefused,
-    HostEnrolled,
-    HostApproved,
-    HostRenamed,
-    HostReplaced,
-    HostRevoked,
-    MaintenanceSet,
-    MaintenanceEnded,
-    HostGroupsSet,
-    MemberGroupsSet,
-    PersonViewed,
-    SettingsChanged,
-}
-
-impl Action {
-    pub const ALL: [Action; 27] = [
-        Action::WorkspaceAdded,
-        Action::AccountAdded,
-        Action::PasswordSet,
-        Action::RoleSet,
-        Action::MemberRemoved,
-        Action::UserNameLinked,
-        Action::UserNameUnlinked,
-        Action::LoggedIn,
-        Action::LogInFailed,
-        Action::ApiTokenAdded,
-        Action::ApiTokenRevoked,
-        Action::LinkAdded,
-        Action::ResetLinkAdded,
-        Action::EnrolmentKeyAdded,
-        Action::EnrolmentKeyRevoked,
-        Action::EnrolmentRefused,
-        Action::HostEnrolled,
-        Action::HostApproved,
-        Action::HostRenamed,
-        Action::HostReplaced,
-        Action::HostRevoked,
-        Action::MaintenanceSet,
-        Action::MaintenanceEnded,
-        Action::HostGroupsSet,
-        Action::MemberGroupsSet,
-        Action::PersonViewed,
-        Action::SettingsChanged,
-    ];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Action::WorkspaceAdded => "workspace-added",
-            Action::AccountAdded => "account-added",
-            Action::PasswordSet => "password-set",
-            Action::RoleSet => "role-set",
-            Action::MemberRemoved => "member-removed",
-            Action::UserNameLinked => "user-name-linked",
-            Action::UserNameUnlinked => "user-name-unlinked",
-            Action::LoggedIn => "logged-in",
-            Action::LogInFailed => "log-in-failed",
-            Action::ApiTokenAdded => "api-token-added",
-            Action::ApiTokenRevoked => "api-token-revoked",
-            Action::LinkAdded => "link-added",
-            Action::ResetLinkAdded => "reset-link-added",
-            Action::EnrolmentKeyAdded => "enrolment-key-added",
-            Action::EnrolmentKeyRevoked => "enrolment-key-revoked",
-            Action::EnrolmentRefused => "enrolment-refused",
-            Action::HostEnrolled => "host-enrolled",
-            Action::HostApproved => "host-approved",
-            Action::HostRenamed => "host-renamed",
-            Action::HostReplaced => "host-replaced",
-            Action::HostRevoked => "host-revoked",
-            Action::MaintenanceSet => "maintenance-set",
-            Action::MaintenanceEnded => "maintenance-ended",
-            Action::HostGroupsSet => "host-groups-set",
-            Action::MemberGroupsSet => "member-groups-set",
-            Action::PersonViewed => "person-viewed",
-            Action::SettingsChanged => "settings-changed",
-        }
+words! {
+    /// What happened, in the audit log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Action {
+        WorkspaceAdded = "workspace-added",
+        AccountAdded = "account-added",
+        PasswordSet = "password-set",
+        RoleSet = "role-set",
+        MemberRemoved = "member-removed",
+        UserNameLinked = "user-name-linked",
+        UserNameUnlinked = "user-name-unlinked",
+        LoggedIn = "logged-in",
+        LogInFailed = "log-in-failed",
+        ApiTokenAdded = "api-token-added",
+        ApiTokenRevoked = "api-token-revoked",
+        LinkAdded = "link-added",
+        ResetLinkAdded = "reset-link-added",
+        EnrolmentKeyAdded = "enrolment-key-added",
+        EnrolmentKeyRevoked = "enrolment-key-revoked",
+        EnrolmentRefused = "enrolment-refused",
+        HostEnrolled = "host-enrolled",
+        HostApproved = "host-approved",
+        HostRenamed = "host-renamed",
+        HostReplaced = "host-replaced",
+        HostRevoked = "host-revoked",
+        MaintenanceSet = "maintenance-set",
+        MaintenanceEnded = "maintenance-ended",
+        HostGroupsSet = "host-groups-set",
+        MemberGroupsSet = "member-groups-set",
+        PersonViewed = "person-viewed",
+        SettingsChanged = "settings-changed",
     }
-}
-
-/// An event for the audit log.
-#[derive(Clone, Copy, Debug)]
-pub struct Event<'a> {
-    /// `None` for an event of the whole board.
-    pub workspace: Option<&'a WorkspaceId>,
-    pub action: Action,
-    /// What it happened to, in a form that people recognize.
-    pub object: &'a str,
 }
 
 /// Part of the audit log that a person may read. Log-ins, failed log-ins and passwords belong to the whole board, not to a

@@ -1,4 +1,5 @@
-//! The ledger in SQLite.
+//! The ledger in SQLite. Every call is one transaction: it is stored as a whole when it returns `Ok`, and survives a crash of
+//! the process.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,22 +8,21 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use jiff::Timestamp;
 use jiff::civil::Date;
-use rusqlite::{OptionalExtension as _, Row, params};
+use rusqlite::{Params, Row, params};
 
-use super::SqliteStore;
-use crate::error::StoreError;
+use super::{SqliteStore, time, word};
+use crate::error::{Result, StoreError};
 use crate::id::HostId;
 use crate::ledger::{ArchiveName, Form, Ledger, MOST_CLOCK_LEAD, Observation};
 
-/// Name of an archive file that covers all days.
-const FULL: &str = "_full";
 /// Upper bound of a stored body when it is read back. A larger one is damage.
 const LONGEST_BODY: u64 = 64 << 20;
 
 impl Ledger for SqliteStore {
-    fn record(&self, batch: &[Observation]) -> Result<(), StoreError> {
+    fn record(&self, batch: &[Observation]) -> Result<()> {
         // Compressed before the transaction, so that other writers wait less.
         let bodies: Vec<Vec<u8>> = batch.iter().map(|one| compressed(&one.body)).collect();
+        let lead = i64::try_from(MOST_CLOCK_LEAD.as_micros()).expect("a few minutes fit");
         self.write(|transaction| {
             let mut history = transaction.prepare_cached(
                 "INSERT INTO snapshot (observed_at, host, received_at, body) VALUES (?1, ?2, ?3, ?4)
@@ -33,42 +33,25 @@ impl Ledger for SqliteStore {
                  ON CONFLICT (host, form) DO UPDATE SET observed_at = ?3, received_at = ?4, body = ?5
                  WHERE ?3 > observed_at OR observed_at > ?4 + ?6",
             )?;
-            for (observation, body) in batch.iter().zip(&bodies) {
-                let host = observation.host.as_str();
-                let observed_at = observation.observed_at.as_microsecond();
-                let received_at = observation.received_at.as_microsecond();
-                if observation.form == Form::Snapshot {
-                    history.execute(params![observed_at, host, received_at, body])?;
+            for (one, body) in batch.iter().zip(&bodies) {
+                let observed_at = one.observed_at.as_microsecond();
+                let received_at = one.received_at.as_microsecond();
+                if one.form == Form::Snapshot {
+                    history.execute(params![observed_at, one.host, received_at, body])?;
                 }
-                latest.execute(params![
-                    host,
-                    observation.form.as_str(),
-                    observed_at,
-                    received_at,
-                    body,
-                    i64::try_from(MOST_CLOCK_LEAD.as_micros()).expect("a few minutes fit"),
-                ])?;
+                let form = one.form.as_str();
+                latest.execute(params![one.host, form, observed_at, received_at, body, lead])?;
             }
             Ok(())
         })
     }
 
-    fn latest(&self) -> Result<Vec<Observation>, StoreError> {
-        self.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT host, form, observed_at, received_at, body FROM latest ORDER BY host, form",
-            )?;
-            let rows =
-                statement.query_map([], |row| Ok((row.get::<_, String>(1)?, stored(row)?)))?;
-            let rows: Vec<(String, Stored)> = rows.collect::<Result<_, _>>()?;
-            // The board does not answer before this is done, so all cores decompress.
-            let observation = |(form, stored): (String, Stored)| {
-                let forms = [Form::Snapshot, Form::Live];
-                let form = forms.into_iter().find(|known| known.as_str() == form);
-                stored.observation(form.ok_or(StoreError::Invalid("form"))?)
-            };
-            on_all_cores(rows, observation).into_iter().collect()
-        })
+    fn latest(&self) -> Result<Vec<Observation>> {
+        let sql =
+            "SELECT host, form, observed_at, received_at, body FROM latest ORDER BY host, form";
+        let packed = self.many(sql, [], packed)?;
+        // The board does not answer before this is done, so all cores decompress.
+        on_all_cores(packed, unpacked).into_iter().collect()
     }
 
     fn snapshots(
@@ -76,52 +59,43 @@ impl Ledger for SqliteStore {
         host: &HostId,
         from: Timestamp,
         until: Timestamp,
-    ) -> Result<Vec<Observation>, StoreError> {
-        self.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT host, '', observed_at, received_at, body FROM snapshot
-                 WHERE observed_at >= ?2 AND observed_at < ?3 AND host = ?1 ORDER BY observed_at",
-            )?;
-            let range = params![host.as_str(), from.as_microsecond(), until.as_microsecond()];
-            let rows = statement.query_map(range, stored)?;
-            rows.map(|row| row?.observation(Form::Snapshot)).collect()
-        })
+    ) -> Result<Vec<Observation>> {
+        let sql = "SELECT host, 'snapshot', observed_at, received_at, body FROM snapshot
+                   WHERE observed_at >= ?2 AND observed_at < ?3 AND host = ?1 ORDER BY observed_at";
+        let range = params![host, from.as_microsecond(), until.as_microsecond()];
+        self.many(sql, range, |row| unpacked(packed(row)?))
     }
 
-    fn expire_snapshots(&self, before: Timestamp, most: u32) -> Result<usize, StoreError> {
-        self.write(|transaction| {
-            let deleted = transaction
-                .prepare_cached(
-                    "DELETE FROM snapshot WHERE rowid IN
-                     (SELECT rowid FROM snapshot WHERE observed_at < ?1 ORDER BY observed_at LIMIT ?2)",
-                )?
-                .execute(params![before.as_microsecond(), most])?;
-            Ok(deleted)
-        })
+    fn snapshot_keys(&self) -> Result<Vec<(HostId, Timestamp)>> {
+        let sql = "SELECT host, observed_at FROM snapshot ORDER BY observed_at, host";
+        self.many(sql, [], |row| Ok((row.get(0)?, time(row, 1)?)))
     }
 
-    fn put_days(&self, days: &[(HostId, Vec<u8>)]) -> Result<(), StoreError> {
+    fn expire_snapshots(&self, before: Timestamp, most: u32) -> Result<usize> {
+        self.run(
+            "DELETE FROM snapshot WHERE rowid IN
+             (SELECT rowid FROM snapshot WHERE observed_at < ?1 ORDER BY observed_at LIMIT ?2)",
+            params![before.as_microsecond(), most],
+        )
+    }
+
+    fn put_days(&self, days: &[(HostId, Vec<u8>)]) -> Result<()> {
         let bodies: Vec<Vec<u8>> = days.iter().map(|(_, body)| compressed(body)).collect();
         self.write(|transaction| {
             let mut put = transaction.prepare_cached(
                 "INSERT INTO day (host, body) VALUES (?1, ?2) ON CONFLICT (host) DO UPDATE SET body = ?2",
             )?;
             for ((host, _), body) in days.iter().zip(&bodies) {
-                put.execute(params![host.as_str(), body])?;
+                put.execute(params![host, body])?;
             }
             Ok(())
         })
     }
 
-    fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>, StoreError> {
-        self.read(|connection| {
-            let mut statement = connection.prepare_cached("SELECT host, body FROM day")?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.map(|row| {
-                let (host, body): (String, Vec<u8>) = row?;
-                Ok((HostId(host), decompressed(&body)?))
-            })
-            .collect()
+    fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>> {
+        self.many("SELECT host, body FROM day", [], |row| {
+            let body: Vec<u8> = row.get(1)?;
+            Ok((row.get(0)?, decompressed(&body)?))
         })
     }
 
@@ -131,83 +105,40 @@ impl Ledger for SqliteStore {
         name: &ArchiveName,
         content: &[u8],
         at: Timestamp,
-    ) -> Result<(), StoreError> {
-        self.write(|transaction| {
-            transaction
-                .prepare_cached(
-                    "INSERT INTO archive (host, day, name, stored, content) VALUES (?1, ?2, ?3, ?4, ?5)
-                     ON CONFLICT (host, day, name) DO UPDATE SET stored = ?4, content = ?5",
-                )?
-                .execute(params![
-                    host.as_str(),
-                    day_text(name.day),
-                    name.table,
-                    at.as_microsecond(),
-                    content
-                ])?;
-            Ok(())
+    ) -> Result<()> {
+        let at = at.as_microsecond();
+        self.run(
+            "INSERT INTO archive (host, day, name, stored, content) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT (host, day, name) DO UPDATE SET stored = ?4, content = ?5",
+            params![host, name.day_text(), name.table, at, content],
+        )?;
+        Ok(())
+    }
+
+    fn archives(&self, host: &HostId) -> Result<Vec<ArchiveName>> {
+        let sql = "SELECT day, name FROM archive WHERE host = ?1 ORDER BY day, name";
+        self.many(sql, [host], |row| {
+            let day: String = row.get(0)?;
+            let day = match day.as_str() {
+                ArchiveName::FULL => None,
+                day => Some(day.parse().map_err(|_| StoreError::Invalid("day"))?),
+            };
+            let table = row.get(1)?;
+            Ok(ArchiveName { day, table })
         })
     }
 
-    fn archives(&self, host: &HostId) -> Result<Vec<ArchiveName>, StoreError> {
-        self.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT day, name FROM archive WHERE host = ?1 ORDER BY day, name",
-            )?;
-            let rows = statement.query_map([host.as_str()], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
-            })?;
-            rows.map(|row| {
-                let (day, table) = row?;
-                let day = match day.as_str() {
-                    FULL => None,
-                    day => Some(day.parse().map_err(|_| StoreError::Invalid("day"))?),
-                };
-                Ok(ArchiveName { day, table })
-            })
-            .collect()
-        })
-    }
-
-    fn archive(&self, host: &HostId, name: &ArchiveName) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read(|connection| {
-            let content = connection
-                .prepare_cached(
-                    "SELECT content FROM archive WHERE host = ?1 AND day = ?2 AND name = ?3",
-                )?
-                .query_row(
-                    params![host.as_str(), day_text(name.day), name.table],
-                    |row| row.get(0),
-                )
-                .optional()?;
-            Ok(content)
-        })
-    }
-
-    fn prune_archives(&self, host: &HostId, before: Date) -> Result<usize, StoreError> {
-        self.write(|transaction| {
-            // Days as text sort like days, and `_full` sorts after all of them.
-            let deleted = transaction
-                .prepare_cached("DELETE FROM archive WHERE host = ?1 AND day < ?2")?
-                .execute(params![host.as_str(), before.to_string()])?;
-            Ok(deleted)
-        })
+    fn prune_archives(&self, host: &HostId, before: Date) -> Result<usize> {
+        // Days as text sort like days, and `_full` sorts after all of them.
+        let sql = "DELETE FROM archive WHERE host = ?1 AND day < ?2";
+        self.run(sql, params![host, before.to_string()])
     }
 }
 
 impl SqliteStore {
-    /// Returns host and time of every stored snapshot, without its content.
-    pub fn snapshot_keys(&self) -> Result<Vec<(HostId, Timestamp)>, StoreError> {
-        self.read(|connection| {
-            let sql = "SELECT host, observed_at FROM snapshot ORDER BY observed_at, host";
-            let mut statement = connection.prepare(sql)?;
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            rows.map(|row| {
-                let (host, observed_at) = row?;
-                Ok((HostId(host), super::registry::time(observed_at)?))
-            })
-            .collect()
-        })
+    /// Runs one statement in a transaction, and returns how many rows it changed.
+    fn run(&self, sql: &str, values: impl Params) -> Result<usize> {
+        self.write(|transaction| Ok(transaction.prepare_cached(sql)?.execute(values)?))
     }
 }
 
@@ -231,41 +162,23 @@ fn on_all_cores<T: Send, R: Send>(items: Vec<T>, convert: impl Fn(T) -> R + Sync
     })
 }
 
-fn day_text(day: Option<Date>) -> String {
-    day.map_or_else(|| FULL.to_owned(), |day| day.to_string())
-}
-
-/// A row as it is stored.
-struct Stored {
-    host: String,
-    observed_at: i64,
-    received_at: i64,
-    body: Vec<u8>,
-}
-
-fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
-    Ok(Stored {
+/// Reads an observation with its body as it is stored.
+fn packed(row: &Row<'_>) -> Result<Observation> {
+    Ok(Observation {
         host: row.get(0)?,
-        observed_at: row.get(2)?,
-        received_at: row.get(3)?,
+        form: word(row, 1, "form")?,
+        observed_at: time(row, 2)?,
+        received_at: time(row, 3)?,
         body: row.get(4)?,
     })
 }
 
-impl Stored {
-    fn observation(self, form: Form) -> Result<Observation, StoreError> {
-        let body = decompressed(&self.body)?;
-        Ok(Observation {
-            host: HostId(self.host),
-            form,
-            observed_at: super::registry::time(self.observed_at)?,
-            received_at: super::registry::time(self.received_at)?,
-            body,
-        })
-    }
+fn unpacked(packed: Observation) -> Result<Observation> {
+    let body = decompressed(&packed.body)?;
+    Ok(Observation { body, ..packed })
 }
 
-fn decompressed(stored: &[u8]) -> Result<Vec<u8>, StoreError> {
+fn decompressed(stored: &[u8]) -> Result<Vec<u8>> {
     let mut body = Vec::new();
     ZlibDecoder::new(stored)
         .take(LONGEST_BODY)

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::contract::invalid;
 use crate::access::AgentCaller;
 use crate::app::App;
+use crate::call::Call;
 use crate::error::Problem;
 use crate::request::read_body;
 
@@ -23,8 +24,6 @@ use crate::request::read_body;
 const MOST_BYTES: usize = 64 << 20;
 /// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Name of the day of a file that covers all days.
-const FULL: &str = "_full";
 /// Oldest day that is accepted: a host cannot fill the disk with invented days.
 const OLDEST_DAYS: i64 = 3660;
 
@@ -62,17 +61,11 @@ pub(crate) struct Pruned {
     deleted: usize,
 }
 
-pub(crate) async fn list_archives(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-) -> Result<Json<Listing>, Problem> {
-    let names = app
-        .store(move |app| app.ledger.archives(&agent.host.id))
-        .await?;
+pub(crate) fn list_archives(call: &Call) -> Result<Json<Listing>, Problem> {
+    let agent = call.extension::<AgentCaller>();
+    let names = call.app.ledger.archives(&agent.host.id)?;
     let entry = |name: ArchiveName| Entry {
-        date: name
-            .day
-            .map_or_else(|| FULL.to_owned(), |day| day.to_string()),
+        date: name.day_text(),
         table: name.table,
     };
     Ok(Json(Listing {
@@ -87,35 +80,24 @@ pub(crate) async fn put_archive(
     body: Body,
 ) -> Result<Json<Stored>, Problem> {
     let now = app.now();
-    let name = archive_name(&parameters(query)?, now)?;
+    let Query(upload) = query.map_err(|error| Problem::Invalid(error.body_text()))?;
+    let name = archive_name(&upload, now)?;
     let _permit = app.uploads.acquire().await.map_err(|_| Problem::Stopping)?;
     let content = read_body(body, MOST_BYTES).await?;
     if !content.starts_with(&GZIP) {
         return Err(invalid("the body is not a gzip file"));
     }
-    app.store(move |app| app.ledger.put_archive(&agent.host.id, &name, &content, now))
+    app.blocking(move |app| app.ledger.put_archive(&agent.host.id, &name, &content, now))
         .await?;
     Ok(Json(Stored { status: "stored" }))
 }
 
-pub(crate) async fn prune_archives(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-    query: Result<Query<Prune>, QueryRejection>,
-) -> Result<Json<Pruned>, Problem> {
-    let days = i64::from(parameters(query)?.older_than_days);
-    let before = today(app.now()).saturating_sub(SignedDuration::from_hours(24 * days));
-    let deleted = app
-        .store(move |app| app.ledger.prune_archives(&agent.host.id, before))
-        .await?;
+pub(crate) fn prune_archives(call: &Call) -> Result<Json<Pruned>, Problem> {
+    let days = i64::from(call.query::<Prune>()?.older_than_days);
+    let before = today(call.app.now()).saturating_sub(SignedDuration::from_hours(24 * days));
+    let agent = call.extension::<AgentCaller>();
+    let deleted = call.app.ledger.prune_archives(&agent.host.id, before)?;
     Ok(Json(Pruned { deleted }))
-}
-
-fn parameters<T>(query: Result<Query<T>, QueryRejection>) -> Result<T, Problem> {
-    match query {
-        Ok(Query(parameters)) => Ok(parameters),
-        Err(error) => Err(Problem::Invalid(error.body_text())),
-    }
 }
 
 fn today(now: Timestamp) -> Date {
@@ -124,10 +106,10 @@ fn today(now: Timestamp) -> Date {
 
 fn archive_name(upload: &Upload, now: Timestamp) -> Result<ArchiveName, Problem> {
     let mut tables = Table::DAILY.into_iter().chain(Table::WHOLE);
-    let table = tables.find(|table| table.name() == upload.table);
+    let table = tables.find(|table| table.as_str() == upload.table);
     let table = table.ok_or_else(|| invalid("table is not one of the archived tables"))?;
     let day = match upload.date.as_str() {
-        FULL => None,
+        ArchiveName::FULL => None,
         text => {
             let day: Option<Date> = text
                 .parse()
@@ -147,7 +129,7 @@ fn archive_name(upload: &Upload, now: Timestamp) -> Result<ArchiveName, Problem>
     };
     Ok(ArchiveName {
         day,
-        table: table.name().to_owned(),
+        table: table.to_string(),
     })
 }
 

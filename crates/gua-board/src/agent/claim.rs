@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use gua_board_store::registry::{Action, Actor, Change, Event, HostClaim, Refusal};
+use gua_board_store::registry::{Action, Actor, Change, HostClaim, Refusal};
 use gua_board_store::{Kind, Secret, SecretHash, StoreError};
 use gua_wire::enroll::{LONGEST_HOSTNAME, LONGEST_VERSION};
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::contract::{check_text, invalid};
 use crate::access::AgentCaller;
 use crate::app::App;
+use crate::call::Call;
 use crate::error::Problem;
 use crate::request::{ClientAddress, parse, read_body};
 
@@ -66,7 +67,7 @@ pub(crate) async fn claim(
         address: address.0.map(|address| address.to_string()),
         at: app.now(),
     };
-    let claimed = app.store(move |app| match app.registry.claim(&claim) {
+    let claimed = app.blocking(move |app| match app.registry.claim(&claim) {
         Err(StoreError::NotFound(_)) => refused(app, &claim).map(Err),
         other => other.map(Ok),
     });
@@ -91,28 +92,23 @@ fn refused(app: &App, claim: &HostClaim) -> Result<Option<Refusal>, StoreError> 
         address: claim.address.clone(),
         at: claim.at,
     };
-    let event = Event {
-        workspace: Some(&workspace),
-        action: Action::EnrolmentRefused,
-        object: &format!("{hostname}: {refusal}"),
-    };
-    app.registry.log(&by, &event)?;
+    let object = format!("{hostname}: {refusal}");
+    let action = Action::EnrolmentRefused;
+    app.registry.log(&by, Some(&workspace), action, &object)?;
     Ok(Some(refusal))
 }
 
 /// Issues a new token to an agent. The old one is valid until the agent uses the new one.
-pub(crate) async fn new_token(
-    State(app): State<Arc<App>>,
-    Extension(agent): Extension<AgentCaller>,
-) -> Result<Response, Problem> {
+pub(crate) fn new_token(call: &Call) -> crate::call::Answer {
     let token = Secret::generate(Kind::Agent);
-    let (hash, prefix) = (token.hash(), token.prefix());
-    let host = agent.host.id;
-    app.store(move |app| app.registry.rotate_token(&host, &hash, &prefix))
-        .await?;
+    let host = &call.extension::<AgentCaller>().host.id;
+    let prefix = token.prefix();
+    call.app
+        .registry
+        .rotate_token(host, &token.hash(), &prefix)?;
     let answer = NewToken {
         agent_token: token.reveal(),
-        token_prefix: &token.prefix(),
+        token_prefix: &prefix,
     };
     Ok((StatusCode::CREATED, Json(answer)).into_response())
 }

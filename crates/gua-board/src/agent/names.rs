@@ -46,7 +46,7 @@ pub(crate) async fn prove_name(
     let change = app.change(Actor::host(&agent.host.display_name), address.0);
     let code = SecretHash::of(proof.code.trim());
     let account = app
-        .store(move |app| {
+        .blocking(move |app| {
             app.registry
                 .prove_name(&change, &code, &agent.host, &proof.user)
         })

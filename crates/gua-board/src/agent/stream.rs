@@ -14,7 +14,7 @@ use tokio::time::{Instant, interval, timeout};
 use crate::access::AgentCaller;
 use crate::app::App;
 use crate::error::Problem;
-use crate::limits::{Rate, RateLimit};
+use crate::limits::RateLimit;
 use crate::server::until_stopping;
 
 /// Maximum number of streams.
@@ -27,11 +27,6 @@ const SILENCE: Duration = Duration::from_secs(60);
 const RECHECK: Duration = Duration::from_secs(30);
 /// Maximum time to send the close frame.
 const CLOSE_TIME: Duration = Duration::from_secs(2);
-/// An agent sends one frame per second.
-const FRAMES: Rate = Rate {
-    burst: 30,
-    per_second: 5.0,
-};
 
 pub(crate) async fn stream(
     State(app): State<Arc<App>>,
@@ -69,7 +64,8 @@ async fn receive(
     agent: &AgentCaller,
     socket: &mut WebSocket,
 ) -> Option<(u16, &'static str)> {
-    let rate = RateLimit::new(FRAMES);
+    // An agent sends one frame per second.
+    let rate = RateLimit::new(30, 5.0);
     let mut stopping = app.stopping();
     let mut recheck = interval(RECHECK);
     let mut heard = Instant::now();
@@ -100,7 +96,7 @@ async fn receive(
                     return Some((close_code::AWAY, "no frame for a minute"));
                 }
                 let token = agent.token;
-                let host = app.store(move |app| app.tokens.host(app.registry.as_ref(), &token, app.now()));
+                let host = app.blocking(move |app| app.tokens.host(&*app.registry, &token, app.now()));
                 if let Ok(None) = host.await {
                     return Some((close_code::POLICY, "the agent token was revoked"));
                 }

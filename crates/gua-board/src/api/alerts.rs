@@ -1,10 +1,8 @@
 //! Messages of the board's alerts about the hosts of a workspace.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Extension, State};
 use gua_render::alert::{AlertHistoryDocument, DeliveryRow};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -12,8 +10,7 @@ use serde::Serialize;
 use tracing::warn;
 
 use super::{List, PAGE_ITEMS};
-use crate::access::MemberCaller;
-use crate::app::App;
+use crate::call::Call;
 use crate::error::Problem;
 
 /// A message of an alert, and what became of it.
@@ -43,25 +40,20 @@ pub(crate) struct AlertEntry {
 }
 
 /// The latest messages about hosts that the caller sees, the latest first.
-pub(crate) async fn alerts(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<List<AlertEntry>>, Problem> {
-    let hosts = app.hosts(&caller).await?;
+pub(crate) fn alerts(call: &Call) -> Result<Json<List<AlertEntry>>, Problem> {
+    let hosts = call.hosts()?;
     let hosts: HashSet<&str> = hosts.iter().map(|host| host.id.as_str()).collect();
-    let Some(log) = app.alert_log.clone() else {
+    let Some(log) = &call.app.options.alert_log else {
         return Ok(Json(List { items: Vec::new() }));
     };
-    let read = tokio::task::spawn_blocking(move || log()).await;
-    let document = read.map_err(|_| Problem::Stopping)?;
-    let messages = match document {
+    let messages = match log() {
         Ok(AlertHistoryDocument { messages, .. }) => messages,
         Err(error) => {
-            warn!(error, "cannot read the messages of alerts");
+            warn!(error, "cannot read the alert messages");
             return Err(Problem::NoHistory("cannot read the alerts".to_owned()));
         }
     };
-    let sees_names = caller.sees_names();
+    let sees_names = call.caller().sees_names();
     let entry = |row: DeliveryRow| {
         let host = row.host_id.filter(|host| hosts.contains(host.as_str()))?;
         let is_shown = sees_names || row.user.is_none();

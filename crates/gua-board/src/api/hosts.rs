@@ -4,11 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use gua_board_store::HostId;
-use gua_board_store::registry::{Change, Host, Maintenance};
+use gua_board_store::registry::{Host, Maintenance};
 use gua_model::GpuUuid;
 use gua_wire::LiveReport;
 use gua_wire::live::{HostState, LiveDocument, LiveGpu};
@@ -17,13 +15,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::visibility::{hide_names, visible};
-use super::{
-    Input, LONGEST_NAME, NAME_PATTERN, Paged, Search, SetGroups, checked_name,
-    query as checked_query, whole,
-};
+use super::{Done, LONGEST_NAME, NAME_PATTERN, Paged, Search, SetGroups, checked_name, whole};
 use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::{Availability, Demand, Group, Row};
+use crate::call::Call;
 use crate::error::Problem;
 use crate::live::HostLive;
 
@@ -97,14 +93,10 @@ pub(crate) struct SetMaintenance {
     ends_in_hours: Option<u32>,
 }
 
-pub(crate) async fn hosts(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Search>, QueryRejection>,
-) -> Result<Json<Paged<HostDocument>>, Problem> {
-    let search = checked_query(query)?;
-    let hosts = app.hosts(&caller).await?;
-    Ok(Json(page_of_hosts(&app, &hosts, &search)))
+pub(crate) fn hosts(call: &Call) -> Result<Json<Paged<HostDocument>>, Problem> {
+    let search = call.query()?;
+    let hosts = call.hosts()?;
+    Ok(Json(page_of_hosts(&call.app, &hosts, &search)))
 }
 
 /// Describes the hosts of one page.
@@ -171,13 +163,14 @@ fn document(app: &App, host: &Host, now: Timestamp) -> HostDocument {
     }
 }
 
-pub(crate) async fn host(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, id)): Path<(String, HostId)>,
-) -> Result<Json<HostDetail>, Problem> {
-    let hosts = app.hosts(&caller).await?;
-    let found = hosts.iter().find(|host| host.id == id);
+pub(crate) fn host(call: &Call) -> Result<Json<HostDetail>, Problem> {
+    detail(&call.app, call.caller(), &call.host()).map(Json)
+}
+
+/// Describes a host as a caller may see it.
+pub(crate) fn detail(app: &App, caller: &MemberCaller, id: &HostId) -> Result<HostDetail, Problem> {
+    let hosts = app.hosts(caller)?;
+    let found = hosts.iter().find(|host| host.id == *id);
     let host = found.ok_or(Problem::NotFound("host"))?;
     let now = app.now();
     let mut detail = HostDetail {
@@ -185,29 +178,25 @@ pub(crate) async fn host(
         waiting: 0,
         problems: Vec::new(),
         gpus: Vec::new(),
-        host: document(&app, host, now),
+        host: document(app, host, now),
     };
-    if let Some(live) = app.live.host(&id) {
-        let report = visible(LiveReport::clone(&live.report), &caller);
+    if let Some(live) = app.live.host(id) {
+        let report = visible(LiveReport::clone(&live.report), caller);
         let gpus = report.gpus.iter();
         detail.gpus = gpus.map(|gpu| Row::new(host, &live, gpu, now)).collect();
         detail.driver_version = report.host.driver_version;
         detail.waiting = report.waiting;
         detail.problems = report.problems;
     }
-    Ok(Json(detail))
+    Ok(detail)
 }
 
-pub(crate) async fn live(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Since>, QueryRejection>,
-) -> Result<Json<LiveDocument>, Problem> {
-    let since = checked_query(query)?.since.unwrap_or(0);
-    let hosts = app.hosts(&caller).await?;
-    let now = app.now();
+pub(crate) fn live(call: &Call) -> Result<Json<LiveDocument>, Problem> {
+    let since = call.query::<Since>()?.since.unwrap_or(0);
+    let hosts = call.hosts()?;
+    let now = call.app.now();
     let hosts: HashMap<&HostId, &Host> = hosts.iter().map(|host| (&host.id, host)).collect();
-    let (revision, changed) = app.live.changes_since(since);
+    let (revision, changed) = call.app.live.changes_since(since);
     let document = |(id, live): (HostId, HostLive)| {
         let host = hosts.get(&id)?;
         let maintenance = host.maintenance(now);
@@ -217,7 +206,7 @@ pub(crate) async fn live(
             id: id.0,
             received_at: live.received_at,
             is_stale: live.is_stale(now),
-            report: visible(LiveReport::clone(&live.report), &caller),
+            report: visible(LiveReport::clone(&live.report), call.caller()),
         })
     };
     let mut hosts: Vec<_> = changed.into_iter().filter_map(document).collect();
@@ -225,140 +214,85 @@ pub(crate) async fn live(
     Ok(Json(LiveDocument { revision, hosts }))
 }
 
-pub(crate) async fn availability(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Demand>, QueryRejection>,
-) -> Result<Json<Availability>, Problem> {
-    let demand = checked_query(query)?;
-    let hosts = app.hosts(&caller).await?;
-    let mut found = Availability::new(&hosts, &app.live, &demand, app.now());
+pub(crate) fn availability(call: &Call) -> Result<Json<Availability>, Problem> {
+    find_availability(call, &call.query()?).map(Json)
+}
+
+/// Finds GPUs that match a demand, without names that the caller may not see.
+pub(crate) fn find_availability(call: &Call, demand: &Demand) -> Result<Availability, Problem> {
+    let hosts = call.hosts()?;
+    let mut found = Availability::new(&hosts, &call.app.live, demand, call.app.now());
     for row in &mut found.rows {
-        hide_names(&mut row.gpu, &caller);
+        hide_names(&mut row.gpu, call.caller());
     }
-    Ok(Json(found))
+    Ok(found)
 }
 
-pub(crate) async fn rename_host(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, host)): Path<(String, HostId)>,
-    Input(rename): Input<Rename>,
-) -> Result<StatusCode, Problem> {
-    let name = checked_name(&rename.display_name)?;
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| app.registry.rename_host(&change, &workspace, &host, &name))
-        .await?;
+pub(crate) fn rename_host(call: &Call) -> Done {
+    let name = checked_name(&call.input::<Rename>()?.display_name)?;
+    let (by, workspace) = (call.change(), call.workspace());
+    let registry = &call.app.registry;
+    registry.rename_host(&by, workspace, &call.host(), &name)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn set_host_groups(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, host)): Path<(String, HostId)>,
-    Input(wanted): Input<SetGroups>,
-) -> Result<StatusCode, Problem> {
-    let groups = wanted.checked()?;
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| {
-        app.registry
-            .set_host_groups(&change, &workspace, &host, &groups)
-    })
-    .await?;
+pub(crate) fn set_host_groups(call: &Call) -> Done {
+    let groups = call.input::<SetGroups>()?.checked()?;
+    let (by, workspace) = (call.change(), call.workspace());
+    let registry = &call.app.registry;
+    registry.set_host_groups(&by, workspace, &call.host(), &groups)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn set_maintenance(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, host)): Path<(String, HostId)>,
-    Input(wanted): Input<SetMaintenance>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(&app);
+pub(crate) fn set_maintenance(call: &Call) -> Done {
+    let wanted: SetMaintenance = call.input()?;
     let hours = wanted.ends_in_hours;
     if hours.is_some_and(|hours| !(1..=MOST_HOURS).contains(&hours)) {
-        let message = format!("endsInHours is 1 to {MOST_HOURS}");
+        let message = format!("endsInHours must be 1 to {MOST_HOURS}");
         return Err(Problem::Invalid(message));
     }
+    let now = call.app.now();
     let until = hours.and_then(|hours| {
-        let time = SignedDuration::from_hours(hours.into());
-        change.at.checked_add(time).ok()
+        now.checked_add(SignedDuration::from_hours(hours.into()))
+            .ok()
     });
     let note = checked_name(&wanted.note)?;
-    let maintenance = Maintenance { note, until };
-    put_maintenance(&app, change, caller, host, Some(maintenance)).await
+    put_maintenance(call, Some(&Maintenance { note, until }))
 }
 
-pub(crate) async fn end_maintenance(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, host)): Path<(String, HostId)>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(&app);
-    put_maintenance(&app, change, caller, host, None).await
+pub(crate) fn end_maintenance(call: &Call) -> Done {
+    put_maintenance(call, None)
 }
 
-async fn put_maintenance(
-    app: &Arc<App>,
-    change: Change,
-    caller: MemberCaller,
-    host: HostId,
-    maintenance: Option<Maintenance>,
-) -> Result<StatusCode, Problem> {
-    let workspace = caller.workspace.id;
-    app.store(move |app| {
-        let registry = &app.registry;
-        registry.set_maintenance(&change, &workspace, &host, maintenance.as_ref())
-    })
-    .await?;
+fn put_maintenance(call: &Call, maintenance: Option<&Maintenance>) -> Done {
+    let (by, workspace) = (call.change(), call.workspace());
+    let registry = &call.app.registry;
+    registry.set_maintenance(&by, workspace, &call.host(), maintenance)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn revoke_host(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, host)): Path<(String, HostId)>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    let revoked = host.clone();
-    app.store(move |app| app.registry.revoke_host(&change, &workspace, &host))
-        .await?;
-    forget(&app, &revoked);
+pub(crate) fn revoke_host(call: &Call) -> Done {
+    let (app, host) = (&call.app, call.host());
+    app.registry
+        .revoke_host(&call.change(), call.workspace(), &host)?;
+    app.live.remove(&host);
+    app.machines.remove(&host);
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn forget(app: &App, host: &HostId) {
-    app.live.remove(host);
-    app.machines.remove(host);
-}
-
-pub(crate) async fn approve_host(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, host)): Path<(String, HostId)>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| app.registry.approve_host(&change, &workspace, &host))
-        .await?;
+pub(crate) fn approve_host(call: &Call) -> Done {
+    let registry = &call.app.registry;
+    registry.approve_host(&call.change(), call.workspace(), &call.host())?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn replace_host(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, new)): Path<(String, HostId)>,
-    Input(Replace { replaced }): Input<Replace>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    let (old, removed) = (replaced.clone(), new.clone());
-    app.store(move |app| app.registry.replace_host(&change, &workspace, &old, &new))
-        .await?;
-    forget(&app, &removed);
-    app.machines.remove(&replaced);
+pub(crate) fn replace_host(call: &Call) -> Done {
+    let (app, new) = (&call.app, call.host());
+    let old = call.input::<Replace>()?.replaced;
+    app.registry
+        .replace_host(&call.change(), call.workspace(), &old, &new)?;
+    app.live.remove(&new);
+    app.machines.remove(&new);
+    app.machines.remove(&old);
     Ok(StatusCode::NO_CONTENT)
 }

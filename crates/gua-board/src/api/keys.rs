@@ -1,9 +1,6 @@
 //! Enrolment keys, and hosts that could not enrol.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{Action, AuditEntry, EnrolmentKey, KeyLimits, NewEnrolmentKey};
 use gua_board_store::{EnrolmentKeyId, Kind, Secret};
@@ -12,10 +9,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Input, LONGEST_NAME, List, NAME_PATTERN, WithSecret, checked_list, checked_name, whole,
+    Done, LONGEST_NAME, List, NAME_PATTERN, WithSecret, checked_list, checked_name, whole,
 };
-use crate::access::MemberCaller;
-use crate::app::App;
+use crate::call::Call;
 use crate::error::Problem;
 
 /// Lifetime of an enrolment key by default.
@@ -62,22 +58,15 @@ pub(crate) fn checked_limits(
     })
 }
 
-pub(crate) async fn enrolment_keys(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<List<EnrolmentKey>>, Problem> {
-    let workspace = caller.workspace.id;
-    let items = app
-        .store(move |app| app.registry.enrolment_keys(&workspace))
-        .await?;
+pub(crate) fn enrolment_keys(call: &Call) -> Result<Json<List<EnrolmentKey>>, Problem> {
+    let items = call.app.registry.enrolment_keys(call.workspace())?;
     Ok(Json(List { items }))
 }
 
-pub(crate) async fn add_enrolment_key(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Input(wanted): Input<AddKey>,
+pub(crate) fn add_enrolment_key(
+    call: &Call,
 ) -> Result<(StatusCode, Json<WithSecret<EnrolmentKey>>), Problem> {
+    let wanted: AddKey = call.input()?;
     let name = wanted.name.as_deref().map(checked_name).transpose()?;
     let limits = checked_limits(
         wanted.host_names.as_deref(),
@@ -87,56 +76,38 @@ pub(crate) async fn add_enrolment_key(
     let uses = wanted.uses.unwrap_or(1);
     let hours = wanted.expires_in_hours.unwrap_or(KEY_HOURS);
     if !(1..=MOST_USES).contains(&uses) || !(1..=MOST_KEY_HOURS).contains(&hours) {
-        let message =
-            format!("uses is 1 to {MOST_USES}, and expiresInHours is 1 to {MOST_KEY_HOURS}");
+        let message = format!(
+            "uses must be 1 to {MOST_USES}, and expiresInHours must be 1 to {MOST_KEY_HOURS}"
+        );
         return Err(Problem::Invalid(message));
     }
-    let change = caller.change(&app);
+    let by = call.change();
     let secret = Secret::generate(Kind::Enrolment);
+    let lifetime = SignedDuration::from_hours(hours.into());
     let key = NewEnrolmentKey {
         hash: secret.hash(),
         prefix: secret.prefix(),
-        workspace: caller.workspace.id,
+        workspace: call.workspace().clone(),
         name,
         limits,
         uses,
-        expires: change
-            .at
-            .checked_add(SignedDuration::from_hours(hours.into()))
-            .ok(),
+        expires: by.at.checked_add(lifetime).ok(),
     };
-    let object = app
-        .store(move |app| app.registry.add_enrolment_key(&change, &key))
-        .await?;
-    let secret = secret.reveal().to_owned();
-    Ok((StatusCode::CREATED, Json(WithSecret { object, secret })))
+    let object = call.app.registry.add_enrolment_key(&by, &key)?;
+    Ok(WithSecret::created(object, &secret))
 }
 
-pub(crate) async fn revoke_enrolment_key(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, key)): Path<(String, EnrolmentKeyId)>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| app.registry.revoke_enrolment_key(&change, &workspace, &key))
-        .await?;
+pub(crate) fn revoke_enrolment_key(call: &Call) -> Done {
+    let key = EnrolmentKeyId(call.path("key").to_owned());
+    let registry = &call.app.registry;
+    registry.revoke_enrolment_key(&call.change(), call.workspace(), &key)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn enrolment_refusals(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<List<AuditEntry>>, Problem> {
-    let workspace = caller.workspace.id;
-    let now = app.now();
+pub(crate) fn enrolment_refusals(call: &Call) -> Result<Json<List<AuditEntry>>, Problem> {
+    let now = call.app.now();
     let since = now.saturating_sub(REFUSALS_TIME).unwrap_or(now);
-    let action = Action::EnrolmentRefused;
-    let items = app
-        .store(move |app| {
-            app.registry
-                .events(&workspace, action, since, MOST_REFUSALS)
-        })
-        .await?;
+    let (registry, action) = (&call.app.registry, Action::EnrolmentRefused);
+    let items = registry.events(call.workspace(), action, since, MOST_REFUSALS)?;
     Ok(Json(List { items }))
 }

@@ -1,22 +1,17 @@
 //! Members, invitations and the audit log.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{
     AuditEntry, AuditView, FIRST_WORKSPACE, LinkPurpose, Member, NewLink, Role,
 };
-use gua_board_store::{AccountId, Kind, Secret, StoreError, WorkspaceId};
+use gua_board_store::{Kind, Secret};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Input, List, Paged, Search, SetGroups, query as checked_query};
-use crate::access::{MemberCaller, Via};
-use crate::app::App;
+use super::{Done, List, Paged, Search, SetGroups};
+use crate::call::Call;
 use crate::error::Problem;
 use crate::set_up::join_url;
 
@@ -44,73 +39,49 @@ pub(crate) struct Before {
     pub(crate) before: Option<i64>,
 }
 
-pub(crate) async fn members(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Search>, QueryRejection>,
-) -> Result<Json<Paged<Member>>, Problem> {
-    let search = checked_query(query)?;
-    let workspace = caller.workspace.id;
-    let all = app
-        .store(move |app| app.registry.members(&workspace))
-        .await?;
-    Ok(Json(Paged::of(all, &search, |member| &member.name)))
+pub(crate) fn members(call: &Call) -> Result<Json<Paged<Member>>, Problem> {
+    page_of_members(call, &call.query()?).map(Json)
 }
 
-pub(crate) async fn set_role(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, account)): Path<(String, AccountId)>,
-    Input(wanted): Input<RoleBody>,
-) -> Result<StatusCode, Problem> {
-    change_role(&app, &caller, account, Some(wanted.role)).await
+/// Returns one page of the members.
+pub(crate) fn page_of_members(call: &Call, search: &Search) -> Result<Paged<Member>, Problem> {
+    let all = call.app.registry.members(call.workspace())?;
+    Ok(Paged::of(all, search, |member| &member.name))
 }
 
-pub(crate) async fn set_member_groups(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, account)): Path<(String, AccountId)>,
-    Input(wanted): Input<SetGroups>,
-) -> Result<StatusCode, Problem> {
-    let groups = wanted.checked()?;
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| {
-        app.registry
-            .set_member_groups(&change, &workspace, &account, &groups)
-    })
-    .await?;
+/// Returns the member that the path names. An account of another workspace looks like one that does not exist.
+fn member(call: &Call) -> Result<Member, Problem> {
+    let mut all = call.app.registry.members(call.workspace())?.into_iter();
+    let account = call.path("account");
+    let found = all.find(|member| member.account.as_str() == account);
+    found.ok_or(Problem::NotFound("member"))
+}
+
+pub(crate) fn set_role(call: &Call) -> Done {
+    let wanted: RoleBody = call.input()?;
+    change_role(call, Some(wanted.role))
+}
+
+pub(crate) fn set_member_groups(call: &Call) -> Done {
+    let groups = call.input::<SetGroups>()?.checked()?;
+    let (by, workspace) = (call.change(), call.workspace());
+    let registry = &call.app.registry;
+    registry.set_member_groups(&by, workspace, &call.account(), &groups)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn remove_member(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, account)): Path<(String, AccountId)>,
-) -> Result<StatusCode, Problem> {
-    change_role(&app, &caller, account, None).await
+pub(crate) fn remove_member(call: &Call) -> Done {
+    change_role(call, None)
 }
 
 /// Changes the role of an existing member. Accounts join a workspace by invitation only.
-async fn change_role(
-    app: &Arc<App>,
-    caller: &MemberCaller,
-    account: AccountId,
-    role: Option<Role>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(app);
-    let workspace = caller.workspace.id.clone();
-    let members = {
-        let workspace = workspace.clone();
-        app.store(move |app| app.registry.members(&workspace))
-            .await?
-    };
-    let known = members.iter().find(|member| member.account == account);
-    let before = known.ok_or(StoreError::NotFound("member"))?.role;
-    check_grant(caller.role, Some(before))?;
-    check_grant(caller.role, role)?;
-    app.store(move |app| app.registry.set_role(&change, &workspace, &account, role))
-        .await?;
+fn change_role(call: &Call, role: Option<Role>) -> Done {
+    let member = member(call)?;
+    check_grant(call.caller().role, Some(member.role))?;
+    check_grant(call.caller().role, role)?;
+    let (by, workspace) = (call.change(), call.workspace());
+    let registry = &call.app.registry;
+    registry.set_role(&by, workspace, &member.account, role)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -118,107 +89,78 @@ async fn change_role(
 fn check_grant(own: Role, role: Option<Role>) -> Result<(), Problem> {
     match role {
         Some(Role::Admin | Role::Owner) if own < Role::Owner => Err(Problem::Forbidden(
-            "only an owner changes admins and owners",
+            "only an owner can change admins and owners",
         )),
         _ => Ok(()),
     }
 }
 
-pub(crate) async fn invite(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Input(wanted): Input<RoleBody>,
-) -> Result<(StatusCode, Json<Invitation>), Problem> {
-    check_grant(caller.role, Some(wanted.role))?;
-    let change = caller.change(&app);
+pub(crate) fn invite(call: &Call) -> Result<(StatusCode, Json<Invitation>), Problem> {
+    let RoleBody { role } = call.input()?;
+    check_grant(call.caller().role, Some(role))?;
+    let workspace = call.workspace().clone();
+    let purpose = LinkPurpose::Join { workspace, role };
+    let secret = add_link(call, purpose, INVITATION_TIME)?;
+    let url = join_url(&call.app.options.public_url, &secret);
+    Ok((StatusCode::CREATED, Json(Invitation { url })))
+}
+
+fn add_link(
+    call: &Call,
+    purpose: LinkPurpose,
+    lifetime: SignedDuration,
+) -> Result<Secret, Problem> {
+    let by = call.change();
     let secret = Secret::generate(Kind::Link);
     let link = NewLink {
         hash: secret.hash(),
-        purpose: LinkPurpose::Join {
-            workspace: caller.workspace.id,
-            role: wanted.role,
-        },
-        expires: change
-            .at
-            .saturating_add(INVITATION_TIME)
-            .unwrap_or(change.at),
+        purpose,
+        expires: by.at.saturating_add(lifetime).unwrap_or(by.at),
     };
-    app.store(move |app| app.registry.add_link(&change, &link))
-        .await?;
-    let url = join_url(&app.public_url, &secret);
-    Ok((StatusCode::CREATED, Json(Invitation { url })))
+    call.app.registry.add_link(&by, &link)?;
+    Ok(secret)
 }
 
 /// Creates a password reset link for a member. The caller must be entitled to it in every workspace of the
 /// account, because a person who sets a password can log in as the member everywhere.
-pub(crate) async fn reset_member(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, account)): Path<(String, AccountId)>,
-) -> Result<(StatusCode, Json<Invitation>), Problem> {
-    let change = caller.change(&app);
-    let (own, other) = (caller.account.id.clone(), account.clone());
-    let workspace = caller.workspace.id.clone();
-    let (member, mine, theirs) = app
-        .store(move |app| {
-            let members = app.registry.members(&workspace)?;
-            let member = members.into_iter().find(|one| one.account == other);
-            let member = member.ok_or(StoreError::NotFound("member"))?;
-            let found = app.registry.account(&member.name)?;
-            let mine = app.registry.memberships(&own)?;
-            Ok((found, mine, app.registry.memberships(&other)?))
-        })
-        .await?;
-    if member.is_some_and(|member| member.password.is_none()) {
+pub(crate) fn reset_member(call: &Call) -> Result<(StatusCode, Json<Invitation>), Problem> {
+    let (registry, caller) = (&call.app.registry, &call.caller().account);
+    let member = member(call)?;
+    let found = registry.account(&member.name)?;
+    if found.is_some_and(|account| account.password.is_none()) {
         return Err(Problem::Conflict("this account has no password to reset"));
     }
-    for theirs in &theirs {
+    let mine = registry.memberships(&caller.id)?;
+    for theirs in registry.memberships(&member.account)? {
         let mine = mine.iter().find(|one| one.workspace == theirs.workspace);
+        // An API token is limited to its workspace.
         let own = mine
             .map(|mine| mine.role)
-            .filter(|_| may_act(&caller, &theirs.workspace.id));
+            .filter(|_| caller.via.reaches(&theirs.workspace.id));
         let own = own.filter(|own| *own >= Role::Admin).ok_or(Problem::Forbidden(
             "this member belongs to a workspace that you do not manage; set the password with `gua board user password`",
         ))?;
         check_grant(own, Some(theirs.role))?;
     }
-    let secret = Secret::generate(Kind::Link);
-    let link = NewLink {
-        hash: secret.hash(),
-        purpose: LinkPurpose::Reset { account },
-        expires: change.at.saturating_add(RESET_TIME).unwrap_or(change.at),
-    };
-    app.store(move |app| app.registry.add_link(&change, &link))
-        .await?;
-    let url = format!("{}/reset#{}", app.public_url, secret.reveal());
+    let account = member.account;
+    let secret = add_link(call, LinkPurpose::Reset { account }, RESET_TIME)?;
+    let url = format!("{}/reset#{}", call.app.options.public_url, secret.reveal());
     Ok((StatusCode::CREATED, Json(Invitation { url })))
 }
 
-/// Whether the caller's credentials are limited to one workspace, as an API token is.
-fn may_act(caller: &MemberCaller, workspace: &WorkspaceId) -> bool {
-    match &caller.account.via {
-        Via::ApiToken { workspace: own, .. } => own == workspace,
-        Via::Local | Via::Session(_) | Via::Proxy => true,
-    }
+pub(crate) fn audit_log(call: &Call) -> Result<Json<List<AuditEntry>>, Problem> {
+    let items = find_entries(call, call.query::<Before>()?.before)?;
+    Ok(Json(List { items }))
 }
 
-pub(crate) async fn audit_log(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Before>, QueryRejection>,
-) -> Result<Json<List<AuditEntry>>, Problem> {
-    let before = checked_query(query)?.before;
+/// Returns the entries of the audit log that the caller may read, older than `before`.
+pub(crate) fn find_entries(call: &Call, before: Option<i64>) -> Result<Vec<AuditEntry>, Problem> {
+    let caller = call.caller();
     // The owners of the first workspace own the board.
     let is_board_owner = caller.role == Role::Owner && caller.workspace.name == FIRST_WORKSPACE;
-    let workspace = caller.workspace.id;
-    let items = app
-        .store(move |app| {
-            let view = match is_board_owner {
-                true => AuditView::Board(&workspace),
-                false => AuditView::Workspace(&workspace),
-            };
-            app.registry.audit_log(view, before, PAGE)
-        })
-        .await?;
-    Ok(Json(List { items }))
+    let view = match is_board_owner {
+        true => AuditView::Board(call.workspace()),
+        false => AuditView::Workspace(call.workspace()),
+    };
+    Ok(call.app.registry.audit_log(view, before, PAGE)?)
 }

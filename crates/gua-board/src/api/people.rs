@@ -5,24 +5,22 @@
 //! itself only. A user name that equals the member's name is only a suggestion.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Extension, Path, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{
-    Action, Event, Host, HostUser, LONGEST_USER_NAME, Member, Role, UserName,
+    Action, Host, HostUser, LONGEST_USER_NAME, Member, Role, UserName,
 };
 use gua_board_store::{AccountId, HostId, Kind, Secret};
 use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Input;
+use super::Done;
 use super::visibility::hide_names;
-use crate::access::MemberCaller;
 use crate::app::App;
 use crate::availability::Row;
+use crate::call::Call;
 use crate::error::Problem;
 use crate::live::holders;
 
@@ -49,44 +47,36 @@ pub(crate) struct NameCode {
     pub(crate) expires: Timestamp,
 }
 
-pub(crate) async fn person(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, account)): Path<(String, AccountId)>,
-) -> Result<Json<Person>, Problem> {
-    let is_own = caller.account.id == account;
+pub(crate) fn person(call: &Call) -> Result<Json<Person>, Problem> {
+    find_person(call, &call.account()).map(Json)
+}
+
+/// Describes a member as the caller may see them. A view of another member is logged.
+pub(crate) fn find_person(call: &Call, account: &AccountId) -> Result<Person, Problem> {
+    let (app, caller, workspace) = (&call.app, call.caller(), call.workspace());
+    let is_own = caller.account.id == *account;
     // Other callers get the same answer as for a member that does not exist.
     if !is_own && caller.role < Role::Admin {
         return Err(Problem::NotFound("member"));
     }
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id.clone();
-    let (member, names, hosts) = app
-        .store(move |app| {
-            let mut members = app.registry.members(&workspace)?.into_iter();
-            let member = members.find(|one| one.account == account);
-            if let Some(member) = member.as_ref().filter(|_| !is_own) {
-                let event = Event {
-                    workspace: Some(&workspace),
-                    action: Action::PersonViewed,
-                    object: &member.name,
-                };
-                app.registry.log(&change, &event)?;
-            }
-            let names = app.registry.user_names(&workspace)?;
-            Ok((member, names, app.registry.hosts(Some(&workspace))?))
-        })
-        .await?;
+    let mut members = app.registry.members(workspace)?.into_iter();
+    let member = members.find(|one| one.account == *account);
     let member = member.ok_or(Problem::NotFound("member"))?;
+    if !is_own {
+        let action = Action::PersonViewed;
+        let by = call.change();
+        app.registry
+            .log(&by, Some(workspace), action, &member.name)?;
+    }
+    let names = app.registry.user_names(workspace)?;
     // A person sees the hosts of their groups, also where they still hold a GPU elsewhere.
-    let mut hosts = hosts;
-    hosts.retain(|host| host.is_for(caller.groups.as_deref()));
-    let mut gpus = gpus_of(&app, &member, &names, &hosts);
+    let hosts = call.hosts()?;
+    let mut gpus = gpus_of(app, &member, &names, &hosts);
     for row in &mut gpus {
-        hide_names(&mut row.gpu, &caller);
+        hide_names(&mut row.gpu, caller);
     }
     let suggestions = match caller.role >= Role::Admin {
-        true => suggestions(&app, &member, &names, &hosts),
+        true => suggestions(app, &member, &names, &hosts),
         false => Vec::new(),
     };
     let is_theirs = |one: &UserName| one.account == member.account;
@@ -96,15 +86,15 @@ pub(crate) async fn person(
             .iter()
             .any(|one| one.user.host.as_ref() == Some(&host.id))
     };
-    let hosts = hosts.into_iter().filter(is_named);
-    let hosts = hosts.map(|host| (host.id, host.display_name)).collect();
-    Ok(Json(Person {
+    let hosts = hosts.iter().filter(|host| is_named(host));
+    let hosts = hosts.map(|host| (host.id.clone(), host.display_name.clone()));
+    Ok(Person {
         suggestions,
         gpus,
+        hosts: hosts.collect(),
         names,
-        hosts,
         member,
-    }))
+    })
 }
 
 /// Returns the account of a user name: that of the host, else that of all hosts.
@@ -151,62 +141,37 @@ fn suggestions(app: &App, member: &Member, names: &[UserName], hosts: &[Host]) -
     found.into_iter().collect()
 }
 
-pub(crate) async fn link_name(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, account)): Path<(String, AccountId)>,
-    Input(user): Input<HostUser>,
-) -> Result<StatusCode, Problem> {
+pub(crate) fn link_name(call: &Call) -> Done {
+    let user: HostUser = call.input()?;
     if user.name.is_empty() || user.name.chars().count() > LONGEST_USER_NAME {
         return Err(Problem::Invalid(format!(
             "a user name has 1 to {LONGEST_USER_NAME} characters"
         )));
     }
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| {
-        app.registry
-            .set_user_name(&change, &workspace, &user, Some(&account))
-    })
-    .await?;
+    let (registry, account) = (&call.app.registry, call.account());
+    registry.set_user_name(&call.change(), call.workspace(), &user, Some(&account))?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(crate) async fn unlink_name(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, account)): Path<(String, AccountId)>,
-    Input(user): Input<HostUser>,
-) -> Result<StatusCode, Problem> {
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    let removed = app.store(move |app| {
-        let names = app.registry.user_names(&workspace)?;
-        let is_theirs = |one: &UserName| one.user == user && one.account == account;
-        if !names.iter().any(is_theirs) {
-            return Err(gua_board_store::StoreError::NotFound("user name"));
-        }
-        app.registry.set_user_name(&change, &workspace, &user, None)
-    });
-    removed.await?;
+pub(crate) fn unlink_name(call: &Call) -> Done {
+    let user: HostUser = call.input()?;
+    let (registry, account) = (&call.app.registry, call.account());
+    let names = registry.user_names(call.workspace())?;
+    let is_theirs = |one: &UserName| one.user == user && one.account == account;
+    if !names.iter().any(is_theirs) {
+        return Err(Problem::NotFound("user name"));
+    }
+    registry.set_user_name(&call.change(), call.workspace(), &user, None)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Adds a code for the caller. The previous one ends.
-pub(crate) async fn add_name_code(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-) -> Result<(StatusCode, Json<NameCode>), Problem> {
-    let code = Secret::generate(Kind::NameCode);
-    let now = app.now();
+pub(crate) fn add_name_code(call: &Call) -> Result<(StatusCode, Json<NameCode>), Problem> {
+    let secret = Secret::generate(Kind::NameCode);
+    let now = call.app.now();
     let expires = now.saturating_add(CODE_TIME).unwrap_or(now);
-    let hash = code.hash();
-    app.store(move |app| {
-        let (workspace, account) = (&caller.workspace.id, &caller.account.id);
-        app.registry
-            .add_name_code(&hash, workspace, account, expires)
-    })
-    .await?;
-    let code = code.reveal().to_owned();
+    let (registry, account) = (&call.app.registry, &call.caller().account.id);
+    registry.add_name_code(&secret.hash(), call.workspace(), account, expires)?;
+    let code = secret.reveal().to_owned();
     Ok((StatusCode::CREATED, Json(NameCode { code, expires })))
 }

@@ -4,21 +4,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{Extension, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::IntoResponse as _;
 use gua_board_store::password::PasswordHash;
-use gua_board_store::registry::{Account, Action, Actor, Event, Membership, NewSession, Settings};
+use gua_board_store::registry::{Account, Action, Actor, Membership, NewSession, Settings};
 use gua_board_store::{Kind, Secret, SecretHash};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Input, LONGEST_NAME, checked_account_name};
+use super::{LONGEST_NAME, checked_account_name};
 use crate::access::{AccountCaller, COOKIE, Via, session_cookie};
 use crate::app::App;
+use crate::call::{Answer, Call};
 use crate::error::Problem;
-use crate::request::ClientAddress;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -56,43 +55,57 @@ pub(crate) struct Me {
     pub(crate) memberships: Vec<Membership>,
 }
 
-pub(crate) async fn log_in(
-    State(app): State<Arc<App>>,
-    Extension(address): Extension<ClientAddress>,
-    Input(credentials): Input<Credentials>,
-) -> Result<Response, Problem> {
-    let wait = Problem::TooManyRequests { retry_after: 10 };
-    let key = credentials.name.trim().to_lowercase();
-    if app.address_log_ins.take(address.0).is_err() || app.account_log_ins.take(key).is_err() {
-        return Err(wait);
-    }
-    let name = credentials.name.trim().to_owned();
-    let account = app.store(move |app| app.registry.account(&name)).await?;
-    let hash = account
-        .as_ref()
-        .and_then(|account| account.password.clone());
-    let is_right = verify(&app, hash, credentials.password).await?;
-    match account.filter(|_| is_right) {
-        Some(account) => start_session(&app, address.0, account, StatusCode::OK).await,
-        None => {
-            // The name is not authenticated, so it must not appear as the author.
-            let change = app.change(Actor::unknown(), address.0);
-            let typed = credentials.name.trim().chars();
-            let typed: String = typed.take(LONGEST_NAME).collect();
-            let failed = move |app: &App| {
-                let event = Event {
-                    workspace: None,
-                    action: Action::LogInFailed,
-                    object: &typed,
-                };
-                app.registry.log(&change, &event)
-            };
-            app.store(failed).await?;
-            Err(Problem::Unauthenticated(
-                "the name or the password is wrong",
-            ))
+/// Refuses a caller whose address has tried too often to log in.
+pub(crate) fn limit_log_ins(call: &Call) -> Result<(), Problem> {
+    let taken = call.app.address_log_ins.take(call.address());
+    taken.map_err(|_| Problem::TooManyRequests { retry_after: 10 })
+}
+
+/// Refuses a log-in to an account that has had too many attempts.
+fn limit_attempts(app: &App, name: &str) -> Result<(), Problem> {
+    let taken = app.account_log_ins.take(name.to_lowercase());
+    taken.map_err(|_| Problem::TooManyRequests { retry_after: 10 })
+}
+
+pub(crate) async fn log_in(call: Call) -> Answer {
+    let Credentials { name, password } = call.input()?;
+    let name = name.trim().to_owned();
+    limit_log_ins(&call)?;
+    limit_attempts(&call.app, &name)?;
+    let wanted = name.clone();
+    let account = call.app.blocking(move |app| app.registry.account(&wanted));
+    let account = account.await?;
+    let known = account.as_ref();
+    let hash = known.and_then(|account| account.password.clone());
+    let is_right = verify(&call.app, hash, password).await?;
+    finish(call, StatusCode::OK, move |call| {
+        if let Some(account) = account.filter(|_| is_right) {
+            return Ok(account);
         }
-    }
+        // The name is not authenticated, so it must not appear as the author.
+        let by = call.app.change(Actor::unknown(), call.address());
+        let typed: String = name.chars().take(LONGEST_NAME).collect();
+        let registry = &call.app.registry;
+        registry.log(&by, None, Action::LogInFailed, &typed)?;
+        Err(Problem::Unauthenticated(
+            "the name or the password is wrong",
+        ))
+    })
+    .await
+}
+
+/// Starts a session for the account that `find` returns. Both steps block, so they run on a thread for blocking work.
+async fn finish(
+    call: Call,
+    status: StatusCode,
+    find: impl FnOnce(&Call) -> Result<Account, Problem> + Send + 'static,
+) -> Answer {
+    let app = Arc::clone(&call.app);
+    let finished = app.blocking(move |app| {
+        let account = find(&call)?;
+        start_session(app, call.address(), account, status)
+    });
+    finished.await
 }
 
 /// Verifies a password, in about the same time whether the account exists or not.
@@ -102,42 +115,38 @@ async fn verify(
     password: String,
 ) -> Result<bool, Problem> {
     let _permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
-    let verify = move || match hash {
-        Some(hash) => hash.matches(&password),
-        None => {
-            let _ = PasswordHash::of(&format!("{password:.<10}"));
-            false
-        }
-    };
-    let result = tokio::task::spawn_blocking(verify).await;
-    result.map_err(|_| Problem::Stopping)
+    app.blocking(move |_| {
+        Ok::<_, Problem>(match hash {
+            Some(hash) => hash.matches(&password),
+            None => {
+                let _ = PasswordHash::of(&format!("{password:.<10}"));
+                false
+            }
+        })
+    })
+    .await
 }
 
 /// Uses a set-up or invitation link.
-pub(crate) async fn join(
-    State(app): State<Arc<App>>,
-    Extension(address): Extension<ClientAddress>,
-    Input(join): Input<Join>,
-) -> Result<Response, Problem> {
-    if app.address_log_ins.take(address.0).is_err() {
-        return Err(Problem::TooManyRequests { retry_after: 10 });
-    }
-    let hash = checked_link(&app, &join.link).await?;
+pub(crate) async fn join(call: Call) -> Answer {
+    let join: Join = call.input()?;
+    limit_log_ins(&call)?;
+    let hash = checked_link(&call.app, &join.link).await?;
     let name = checked_account_name(&join.name)?;
-    let password = hashed(&app, join.password).await?;
-    let by = app.change(Actor::account(&name), address.0);
-    let account = app
-        .store(move |app| app.registry.accept_link(&by, &hash, &name, &password))
-        .await?;
-    start_session(&app, address.0, account, StatusCode::CREATED).await
+    let password = hashed(&call.app, join.password).await?;
+    finish(call, StatusCode::CREATED, move |call| {
+        let by = call.app.change(Actor::account(&name), call.address());
+        let registry = &call.app.registry;
+        Ok(registry.accept_link(&by, &hash, &name, &password)?)
+    })
+    .await
 }
 
 /// Returns the hash of a link that exists. Checked first, so that nobody without a link makes the board hash passwords.
 async fn checked_link(app: &Arc<App>, link: &str) -> Result<SecretHash, Problem> {
     let hash = link_hash(link);
-    let now = app.now();
-    let found = app.store(move |app| app.registry.link(&hash, now)).await?;
-    found.map(|_| hash).ok_or(Problem::NotFound("link"))
+    let found = app.blocking(move |app| app.registry.link(&hash, app.now()));
+    found.await?.map(|_| hash).ok_or(Problem::NotFound("link"))
 }
 
 /// Returns the hash of a link's secret. The whole link is accepted, too: a person without JavaScript pastes it.
@@ -148,83 +157,67 @@ pub(crate) fn link_hash(link: &str) -> SecretHash {
 
 async fn hashed(app: &Arc<App>, password: String) -> Result<PasswordHash, Problem> {
     let _permit = app.hashes.acquire().await.map_err(|_| Problem::Stopping)?;
-    let hashed = tokio::task::spawn_blocking(move || PasswordHash::of(&password)).await;
-    Ok(hashed.map_err(|_| Problem::Stopping)??)
+    app.blocking(move |_| PasswordHash::of(&password)).await
 }
 
 /// Redeems a password reset link. All sessions of the account end.
-pub(crate) async fn reset(
-    State(app): State<Arc<App>>,
-    Extension(address): Extension<ClientAddress>,
-    Input(reset): Input<Reset>,
-) -> Result<Response, Problem> {
-    if app.address_log_ins.take(address.0).is_err() {
-        return Err(Problem::TooManyRequests { retry_after: 10 });
-    }
-    let hash = checked_link(&app, &reset.link).await?;
-    let password = hashed(&app, reset.password).await?;
-    let by = app.change(Actor::reset_link(), address.0);
-    let account = app
-        .store(move |app| app.registry.reset_password(&by, &hash, &password))
-        .await?;
-    start_session(&app, address.0, account, StatusCode::OK).await
+pub(crate) async fn reset(call: Call) -> Answer {
+    let reset: Reset = call.input()?;
+    limit_log_ins(&call)?;
+    let hash = checked_link(&call.app, &reset.link).await?;
+    let password = hashed(&call.app, reset.password).await?;
+    finish(call, StatusCode::OK, move |call| {
+        let by = call.app.change(Actor::reset_link(), call.address());
+        Ok(call.app.registry.reset_password(&by, &hash, &password)?)
+    })
+    .await
 }
 
 /// Changes the password of the caller, who must know the present one. Other sessions of the account end.
-pub(crate) async fn change_password(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<AccountCaller>,
-    Extension(address): Extension<ClientAddress>,
-    Input(wanted): Input<NewPassword>,
-) -> Result<Response, Problem> {
+pub(crate) async fn change_password(call: Call) -> Answer {
+    let wanted: NewPassword = call.input()?;
+    let caller = call.extension::<AccountCaller>();
     let Via::Session(_) = caller.via else {
         return Err(Problem::Forbidden("log in to change the password"));
     };
-    if app
-        .account_log_ins
-        .take(caller.name.to_lowercase())
-        .is_err()
-    {
-        return Err(Problem::TooManyRequests { retry_after: 10 });
-    }
     let name = caller.name.clone();
-    let account = app.store(move |app| app.registry.account(&name)).await?;
-    let account = account.ok_or(Problem::NotFound("account"))?;
+    limit_attempts(&call.app, &name)?;
+    let account = call.app.blocking(move |app| app.registry.account(&name));
+    let account = account.await?.ok_or(Problem::NotFound("account"))?;
     let present = account.password.clone();
-    if present.is_none() || !verify(&app, present, wanted.current).await? {
-        return Err(Problem::Forbidden("the present password is wrong"));
+    if present.is_none() || !verify(&call.app, present, wanted.current).await? {
+        return Err(Problem::Forbidden("the current password is wrong"));
     }
-    let password = hashed(&app, wanted.password).await?;
-    let by = app.change(Actor::account(&caller.name), address.0);
-    let id = account.id.clone();
-    app.store(move |app| app.registry.set_password(&by, &id, &password))
-        .await?;
-    start_session(&app, address.0, account, StatusCode::OK).await
+    let password = hashed(&call.app, wanted.password).await?;
+    finish(call, StatusCode::OK, move |call| {
+        let by = call
+            .app
+            .change(Actor::account(&account.name), call.address());
+        call.app
+            .registry
+            .set_password(&by, &account.id, &password)?;
+        Ok(account)
+    })
+    .await
 }
 
-/// Starts a new session. Its id is new, whatever cookie the browser sent: a session cannot be fixed in advance.
-pub(crate) async fn start_session(
-    app: &Arc<App>,
+/// Starts a new session. Its id is new, whatever cookie the browser sent: a session cannot be fixed in advance. Blocks.
+pub(crate) fn start_session(
+    app: &App,
     address: Option<IpAddr>,
     account: Account,
     status: StatusCode,
-) -> Result<Response, Problem> {
+) -> Answer {
     let secret = Secret::generate(Kind::Session);
-    let (hash, id) = (secret.hash(), account.id.clone());
     let by = app.change(Actor::account(&account.name), address);
-    let (memberships, lifetime) = app
-        .store(move |app| {
-            let memberships = app.registry.memberships(&id)?;
-            let lifetime = lifetime(&memberships);
-            let session = NewSession {
-                hash,
-                account: id,
-                expires: by.at.saturating_add(lifetime).unwrap_or(by.at),
-            };
-            app.registry.add_session(&by, &session)?;
-            Ok((memberships, lifetime))
-        })
-        .await?;
+    let memberships = app.registry.memberships(&account.id)?;
+    let lifetime = lifetime(&memberships);
+    let session = NewSession {
+        hash: secret.hash(),
+        account: account.id,
+        expires: by.at.saturating_add(lifetime).unwrap_or(by.at),
+    };
+    app.registry.add_session(&by, &session)?;
     let me = Me {
         name: account.name,
         memberships,
@@ -249,7 +242,7 @@ pub(crate) fn secret_cookie(
     seconds: i64,
 ) -> HeaderValue {
     // Browsers drop a Secure cookie that arrives over plain HTTP, which is only served on loopback.
-    let secure = match app.public_url.starts_with("https:") {
+    let secure = match app.options.public_url.starts_with("https:") {
         true => "; Secure",
         false => "",
     };
@@ -258,30 +251,20 @@ pub(crate) fn secret_cookie(
     HeaderValue::from_str(&text).expect("a secret has only URL-safe characters")
 }
 
-pub(crate) async fn log_out(
-    State(app): State<Arc<App>>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    if let Some(session) = session_cookie(&headers) {
-        let hash = SecretHash::of(session);
-        app.store(move |app| app.registry.end_session(&hash))
-            .await?;
+pub(crate) fn log_out(call: &Call) -> Answer {
+    if let Some(session) = session_cookie(call.headers()) {
+        call.app.registry.end_session(&SecretHash::of(session))?;
     }
-    let cookie = secret_cookie(&app, (COOKIE, "/"), "", 0);
+    let cookie = secret_cookie(&call.app, (COOKIE, "/"), "", 0);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }
 
-pub(crate) async fn me(
-    State(app): State<Arc<App>>,
-    Extension(account): Extension<AccountCaller>,
-) -> Result<Json<Me>, Problem> {
-    let id = account.id.clone();
-    let mut memberships = app.store(move |app| app.registry.memberships(&id)).await?;
-    if let Via::ApiToken { workspace, .. } = &account.via {
-        memberships.retain(|membership| membership.workspace.id == *workspace);
-    }
+pub(crate) fn me(call: &Call) -> Result<Json<Me>, Problem> {
+    let account = call.extension::<AccountCaller>();
+    let mut memberships = call.app.registry.memberships(&account.id)?;
+    memberships.retain(|one| account.via.reaches(&one.workspace.id));
     Ok(Json(Me {
-        name: account.name,
+        name: account.name.clone(),
         memberships,
     }))
 }

@@ -1,17 +1,14 @@
 //! Settings of a workspace, and the facts about the board that only its command line changes.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::{Extension, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{Role, Settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Input, LONGEST_NAME, NAME_PATTERN, checked_name, whole};
-use crate::access::MemberCaller;
+use super::{Done, LONGEST_NAME, NAME_PATTERN, checked_name, whole};
 use crate::app::App;
+use crate::call::Call;
 use crate::error::Problem;
 use crate::run::KEEP_SNAPSHOTS;
 
@@ -75,22 +72,19 @@ pub(crate) struct ChangeSettings {
     session_days: Option<u32>,
 }
 
-pub(crate) async fn settings(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-) -> Result<Json<SettingsDocument>, Problem> {
-    let settings = caller.workspace.settings;
+pub(crate) fn settings(call: &Call) -> Result<Json<SettingsDocument>, Problem> {
+    let settings = call.caller().workspace.settings.clone();
     Ok(Json(SettingsDocument {
         title: settings.title,
         names_from: settings.names_from,
         session_days: settings.session_days,
-        board: facts(&app),
+        board: facts(&call.app),
     }))
 }
 
 fn facts(app: &App) -> BoardFacts {
-    let proxies = app.proxies.addresses.iter();
-    let encryption = match (app.has_certificate, app.pin, proxies.len()) {
+    let proxies = app.options.proxies.addresses.iter();
+    let encryption = match (app.options.has_certificate, app.options.pin, proxies.len()) {
         (true, None, _) => Encryption::Certificate,
         (true, Some(_), _) => Encryption::SelfSigned,
         (false, _, 0) => Encryption::None,
@@ -98,22 +92,19 @@ fn facts(app: &App) -> BoardFacts {
     };
     BoardFacts {
         version: env!("CARGO_PKG_VERSION"),
-        url: app.public_url.clone(),
+        url: app.options.public_url.clone(),
         encryption,
-        pin: app.pin.map(|pin| pin.to_string()),
+        pin: app.options.pin.map(|pin| pin.to_string()),
         proxies: proxies.map(ToString::to_string).collect(),
         oidc_issuer: app.oidc.as_ref().map(|oidc| oidc.issuer().to_owned()),
-        user_header: app.user_header.as_ref().map(ToString::to_string),
-        new_accounts: app.new_account_role,
+        user_header: app.options.user_header.as_ref().map(ToString::to_string),
+        new_accounts: app.options.new_account_role,
         snapshot_hours: KEEP_SNAPSHOTS.as_hours(),
     }
 }
 
-pub(crate) async fn set_settings(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Input(wanted): Input<ChangeSettings>,
-) -> Result<StatusCode, Problem> {
+pub(crate) fn set_settings(call: &Call) -> Done {
+    let wanted: ChangeSettings = call.input()?;
     let usual = Settings::default();
     let settings = Settings {
         title: wanted.title.as_deref().map(checked_name).transpose()?,
@@ -122,12 +113,14 @@ pub(crate) async fn set_settings(
     };
     let possible = Settings::SESSION_DAYS;
     if !possible.contains(&settings.session_days) {
-        let message = format!("sessionDays is {} to {}", possible.start(), possible.end());
+        let message = format!(
+            "sessionDays must be {} to {}",
+            possible.start(),
+            possible.end()
+        );
         return Err(Problem::Invalid(message));
     }
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| app.registry.set_settings(&change, &workspace, &settings))
-        .await?;
+    let registry = &call.app.registry;
+    registry.set_settings(&call.change(), call.workspace(), &settings)?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,20 +1,16 @@
 //! API tokens. A member manages its own tokens; admins see and revoke those of all members.
 
-use std::sync::Arc;
-
 use axum::Json;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use gua_board_store::registry::{ApiToken, NewApiToken, Role, Scope};
-use gua_board_store::{ApiTokenId, Secret, StoreError};
+use gua_board_store::{ApiTokenId, Secret};
 use jiff::SignedDuration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Input, Paged, Search, WithSecret, query as checked_query, whole};
-use crate::access::{MemberCaller, Via};
-use crate::app::App;
+use super::{Done, Paged, Search, WithSecret, whole};
+use crate::access::Via;
+use crate::call::Call;
 use crate::error::Problem;
 
 const MOST_DAYS: u32 = 366 * 10;
@@ -29,30 +25,28 @@ pub(crate) struct AddToken {
     expires_in_days: Option<u32>,
 }
 
-pub(crate) async fn api_tokens(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Search>, QueryRejection>,
-) -> Result<Json<Paged<ApiToken>>, Problem> {
-    let search = checked_query(query)?;
-    let all = visible_tokens(&app, &caller).await?;
-    Ok(Json(Paged::of(all, &search, |token| &token.account_name)))
+pub(crate) fn api_tokens(call: &Call) -> Result<Json<Paged<ApiToken>>, Problem> {
+    page_of_tokens(call, &call.query()?).map(Json)
 }
 
-async fn visible_tokens(app: &Arc<App>, caller: &MemberCaller) -> Result<Vec<ApiToken>, Problem> {
-    let workspace = caller.workspace.id.clone();
-    let mut tokens = app
-        .store(move |app| app.registry.api_tokens(&workspace))
-        .await?;
+/// Returns one page of the tokens that the caller sees.
+pub(crate) fn page_of_tokens(call: &Call, search: &Search) -> Result<Paged<ApiToken>, Problem> {
+    let all = visible_tokens(call)?;
+    Ok(Paged::of(all, search, |token| &token.account_name))
+}
+
+fn visible_tokens(call: &Call) -> Result<Vec<ApiToken>, Problem> {
+    let caller = call.caller();
+    let mut tokens = call.app.registry.api_tokens(call.workspace())?;
     tokens.retain(|token| caller.role >= Role::Admin || token.account == caller.account.id);
     Ok(tokens)
 }
 
-pub(crate) async fn add_api_token(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Input(wanted): Input<AddToken>,
+pub(crate) fn add_api_token(
+    call: &Call,
 ) -> Result<(StatusCode, Json<WithSecret<ApiToken>>), Problem> {
+    let wanted: AddToken = call.input()?;
+    let caller = call.caller();
     // A leaked token must not make tokens that outlive its revocation.
     if let Via::ApiToken { .. } = caller.account.via {
         return Err(Problem::Forbidden("log in to add an API token"));
@@ -60,46 +54,34 @@ pub(crate) async fn add_api_token(
     let days = wanted.expires_in_days;
     if days.is_some_and(|days| !(1..=MOST_DAYS).contains(&days)) {
         return Err(Problem::Invalid(format!(
-            "expiresInDays is 1 to {MOST_DAYS}"
+            "expiresInDays must be 1 to {MOST_DAYS}"
         )));
     }
     if wanted.scope == Scope::Screen && days.is_none() {
         let message = "a token with the scope screen must expire: set expiresInDays";
         return Err(Problem::Invalid(message.to_owned()));
     }
-    let change = caller.change(&app);
+    let by = call.change();
     let secret = Secret::generate(wanted.scope.kind());
-    let expires = days.and_then(|days| {
-        let time = SignedDuration::from_hours(24 * i64::from(days));
-        change.at.checked_add(time).ok()
-    });
+    let lifetime = days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
     let token = NewApiToken {
         hash: secret.hash(),
         prefix: secret.prefix(),
-        workspace: caller.workspace.id,
-        account: caller.account.id,
+        workspace: call.workspace().clone(),
+        account: caller.account.id.clone(),
         scope: wanted.scope,
-        expires,
+        expires: lifetime.and_then(|lifetime| by.at.checked_add(lifetime).ok()),
     };
-    let object = app
-        .store(move |app| app.registry.add_api_token(&change, &token))
-        .await?;
-    let secret = secret.reveal().to_owned();
-    Ok((StatusCode::CREATED, Json(WithSecret { object, secret })))
+    let object = call.app.registry.add_api_token(&by, &token)?;
+    Ok(WithSecret::created(object, &secret))
 }
 
-pub(crate) async fn revoke_api_token(
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((_, token)): Path<(String, ApiTokenId)>,
-) -> Result<StatusCode, Problem> {
-    let tokens = visible_tokens(&app, &caller).await?;
-    if !tokens.iter().any(|known| known.id == token) {
-        return Err(StoreError::NotFound("API token").into());
+pub(crate) fn revoke_api_token(call: &Call) -> Done {
+    let token = ApiTokenId(call.path("token").to_owned());
+    if !visible_tokens(call)?.iter().any(|known| known.id == token) {
+        return Err(Problem::NotFound("API token"));
     }
-    let change = caller.change(&app);
-    let workspace = caller.workspace.id;
-    app.store(move |app| app.registry.revoke_api_token(&change, &workspace, &token))
-        .await?;
+    let registry = &call.app.registry;
+    registry.revoke_api_token(&call.change(), call.workspace(), &token)?;
     Ok(StatusCode::NO_CONTENT)
 }

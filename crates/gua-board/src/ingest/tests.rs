@@ -1,9 +1,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gua_board_store::ledger::{ArchiveName, Form};
-use gua_board_store::{HostId, StoreError};
+use gua_board_store::HostId;
+use gua_board_store::ledger::Form;
 use jiff::Timestamp;
-use jiff::civil::Date;
 
 use super::*;
 
@@ -15,7 +14,7 @@ struct Slow {
     batches: Mutex<Vec<usize>>,
 }
 
-impl Ledger for Slow {
+impl Slow {
     fn record(&self, batch: &[Observation]) -> Result<(), StoreError> {
         if let Some(permits) = &*self.permits.lock().unwrap() {
             permits.recv().unwrap();
@@ -25,44 +24,6 @@ impl Ledger for Slow {
         }
         self.batches.lock().unwrap().push(batch.len());
         Ok(())
-    }
-    fn latest(&self) -> Result<Vec<Observation>, StoreError> {
-        unreachable!()
-    }
-    fn snapshots(
-        &self,
-        _: &HostId,
-        _: Timestamp,
-        _: Timestamp,
-    ) -> Result<Vec<Observation>, StoreError> {
-        unreachable!()
-    }
-    fn expire_snapshots(&self, _: Timestamp, _: u32) -> Result<usize, StoreError> {
-        unreachable!()
-    }
-    fn put_days(&self, _: &[(HostId, Vec<u8>)]) -> Result<(), StoreError> {
-        unreachable!()
-    }
-    fn days(&self) -> Result<Vec<(HostId, Vec<u8>)>, StoreError> {
-        unreachable!()
-    }
-    fn put_archive(
-        &self,
-        _: &HostId,
-        _: &ArchiveName,
-        _: &[u8],
-        _: Timestamp,
-    ) -> Result<(), StoreError> {
-        unreachable!()
-    }
-    fn archives(&self, _: &HostId) -> Result<Vec<ArchiveName>, StoreError> {
-        unreachable!()
-    }
-    fn archive(&self, _: &HostId, _: &ArchiveName) -> Result<Option<Vec<u8>>, StoreError> {
-        unreachable!()
-    }
-    fn prune_archives(&self, _: &HostId, _: Date) -> Result<usize, StoreError> {
-        unreachable!()
     }
 }
 
@@ -77,8 +38,9 @@ fn observation() -> Observation {
 }
 
 fn queue(ledger: &Arc<Slow>, capacity: usize) -> Arc<WriteQueue> {
-    let ledger: Arc<dyn Ledger> = Arc::clone(ledger) as _;
-    Arc::new(WriteQueue::start(ledger, Arc::default(), capacity).unwrap())
+    let ledger = Arc::clone(ledger);
+    let record = move |batch: &[Observation]| ledger.record(batch);
+    Arc::new(WriteQueue::start(record, Arc::default(), capacity).unwrap())
 }
 
 #[tokio::test]

@@ -1,11 +1,7 @@
 //! Members, API tokens and the audit log; the parts that all administration pages share.
 
-use std::sync::Arc;
-
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Path, Query, State};
+use axum::Json;
 use axum::response::Response;
-use gua_board_store::AccountId;
 use gua_board_store::registry::{ApiToken, Role, Scope};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
@@ -14,23 +10,27 @@ use maud::{Markup, html};
 use super::layout::{Frame, Tab, View, encode, utc, workspace_path};
 use super::text::{self, Text};
 use crate::access::MemberCaller;
-use crate::api::{self, AddToken, Before, Input, Paged, RoleBody, Search};
-use crate::app::App;
-use crate::error::Problem;
-
-pub(super) type Board = State<Arc<App>>;
-pub(super) type Caller = Extension<MemberCaller>;
-pub(super) type Answer = Result<Response, Problem>;
+use crate::api::{self, Paged, Search};
+use crate::call::{Answer, Call};
 
 /// One administration page.
 pub(super) struct Page<'a> {
-    pub(super) view: &'a View,
+    pub(super) view: View,
     pub(super) caller: &'a MemberCaller,
-    pub(super) tab: Tab,
-    pub(super) name: Text,
+    tab: Tab,
+    name: Text,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
+    pub(super) fn new(call: &'a Call, tab: Tab, name: Text) -> Self {
+        Self {
+            view: call.view(),
+            caller: call.caller(),
+            tab,
+            name,
+        }
+    }
+
     pub(super) fn show(&self, main: &Markup) -> Response {
         self.show_as(self.view.t(self.name), main)
     }
@@ -72,7 +72,7 @@ impl ListQuery {
 
     /// Field for the search, if the list is long or searched already.
     pub(super) fn field(&self, page: &Page<'_>, path: &str, is_long: bool) -> Markup {
-        let view = page.view;
+        let view = &page.view;
         html! {
             @if is_long || !self.name.is_empty() {
                 form.filter method="get" action=(page.path(path)) {
@@ -112,55 +112,30 @@ pub(super) fn button(action: &str, name: &str, label: &str) -> Markup {
     }
 }
 
-pub(crate) async fn members(
-    view: View,
-    app: Board,
-    caller: Caller,
-    query: Result<Query<ListQuery>, QueryRejection>,
-) -> Answer {
-    members_page(&view, app, caller, &api::query(query)?, None).await
+pub(crate) fn members(call: &Call) -> Answer {
+    members_page(call, &call.query()?, None)
 }
 
-pub(crate) async fn invite(
-    view: View,
-    app: Board,
-    caller: Caller,
-    input: Input<RoleBody>,
-) -> Answer {
-    let url = api::invite(app.clone(), caller.clone(), input)
-        .await?
-        .1
-        .0
-        .url;
-    members_page(&view, app, caller, &ListQuery::default(), Some(&url)).await
+pub(crate) fn invite(call: &Call) -> Answer {
+    let (_, Json(added)) = api::invite(call)?;
+    members_page(call, &ListQuery::default(), Some(&added.url))
 }
 
-async fn members_page(
-    view: &View,
-    app: Board,
-    caller: Caller,
-    query: &ListQuery,
-    url: Option<&str>,
-) -> Answer {
-    let search = Ok(Query(query.search()));
-    let members = api::members(app, caller.clone(), search).await?.0;
-    let page = Page {
-        view,
-        caller: &caller.0,
-        tab: Tab::Members,
-        name: text::MEMBERS,
-    };
+pub(crate) fn reset_member(call: &Call) -> Answer {
+    let (_, Json(added)) = api::reset_member(call)?;
+    members_page(call, &ListQuery::default(), Some(&added.url))
+}
+
+fn members_page(call: &Call, query: &ListQuery, url: Option<&str>) -> Answer {
+    let members = api::page_of_members(call, &query.search())?;
+    let page = Page::new(call, Tab::Members, text::MEMBERS);
+    let (view, caller) = (&page.view, page.caller);
+    let columns = [text::NAME, text::ROLE, text::MANAGE];
     let main = html! {
         (once(view, text::LINK_READY, url))
         section {
             (query.field(&page, "/members", members.pages > 1))
-            div.scroll tabindex="0" { table {
-            thead { tr {
-                th scope="col" { (view.t(text::NAME)) }
-                th scope="col" { (view.t(text::ROLE)) }
-                th scope="col" { (view.t(text::MANAGE)) }
-            } }
-            tbody { @for member in &members.items { tr {
+            (view.table(None, &columns, &html! { @for member in &members.items { tr {
                 @let id = encode(member.account.as_str());
                 @let name = sanitize(&member.name);
                 th scope="row" { a href=(page.path(&format!("/members/{id}"))) { (name) } }
@@ -184,8 +159,7 @@ async fn members_page(
                         }
                     }
                 }
-            } } }
-            } }
+            } } }))
             (query.links(view, &members))
         }
         section {
@@ -224,74 +198,26 @@ fn role_choice(view: &View, own: Role, chosen: Role) -> Markup {
     }
 }
 
-pub(crate) async fn reset_member(
-    view: View,
-    app: Board,
-    caller: Caller,
-    path: Path<(String, AccountId)>,
-) -> Answer {
-    let url = api::reset_member(app.clone(), caller.clone(), path).await?;
-    members_page(
-        &view,
-        app,
-        caller,
-        &ListQuery::default(),
-        Some(&url.1.0.url),
-    )
-    .await
+pub(crate) fn tokens(call: &Call) -> Answer {
+    tokens_page(call, &call.query()?, None)
 }
 
-pub(crate) async fn tokens(
-    view: View,
-    app: Board,
-    caller: Caller,
-    query: Result<Query<ListQuery>, QueryRejection>,
-) -> Answer {
-    tokens_page(&view, app, caller, &api::query(query)?, None).await
-}
-
-pub(crate) async fn add_token(
-    view: View,
-    app: Board,
-    caller: Caller,
-    input: Input<AddToken>,
-) -> Answer {
-    let added = api::add_api_token(app.clone(), caller.clone(), input)
-        .await?
-        .1
-        .0;
+pub(crate) fn add_token(call: &Call) -> Answer {
+    let (_, Json(added)) = api::add_api_token(call)?;
     let (lead, shown) = match added.object.scope {
         Scope::Screen => {
-            let url = format!("{}/screen/{}", app.public_url, added.secret);
+            let url = format!("{}/screen/{}", call.app.options.public_url, added.secret);
             (text::SCREEN_READY, url)
         }
         Scope::Read | Scope::Write => (text::TOKEN_READY, added.secret),
     };
-    tokens_page(
-        &view,
-        app,
-        caller,
-        &ListQuery::default(),
-        Some((lead, &shown)),
-    )
-    .await
+    tokens_page(call, &ListQuery::default(), Some((lead, &shown)))
 }
 
-async fn tokens_page(
-    view: &View,
-    app: Board,
-    caller: Caller,
-    query: &ListQuery,
-    added: Option<(Text, &str)>,
-) -> Answer {
-    let search = Ok(Query(query.search()));
-    let tokens = api::api_tokens(app, caller.clone(), search).await?.0;
-    let page = Page {
-        view,
-        caller: &caller.0,
-        tab: Tab::Tokens,
-        name: text::TOKENS,
-    };
+fn tokens_page(call: &Call, query: &ListQuery, added: Option<(Text, &str)>) -> Answer {
+    let tokens = api::page_of_tokens(call, &query.search())?;
+    let page = Page::new(call, Tab::Tokens, text::TOKENS);
+    let view = &page.view;
     let main = html! {
         @if let Some((lead, shown)) = added { (once(view, lead, Some(shown))) }
         section {
@@ -328,64 +254,50 @@ fn scope_text(scope: Scope) -> Text {
 }
 
 fn token_table(page: &Page<'_>, tokens: &[ApiToken]) -> Markup {
-    let view = page.view;
+    let view = &page.view;
+    let columns = [
+        text::TOKEN,
+        text::ACCOUNT,
+        text::SCOPE,
+        text::CREATED,
+        text::EXPIRES,
+        text::MANAGE,
+    ];
     html! {
         @if tokens.is_empty() { p.say { (view.t(text::NO_TOKENS)) } } @else {
-            div.scroll tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { (view.t(text::TOKEN)) }
-                    th scope="col" { (view.t(text::ACCOUNT)) }
-                    th scope="col" { (view.t(text::SCOPE)) }
-                    th scope="col" { (view.t(text::CREATED)) }
-                    th scope="col" { (view.t(text::EXPIRES)) }
-                    th scope="col" { (view.t(text::MANAGE)) }
-                } }
-                tbody { @for token in tokens { tr {
-                    th scope="row" { code { (token.prefix) "…" } }
-                    td { (sanitize(&token.account_name)) }
-                    td { (view.t(scope_text(token.scope))) }
-                    td { (utc(token.created)) }
-                    td { (until(view, token.expires)) }
-                    td { (button(&page.path(&format!("/tokens/{}/revoke", encode(token.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&token.prefix]))) }
-                } } }
-            } }
+            (view.table(None, &columns, &html! { @for token in tokens { tr {
+                th scope="row" { code { (token.prefix) "…" } }
+                td { (sanitize(&token.account_name)) }
+                td { (view.t(scope_text(token.scope))) }
+                td { (utc(token.created)) }
+                td { (until(view, token.expires)) }
+                td { (button(&page.path(&format!("/tokens/{}/revoke", encode(token.id.as_str()))), view.t(text::REVOKE), &view.with(text::REVOKE_OF, &[&token.prefix]))) }
+            } } }))
         }
     }
 }
 
-pub(crate) async fn audit(
-    view: View,
-    app: Board,
-    caller: Caller,
-    query: Result<Query<BeforePage>, QueryRejection>,
-) -> Answer {
-    let before = api::query(query)?.before;
-    let query = Ok(Query(Before { before }));
-    let entries = api::audit_log(app, caller.clone(), query).await?.0.items;
-    let page = Page {
-        view: &view,
-        caller: &caller.0,
-        tab: Tab::Audit,
-        name: text::AUDIT,
-    };
+pub(crate) fn audit(call: &Call) -> Answer {
+    let before = call.query::<BeforePage>()?.before;
+    let entries = api::find_entries(call, before)?;
+    let page = Page::new(call, Tab::Audit, text::AUDIT);
+    let view = &page.view;
+    let columns = [
+        text::TIME,
+        text::ACTOR,
+        text::ACTION,
+        text::OBJECT,
+        text::ADDRESS,
+    ];
     let main = html! { section {
         @if entries.is_empty() { p.say { (view.t(text::NO_ENTRIES)) } } @else {
-            div.scroll tabindex="0" { table.dense {
-                thead { tr {
-                    th scope="col" { (view.t(text::TIME)) }
-                    th scope="col" { (view.t(text::ACTOR)) }
-                    th scope="col" { (view.t(text::ACTION)) }
-                    th scope="col" { (view.t(text::OBJECT)) }
-                    th scope="col" { (view.t(text::ADDRESS)) }
-                } }
-                tbody { @for entry in &entries { tr {
-                    td { time datetime=(entry.at) { (entry.at.strftime("%Y-%m-%d %H:%M:%S")) } }
-                    td { (shortened(&entry.actor)) }
-                    td { code { (entry.action.as_str()) } }
-                    td.long { (shortened(&entry.object)) }
-                    td { (entry.address.as_deref().map(sanitize).unwrap_or_default()) }
-                } } }
-            } }
+            (view.table(Some("dense"), &columns, &html! { @for entry in &entries { tr {
+                td { time datetime=(entry.at) { (entry.at.strftime("%Y-%m-%d %H:%M:%S")) } }
+                td { (shortened(&entry.actor)) }
+                td { code { (entry.action.as_str()) } }
+                td.long { (shortened(&entry.object)) }
+                td { (entry.address.as_deref().map(sanitize).unwrap_or_default()) }
+            } } }))
             nav.pages aria-label=(view.t(text::PAGES)) {
                 @if before.is_some() { a rel="first" href="?" { (view.t(text::NEWEST)) } }
                 @if let Some(last) = entries.last().filter(|last| last.number > 1) {

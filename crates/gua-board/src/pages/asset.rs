@@ -3,11 +3,11 @@
 
 use std::sync::LazyLock;
 
-use axum::extract::Path;
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse as _;
 use gua_render::chart::page_style;
 
+use crate::call::{Answer, Call};
 use crate::error::Problem;
 
 const KEEP: &str = "public, max-age=31536000, immutable";
@@ -45,7 +45,8 @@ impl Asset {
     }
 }
 
-pub(crate) async fn asset(Path(name): Path<String>) -> Result<Response, Problem> {
+pub(crate) fn asset(call: &Call) -> Answer {
+    let name = call.path("file");
     let found = [&*STYLE, &*SCRIPT]
         .into_iter()
         .find(|asset| asset.name == name);

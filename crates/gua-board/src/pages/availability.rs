@@ -1,10 +1,5 @@
 //! The home page: where work can run now.
 
-use std::sync::Arc;
-
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Query, State};
-use axum::response::Response;
 use gua_board_store::registry::Role;
 use gua_model::text::sanitize;
 use jiff::Timestamp;
@@ -16,11 +11,10 @@ use super::layout::{Frame, Tab, View, age, encode, workspace_path};
 use super::text;
 use crate::access::MemberCaller;
 use crate::api;
-use crate::app::App;
 use crate::availability::{
     Availability, Compact, Counts, Demand, Group, HostLine, Row, Wall, WallModel,
 };
-use crate::error::Problem;
+use crate::call::{Answer, Call};
 
 /// Models that the first line names; the rest are summed.
 const MODELS_NAMED: usize = 4;
@@ -97,50 +91,38 @@ impl Filter {
     }
 }
 
-pub(crate) async fn availability(
-    view: View,
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Filter>, QueryRejection>,
-) -> Result<Response, Problem> {
-    let filter = api::query(query)?;
-    let now = app.now();
-    let is_guided = app.is_demo && filter.is_empty();
-    let frame = Frame {
-        title: view.t(text::AVAILABILITY),
-        caller: Some(&caller),
-        tab: Some(Tab::Availability),
-        is_live: true,
-    };
+pub(crate) fn availability(call: &Call) -> Answer {
+    let (app, view, caller) = (&call.app, call.view(), call.caller());
+    let filter: Filter = call.query()?;
+    let frame = Frame::live(view.t(text::AVAILABILITY), caller, Tab::Availability);
     if filter.is_compact() {
-        let found = compact(&app, &caller, &filter).await?;
+        let found = Compact::new(&call.hosts()?, &app.live, &filter.demand(), app.now());
         let main = html! {
             (head(&view, &found.counts))
             (form(&view, &filter, &found.counts))
             div data-part="gpus" {
-                (lines(&view, &caller, &found.hosts))
-                @if found.hosts.is_empty() { (nothing(&view, &filter, &caller)) }
+                (lines(&view, caller, &found.hosts))
+                @if found.hosts.is_empty() { (nothing(&view, &filter, caller)) }
                 (view.pages(found.counts.page, found.counts.pages, |page| filter.page(page)))
             }
         };
         return Ok(view.page(frame, &main));
     }
-    let demand = Ok(Query(filter.demand()));
-    let found = api::availability(State(app), Extension(caller.clone()), demand).await?;
-    let Availability { counts, rows } = found.0;
+    let Availability { counts, rows } = api::find_availability(call, &filter.demand())?;
+    let is_guided = app.options.guest.is_some() && filter.is_empty();
     let table = Table {
         view: &view,
-        caller: &caller,
-        now,
+        caller,
+        now: app.now(),
         has_host: true,
     };
     let main = html! {
         (head(&view, &counts))
-        @if is_guided { (guide(&view, &caller, &rows)) }
+        @if is_guided { (guide(&view, caller, &rows)) }
         (form(&view, &filter, &counts))
         div data-part="gpus" {
             @for group in Group::ALL { (section(&table, group, &counts, &rows)) }
-            @if rows.is_empty() { (nothing(&view, &filter, &caller)) }
+            @if rows.is_empty() { (nothing(&view, &filter, caller)) }
             (view.pages(counts.page, counts.pages, |page| filter.page(page)))
         }
     };
@@ -148,21 +130,14 @@ pub(crate) async fn availability(
 }
 
 /// The page of a wall screen: how many GPUs are free, by model, and which are idle-held since when. People and links are left out.
-pub(crate) async fn screen(
-    view: View,
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    query: Result<Query<Filter>, QueryRejection>,
-) -> Result<Response, Problem> {
-    let demand = api::query(query)?.demand();
-    let hosts = app.hosts(&caller).await?;
+pub(crate) fn screen(call: &Call) -> Answer {
+    let (app, view) = (&call.app, call.view());
+    let demand = call.query::<Filter>()?.demand();
     let now = app.now();
-    let wall = Wall::new(&hosts, &app.live, &demand, now);
+    let wall = Wall::new(&call.hosts()?, &app.live, &demand, now);
     let frame = Frame {
-        title: view.t(text::AVAILABILITY),
-        caller: None,
-        tab: None,
         is_live: true,
+        ..Frame::outside(view.t(text::AVAILABILITY))
     };
     Ok(view.page(frame, &wall_page(&view, &wall, now)))
 }
@@ -205,16 +180,6 @@ fn wall_page(view: &View, wall: &Wall, now: Timestamp) -> Markup {
             }
         }
     }
-}
-
-async fn compact(
-    app: &Arc<App>,
-    caller: &MemberCaller,
-    filter: &Filter,
-) -> Result<Compact, Problem> {
-    let hosts = app.hosts(caller).await?;
-    let demand = filter.demand();
-    Ok(Compact::new(&hosts, &app.live, &demand, app.now()))
 }
 
 /// The first line and the counts of all groups.

@@ -1,10 +1,6 @@
 //! One host, and one GPU with the evidence for its state.
 
-use std::sync::Arc;
-
-use axum::extract::{Extension, Path, State};
-use axum::response::Response;
-use gua_board_store::HostId;
+use axum::Json;
 use gua_model::Bytes;
 use gua_model::text::{gigabytes, sanitize};
 use gua_wire::live::{LiveGpu, LiveProcess};
@@ -21,23 +17,16 @@ use super::servers::lateness;
 use super::text::{self, Text};
 use crate::access::{MemberCaller, Via};
 use crate::api::{self, HostDetail};
-use crate::app::App;
 use crate::availability::{Group, Row, model};
+use crate::call::{Answer, Call};
 use crate::error::Problem;
 
-pub(crate) async fn host(
-    view: View,
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    path: Path<(String, HostId)>,
-) -> Result<Response, Problem> {
-    let now = app.now();
-    let detail = api::host(State(app), Extension(caller.clone()), path)
-        .await?
-        .0;
+pub(crate) fn host(call: &Call) -> Answer {
+    let (view, caller) = (call.view(), call.caller());
+    let Json(detail) = api::host(call)?;
     let name = sanitize(&detail.host.host.display_name);
-    let main = content(&view, &caller, &detail, now);
-    Ok(view.page(frame(&name, &caller), &main))
+    let main = content(&view, caller, &detail, call.app.now());
+    Ok(view.page(Frame::live(&name, caller, Tab::Availability), &main))
 }
 
 /// Content of the page of a host.
@@ -83,15 +72,6 @@ pub(super) fn content(
                 }
             }
         }
-    }
-}
-
-fn frame<'a>(title: &'a str, caller: &'a MemberCaller) -> Frame<'a> {
-    Frame {
-        title,
-        caller: Some(caller),
-        tab: Some(Tab::Availability),
-        is_live: true,
     }
 }
 
@@ -166,30 +146,23 @@ fn processes(table: &Table<'_>, rows: &[&Row], none: Text) -> Markup {
     }
 }
 
-pub(crate) async fn gpu(
-    view: View,
-    State(app): State<Arc<App>>,
-    Extension(caller): Extension<MemberCaller>,
-    Path((workspace, host, uuid)): Path<(String, HostId, String)>,
-) -> Result<Response, Problem> {
-    let now = app.now();
-    let path = Path((workspace, host));
-    let detail = api::host(State(app), Extension(caller.clone()), path)
-        .await?
-        .0;
+pub(crate) fn gpu(call: &Call) -> Answer {
+    let (view, caller) = (call.view(), call.caller());
+    let Json(detail) = api::host(call)?;
+    let uuid = call.path("gpu");
     let mut rows = detail.gpus.iter();
     let row = rows.find(|row| row.gpu.uuid.as_str() == uuid);
     let row = row.ok_or(Problem::NotFound("GPU"))?;
     let table = Table {
         view: &view,
-        caller: &caller,
-        now,
+        caller,
+        now: call.app.now(),
         has_host: false,
     };
     let title = format!("{} #{}", sanitize(&row.host_name), row.gpu.index);
     let main = html! {
         h1 {
-            a href=(host_path(&caller, row)) { (sanitize(&row.host_name)) } " #" (row.gpu.index)
+            a href=(host_path(caller, row)) { (sanitize(&row.host_name)) } " #" (row.gpu.index)
             small { (sanitize(&model(&row.gpu))) }
         }
         div data-part="gpu" {
@@ -217,7 +190,7 @@ pub(crate) async fn gpu(
             }
         }
     };
-    Ok(view.page(frame(&title, &caller), &main))
+    Ok(view.page(Frame::live(&title, caller, Tab::Availability), &main))
 }
 
 /// Colours of the strip of a day.

@@ -1,7 +1,5 @@
 //! What all pages share: language, frame, navigation, and how a failed request looks.
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use gua_board_store::registry::Role;
@@ -33,15 +31,6 @@ pub(crate) struct View {
     query: String,
     /// Present where people can log in at a provider.
     pub(super) sign_on: Option<SignOn>,
-}
-
-impl<S: Sync> FromRequestParts<S> for View {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        let sign_on = parts.extensions.get().copied();
-        Ok(View::new(&parts.uri, &parts.headers, sign_on))
-    }
 }
 
 impl View {
@@ -91,15 +80,16 @@ impl View {
         }
     }
 
-    fn other_language(&self) -> String {
-        let code = match self.language {
+    fn other_code(&self) -> &'static str {
+        match self.language {
             Language::English => "ko",
             Language::Korean => "en",
-        };
-        match self.query.is_empty() {
-            true => format!("{}?lang={code}", self.path),
-            false => format!("{}?{}&lang={code}", self.path, self.query),
         }
+    }
+
+    fn other_language(&self) -> String {
+        let separator = if self.query.is_empty() { '?' } else { '&' };
+        format!("{}{separator}lang={}", self.here(), self.other_code())
     }
 
     /// Answers with a whole page.
@@ -177,7 +167,7 @@ impl View {
                 }
                 span.right {
                     @if frame.is_live { span.pulse { (self.t(text::LIVE)) } }
-                    a href=(self.other_language()) hreflang=(match self.language { Language::English => "ko", Language::Korean => "en" }) {
+                    a href=(self.other_language()) hreflang=(self.other_code()) {
                         (self.t(text::OTHER_LANGUAGE))
                     }
                     @if let Some(caller) = frame.caller.filter(|caller| !matches!(caller.account.via, Via::Local)) {
@@ -214,6 +204,16 @@ impl View {
         }
     }
 
+    /// A table that scrolls sideways on a narrow screen.
+    pub(crate) fn table(&self, class: Option<&str>, columns: &[Text], rows: &Markup) -> Markup {
+        html! {
+            div.scroll tabindex="0" { table class=[class] {
+                thead { tr { @for column in columns { th scope="col" { (self.t(*column)) } } } }
+                tbody { (rows) }
+            } }
+        }
+    }
+
     /// A secret or command with a button that copies it. A click selects it as a whole, also without JavaScript.
     pub(crate) fn copyable(&self, value: &str) -> Markup {
         html! {
@@ -233,6 +233,28 @@ pub(crate) struct Frame<'a> {
     pub(crate) caller: Option<&'a MemberCaller>,
     pub(crate) tab: Option<Tab>,
     pub(crate) is_live: bool,
+}
+
+impl<'a> Frame<'a> {
+    /// Frame of a page before the log-in.
+    pub(crate) fn outside(title: &'a str) -> Self {
+        Self {
+            title,
+            caller: None,
+            tab: None,
+            is_live: false,
+        }
+    }
+
+    /// Creates the frame of a page that updates itself.
+    pub(crate) fn live(title: &'a str, caller: &'a MemberCaller, tab: Tab) -> Self {
+        Self {
+            title,
+            caller: Some(caller),
+            tab: Some(tab),
+            is_live: true,
+        }
+    }
 }
 
 /// Pages of the navigation.
@@ -373,12 +395,6 @@ pub(crate) fn problem(view: &View, status: StatusCode, detail: &str) -> Response
         _ => text::FAILED,
     };
     let title = view.t(heading);
-    let frame = Frame {
-        title,
-        caller: None,
-        tab: None,
-        is_live: false,
-    };
     let main = html! {
         section.narrow {
             h1 { (title) }
@@ -386,7 +402,7 @@ pub(crate) fn problem(view: &View, status: StatusCode, detail: &str) -> Response
             p { a href="/" { (view.t(text::BACK)) } }
         }
     };
-    view.page(frame, &main)
+    view.page(Frame::outside(title), &main)
 }
 
 #[cfg(test)]

@@ -1,8 +1,5 @@
 //! Pages that only `gua serve` has: this host with the table of nvgpu's master, the report and the people of this host.
 
-use std::sync::Arc;
-
-use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use gua_model::text::sanitize;
@@ -13,7 +10,7 @@ use serde::Deserialize;
 use super::layout::{Frame, Tab, View, encode};
 use super::text::{self, Text};
 use crate::api;
-use crate::app::App;
+use crate::call::{Answer, Call};
 use crate::error::Problem;
 use crate::local::Agent;
 
@@ -44,21 +41,19 @@ fn day() -> String {
 
 /// `GET /`: this host, then every agent with its GPUs as nvgpu's master shows them. The table is folded if the only agent is
 /// this host, which is shown above it already.
-pub(crate) async fn overview(view: View, State(app): State<Arc<App>>) -> Result<Response, Problem> {
-    let agents = app.local(|local| local.host.cluster()).await?;
-    let (id, caller) = app
-        .local(|local| (local.id.clone(), local.caller.clone()))
-        .await?;
-    let path = Path((caller.workspace.name.clone(), id));
-    let board = State(Arc::clone(&app));
-    let detail = api::host(board, Extension(caller.clone()), path).await?.0;
+pub(crate) fn overview(call: &Call) -> Answer {
+    let (app, view) = (&call.app, call.view());
+    let local = app.local()?;
+    let caller = &local.caller;
+    let agents = local.host.cluster();
+    let detail = api::detail(app, caller, &local.id)?;
     let has_others = agents.iter().any(|agent| agent.name != "self");
     let tables = html! {
         @if agents.is_empty() { p.say { (view.t(text::NO_AGENTS)) } }
         @for agent in &agents { (section(&view, agent)) }
     };
     let main = html! {
-        (super::host::content(&view, &caller, &detail, app.now()))
+        (super::host::content(&view, caller, &detail, app.now()))
         section {
             h2 { (view.t(text::REPORT)) }
             p { @for (since, name) in WINDOWS { a.button href=(format!("/report?since={since}")) { (view.t(name)) } " " } }
@@ -68,12 +63,7 @@ pub(crate) async fn overview(view: View, State(app): State<Arc<App>>) -> Result<
             (tables)
         }
     };
-    let frame = Frame {
-        title: view.t(text::THIS_HOST),
-        caller: Some(&caller),
-        tab: Some(Tab::Overview),
-        is_live: true,
-    };
+    let frame = Frame::live(view.t(text::THIS_HOST), caller, Tab::Overview);
     Ok(view.page(frame, &main))
 }
 
@@ -112,27 +102,28 @@ fn table(caption: &str, agent: &Agent) -> Markup {
     }
 }
 
+/// Reads the window of a page. A query that cannot be read is a bad request; a window that does not exist is invalid.
+fn window(call: &Call) -> Result<Window, Problem> {
+    call.query().map_err(|problem| match problem {
+        Problem::Invalid(detail) => Problem::BadQuery(detail),
+        problem => problem,
+    })
+}
+
 /// `GET /report`: the page of `gua report --format html`.
-pub(crate) async fn report(
-    view: View,
-    State(app): State<Arc<App>>,
-    Query(window): Query<Window>,
-) -> Result<Response, Problem> {
-    let language = view.language;
-    let page = app
-        .local(move |local| local.host.report(&window.since, language))
-        .await?;
-    Ok(document(page?))
+pub(crate) fn report(call: &Call) -> Answer {
+    let window = window(call)?;
+    let language = call.view().language;
+    let page = call.app.local()?.host.report(&window.since, language)?;
+    Ok(document(page))
 }
 
 /// `GET /people`: hours per person.
-pub(crate) async fn people(
-    view: View,
-    State(app): State<Arc<App>>,
-    Query(window): Query<Window>,
-) -> Result<Response, Problem> {
-    let since = window.since.clone();
-    let people = app.local(move |local| local.host.people(&since)).await??;
+pub(crate) fn people(call: &Call) -> Answer {
+    let view = call.view();
+    let window = window(call)?;
+    let local = call.app.local()?;
+    let people = local.host.people(&window.since)?;
     let title = view.t(text::PEOPLE);
     let main = html! {
         h1 { (title) }
@@ -156,16 +147,17 @@ pub(crate) async fn people(
             } }
         }
     };
-    page(&app, &view, title, Tab::People, &main)
+    let frame = Frame {
+        is_live: false,
+        ..Frame::live(title, &local.caller, Tab::People)
+    };
+    Ok(view.page(frame, &main))
 }
 
 /// `GET /people/{name}`: the statement of this month.
-pub(crate) async fn person(
-    State(app): State<Arc<App>>,
-    Path(name): Path<String>,
-) -> Result<Response, Problem> {
-    let page = app.local(move |local| local.host.person(&name)).await?;
-    Ok(document(page?))
+pub(crate) fn person(call: &Call) -> Answer {
+    let page = call.app.local()?.host.person(call.path("name"))?;
+    Ok(document(page))
 }
 
 fn document(page: String) -> Response {
@@ -180,14 +172,4 @@ fn document(page: String) -> Response {
         ),
     ];
     (headers, page).into_response()
-}
-
-fn page(app: &App, view: &View, title: &str, tab: Tab, main: &Markup) -> Result<Response, Problem> {
-    let frame = Frame {
-        title,
-        caller: app.local_caller(),
-        tab: Some(tab),
-        is_live: false,
-    };
-    Ok(view.page(frame, main))
 }

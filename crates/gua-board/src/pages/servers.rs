@@ -1,78 +1,55 @@
 //! The Servers page: enrolled hosts, hosts that await approval or were refused, and enrolment keys.
 
-use axum::extract::Query;
-use axum::extract::rejection::QueryRejection;
+use axum::Json;
 use gua_board_store::registry::{AuditEntry, EnrolmentKey, Host};
 use gua_model::text::sanitize;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-use super::admin::{Answer, Board, Caller, ListQuery, Page, button, groups_field, once, until};
+use super::admin::{ListQuery, Page, button, groups_field, once, until};
 use super::gpu::maintained;
 use super::layout::{Tab, View, encode, utc};
 use super::text;
-use crate::api::{self, AddKey, AlertEntry, HostDocument, Input, PAGE_ITEMS};
+use crate::api::{self, AlertEntry, HostDocument, PAGE_ITEMS};
 use crate::app::App;
+use crate::call::{Answer, Call};
 
-pub(crate) async fn servers(
-    view: View,
-    app: Board,
-    caller: Caller,
-    query: Result<Query<ListQuery>, QueryRejection>,
-) -> Answer {
-    servers_page(&view, app, caller, &api::query(query)?, None).await
+pub(crate) fn servers(call: &Call) -> Answer {
+    servers_page(call, &call.query()?, None)
 }
 
 /// Shows the page again, with the one line to run on the host.
-pub(crate) async fn add_key(
-    view: View,
-    app: Board,
-    caller: Caller,
-    input: Input<AddKey>,
-) -> Answer {
-    let added = api::add_enrolment_key(app.clone(), caller.clone(), input).await?;
-    let line = enrol_line(&app, &added.1.0.secret);
-    servers_page(&view, app, caller, &ListQuery::default(), Some(&line)).await
+pub(crate) fn add_key(call: &Call) -> Answer {
+    let (_, Json(added)) = api::add_enrolment_key(call)?;
+    let line = enrol_line(&call.app, &added.secret);
+    servers_page(call, &ListQuery::default(), Some(&line))
 }
 
 /// The command that enrols a host. The key is not an argument, because other users of the host could read it there.
 fn enrol_line(app: &App, key: &str) -> String {
     let pin = app
+        .options
         .pin
         .map_or_else(String::new, |pin| format!(" --pin {pin}"));
     format!(
         "echo {key} | sudo gua enroll --server-url {}{pin} --enrollment-token - && sudo gua service install --cloud",
-        app.public_url
+        app.options.public_url
     )
 }
 
-async fn servers_page(
-    view: &View,
-    app: Board,
-    caller: Caller,
-    query: &ListQuery,
-    line: Option<&str>,
-) -> Answer {
-    let now = app.now();
-    let hosts = app.hosts(&caller).await?;
-    let found = api::page_of_hosts(&app, &hosts, &query.search());
+fn servers_page(call: &Call, query: &ListQuery, line: Option<&str>) -> Answer {
+    let now = call.app.now();
+    let hosts = call.hosts()?;
+    let found = api::page_of_hosts(&call.app, &hosts, &query.search());
     let shown = &found.items;
-    let refusals = api::enrolment_refusals(app.clone(), caller.clone()).await?;
-    let refusals = refusals.0.items;
+    let refusals = api::enrolment_refusals(call)?.0.items;
     // The page is needed most when something is broken, so it does without them.
-    let alerts = api::alerts(app.clone(), caller.clone()).await;
+    let alerts = api::alerts(call);
     let alerts = alerts.map_or_else(|_| Vec::new(), |alerts| alerts.0.items);
-    let keys = api::enrolment_keys(app, caller.clone()).await?.0.items;
-    let keys: Vec<&EnrolmentKey> = keys
-        .iter()
-        .filter(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now))
-        .collect();
-    let page = Page {
-        view,
-        caller: &caller.0,
-        tab: Tab::Servers,
-        name: text::SERVERS,
-    };
+    let mut keys = api::enrolment_keys(call)?.0.items;
+    keys.retain(|key| key.uses_left > 0 && key.expires.is_none_or(|at| at > now));
+    let page = Page::new(call, Tab::Servers, text::SERVERS);
+    let view = &page.view;
     let main = html! {
         (once(view, text::KEY_READY, line))
         section {
@@ -113,47 +90,40 @@ async fn servers_page(
 }
 
 fn host_table(page: &Page<'_>, shown: &[HostDocument], hosts: &[Host], now: Timestamp) -> Markup {
-    let view = page.view;
-    html! {
-        div.scroll tabindex="0" { table {
-                thead { tr {
-                    th scope="col" { (view.t(text::HOST)) }
-                    th scope="col" { (view.t(text::LAST_REPORT)) }
-                    th scope="col" { (view.t(text::GPU)) }
-                    th scope="col" { (view.t(text::VERSION)) }
-                    th scope="col" { (view.t(text::ENROLLED)) }
-                    th scope="col" { (view.t(text::MANAGE)) }
-                } }
-                tbody { @for one in shown { (host_row(page, one, hosts, now)) } }
-        } }
-    }
+    let columns = [
+        text::HOST,
+        text::LAST_REPORT,
+        text::GPU,
+        text::VERSION,
+        text::ENROLLED,
+        text::MANAGE,
+    ];
+    let rows = html! { @for one in shown { (host_row(page, one, hosts, now)) } };
+    page.view.table(None, &columns, &rows)
 }
 
 /// Latest messages of the board's alerts.
 fn alert_table(page: &Page<'_>, alerts: &[AlertEntry], now: Timestamp) -> Markup {
-    let view = page.view;
+    let view = &page.view;
     let status = |alert: &AlertEntry| match &alert.error {
         Some(error) => format!("{}: {}", alert.status, sanitize(error)),
         None => alert.status.to_owned(),
     };
-    html! {
-        div.scroll tabindex="0" { table.dense {
-            thead { tr {
-                th scope="col" { (view.t(text::ALERT_TIME)) }
-                th scope="col" { (view.t(text::HOST)) }
-                th scope="col" { (view.t(text::ALERT)) }
-                th scope="col" { (view.t(text::MESSAGE)) }
-                th scope="col" { (view.t(text::DELIVERY)) }
-            } }
-            tbody { @for alert in alerts { tr {
-                td { (view.ago(alert.at, now)) }
-                th scope="row" { a href=(page.path(&format!("/hosts/{}", encode(&alert.host)))) { (sanitize(&alert.host_name)) } }
-                td { code { (sanitize(&alert.when)) } }
-                td.long { @match &alert.title { Some(title) => (sanitize(title)), None => (view.t(text::HIDDEN)) } }
-                td.long { (sanitize(&alert.alert)) ", " (sanitize(&alert.to)) ": " (status(alert)) }
-            } } }
-        } }
-    }
+    let columns = [
+        text::ALERT_TIME,
+        text::HOST,
+        text::ALERT,
+        text::MESSAGE,
+        text::DELIVERY,
+    ];
+    let rows = html! { @for alert in alerts { tr {
+        td { (view.ago(alert.at, now)) }
+        th scope="row" { a href=(page.path(&format!("/hosts/{}", encode(&alert.host)))) { (sanitize(&alert.host_name)) } }
+        td { code { (sanitize(&alert.when)) } }
+        td.long { @match &alert.title { Some(title) => (sanitize(title)), None => (view.t(text::HIDDEN)) } }
+        td.long { (sanitize(&alert.alert)) ", " (sanitize(&alert.to)) ": " (status(alert)) }
+    } } };
+    view.table(Some("dense"), &columns, &rows)
 }
 
 /// Hosts that could not enrol in the last day, and why.
@@ -175,7 +145,7 @@ fn refusal_list(view: &View, refusals: &[AuditEntry], now: Timestamp) -> Markup 
 
 /// Warnings about a host, and the forms to act on them.
 fn host_notes(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
-    let view = page.view;
+    let view = &page.view;
     let id = encode(one.host.id.as_str());
     let name = sanitize(&one.host.display_name);
     let mut known = hosts.iter();
@@ -225,7 +195,7 @@ pub(super) fn lateness(host: &HostDocument) -> Option<text::Text> {
 }
 
 fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp) -> Markup {
-    let view = page.view;
+    let view = &page.view;
     let name = sanitize(&one.host.display_name);
     let id = encode(one.host.id.as_str());
     let version = one
@@ -264,7 +234,7 @@ fn host_row(page: &Page<'_>, one: &HostDocument, hosts: &[Host], now: Timestamp)
 
 /// Forms that begin and end the maintenance of a host.
 fn maintenance_forms(page: &Page<'_>, host: &Host, now: Timestamp) -> Markup {
-    let view = page.view;
+    let view = &page.view;
     let path = page.path(&format!(
         "/servers/{}/maintenance",
         encode(host.id.as_str())
@@ -283,8 +253,8 @@ fn maintenance_forms(page: &Page<'_>, host: &Host, now: Timestamp) -> Markup {
     }
 }
 
-fn key_table(page: &Page<'_>, keys: &[&EnrolmentKey]) -> Markup {
-    let view = page.view;
+fn key_table(page: &Page<'_>, keys: &[EnrolmentKey]) -> Markup {
+    let view = &page.view;
     html! {
         @if keys.is_empty() { p.say { (view.t(text::NO_KEYS)) } } @else {
             div.scroll tabindex="0" { table {

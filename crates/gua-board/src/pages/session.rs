@@ -1,33 +1,25 @@
 //! Log-in, log-out, joining by link, and the way to the first workspace.
 
-use std::sync::Arc;
-
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Extension, Path, Query, State};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::Response;
 use gua_board_store::SecretHash;
 use gua_model::text::sanitize;
 use maud::html;
 
 use super::layout::{Frame, Next, View, encode, see_other};
 use super::text;
-use crate::access::AccountCaller;
-use crate::api::{self, Credentials, Input, Join, Reset};
-use crate::app::App;
+use crate::api;
+use crate::call::{Answer, Call};
 use crate::error::Problem;
-use crate::request::ClientAddress;
 
 /// Redirects to the workspace of the account, or lists its workspaces.
-pub(crate) async fn home(
-    view: View,
-    state: State<Arc<App>>,
-    account: Extension<AccountCaller>,
-) -> Result<Response, Problem> {
-    let me = api::me(state, account).await?.0;
+pub(crate) fn home(call: &Call) -> Answer {
+    let view = call.view();
+    let Json(me) = api::me(call)?;
     if let [only] = me.memberships.as_slice() {
         let path = format!("/w/{}", encode(&only.workspace.name));
-        return Ok(see_other(&path, ().into_response()));
+        return Ok(see_other(&path, ()));
     }
     let title = view.t(text::WORKSPACES);
     let main = html! {
@@ -45,21 +37,11 @@ pub(crate) async fn home(
             }
         }
     };
-    Ok(view.page(outside(title), &main))
+    Ok(view.page(Frame::outside(title), &main))
 }
 
-/// Frame of a page before the log-in.
-pub(super) fn outside(title: &str) -> Frame<'_> {
-    Frame {
-        title,
-        caller: None,
-        tab: None,
-        is_live: false,
-    }
-}
-
-pub(crate) async fn log_in_form(view: View) -> Response {
-    log_in_page(&view, None)
+pub(crate) fn log_in_form(call: &Call) -> Answer {
+    Ok(log_in_page(&call.view(), None))
 }
 
 pub(super) fn log_in_page(view: &View, message: Option<&str>) -> Response {
@@ -82,41 +64,25 @@ pub(super) fn log_in_page(view: &View, message: Option<&str>) -> Response {
             @if view.sign_on.is_some() { p { a.button href=(action.replacen("/login", "/oidc/login", 1)) { (view.t(text::SIGN_ON)) } } }
         }
     };
-    view.page(outside(title), &main)
+    view.page(Frame::outside(title), &main)
 }
 
-pub(crate) async fn log_in(
-    state: State<Arc<App>>,
-    address: Extension<ClientAddress>,
-    next: Result<Query<Next>, QueryRejection>,
-    input: Input<Credentials>,
-) -> Result<Response, Problem> {
-    let next = api::query(next)?;
-    let answer = api::log_in(state, address, input).await?;
+pub(crate) async fn log_in(call: Call) -> Answer {
+    let next: Next = call.query()?;
+    let answer = api::log_in(call).await?;
     Ok(see_other(next.path(), answer))
 }
 
-pub(crate) async fn log_out(
-    state: State<Arc<App>>,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let answer = api::log_out(state, headers).await?;
-    Ok(see_other("/login", answer))
-}
-
 /// Enters a demonstration with the link that its command printed.
-pub(crate) async fn enter_demo(
-    State(app): State<Arc<App>>,
-    address: Extension<ClientAddress>,
-    Path(link): Path<String>,
-) -> Result<Response, Problem> {
-    let guest = app.take_guest(&SecretHash::of(&link));
+pub(crate) fn enter_demo(call: &Call) -> Answer {
+    let guest = call.app.take_guest(&SecretHash::of(call.path("link")));
     let account = guest.ok_or(Problem::DemoLinkUsed)?;
-    let answer = api::start_session(&app, address.0.0, account, StatusCode::OK).await?;
+    let answer = api::start_session(&call.app, call.address(), account, StatusCode::OK)?;
     Ok(see_other("/", answer))
 }
 
-pub(crate) async fn join_form(view: View) -> Response {
+pub(crate) fn join_form(call: &Call) -> Answer {
+    let view = call.view();
     let title = view.t(text::JOIN);
     let main = html! {
         section.narrow {
@@ -138,10 +104,11 @@ pub(crate) async fn join_form(view: View) -> Response {
             }
         }
     };
-    view.page(outside(title), &main)
+    Ok(view.page(Frame::outside(title), &main))
 }
 
-pub(crate) async fn reset_form(view: View) -> Response {
+pub(crate) fn reset_form(call: &Call) -> Answer {
+    let view = call.view();
     let title = view.t(text::RESET_PASSWORD);
     let main = html! {
         section.narrow {
@@ -155,23 +122,13 @@ pub(crate) async fn reset_form(view: View) -> Response {
             }
         }
     };
-    view.page(outside(title), &main)
+    Ok(view.page(Frame::outside(title), &main))
 }
 
-pub(crate) async fn reset(
-    state: State<Arc<App>>,
-    address: Extension<ClientAddress>,
-    input: Input<Reset>,
-) -> Result<Response, Problem> {
-    let answer = api::reset(state, address, input).await?;
-    Ok(see_other("/", answer))
+pub(crate) async fn reset(call: Call) -> Answer {
+    Ok(see_other("/", api::reset(call).await?))
 }
 
-pub(crate) async fn join(
-    state: State<Arc<App>>,
-    address: Extension<ClientAddress>,
-    input: Input<Join>,
-) -> Result<Response, Problem> {
-    let answer = api::join(state, address, input).await?;
-    Ok(see_other("/", answer))
+pub(crate) async fn join(call: Call) -> Answer {
+    Ok(see_other("/", api::join(call).await?))
 }

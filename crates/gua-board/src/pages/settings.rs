@@ -1,28 +1,26 @@
 //! The Settings page: the settings that admins can change while the board runs, and the options of its command line.
 
+use axum::Json;
 use gua_board_store::registry::{Role, Settings};
 use gua_model::text::sanitize;
 use maud::{Markup, html};
 
-use super::admin::{Answer, Board, Caller, Page};
+use super::admin::Page;
 use super::layout::{Tab, View};
 use super::text;
 use crate::api::{self, BoardFacts, Encryption, SettingsDocument};
+use crate::call::{Answer, Call};
 
-pub(crate) async fn settings(view: View, app: Board, caller: Caller) -> Answer {
-    let found = api::settings(app, caller.clone()).await?.0;
-    let page = Page {
-        view: &view,
-        caller: &caller.0,
-        tab: Tab::Settings,
-        name: text::SETTINGS,
-    };
+pub(crate) fn settings(call: &Call) -> Answer {
+    let Json(found) = api::settings(call)?;
+    let page = Page::new(call, Tab::Settings, text::SETTINGS);
+    let view = &page.view;
     let main = html! {
         section { (form(&page, &found)) }
         section {
             h2 { (view.t(text::BOARD_FACTS)) }
             p.say { (view.t(text::BOARD_FACTS_LEAD)) }
-            (facts(&view, &found.board))
+            (facts(view, &found.board))
         }
         section {
             h2 { (view.t(text::DATA)) }
@@ -35,7 +33,7 @@ pub(crate) async fn settings(view: View, app: Board, caller: Caller) -> Answer {
 }
 
 fn form(page: &Page<'_>, found: &SettingsDocument) -> Markup {
-    let view = page.view;
+    let view = &page.view;
     let days = Settings::SESSION_DAYS;
     html! {
         form.stack.wide method="post" action=(page.path("/settings")) {

@@ -1,6 +1,6 @@
 //! The contract with agents.
 
-use gua_board_store::{HostId, Ledger as _};
+use gua_board_store::HostId;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -14,7 +14,10 @@ fn auth(token: &str) -> [(&str, &str); 1] {
 
 fn stored(board: &Board, host: &str) -> usize {
     let host = HostId(host.to_owned());
-    let all = board.store.snapshots(&host, Timestamp::MIN, Timestamp::MAX);
+    let all = board
+        .app
+        .ledger
+        .snapshots(&host, Timestamp::MIN, Timestamp::MAX);
     all.unwrap().len()
 }
 
@@ -158,7 +161,7 @@ async fn tokens_that_are_missing_wrong_or_revoked_are_401() {
     }
     let answer = board.call(OBSERVATIONS, &auth(&token), body.clone()).await;
     assert_eq!(answer.status, 202);
-    let store: &dyn gua_board_store::Registry = board.store.as_ref();
+    let store = &*board.app.registry;
     store
         .revoke_host(&board.change(), &workspace.id, &HostId(host))
         .unwrap();
@@ -262,7 +265,7 @@ async fn the_last_state_is_there_after_a_restart() {
     board
         .call(OBSERVATIONS, &auth(&token), snapshot(5, "ada").to_string())
         .await;
-    let latest = board.store.latest().unwrap();
+    let latest = board.app.ledger.latest().unwrap();
     let state = gua_board::live::LiveState::load(&latest);
     let live = state.host(&HostId(host)).unwrap();
     assert_eq!(

@@ -6,7 +6,7 @@ use std::time::Duration;
 use gua_board::AppOptions;
 use gua_board::alert::Watch;
 use gua_board_store::HostId;
-use gua_board_store::registry::{Maintenance, Registry as _, Role, Settings};
+use gua_board_store::registry::{Maintenance, Role, Scope, Settings};
 use gua_model::alert::{Alert, COOL_DOWN, Finding, NEAR_PERCENT, Sender, Shape, Target, When};
 use gua_render::alert::{AlertHistoryDocument, AlertMessage, DeliveryRow, DeliveryStatus};
 use jiff::{SignedDuration, Timestamp};
@@ -194,6 +194,42 @@ async fn a_host_that_never_reported_is_silent_three_hours_after_its_enrolment() 
 }
 
 #[tokio::test]
+async fn a_host_that_was_approved_late_is_silent_three_hours_after_its_approval() {
+    let silent = alert(&[When::Silent], None);
+    let mut stage = Stage::new().await;
+    let workspace = stage.board.workspace();
+    let admin = stage.board.account("eve", &workspace, Role::Admin);
+    let token = stage.board.api_token(&admin, &workspace, Scope::Write);
+    let headers = [("authorization", token.as_str())];
+    let api = "POST /api/v1/workspaces/default";
+    let line = format!("{api}/enrolment-keys");
+    let key = stage
+        .board
+        .call(&line, &headers, "{\"needsApproval\": true}");
+    let claim = json!({"enrollmentToken": key.await.body["secret"], "hostname": "lab2"});
+    let line = "POST /agent/v1/enrollments/claim";
+    let claimed = stage.board.call(line, &[], claim.to_string()).await.body;
+    let is_silent = |stage: &mut Stage| {
+        let found = stage.find(&silent).into_iter();
+        let mut found = found.filter(|one| one.host.as_ref().unwrap().name == "lab2");
+        found.next().map(|one| one.details[0].clone())
+    };
+    stage.board.pass(20 * 3600);
+    assert_eq!(is_silent(&mut stage), None, "its reports are refused");
+    let line = format!(
+        "{api}/hosts/{}/approve",
+        claimed["hostId"].as_str().unwrap()
+    );
+    let approved = stage.board.call(&line, &headers, "").await;
+    assert_eq!(approved.status, 204, "{}", approved.body);
+    stage.board.pass(3 * 3600);
+    assert_eq!(is_silent(&mut stage), None);
+    stage.board.pass(1);
+    let expected = "no report since its token became valid at 2026-09-22T10:13:20Z";
+    assert_eq!(is_silent(&mut stage).as_deref(), Some(expected));
+}
+
+#[tokio::test]
 async fn reports_about_the_past_are_not_evaluated() {
     let all = [When::Unhealthy, When::Lost, When::IdleHeld, When::Gap];
     let all = alert(&all, Some(1));
@@ -222,7 +258,7 @@ async fn nothing_is_reported_about_a_host_under_maintenance() {
     };
     let (change, host) = (stage.board.change(), HostId(stage.host.clone()));
     let workspace = stage.board.workspace().id;
-    let store = &stage.board.store;
+    let store = &stage.board.app.registry;
     store
         .set_maintenance(&change, &workspace, &host, Some(&maintenance))
         .unwrap();
@@ -243,7 +279,7 @@ async fn a_gpu_that_was_removed_during_maintenance_is_not_lost() {
     let (change, host) = (stage.board.change(), HostId(stage.host.clone()));
     let workspace = stage.board.workspace().id;
     for maintenance in [Some(&maintenance), None] {
-        let store = &stage.board.store;
+        let store = &stage.board.app.registry;
         store
             .set_maintenance(&change, &workspace, &host, maintenance)
             .unwrap();
@@ -481,7 +517,7 @@ async fn admins_see_the_messages_about_hosts_of_their_workspace() {
         ..Settings::default()
     };
     let (change, workspace) = (stage.board.change(), stage.board.workspace().id);
-    let store = &stage.board.store;
+    let store = &stage.board.app.registry;
     store.set_settings(&change, &workspace, &settings).unwrap();
     let found = shown(api).await.body;
     assert!(!found.to_string().contains("ada"), "{found}");

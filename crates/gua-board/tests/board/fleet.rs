@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gua_board::demo;
 use gua_board::live::LiveState;
 use gua_board_store::ledger::Form;
-use gua_board_store::registry::{HostClaim, Registry as _, Role, Scope};
+use gua_board_store::registry::{HostClaim, Role, Scope};
 use gua_board_store::{HostId, Kind, Secret};
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ impl Board {
                 address: None,
                 at: self.app.now(),
             };
-            let host = self.store.claim(&claim).unwrap().id;
+            let host = self.app.registry.claim(&claim).unwrap().id;
             let at = self.app.now();
             let report = demo::report(number % demo::HOSTS, at);
             self.app.live.apply(&host, Form::Live, report, at);
@@ -170,7 +170,7 @@ async fn a_host_under_maintenance_offers_nothing() {
         .submit(&path, &cookie, "note=reboot&endsInHours=1")
         .await;
     assert_eq!(free().await, 0);
-    let hosts = board.store.hosts(None).unwrap();
+    let hosts = board.app.registry.hosts(None).unwrap();
     let host = hosts.iter().find(|one| one.id.as_str() == host).unwrap();
     let end = host.maintenance.as_ref().unwrap().until.unwrap();
     assert!(host.maintenance(end).is_none());
@@ -296,7 +296,11 @@ async fn metrics_show_the_fleet_as_totals_and_each_host_only_when_asked() {
 async fn metrics_list_only_hosts_of_workspaces_that_the_caller_administers() {
     let board = Board::start();
     board.many_hosts(2);
-    let other = board.store.add_workspace(&board.change(), "other").unwrap();
+    let other = board
+        .app
+        .registry
+        .add_workspace(&board.change(), "other")
+        .unwrap();
     let account = board.account("eve", &other, Role::Admin);
     let token = board.api_token(&account, &other, Scope::Read);
     let cookie = board.session(&account);

@@ -2,7 +2,7 @@
 
 use gua_board_store::HostId;
 use gua_board_store::registry::{KeyLimits, Role, Scope};
-use gua_board_store::{Kind, Registry as _, Secret};
+use gua_board_store::{Kind, Secret};
 use serde_json::{Value, json};
 
 use crate::pages::text;
@@ -190,13 +190,14 @@ async fn an_enrolment_key_gives_its_hosts_groups() {
         expires: None,
     };
     board
-        .store
+        .app
+        .registry
         .add_enrolment_key(&board.change(), &key)
         .unwrap();
     let claim = json!({"enrollmentToken": secret.reveal(), "hostname": "gpu1"}).to_string();
     let line = "POST /agent/v1/enrollments/claim";
     let id = board.call(line, &[], claim).await.body["hostId"].clone();
-    let hosts = board.store.hosts(None).unwrap();
+    let hosts = board.app.registry.hosts(None).unwrap();
     assert_eq!(json!(hosts[0].id), id);
     assert_eq!(hosts[0].tags, ["a100"]);
     assert_eq!(hosts[0].groups, ["vision"]);
@@ -223,7 +224,7 @@ async fn groups_are_set_on_the_pages_and_logged() {
     assert!(text(&servers).contains("only for nlp, robots"));
     let members = board.page("/w/default/members", &cookie).await;
     assert!(text(&members).contains("value=\"robots\""));
-    let hosts = board.store.hosts(None).unwrap();
+    let hosts = board.app.registry.hosts(None).unwrap();
     let host = hosts.iter().find(|host| host.id == HostId(open.clone()));
     assert_eq!(host.unwrap().groups, ["nlp", "robots"]);
     let log = board.page("/w/default/audit", &cookie).await;
@@ -233,7 +234,7 @@ async fn groups_are_set_on_the_pages_and_logged() {
     // An empty field removes the groups.
     let path = format!("/w/default/servers/{open}/groups");
     assert_eq!(board.submit(&path, &cookie, "groups=").await.status, 303);
-    let hosts = board.store.hosts(None).unwrap();
+    let hosts = board.app.registry.hosts(None).unwrap();
     let host = hosts.iter().find(|host| host.id == HostId(open.clone()));
     assert!(host.unwrap().groups.is_empty());
 }

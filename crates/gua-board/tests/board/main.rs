@@ -26,7 +26,7 @@ use gua_board_store::registry::{
     Actor, Change, FIRST_WORKSPACE, KeyLimits, NewAccount, NewApiToken, NewEnrolmentKey,
     NewSession, Role, Scope, Workspace,
 };
-use gua_board_store::{AccountId, Kind, Registry, Secret, SqliteStore};
+use gua_board_store::{AccountId, Kind, Secret, SqliteStore};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -100,7 +100,7 @@ impl Board {
     }
 
     fn workspace(&self) -> Workspace {
-        let all = self.store.workspaces().unwrap();
+        let all = self.app.registry.workspaces().unwrap();
         all.into_iter()
             .find(|one| one.name == FIRST_WORKSPACE)
             .unwrap()
@@ -113,7 +113,11 @@ impl Board {
             workspace: workspace.id.clone(),
             role,
         };
-        self.store.add_account(&self.change(), &account).unwrap().id
+        self.app
+            .registry
+            .add_account(&self.change(), &account)
+            .unwrap()
+            .id
     }
 
     fn with_password(&self, name: &str, password: &str, role: Role) {
@@ -123,7 +127,10 @@ impl Board {
             workspace: self.workspace().id,
             role,
         };
-        self.store.add_account(&self.change(), &account).unwrap();
+        self.app
+            .registry
+            .add_account(&self.change(), &account)
+            .unwrap();
     }
 
     /// Header of a new session.
@@ -134,7 +141,10 @@ impl Board {
             account: account.clone(),
             expires: Timestamp::MAX,
         };
-        self.store.add_session(&self.change(), &session).unwrap();
+        self.app
+            .registry
+            .add_session(&self.change(), &session)
+            .unwrap();
         format!("gua_session={}", secret.reveal())
     }
 
@@ -149,7 +159,10 @@ impl Board {
             scope,
             expires: None,
         };
-        self.store.add_api_token(&self.change(), &token).unwrap();
+        self.app
+            .registry
+            .add_api_token(&self.change(), &token)
+            .unwrap();
         format!("Bearer {}", secret.reveal())
     }
 
@@ -164,7 +177,10 @@ impl Board {
             uses,
             expires: None,
         };
-        self.store.add_enrolment_key(&self.change(), &key).unwrap();
+        self.app
+            .registry
+            .add_enrolment_key(&self.change(), &key)
+            .unwrap();
         secret.reveal().to_owned()
     }
 

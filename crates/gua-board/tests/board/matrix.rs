@@ -2,7 +2,6 @@
 
 use gua_board::access::Access;
 use gua_board::routes::ROUTES;
-use gua_board_store::Registry as _;
 use gua_board_store::registry::{Role, Scope};
 
 use crate::Board;
@@ -86,7 +85,11 @@ async fn headers(board: &Board, caller: &Caller, number: usize) -> Vec<(&'static
             )]
         }
         Caller::Stranger | Caller::StrangersToken => {
-            let other = board.store.add_workspace(&board.change(), &name).unwrap();
+            let other = board
+                .app
+                .registry
+                .add_workspace(&board.change(), &name)
+                .unwrap();
             let account = board.account(&name, &other, Role::Owner);
             match caller {
                 Caller::Stranger => session(board.session(&account)),

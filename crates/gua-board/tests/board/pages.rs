@@ -283,7 +283,7 @@ async fn hostile_names_are_escaped_on_every_page() {
 async fn a_person_joins_logs_out_and_logs_in_with_forms_alone() {
     let board = Board::start();
     let setup = gua_board::set_up::SetUp {
-        registry: &*board.store,
+        registry: &*board.app.registry,
         now: board.app.now(),
     };
     let link = setup.add_first_link("default").unwrap().unwrap();

@@ -1,7 +1,7 @@
 //! Accounts, sessions, roles and what each may see.
 
 use gua_board_store::registry::{AuditView, LinkPurpose, NewLink, Role, Scope};
-use gua_board_store::{Kind, Registry as _, Secret};
+use gua_board_store::{Kind, Secret};
 use serde_json::{Value, json};
 
 use crate::{Answer, Board, snapshot};
@@ -81,7 +81,8 @@ async fn guessing_passwords_is_slowed_down_and_logged() {
     let known = json!({"detail": "the name or the password is wrong"});
     assert_eq!((unknown.status, unknown.body), (401, known));
     let log = board
-        .store
+        .app
+        .registry
         .audit_log(AuditView::Board(&board.workspace().id), None, 100)
         .unwrap();
     let failed = log
@@ -102,7 +103,7 @@ async fn the_set_up_link_makes_the_first_owner_and_invitations_the_others() {
         },
         expires: jiff::Timestamp::MAX,
     };
-    board.store.add_link(&board.change(), &link).unwrap();
+    board.app.registry.add_link(&board.change(), &link).unwrap();
     let join = |link: &str, name: &str, password: &str| {
         json!({"link": link, "name": name, "password": password}).to_string()
     };

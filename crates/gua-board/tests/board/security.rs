@@ -227,7 +227,7 @@ async fn a_reset_link_is_for_members_that_the_admin_manages_everywhere() {
     let admin = board.account("admin", &workspace, Role::Admin);
     let without = board.account("sso", &workspace, Role::Member);
     board.with_password("bob", PASSWORD, Role::Member);
-    let registry: &dyn gua_board_store::Registry = board.store.as_ref();
+    let registry = &*board.app.registry;
     let bob = registry.account("bob").unwrap().unwrap().id;
     let token = board.api_token(&admin, &workspace, Scope::Write);
     let auth = [("authorization", token.as_str())];
@@ -286,7 +286,7 @@ async fn a_reset_link_is_for_members_that_the_admin_manages_everywhere() {
 async fn the_own_password_is_changed_with_the_present_one() {
     let board = Board::start();
     board.with_password("ada", PASSWORD, Role::Owner);
-    let registry: &dyn gua_board_store::Registry = board.store.as_ref();
+    let registry = &*board.app.registry;
     let ada = registry.account("ada").unwrap().unwrap().id;
     let cookie = board.session(&ada);
     let change = async |current: &str| {
@@ -316,7 +316,7 @@ async fn a_host_vouches_for_its_own_users_only() {
     let admin = board.account("root", &workspace, Role::Admin);
     let (host, agent) = board.enrol(&workspace, "gpu1").await;
     let (_, second) = board.enrol(&workspace, "gpu2").await;
-    let registry: &dyn gua_board_store::Registry = board.store.as_ref();
+    let registry = &*board.app.registry;
     let other = registry.add_workspace(&board.change(), "other").unwrap();
     let (_, stranger) = board.enrol(&other, "far").await;
     let member = board.session(&ada);
@@ -369,7 +369,7 @@ async fn a_host_vouches_for_its_own_users_only() {
     assert_eq!(linked.status, 204, "{}", linked.body);
     let viewed = board.call(&line, &headers(&admin), "").await;
     assert_eq!(viewed.body["gpus"].as_array().unwrap().len(), 2);
-    let log = board.store.as_ref() as &dyn gua_board_store::Registry;
+    let log = &*board.app.registry;
     let log = log
         .audit_log(AuditView::Board(&workspace.id), None, 5)
         .unwrap();
@@ -423,7 +423,7 @@ async fn nobody_else_appears_as_an_account_in_the_audit_log() {
     let long = json!({"name": "x".repeat(60_000), "password": "wrong horse"}).to_string();
     board.call("POST /api/v1/login", &[], long).await;
     let (_, agent) = board.enrol(&workspace, "ada").await;
-    let registry: &dyn gua_board_store::Registry = board.store.as_ref();
+    let registry = &*board.app.registry;
     let ada = registry.account("ada").unwrap().unwrap().id;
     let line = format!("POST {WORKSPACE}/name-codes");
     let code = board.call(&line, &headers(&board.session(&ada)), "").await;

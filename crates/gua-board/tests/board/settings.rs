@@ -1,6 +1,5 @@
 //! Settings of a workspace: who changes them, and what they change. Long lists, which are shown in pages.
 
-use gua_board_store::Registry as _;
 use gua_board_store::registry::{AuditView, NewAccount, NewApiToken, Role, Scope};
 use gua_board_store::{Kind, Secret};
 use serde_json::json;
@@ -39,7 +38,8 @@ async fn an_admin_changes_settings_and_the_log_says_what() {
         assert_eq!(answer.status, status, "{wrong}: {}", answer.body);
     }
     let log = board
-        .store
+        .app
+        .registry
         .audit_log(AuditView::Board(&board.workspace().id), None, 1);
     let log = log.unwrap().remove(0);
     assert_eq!(
@@ -82,7 +82,11 @@ async fn names_are_shown_from_the_role_of_the_settings_on_and_never_on_a_screen(
         scope: Scope::Screen,
         expires: None,
     };
-    board.store.add_api_token(&board.change(), &token).unwrap();
+    board
+        .app
+        .registry
+        .add_api_token(&board.change(), &token)
+        .unwrap();
     let sessions = Role::ALL.map(|role| (role, board.session_of(role)));
     for least in Role::ALL {
         let body = json!({"namesFrom": least}).to_string();
@@ -144,7 +148,11 @@ async fn long_lists_of_members_tokens_and_entries_are_shown_in_small_pages() {
             workspace: workspace.id.clone(),
             role: Role::Member,
         };
-        let account = board.store.add_account(&board.change(), &account).unwrap();
+        let account = board
+            .app
+            .registry
+            .add_account(&board.change(), &account)
+            .unwrap();
         board.api_token(&account.id, &workspace, Scope::Read);
     }
     for _ in 0..100 {

@@ -259,7 +259,7 @@ impl Engine {
                 self.standings.clear();
                 let error = chain(error.as_ref());
                 if self.failures.is_new(&error) {
-                    warn!(error, "cannot read the use under quotas for alerts");
+                    warn!(error, "cannot read the quota usage for alerts");
                 }
             }
         }

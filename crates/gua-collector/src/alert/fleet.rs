@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use gua_model::alert::{Alert, Finding, Sender};
 use gua_probe::clock;
-use gua_settings::Loaded;
+use gua_settings::{FlagValue, Loaded};
 use jiff::Timestamp;
+use tracing::{error, info};
 
 use super::outbox::Outbox;
 use super::{FINAL_WAIT, SenderState};
-use crate::board::ConnectOptions;
 use crate::board::setup::connect_options;
 use crate::board::worker::Worker;
 
@@ -27,32 +27,32 @@ pub struct FleetAlerts {
 }
 
 impl FleetAlerts {
-    /// Starts the thread; `None` if the board has no alerts. `find` returns what it finds for each of the alerts, in their
-    /// order.
+    /// Starts the thread. It also runs without alerts, because a reload may add some. `find` returns the findings of each
+    /// alert, in the order of the alerts.
     ///
     /// # Errors
     /// If the thread cannot be started.
     pub fn start(
         loaded: &Loaded,
+        flags: &[FlagValue],
         data: &Path,
         find: impl FnMut(&[Alert], Timestamp) -> Vec<Vec<Finding>> + Send + 'static,
-    ) -> io::Result<Option<Self>> {
-        let sender = SenderState::board(data);
-        let alerts = loaded.settings.alerts.iter().map(|alert| &alert.value);
-        let alerts = alerts.filter(|alert| alert.by == Sender::Board);
-        let alerts: Vec<Alert> = alerts.cloned().collect();
-        if alerts.is_empty() {
-            return Ok(None);
-        }
+    ) -> io::Result<Self> {
         let mut thread = Thread {
-            alerts,
+            alerts: alerts_of_board(loaded),
+            loaded: loaded.clone(),
+            flags: flags.to_vec(),
             find: Box::new(find),
-            outbox: Outbox::open(sender.state_file),
-            options: connect_options(loaded),
+            outbox: Outbox::open(SenderState::board(data).state_file),
             next_evaluation: Duration::ZERO,
         };
-        let worker = Worker::start("alerts", move |end| thread.run(&end))?;
-        Ok(Some(Self { worker }))
+        let worker = Worker::start("alerts", move |wake| thread.run(&wake))?;
+        Ok(Self { worker })
+    }
+
+    /// Reads the alerts again. Returns at once.
+    pub fn reload(&self) {
+        self.worker.wake();
     }
 
     /// Ends the thread. What it has not delivered is in its file.
@@ -61,35 +61,63 @@ impl FleetAlerts {
     }
 }
 
+fn alerts_of_board(loaded: &Loaded) -> Vec<Alert> {
+    let alerts = loaded.settings.alerts.iter().map(|alert| &alert.value);
+    let alerts = alerts.filter(|alert| alert.by == Sender::Board);
+    alerts.cloned().collect()
+}
+
 type Find = Box<dyn FnMut(&[Alert], Timestamp) -> Vec<Vec<Finding>> + Send>;
 
 struct Thread {
     alerts: Vec<Alert>,
+    loaded: Loaded,
+    flags: Vec<FlagValue>,
     find: Find,
     outbox: Outbox,
-    options: ConnectOptions,
     next_evaluation: Duration,
 }
 
 impl Thread {
-    fn run(&mut self, end: &Receiver<()>) {
+    /// Evaluates and delivers until the handle is dropped.
+    fn run(&mut self, wake: &Receiver<()>) {
         loop {
             self.step(clock::now(), clock::monotonic());
             let evaluation = self.next_evaluation.saturating_sub(clock::monotonic());
             let retry = self.outbox.until_retry().unwrap_or(evaluation);
-            if end.recv_timeout(evaluation.min(retry)) == Err(RecvTimeoutError::Disconnected) {
-                return;
+            match wake.recv_timeout(evaluation.min(retry)) {
+                Ok(()) => self.reload(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
             }
+        }
+    }
+
+    /// Reads the settings again. If they have a mistake, the previous ones stay in force.
+    fn reload(&mut self) {
+        let loaded = Loaded::from(&self.loaded.inputs, &self.flags);
+        match loaded.checked() {
+            Ok(_) => {
+                self.alerts = alerts_of_board(&loaded);
+                self.loaded = loaded;
+                info!(alerts = self.alerts.len(), "alerts reloaded");
+            }
+            Err(error) => error!(
+                %error,
+                "alerts not reloaded; the previous ones stay in force"
+            ),
         }
     }
 
     fn step(&mut self, now: Timestamp, monotonic: Duration) {
         if monotonic >= self.next_evaluation {
             self.next_evaluation = monotonic.saturating_add(EVALUATION_PERIOD);
-            let found = (self.find)(&self.alerts, now);
-            self.outbox.queue(self.alerts.iter().zip(found), now);
+            if !self.alerts.is_empty() {
+                let found = (self.find)(&self.alerts, now);
+                self.outbox.queue(self.alerts.iter().zip(found), now);
+            }
         }
-        self.outbox
-            .deliver(&self.alerts, &self.options, now, monotonic);
+        let options = connect_options(&self.loaded);
+        self.outbox.deliver(&self.alerts, &options, now, monotonic);
     }
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_claim::random_word;
-use gua_model::alert::{Alert, Finding, Target};
+use gua_model::alert::finding::all_silent;
+use gua_model::alert::{Alert, Finding, Target, When};
 use gua_model::text::sanitize;
 use gua_probe::{clock, host};
 use gua_render::alert::AlertMessage;
@@ -39,13 +40,15 @@ pub(super) struct Outbox {
     save_failures: FailureLog,
     /// Whether messages were dropped when some were last due.
     pub(super) has_dropped: bool,
+    /// For each alert, by name: time at which the first of its silent agents that are not reported yet was found.
+    first_silent: BTreeMap<(String, String), Timestamp>,
 }
 
 impl Outbox {
     /// Opens the state in a file, which may not exist.
     pub(super) fn open(path: PathBuf) -> Self {
         let state = State::load(&path).unwrap_or_else(|error| {
-            warn!(path = %path.display(), %error, "cannot read the state of the alerts; it begins anew");
+            warn!(path = %path.display(), %error, "cannot read the state of the alerts; starting with an empty one");
             State::default()
         });
         Self {
@@ -57,6 +60,7 @@ impl Outbox {
             user_lookup: target::user_lookup(),
             save_failures: FailureLog::default(),
             has_dropped: false,
+            first_silent: BTreeMap::new(),
         }
     }
 
@@ -76,9 +80,17 @@ impl Outbox {
     ) {
         let (mut added, mut dropped) = (0, 0);
         for (alert, findings) in found {
-            for finding in alert.due(findings, &self.state.last_sent, now, &self.zone) {
+            let due = alert.due(findings, &self.state.last_sent, now, &self.zone);
+            let (silent, other) = due.into_iter().partition(|one| one.when == When::Silent);
+            let other = Vec::into_iter(other).map(|finding| vec![finding]);
+            for findings in other.chain(self.collected(alert, silent, now)) {
+                let Some(finding) = all_silent(&findings) else {
+                    continue;
+                };
                 match self.state.has_room(finding.host.as_ref()) {
                     true => {
+                        let keys = findings.iter().map(|finding| alert.key(finding));
+                        self.state.last_sent.extend(keys.map(|key| (key, now)));
                         self.add(alert, &finding, now);
                         added += 1;
                     }
@@ -89,7 +101,7 @@ impl Outbox {
         if dropped > 0 && !self.has_dropped {
             warn!(
                 dropped,
-                "too many messages of alerts wait; new ones are dropped"
+                "too many alert messages are waiting; new ones are dropped"
             );
         }
         if added + dropped > 0 {
@@ -101,9 +113,39 @@ impl Outbox {
         }
     }
 
+    /// Returns the silent agents to report now, in one list for each workspace. Returns none while more are being collected.
+    fn collected(
+        &mut self,
+        alert: &Alert,
+        silent: Vec<Finding>,
+        now: Timestamp,
+    ) -> Vec<Vec<Finding>> {
+        let mut workspaces: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+        for finding in silent {
+            let host = finding.host.as_ref();
+            let workspace = host.map_or_else(String::new, |host| host.workspace.clone());
+            workspaces.entry(workspace).or_default().push(finding);
+        }
+        let limit = SignedDuration::try_from(alert.collection_time()).unwrap_or_default();
+        let first_silent = &mut self.first_silent;
+        first_silent.retain(|(name, workspace), _| {
+            *name != alert.name || workspaces.contains_key(workspace)
+        });
+        workspaces.retain(|workspace, _| {
+            let key = (alert.name.clone(), workspace.clone());
+            let waited = now.duration_since(*first_silent.entry(key.clone()).or_insert(now));
+            // A clock that was set back must not delay a message.
+            let is_due = !(SignedDuration::ZERO..limit).contains(&waited);
+            if is_due {
+                first_silent.remove(&key);
+            }
+            is_due
+        });
+        workspaces.into_values().collect()
+    }
+
     fn add(&mut self, alert: &Alert, finding: &Finding, now: Timestamp) {
         let message = alert.message(finding, &self.host);
-        self.state.last_sent.insert(alert.key(finding), now);
         let pending = Pending {
             to: alert.target.kind().to_owned(),
             attempts: 0,
@@ -165,7 +207,7 @@ impl Outbox {
             match sent {
                 Ok(()) => {
                     if let Some(failures) = retry.succeeded() {
-                        info!(alert, failures, "messages of an alert are delivered again");
+                        info!(alert, failures, "alert messages are delivered again");
                     }
                     self.state.end(&message.id, clock::now(), None);
                 }
@@ -193,12 +235,12 @@ impl Outbox {
         });
         if is_final {
             let error = error.message;
-            warn!(alert, error = %sanitize(&error), "a message of an alert is given up");
+            warn!(alert, error = %sanitize(&error), "giving up on an alert message");
             self.state.end(&message.id, now, Some(error));
             return;
         }
         if let Some(error) = new {
-            warn!(alert, error, "cannot deliver a message of an alert");
+            warn!(alert, error, "cannot deliver an alert message");
         }
         let mut pending = self.state.pending.iter_mut();
         if let Some(pending) = pending.find(|one| one.message.id == message.id) {
@@ -213,7 +255,7 @@ impl Outbox {
             Err(error) => {
                 if self.save_failures.is_new(&error.to_string()) {
                     let path = self.path.display();
-                    warn!(%path, %error, "cannot write the state of the alerts; a restart loses it");
+                    warn!(%path, %error, "cannot write the state of the alerts; it will be lost at a restart");
                 }
             }
         }

@@ -18,8 +18,9 @@ const MAX_BYTES: u64 = 32 << 20;
 /// conditions are found again if they still hold when others have been delivered.
 const MAX_PENDING: usize = 256;
 const MAX_PENDING_OF_HOST: usize = 64;
-/// Maximum number of cool-downs.
-const MAX_COOL_DOWNS: usize = 20_000;
+/// Maximum number of cool-downs: enough for 12,500 hosts in several alerts. A condition whose cool-down was dropped is reported
+/// again.
+const MAX_COOL_DOWNS: usize = 60_000;
 /// Maximum number of past messages.
 const MAX_HISTORY: usize = 1000;
 /// Age from which on a cool-down is forgotten; longer than any cool-down.

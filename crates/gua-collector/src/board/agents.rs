@@ -46,7 +46,7 @@ const UNREACHABLE: &str = "Host not available";
 
 fn ask_one(agent: &ServerUrl, options: &ConnectOptions) -> Result<AgentReport, String> {
     let endpoint = Endpoint::new(agent, options).map_err(|error| error.to_string())?;
-    let request = endpoint.agent().get(agent.at(GPU_STATUS));
+    let request = endpoint.agent.get(agent.at(GPU_STATUS));
     let request = request.config().timeout_global(Some(TIME)).build();
     let failed = |error| match error {
         ureq::Error::Timeout(_) => "Connection timeout",

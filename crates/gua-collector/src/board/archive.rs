@@ -3,6 +3,7 @@
 
 mod state;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Seek as _};
 use std::ops::ControlFlow;
@@ -53,15 +54,11 @@ impl Archived {
     /// One line in the wording of gpu-usage-audit, with an addition for days left out.
     #[must_use]
     pub fn summary(self, retention_days: u32) -> String {
-        let Self {
-            closed_days,
-            uploaded,
-            cut,
-        } = self;
         let mut text = format!(
-            "{closed_days} closed day(s) in {retention_days}d window, uploaded {uploaded} missing object(s)"
+            "{} closed day(s) in {retention_days}d window, uploaded {} missing object(s)",
+            self.closed_days, self.uploaded
         );
-        if let Some(CutDays { days, raw_from }) = cut {
+        if let Some(CutDays { days, raw_from }) = self.cut {
             text.push_str(&format!(
                 "; {days} day(s) left out: the history has no ticks before {raw_from}"
             ));
@@ -85,10 +82,10 @@ pub fn open_day(now: Timestamp) -> Date {
 pub enum ArchiveError {
     #[error("cannot list the archive files of the board")]
     Listing(#[source] CallError),
-    #[error("cannot upload {} of {}", .0.table.name(), .0.extent)]
+    #[error("cannot upload {} of {}", .0.table, .0.extent)]
     Upload(Object, #[source] CallError),
     /// All other files were uploaded; `done` is their summary.
-    #[error("the board rejected {count} file(s), first {} of {} ({done})", .first.table.name(), .first.extent)]
+    #[error("the board rejected {count} file(s), first {} of {} ({done})", .first.table, .first.extent)]
     Rejected {
         count: usize,
         first: Object,
@@ -112,13 +109,8 @@ type Rejected = Vec<(Object, CallError)>;
 
 /// Whether the error concerns this file alone: too large, wrong type or invalid content.
 fn is_about_the_file(error: &CallError) -> bool {
-    matches!(
-        error,
-        CallError::Refused {
-            status: 400 | 409 | 413 | 415 | 422,
-            ..
-        }
-    )
+    let statuses = [400, 409, 413, 415, 422];
+    matches!(error, CallError::Refused { status, .. } if statuses.contains(status))
 }
 
 /// Progress callback: gets the completed share from 0 to 1 and can stop the upload.
@@ -131,11 +123,10 @@ impl Archive<'_> {
     /// # Errors
     /// If rows cannot be read or a file cannot be sent. The upload then stops, except after the rejection of a single file.
     pub fn upload(&self, on_progress: OnProgress<'_>) -> Result<Archived, ArchiveError> {
-        let Enrolled { config, client, .. } = self.enrolled;
         let reach = SignedDuration::from_hours(24 * i64::from(self.retention_days));
         let oldest = self.today.saturating_sub(reach);
         let days = self.history.days(oldest, self.today)?;
-        let listing = client.archives(config).map_err(ArchiveError::Listing)?;
+        let listing = self.enrolled.archives().map_err(ArchiveError::Listing)?;
         let plan = |days| Plan::new(self.today, self.retention_days, days, &listing);
         let mut archived = Archived {
             cut: cut_days(&plan(days.cut), days.raw_from),
@@ -148,8 +139,8 @@ impl Archive<'_> {
         for object in Plan::WHOLE {
             self.send(&tables, object, &mut rejected)?;
         }
-        client
-            .prune_archives(self.retention_days, config)
+        self.enrolled
+            .prune_archives(self.retention_days)
             .map_err(|error| ArchiveError::Prune(self.retention_days, error))?;
         let count = rejected.len();
         match rejected.into_iter().next() {
@@ -182,7 +173,8 @@ impl Archive<'_> {
             #[expect(clippy::cast_precision_loss, reason = "the share is only displayed")]
             let share = done as f64 / files as f64;
             let tables = self.history.day(*day, &mut |_| on_progress(share))?;
-            if is_empty(&tables)? {
+            let [gpus, processes] = Table::DAILY.map(|table| tables.has_rows(table.as_str()));
+            if !gpus? && !processes? {
                 // Ticks without a GPU that the format can represent.
                 archived.closed_days -= 1;
                 done += missing.len();
@@ -206,9 +198,8 @@ impl Archive<'_> {
         object: Object,
         rejected: &mut Rejected,
     ) -> Result<bool, ArchiveError> {
-        let Enrolled { config, client, .. } = self.enrolled;
         let file = compressed_table(tables, object.table, self.users)?;
-        match client.put_archive(object, &file, config) {
+        match self.enrolled.put_archive(object, &file) {
             Ok(()) => Ok(true),
             Err(error) if is_about_the_file(&error) => {
                 rejected.push((object, error));
@@ -221,23 +212,10 @@ impl Archive<'_> {
 
 /// Counts the days that the board lacks and that are only partly in the history.
 fn cut_days(plan: &Plan, raw_from: Option<Timestamp>) -> Option<CutDays> {
-    let lacks = |day: &&Date| {
-        plan.missing
-            .iter()
-            .any(|object| object.extent == Extent::Day(**day))
-    };
-    let days = plan.closed_days.iter().filter(lacks).count();
+    let days: HashSet<Extent> = plan.missing.iter().map(|object| object.extent).collect();
+    let days = days.len();
     let raw_from = raw_from.filter(|_| days > 0)?;
     Some(CutDays { days, raw_from })
-}
-
-fn is_empty(tables: &OldTables<'_>) -> Result<bool, ArchiveError> {
-    for table in Table::DAILY {
-        if tables.has_rows(table.name())? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Writes a table to an unnamed temporary file.
@@ -246,7 +224,7 @@ fn compressed_table(
     table: Table,
     users: &UserPolicy,
 ) -> Result<File, ArchiveError> {
-    let columns = tables.columns(table.name())?;
+    let columns = tables.columns(table.as_str())?;
     // Releases before 1.0.3 had no table of runs, those before 1.1 none of GPUs.
     let header: Vec<&str> = match columns.as_slice() {
         [] => table.columns().to_vec(),
@@ -255,14 +233,12 @@ fn compressed_table(
     let out = compressed(BufWriter::new(tempfile::tempfile()?));
     let mut csv = CsvWriter::new(out, &header, users.clone())?;
     if !columns.is_empty() {
-        tables.rows(table.name(), &mut |row| -> Result<(), ArchiveError> {
+        tables.rows(table.as_str(), &mut |row| -> Result<(), ArchiveError> {
             Ok(csv.row(row.to_vec())?)
         })?;
     }
     let buffer = csv.finish()?.finish()?;
-    let mut file = buffer
-        .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
+    let mut file = buffer.into_inner().map_err(io::Error::from)?;
     file.rewind()?;
     Ok(file)
 }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use super::archive::{Archive, ArchiveError, ArchiveState, Archived, Task, open_day};
+use super::archive::{Archive, ArchiveError, ArchiveState, Task, open_day};
 use super::enrolment::Enrolment;
 use super::link_state::{LinkFiles, Peer};
+use super::live::LiveReporter;
 use super::retry::Retry;
 use super::worker::Worker;
 use crate::clocks::Clocks;
@@ -27,17 +28,11 @@ const MAX_DELAY: Duration = Duration::from_secs(3600);
 /// Scheduling priority of the thread: ticks and pushes go first.
 const NICE: i32 = 10;
 
-/// Options of a daemon's archive.
-#[derive(Clone, Debug)]
-pub struct ArchiveOptions {
-    pub users: UserPolicy,
-    pub retention_days: u32,
-}
-
 pub(super) struct ArchiveUploader {
     enrolment: Enrolment,
     history: PathBuf,
-    options: ArchiveOptions,
+    users: UserPolicy,
+    retention_days: u32,
     /// Disconnected when the daemon ends.
     end: Receiver<()>,
     retry: Retry,
@@ -47,27 +42,25 @@ impl ArchiveUploader {
     /// Starts the thread. An upload in progress ends with the process.
     pub(super) fn start(
         enrolment: Enrolment,
-        history: PathBuf,
-        options: ArchiveOptions,
+        live: &LiveReporter,
+        retention_days: u32,
     ) -> io::Result<Worker> {
+        let (history, users) = (live.history.clone(), live.users.clone());
         Worker::start("gua-archive", move |end| {
-            Self::new(enrolment, history, options, end).run();
+            let uploader = Self {
+                enrolment,
+                history,
+                users,
+                retention_days,
+                end,
+                retry: Self::retry(),
+            };
+            uploader.run();
         })
     }
 
-    fn new(
-        enrolment: Enrolment,
-        history: PathBuf,
-        options: ArchiveOptions,
-        end: Receiver<()>,
-    ) -> Self {
-        Self {
-            enrolment,
-            history,
-            options,
-            end,
-            retry: Retry::new(FIRST_DELAY, MAX_DELAY),
-        }
+    fn retry() -> Retry {
+        Retry::new(FIRST_DELAY, MAX_DELAY)
     }
 
     fn run(mut self) {
@@ -97,9 +90,9 @@ impl ArchiveUploader {
         let Ok(enrolled) = self.enrolment.current() else {
             return;
         };
-        let retention_days = self.options.retention_days;
+        let retention_days = self.retention_days;
         let task = Task::new(&enrolled.config, today, retention_days);
-        let files = LinkFiles::new(self.enrolment.file().path(), &self.history);
+        let files = LinkFiles::new(self.enrolment.file.path(), &self.history);
         if ArchiveState::is_done(&files, &task) {
             return;
         }
@@ -107,7 +100,7 @@ impl ArchiveUploader {
             let archive = Archive {
                 enrolled: &enrolled,
                 history: &history,
-                users: &self.options.users,
+                users: &self.users,
                 today,
                 retention_days,
             };
@@ -118,41 +111,30 @@ impl ArchiveUploader {
         });
         ArchiveState::record(&files, &task, clocks().wall, &result);
         // The enrolment may have been removed during the upload.
-        if self
-            .enrolment
-            .current()
-            .is_err_and(|error| error.is_missing())
-        {
+        let current = self.enrolment.current();
+        if current.is_err_and(|error| error.is_missing()) {
             files.remove(Some(&Peer::of(&enrolled.config)));
         }
         match result {
-            Ok(archived) => self.succeeded(archived),
+            Ok(archived) => {
+                if let Some(failures) = self.retry.succeeded() {
+                    info!(failures, "archive uploads work again");
+                }
+                let line = format!("archive: {}", archived.summary(retention_days));
+                let (closed_days, uploaded) = (archived.closed_days, archived.uploaded);
+                info!(closed_days, uploaded, line, "archive complete");
+            }
             Err(_) if self.is_ending() => {}
-            Err(error) => self.failed(&error, clocks().monotonic),
+            Err(error) => {
+                if let Some(error) = self.retry.failed(clocks().monotonic, &chain(&error)) {
+                    warn!(error, "archive upload failed");
+                }
+            }
         }
     }
 
     fn is_ending(&self) -> bool {
         self.end.try_recv() == Err(TryRecvError::Disconnected)
-    }
-
-    fn succeeded(&mut self, archived: Archived) {
-        if let Some(failures) = self.retry.succeeded() {
-            info!(failures, "archive uploads work again");
-        }
-        let summary = archived.summary(self.options.retention_days);
-        info!(
-            closed_days = archived.closed_days,
-            uploaded = archived.uploaded,
-            line = format!("archive: {summary}"),
-            "archive complete"
-        );
-    }
-
-    fn failed(&mut self, error: &ArchiveError, now: Duration) {
-        if let Some(error) = self.retry.failed(now, &chain(error)) {
-            warn!(error, "archive upload failed");
-        }
     }
 }
 

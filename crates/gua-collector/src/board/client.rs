@@ -4,11 +4,10 @@ use std::fs::File;
 use std::io::{self, Read as _};
 
 use gua_wire::archive::{Listing, Object, prune_path};
-use gua_wire::enroll::NewToken;
 use gua_wire::live::{ACCEPTS_HEADER, FORMAT, NEW_TOKEN as TOKEN_FORMAT};
-use gua_wire::refusal::{is_success, sentence};
+use gua_wire::refusal::sentence;
 use gua_wire::server_url::{ARCHIVES, CLAIM, LIVE, NAMES, NEW_TOKEN, OBSERVATIONS};
-use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, Token};
+use gua_wire::{ClaimRequest, CloudConfig, Pin, Token};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use ureq::AsSendBody;
@@ -18,6 +17,7 @@ use ureq::http::{HeaderMap, Request};
 
 use super::connection::{Limits, TimeoutError};
 use super::endpoint::{ConnectError, Endpoint};
+use super::enrolment::Enrolled;
 
 /// Maximum size of an error response, and of a response without a larger limit.
 const REFUSAL_BYTES: u64 = 64 * 1024;
@@ -33,7 +33,7 @@ const JSON: &str = "application/json";
 /// Client of one board.
 #[derive(Clone, Debug)]
 pub struct Client {
-    endpoint: Endpoint,
+    pub endpoint: Endpoint,
 }
 
 /// Why a request failed. No message contains a secret.
@@ -69,109 +69,21 @@ impl CallError {
 }
 
 impl Client {
-    #[must_use]
-    pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint }
-    }
-
-    #[must_use]
-    pub fn endpoint(&self) -> &Endpoint {
-        &self.endpoint
-    }
-
     /// Enrols this host with a one-time token.
     ///
     /// # Errors
     /// If the board refuses, or its response is invalid.
-    pub fn claim(&self, claim: &ClaimRequest, secret: &Token) -> Result<ClaimAnswer, CallError> {
+    pub fn claim(
+        &self,
+        claim: &ClaimRequest,
+        secret: &Token,
+        pin: Option<Pin>,
+    ) -> Result<CloudConfig, CallError> {
         // The token is in the body.
         let request = self.request("POST", CLAIM).header(CONTENT_TYPE, JSON);
-        let answer = self.call(request, claim.body(), secret, Limits::CALL, REFUSAL_BYTES)?;
-        ClaimAnswer::read(&answer).map_err(|error| CallError::Garbage(error.into()))
-    }
-
-    /// Pushes an encoded snapshot, and then the live report if the board announces that it accepts one. Returns whether the
-    /// board wants this host to replace its token.
-    pub(super) fn push(
-        &self,
-        body: &str,
-        config: &CloudConfig,
-        live: impl FnOnce() -> Option<String>,
-    ) -> Result<bool, CallError> {
-        let post = |path: &str, body: &str| {
-            let request = self.authorized("POST", path, config);
-            let request = request.header(CONTENT_TYPE, JSON);
-            self.answer(request, body, &config.agent_token, Limits::CALL, 0)
-        };
-        let (headers, _) = post(OBSERVATIONS, body)?;
-        if is_announced(&headers, FORMAT)
-            && let Some(live) = live()
-        {
-            post(LIVE, &live)?;
-        }
-        Ok(is_announced(&headers, TOKEN_FORMAT))
-    }
-
-    /// Requests a new agent token. The present one is valid until the new one is used.
-    pub(super) fn new_token(&self, config: &CloudConfig) -> Result<NewToken, CallError> {
-        let request = self.authorized("POST", NEW_TOKEN, config);
-        let secret = &config.agent_token;
-        let answer = self.call(request, (), secret, Limits::CALL, REFUSAL_BYTES)?;
-        NewToken::read(&answer).map_err(|error| CallError::Garbage(error.into()))
-    }
-
-    /// Confirms that a member of the board is a user of this host. Returns the name of the member.
-    ///
-    /// # Errors
-    /// If the code is not valid, or the name belongs to another member.
-    pub fn prove_name(
-        &self,
-        code: &Token,
-        user: &str,
-        config: &CloudConfig,
-    ) -> Result<String, CallError> {
-        #[derive(Serialize)]
-        struct Proof<'a> {
-            code: &'a str,
-            user: &'a str,
-        }
-        #[derive(Deserialize)]
-        struct Linked {
-            account: String,
-        }
-        let proof = Proof {
-            code: code.reveal(),
-            user,
-        };
-        let body = serde_json::to_string(&proof).expect("strings are always JSON");
-        let request = self.authorized("POST", NAMES, config);
-        let request = request.header(CONTENT_TYPE, JSON);
-        let answer = self.call(
-            request,
-            body,
-            &config.agent_token,
-            Limits::CALL,
-            REFUSAL_BYTES,
-        )?;
-        let linked: Result<Linked, _> = serde_json::from_slice(&answer);
-        let linked = linked.map_err(|error| CallError::Garbage(error.into()))?;
-        Ok(linked.account)
-    }
-
-    /// Lists the archive files that the board has of this host.
-    ///
-    /// # Errors
-    /// If the request fails.
-    pub fn archives(&self, config: &CloudConfig) -> Result<Listing, CallError> {
-        let request = self.authorized("GET", ARCHIVES, config);
-        let answer = self.call(
-            request,
-            (),
-            &config.agent_token,
-            Limits::CALL,
-            LISTING_BYTES,
-        )?;
-        Listing::read(&answer).map_err(|error| CallError::Garbage(error.into()))
+        let (_, answer) = self.call(request, claim.body(), secret, Limits::CALL, REFUSAL_BYTES)?;
+        let board = self.endpoint.board.clone();
+        CloudConfig::enrolled(board, &answer, pin).map_err(garbage)
     }
 
     /// Reads a document of the board's API with a token of a person.
@@ -182,61 +94,17 @@ impl Client {
         let request = self
             .request("GET", path)
             .header(AUTHORIZATION, token.bearer());
-        let answer = self.call(request, (), token, Limits::UPLOAD, DOCUMENT_BYTES)?;
-        serde_json::from_slice(&answer).map_err(|error| CallError::Garbage(error.into()))
-    }
-
-    /// Sends a request without effect, to check that the board responds and knows this host.
-    ///
-    /// # Errors
-    /// If the request fails.
-    pub fn check(&self, config: &CloudConfig, limits: Limits) -> Result<(), CallError> {
-        let request = self.authorized("GET", ARCHIVES, config);
-        self.call(request, (), &config.agent_token, limits, 0)
-            .map(drop)
-    }
-
-    /// Uploads a file of the archive; it replaces an existing one.
-    ///
-    /// # Errors
-    /// If the board did not accept it.
-    pub fn put_archive(
-        &self,
-        object: Object,
-        file: &File,
-        config: &CloudConfig,
-    ) -> Result<(), CallError> {
-        let request = self.authorized("POST", &object.path(), config);
-        let request = request.header(CONTENT_TYPE, "application/gzip");
-        self.call(request, file, &config.agent_token, Limits::UPLOAD, 0)
-            .map(drop)
-    }
-
-    /// Deletes archive files that are older than the retention.
-    ///
-    /// # Errors
-    /// If the request fails.
-    pub fn prune_archives(
-        &self,
-        retention_days: u32,
-        config: &CloudConfig,
-    ) -> Result<(), CallError> {
-        let request = self.authorized("DELETE", &prune_path(retention_days), config);
-        self.call(request, (), &config.agent_token, Limits::CALL, 0)
-            .map(drop)
+        let (_, answer) = self.call(request, (), token, Limits::UPLOAD, DOCUMENT_BYTES)?;
+        serde_json::from_slice(&answer).map_err(garbage)
     }
 
     fn request(&self, method: &str, path: &str) -> Builder {
-        let url = self.endpoint.board().at(path);
+        let url = self.endpoint.board.at(path);
         Request::builder().method(method).uri(url)
     }
 
-    fn authorized(&self, method: &str, path: &str, config: &CloudConfig) -> Builder {
-        let request = self.request(method, path);
-        request.header(AUTHORIZATION, config.agent_token.bearer())
-    }
-
-    /// Makes one request and returns the body of a successful response.
+    /// Makes one request and returns the headers and the body of a successful response, which has at most `max_body`
+    /// bytes; 0 ignores the body. The secret is removed from the board's messages.
     fn call(
         &self,
         request: Builder,
@@ -244,22 +112,8 @@ impl Client {
         secret: &Token,
         limits: Limits,
         max_body: u64,
-    ) -> Result<Vec<u8>, CallError> {
-        let (_, body) = self.answer(request, body, secret, limits, max_body)?;
-        Ok(body)
-    }
-
-    /// Makes one request and returns the headers and the body of a successful response, which has at most `max_body`
-    /// bytes; 0 ignores the body. The secret is removed from the board's messages.
-    fn answer(
-        &self,
-        request: Builder,
-        body: impl AsSendBody,
-        secret: &Token,
-        limits: Limits,
-        max_body: u64,
     ) -> Result<(HeaderMap, Vec<u8>), CallError> {
-        let agent = self.endpoint.agent();
+        let agent = &self.endpoint.agent;
         let request = request
             .body(body)
             .expect("the URL and the token consist of printable ASCII characters");
@@ -276,7 +130,7 @@ impl Client {
         let status = response.status().as_u16();
         let body = response.body_mut();
         let mut bytes = Vec::new();
-        if !is_success(status) {
+        if !(200..300).contains(&status) {
             // The status is sufficient if the body does not arrive in time.
             let _ = body.as_reader().take(REFUSAL_BYTES).read_to_end(&mut bytes);
             return Err(CallError::Refused {
@@ -295,6 +149,116 @@ impl Client {
         let (parts, _) = response.into_parts();
         Ok((parts.headers, bytes))
     }
+}
+
+/// Requests of an enrolled host, with its token.
+impl Enrolled {
+    /// Pushes an encoded snapshot, and then the live report if the board announces that it accepts one. Returns whether the
+    /// board wants this host to replace its token.
+    pub(super) fn post(
+        &self,
+        snapshot: &str,
+        live: impl FnOnce() -> Option<String>,
+    ) -> Result<bool, CallError> {
+        let post = |path: &str, body: &str| {
+            let request = self.request("POST", path).header(CONTENT_TYPE, JSON);
+            self.call(request, body, Limits::CALL, 0)
+        };
+        let (headers, _) = post(OBSERVATIONS, snapshot)?;
+        if is_announced(&headers, FORMAT)
+            && let Some(live) = live()
+        {
+            post(LIVE, &live)?;
+        }
+        Ok(is_announced(&headers, TOKEN_FORMAT))
+    }
+
+    /// Requests a new agent token, and returns the enrolment with it. The current token is valid until the new one is used.
+    pub(super) fn new_token(&self) -> Result<CloudConfig, CallError> {
+        let request = self.request("POST", NEW_TOKEN);
+        let (_, answer) = self.call(request, (), Limits::CALL, REFUSAL_BYTES)?;
+        self.config.with_new_token(&answer).map_err(garbage)
+    }
+
+    /// Confirms that a member of the board is a user of this host. Returns the name of the member.
+    ///
+    /// # Errors
+    /// If the code is not valid, or the name belongs to another member.
+    pub fn prove_name(&self, code: &Token, user: &str) -> Result<String, CallError> {
+        #[derive(Serialize)]
+        struct Proof<'a> {
+            code: &'a str,
+            user: &'a str,
+        }
+        #[derive(Deserialize)]
+        struct Linked {
+            account: String,
+        }
+        let code = code.reveal();
+        let body = serde_json::to_string(&Proof { code, user }).expect("strings are always JSON");
+        let request = self.request("POST", NAMES).header(CONTENT_TYPE, JSON);
+        let (_, answer) = self.call(request, body, Limits::CALL, REFUSAL_BYTES)?;
+        let linked: Linked = serde_json::from_slice(&answer).map_err(garbage)?;
+        Ok(linked.account)
+    }
+
+    /// Lists the archive files that the board has of this host.
+    ///
+    /// # Errors
+    /// If the request fails.
+    pub fn archives(&self) -> Result<Listing, CallError> {
+        let request = self.request("GET", ARCHIVES);
+        let (_, answer) = self.call(request, (), Limits::CALL, LISTING_BYTES)?;
+        Listing::read(&answer).map_err(garbage)
+    }
+
+    /// Sends a request without effect, to check that the board responds and knows this host.
+    ///
+    /// # Errors
+    /// If the request fails.
+    pub fn check(&self, limits: Limits) -> Result<(), CallError> {
+        let request = self.request("GET", ARCHIVES);
+        self.call(request, (), limits, 0).map(drop)
+    }
+
+    /// Uploads a file of the archive; it replaces an existing one.
+    ///
+    /// # Errors
+    /// If the board did not accept it.
+    pub fn put_archive(&self, object: Object, file: &File) -> Result<(), CallError> {
+        let request = self.request("POST", &object.path());
+        let request = request.header(CONTENT_TYPE, "application/gzip");
+        self.call(request, file, Limits::UPLOAD, 0).map(drop)
+    }
+
+    /// Deletes archive files that are older than the retention.
+    ///
+    /// # Errors
+    /// If the request fails.
+    pub fn prune_archives(&self, retention_days: u32) -> Result<(), CallError> {
+        let request = self.request("DELETE", &prune_path(retention_days));
+        self.call(request, (), Limits::CALL, 0).map(drop)
+    }
+
+    fn request(&self, method: &str, path: &str) -> Builder {
+        let request = self.client.request(method, path);
+        request.header(AUTHORIZATION, self.config.agent_token.bearer())
+    }
+
+    fn call(
+        &self,
+        request: Builder,
+        body: impl AsSendBody,
+        limits: Limits,
+        max_body: u64,
+    ) -> Result<(HeaderMap, Vec<u8>), CallError> {
+        let secret = &self.config.agent_token;
+        self.client.call(request, body, secret, limits, max_body)
+    }
+}
+
+fn garbage(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> CallError {
+    CallError::Garbage(error.into())
 }
 
 /// Whether the board announces a format. Proxies may join the lines of a header with commas (RFC 9110, section 5.3).

@@ -70,9 +70,7 @@ impl CloudFile {
     /// # Errors
     /// If the directory is not writable.
     pub fn prepare(&self) -> io::Result<PreparedFile> {
-        if let Some(directory) = self.0.parent() {
-            gua_files::make_private_directory(directory)?;
-        }
+        gua_files::make_private_directory(gua_files::directory(&self.0))?;
         Ok(PreparedFile(NewFile::begin_private(&self.0)?))
     }
 
@@ -117,7 +115,6 @@ impl PreparedFile {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
-    use gua_wire::ClaimAnswer;
     use gua_wire::ServerUrl;
 
     use super::*;
@@ -125,7 +122,7 @@ mod tests {
     fn config() -> CloudConfig {
         let answer = br#"{"hostId":"h1","displayName":"lab 1","agentToken":"gua_agent_secret","tokenPrefix":"gua_agent_se"}"#;
         let url = ServerUrl::parse("https://board.example.com").unwrap();
-        CloudConfig::enrolled(url, ClaimAnswer::read(answer).unwrap(), None)
+        CloudConfig::enrolled(url, answer, None).unwrap()
     }
 
     #[test]

@@ -30,8 +30,8 @@ const BUFFER: usize = 16 * 1024;
 /// A board with the proxy and TLS configuration to reach it. Nothing is contacted before a request.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
-    board: ServerUrl,
-    agent: Agent,
+    pub(super) board: ServerUrl,
+    pub(super) agent: Agent,
     tls: TlsConnector,
 }
 
@@ -123,15 +123,6 @@ impl Endpoint {
             agent: Agent::with_parts(config, steps(tls.clone()), NamingResolver::default()),
             tls,
         })
-    }
-
-    #[must_use]
-    pub fn board(&self) -> &ServerUrl {
-        &self.board
-    }
-
-    pub(super) fn agent(&self) -> &Agent {
-        &self.agent
     }
 
     /// Opens the connection of the stream within [`Limits::CALL`], which also limits its handshake.

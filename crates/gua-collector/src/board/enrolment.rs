@@ -17,7 +17,7 @@ use crate::service;
 /// An enrolment file, which may not exist, and the connection options.
 #[derive(Clone, Debug)]
 pub struct Enrolment {
-    file: CloudFile,
+    pub file: CloudFile,
     options: ConnectOptions,
     known: Option<(Stamp, Arc<Enrolled>)>,
 }
@@ -48,7 +48,7 @@ impl Enrolled {
     /// # Errors
     /// If the board did not accept the push.
     pub fn push(&self, body: &str, live: impl FnOnce() -> Option<String>) -> Result<(), CallError> {
-        if self.client.push(body, &self.config, live)? {
+        if self.post(body, live)? {
             match self.replace_token() {
                 Ok(true) => info!("token replaced"),
                 Ok(false) => {}
@@ -77,12 +77,7 @@ impl Enrolled {
         }
         // A token that cannot be saved would be lost.
         let prepared = self.file.prepare()?;
-        let new = self.client.new_token(&self.config)?;
-        let config = CloudConfig {
-            agent_token: new.agent_token,
-            token_prefix: new.token_prefix,
-            ..self.config.clone()
-        };
+        let config = self.new_token()?;
         // The host may have been enrolled elsewhere or unenrolled meanwhile.
         if !is_current() {
             return Ok(false);
@@ -109,13 +104,8 @@ impl EnrolmentError {
     }
 }
 
-/// File attributes that change when the file is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    inode: u64,
-    length: u64,
-    changed: (i64, i64),
-}
+/// Inode, length and change time of a file: attributes that change when it is replaced.
+type Stamp = (u64, u64, (i64, i64));
 
 impl Enrolment {
     #[must_use]
@@ -127,20 +117,14 @@ impl Enrolment {
         }
     }
 
-    #[must_use]
-    pub fn file(&self) -> &CloudFile {
-        &self.file
-    }
-
     /// The current enrolment. The file is only read again when it has changed; nothing is contacted.
     ///
     /// # Errors
     /// If there is no enrolment, or it cannot be used.
     pub fn current(&mut self) -> Result<Arc<Enrolled>, EnrolmentError> {
-        let stamp = std::fs::metadata(self.file.path()).ok().map(|facts| Stamp {
-            inode: facts.ino(),
-            length: facts.len(),
-            changed: (facts.ctime(), facts.ctime_nsec()),
+        let stamp = std::fs::metadata(self.file.path()).ok().map(|facts| {
+            let changed = (facts.ctime(), facts.ctime_nsec());
+            (facts.ino(), facts.len(), changed)
         });
         if let (Some((known, enrolled)), Some(stamp)) = (&self.known, stamp)
             && *known == stamp
@@ -153,7 +137,8 @@ impl Enrolment {
             pin: config.pin,
             ..self.options.clone()
         };
-        let client = Client::new(Endpoint::new(&config.server_url, &options)?);
+        let endpoint = Endpoint::new(&config.server_url, &options)?;
+        let client = Client { endpoint };
         let enrolled = Arc::new(Enrolled {
             config,
             client,

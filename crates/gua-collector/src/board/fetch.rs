@@ -30,7 +30,7 @@ pub fn fetch(
         ureq::Error::Other(error) => chain(&*error),
         error => chain(&error),
     };
-    let agent = endpoint.agent();
+    let agent = &endpoint.agent;
     let request = agent
         .configure_request(request)
         .timeout_global(Some(Limits::CALL.whole))

@@ -47,7 +47,7 @@ impl Fleet {
     pub fn new(loaded: &Loaded, board: &ServerUrl, token: Token) -> Result<Self, Failure> {
         let endpoint = Endpoint::new(board, &setup::connect_options(loaded))
             .map_err(|error| setup::endpoint_failure(&error))?;
-        let client = Client::new(endpoint);
+        let client = Client { endpoint };
         Ok(Self { client, token })
     }
 
@@ -110,9 +110,7 @@ impl SavedTokens {
     pub fn put(&self, board: &ServerUrl, token: &Token) -> io::Result<()> {
         let mut tokens = self.load()?;
         tokens.insert(board.to_string(), token.reveal().to_owned());
-        if let Some(directory) = self.0.parent() {
-            gua_files::make_private_directory(directory)?;
-        }
+        gua_files::make_private_directory(gua_files::directory(&self.0))?;
         let new = NewFile::begin_private(&self.0)?;
         serde_json::to_writer_pretty(&new.file, &tokens)?;
         new.finish()

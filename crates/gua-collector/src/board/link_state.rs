@@ -39,7 +39,7 @@ impl Peer {
 }
 
 /// State for `gua status`, in a small JSON file that everyone may read.
-pub(super) trait State: Serialize + DeserializeOwned {
+pub(crate) trait State: Serialize + DeserializeOwned {
     /// Suffix of the file, which lies beside the enrolment or the history.
     const SUFFIX: &str;
 
@@ -202,7 +202,7 @@ impl LinkFiles {
     }
 
     /// Writes a state to the first location that is writable.
-    pub(super) fn store<S: State>(&self, state: &S) -> io::Result<()> {
+    pub(crate) fn store<S: State>(&self, state: &S) -> io::Result<()> {
         let [own, of_history] = self.paths(S::SUFFIX);
         write_json(&own, state).or_else(|_| write_json(&of_history, state))
     }
@@ -230,14 +230,6 @@ impl LinkFiles {
         read_json(&file)
     }
 
-    /// Writes the state.
-    ///
-    /// # Errors
-    /// If neither location is writable.
-    pub fn write(&self, state: &LinkState) -> io::Result<()> {
-        self.store(state)
-    }
-
     /// Records the result of a push. A write error is ignored: it only loses the record.
     pub fn record(&self, config: &CloudConfig, at: Timestamp, pushed: &Result<(), CallError>) {
         let fresh = LinkState::new(config);
@@ -251,7 +243,7 @@ impl LinkFiles {
             Ok(()) => state.succeeded(at),
             Err(error) => state.failed(at, sanitize(&chain(error))),
         }
-        let _: io::Result<()> = self.write(&state);
+        let _: io::Result<()> = self.store(&state);
     }
 
     /// Number of spooled pushes for a peer; `None` if the spool belongs to another user.
@@ -320,7 +312,7 @@ mod tests {
         old.failed(at(1), "no".to_owned());
         old.stream = StreamState::of_this_process(true);
         assert!(old.stream.unwrap().is_current());
-        files.write(&old).unwrap();
+        files.store(&old).unwrap();
         assert_eq!(files.read(&peer("h")), Some(old.clone()));
         assert_eq!(files.read_service(), Some(old.clone()));
         assert_eq!(files.read(&peer("another")), None);
@@ -328,7 +320,7 @@ mod tests {
         std::fs::create_dir(enrolment.parent().unwrap()).unwrap();
         let mut new = state("h");
         new.succeeded(at(2));
-        files.write(&new).unwrap();
+        files.store(&new).unwrap();
         assert_eq!(files.read(&peer("h")), Some(new));
         assert_eq!(files.read_service(), Some(old));
         std::fs::write(&files.paths(LinkState::SUFFIX)[0], "garbage").unwrap();

@@ -8,7 +8,7 @@ use gua_model::{GpuUuid, Sample};
 use gua_query::LastUseQuestion;
 use gua_settings::Settings;
 use gua_wire::LiveReport;
-use gua_wire::live::{GpuClaim, GpuKeep, LiveHost, LiveInputs};
+use gua_wire::live::{GpuClaim, GpuKeep, LiveInputs};
 use gua_wire::snapshot::ErrorCode;
 use gua_wire::users::UserPolicy;
 use jiff::{SignedDuration, Timestamp};
@@ -24,12 +24,7 @@ const FREE_FOR: SignedDuration = SignedDuration::from_secs(60);
 /// The live report of a host whose driver could not be read.
 #[must_use]
 pub fn failed(hostname: &str, at: Timestamp) -> LiveReport {
-    let host = LiveHost {
-        hostname: hostname.to_owned(),
-        agent_version: VERSION.to_owned(),
-        driver_version: None,
-    };
-    LiveReport::failed(host, at, ErrorCode::NvmlInitFailed.as_str())
+    LiveReport::failed(hostname, VERSION, at, ErrorCode::NvmlInitFailed)
 }
 
 /// Builds live reports.

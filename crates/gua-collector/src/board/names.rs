@@ -10,7 +10,7 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -23,7 +23,6 @@ use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_model::subuid::SubUids;
 use gua_model::text::sanitize;
-use gua_probe::clock;
 use gua_probe::process::name_in_directory;
 use gua_wire::Token;
 use gua_wire::users::UserPolicy;
@@ -35,6 +34,7 @@ use super::enrolment::{Enrolled, Enrolment};
 use crate::lookup::Lookup;
 use crate::socket::listen;
 use crate::socket::message::{read, write};
+use crate::timed_stream::TimedStream;
 
 /// Maximum size of a request. A code has less than 100 characters.
 const LONGEST_REQUEST: usize = 1024;
@@ -95,11 +95,7 @@ impl From<LinkError> for Failure {
             LinkError::UnknownCode(_) => {
                 Failure::failed(text).hint("the page \"Me\" of the board shows a new code")
             }
-            LinkError::NotRunning(_)
-            | LinkError::NoName
-            | LinkError::NamesUnavailable
-            | LinkError::Busy
-            | LinkError::Failed(_) => Failure::failed(text),
+            _ => Failure::failed(text),
         }
     }
 }
@@ -118,7 +114,7 @@ type Reply = Result<LinkedName, LinkError>;
 pub fn link(enrolled: &Enrolled, users: &UserPolicy, (user, code): (&str, &Token)) -> Reply {
     let sent = users.apply(user).ok_or(LinkError::NamesOmitted)?;
     let config = &enrolled.config;
-    match enrolled.client.prove_name(code, &sent, config) {
+    match enrolled.prove_name(code, &sent) {
         Ok(account) => Ok(LinkedName {
             user: user.to_owned(),
             account: sanitize(&config.agent_token.hide_in(&account)),
@@ -265,54 +261,13 @@ fn serve(listener: &UnixListener, server: &Arc<Server>) {
 
 /// Answers one request. `limit` is the maximum time to wait for the client.
 fn answer(stream: &UnixStream, uid: Uid, server: &Server, limit: Duration) -> io::Result<()> {
-    let mut client = Client {
-        stream,
-        left: limit,
-    };
+    let mut client = TimedStream::new(stream, limit);
     let request: Request = read(&mut client, LONGEST_REQUEST)?;
     let result = match &server.board {
         Some(board) => link_user((uid, &server.names), &request.code, board),
         None => Err(LinkError::NotPushing),
     };
     write(&mut client, &result, LONGEST_REPLY)
-}
-
-/// The connection to a client, with a time limit for all that is read and written together. A limit for each call would let a
-/// client that sends one byte at a time keep its place for hours.
-struct Client<'a> {
-    stream: &'a UnixStream,
-    left: Duration,
-}
-
-impl Client<'_> {
-    fn timed<T>(&mut self, call: impl FnOnce(&UnixStream) -> io::Result<T>) -> io::Result<T> {
-        if self.left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.stream.set_read_timeout(Some(self.left))?;
-        self.stream.set_write_timeout(Some(self.left))?;
-        let began = clock::monotonic();
-        let result = call(self.stream);
-        let waited = clock::monotonic().saturating_sub(began);
-        self.left = self.left.saturating_sub(waited);
-        result
-    }
-}
-
-impl Read for Client<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.timed(|mut stream| stream.read(bytes))
-    }
-}
-
-impl Write for Client<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.timed(|mut stream| stream.write(bytes))
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Links the name that a uid has on this host.
@@ -331,6 +286,10 @@ fn link_user((uid, names): (Uid, &NameLookup), code: &str, board: &NameBoard) ->
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
+    use gua_probe::clock;
+
     use super::*;
 
     /// Answers a client whose bytes are written on another thread.

@@ -3,30 +3,20 @@
 use std::sync::Arc;
 
 use gua_model::Sample;
-use gua_wire::snapshot::{About, ErrorCode, Form, LeftOut, Observed, UsageStates};
-use gua_wire::users::UserPolicy;
+use gua_wire::snapshot::{ErrorCode, LeftOut, Observed, UsageStates};
 use gua_wire::{CloudConfig, Snapshot};
 use jiff::Timestamp;
 
-use crate::VERSION;
+use super::live::LiveReporter;
+use super::setup;
 
 /// The result of a tick.
 #[derive(Debug)]
-pub(super) enum Push {
-    Sample {
-        sample: Arc<Sample>,
-        usage: UsageStates,
-    },
-    /// The driver could not be read.
-    DriverFailed { at: Timestamp },
-}
-
-/// How this host presents itself to the board, and how much it reveals about users.
-#[derive(Clone, Debug)]
-pub struct AgentIdentity {
-    pub hostname: String,
-    pub users: UserPolicy,
-    pub form: Form,
+pub(super) struct Push {
+    pub(super) at: Timestamp,
+    /// `None` if the driver could not be read.
+    pub(super) sample: Option<Arc<Sample>>,
+    pub(super) usage: UsageStates,
 }
 
 /// The body of a push.
@@ -43,42 +33,30 @@ impl Push {
     pub(super) fn encode(
         &self,
         config: &CloudConfig,
-        identity: &AgentIdentity,
+        reporter: &LiveReporter,
     ) -> (EncodedPush, Vec<LeftOut>) {
-        let about = About {
-            hostname: &identity.hostname,
-            agent_version: VERSION,
-            host_id: Some(&config.host_id),
-            display_name: Some(&config.display_name),
+        let about = setup::about(config, &reporter.hostname);
+        let heartbeat = |why| Snapshot::error_heartbeat(about, self.at, why);
+        let built = self.sample.as_deref().map(|sample| {
+            let observed = Observed {
+                about,
+                sample,
+                usage: &self.usage,
+                users: &reporter.users,
+                form: setup::push_form(&reporter.settings),
+            };
+            observed.build()
+        });
+        let (snapshot, left_out) = match built {
+            None => (heartbeat(ErrorCode::NvmlInitFailed), Vec::new()),
+            Some(Ok(built)) => (built.snapshot, built.left_out),
+            Some(Err(nothing)) => (heartbeat(ErrorCode::GpuReadingUnavailable), nothing.0),
         };
-        let (at, snapshot, left_out) = match self {
-            Push::DriverFailed { at } => {
-                let heartbeat = Snapshot::error_heartbeat(about, *at, ErrorCode::NvmlInitFailed);
-                (*at, heartbeat, Vec::new())
-            }
-            Push::Sample { sample, usage } => {
-                let observed = Observed {
-                    about,
-                    sample,
-                    usage,
-                    users: &identity.users,
-                    form: identity.form,
-                };
-                match observed.build() {
-                    Ok(built) => (sample.at, built.snapshot, built.left_out),
-                    Err(nothing) => {
-                        let why = ErrorCode::GpuReadingUnavailable;
-                        let heartbeat = Snapshot::error_heartbeat(about, sample.at, why);
-                        (sample.at, heartbeat, nothing.0)
-                    }
-                }
-            }
+        let push = EncodedPush {
+            at: self.at,
+            body: snapshot.body(),
+            sample: self.sample.clone(),
         };
-        let sample = match self {
-            Push::Sample { sample, .. } => Some(Arc::clone(sample)),
-            Push::DriverFailed { .. } => None,
-        };
-        let body = snapshot.body();
-        (EncodedPush { at, body, sample }, left_out)
+        (push, left_out)
     }
 }

@@ -18,7 +18,7 @@ use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment, EnrolmentError};
 use super::link_state::{LinkFiles, LinkState, Peer, StreamState};
 use super::live::LiveReporter;
-use super::push::{AgentIdentity, EncodedPush, Push};
+use super::push::{EncodedPush, Push};
 use super::retry::Retry;
 use super::spool::{Recipient, Spool};
 use crate::failure_log::FailureLog;
@@ -48,21 +48,14 @@ pub(super) const MAX_EVENTS: usize = 256;
 /// The end of the pusher's queue that other threads have.
 pub(super) type Events = SyncSender<Event>;
 
-/// Configuration of a [`Pusher`].
-pub(super) struct Link {
-    pub(super) enrolment: Enrolment,
-    pub(super) identity: AgentIdentity,
-    pub(super) live: Arc<LiveReporter>,
-    pub(super) spool: Option<Spool>,
-    /// Why the configured spool could not be opened.
-    pub(super) spool_error: Option<String>,
-    pub(super) files: LinkFiles,
-    /// Whether the stream is connected; `None` without a stream.
-    pub(super) is_streaming: Option<bool>,
-}
-
 pub(super) struct Pusher {
-    link: Link,
+    enrolment: Enrolment,
+    live: Arc<LiveReporter>,
+    /// `None` if it is disabled or cannot be opened.
+    spool: Option<Spool>,
+    files: LinkFiles,
+    /// Whether the stream is connected; `None` after the end of the stream.
+    is_streaming: Option<bool>,
     events: Receiver<Event>,
     /// For the results of pushes.
     sent: Events,
@@ -103,9 +96,21 @@ enum InFlight {
 
 impl Pusher {
     /// `sent` belongs to the same queue as `events`.
-    pub(super) fn new(link: Link, events: Receiver<Event>, sent: Events) -> Self {
-        Self {
-            link,
+    pub(super) fn new(
+        enrolment: Enrolment,
+        live: Arc<LiveReporter>,
+        events: Receiver<Event>,
+        sent: Events,
+    ) -> Self {
+        let files = LinkFiles::new(enrolment.file.path(), &live.history);
+        let max_bytes = live.settings.cloud.spool_mb.value * 1024 * 1024;
+        let spool = (max_bytes > 0).then(|| Spool::open(&files.spools(), max_bytes));
+        let mut pusher = Self {
+            enrolment,
+            live,
+            spool: None,
+            files,
+            is_streaming: Some(false),
             events,
             sent,
             state: LinkState::default(),
@@ -117,14 +122,16 @@ impl Pusher {
             spool_failures: FailureLog::default(),
             spool_error: None,
             left_out: Vec::new(),
+        };
+        match spool.transpose() {
+            Ok(spool) => pusher.spool = spool,
+            Err(error) => pusher.spool_failed(&chain(&error)),
         }
+        pusher
     }
 
     /// Runs until the daemon ends.
     pub(super) fn run(mut self) {
-        if let Some(error) = self.link.spool_error.take() {
-            self.spool_failed(&error);
-        }
         loop {
             let event = match self.next_wakeup() {
                 Some(wait) => self.events.recv_timeout(wait).ok(),
@@ -135,7 +142,7 @@ impl Pusher {
                 Some(Event::Sent(result)) => self.handle_result(result),
                 // Does not wait for the next push, which may be an hour away.
                 Some(Event::StreamConnected(is_connected)) => {
-                    self.link.is_streaming = Some(is_connected);
+                    self.is_streaming = Some(is_connected);
                     self.write_soon(Write::Now);
                 }
                 None => {}
@@ -171,12 +178,12 @@ impl Pusher {
         }
         // Without a result the push counts as missed although it may still arrive: a duplicate is better than a loss.
         if let Some(InFlight::Latest(push)) = self.in_flight.take() {
-            self.spool(&push);
+            self.add_to_spool(&push);
         }
         if let Some(push) = self.unsent.take() {
-            self.spool(&push);
+            self.add_to_spool(&push);
         }
-        self.link.is_streaming = None;
+        self.is_streaming = None;
         self.spool_error = None;
         self.write_state();
     }
@@ -187,7 +194,7 @@ impl Pusher {
 
     /// Maximum time to wait for the next push: until there is other work, or without limit. A result ends the wait.
     fn next_wakeup(&self) -> Option<Duration> {
-        let is_spooled = self.link.spool.as_ref().is_some_and(|one| !one.is_empty());
+        let is_spooled = self.spool.as_ref().is_some_and(|one| !one.is_empty());
         let has_work = self.in_flight.is_none() && (self.unsent.is_some() || is_spooled);
         let now = clock::monotonic();
         let until_work = has_work.then(|| self.retry.remaining(now).unwrap_or_default());
@@ -199,7 +206,7 @@ impl Pusher {
     /// for another peer are dropped.
     fn is_peer_unchanged(&mut self) -> bool {
         let before = self.state.peer.clone();
-        match self.link.enrolment.current() {
+        match self.enrolment.current() {
             Ok(enrolled) => self.update_peer(&enrolled),
             Err(error) if error.is_missing() => self.no_enrolment(&error),
             // A damaged file may be repaired.
@@ -214,9 +221,9 @@ impl Pusher {
             return;
         };
         if let Some(older) = self.unsent.take() {
-            self.spool(&older);
+            self.add_to_spool(&older);
         }
-        let (encoded, left_out) = push.encode(&enrolled.config, &self.link.identity);
+        let (encoded, left_out) = push.encode(&enrolled.config, &self.live);
         self.log_left_out(left_out);
         self.unsent = Some(encoded);
     }
@@ -231,13 +238,13 @@ impl Pusher {
                 self.retry.succeeded();
             }
             // A restarted daemon continues with the state of its predecessor.
-            self.state = self.link.files.read(&fresh.peer).unwrap_or_default();
+            self.state = self.files.read(&fresh.peer).unwrap_or_default();
             self.state.peer = fresh.peer;
             self.write_soon(Write::Now);
         }
         self.state.display_name = fresh.display_name;
-        let recipient = Recipient::new(&enrolled.config, &self.link.identity.users);
-        let Some(spool) = &mut self.link.spool else {
+        let recipient = Recipient::new(&enrolled.config, &self.live.users);
+        let Some(spool) = &mut self.spool else {
             return;
         };
         match spool.set_recipient(&recipient) {
@@ -277,7 +284,7 @@ impl Pusher {
         }
         self.send(|pusher| {
             let push = pusher.unsent.take()?;
-            let reporter = Arc::clone(&pusher.link.live);
+            let reporter = Arc::clone(&pusher.live);
             let (at, sample) = (push.at, push.sample.clone());
             let live = move || Some(reporter.body(at, sample.as_deref()));
             Some((
@@ -291,12 +298,12 @@ impl Pusher {
 
     /// Sends one push of the spool; a new push takes precedence over the next one.
     fn send_spooled(&mut self) {
-        let is_empty = self.link.spool.as_ref().is_none_or(Spool::is_empty);
+        let is_empty = self.spool.as_ref().is_none_or(Spool::is_empty);
         if is_empty {
             return;
         }
         self.send(|pusher| {
-            let (name, body) = pusher.link.spool.as_mut()?.oldest()?;
+            let (name, body) = pusher.spool.as_mut()?.oldest()?;
             // A live report states the present, so there is none for the past.
             Some((body, Box::new(|| None) as _, InFlight::Spooled(name)))
         });
@@ -319,7 +326,7 @@ impl Pusher {
 
     /// The current enrolment, after a change of peer was handled.
     fn enrolled(&mut self) -> Option<Arc<Enrolled>> {
-        match self.link.enrolment.current() {
+        match self.enrolment.current() {
             Ok(enrolled) => {
                 self.update_peer(&enrolled);
                 Some(enrolled)
@@ -340,10 +347,10 @@ impl Pusher {
             InFlight::Abandoned => return,
             InFlight::Latest(push) if is_retryable => match self.unsent {
                 None => self.unsent = Some(push),
-                Some(_) => self.spool(&push),
+                Some(_) => self.add_to_spool(&push),
             },
             InFlight::Spooled(name) if !is_retryable => {
-                if let Some(spool) = &mut self.link.spool {
+                if let Some(spool) = &mut self.spool {
                     spool.remove(&name);
                 }
             }
@@ -362,10 +369,10 @@ impl Pusher {
     }
 
     /// Stores a missed push in the spool, if there is one.
-    fn spool(&mut self, push: &EncodedPush) {
-        if self.link.spool.is_some()
+    fn add_to_spool(&mut self, push: &EncodedPush) {
+        if self.spool.is_some()
             && self.is_peer_unchanged()
-            && let Some(spool) = &mut self.link.spool
+            && let Some(spool) = &mut self.spool
         {
             match spool.add(push.at, &push.body) {
                 Ok(()) => {
@@ -403,11 +410,11 @@ impl Pusher {
         }
         self.unsent = None;
         self.in_flight = self.in_flight.take().map(|_| InFlight::Abandoned);
-        let dropped = self.link.spool.as_mut().map_or(0, Spool::clear);
+        let dropped = self.spool.as_mut().map_or(0, Spool::clear);
         // `gua unenroll` removes the state files too, but this thread may have written them again since.
         let LinkState { peer, .. } = std::mem::take(&mut self.state);
         let peer = (peer != Peer::default()).then_some(&peer);
-        self.link.files.remove(peer);
+        self.files.remove(peer);
         self.write_at = None;
         if let Some(error) = self.retry.count(&why) {
             warn!(
@@ -442,12 +449,12 @@ impl Pusher {
             return;
         }
         self.next_write = clock::monotonic() + STATE_PERIOD;
-        let stream = self.link.is_streaming;
+        let stream = self.is_streaming;
         self.state.stream = stream.and_then(StreamState::of_this_process);
-        let dropped = self.link.spool.as_mut().map(Spool::take_dropped);
+        let dropped = self.spool.as_mut().map(Spool::take_dropped);
         self.state.dropped += dropped.unwrap_or_default();
         self.state.spool_error = self.spool_error.clone();
-        let _: io::Result<()> = self.link.files.write(&self.state);
+        let _: io::Result<()> = self.files.store(&self.state);
         // Removes the file again if the enrolment was removed during the write.
         self.is_peer_unchanged();
     }

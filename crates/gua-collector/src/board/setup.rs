@@ -10,9 +10,9 @@ use gua_probe::fault::DriverFault;
 use gua_probe::{clock, host};
 use gua_settings::kind::{PushForm, UserNames};
 use gua_settings::{Loaded, Settings};
-use gua_wire::Snapshot;
 use gua_wire::snapshot::{About, ErrorCode, Form};
 use gua_wire::users::UserPolicy;
+use gua_wire::{CloudConfig, Snapshot};
 use jiff::Timestamp;
 
 use super::cloud_file::LoadError;
@@ -85,12 +85,12 @@ pub fn connect_options(loaded: &Loaded) -> ConnectOptions {
 
 /// Identity of this host in every push.
 #[must_use]
-pub fn about<'a>(enrolled: &'a Enrolled, hostname: &'a str) -> About<'a> {
+pub fn about<'a>(config: &'a CloudConfig, hostname: &'a str) -> About<'a> {
     About {
         hostname,
         agent_version: VERSION,
-        host_id: Some(&enrolled.config.host_id),
-        display_name: Some(&enrolled.config.display_name),
+        host_id: Some(&config.host_id),
+        display_name: Some(&config.display_name),
     }
 }
 
@@ -108,7 +108,7 @@ pub fn heartbeat(
     live: impl FnOnce() -> Option<String>,
 ) -> Result<String, String> {
     let hostname = host::name();
-    let heartbeat = Snapshot::error_heartbeat(about(enrolled, &hostname), at, code);
+    let heartbeat = Snapshot::error_heartbeat(about(&enrolled.config, &hostname), at, code);
     let pushed = enrolled.push(&heartbeat.body(), live);
     files.record(&enrolled.config, clock::now(), &pushed);
     match pushed {

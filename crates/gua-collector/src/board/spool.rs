@@ -66,7 +66,7 @@ impl Spool {
         };
         let [first, second] = directories;
         match open(first) {
-            Err(error) if is_not_writable(&error) => open(second),
+            Err(error) if NOT_WRITABLE.contains(&error.source.kind()) => open(second),
             opened => opened,
         }
     }
@@ -190,12 +190,11 @@ impl Spool {
     }
 }
 
-fn is_not_writable(error: &FileError) -> bool {
-    matches!(
-        error.source.kind(),
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-    )
-}
+/// Errors of a directory of another user, or on a read-only file system.
+const NOT_WRITABLE: [io::ErrorKind; 2] = [
+    io::ErrorKind::PermissionDenied,
+    io::ErrorKind::ReadOnlyFilesystem,
+];
 
 fn write_recipient(directory: &Path, to: &Recipient) -> io::Result<()> {
     write_json(&directory.join(RECIPIENT), to)
@@ -263,8 +262,8 @@ pub(super) fn remove(directory: &Path, peer: Option<&Peer>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gua_wire::ServerUrl;
     use gua_wire::users::Salt;
-    use gua_wire::{ClaimAnswer, ServerUrl};
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -274,8 +273,8 @@ mod tests {
         let answer = format!(
             r#"{{"hostId":"{host}","displayName":"lab","agentToken":"gua_agent_secret","tokenPrefix":"gua"}}"#
         );
-        let answer = ClaimAnswer::read(answer.as_bytes()).unwrap();
-        let config = CloudConfig::enrolled(ServerUrl::parse(board).unwrap(), answer, None);
+        let board = ServerUrl::parse(board).unwrap();
+        let config = CloudConfig::enrolled(board, answer.as_bytes(), None).unwrap();
         Recipient::new(&config, users)
     }
 

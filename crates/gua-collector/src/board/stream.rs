@@ -114,7 +114,7 @@ impl Stream {
 
     fn connect(&mut self) -> Result<(Socket, Arc<Enrolled>), String> {
         let enrolled = self.enrolment.current().map_err(|error| chain(&error))?;
-        let connection = enrolled.client.endpoint().connect();
+        let connection = enrolled.client.endpoint.connect();
         let connection = connection.map_err(|error| match error {
             ureq::Error::Other(error) => chain(&*error),
             error => chain(&error),
@@ -234,10 +234,8 @@ fn receive(socket: &mut Socket, time: Duration) -> Result<usize, String> {
     }
     // Sends the answers to pings.
     socket.get_mut().set_limit(SEND_LIMIT);
-    match socket.flush() {
-        Ok(()) => Ok(received),
-        Err(error) => Err(error.to_string()),
-    }
+    socket.flush().map_err(|error| error.to_string())?;
+    Ok(received)
 }
 
 fn close(socket: &mut Socket) {

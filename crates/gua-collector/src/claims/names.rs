@@ -38,21 +38,17 @@ impl Names {
         let Ok(identity) = self.0.resolve(pid) else {
             return format!("pid {pid}");
         };
-        let comm = identity
-            .comm
-            .map_or_else(|_| String::new(), |comm| format!(" ({})", sanitize(&comm)));
-        let user = identity
-            .own
-            .map_or_else(|_| String::new(), |user| format!(" of {}", user.shown()));
+        let comm = identity.comm.map(|comm| format!(" ({})", sanitize(&comm)));
+        let user = identity.own.map(|user| format!(" of {}", user.shown()));
+        let (comm, user) = (comm.unwrap_or_default(), user.unwrap_or_default());
         format!("pid {pid}{comm}{user}")
     }
 
     /// `ada (pid 4711 bash)`.
     pub fn user_and_process(&mut self, owner: Uid, process: &ProcessKey) -> String {
-        let comm = self
-            .comm(process)
-            .map_or_else(String::new, |comm| format!(" {comm}"));
-        format!("{} (pid {}{comm})", self.user(owner), process.pid)
+        let comm = self.comm(process).map(|comm| format!(" {comm}"));
+        let (user, comm) = (self.user(owner), comm.unwrap_or_default());
+        format!("{user} (pid {}{comm})", process.pid)
     }
 
     /// The claim as a row of the documents.

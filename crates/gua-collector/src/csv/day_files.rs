@@ -16,7 +16,7 @@ const MAX_LINE: u64 = 4096;
 #[derive(Clone, Debug)]
 pub struct DayFiles {
     directory: PathBuf,
-    form: Form,
+    pub form: Form,
 }
 
 /// Result of an append.
@@ -49,16 +49,6 @@ impl DayFiles {
         }
     }
 
-    #[must_use]
-    pub fn form(&self) -> Form {
-        self.form
-    }
-
-    #[must_use]
-    pub fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// Appends whole lines to the file of their day and syncs them to disk.
     pub fn append(&self, minute: Minute, lines: &str) -> Result<Appended, CsvError> {
         fs::create_dir_all(&self.directory)
@@ -68,10 +58,12 @@ impl DayFiles {
         let options = OpenOptions::new().read(true).append(true).clone();
         let mut file = gua_files::open_own(&path, &options).map_err(&failed)?;
         let facts = file.metadata().map_err(&failed)?;
+        let not_ours = |why| CsvError::NotOurs {
+            path: path.clone(),
+            why,
+        };
         if !facts.is_file() {
-            let path = path.clone();
-            let why = "it is not a regular file";
-            return Err(CsvError::NotOurs { path, why });
+            return Err(not_ours("it is not a regular file"));
         }
         // Another sampler may write the same file; the second one then finds the header.
         file.lock().map_err(&failed)?;
@@ -81,8 +73,7 @@ impl DayFiles {
                 return Ok(Appended::Already { path });
             }
             End::Foreign => {
-                let why = "its first line is not the header of this format";
-                return Err(CsvError::NotOurs { path, why });
+                return Err(not_ours("its first line is not the header of this format"));
             }
             End::Empty => 0,
             End::Begun { keep, .. } => keep,

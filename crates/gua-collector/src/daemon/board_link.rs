@@ -4,13 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use gua_model::failure::Failure;
 use gua_probe::fault::DriverFault;
-use gua_probe::host;
 use gua_settings::Loaded;
 
 use crate::board::names::NameBoard;
 use crate::board::setup::{self, ReportedFault};
-use crate::board::{AgentIdentity, ArchiveOptions, BoardOptions, BoardSink, Enrolled, LinkFiles};
-use crate::reader::daemon_options;
+use crate::board::{BoardSink, Enrolled, Enrolment, LinkFiles, LiveReporter};
 
 /// What a daemon sends to a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,8 +55,9 @@ impl Cloud {
 /// A configured link that is not started yet.
 pub(super) struct Link {
     enrolled: Arc<Enrolled>,
-    files: LinkFiles,
-    options: BoardOptions,
+    enrolment: Enrolment,
+    live: LiveReporter,
+    archive_days: Option<u32>,
 }
 
 impl Link {
@@ -68,30 +67,12 @@ impl Link {
             return Ok(None);
         }
         let settings = &loaded.settings;
-        let history = &settings.history.db.value;
-        let enrolled = setup::enrolled(loaded)?;
-        let users = setup::users(settings)?;
-        let archive = (cloud == Cloud::TicksAndArchive).then(|| ArchiveOptions {
-            users: users.clone(),
-            retention_days: settings.cloud.archive_days.value,
-        });
-        let spool_mb = settings.cloud.spool_mb.value;
+        let has_archive = cloud == Cloud::TicksAndArchive;
         Ok(Some(Self {
-            enrolled,
-            files: setup::link_files(loaded, history),
-            options: BoardOptions {
-                enrolment: setup::enrolment(loaded),
-                identity: AgentIdentity {
-                    hostname: host::name(),
-                    users,
-                    form: setup::push_form(settings),
-                },
-                live: setup::live_reporter(settings, history)?,
-                spool_bytes: (spool_mb > 0).then_some(spool_mb * 1024 * 1024),
-                history: history.clone(),
-                stream: Some(daemon_options(settings)),
-                archive,
-            },
+            enrolled: setup::enrolled(loaded)?,
+            enrolment: setup::enrolment(loaded),
+            live: setup::live_reporter(settings, &settings.history.db.value)?,
+            archive_days: has_archive.then_some(settings.cloud.archive_days.value),
         }))
     }
 
@@ -102,20 +83,22 @@ impl Link {
 
     /// Pushes an error heartbeat for a driver that does not answer; returns the error that ends the daemon.
     pub(super) fn report_fault(&self, fault: DriverFault) -> ReportedFault {
-        setup::report_fault(&self.enrolled, &self.files, fault)
+        let files = LinkFiles::new(self.enrolment.file.path(), &self.live.history);
+        setup::report_fault(&self.enrolled, &files, fault)
     }
 
     /// The board of users who run `gua board link`.
     pub(super) fn name_board(&self) -> NameBoard {
         NameBoard {
-            enrolment: Mutex::new(self.options.enrolment.clone()),
-            users: self.options.identity.users.clone(),
+            enrolment: Mutex::new(self.enrolment.clone()),
+            users: self.live.users.clone(),
         }
     }
 
     /// Starts the threads of the link.
     pub(super) fn start(self) -> Result<BoardSink, Failure> {
         let what = "cannot start the link to the board";
-        BoardSink::start(self.options).map_err(Failure::because(what))
+        BoardSink::start(self.enrolment, self.live, self.archive_days)
+            .map_err(Failure::because(what))
     }
 }

@@ -40,11 +40,8 @@ fn page(link: &LinkState, spooled: Option<usize>, now: Timestamp) -> String {
     let mut text = String::new();
     add_line(&mut text, "board", format_args!("{name} ({board})"));
     let pushed = link.last_push.map(|at| with_age(at, now));
-    add_line(
-        &mut text,
-        "last push",
-        pushed.as_deref().unwrap_or("none yet"),
-    );
+    let pushed = pushed.as_deref().unwrap_or("none yet");
+    add_line(&mut text, "last push", pushed);
     if link.failures > 0 {
         add_line(&mut text, "failed attempts since", link.failures);
     }
@@ -83,12 +80,8 @@ fn archive(link: &LinkState, files: &LinkFiles, now: Timestamp) -> String {
         Some(at) => add_line(&mut text, "archive", format_args!("complete as of {at}")),
         None => add_line(&mut text, "archive", "not complete yet"),
     }
-    add_error(
-        &mut text,
-        "archive failed",
-        archive.last_error.as_ref(),
-        now,
-    );
+    let error = archive.last_error.as_ref();
+    add_error(&mut text, "archive failed", error, now);
     text
 }
 
@@ -139,7 +132,7 @@ mod tests {
             std::fs::write(&cloud, text).unwrap();
         }
         if let Some(link) = link {
-            LinkFiles::new(&cloud, &history).write(link).unwrap();
+            LinkFiles::new(&cloud, &history).store(link).unwrap();
         }
         let lines = summary(&history, &cloud, at("2026-11-15T10:00:00Z"));
         assert!(

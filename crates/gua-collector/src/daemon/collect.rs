@@ -2,7 +2,7 @@
 //! created before the history was checked, and no history before the driver has answered.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
@@ -111,10 +111,8 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         log,
         starter,
         // `gua status` only finds a daemon with a PID file. If this file cannot be created, it shows less.
-        outage: pid_file
-            .is_some()
-            .then(|| OutageFile::create(&settings.collect.pid_file.value).ok())
-            .flatten(),
+        outage: (pid_file.as_ref())
+            .and_then(|_| OutageFile::create(&settings.collect.pid_file.value).ok()),
         fixed: fixed(settings),
         answers: None,
     };
@@ -126,13 +124,16 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         imported => imported?,
     }
     let events = Events::in_directory(settings.claim.dir.value.clone());
-    let history = place
-        .open(job.append, &sample, &options)?
-        .with_events(events);
+    let history = place.open(job.append, &sample, &options)?;
+    let history = history.with_events(events);
     log_start(&sample, settings);
     observer.answers = answers(&place, settings);
     let _names = names(&place, settings, link.as_ref());
-    link.iter().for_each(log_link);
+    if let Some(link) = &link {
+        let board = link.named();
+        let line = format!("cloud sync enabled -> {board}");
+        info!(board, line, "cloud sync enabled");
+    }
     let beats = sd_notify::watchdog_enabled().filter(|allowed| !allowed.is_zero());
     let sinks = configured_sinks(&job.loaded, &job.flags, &place, &options);
     let mut collector = Collector::new(runtime, observer, options)
@@ -214,58 +215,41 @@ fn names(place: &HistoryFile, settings: &Settings, link: Option<&Link>) -> Optio
     started.ok().flatten()
 }
 
-/// The sinks beside the history that the settings ask for.
+/// Starts the sinks that the settings enable in addition to the history. A sink that cannot be started is left out, so that
+/// no tick is lost.
 fn configured_sinks(
     loaded: &Loaded,
     flags: &[FlagValue],
     place: &HistoryFile,
     options: &Options,
 ) -> [Option<Box<dyn Sink>>; 3] {
-    let settings = &loaded.settings;
-    [
-        daily_csv(settings, options).map(|sink| Box::new(sink) as Box<dyn Sink>),
-        metrics(settings, place).map(|sink| Box::new(sink) as Box<dyn Sink>),
-        alerts(loaded, flags, place).map(|sink| Box::new(sink) as Box<dyn Sink>),
-    ]
-}
-
-/// The sink of the daily CSV, if configured. A failure loses rows but no ticks.
-fn daily_csv(settings: &Settings, options: &Options) -> Option<CsvSink> {
-    let directory = settings.csv.dir.value.as_ref()?;
-    let sink = CsvSink::new(CsvOptions {
-        files: DayFiles::new(directory, configured_form(settings)),
-        every: settings.csv.every.value,
-        zone: TimeZone::system(),
-        thresholds: options.thresholds,
+    let (settings, history) = (&loaded.settings, place.path());
+    let csv = settings.csv.dir.value.as_ref().map(|directory| {
+        let started = CsvSink::new(CsvOptions {
+            files: DayFiles::new(directory, configured_form(settings)),
+            every: settings.csv.every.value,
+            zone: TimeZone::system(),
+            thresholds: options.thresholds,
+        });
+        match &started {
+            Ok(_) => info!(directory = %directory.display(), "daily CSV enabled"),
+            Err(error) => warn!(%error, "cannot start the daily CSV"),
+        }
+        started
     });
-    match sink {
-        Ok(sink) => {
-            info!(directory = %directory.display(), "daily CSV enabled");
-            Some(sink)
-        }
-        Err(error) => {
-            warn!(%error, "cannot start the daily CSV");
-            None
-        }
-    }
+    let metrics = settings.metrics.listen.value.map(|address| {
+        let started = MetricsSink::start(address, history.to_owned(), settings.clone());
+        started.inspect_err(|error| warn!(%error, "cannot start the metrics"))
+    });
+    let alerts = alert::is_configured(loaded, history).then(|| {
+        let started = AlertSink::start(loaded, flags, history);
+        started.inspect_err(|error| warn!(%error, "cannot start the alerts"))
+    });
+    [boxed(csv), boxed(metrics), boxed(alerts)]
 }
 
-/// Starts the metrics, if configured. If this fails, there are no metrics, but no tick is lost.
-fn metrics(settings: &Settings, place: &HistoryFile) -> Option<MetricsSink> {
-    let address = settings.metrics.listen.value?;
-    let started = MetricsSink::start(address, place.path().to_owned(), settings.clone());
-    let started = started.inspect_err(|error| warn!(%error, "cannot start the metrics"));
-    started.ok()
-}
-
-/// Starts the alerts, if any are configured. If this fails, no messages are sent, but no tick is lost.
-fn alerts(loaded: &Loaded, flags: &[FlagValue], place: &HistoryFile) -> Option<AlertSink> {
-    if !alert::is_configured(loaded, place.path()) {
-        return None;
-    }
-    let started = AlertSink::start(loaded, flags, place.path());
-    let started = started.inspect_err(|error| warn!(%error, "cannot start the alerts"));
-    started.ok()
+fn boxed<S: Sink + 'static>(started: Option<io::Result<S>>) -> Option<Box<dyn Sink>> {
+    Some(Box::new(started?.ok()?))
 }
 
 /// Imports a history of gpu-usage-audit at the default path into a new file, and says so in the log and to the starter.
@@ -300,12 +284,6 @@ fn import_old(
         ));
     }
     Ok(())
-}
-
-fn log_link(link: &Link) {
-    let board = link.named();
-    let line = format!("cloud sync enabled -> {board}");
-    info!(board, line, "cloud sync enabled");
 }
 
 fn log_start(sample: &Sample, settings: &Settings) {

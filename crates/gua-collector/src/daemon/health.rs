@@ -24,18 +24,14 @@ pub struct Health {
 }
 
 impl Health {
-    fn good(text: &str) -> Self {
+    /// Creates the result from the reason why the daemon is healthy (`Ok`) or not (`Err`).
+    fn of(judged: Result<String, String>) -> Self {
         Self {
-            is_healthy: true,
-            text: format!("healthy: {text}\n"),
-        }
-    }
-
-    fn bad(text: &str) -> Self {
-        let text = text.replace('\n', " ");
-        Self {
-            is_healthy: false,
-            text: format!("unhealthy: {text}\n"),
+            is_healthy: judged.is_ok(),
+            text: match judged {
+                Ok(why) => format!("healthy: {why}\n"),
+                Err(why) => format!("unhealthy: {}\n", why.replace('\n', " ")),
+            },
         }
     }
 }
@@ -43,27 +39,23 @@ impl Health {
 /// Judges the daemon that writes the history of these settings.
 #[must_use]
 pub fn health(loaded: &Loaded, now: Timestamp) -> Health {
-    let path = location::history(loaded);
-    let facts = match location::access(&path, &loaded.settings) {
+    let access = location::access(&location::history(loaded), &loaded.settings);
+    let facts = match access {
         Ok(access) => access.facts(()).map_err(|error| chain(&error)),
         Err(error) => Err(chain(&error)),
     };
-    match facts {
-        Ok(facts) => judge(&facts, now),
-        Err(error) => Health::bad(&error),
-    }
+    Health::of(facts.and_then(|facts| judge(&facts, now)))
 }
 
-fn judge(facts: &Facts, now: Timestamp) -> Health {
-    let Some(run) = facts.runs.last() else {
-        return Health::bad("no daemon has written to the history");
-    };
+fn judge(facts: &Facts, now: Timestamp) -> Result<String, String> {
+    let run = facts.runs.last();
+    let run = run.ok_or("no daemon has written to the history")?;
     let ago = |at: Timestamp| {
         let age = now.duration_since(at);
         format!("{} ago", short_age(age.try_into().unwrap_or_default()))
     };
     if let Some(ended) = run.ended {
-        return Health::bad(&format!("the daemon stopped {}", ago(ended)));
+        return Err(format!("the daemon stopped {}", ago(ended)));
     }
     let interval = duration::written(run.interval);
     let last = facts.info.last_tick.filter(|last| *last >= run.started);
@@ -72,21 +64,18 @@ fn judge(facts: &Facts, now: Timestamp) -> Health {
     let ahead = last.and_then(|last| Duration::try_from(last.duration_since(now)).ok());
     if let Some(ahead) = ahead.filter(|ahead| *ahead > run.interval) {
         let ahead = short_age(ahead);
-        return Health::bad(&format!(
+        return Err(format!(
             "the last tick is {ahead} in the future (interval {interval}): the clock was set back, or is wrong here"
         ));
     }
-    match (last, late) {
-        (Some(last), None) => {
-            Health::good(&format!("last tick {} (interval {interval})", ago(last)))
-        }
-        (Some(last), Some(_)) => {
-            Health::bad(&format!("last tick {} (interval {interval})", ago(last)))
-        }
-        (None, _) => {
-            let started = ago(run.started);
-            Health::bad(&format!("no tick since the daemon started {started}"))
-        }
+    let Some(last) = last else {
+        let started = ago(run.started);
+        return Err(format!("no tick since the daemon started {started}"));
+    };
+    let text = format!("last tick {} (interval {interval})", ago(last));
+    match late {
+        None => Ok(text),
+        Some(_) => Err(text),
     }
 }
 
@@ -125,7 +114,7 @@ mod tests {
             gpus: Vec::new(),
             runs: vec![run],
         };
-        let health = judge(&facts, at(100));
+        let health = Health::of(judge(&facts, at(100)));
         assert_eq!(health.text, format!("{expected}\n"));
         assert_eq!(health.is_healthy, expected.starts_with("healthy"));
     }

@@ -80,32 +80,34 @@ impl HistoryFile {
     pub fn admit(&self, append: Append) -> Result<(), Failure> {
         let path = self.path.display();
         let kind = what_is_this(&self.path);
-        match (&kind, self.choice, append) {
-            (FileKind::Missing, ..) => Ok(()),
+        let (message, hint) = match (&kind, self.choice, append) {
+            (FileKind::Missing, ..) => return Ok(()),
             (FileKind::NewerHistory { .. }, ..) => {
-                Err(Failure::failed(format!("`{path}` is {kind}"))
-                    .hint("update gua, or choose another path with --db"))
+                return Err(Failure::failed(format!("`{path}` is {kind}"))
+                    .hint("update gua, or choose another path with --db"));
             }
-            (_, Choice::Default, _) => Ok(()),
-            (FileKind::GpuUsageAudit, Choice::Host, Append::Yes) => Ok(()),
-            (FileKind::GpuUsageAudit, _, Append::Yes) => Err(Failure::usage(format!(
-                "`{path}` is a history of gpu-usage-audit, which gua never modifies"
-            ))
-            .hint(format!(
-                "choose another path, such as {path}.new: `gua import {path} --db {path}.new`, then --db {path}.new here"
-            ))),
-            (FileKind::OurHistory { .. } | FileKind::Empty, _, Append::Yes) => Ok(()),
-            (_, _, Append::Yes) => Err(Failure::usage(format!(
-                "`{path}` is {kind}, not a history of gua"
-            ))
-            .hint(format!(
-                "choose another path with --db, or rename the file: `mv {path} {path}.old`"
-            ))),
-            (_, _, Append::No) => Err(Failure::usage(format!(
-                "`{path}` exists already and is {kind}; {}",
-                self.advice(&kind)
-            ))),
-        }
+            (_, Choice::Default, _)
+            | (FileKind::GpuUsageAudit, Choice::Host, Append::Yes)
+            | (FileKind::OurHistory { .. } | FileKind::Empty, _, Append::Yes) => return Ok(()),
+            (FileKind::GpuUsageAudit, _, Append::Yes) => (
+                format!("`{path}` is a history of gpu-usage-audit, which gua never modifies"),
+                Some(format!(
+                    "choose another path, such as {path}.new: `gua import {path} --db {path}.new`, then --db {path}.new here"
+                )),
+            ),
+            (_, _, Append::Yes) => (
+                format!("`{path}` is {kind}, not a history of gua"),
+                Some(format!(
+                    "choose another path with --db, or rename the file: `mv {path} {path}.old`"
+                )),
+            ),
+            (_, _, Append::No) => {
+                let advice = self.advice(&kind);
+                let message = format!("`{path}` exists already and is {kind}; {advice}");
+                (message, None)
+            }
+        };
+        Err(Failure::usage(message).hint_if(hint))
     }
 
     /// What the user can do about an existing file.
@@ -152,13 +154,8 @@ impl HistoryFile {
             Some(_) => OldCollector::Running,
             None => OldCollector::NotRunning,
         };
-        let adopted = adopt(
-            &self.path,
-            clock::now(),
-            collector,
-            &self.writer(options),
-            on_progress,
-        );
+        let writer = self.writer(options);
+        let adopted = adopt(&self.path, clock::now(), collector, &writer, on_progress);
         match (adopted, writer_pid) {
             (Err(error @ LegacyError::CollectorRuns { .. }), Some(pid)) => {
                 let what =
@@ -176,7 +173,6 @@ impl HistoryFile {
         sample: &Sample,
         options: &Options,
     ) -> Result<HistorySink, DaemonError> {
-        let interval = options.interval;
         let mode = match (self.choice, append) {
             (Choice::Default, _) | (_, Append::Yes) => OpenMode::CreateOrAppend,
             (Choice::Host | Choice::Custom, Append::No) => OpenMode::Create,
@@ -195,7 +191,7 @@ impl HistoryFile {
         }
         let run = NewRun {
             started: clock::now(),
-            interval,
+            interval: options.interval,
             host: host::name(),
             version: VERSION.to_owned(),
             boot: sample.boot.ok(),
@@ -228,15 +224,14 @@ impl HistoryFile {
     /// Takes the permissions of others away from a file that an earlier version made.
     fn close_to_others(&self) {
         for suffix in ["", "-wal", "-shm"] {
-            let mut name = self.path.as_os_str().to_owned();
-            name.push(suffix);
+            let name = gua_files::beside(&self.path, suffix);
             let Ok(facts) = fs::metadata(&name) else {
                 continue;
             };
             let mode = facts.permissions().mode();
+            let private = Permissions::from_mode(mode & !OTHERS);
             if mode & OTHERS != 0
-                && let Err(error) =
-                    fs::set_permissions(&name, Permissions::from_mode(mode & !OTHERS))
+                && let Err(error) = fs::set_permissions(&name, private)
             {
                 warn!(%error, "other users can still open the history, and so stop the recording");
             }
@@ -287,11 +282,8 @@ fn add_details(
     if let Some((since, what)) = outage {
         let so_far = lost_since(since, run.interval, now);
         let since = with_age(since, now);
-        add_line(
-            text,
-            "losing ticks since",
-            format_args!("{since}, {so_far} so far"),
-        );
+        let since = format_args!("{since}, {so_far} so far");
+        add_line(text, "losing ticks since", since);
         add_line(text, "reason", what);
     } else if let Some(ticks) = overdue(run.started, last, run.interval, now) {
         add_line(text, "overdue", format_args!("{ticks} ticks (see the log)"));

@@ -114,7 +114,7 @@ impl Observer for DaemonObserver {
         notify(&[NotifyState::Reloading, NotifyState::MonotonicUsec(now)]);
         let loaded = Loaded::from(&self.inputs, &self.flags);
         if let Some(log) = &mut self.log {
-            log.set_max_bytes(log_bytes(&loaded.settings));
+            log.max_bytes = log_bytes(&loaded.settings);
             log.reopen()
                 .map_err(|error| format!("cannot open the log again: {error}"))?;
         }

@@ -19,7 +19,7 @@ use gua_settings::Settings;
 use jiff::Timestamp;
 use tracing::warn;
 
-use super::{Published, Snapshot, add_claims, allow_names, note_current};
+use super::{Published, Snapshot, complete};
 use crate::VERSION;
 use crate::observer::Options;
 use crate::sink::Progress;
@@ -163,33 +163,24 @@ impl Publisher {
         if let Some(accounting) = &mut self.accounting {
             accounting.settle();
         }
-        let mut accounts = self.accounting.as_ref().map(|one| one.accounts.clone());
-        let sample = self.sample.as_ref();
-        if let (Some(accounts), Some((sample, _))) = (&mut accounts, sample) {
-            for gpu in &self.gpus {
-                note_current(gpu, accounts, sample.at);
-            }
-        }
+        let sample = self.sample.as_ref().map(|(sample, _)| sample);
         let mut metrics = HostMetrics {
-            driver: sample.and_then(|(sample, _)| sample.driver.version.clone().ok()),
+            driver: sample.and_then(|sample| sample.driver.version.clone().ok()),
             gpus: self.gpus.clone(),
-            accounts,
+            accounts: self.accounting.as_ref().map(|one| one.accounts.clone()),
             collector: Some(CollectorMetrics {
                 interval: progress.interval,
                 ticks: progress.ticks,
                 lost: progress.lost,
                 tick_time: Some(progress.took),
-                last_tick: sample.map(|(sample, _)| sample.at),
+                last_tick: sample.map(|sample| sample.at),
                 outage: progress.outage,
                 collector: own_cost(),
                 reader: reader_cost(),
             }),
             ..HostMetrics::without_gpus(VERSION)
         };
-        allow_names(&mut metrics, &self.settings);
-        if let Some((sample, _)) = sample {
-            add_claims(&mut metrics, &self.settings, sample);
-        }
+        complete(&mut metrics, &self.settings, sample);
         self.published.set(Snapshot {
             metrics,
             taken: self.sample.as_ref().map(|(_, taken)| *taken),

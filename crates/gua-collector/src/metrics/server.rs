@@ -1,6 +1,6 @@
 //! A small HTTP server for `/metrics`: one thread per connection, GET and HEAD only, few connections, short time limits.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,6 +12,7 @@ use gua_render::metrics::Form;
 use tracing::{info, warn};
 
 use super::Published;
+use crate::timed_stream::TimedStream;
 
 /// Maximum number of open connections; more are refused.
 const MAX_CONNECTIONS: usize = 8;
@@ -90,13 +91,8 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
         if open.fetch_add(1, Ordering::Relaxed) >= MAX_CONNECTIONS {
             // A few bytes fit into the socket's buffer, so this does not block.
             let _ = stream.set_nonblocking(true);
-            let _ = (&stream).write(
-                &Answer::plain(
-                    "503 Service Unavailable",
-                    "too many connections; try again later\n",
-                )
-                .bytes(false),
-            );
+            let busy = "too many connections; try again later\n";
+            let _ = (&stream).write(&Answer::plain(UNAVAILABLE, busy).bytes(false));
             continue;
         }
         let published = Arc::clone(published);
@@ -111,17 +107,11 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
 
 /// Reads one request and answers it.
 fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Result<()> {
-    let until = clock::monotonic() + TIME_LIMIT;
-    let header = match read_header(stream, until) {
-        Ok(Some(header)) => header,
-        Ok(None) => {
-            let answer = Answer::plain(
-                "431 Request Header Fields Too Large",
-                "the request header is too large\n",
-            );
-            return write_all(stream, &answer.bytes(false), until);
-        }
-        Err(error) => return Err(error),
+    let mut client = TimedStream::new(stream, TIME_LIMIT);
+    let Some(header) = read_header(&mut client)? else {
+        let status = "431 Request Header Fields Too Large";
+        let answer = Answer::plain(status, "the request header is too large\n");
+        return client.write_all(&answer.bytes(false));
     };
     let mut lines = header.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
@@ -146,16 +136,13 @@ fn answer(stream: &TcpStream, published: &Published, callers: Callers) -> io::Re
         ("GET" | "HEAD", _) => Answer::plain("404 Not Found", "Metrics are at /metrics.\n"),
         _ => Answer::plain("405 Method Not Allowed", "only GET and HEAD are allowed\n"),
     };
-    write_all(stream, &answer.bytes(method == "HEAD"), until)
+    client.write_all(&answer.bytes(method == "HEAD"))
 }
 
 /// Writes the latest snapshot, without readings that are too old.
 fn page(published: &Published, form: Form) -> Answer {
     let Some(snapshot) = published.latest() else {
-        return Answer::plain(
-            "503 Service Unavailable",
-            "no tick has completed yet; try again later\n",
-        );
+        return Answer::plain(UNAVAILABLE, "no tick has completed yet; try again later\n");
     };
     let body = match snapshot.is_fresh(clock::monotonic()) {
         true => snapshot.metrics.text(form),
@@ -174,6 +161,8 @@ fn page(published: &Published, form: Form) -> Answer {
     }
 }
 
+const UNAVAILABLE: &str = "503 Service Unavailable";
+
 struct Answer {
     status: &'static str,
     content_type: &'static str,
@@ -190,12 +179,7 @@ impl Answer {
     }
 
     fn bytes(&self, is_head: bool) -> Vec<u8> {
-        let Self {
-            status,
-            content_type,
-            body,
-        } = self;
-        let length = body.len();
+        let (status, content_type, length) = (self.status, self.content_type, self.body.len());
         let allow = match status.starts_with("405") {
             true => "Allow: GET, HEAD\r\n",
             false => "",
@@ -205,18 +189,17 @@ impl Answer {
              Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n"
         );
         if !is_head {
-            text.push_str(body);
+            text.push_str(&self.body);
         }
         text.into_bytes()
     }
 }
 
 /// Reads until the empty line; `None` if the header is too large.
-fn read_header(mut stream: &TcpStream, until: Duration) -> io::Result<Option<String>> {
+fn read_header(stream: &mut impl Read) -> io::Result<Option<String>> {
     let mut header = Vec::new();
     let mut buffer = [0; 1024];
     loop {
-        stream.set_read_timeout(Some(left(until)?))?;
         let length = stream.read(&mut buffer)?;
         if length == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -229,25 +212,5 @@ fn read_header(mut stream: &TcpStream, until: Duration) -> io::Result<Option<Str
         if header.len() > MAX_HEADER {
             return Ok(None);
         }
-    }
-}
-
-fn write_all(mut stream: &TcpStream, mut bytes: &[u8], until: Duration) -> io::Result<()> {
-    while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(until)?))?;
-        match stream.write(bytes)? {
-            0 => return Err(io::ErrorKind::WriteZero.into()),
-            length => bytes = bytes.get(length..).unwrap_or_default(),
-        }
-    }
-    Ok(())
-}
-
-/// Time that is left; an error if there is none.
-fn left(until: Duration) -> io::Result<Duration> {
-    let left = until.saturating_sub(clock::monotonic());
-    match left.is_zero() {
-        true => Err(io::ErrorKind::TimedOut.into()),
-        false => Ok(left),
     }
 }

@@ -269,7 +269,7 @@ fn readings_of_a_driver_that_fails_are_withdrawn() {
     assert_eq!(powers(3), 1);
     let gpus = published.latest().unwrap().metrics.gpus.clone();
     assert_eq!(gpus.len(), 2);
-    assert_eq!(gpus[1].state, Some(gua_model::State::Unobserved));
+    assert_eq!(gpus[1].state, Some(State::Unobserved));
     let snapshot = published.latest().unwrap();
     let taken = snapshot.taken.unwrap();
     assert!(snapshot.is_fresh(taken + Duration::from_secs(7)));

@@ -140,6 +140,43 @@ fn the_units_of_the_host_have_a_low_exposure() {
     check_exposure(name, &reader, 4);
 }
 
+/// Combines all that can widen the sandbox: facts about the host, a board, metrics, and files in home directories.
+#[test]
+fn the_unit_with_the_least_sandbox_has_a_low_exposure() {
+    let widest = hosts().last().unwrap();
+    for metrics in [None, Some("0.0.0.0:19400".parse().unwrap())] {
+        for (program, db) in [
+            ("/root/bin/true", OF_THE_HOST),
+            ("/bin/true", "/home/100% gpu/gua.db"),
+            ("/root/bin/true", "/home/100% gpu/gua.db"),
+        ] {
+            for cloud in [None, Some((board(), true))] {
+                let facts = UnitFacts {
+                    program: program.into(),
+                    db: Some(db.into()),
+                    host: widest.clone(),
+                    metrics,
+                    cloud: cloud.map(|(board, archive)| Pushing { board, archive }),
+                    ..facts(Scope::System, Readers::Everyone)
+                };
+                let unit = text(&facts);
+                check_exposure(NAME, &unit, MOST_EXPOSED);
+                let [_, (name, reader)] = answering(&facts);
+                check_exposure(name, &reader, MOST_EXPOSED);
+                // Other home directories are hidden.
+                let hidden = "ProtectHome=tmpfs\n";
+                assert!(unit.contains(hidden), "{unit}");
+                let bound = "BindReadOnlyPaths=\"/root/bin/true\"\n";
+                assert_eq!(unit.contains(bound), program != "/bin/true", "{unit}");
+                let bound = "BindPaths=\"/home/100%% gpu\"\n";
+                assert_eq!(unit.contains(bound), db != OF_THE_HOST, "{unit}");
+            }
+        }
+    }
+    let plain = text(&facts(Scope::System, Readers::Everyone));
+    assert!(plain.contains("ProtectHome=yes\n"), "{plain}");
+}
+
 /// The unit of a collector that pushes to a board and archives there.
 fn pushing_unit() -> String {
     let cloud = Some(Pushing {

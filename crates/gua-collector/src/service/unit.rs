@@ -295,21 +295,20 @@ pub(super) fn sandbox(
         Network::Used | Network::Served(_) => UNICAST,
         Network::Unused => "PrivateNetwork=yes\nIPAddressDeny=any\n",
     };
-    let files: Vec<&Path> = [program].into_iter().chain(db).collect();
+    // The default directory is the state directory of the unit.
+    let directory = db.and_then(Path::parent);
+    let directory = directory.filter(|path| Some(*path) != Path::new(OF_THE_HOST).parent());
     let values = [
         ("user", USER),
         ("groups", &groups),
         ("capabilities", capabilities),
         ("credentials", &credentials),
-        ("home", home(&files)),
+        ("homes", &homes(program, directory)),
         ("devices", &devices),
         ("network", network),
     ];
     let mut text = filled(include_str!("templates/system.conf"), &values);
-    // The default directory is the state directory of the unit.
-    let directory = db.and_then(Path::parent);
-    let is_state = directory == Path::new(OF_THE_HOST).parent();
-    if let (Some(db), Some(directory)) = (db, directory.filter(|_| !is_state)) {
+    if let (Some(db), Some(directory)) = (db, directory) {
         let service_db = quoted(&format!("GUA_SERVICE_DB={}", db.to_string_lossy()));
         let directory = quoted(&directory.to_string_lossy());
         text.push_str(&format!(
@@ -317,6 +316,25 @@ pub(super) fn sandbox(
         ));
     }
     text
+}
+
+/// Lines that hide the home directories, except for the program and the directory of the history where these are in one
+/// (systemd.exec(5), `ProtectHome=tmpfs`).
+fn homes(program: &Path, directory: Option<&Path>) -> String {
+    let bound = |option: &str, path: Option<&Path>| {
+        let path = path.filter(|path| is_below_a_home(path));
+        let path = path.map(|path| quoted(&path.to_string_lossy()));
+        path.map(|path| format!("{option}={path}\n"))
+    };
+    let program = bound("BindReadOnlyPaths", Some(program));
+    let directory = bound("BindPaths", directory);
+    match (&program, &directory) {
+        (None, None) => "ProtectHome=yes\n".to_owned(),
+        _ => {
+            let lines = [program, directory].into_iter().flatten();
+            "ProtectHome=tmpfs\n".to_owned() + &lines.collect::<String>()
+        }
+    }
 }
 
 /// Unit of a collector that no longer pushes to a board.

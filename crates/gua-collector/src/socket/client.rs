@@ -25,24 +25,6 @@ pub struct Service {
     db: Option<PathBuf>,
 }
 
-/// Why the service gave no answer.
-#[derive(Debug, thiserror::Error)]
-enum AskError {
-    #[error(
-        "you may not ask the gua service of this host: `{}` is closed to you (see `--readable-by` of `gua service install`)",
-        socket.display()
-    )]
-    Denied { socket: PathBuf },
-    #[error("cannot ask the gua service through `{}`", socket.display())]
-    Connect { socket: PathBuf, source: io::Error },
-    #[error("the gua service ended the connection through `{}`", socket.display())]
-    Ended { socket: PathBuf, source: io::Error },
-    #[error("the gua service answers too many questions of yours at once; try again later")]
-    Busy,
-    #[error("the gua service refused the question: {0}")]
-    Refused(String),
-}
-
 impl Service {
     /// The service behind a socket. With `db`, it answers only if that is its history.
     #[must_use]
@@ -54,15 +36,15 @@ impl Service {
         }
     }
 
-    fn send(&self, query: &Query) -> Result<Outcome, AskError> {
-        let socket = || self.socket.clone();
+    /// Sends a question once. The error is a message for the user.
+    fn send(&self, query: &Query) -> Result<Outcome, String> {
+        let socket = self.socket.display();
         let connected = UnixStream::connect(&self.socket);
-        let mut stream = connected.map_err(|source| match source.kind() {
-            io::ErrorKind::PermissionDenied => AskError::Denied { socket: socket() },
-            _ => AskError::Connect {
-                socket: socket(),
-                source,
-            },
+        let mut stream = connected.map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => format!(
+                "cannot query the gua service through `{socket}`: permission denied (see `--readable-by` of `gua service install`)"
+            ),
+            _ => format!("cannot query the gua service through `{socket}`: {error}"),
         })?;
         let mut exchange = || {
             stream.set_read_timeout(Some(LONGEST_WORK + PATIENCE))?;
@@ -71,9 +53,8 @@ impl Service {
             let written = write(&mut stream, query, LONGEST_QUESTION);
             read(&mut stream, LONGEST_ANSWER).map_err(|error| written.err().unwrap_or(error))
         };
-        exchange().map_err(|source| AskError::Ended {
-            socket: socket(),
-            source,
+        exchange().map_err(|error: io::Error| {
+            format!("the gua service ended the connection through `{socket}`: {error}")
         })
     }
 
@@ -83,18 +64,25 @@ impl Service {
             db: self.db.clone(),
             request,
         };
-        let failed = |error: AskError| QueryError::Open(Box::new(error));
+        let failed = |error: String| QueryError::Open(error.into());
         let until = clock::monotonic() + PATIENCE;
         loop {
             return match self.send(&query).map_err(failed)? {
                 Outcome::Answered(reply) => Ok(reply),
                 Outcome::Failed(error) => Err(error),
-                Outcome::Refused(why) => Err(failed(AskError::Refused(why))),
+                Outcome::Refused(why) => {
+                    let why = format!("the gua service refused the request: {why}");
+                    Err(failed(why))
+                }
                 Outcome::Busy if clock::monotonic() < until => {
                     thread::sleep(PAUSE);
                     continue;
                 }
-                Outcome::Busy => Err(failed(AskError::Busy)),
+                Outcome::Busy => {
+                    let why =
+                        "the gua service is busy with other requests of yours; try again later";
+                    Err(failed(why.to_owned()))
+                }
             };
         }
     }

@@ -36,14 +36,14 @@ pub fn days(place: &Path) -> Result<Vec<PathBuf>, Failure> {
         Ok(false) => return Ok(vec![place.to_owned()]),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let problem = format!("there is nothing at {}", place.display());
-            let hint = "gpu_stats keeps its days in ~/gpu_stats";
+            let hint = "gpu_stats writes its files to ~/gpu_stats";
             return Err(Failure::usage(problem).hint(hint));
         }
         Err(error) => return Err(cannot(place)(error)),
     }
     if files.is_empty() {
-        let problem = format!("there is no day of gpu_stats in {}", place.display());
-        let hint = "its files are called like 20261031_gpu_stats.csv; those of --csv-format full are another form, which is not imported";
+        let problem = format!("there are no gpu_stats files in {}", place.display());
+        let hint = "they are named like 20261031_gpu_stats.csv; files of --csv-format full have another format, which is not imported";
         return Err(Failure::usage(problem).hint(hint));
     }
     Ok(files.into_values().collect())
@@ -53,7 +53,7 @@ pub fn days(place: &Path) -> Result<Vec<PathBuf>, Failure> {
 pub fn read_day(path: &Path) -> Result<Parsed, Failure> {
     let bytes = gua_files::read_regular(path, MOST_BYTES).map_err(cannot(path))?;
     parse(&bytes).map_err(Failure::because(format!(
-        "`{}` is not of gpu_stats",
+        "`{}` is not a gpu_stats file",
         path.display()
     )))
 }

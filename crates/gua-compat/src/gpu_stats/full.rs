@@ -13,7 +13,7 @@ pid,user,owner,owner_from,process,type,process_memory_mb";
 pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> String {
     let mut text = String::new();
     for gpu in sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
-        let of_gpu = card(sample, gpu, thresholds);
+        let of_gpu = of_gpu(sample, gpu, thresholds);
         let mut line = |of_process: [String; 7]| {
             let fields: Vec<String> = of_gpu
                 .iter()
@@ -33,7 +33,7 @@ pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> String {
     text
 }
 
-fn card(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [String; 10] {
+fn of_gpu(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [String; 10] {
     [
         sample.at.as_second().to_string(),
         gpu.index.to_string(),

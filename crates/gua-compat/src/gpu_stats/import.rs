@@ -112,14 +112,14 @@ impl StatsDay {
         on_progress: OnProgress<'_>,
     ) -> Result<Option<StatsImported>, LegacyError> {
         let day = self;
-        let known = KnownDay::find(store, day, again)?;
+        let known = find(store, day, again)?;
         let Some(first) = day.rows.first() else {
-            return match known.last_row() < 1 {
+            return match known.last_row < 1 {
                 true => Ok(None),
                 false => Err(differs(1)),
             };
         };
-        let interval = match (known.interval(), day.interval) {
+        let interval = match (known.interval, day.interval) {
             (Some(known), StatsInterval::Said(asked)) if known != asked => {
                 let path = day.path.clone();
                 return Err(LegacyError::OtherInterval { path, known, asked });
@@ -127,13 +127,13 @@ impl StatsDay {
             (Some(known), _) => known,
             (None, StatsInterval::Said(interval) | StatsInterval::Usual(interval)) => interval,
         };
-        if known.last_row() > i64::try_from(day.rows.len()).unwrap_or(i64::MAX) {
-            return Err(differs(known.last_row()));
+        if known.last_row > i64::try_from(day.rows.len()).unwrap_or(i64::MAX) {
+            return Err(differs(known.last_row));
         }
         let covered = store.covered(ends(&day.rows, interval))?;
         let numbered = (1..).zip(&day.rows);
         let taken: Vec<(i64, &StatsRow)> = numbered
-            .filter(|(number, row)| match *number <= known.last_row() {
+            .filter(|(number, row)| match *number <= known.last_row {
                 true => known.has(*number),
                 false => {
                     let (from, to) = ends(std::slice::from_ref(*row), interval);
@@ -144,13 +144,10 @@ impl StatsDay {
         let left_out = (day.rows.len() - taken.len()) as u64;
         let mut imported = Imported::default();
         if !taken.is_empty() {
-            let read = |source| LegacyError::Read {
-                path: day.path.clone(),
-                source,
-            };
+            let read = LegacyError::read(&day.path);
             let started = (day.number(), first.at, interval);
-            let laid_out = lay_out(started, &taken).map_err(read)?;
-            let old = OldFile::in_memory(&day.path, day.fact(), laid_out).map_err(read)?;
+            let laid_out = lay_out(started, &taken).map_err(&read)?;
+            let old = OldFile::in_memory(&day.path, day.fact(), laid_out).map_err(&read)?;
             imported = import_open(&old, store, now, on_progress)?;
         }
         Ok(Some(StatsImported {
@@ -180,41 +177,23 @@ fn ends(rows: &[StatsRow], interval: Duration) -> (i64, i64) {
     (first, last.saturating_add(stands_for))
 }
 
-/// Stored state of a day that was imported before.
-#[derive(Debug, Default)]
-struct KnownDay(Option<KnownImport>);
-
-impl KnownDay {
-    /// Finds the stored state of a day; none after it was removed to be replaced.
-    fn find(store: &Store, day: &StatsDay, again: Again) -> Result<Self, LegacyError> {
-        let known = store.known_import(&day.fact(), day.number())?;
-        // Earlier versions identified a day by its first row.
-        let strays = store.hostless_imports(&day.path, FACT)?;
-        if known.as_ref().is_some_and(|known| known.is_erased) {
-            return Err(LegacyError::Erased);
-        }
-        if again == Again::Replace {
-            for source in known.iter().map(|known| known.source).chain(strays) {
-                store.remove_import(source)?;
-            }
-            return Ok(Self::default());
-        }
-        match strays.is_empty() {
-            true => Ok(Self(known)),
-            false => Err(differs(1)),
-        }
+/// Returns the earlier import of a day. With [`Again::Replace`], removes it and returns the default.
+fn find(store: &Store, day: &StatsDay, again: Again) -> Result<KnownImport, LegacyError> {
+    let known = store.known_import(&day.fact(), day.number())?;
+    // Earlier versions identified a day by its first row.
+    let strays = store.hostless_imports(&day.path, FACT)?;
+    if known.as_ref().is_some_and(|known| known.is_erased) {
+        return Err(LegacyError::Erased);
     }
-
-    fn last_row(&self) -> i64 {
-        self.0.as_ref().map_or(i64::MIN, |known| known.last_row)
+    if again == Again::Replace {
+        for source in known.iter().map(|known| known.source).chain(strays) {
+            store.remove_import(source)?;
+        }
+        return Ok(KnownImport::default());
     }
-
-    fn interval(&self) -> Option<Duration> {
-        self.0.as_ref()?.interval
-    }
-
-    fn has(&self, row: i64) -> bool {
-        self.0.as_ref().is_some_and(|known| known.has(row))
+    match strays.is_empty() {
+        true => Ok(known.unwrap_or_default()),
+        false => Err(differs(1)),
     }
 }
 
@@ -238,7 +217,7 @@ fn lay_out(
         (run, old_text(began), interval.as_secs_f64()),
     )?;
     {
-        let mut card = change.prepare(
+        let mut gpu_row = change.prepare(
             "INSERT INTO gpu_sample (rowid, ts, gpu_uuid, util_pct, run_id, gpu_index) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
         let mut process = change.prepare(
@@ -247,7 +226,7 @@ fn lay_out(
         )?;
         for (number, row) in rows {
             let (at, gpu) = (old_text(row.at), stats_gpu(row.gpu));
-            card.execute((number, &at, &gpu, row.usage, run, row.gpu))?;
+            gpu_row.execute((number, &at, &gpu, row.usage, run, row.gpu))?;
             process.execute((
                 number,
                 &at,

@@ -1,8 +1,6 @@
 //! Reads a day written by gpu_stats, or by gua in the same format. Every line is parsed independently: an invalid line
 //! is skipped and reported with its number.
 
-use std::fmt;
-
 use gua_model::sane;
 use thiserror::Error;
 
@@ -24,29 +22,21 @@ pub struct Parsed {
 pub struct NotGpuStats;
 
 /// Reason a line is not a valid row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RowError {
+    #[error("it is not UTF-8 text")]
     NotText,
+    #[error("it has {count} field{}, and a row has 5", if *.0 == 1 { "" } else { "s" }, count = .0)]
     Fields(usize),
     /// The column and its invalid value.
+    #[error("`{}` cannot be its {column}", shown(.1), column = .0)]
     Value(&'static str, String),
 }
 
-impl fmt::Display for RowError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            RowError::NotText => out.write_str("it is not UTF-8 text"),
-            RowError::Fields(1) => out.write_str("it has 1 field, and a row has 5"),
-            RowError::Fields(fields) => write!(out, "it has {fields} fields, and a row has 5"),
-            RowError::Value(column, text) => {
-                let shown: String = text.chars().take(40).flat_map(char::escape_debug).collect();
-                write!(out, "`{shown}` cannot be its {column}")
-            }
-        }
-    }
+/// The beginning of a text, escaped.
+fn shown(text: &str) -> String {
+    text.chars().take(40).flat_map(char::escape_debug).collect()
 }
-
-impl std::error::Error for RowError {}
 
 /// Parses a whole file.
 ///

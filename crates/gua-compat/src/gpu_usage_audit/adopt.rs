@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use gua_files::Over;
 use gua_store::imported::{Imported, LegacyError, OnProgress};
 use gua_store::{
-    FileKind, OpenError, OpenMode, Store, WriterLock, WriterOptions, beside, directory,
+    FileKind, FilePrint, OpenError, OpenMode, Store, WriterLock, WriterOptions, beside, directory,
     what_is_this,
 };
 use jiff::Timestamp;
@@ -133,14 +133,9 @@ const NOTE: &str = "-old-becomes";
 /// Suffixes of SQLite's companion files.
 const COMPANIONS: [&str; 2] = ["-wal", "-shm"];
 
-/// Sizes and modification times of the file and its log.
-fn facts(path: &Path) -> Vec<Option<(u64, Option<std::time::SystemTime>)>> {
-    let one = |path: &Path| {
-        fs::metadata(path)
-            .ok()
-            .map(|facts| (facts.len(), facts.modified().ok()))
-    };
-    vec![one(path), one(&beside(path, "-wal"))]
+/// Returns the state of the file and of its write-ahead log.
+fn facts(path: &Path) -> [Option<FilePrint>; 2] {
+    ["", "-wal"].map(|suffix| FilePrint::of(&beside(path, suffix)))
 }
 
 fn stage(

@@ -238,7 +238,7 @@ impl<'a> Export<'a> {
     ) -> Result<(), LegacyError> {
         for row in history.imported_small(table, source.id)? {
             match (table, numbers) {
-                (SmallTable::Run, _) => {
+                (SmallTable::RUN, _) => {
                     self.exported.runs += 1;
                     self.insert(
                         table,
@@ -259,10 +259,10 @@ impl<'a> Export<'a> {
         rowid: Option<i64>,
         cells: &[Value],
     ) -> Result<(), LegacyError> {
-        let columns = table.columns();
+        let columns = table.columns;
         let sql = format!(
             "INSERT INTO {} (rowid, {}) VALUES (?{})",
-            table.name(),
+            table.name,
             columns.join(", "),
             ", ?".repeat(columns.len())
         );
@@ -272,7 +272,7 @@ impl<'a> Export<'a> {
         insert.execute(rusqlite::params_from_iter(values))?;
         if let Some(Value::Text(name)) = cells.first() {
             let row = self.change.last_insert_rowid();
-            let known = self.known.entry((table.name(), name.clone()));
+            let known = self.known.entry((table.name, name.clone()));
             known.or_insert(row);
         }
         Ok(())
@@ -287,14 +287,14 @@ impl<'a> Export<'a> {
         renewed: &[&str],
     ) -> Result<(), LegacyError> {
         let known = match cells.first() {
-            Some(Value::Text(name)) => self.known.get(&(table.name(), name.clone())),
+            Some(Value::Text(name)) => self.known.get(&(table.name, name.clone())),
             _ => None,
         };
         let Some(row) = known else {
             return self.insert(table, None, cells);
         };
         let sets = (1..)
-            .zip(table.columns())
+            .zip(table.columns)
             .filter_map(|(place, column)| match *column {
                 "first_seen" => Some(format!("first_seen = min(first_seen, ?{place})")),
                 "last_seen" => Some(format!("last_seen = max(last_seen, ?{place})")),
@@ -306,7 +306,7 @@ impl<'a> Export<'a> {
         let sets: Vec<String> = sets.collect();
         let sql = format!(
             "UPDATE {} SET {} WHERE rowid = ?{}",
-            table.name(),
+            table.name,
             sets.join(", "),
             cells.len() + 1
         );

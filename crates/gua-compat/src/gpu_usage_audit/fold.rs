@@ -1,10 +1,11 @@
-//! Folds the rows of a file of gpu-usage-audit in place.
+//! Folds the rows of a file of gpu-usage-audit in place, and reads its metadata.
 
 use gua_model::legacy::LegacyMoment;
 use gua_model::{Period, sane};
+use gua_query::records::ImportedFacts;
 use gua_store::imported::{
     GpuRow, ImportedRow as _, Intervals, LegacyError, Merged, ProcessRow, Stamp, Texts, merge,
-    old_text,
+    old_text, read_gpus, read_host, read_interval,
 };
 use jiff::Timestamp;
 use rusqlite::OptionalExtension as _;
@@ -87,10 +88,10 @@ impl OldFile {
         if indexes != 2 {
             return Ok(None);
         }
-        let mut cards = self.cards(GpuRow::TABLE).map_err(read)?;
+        let mut gpus = self.gpus_in(GpuRow::TABLE).map_err(read)?;
         let mut ends: Option<(i64, i64)> = None;
-        for card in &cards {
-            let (Some(first), Some(last)) = self.ends(card)? else {
+        for gpu in &gpus {
+            let (Some(first), Some(last)) = self.ends(gpu)? else {
                 return Ok(None);
             };
             let (low, high) = ends.unwrap_or((first, last));
@@ -101,33 +102,33 @@ impl OldFile {
         };
         let from = window.from().as_microsecond().clamp(first, last);
         let to = window.to().as_microsecond().clamp(first, last);
-        if cards.len() > MOST_GPUS || (to - from).saturating_mul(NARROW) > last - first {
+        if gpus.len() > MOST_GPUS || (to - from).saturating_mul(NARROW) > last - first {
             return Ok(None);
         }
-        cards.extend(self.cards(ProcessRow::TABLE).map_err(read)?);
-        cards.sort();
-        cards.dedup();
-        let places = (3..3 + cards.len())
+        gpus.extend(self.gpus_in(ProcessRow::TABLE).map_err(read)?);
+        gpus.sort();
+        gpus.dedup();
+        let places: Vec<_> = (3..3 + gpus.len())
             .map(|place| format!("?{place}"))
-            .collect::<Vec<_>>()
-            .join(", ");
+            .collect();
+        let places = places.join(", ");
         let mut choice = sorted(window);
         choice.clause =
             format!("WHERE gpu_uuid IN ({places}) AND ts >= ?1 AND ts < ?2 ORDER BY ts, rowid");
-        choice.parameters.extend(cards);
+        choice.parameters.extend(gpus);
         Ok(Some(choice))
     }
 
     /// Times of the first and the last row of a GPU, which the index has; `None` for a time that gpu-usage-audit does not
     /// write.
-    pub(super) fn ends(&self, card: &str) -> Result<(Option<i64>, Option<i64>), LegacyError> {
+    fn ends(&self, gpu: &str) -> Result<(Option<i64>, Option<i64>), LegacyError> {
         let (first, end) = sane_texts();
         let texts: (Option<String>, Option<String>) = self
             .connection
             .query_row(
                 "SELECT (SELECT min(ts) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts >= ?2), \
                  (SELECT max(ts) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts < ?3)",
-                [card, &first, &end],
+                [gpu, &first, &end],
                 |row| Ok((row.get(0)?, row.get(1)?)),
             )
             .map_err(|source| self.failed(source))?;
@@ -136,35 +137,83 @@ impl OldFile {
     }
 
     /// Number of rows of a GPU whose time cannot be true.
-    pub(super) fn damaged(&self, card: &str) -> Result<u64, rusqlite::Error> {
+    fn damaged(&self, gpu: &str) -> Result<u64, rusqlite::Error> {
         let (first, end) = sane_texts();
         let count: i64 = self.connection.query_row(
             "SELECT (SELECT count(*) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts < ?2) + \
              (SELECT count(*) FROM gpu_sample WHERE gpu_uuid = ?1 AND ts >= ?3)",
-            [card, &first, &end],
+            [gpu, &first, &end],
             |row| row.get(0),
         )?;
         Ok(count.unsigned_abs())
     }
 
-    /// Every GPU that has rows.
-    pub(super) fn seen_gpus(&self) -> Result<Vec<String>, rusqlite::Error> {
-        self.cards(GpuRow::TABLE)
-    }
-
     /// Every GPU of a table, found by skipping from one to the next in the index.
-    fn cards(&self, table: &str) -> Result<Vec<String>, rusqlite::Error> {
+    fn gpus_in(&self, table: &str) -> Result<Vec<String>, rusqlite::Error> {
         let sql =
             format!("SELECT gpu_uuid FROM {table} WHERE gpu_uuid > ?1 ORDER BY gpu_uuid LIMIT 1");
         let mut next = self.connection.prepare(&sql)?;
-        let mut cards: Vec<String> = Vec::new();
+        let mut gpus: Vec<String> = Vec::new();
         loop {
-            let last = cards.last().map_or("", String::as_str);
+            let last = gpus.last().map_or("", String::as_str);
             match next.query_row([last], |row| row.get(0)).optional()? {
-                Some(card) if cards.len() < MOST => cards.push(card),
-                _ => return Ok(cards),
+                Some(gpu) if gpus.len() < MOST => gpus.push(gpu),
+                _ => return Ok(gpus),
             }
         }
+    }
+
+    /// Metadata: the host, the models of its GPUs, and the time range.
+    pub fn facts(&self) -> Result<ImportedFacts, LegacyError> {
+        let read = |source| self.failed(source);
+        let connection = &self.connection;
+        let mut facts = ImportedFacts::default();
+        if self.columns().has("host", "hostname") {
+            facts.host = read_host(
+                connection,
+                "SELECT hostname, env_kind, driver_version FROM host ORDER BY rowid LIMIT 1",
+            )
+            .map_err(read)?;
+        }
+        if self.columns().has("gpu_device", "gpu_uuid") {
+            facts.gpus = read_gpus(
+                connection,
+                "SELECT gpu_uuid, name, memory_total_mb FROM gpu_device",
+            )
+            .map_err(read)?;
+        }
+        if self.columns().has("daemon_run", "interval_seconds") {
+            facts.interval = read_interval(
+                connection,
+                "SELECT interval_seconds FROM daemon_run ORDER BY id DESC LIMIT 1",
+            )
+            .map_err(read)?;
+        }
+        for gpu in self.gpus_in(GpuRow::TABLE).map_err(read)? {
+            if let Ok(uuid) = gpu.parse() {
+                facts.gpus.entry(uuid).or_default().index = self.index(&gpu).map_err(read)?;
+            }
+            let (first, last) = self.ends(&gpu)?;
+            let (first, last) = (first.and_then(sane::time), last.and_then(sane::time));
+            facts.began = facts.began.into_iter().chain(first).min();
+            facts.ended = facts.ended.max(last);
+            facts.damaged += self.damaged(&gpu).map_err(read)?;
+        }
+        Ok(facts)
+    }
+
+    /// Last known index of a GPU.
+    fn index(&self, gpu: &str) -> Result<Option<u32>, rusqlite::Error> {
+        if !self.columns().has("gpu_sample", "gpu_index") {
+            return Ok(None);
+        }
+        let index = self.connection.query_row(
+            "SELECT gpu_index FROM gpu_sample WHERE gpu_uuid = ?1 ORDER BY ts DESC LIMIT 1",
+            [gpu],
+            |row| row.get_ref(0).map(|cell| cell.as_i64().ok()),
+        );
+        let index = index.optional()?.flatten();
+        Ok(index.and_then(|index| u32::try_from(index).ok()))
     }
 }
 

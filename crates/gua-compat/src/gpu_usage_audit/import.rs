@@ -68,10 +68,10 @@ pub(crate) fn import_open(
     verify::<ProcessRow>(&work, &processes)?;
     for table in SmallTable::ALL {
         let there = match old.has_small(table) {
-            true => old.count(table.name())?,
+            true => old.count(table.name)?,
             false => 0,
         };
-        same_count(table.name(), there, work.importer.count(table)?)?;
+        same_count(table.name, there, work.importer.count(table)?)?;
     }
     old.confirm()?;
     Ok(Imported {
@@ -95,9 +95,9 @@ fn refuse_newer(old: &OldFile) -> Result<(), LegacyError> {
         !match table.as_str() {
             GpuRow::TABLE => is_one(GpuRow::COLUMNS),
             ProcessRow::TABLE => is_one(ProcessRow::COLUMNS),
-            "host" => SmallTable::Host.columns().contains(&column),
-            "daemon_run" => column == "id" || SmallTable::Run.columns().contains(&column),
-            _ => SmallTable::Device.columns().contains(&column),
+            "host" => SmallTable::HOST.columns.contains(&column),
+            "daemon_run" => column == "id" || SmallTable::RUN.columns.contains(&column),
+            _ => SmallTable::DEVICE.columns.contains(&column),
         }
     });
     match unknown {
@@ -218,12 +218,8 @@ fn small_rows(old: &OldFile, table: SmallTable) -> Result<Vec<SmallRow>, LegacyE
     if !old.has_small(table) {
         return Ok(Vec::new());
     }
-    let columns = table.columns();
-    let sql = format!(
-        "SELECT rowid, {} FROM {} ORDER BY rowid",
-        columns.join(", "),
-        table.name()
-    );
+    let (columns, name) = (table.columns.join(", "), table.name);
+    let sql = format!("SELECT rowid, {columns} FROM {name} ORDER BY rowid");
     let read = || -> Result<Vec<SmallRow>, rusqlite::Error> {
         let mut query = old.connection.prepare(&sql)?;
         query.query_map([], |row| table.row(row))?.collect()
@@ -243,7 +239,7 @@ impl OldFile {
 
     /// Returns whether the file has a small table with all its columns.
     pub(super) fn has_small(&self, table: SmallTable) -> bool {
-        let mut columns = table.columns().iter();
-        columns.all(|column| self.columns().has(table.name(), column))
+        let mut columns = table.columns.iter();
+        columns.all(|column| self.columns().has(table.name, column))
     }
 }

@@ -61,34 +61,35 @@ impl OldFile {
                 return Err(not_a_history(path, &format!("it is {kind}")));
             }
             FileKind::Unreadable { .. } => {
-                let opened = File::open(path).map_err(|source| LegacyError::Open {
+                File::open(path).map_err(|source| LegacyError::File {
+                    what: "open",
                     path: path.into(),
                     source,
-                });
-                opened?;
+                })?;
             }
             FileKind::Empty if is_empty(path) => return Err(not_a_history(path, "it is empty")),
             // The tables of a history whose writer was killed may be in its log only, so these are opened too.
             FileKind::Empty | FileKind::OtherSqlite | FileKind::GpuUsageAudit => {}
         }
-        let (connection, still) = connect(path)?;
-        let read = |source| LegacyError::Read {
-            path: path.into(),
-            source,
-        };
-        // One snapshot for all reads from here on.
-        connection.execute_batch("BEGIN").map_err(read)?;
-        let columns = columns(&connection).map_err(read)?;
-        if let Some(missing) = missing(&columns) {
-            return Err(not_a_history(path, &missing));
+        let file = Self::connected(path)?;
+        match missing(&file.columns) {
+            Some(missing) => Err(not_a_history(path, &missing)),
+            None => Ok(file),
         }
-        let logged = log_of(path).exists();
+    }
+
+    /// Opens whichever tables a file has.
+    fn connected(path: &Path) -> Result<Self, LegacyError> {
+        let (connection, still) = connect(path)?;
+        let read = LegacyError::read(path);
+        // One snapshot for all reads from here on.
+        connection.execute_batch("BEGIN").map_err(&read)?;
         Ok(Self {
             path: path.into(),
+            columns: columns(&connection).map_err(&read)?,
             connection,
-            columns,
             still,
-            logged,
+            logged: log_of(path).exists(),
             known_by: None,
         })
     }
@@ -97,22 +98,8 @@ impl OldFile {
     /// opened by SQLite: closing another descriptor of it would release the locks of a writer in this process
     /// (<https://www.sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>).
     pub(crate) fn inside(history: &Path) -> Result<Option<Self>, LegacyError> {
-        let read = |source| LegacyError::Read {
-            path: history.into(),
-            source,
-        };
-        let (connection, still) = connect(history)?;
-        connection.execute_batch("BEGIN").map_err(read)?;
-        let columns = columns(&connection).map_err(read)?;
-        let is_there = missing(&columns).is_none();
-        Ok(is_there.then(|| Self {
-            path: history.into(),
-            connection,
-            columns,
-            still,
-            logged: log_of(history).exists(),
-            known_by: None,
-        }))
+        let file = Self::connected(history)?;
+        Ok(Some(file).filter(|file| missing(&file.columns).is_none()))
     }
 
     /// Wraps rows laid out as an old history in memory, with the path of their file and the fact that identifies it.
@@ -160,35 +147,25 @@ impl OldFile {
     }
 
     pub(crate) fn failed(&self, source: rusqlite::Error) -> LegacyError {
-        LegacyError::Read {
-            path: self.path.clone(),
-            source,
-        }
+        LegacyError::read(&self.path)(source)
     }
 }
 
 /// Connects to the file. A write-ahead log beside it means that it has a writer or that a writer was killed; without a
 /// log the file is complete.
 fn connect(path: &Path) -> Result<(Connection, Option<FilePrint>), LegacyError> {
-    let read = |source| LegacyError::Read {
-        path: path.into(),
-        source,
-    };
     let print = FilePrint::of(path);
     let log = log_of(path).exists();
-    if !log && !beside(path, "-journal").exists() {
-        let connection = open_with(path, "mode=ro&immutable=1").map_err(read)?;
-        return Ok((connection, print));
-    }
-    if !log || beside(path, "-shm").exists() {
-        let connection = open_with(path, "mode=ro").map_err(read)?;
-        look(&connection).map_err(read)?;
-        return Ok((connection, None));
-    }
-    // A writer always has the shared-memory index of the log, so there is no writer without one. The index is built in
-    // memory here, so that no file is created.
-    let connection = open_with(path, INDEX_IN_MEMORY).map_err(read)?;
-    look(&connection).map_err(read)?;
+    let (options, print) = if !log && !beside(path, "-journal").exists() {
+        ("mode=ro&immutable=1", print)
+    } else if !log || beside(path, "-shm").exists() {
+        ("mode=ro", None)
+    } else {
+        // A writer always has the shared-memory index of the log, so there is no writer without one. The index is built in
+        // memory here, so that no file is created.
+        (INDEX_IN_MEMORY, print)
+    };
+    let connection = open_with(path, options).map_err(LegacyError::read(path))?;
     Ok((connection, print))
 }
 
@@ -215,11 +192,8 @@ fn open_with(path: &Path, options: &str) -> Result<Connection, rusqlite::Error> 
     // Bounds the memory for sorting; the rest of a scan needs little.
     connection.pragma_update(None, "cache_size", -8_000)?;
     connection.pragma_update(None, "query_only", true)?;
+    connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))?;
     Ok(connection)
-}
-
-fn look(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(()))
 }
 
 fn is_empty(path: &Path) -> bool {

@@ -19,34 +19,38 @@ use super::open::OldFile;
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
+/// Implements methods whose result is always empty, because the file has no such records.
+macro_rules! nothing {
+    ($($name:ident($($argument:ty),*) -> $answer:ty;)*) => {$(
+        fn $name(&self, $(_: $argument),*) -> Result<$answer> {
+            Ok(<$answer>::default())
+        }
+    )*};
+}
+
 /// A file of gpu-usage-audit has imported rows and nothing else.
 impl Records for OldFile {
-    fn gpus(&self) -> Result<Vec<GpuInfo>> {
-        Ok(Vec::new())
-    }
-
-    fn owners(&self) -> Result<BTreeSet<OwnerKey>> {
-        Ok(BTreeSet::new())
-    }
-
-    fn host(&self) -> Result<Option<String>> {
-        Ok(None)
-    }
-
-    fn tick_interval(&self) -> Result<Option<Duration>> {
-        Ok(None)
-    }
-
-    fn thresholds(&self) -> Result<Thresholds> {
-        Ok(Thresholds::default())
-    }
-
-    fn raw_from(&self) -> Result<Option<Timestamp>> {
-        Ok(None)
-    }
-
-    fn outages(&self, _window: Period) -> Result<Vec<Outage>> {
-        Ok(Vec::new())
+    nothing! {
+        gpus() -> Vec<GpuInfo>;
+        owners() -> BTreeSet<OwnerKey>;
+        host() -> Option<String>;
+        tick_interval() -> Option<Duration>;
+        thresholds() -> Thresholds;
+        raw_from() -> Option<Timestamp>;
+        outages(Period) -> Vec<Outage>;
+        sessions(Period, &mut dyn FnMut(&Session)) -> u32;
+        spans(Period, Thresholds, &mut dyn FnMut(&Span)) -> ();
+        ticks(Period, &mut dyn FnMut(Tick)) -> u32;
+        ticks_with_spans(Period, Thresholds, &mut TickVisitor<'_>) -> u32;
+        absurd_ticks() -> u32;
+        damaged_rows() -> u32;
+        own_coverage(Period) -> OwnCoverage;
+        last_tick_before(Timestamp) -> Option<Tick>;
+        tick_at(Timestamp, Thresholds) -> Option<TickAt>;
+        floors(Timestamp) -> Floors;
+        refusals(Period) -> Vec<Refusal>;
+        runs(Period, u32) -> Vec<WatchedRun>;
+        runs_with_prefix(&str) -> Vec<WatchedRun>;
     }
 
     fn quarters(
@@ -59,40 +63,6 @@ impl Records for OldFile {
         Ok(0)
     }
 
-    fn sessions(&self, _window: Period, _each: &mut dyn FnMut(&Session)) -> Result<u32> {
-        Ok(0)
-    }
-
-    fn spans(
-        &self,
-        _window: Period,
-        _thresholds: Thresholds,
-        _each: &mut dyn FnMut(&Span),
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn ticks(&self, _window: Period, _each: &mut dyn FnMut(Tick)) -> Result<u32> {
-        Ok(0)
-    }
-
-    fn ticks_with_spans(
-        &self,
-        _window: Period,
-        _thresholds: Thresholds,
-        _each: &mut TickVisitor<'_>,
-    ) -> Result<u32> {
-        Ok(0)
-    }
-
-    fn absurd_ticks(&self) -> Result<u32> {
-        Ok(0)
-    }
-
-    fn damaged_rows(&self) -> Result<u32> {
-        Ok(0)
-    }
-
     fn days_with_rows(&self) -> Result<BTreeSet<Date>> {
         let mut days = BTreeSet::new();
         let ever = Period::new(Timestamp::MIN, Timestamp::MAX);
@@ -100,34 +70,6 @@ impl Records for OldFile {
             days.insert(TimeZone::UTC.to_datetime(moment.at).date());
         })?;
         Ok(days)
-    }
-
-    fn own_coverage(&self, _window: Period) -> Result<OwnCoverage> {
-        Ok(OwnCoverage::default())
-    }
-
-    fn last_tick_before(&self, _moment: Timestamp) -> Result<Option<Tick>> {
-        Ok(None)
-    }
-
-    fn tick_at(&self, _at: Timestamp, _thresholds: Thresholds) -> Result<Option<TickAt>> {
-        Ok(None)
-    }
-
-    fn floors(&self, _at: Timestamp) -> Result<Floors> {
-        Ok(Floors::new())
-    }
-
-    fn refusals(&self, _window: Period) -> Result<Vec<Refusal>> {
-        Ok(Vec::new())
-    }
-
-    fn runs(&self, _window: Period, _limit: u32) -> Result<Vec<WatchedRun>> {
-        Ok(Vec::new())
-    }
-
-    fn runs_with_prefix(&self, _prefix: &str) -> Result<Vec<WatchedRun>> {
-        Ok(Vec::new())
     }
 
     fn imported_facts(&self) -> Result<Option<ImportedFacts>> {

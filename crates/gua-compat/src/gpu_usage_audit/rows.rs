@@ -1,13 +1,13 @@
-//! Reads rows of the two large tables from a file of gpu-usage-audit of any supported release: as blocks, in the order of
-//! the file, or grouped by time for a fold.
+//! Reads rows of the two large tables from a file of gpu-usage-audit of any supported release: as blocks
+//! of rows with the same time.
 //!
 //! A history has millions of rows that are almost the same as the ones before them, and this module exploits that for
 //! speed. A row whose time cannot be true is left out and counted.
 
 use gua_model::sane;
 use gua_store::imported::{
-    Block, Blocks, COMPUTE, Cell, CellKind, Column, ImportedRow, LegacyError, Moments, Stamp,
-    Tally, TextId, Texts,
+    Block, Blocks, COMPUTE, Cell, CellKind, Column, ImportedRow, LegacyError, Stamp, Tally, TextId,
+    Texts,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Rows, Statement};
@@ -92,7 +92,7 @@ pub(crate) struct Scan<'statement, R> {
     rows: Rows<'statement>,
     window: Option<(String, String)>,
     recalls: Vec<Recall>,
-    /// The last row that was read: the first of the next block or moment.
+    /// The last row that was read. It is the first row of the next block.
     ahead: Option<Read<R>>,
     /// Time of that row, and its original text.
     at_us: i64,
@@ -226,26 +226,6 @@ impl<R: ImportedRow> Blocks<R> for Scan<'_, R> {
                 None => return Ok(Some(block)),
             }
         }
-    }
-}
-
-impl<R: ImportedRow> Moments<R> for Scan<'_, R> {
-    fn peek(&self) -> Option<i64> {
-        self.ahead.as_ref().map(|_| self.at_us)
-    }
-
-    fn take(
-        &mut self,
-        texts: &mut Texts,
-        rows: &mut Vec<(Option<i64>, R)>,
-    ) -> Result<(), LegacyError> {
-        let mut next = self.ahead.take();
-        while let Some(read) = next {
-            rows.push((read.run, read.cells));
-            next = self.next_row(texts)?;
-            self.ahead = next.take_if(|next| next.is_new);
-        }
-        Ok(())
     }
 }
 

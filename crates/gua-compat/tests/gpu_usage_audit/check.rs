@@ -79,7 +79,7 @@ fn an_unreadable_block_is_found() {
     );
     check(
         "UPDATE old_process_block SET written_as = 'noon' WHERE first_row = 1",
-        &["rows 1 to 4 of proc_sample imported from source 1 have no time that can be"],
+        &["rows 1 to 4 of proc_sample imported from source 1 have an impossible time"],
     );
 }
 
@@ -225,7 +225,7 @@ fn missing_texts_runs_and_sources_are_found() {
         .unwrap()
         .query_row("SELECT count(*) FROM old_text", [], |row| row.get(0))
         .unwrap();
-    let missing = format!("of {texts} texts of imported rows 1 are not there");
+    let missing = format!("1 of {texts} texts of imported rows are missing");
     let change = "DELETE FROM old_text WHERE id = 1";
     let (_directory, ours) = imported("1.8.0");
     Connection::open(&ours)
@@ -242,7 +242,7 @@ fn missing_texts_runs_and_sources_are_found() {
         .unwrap();
     let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
     assert!(
-        report.old_rows_wrong[0].ends_with("name a run that is not there"),
+        report.old_rows_wrong[0].ends_with("refer to a missing run"),
         "{report:?}"
     );
 

@@ -62,7 +62,7 @@ fn minutes(path: &Path) -> Vec<i64> {
     let history = History::open(path).unwrap();
     let mut take = |at: Timestamp| found.push(at.duration_since(first()).as_mins());
     history
-        .old_moments(always(), &mut |moment| take(moment.at))
+        .imported_moments(always(), &mut |moment| take(moment.at))
         .unwrap();
     found
 }

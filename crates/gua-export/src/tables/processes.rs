@@ -6,7 +6,7 @@ use gua_model::{
 use gua_query::RecordsError;
 use jiff::Timestamp;
 
-use super::{IMPORTED, OWN, Reading, kind_word};
+use super::{IMPORTED, OWN, Reading};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
 use crate::names::Names;
@@ -43,7 +43,7 @@ columns! {
         uid: Int = about::UID; own.owner.as_ref().and_then(|owner| Some(owner.who.uid()?.0)); Missing,
         user_source: Text = about::USER_SOURCE; own.owner.as_ref().map(|owner| owner.source.as_str()); Missing,
         process: Text = about::PROCESS; own.identity.and_then(|identity| identity.comm.as_deref().ok()); old.process.name,
-        kind: Text = about::KIND; kind_word(own.process.kind); kind_word(old.process.kind),
+        kind: Text = about::KIND; own.process.kind.as_str(); old.process.kind.as_str(),
         memory_bytes: Int = "Memory that it holds; absent if the driver hides it.";
             own.process.memory.ok(); old.process.memory_mb.map(Bytes::from_mb),
         sm_util_percent: Int = "Its own utilisation since the previous tick, if the driver reports it.";

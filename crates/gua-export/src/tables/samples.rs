@@ -92,12 +92,11 @@ pub(crate) fn rows(
     records.imported_moments(old, &mut |moment: &LegacyMoment<'_>| {
         own_ticks.rest(moment, |rest| {
             for tick in rest.ticks {
-                let interval = u64::try_from(tick.run.interval.as_micros());
                 sink.push(&ImportedSample {
                     names,
                     tick,
                     class: tick.class(thresholds),
-                    interval: Micros(interval.unwrap_or(u64::MAX)),
+                    interval: tick.run.interval.into(),
                 });
             }
         });

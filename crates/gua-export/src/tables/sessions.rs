@@ -1,12 +1,12 @@
 //! One row for each session: a process that held a GPU, with its start and end.
 
 use gua_model::{
-    Bytes, GpuQuarter, GpuUuid, ImportedSession, OpenSessions, Period, Quarter, Session, UtilSource,
+    Bytes, GpuQuarter, GpuUuid, ImportedSession, OpenSessions, Period, Quarter, Session,
 };
 use gua_query::RecordsError;
 use jiff::Timestamp;
 
-use super::{IMPORTED, OWN, Reading, kind_word};
+use super::{IMPORTED, OWN, Reading};
 use crate::batch::Value::Missing;
 use crate::column::{about, columns};
 use crate::names::Names;
@@ -42,7 +42,7 @@ columns! {
         uid: Int = about::UID; own.session.owner.as_ref().and_then(|owner| Some(owner.who.uid()?.0)); Missing,
         user_source: Text = about::USER_SOURCE; own.session.owner.as_ref().map(|owner| owner.source.as_str()); Missing,
         process: Text = about::PROCESS; own.session.comm.as_deref().ok(); old.session.name.as_deref(),
-        kind: Text = about::KIND; kind_word(own.session.kind); Missing,
+        kind: Text = about::KIND; own.session.kind.as_str(); Missing,
         job: Text = about::JOB; own.session.workload.job.as_ref().map(|job| job.as_str()); Missing,
         pod: Text = about::POD; own.session.workload.pod.as_ref().map(|pod| pod.as_str()); Missing,
         container: Text = about::CONTAINER; own.session.workload.container.as_ref().map(|container| container.as_str()); Missing,
@@ -54,17 +54,10 @@ columns! {
         util_mean_percent: Float = "Mean utilisation.";
             own.session.util().map(|(util, _)| f64::from(util.0) / 100.0); old.session.util(),
         util_of: Text = "Source of that value: `process` (its own) or `gpu`.";
-            own.session.util().map(|(_, source)| util_of(source)); old.session.util().map(|_| "gpu"),
+            own.session.util().map(|(_, source)| source.as_str()); old.session.util().map(|_| "gpu"),
         peak_memory_bytes: Int = "Maximum memory at any tick."; own.session.peak_memory.ok(); old.session.peak_mb.map(Bytes::from_mb),
         is_shared: Bool = "Whether another process held the GPU at some of its ticks."; own.session.shared; old.session.shared,
         is_open: Bool = "Whether it may still be open."; own.session.open; false,
-    }
-}
-
-fn util_of(source: UtilSource) -> &'static str {
-    match source {
-        UtilSource::Process => "process",
-        UtilSource::Card => "gpu",
     }
 }
 

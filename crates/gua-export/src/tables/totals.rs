@@ -30,7 +30,7 @@ columns! {
         gpu_index: Int = about::INDEX_LAST; row.names.gpu_index(&row.gpu.gpu),
         gpu_name: Text = about::GPU_NAME; row.names.gpu_name(&row.gpu.gpu),
         mig_parent_uuid: Text = about::MIG_PARENT; row.own(row.names.gpu_parent(&row.gpu.gpu)).flatten(),
-        ticks: Int = "Ticks that began in it."; row.ticks(),
+        ticks: Int = "Ticks that began in it."; row.gpu.total.counted_ticks(),
         active_us: Int = "Time active; also stalled and ghost."; row.times.active,
         idle_held_us: Int = "Time idle-held; also orphan-held."; row.times.idle_held,
         held_unknown_us: Int = "Time held without a utilisation reading."; row.times.held_unknown,
@@ -42,9 +42,9 @@ columns! {
             row.own(row.time(|state, _| state == State::OrphanHeld)),
         buffered_us: Int = "Part of the observed time that is based on the driver's samples.";
             row.own(row.time(|state, basis| basis == Basis::Buffer && state != State::Unobserved)),
-        set_aside_us: Int = "Time of its ticks that belongs to other MIG slices of the same GPU; it is in no state."; row.own(row.gpu.total.card.set_aside),
-        util_mean_percent: Float = "Mean utilisation."; row.own(row.util()).flatten(),
-        util_known_us: Int = "Time that the mean covers."; row.own(row.gpu.total.card.util_known),
+        set_aside_us: Int = "Time of its ticks that belongs to other MIG slices of the same GPU; it is in no state."; row.own(row.gpu.total.gpu.set_aside),
+        util_mean_percent: Float = "Mean utilisation."; row.own(row.gpu.total.gpu.util()).flatten(),
+        util_known_us: Int = "Time that the mean covers."; row.own(row.gpu.total.gpu.util_known),
         energy_millijoules: Int = "Energy by the driver's counter; of a MIG instance, the part of its slices."; row.own(row.energy.counted_energy()).flatten(),
         energy_known_us: Int = "Time for which it is known."; row.own(row.energy.energy_known),
     }
@@ -56,30 +56,10 @@ impl GpuTotal<'_> {
         self.is_own.then_some(value)
     }
 
-    /// A GPU whose MIG instances were counted in its place for the whole quarter has no row.
-    fn ticks(&self) -> u64 {
-        if self.gpu.total.states.is_empty() {
-            0
-        } else {
-            self.gpu.total.card.ticks
-        }
-    }
-
     fn time(&self, is_it: impl Fn(State, Basis) -> bool) -> Micros {
         let states = self.gpu.total.states.iter();
         let wanted = states.filter(|((state, basis), _)| is_it(*state, *basis));
         wanted.map(|(_, total)| total.micros).sum()
-    }
-
-    /// Mean utilisation in percent. The sum is in hundredths of a percent times microseconds.
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the last step before a number is written"
-    )]
-    fn util(&self) -> Option<f64> {
-        let sums = &self.gpu.total.card;
-        let known = sums.util_known;
-        (known > Micros(0)).then(|| sums.util_sum as f64 / (known.0 as f64 * 100.0))
     }
 }
 
@@ -170,7 +150,7 @@ impl QuarterVisitor for Writer<'_> {
             }
             let is_own = total.imported.is_none();
             // Process rows without a row of their GPU count for sessions only.
-            if !is_own && total.card.ticks == 0 {
+            if !is_own && total.gpu.ticks == 0 {
                 continue;
             }
             let (mut times, mut energy) = (StateTimes::default(), StateTotal::default());

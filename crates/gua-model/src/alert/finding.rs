@@ -39,6 +39,8 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoardHost {
     pub id: String,
+    /// Id of its workspace, whose admins see the messages about it.
+    pub workspace: String,
     /// Display name, which is not unique.
     pub name: String,
 }
@@ -366,6 +368,8 @@ pub enum LastContact {
     Report(Timestamp),
     /// It has not reported since it was enrolled.
     Enrolment(Timestamp),
+    /// It has not reported since its token became valid: an admin approved the host, or replaced it by another machine.
+    Token(Timestamp),
 }
 
 /// Returns the finding about an agent that has sent nothing since then. The caller decides whether that is too long ago.
@@ -374,6 +378,10 @@ pub fn silent(last: LastContact, now: Timestamp) -> Finding {
     let (at, shown) = match last {
         LastContact::Report(at) => (at, format!("last report at {at:.0}")),
         LastContact::Enrolment(at) => (at, format!("no report since it was enrolled at {at:.0}")),
+        LastContact::Token(at) => (
+            at,
+            format!("no report since its token became valid at {at:.0}"),
+        ),
     };
     let length = now.duration_since(at).unsigned_abs();
     Finding {
@@ -388,4 +396,42 @@ pub fn silent(last: LastContact, now: Timestamp) -> Finding {
             "`gua status` on the host shows whether its daemon runs and what it sends.".to_owned(),
         ),
     }
+}
+
+/// Maximum number of hosts in the title of a message about several hosts.
+const MAX_NAMED: usize = 3;
+/// Maximum number of hosts in the details of such a message.
+const MAX_LISTED: usize = 20;
+
+/// Returns one finding about the silent agents of several hosts, in this order, so that a network outage does not send one
+/// message for each host. Its host has the id of the first one, and its size does not depend on the number of hosts.
+#[must_use]
+pub fn all_silent(found: &[Finding]) -> Option<Finding> {
+    let first = found.first()?;
+    if found.len() == 1 {
+        return Some(first.clone());
+    }
+    let name = |one: &Finding| {
+        one.host
+            .as_ref()
+            .map_or_else(String::new, |on| on.name.clone())
+    };
+    let more = |listed: usize| match found.len().saturating_sub(listed) {
+        0 => None,
+        rest => Some(format!("and {rest} more")),
+    };
+    let names: Vec<String> = found.iter().take(MAX_NAMED).map(name).collect();
+    let names = [names.join(", ")].into_iter().chain(more(MAX_NAMED));
+    let names = names.collect::<Vec<_>>().join(" ");
+    let details = found.iter().take(MAX_LISTED);
+    let details = details.map(|one| format!("{}: {}", name(one), one.details.join(", ")));
+    Some(Finding {
+        host: first.host.clone().map(|host| BoardHost {
+            name: names,
+            ..host
+        }),
+        summary: format!("{} agents are silent", found.len()),
+        details: details.chain(more(MAX_LISTED)).collect(),
+        ..first.clone()
+    })
 }

@@ -343,6 +343,7 @@ fn a_gap_on_a_host_of_a_board_is_reported_again_after_the_cool_down() {
         };
         let host = BoardHost {
             id: "a".to_owned(),
+            workspace: "w".to_owned(),
             name: "lab1".to_owned(),
         };
         vec![gap(&time, HOUR).unwrap().on(host)]
@@ -410,6 +411,7 @@ fn findings_on_two_hosts_of_a_board_have_cool_downs_of_their_own() {
     let on = |id: &str, hour: i64| {
         let host = BoardHost {
             id: id.to_owned(),
+            workspace: "w".to_owned(),
             name: "lab\u{1b}1".to_owned(),
         };
         finding::silent(LastContact::Report(at(0)), at(hour)).on(host)
@@ -423,6 +425,42 @@ fn findings_on_two_hosts_of_a_board_have_cool_downs_of_their_own() {
         message.title,
         "lab\u{fffd}1: the agent has sent nothing for 2h00m"
     );
+}
+
+#[test]
+fn silent_agents_of_many_hosts_are_one_message_of_limited_size() {
+    let alert = alert(When::Silent);
+    let message = |hosts: usize| {
+        let found = (1..=hosts).map(|number| {
+            let host = BoardHost {
+                id: format!("host_{number}"),
+                workspace: "w".to_owned(),
+                name: format!("gpu{number}"),
+            };
+            finding::silent(LastContact::Report(at(0)), at(1)).on(host)
+        });
+        let found: Vec<Finding> = found.collect();
+        let together = finding::all_silent(&found).unwrap();
+        let id = together.host.as_ref().map(|host| host.id.as_str());
+        assert_eq!(id, Some("host_1"));
+        alert.message(&together, "board")
+    };
+    assert_eq!(finding::all_silent(&[]), None);
+    let title = |hosts: usize| message(hosts).title;
+    assert_eq!(title(1), "gpu1: the agent has sent nothing for 1h00m");
+    assert_eq!(title(2), "gpu1, gpu2: 2 agents are silent");
+    assert_eq!(title(3), "gpu1, gpu2, gpu3: 3 agents are silent");
+    assert_eq!(title(7), "gpu1, gpu2, gpu3 and 4 more: 7 agents are silent");
+    let text = message(2).text;
+    let expected = "gpu1, gpu2: 2 agents are silent\n\
+                    - gpu1: last report at 2027-01-15T00:00:00Z\n\
+                    - gpu2: last report at 2027-01-15T00:00:00Z\n\
+                    `gua status` on the host shows";
+    assert!(text.starts_with(expected), "{text}");
+    let text = message(12_500).text;
+    assert!(text.contains("\n- gpu20: last report at"), "{text}");
+    assert!(text.contains("\n- and 12480 more\n"), "{text}");
+    assert!(text.len() < 2000, "{text}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::window::UtilWindow;
 
 /// Parses `util 9 | compute 101 | graphics 20 gone | power 60 | floor 70 | list denied`, in any order. Memory is in MB,
 /// or `hidden`. Without `util`, the GPU reports no utilisation.
-fn card(text: &str) -> (Gpu, Option<Milliwatts>) {
+fn gpu_of(text: &str) -> (Gpu, Option<Milliwatts>) {
     let mut gpu = Gpu::without_readings("GPU-0".parse().unwrap(), 0, Missing::Unsupported);
     gpu.compute_list = Ok(());
     gpu.graphics_list = Ok(());
@@ -98,7 +98,7 @@ fn check(seen: &str, state: State) {
 
 #[track_caller]
 fn check_with(thresholds: Thresholds, seen: &str, state: State) {
-    let (gpu, floor) = card(seen);
+    let (gpu, floor) = gpu_of(seen);
     let verdict = classify(&gpu, &thresholds, floor);
     assert_eq!(verdict.state, state, "{seen}");
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_gpu_is_held_from_101_mb_on() {
 
 #[test]
 fn megabytes_are_rounded_down_for_each_process_as_the_replaced_tool_does() {
-    let (mut gpu, _) = card("util 0 | compute 50 | compute 50");
+    let (mut gpu, _) = gpu_of("util 0 | compute 50 | compute 50");
     for process in &mut gpu.processes {
         process.memory = Ok(Bytes(Bytes::from_mb(51).0 - 1));
     }
@@ -258,14 +258,14 @@ fn both_thresholds_can_be_set() {
 
 #[test]
 fn a_mig_parent_is_never_counted_beside_its_instances() {
-    let (mut parent, _) = card("util unsupported | compute 8000");
+    let (mut parent, _) = gpu_of("util unsupported | compute 8000");
     parent.place = Place::Parent { instances: 2 };
     assert!(!parent.place.counts());
     assert_eq!(
         classify(&parent, &Thresholds::default(), None).state,
         State::HeldUnknown
     );
-    let (mut instance, _) = card("util unsupported | compute 4000");
+    let (mut instance, _) = gpu_of("util unsupported | compute 4000");
     instance.place = Place::Instance {
         parent: parent.uuid,
         gpu_instance: Ok(1),
@@ -287,21 +287,15 @@ fn check_division(
     expected: &[(State, u64)],
     basis: Basis,
 ) {
-    let (gpu, floor) = card(seen);
+    let (gpu, floor) = gpu_of(seen);
     let samples: Vec<(u64, u32)> = (1..).zip(samples.iter().copied()).collect();
     let window = UtilWindow::new(Some(0), &samples);
-    let division = divide(&gpu, Some(&window), &thresholds, floor);
-    let parts: Vec<(State, u64)> = division
-        .parts
-        .into_iter()
-        .flatten()
-        .map(|part| (part.verdict.state, part.samples))
+    let (shares, found) = divide(&gpu, Some(&window), &thresholds, floor);
+    let shares = shares.iter();
+    let parts: Vec<(State, u64)> = shares
+        .map(|share| (share.verdict.state, share.weight))
         .collect();
-    assert_eq!(
-        (parts.as_slice(), division.basis),
-        (expected, basis),
-        "{seen}"
-    );
+    assert_eq!((parts.as_slice(), found), (expected, basis), "{seen}");
 }
 
 #[test]
@@ -451,11 +445,15 @@ proptest! {
 
     #[test]
     fn the_parts_of_a_divided_tick_add_up_to_all_of_it(gpu in any_gpu(), thresholds in any_thresholds()) {
-        let division = divide(&gpu, gpu.window.as_ref().ok(), &thresholds, None);
-        let parts: Vec<_> = division.parts.into_iter().flatten().collect();
-        prop_assert!(!parts.is_empty());
-        prop_assert_eq!(parts.iter().map(|part| part.samples).sum::<u64>(), parts[0].of);
-        prop_assert!(parts.iter().all(|part| part.of == parts[0].of && part.samples > 0));
+        let window = gpu.window.as_ref().ok();
+        let (shares, basis) = divide(&gpu, window, &thresholds, None);
+        prop_assert!(!shares.is_empty());
+        let all = match basis {
+            Basis::Buffer => window.unwrap().samples(),
+            _ => 1,
+        };
+        prop_assert_eq!(shares.iter().map(|share| share.weight).sum::<u64>(), all);
+        prop_assert!(shares.iter().all(|share| share.weight > 0));
     }
 
     #[test]

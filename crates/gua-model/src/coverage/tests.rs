@@ -212,9 +212,9 @@ fn a_gap_of_a_quarter_hour_that_cannot_be_placed_does_not_move_the_one_after_it(
         .iter()
         .for_each(|span| totals.add(span));
     let mut ledger = Ledger::new(Period::new(at(0.0), at(500.0)), known(&all), &[]);
-    for (_, cards) in totals.by_quarter() {
-        assert!(ledger.is_ragged(&cards));
-        ledger.push_quarter(&cards);
+    for (_, gpus) in totals.by_quarter() {
+        assert!(ledger.is_ragged(&gpus));
+        ledger.push_quarter(&gpus);
     }
     let gaps = ledger.finish().remove(&uuid("gpu0")).unwrap().gaps;
     let found: Vec<_> = gaps.iter().map(|gap| (gap.period, gap.micros)).collect();
@@ -409,9 +409,9 @@ proptest! {
         for span in &spans {
             totals.add(span);
         }
-        for (quarter, cards) in totals.by_quarter() {
+        for (quarter, gpus) in totals.by_quarter() {
             if quarter.period().overlap(window) == Some(quarter.period()) {
-                ledger.push_quarter(&cards);
+                ledger.push_quarter(&gpus);
             }
         }
         let edges: Vec<Period> = window
@@ -440,8 +440,8 @@ proptest! {
             totals.add_within(span, window);
         }
         let mut ledger = Ledger::new(window, known(&ticks), &outages);
-        for (_, cards) in totals.by_quarter() {
-            ledger.push_quarter(&cards);
+        for (_, gpus) in totals.by_quarter() {
+            ledger.push_quarter(&gpus);
         }
         let raw = cover(&ticks, thresholds, window, &outages);
         for (gpu, coverage) in ledger.finish() {

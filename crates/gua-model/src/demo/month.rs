@@ -311,9 +311,10 @@ fn load(job: &Job, second: i64) -> u32 {
 fn process(job: &Job, util: u32) -> Process {
     let boot = boot_minute(job.from);
     let start = u64::try_from((job.from - boot) * 60).unwrap_or_default();
+    let container = job.program.container;
     let own = User {
-        uid: Uid(job.program.who.uid),
-        name: Some(job.program.who.name.to_owned()),
+        uid: Uid(job.program.uid),
+        name: Some(job.program.name.to_owned()),
     };
     let identity = Identity {
         key: ProcessKey {
@@ -321,16 +322,12 @@ fn process(job: &Job, util: u32) -> Process {
             pid: Pid(job.pid),
             start: StartTicks(start * TICKS_PER_SECOND),
         },
-        login: Ok(job.program.who.container.is_none().then(|| own.clone())),
+        login: Ok(container.is_none().then(|| own.clone())),
         claimed_login: None,
         own: Ok(own),
         workload: Workload {
-            container_name: job.program.who.container.map(str::to_owned),
-            container: job
-                .program
-                .who
-                .container
-                .and_then(|_| "3f1c9a".parse().ok()),
+            container_name: container.map(str::to_owned),
+            container: container.and_then(|_| "3f1c9a".parse().ok()),
             job: job.slurm.and_then(|number| number.to_string().parse().ok()),
             ..Workload::default()
         },

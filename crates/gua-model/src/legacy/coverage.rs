@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::gap::{Gap, GapReason};
 use crate::period::{Period, micros_between};
+use crate::period_set::PeriodSet;
 use crate::report::Covered;
 use crate::unit::Micros;
 
@@ -68,7 +69,11 @@ impl ImportedCoverage {
     fn interleave(&mut self, other: &Self) {
         let (from, to) = (self.first.min(other.first), self.end.max(other.end));
         let covered = self.covered() + other.covered();
-        self.gaps = both(&self.uncovered(from, to), &other.uncovered(from, to));
+        let all: PeriodSet = self.periods().into_iter().chain(other.periods()).collect();
+        let gaps = all.holes(Period::new(time(from), time(to)));
+        self.gaps = gaps
+            .map(|gap| (gap.from().as_microsecond(), gap.to().as_microsecond()))
+            .collect();
         if other.first < self.first {
             self.first_interval = other.first_interval;
         }
@@ -85,34 +90,26 @@ impl ImportedCoverage {
         self.end.abs_diff(self.first).saturating_sub(gaps.sum())
     }
 
-    /// Periods between two times that no tick covers, in order.
-    fn uncovered(&self, from: i64, to: i64) -> Vec<(i64, i64)> {
-        let around = [(from, self.first), (self.end, to)];
-        let all = around[..1].iter().chain(&self.gaps).chain(&around[1..]);
-        all.filter(|(from, to)| from < to).copied().collect()
-    }
-
     /// Returns the time of the first tick.
     #[must_use]
     pub fn first(&self) -> Timestamp {
-        Timestamp::from_microsecond(self.first).unwrap_or_default()
+        time(self.first)
     }
 
     /// Returns the time of the last tick.
     #[must_use]
     pub fn last(&self) -> Timestamp {
-        Timestamp::from_microsecond(self.last).unwrap_or_default()
+        time(self.last)
     }
 
     /// Returns the covered time, in order.
     #[must_use]
     pub fn periods(&self) -> Vec<Period> {
-        let at = |micros| Timestamp::from_microsecond(micros).unwrap_or_default();
         let begins = std::iter::once(self.first).chain(self.gaps.iter().map(|(_, to)| *to));
         let ends = self.gaps.iter().map(|(from, _)| *from).chain([self.end]);
         let periods = begins
             .zip(ends)
-            .map(|(from, to)| Period::new(at(from), at(to)));
+            .map(|(from, to)| Period::new(time(from), time(to)));
         periods.collect()
     }
 
@@ -150,14 +147,8 @@ impl ImportedCoverage {
     }
 }
 
-/// Periods that are in both of two ordered lists.
-fn both(one: &[(i64, i64)], other: &[(i64, i64)]) -> Vec<(i64, i64)> {
-    let pairs = one.iter().flat_map(|one| {
-        let after = other.partition_point(|(_, to)| *to <= one.0);
-        let touching = other[after..].iter().take_while(|(from, _)| *from < one.1);
-        touching.map(|other| (one.0.max(other.0), one.1.min(other.1)))
-    });
-    pairs.collect()
+fn time(micros: i64) -> Timestamp {
+    Timestamp::from_microsecond(micros).unwrap_or_default()
 }
 
 fn gap(from: i64, to: i64) -> Option<Gap> {

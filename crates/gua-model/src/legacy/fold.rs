@@ -1,5 +1,6 @@
 //! Folds imported rows into quarter totals, as a stream with one quarter hour in memory at a time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use super::sessions::{ImportedSession, RowSessions};
 use super::{LegacyGpuTick, LegacyMoment, OwnCoverage, is_active};
 use crate::classify::Basis;
 use crate::id::GpuUuid;
+use crate::lookup::entry;
 use crate::owner::OwnerKey;
 use crate::period::Quarter;
 use crate::state::Thresholds;
@@ -83,15 +85,9 @@ impl QuarterTotal {
         let state = self.states.entry(state);
         state.micros += interval;
         state.ticks += 1;
-        self.card.ticks += 1;
+        self.gpu.ticks += 1;
         for (name, in_use) in tick.identities(rule) {
-            // There are few owners, and a linear search needs no copy of the name.
-            let is_it = |owner: &OwnerKey| owner.name() == name;
-            let place = self.owners.keys().position(is_it);
-            let owner = match place {
-                Some(place) => self.owners.value_mut(place),
-                None => self.owners.entry(OwnerKey::named(name)),
-            };
+            let owner = self.owners.entry(OwnerKey::named(name));
             owner.add_imported(1, in_use, interval);
         }
         self.imported_part().add(tick, rule, interval);
@@ -110,10 +106,7 @@ pub struct ImportedFold<'a> {
     interval: Option<Duration>,
     own: &'a OwnCoverage,
     quarter: Option<Quarter>,
-    /// In order of first appearance.
-    open: Vec<GpuQuarter>,
-    /// Probable position of the next tick's GPU: GPUs come in the same order at every moment.
-    next: usize,
+    open: BTreeMap<GpuUuid, QuarterTotal>,
     sessions: RowSessions,
     left_out: u64,
 }
@@ -127,8 +120,7 @@ impl<'a> ImportedFold<'a> {
             interval,
             own,
             quarter: None,
-            open: Vec::new(),
-            next: 0,
+            open: BTreeMap::new(),
             sessions: RowSessions::default(),
             left_out: 0,
         }
@@ -161,49 +153,29 @@ impl<'a> ImportedFold<'a> {
         for tick in moment.ticks {
             let given = self.interval;
             let given = given.map(|given| self.own.clip(tick.gpu, moment.at, given));
-            let interval = given.unwrap_or(tick.run.interval).as_micros();
-            let interval = Micros(u64::try_from(interval).unwrap_or(u64::MAX));
-            let rule = self.rule;
-            self.total(tick.gpu).add_imported(tick, &rule, interval);
+            let interval = given.unwrap_or(tick.run.interval).into();
+            entry(&mut self.open, tick.gpu).add_imported(tick, &self.rule, interval);
         }
-        let mut sessions = std::mem::take(&mut self.sessions);
-        sessions.push(moment, &mut |gpu, session| self.keep(gpu, session));
-        self.sessions = sessions;
-    }
-
-    fn keep(&mut self, gpu: &GpuUuid, session: ImportedSession) {
-        self.total(gpu).imported_part().sessions.push(session);
+        let open = &mut self.open;
+        self.sessions
+            .push(moment, &mut |gpu, session| keep(open, gpu, session));
     }
 
     fn give(&mut self, give: &mut impl FnMut(Quarter, &[GpuQuarter])) {
         let Some(quarter) = self.quarter else {
             return;
         };
-        let mut sessions = std::mem::take(&mut self.sessions);
-        sessions.drain(&mut |gpu, session| self.keep(gpu, session));
-        self.sessions = sessions;
-        self.open.sort_by(|one, other| one.gpu.cmp(&other.gpu));
-        if !self.open.is_empty() {
-            give(quarter, &self.open);
+        let mut open = std::mem::take(&mut self.open);
+        self.sessions
+            .drain(&mut |gpu, session| keep(&mut open, gpu, session));
+        let gpus = open.into_iter();
+        let gpus: Vec<_> = gpus.map(|(gpu, total)| GpuQuarter { gpu, total }).collect();
+        if !gpus.is_empty() {
+            give(quarter, &gpus);
         }
-        self.open.clear();
-        self.next = 0;
     }
+}
 
-    fn total(&mut self, gpu: &GpuUuid) -> &mut QuarterTotal {
-        let is_it = |card: &GpuQuarter| card.gpu == *gpu;
-        let place = match self.open.get(self.next).is_some_and(is_it) {
-            true => Some(self.next),
-            false => self.open.iter().position(is_it),
-        };
-        let place = place.unwrap_or_else(|| {
-            self.open.push(GpuQuarter {
-                gpu: gpu.clone(),
-                total: QuarterTotal::default(),
-            });
-            self.open.len() - 1
-        });
-        self.next = place + 1;
-        &mut self.open[place].total
-    }
+fn keep(open: &mut BTreeMap<GpuUuid, QuarterTotal>, gpu: &GpuUuid, session: ImportedSession) {
+    entry(open, gpu).imported_part().sessions.push(session);
 }

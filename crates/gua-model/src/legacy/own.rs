@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::{LegacyGpuTick, LegacyMoment, LegacyRun};
 use crate::cadence::Cadence;
 use crate::id::GpuUuid;
+use crate::lookup::entry;
 use crate::period::Period;
 use crate::period_set::PeriodSet;
 
@@ -19,13 +20,7 @@ pub struct OwnCoverage(BTreeMap<GpuUuid, PeriodSet>);
 impl OwnCoverage {
     /// Adds time that ticks cover. A late tick leaves no gap.
     pub fn add(&mut self, gpu: &GpuUuid, period: Period) {
-        match self.0.get_mut(gpu) {
-            Some(own) => own.add_near(period, Cadence::JITTER),
-            None => {
-                let own = self.0.entry(gpu.clone()).or_default();
-                own.add(period);
-            }
-        }
+        entry(&mut self.0, gpu).add_near(period, Cadence::JITTER);
     }
 
     /// Whether own ticks cover any of a period.
@@ -44,7 +39,7 @@ impl OwnCoverage {
     /// Returns the part of a row's interval before own ticks begin.
     #[must_use]
     pub(crate) fn clip(&self, gpu: &GpuUuid, at: Timestamp, interval: Duration) -> Duration {
-        let next = self.next(gpu, covered(at, interval));
+        let next = self.next(gpu, Period::starting(at, interval));
         next.map_or(interval, |own| {
             let before = own.from().duration_since(at);
             Duration::try_from(before).unwrap_or_default()
@@ -53,12 +48,10 @@ impl OwnCoverage {
 
     /// Passes the part of a moment that counts to `each`, and returns the number of GPU ticks that were left out.
     pub fn rest(&self, moment: &LegacyMoment<'_>, each: impl FnOnce(&LegacyMoment<'_>)) -> usize {
-        let is_ours = |gpu: &GpuUuid| {
-            let instant = covered(moment.at, Duration::from_micros(1));
-            self.touches(gpu, instant)
-        };
+        let is_ours = |gpu: &GpuUuid| self.touches(gpu, Period::at(moment.at));
         let changes = |tick: &LegacyGpuTick<'_>| {
-            self.touches(tick.gpu, covered(moment.at, tick.run.interval)) || is_ours(tick.gpu)
+            let covered = Period::starting(moment.at, tick.run.interval);
+            self.touches(tick.gpu, covered) || is_ours(tick.gpu)
         };
         let has_ours = moment.strays.iter().any(|(gpu, _)| is_ours(gpu));
         if !has_ours && !moment.ticks.iter().any(changes) {
@@ -91,12 +84,6 @@ impl OwnCoverage {
         self.0.get(gpu)?.parts(period).next()
     }
 }
-
-fn covered(at: Timestamp, interval: Duration) -> Period {
-    let interval = SignedDuration::try_from(interval).unwrap_or(SignedDuration::MAX);
-    Period::new(at, at.saturating_add(interval).unwrap_or(Timestamp::MAX))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
 use crate::id::GpuUuid;
+use crate::lookup::entry;
 use crate::sample::ProcessKind;
 use crate::total::GpuQuarter;
 
@@ -123,16 +124,9 @@ impl OpenSessions {
                 .for_each(|session| give(gpu, &session));
         }
         for (gpu, pieces) in pieces.filter(|(_, pieces)| !pieces.is_empty()) {
-            if !self.gpus.contains_key(gpu) {
-                self.gpus.insert(gpu.clone(), Vec::new());
-            }
-            let open = self.gpus.get_mut(gpu).expect("it was just inserted");
+            let open = entry(&mut self.gpus, gpu);
             for piece in pieces {
-                match open.iter_mut().find(|session| session.pid == piece.pid) {
-                    Some(session) if session.continues_with(piece) => session.merge(piece),
-                    Some(session) => give(gpu, &std::mem::replace(session, piece.clone())),
-                    None => open.push(piece.clone()),
-                }
+                join(open, piece.clone(), |ended| give(gpu, &ended));
             }
         }
     }
@@ -146,7 +140,7 @@ impl OpenSessions {
     ) {
         let pieces = gpus
             .iter()
-            .map(|card| (&card.gpu, card.total.imported_sessions()));
+            .map(|gpu| (&gpu.gpu, gpu.total.imported_sessions()));
         self.push(begin, pieces, give);
     }
 
@@ -158,24 +152,38 @@ impl OpenSessions {
     }
 }
 
-/// Folds the rows of one quarter hour to pieces of sessions.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RowSessions {
-    cards: Vec<Card>,
-    /// Probable position of the next row's GPU.
-    next: usize,
+/// Adds a piece to the open sessions of a GPU, and returns the session that it belongs to. A session of the same PID that it
+/// does not continue has ended, and is passed to `give`.
+fn join(
+    open: &mut Vec<ImportedSession>,
+    piece: ImportedSession,
+    give: impl FnOnce(ImportedSession),
+) -> &mut ImportedSession {
+    let known = open.iter().position(|session| session.pid == piece.pid);
+    match known {
+        Some(place) if open[place].continues_with(&piece) => open[place].merge(&piece),
+        Some(place) => give(std::mem::replace(&mut open[place], piece)),
+        None => open.push(piece),
+    }
+    let last = open.len() - 1;
+    &mut open[known.unwrap_or(last)]
 }
 
-#[derive(Clone, Debug)]
-struct Card {
-    gpu: GpuUuid,
+/// Folds the rows of one quarter hour to pieces of sessions.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RowSessions(BTreeMap<GpuUuid, GpuRows>);
+
+/// The rows of one GPU.
+#[derive(Clone, Debug, Default)]
+struct GpuRows {
     /// Utilisation at this moment.
     util: Option<i64>,
+    /// A compute process at this moment, and whether there are others.
     pid: Option<i64>,
     is_shared: bool,
-    /// Interval that its rows cover.
-    interval: Duration,
-    /// Maximum gap within its sessions.
+    /// Interval that each of its rows covers; `None` if it is unknown.
+    interval: Option<Duration>,
+    /// Maximum gap within its sessions, where that is longer than usual.
     longest_gap: Duration,
     open: Vec<ImportedSession>,
 }
@@ -187,143 +195,72 @@ impl RowSessions {
         moment: &LegacyMoment<'_>,
         give: &mut impl FnMut(&GpuUuid, ImportedSession),
     ) {
-        for card in &mut self.cards {
-            card.util = None;
-            card.pid = None;
-            card.is_shared = false;
+        for gpu in self.0.values_mut() {
+            gpu.util = None;
+            gpu.pid = None;
+            gpu.is_shared = false;
         }
         for tick in moment.ticks {
-            let card = self.card(tick.gpu);
+            let gpu = entry(&mut self.0, tick.gpu);
             // Runs are not distinguished: if two saw the GPU, the later row counts.
-            card.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
-            card.interval = tick.run.interval;
-            card.look_around(tick.processes.iter());
-            if tick
-                .processes
-                .iter()
-                .any(|row| row.tool == LegacyTool::GpuStats)
-            {
+            gpu.util = Some(*tick.more_rows.last().unwrap_or(&tick.util));
+            gpu.interval = Some(tick.run.interval);
+            let mut rows = tick.processes.iter();
+            if rows.any(|row| row.tool == LegacyTool::GpuStats) {
                 let looks = tick.run.interval.saturating_mul(LOOKS);
-                card.longest_gap = card.longest_gap.max(looks);
+                gpu.longest_gap = gpu.longest_gap.max(looks);
             }
         }
-        for (gpu, process) in moment.strays {
-            self.card(gpu).look_around(std::iter::once(process));
+        let rows = moment.ticks.iter().flat_map(|tick| {
+            let rows = tick.processes.iter();
+            rows.map(|row| (tick.gpu, row))
+        });
+        let rows = rows.chain(moment.strays.iter().map(|(gpu, row)| (*gpu, row)));
+        let rows = rows.filter(|(_, row)| row.kind != ProcessKind::Graphics);
+        for (gpu, row) in rows.clone() {
+            let gpu = entry(&mut self.0, gpu);
+            gpu.is_shared |= gpu.pid.is_some_and(|other| other != row.pid);
+            gpu.pid = Some(row.pid);
         }
-        for tick in moment.ticks {
-            let card = self.card(tick.gpu);
-            for process in tick.processes.iter().filter(|row| counts(row)) {
-                card.see(moment.at, process, give);
-            }
-        }
-        for (gpu, process) in moment.strays.iter().filter(|(_, row)| counts(row)) {
-            self.card(gpu).see(moment.at, process, give);
+        for (gpu, row) in rows {
+            entry(&mut self.0, gpu).see(moment.at, row, |ended| give(gpu, ended));
         }
     }
 
     /// Emits the pieces that are still open.
     pub(super) fn drain(&mut self, give: &mut impl FnMut(&GpuUuid, ImportedSession)) {
-        for card in &mut self.cards {
-            for session in card.open.drain(..) {
-                give(&card.gpu, session);
-            }
+        for (gpu, rows) in &mut self.0 {
+            rows.open.drain(..).for_each(|session| give(gpu, session));
         }
-    }
-
-    fn card(&mut self, gpu: &GpuUuid) -> &mut Card {
-        let is_it = |card: &Card| card.gpu == *gpu;
-        let likely = [self.next, self.next.saturating_sub(1), 0];
-        let place = likely
-            .into_iter()
-            .find(|place| self.cards.get(*place).is_some_and(is_it))
-            .or_else(|| self.cards.iter().position(is_it));
-        let place = place.unwrap_or_else(|| {
-            self.cards.push(Card {
-                gpu: gpu.clone(),
-                util: None,
-                pid: None,
-                is_shared: false,
-                interval: LegacyRun::NONE.interval,
-                longest_gap: LONGEST_GAP,
-                open: Vec::new(),
-            });
-            self.cards.len() - 1
-        });
-        self.next = place + 1;
-        &mut self.cards[place]
     }
 }
 
-fn counts(process: &LegacyProcess<'_>) -> bool {
-    process.kind != ProcessKind::Graphics
-}
-
-impl Card {
-    /// Records whether there is more than one compute process.
-    fn look_around<'a>(&mut self, processes: impl Iterator<Item = &'a LegacyProcess<'a>>) {
-        for process in processes.filter(|row| counts(row)) {
-            self.is_shared |= self.pid.is_some_and(|other| other != process.pid);
-            self.pid = Some(process.pid);
-        }
-    }
-
-    fn see(
-        &mut self,
-        at: Timestamp,
-        process: &LegacyProcess<'_>,
-        give: &mut impl FnMut(&GpuUuid, ImportedSession),
-    ) {
-        let mut all = self.open.iter();
-        let place = match all.position(|session| session.pid == process.pid) {
-            Some(place) if self.open[place].is_over(at, self.longest_gap) => {
-                let over = std::mem::replace(&mut self.open[place], begin(at, process.pid));
-                give(&self.gpu, over);
-                place
-            }
-            Some(place) => place,
-            None => {
-                self.open.push(begin(at, process.pid));
-                self.open.len() - 1
-            }
+impl GpuRows {
+    fn see(&mut self, at: Timestamp, row: &LegacyProcess<'_>, give: impl FnOnce(ImportedSession)) {
+        let piece = ImportedSession {
+            pid: row.pid,
+            index: row.index,
+            owner: None,
+            has_login: row.identity.is_some(),
+            name: None,
+            from: at,
+            to: at,
+            last_row: self.interval.unwrap_or(LegacyRun::NONE.interval),
+            longest_gap: self.longest_gap.max(LONGEST_GAP),
+            util_sum: self.util.unwrap_or(0),
+            util_known: self.util.is_some().into(),
+            peak_mb: row.memory_mb,
+            samples: 1,
+            shared: self.is_shared,
         };
-        let session = &mut self.open[place];
-        session.to = at;
-        session.last_row = self.interval;
-        session.longest_gap = self.longest_gap;
-        session.samples += 1;
-        session.index = session.index.or(process.index);
+        // Names are copied only if the session has none yet.
+        let session = join(&mut self.open, piece, give);
         if session.owner.is_none() {
-            session.owner = process.identity.or(process.owner).map(str::to_owned);
+            session.owner = row.identity.or(row.owner).map(str::to_owned);
         }
-        session.has_login |= process.identity.is_some();
         if session.name.is_none() {
-            session.name = process.name.map(str::to_owned);
+            session.name = row.name.map(str::to_owned);
         }
-        session.peak_mb = session.peak_mb.max(process.memory_mb);
-        session.shared |= self.is_shared;
-        if let Some(util) = self.util {
-            session.util_sum = session.util_sum.saturating_add(util);
-            session.util_known += 1;
-        }
-    }
-}
-
-fn begin(at: Timestamp, pid: i64) -> ImportedSession {
-    ImportedSession {
-        pid,
-        index: None,
-        owner: None,
-        has_login: false,
-        name: None,
-        from: at,
-        to: at,
-        last_row: Duration::ZERO,
-        longest_gap: LONGEST_GAP,
-        util_sum: 0,
-        util_known: 0,
-        peak_mb: None,
-        samples: 0,
-        shared: false,
     }
 }
 

@@ -34,7 +34,7 @@ mod tests {
     #[test]
     fn the_tenth_gpu_of_gpu_stats_comes_after_its_second() {
         let gpu = |text: &str| text.parse::<GpuUuid>().unwrap();
-        let mut cards = [
+        let mut gpus = [
             "gpu_stats-10",
             "GPU-b",
             "gpu_stats-2",
@@ -42,7 +42,7 @@ mod tests {
             "gpu_stats-0",
         ]
         .map(gpu);
-        cards.sort_by(in_order);
+        gpus.sort_by(in_order);
         let expected = [
             "GPU-a",
             "GPU-b",
@@ -50,7 +50,7 @@ mod tests {
             "gpu_stats-2",
             "gpu_stats-10",
         ];
-        assert_eq!(cards, expected.map(gpu));
+        assert_eq!(gpus, expected.map(gpu));
         assert_eq!(stats_gpu_number(&gpu(&stats_gpu(12))), Some(12));
         assert_eq!(stats_gpu_number(&gpu("GPU-12")), None);
     }

@@ -48,10 +48,10 @@ fn quarters(
     interval: Option<Duration>,
 ) -> BTreeMap<(Quarter, GpuUuid), QuarterTotal> {
     let mut found = BTreeMap::new();
-    let mut give = |quarter: Quarter, cards: &[GpuQuarter]| {
-        for card in cards {
-            let key = (quarter, card.gpu.clone());
-            assert_eq!(found.insert(key, card.total.clone()), None);
+    let mut give = |quarter: Quarter, gpus: &[GpuQuarter]| {
+        for gpu in gpus {
+            let key = (quarter, gpu.gpu.clone());
+            assert_eq!(found.insert(key, gpu.total.clone()), None);
         }
     };
     let own = OwnCoverage::default();
@@ -161,7 +161,7 @@ fn duplicate_rows_are_one_gpu_tick_and_several_rows() {
     let totals = quarters(&[twice], None);
     let total = totals.values().next().unwrap();
     let part = total.imported.as_ref().unwrap();
-    assert_eq!((total.card.ticks, part.rows, part.active_rows), (1, 2, 1));
+    assert_eq!((total.gpu.ticks, part.rows, part.active_rows), (1, 2, 1));
 }
 
 #[test]
@@ -201,10 +201,10 @@ fn a_quarter_at_a_time_has_every_gpu_that_it_saw() {
     let totals = quarters(&ticks, None);
     let count = |gpu: &str| -> u64 {
         let of_gpu = totals.iter().filter(|((_, name), _)| name.as_str() == gpu);
-        of_gpu.map(|(_, total)| total.card.ticks).sum()
+        of_gpu.map(|(_, total)| total.gpu.ticks).sum()
     };
     assert_eq!((count("GPU-0"), count("GPU-1")), (300, 150));
-    let most = totals.values().map(|total| total.card.ticks).max();
+    let most = totals.values().map(|total| total.gpu.ticks).max();
     assert_eq!(most, Some(23));
 }
 

@@ -1,7 +1,6 @@
 //! Order in which GPUs are offered.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::str::FromStr;
 
 use super::free_memory;
@@ -11,12 +10,14 @@ use crate::sample::Gpu;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order(pub Vec<(Key, Direction)>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    Index,
-    Power,
-    FreeMemory,
-    Temperature,
+crate::words! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Key {
+        Index = "index",
+        Power = "power",
+        FreeMemory = "free-memory",
+        Temperature = "temperature",
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,18 +27,6 @@ pub enum Direction {
 }
 
 impl Key {
-    pub const ALL: [Key; 4] = [Key::Index, Key::Power, Key::FreeMemory, Key::Temperature];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Key::Index => "index",
-            Key::Power => "power",
-            Key::FreeMemory => "free-memory",
-            Key::Temperature => "temperature",
-        }
-    }
-
     fn value(self, gpu: &Gpu) -> Option<i128> {
         match self {
             Key::Index => Some(gpu.index.into()),
@@ -49,22 +38,13 @@ impl Key {
 }
 
 /// Error for a text that is not a valid order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{}` is not a sort order; write one or more of {}, separated by commas, each with - before it for the largest first",
+    .0.escape_debug(),
+    Key::ALL.map(Key::as_str).join(", ")
+)]
 pub struct OrderError(String);
-
-impl fmt::Display for OrderError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<&str> = Key::ALL.into_iter().map(Key::as_str).collect();
-        write!(
-            out,
-            "`{}` is no order; write one or several of {}, separated by commas, each with - before it for the largest first",
-            self.0.escape_debug(),
-            words.join(", ")
-        )
-    }
-}
-
-impl std::error::Error for OrderError {}
 
 impl FromStr for Order {
     type Err = OrderError;
@@ -79,17 +59,16 @@ impl FromStr for Order {
                 (None, Some((name, "asc"))) => (name, Direction::Ascending),
                 (None, _) => (word, Direction::Ascending),
             };
-            let key = Key::ALL.into_iter().find(|key| key.as_str() == name);
-            key.map(|key| (key, direction))
-                .ok_or_else(|| OrderError(text.to_owned()))
+            let key = Key::from_word(name).ok_or_else(|| OrderError(text.to_owned()))?;
+            Ok((key, direction))
         });
         keys.collect::<Result<_, _>>().map(Self)
     }
 }
 
 /// Sorts GPUs. Missing readings come last in either direction.
-pub fn sort<T>(cards: &mut [T], order: &Order, gpu: impl Fn(&T) -> &Gpu) {
-    cards.sort_by(|one, other| {
+pub fn sort<T>(all: &mut [T], order: &Order, gpu: impl Fn(&T) -> &Gpu) {
+    all.sort_by(|one, other| {
         let (one, other) = (gpu(one), gpu(other));
         let by_key = |(key, direction): &(Key, Direction)| match (
             key.value(one),

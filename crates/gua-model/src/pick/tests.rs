@@ -43,7 +43,7 @@ fn process(owner: &str, memory: &str, kind: ProcessKind) -> Process {
 }
 
 /// Parses a GPU of 10000 MB with readings; the parts change it.
-fn card(text: &str) -> Gpu {
+fn gpu_of(text: &str) -> Gpu {
     let mut gpu = Gpu::without_readings("GPU-0".parse().unwrap(), 0, Missing::Unsupported);
     gpu.name = Ok("NVIDIA RTX A6000".to_owned());
     gpu.compute_list = Ok(());
@@ -88,7 +88,7 @@ fn card(text: &str) -> Gpu {
 #[track_caller]
 fn check(wish: &Wish, text: &str, expected: Option<Obstacle>) {
     assert_eq!(
-        obstacle(&card(text), wish, &LastUse::new()),
+        obstacle(&gpu_of(text), wish, &LastUse::new()),
         expected,
         "{text}"
     );
@@ -118,7 +118,7 @@ fn a_gpu_is_free_when_nobody_holds_it_and_little_memory_is_used() {
 /// A view of the records for another user replaces the pid by 0; the state stays the same.
 #[test]
 fn a_process_whose_pid_is_masked_is_judged_by_its_memory() {
-    let mut gpu = card("used 50 | ada 50");
+    let mut gpu = gpu_of("used 50 | ada 50");
     gpu.processes[0].pid = Pid(0);
     assert!(is_free(&gpu, &Thresholds::default()));
 }
@@ -137,7 +137,7 @@ fn a_small_process_on_an_idle_gpu_is_classified_once() {
         ("ada unknown", State::IdleHeld),
         ("ada 50 | util-missing", State::HeldUnknown),
     ] {
-        let gpu = card(text);
+        let gpu = gpu_of(text);
         let thresholds = Thresholds::default();
         assert_eq!(classify(&gpu, &thresholds, None).state, state, "{text}");
         let is_idle = state == State::TrulyIdle;
@@ -159,9 +159,12 @@ fn memory_that_the_driver_keeps_is_not_free_and_is_never_taken_for_none() {
     let unseen = Some(Obstacle::Unseen(Missing::Failed));
     check(&wish, "used 400 | reserved unread", unseen);
     check(&Wish::default(), "used 400 | reserved unread", None);
-    assert_eq!(free_memory(&card("reserved unread")), Err(Missing::Failed));
     assert_eq!(
-        free_memory(&card("reserved 500")),
+        free_memory(&gpu_of("reserved unread")),
+        Err(Missing::Failed)
+    );
+    assert_eq!(
+        free_memory(&gpu_of("reserved 500")),
         Ok(Bytes::from_mb(9_500))
     );
 }
@@ -184,7 +187,7 @@ fn an_unhealthy_gpu_is_not_free_unless_faults_are_ignored() {
         check(&Wish::default(), text, Some(Obstacle::Unhealthy(fault)));
         check(&any, text, None);
         check(&nvgpu, text, None);
-        let gpu = card(text);
+        let gpu = gpu_of(text);
         assert!(!is_free(&gpu, &Thresholds::default()));
         assert!(is_vacant(&gpu, &Thresholds::default()));
         // A heat wave ends; memory errors remain until a reset.
@@ -229,8 +232,8 @@ fn a_waiter_awaits_what_it_would_take_once_it_is_free() {
         (&quiet, "util 5", false),
         (&quiet, "util 90 | ada 5000", true),
     ] {
-        let told = is_awaited(&card(text), wish, &LastUse::new());
-        assert_eq!(told, expected, "{text}");
+        let awaited = is_awaited(&gpu_of(text), wish, &LastUse::new());
+        assert_eq!(awaited, expected, "{text}");
     }
 }
 
@@ -249,8 +252,8 @@ fn a_gpu_that_will_have_been_idle_long_enough_soon_is_awaited() {
         };
         let used = now - jiff::SignedDuration::from_secs(used_ago);
         let last_use = LastUse::from([("GPU-0".parse().unwrap(), used)]);
-        let told = is_awaited(&card(""), &wish, &last_use);
-        assert_eq!(told, expected, "{free_for} {used_ago}");
+        let awaited = is_awaited(&gpu_of(""), &wish, &last_use);
+        assert_eq!(awaited, expected, "{free_for} {used_ago}");
     }
 }
 
@@ -300,7 +303,7 @@ fn nvgpu_looks_at_memory_alone_in_whole_megabytes() {
         "memory-missing",
         Some(Obstacle::Unseen(Missing::Failed)),
     );
-    let mut gpu = card("");
+    let mut gpu = gpu_of("");
     gpu.memory_used = Ok(Bytes(2000 * Bytes::PER_MB + 5));
     assert_eq!(obstacle(&gpu, &wish, &LastUse::new()), None);
 }
@@ -366,7 +369,7 @@ fn history_keeps_a_gpu_that_was_just_in_use() {
         shares: vec![Share {
             verdict: crate::state::Verdict {
                 state,
-                evidence: classify(&card(""), &Thresholds::default(), None).evidence,
+                evidence: classify(&gpu_of(""), &Thresholds::default(), None).evidence,
             },
             weight: 1,
         }],
@@ -394,7 +397,7 @@ fn history_keeps_a_gpu_that_was_just_in_use() {
             idle_since: Some(at(idle_since)),
             ..Wish::default()
         };
-        assert_eq!(obstacle(&card(""), &wish, &last_use), expected);
+        assert_eq!(obstacle(&gpu_of(""), &wish, &last_use), expected);
     };
     check(
         span(State::IdleHeld, Some("bob")),
@@ -410,19 +413,19 @@ fn history_keeps_a_gpu_that_was_just_in_use() {
 
 #[test]
 fn gpus_are_ordered_by_one_or_several_readings_and_the_missing_stand_last() {
-    let mut cards: Vec<Gpu> = (0..4).map(|_| card("")).collect();
-    for (index, gpu) in (0..).zip(&mut cards) {
+    let mut gpus: Vec<Gpu> = (0..4).map(|_| gpu_of("")).collect();
+    for (index, gpu) in (0..).zip(&mut gpus) {
         gpu.index = index;
     }
-    for (gpu, watts) in cards.iter_mut().zip([20, 10, 20]) {
+    for (gpu, watts) in gpus.iter_mut().zip([20, 10, 20]) {
         gpu.power = Ok(Milliwatts(watts * 1000));
     }
-    for (gpu, degrees) in cards.iter_mut().zip([50, 40, 30, 60]) {
+    for (gpu, degrees) in gpus.iter_mut().zip([50, 40, 30, 60]) {
         gpu.temperature = Ok(Celsius(degrees));
         gpu.memory_used = Ok(Bytes::from_mb(u64::try_from(degrees).unwrap()));
     }
     let check = |text: &str, expected: [u32; 4]| {
-        let mut sorted = cards.clone();
+        let mut sorted = gpus.clone();
         sort(&mut sorted, &text.parse().unwrap(), |gpu| gpu);
         let indices: Vec<u32> = sorted.iter().map(|gpu| gpu.index).collect();
         assert_eq!(indices, expected, "{text}");

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Term;
+use crate::lookup::entry;
 use crate::unit::Micros;
 
 /// Sums of one term, by user.
@@ -21,12 +22,7 @@ impl Percentages {
     /// Adds one sample of one GPU.
     pub fn add(&mut self, user: &str, usage: u32, stands_for: Micros) {
         let amount = u128::from(usage) * u128::from(stands_for.0);
-        match self.sums.get_mut(user) {
-            Some(sum) => *sum += amount,
-            None => {
-                self.sums.insert(user.to_owned(), amount);
-            }
-        }
+        *entry(&mut self.sums, user) += amount;
     }
 
     pub fn users(&self) -> impl Iterator<Item = &str> {

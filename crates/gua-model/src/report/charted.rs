@@ -77,7 +77,7 @@ impl Charted {
         }
         all.extend(open.map(|(_, hold)| hold));
         all.sort_by(|one, other| {
-            let when = |hold: &Hold| (hold.period, hold.pid.map(|pid| pid.0));
+            let when = |hold: &Hold| (hold.period, hold.pid);
             let by_time = when(one).cmp(&when(other));
             by_time.then_with(|| one.gpu.cmp(&other.gpu))
         });
@@ -114,11 +114,7 @@ fn is_next(before: &Place, place: &Place) -> bool {
 fn merge(merged: &mut Hold, other: &Hold) {
     let sum = |one: Option<Micros>, other: Option<Micros>| Some(Micros(one?.0 + other?.0));
     merged.util = mean(merged, other);
-    let period = (merged.period, other.period);
-    merged.period = Period::new(
-        period.0.from().min(period.1.from()),
-        period.0.to().max(period.1.to()),
-    );
+    merged.period = merged.period.hull(other.period);
     merged.last_row = merged.last_row.max(other.last_row);
     merged.observed = sum(merged.observed, other.observed);
     merged.observed_within = sum(merged.observed_within, other.observed_within);
@@ -148,7 +144,7 @@ fn mean(one: &Hold, other: &Hold) -> Option<(f64, UtilSource)> {
     let source = if source == also {
         source
     } else {
-        UtilSource::Card
+        UtilSource::Gpu
     };
     Some((mean, source))
 }

@@ -6,10 +6,11 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
 use super::cross::CrossFold;
-use super::{Column, Cross, CrossRow, HeatMap, Holds, Sums};
+use super::{Column, Cross, HeatMap, Holds, Sums};
 use crate::calendar::{CalendarUnit, label_at};
 use crate::floor::UtcDay;
 use crate::id::GpuUuid;
+use crate::lookup::entry;
 use crate::period::Quarter;
 use crate::total::{GpuDay, QuarterTotal, QuarterUse};
 
@@ -42,11 +43,11 @@ impl Scope {
 pub struct ReportFold {
     scope: Scope,
     pub all: Sums,
-    pub cards: BTreeMap<GpuUuid, Sums>,
+    pub gpus: BTreeMap<GpuUuid, Sums>,
     pub people: Holds,
     pub heat: HeatMap,
     pub slots: BTreeMap<DateTime, Sums>,
-    crossed: CrossFold,
+    pub(super) crossed: CrossFold,
     /// The quarter that was last looked up, and where it belongs.
     place: Option<(Quarter, Place)>,
 }
@@ -66,7 +67,7 @@ impl ReportFold {
         Self {
             scope,
             all: Sums::default(),
-            cards: BTreeMap::new(),
+            gpus: BTreeMap::new(),
             people: Holds::default(),
             heat: HeatMap::default(),
             slots: BTreeMap::new(),
@@ -89,22 +90,17 @@ impl ReportFold {
                 None
             }
             Some(person) => {
-                // The states of a GPU do not belong to one person, so only the person's own hours are counted.
-                let mut owners = total.owners.clone();
-                owners.retain(|owner, _| owner.shown() == person.as_str());
+                let own = total.of_person(person);
                 // Of all that was observed, also where the person had nothing.
                 cell.add_observed(&seen);
-                for sums in owners.values() {
+                for sums in own.owners.values() {
                     cell.active += sums.held;
                     cell.active_rows += sums.imported.ticks;
                 }
-                if owners.is_empty() {
+                if own.owners.is_empty() {
                     return;
                 }
-                Some(QuarterTotal {
-                    owners,
-                    ..QuarterTotal::default()
-                })
+                Some(own)
             }
         };
         let total = narrowed.as_ref().unwrap_or(total);
@@ -118,7 +114,7 @@ impl ReportFold {
 
     fn add_sums(&mut self, slot: DateTime, gpu: &GpuUuid, total: &QuarterTotal) {
         self.all.add(total);
-        entry(&mut self.cards, gpu).add(total);
+        entry(&mut self.gpus, gpu).add(total);
         self.slots.entry(slot).or_default().add(total);
         self.people.add(total);
     }
@@ -127,43 +123,29 @@ impl ReportFold {
     /// rows of the report (a UTC day in two local ones), nor for one person or a table of columns, and not where a GPU was
     /// missing for a part of the day.
     #[must_use]
-    pub fn takes_day(&mut self, day: UtcDay, cards: &[GpuDay]) -> bool {
+    pub fn takes_day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
         if self.scope.person.is_some() || self.scope.cross.is_some() {
             return false;
         }
         let first = day.first_quarter();
         let last = Quarter(first.0.saturating_add(95));
-        self.place_of(first).slot == self.place_of(last).slot && cards.iter().all(GpuDay::is_plain)
+        self.place_of(first).slot == self.place_of(last).slot && gpus.iter().all(GpuDay::is_plain)
     }
 
     /// Adds a day that [`ReportFold::takes_day`] accepts, in place of its quarters.
-    pub fn day(&mut self, day: UtcDay, cards: &[GpuDay]) {
+    pub fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) {
         let slot = self.place_of(day.first_quarter()).slot;
-        let wanted: Vec<&GpuDay> = cards.iter().filter(|card| self.wants(&card.gpu)).collect();
+        let wanted: Vec<&GpuDay> = gpus.iter().filter(|gpu| self.wants(&gpu.gpu)).collect();
         for GpuDay { gpu, total, .. } in wanted.iter().copied() {
             self.add_sums(slot, gpu, total);
         }
         for (number, quarter) in day.quarters().enumerate() {
             let place = self.place_of(quarter);
             let cell = &mut self.heat.cells[place.weekday][place.hour];
-            for card in &wanted {
-                cell.add(&card.quarters[number]);
+            for gpu in &wanted {
+                cell.add(&gpu.quarters[number]);
             }
         }
-    }
-
-    /// Time crossed with GPUs and people in the order of the report; empty unless it was asked for. `slots` are those of
-    /// the window. Gaps are the caller's to lay.
-    #[must_use]
-    pub fn crossed(
-        &self,
-        slots: &[DateTime],
-        cards: &[GpuUuid],
-        people: &[String],
-    ) -> Vec<CrossRow> {
-        let columns = self.scope.cross.map(|cross| cross.columns(slots));
-        self.crossed
-            .rows(&columns.unwrap_or_default(), cards, people)
     }
 
     #[must_use]
@@ -195,16 +177,6 @@ impl ReportFold {
         self.place = Some((quarter, place));
         place
     }
-}
-
-/// Looked up before it is inserted, so that a known GPU costs no copy of its name.
-fn entry<'a>(cards: &'a mut BTreeMap<GpuUuid, Sums>, gpu: &GpuUuid) -> &'a mut Sums {
-    if !cards.contains_key(gpu) {
-        cards.insert(gpu.clone(), Sums::default());
-    }
-    cards
-        .get_mut(gpu)
-        .expect("it was inserted if it was not there")
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use crate::unit::Micros;
 pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage]) -> Vec<GapRow> {
     let mut joined: BTreeMap<(Period, GapReason), (usize, Micros)> = BTreeMap::new();
     for gap in gaps {
-        let (cards, micros) = joined.entry((gap.period, gap.reason)).or_default();
-        *cards += 1;
+        let (gpus, micros) = joined.entry((gap.period, gap.reason)).or_default();
+        *gpus += 1;
         *micros += gap.micros;
     }
     let (joined, late) = without_late_ticks(over_late_ticks(joined));
@@ -32,15 +32,14 @@ pub fn gap_rows<'a>(gaps: impl IntoIterator<Item = &'a Gap>, outages: &[Outage])
             .find(matches)
             .map(|outage| outage.detail.clone())
     };
-    let row =
-        |((period, reason), (cards, micros)): ((Period, GapReason), (usize, Micros))| GapRow {
-            reason,
-            period,
-            cards,
-            micros,
-            detail: detail(period, reason),
-            late: false,
-        };
+    let row = |((period, reason), (gpus, micros)): ((Period, GapReason), (usize, Micros))| GapRow {
+        reason,
+        period,
+        gpus,
+        micros,
+        detail: detail(period, reason),
+        late: false,
+    };
     let mut rows: Vec<GapRow> = joined.into_iter().map(row).collect();
     rows.extend(late);
     rows.sort_by_key(|row| (std::cmp::Reverse(row.micros), row.period));
@@ -55,28 +54,15 @@ pub fn unseen(window: Period, since: Timestamp, gaps: &[Gap]) -> Vec<Period> {
     let is_missing = |gap: &&Gap| {
         gap.micros > Cadence::JITTER && gap.micros.0 >= gap.period.micros().0.div_ceil(2)
     };
-    let missing = gaps.iter().filter(is_missing);
-    let missing = missing.filter_map(|gap| gap.period.overlap(window));
-    let mut all: Vec<Period> = missing.chain([before]).collect();
-    all.retain(|period| !period.is_empty());
-    all.sort();
-    let mut joined: Vec<Period> = Vec::new();
-    for period in all {
-        match joined.last_mut() {
-            Some(last) if period.from() <= last.to() => {
-                *last = Period::new(last.from(), last.to().max(period.to()));
-            }
-            _ => joined.push(period),
-        }
-    }
-    joined
+    let missing = gaps.iter().filter(is_missing).map(|gap| gap.period);
+    let unseen: PeriodSet = missing.chain([before]).collect();
+    unseen.parts(window).collect()
 }
 
 /// Removes covered time from gaps, and returns how much that is. A gap that is less than its period stays: its place is
 /// unknown.
 pub fn fill_gaps(gaps: &mut Vec<Gap>, covered: &[Period]) -> Micros {
-    let mut set = PeriodSet::default();
-    covered.iter().for_each(|period| set.add(*period));
+    let set: PeriodSet = covered.iter().copied().collect();
     let mut filled = Micros(0);
     let rest = gaps.iter().flat_map(|gap| match gap.is_whole() {
         false => vec![*gap],
@@ -98,57 +84,56 @@ pub fn fill_gaps(gaps: &mut Vec<Gap>, covered: &[Period]) -> Micros {
 fn over_late_ticks(joined: Joined) -> Joined {
     let mut rows = Joined::new();
     let mut open: BTreeMap<GapReason, (Period, usize, Micros)> = BTreeMap::new();
-    for ((period, reason), (cards, micros)) in joined {
+    for ((period, reason), (gpus, micros)) in joined {
         if reason == GapReason::CollectorDown {
-            rows.insert((period, reason), (cards, micros));
+            rows.insert((period, reason), (gpus, micros));
             continue;
         }
         let Some((before, others, sum)) = open.get_mut(&reason) else {
-            open.insert(reason, (period, cards, micros));
+            open.insert(reason, (period, gpus, micros));
             continue;
         };
         let between = micros_between(before.to(), period.from());
-        if before.to() <= period.from() && between <= Cadence::JITTER && *others == cards {
+        if before.to() <= period.from() && between <= Cadence::JITTER && *others == gpus {
             *before = Period::new(before.from(), period.to());
             *sum += micros;
         } else {
             rows.insert((*before, reason), (*others, *sum));
-            (*before, *others, *sum) = (period, cards, micros);
+            (*before, *others, *sum) = (period, gpus, micros);
         }
     }
-    for (reason, (period, cards, micros)) in open {
-        rows.insert((period, reason), (cards, micros));
+    for (reason, (period, gpus, micros)) in open {
+        rows.insert((period, reason), (gpus, micros));
     }
     rows
 }
 
 type Joined = BTreeMap<(Period, GapReason), (usize, Micros)>;
 
-/// What ticks that come a little late leave between them, of one reason as one row: where each of them was is no news.
-fn without_late_ticks(joined: Joined) -> (Joined, Vec<GapRow>) {
-    let mut rows = Joined::new();
-    let mut late: BTreeMap<GapReason, (Period, usize, Micros)> = BTreeMap::new();
-    for ((period, reason), (cards, micros)) in joined {
-        let each = Micros(micros.0 / u64::try_from(cards.max(1)).unwrap_or(u64::MAX));
-        // Whatever else is wrong for so short is no matter of lateness.
-        if each > Cadence::JITTER || reason != GapReason::CollectorDown {
-            rows.insert((period, reason), (cards, micros));
-            continue;
-        }
-        let (hull, most, sum) = late.entry(reason).or_insert((period, 0, Micros(0)));
-        *hull = Period::new(hull.from().min(period.from()), hull.to().max(period.to()));
-        *most = cards.max(*most);
-        *sum += micros;
-    }
-    let row = |(reason, (period, cards, micros))| GapRow {
+/// Removes the short gaps before ticks that were a little late, and returns them as one row. Their individual times are of no
+/// interest.
+fn without_late_ticks(mut joined: Joined) -> (Joined, Option<GapRow>) {
+    let is_late = |(_, reason): &(Period, GapReason), (gpus, micros): &mut (usize, Micros)| {
+        let each = micros.0 / u64::try_from((*gpus).max(1)).unwrap_or(u64::MAX);
+        // A short gap with another reason is not caused by a late tick.
+        *reason == GapReason::CollectorDown && Micros(each) <= Cadence::JITTER
+    };
+    let late = joined.extract_if(.., is_late);
+    let rows = late.map(|((period, reason), (gpus, micros))| GapRow {
         reason,
         period,
-        cards,
+        gpus,
         micros,
         detail: None,
         late: true,
-    };
-    (rows, late.into_iter().map(row).collect())
+    });
+    let row = rows.reduce(|all, row| GapRow {
+        period: all.period.hull(row.period),
+        gpus: all.gpus.max(row.gpus),
+        micros: all.micros + row.micros,
+        ..all
+    });
+    (joined, row)
 }
 
 #[cfg(test)]

@@ -23,22 +23,12 @@ pub struct Group {
     pub members: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum GroupKind {
-    #[default]
-    Group,
-    Project,
-}
-
-impl GroupKind {
-    pub const ALL: [Self; 2] = [Self::Group, Self::Project];
-
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Group => "group",
-            Self::Project => "project",
-        }
+crate::words! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum GroupKind {
+        #[default]
+        Group = "group",
+        Project = "project",
     }
 }
 
@@ -54,21 +44,10 @@ impl WorkloadKind {
     /// Returns the name of the job, pod or container, or else its ID.
     #[must_use]
     pub fn name(self, workload: &Workload) -> Option<String> {
-        let named =
-            |name: &Option<String>, id: Option<&str>| name.clone().or(id.map(str::to_owned));
         match self {
             Self::Job => workload.job.as_ref().map(ToString::to_string),
-            Self::Pod => {
-                let id = workload.pod.as_ref().map(|pod| pod.as_str());
-                named(&workload.pod_name, id)
-            }
-            Self::Container => {
-                let id = workload
-                    .container
-                    .as_ref()
-                    .map(|container| container.as_str());
-                named(&workload.container_name, id)
-            }
+            Self::Pod => workload.pod_label(usize::MAX),
+            Self::Container => workload.container_label(usize::MAX),
         }
     }
 }
@@ -162,11 +141,8 @@ impl NamedSums {
     /// Returns the rows, the longest holder first.
     #[must_use]
     pub fn rows(self) -> Vec<PersonRow> {
-        let rows = self
-            .0
-            .into_iter()
-            .map(|(name, sums)| PersonRow { name, sums });
-        let mut rows: Vec<PersonRow> = rows.collect();
+        let rows = self.0.into_iter();
+        let mut rows: Vec<_> = rows.map(|(name, sums)| PersonRow { name, sums }).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.sums.held));
         rows
     }

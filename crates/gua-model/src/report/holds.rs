@@ -1,8 +1,9 @@
 //! People by the name that a report shows.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::PersonRow;
+use crate::lookup::entry;
 use crate::total::{OwnerTotal, QuarterTotal};
 
 pub use crate::owner::UNKNOWN;
@@ -10,24 +11,14 @@ pub use crate::owner::UNKNOWN;
 /// What each person had.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
-    people: HashMap<String, OwnerTotal>,
+    people: BTreeMap<String, OwnerTotal>,
 }
 
 impl Holds {
-    /// Looked up before it is inserted, so that a known person costs no copy of the name.
-    fn of(&mut self, name: &str) -> &mut OwnerTotal {
-        if !self.people.contains_key(name) {
-            self.people.insert(name.to_owned(), OwnerTotal::default());
-        }
-        self.people
-            .get_mut(name)
-            .expect("it was inserted if it was not there")
-    }
-
     /// Adds what each owner of a total had.
     pub(super) fn add(&mut self, total: &QuarterTotal) {
         for (owner, sums) in &total.owners {
-            self.of(&owner.shown()).merge(sums);
+            entry(&mut self.people, &*owner.shown()).merge(sums);
         }
     }
 

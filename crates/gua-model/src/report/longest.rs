@@ -1,8 +1,7 @@
 //! The lists of holds of a report: those that are current, the longest of the past, and the sessions of charts. Memory
 //! does not grow with the number of short sessions.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 
 use super::Hold;
 use super::charted::Charted;
@@ -16,7 +15,8 @@ pub const PAST_LISTED: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct HoldLists {
     current: Vec<Hold>,
-    past: Longest,
+    /// The longest past holds, the longest first.
+    past: Vec<Hold>,
     past_count: usize,
     charted: Charted,
     sessions: usize,
@@ -28,7 +28,7 @@ impl HoldLists {
     pub fn new(window: Period) -> Self {
         Self {
             current: Vec::new(),
-            past: Longest::new(PAST_LISTED),
+            past: Vec::new(),
             past_count: 0,
             charted: Charted::new(window),
             sessions: 0,
@@ -40,7 +40,7 @@ impl HoldLists {
             self.current.push(hold.clone());
         } else if hold.is_without_use(thresholds) {
             self.past_count += 1;
-            self.past.push(hold);
+            self.push_past(hold);
         }
         // A holder seen in one tick only has no length to draw.
         if !hold.period.is_empty() {
@@ -49,12 +49,21 @@ impl HoldLists {
         }
     }
 
+    fn push_past(&mut self, hold: &Hold) {
+        let is_longer = |kept: &Hold| order(kept, hold) == Ordering::Less;
+        let place = self.past.partition_point(is_longer);
+        if place < PAST_LISTED {
+            self.past.insert(place, hold.clone());
+            self.past.truncate(PAST_LISTED);
+        }
+    }
+
     #[must_use]
     pub fn finish(mut self) -> HeldLists {
         self.current.sort_by(order);
         HeldLists {
             current: self.current,
-            past: self.past.into_sorted(),
+            past: self.past,
             past_count: self.past_count,
             sessions: self.charted.finish(),
             session_count: self.sessions,
@@ -72,17 +81,6 @@ pub struct HeldLists {
     pub session_count: usize,
 }
 
-/// Keeps the longest holds and drops the rest.
-#[derive(Clone, Debug)]
-struct Longest {
-    limit: usize,
-    /// The shortest is on top.
-    kept: BinaryHeap<Reverse<ByLength>>,
-}
-
-#[derive(Clone, Debug)]
-struct ByLength(Hold);
-
 /// The longest first; then by GPU, process and time.
 fn order(one: &Hold, other: &Hold) -> Ordering {
     let length = |hold: &Hold| hold.period.micros();
@@ -91,55 +89,6 @@ fn order(one: &Hold, other: &Hold) -> Ordering {
         .then_with(|| one.gpu.cmp(&other.gpu))
         .then_with(|| one.pid.map(|pid| pid.0).cmp(&other.pid.map(|pid| pid.0)))
         .then_with(|| one.period.cmp(&other.period))
-}
-
-impl Ord for ByLength {
-    fn cmp(&self, other: &Self) -> Ordering {
-        order(&other.0, &self.0)
-    }
-}
-
-impl PartialOrd for ByLength {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for ByLength {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for ByLength {}
-
-impl Longest {
-    fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            kept: BinaryHeap::new(),
-        }
-    }
-
-    /// Copies a hold that is one of the longest so far.
-    fn push(&mut self, hold: &Hold) {
-        if self.kept.len() >= self.limit {
-            let shortest = self.kept.peek();
-            let is_longer = |kept: &Reverse<ByLength>| order(hold, &kept.0.0) == Ordering::Less;
-            if !shortest.is_some_and(is_longer) {
-                return;
-            }
-            self.kept.pop();
-        }
-        self.kept.push(Reverse(ByLength(hold.clone())));
-    }
-
-    /// The longest first.
-    fn into_sorted(self) -> Vec<Hold> {
-        let mut holds: Vec<Hold> = self.kept.into_iter().map(|kept| kept.0.0).collect();
-        holds.sort_by(order);
-        holds
-    }
 }
 
 #[cfg(test)]

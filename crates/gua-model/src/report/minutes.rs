@@ -4,7 +4,7 @@
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use super::columns::in_slots;
+use super::cross::add_gaps;
 use super::{SlotRow, Sums};
 use crate::gap::Gap;
 use crate::period::Period;
@@ -71,22 +71,13 @@ impl Buckets {
     pub fn finish(self, gaps: &[&Gap], person: Option<&str>) -> Vec<SlotRow> {
         let row = |(mut row, mut total): (SlotRow, QuarterTotal)| {
             if let Some(person) = person {
-                let mut owners = std::mem::take(&mut total.owners);
-                owners.retain(|owner, _| owner.shown() == person);
-                total = QuarterTotal {
-                    owners,
-                    ..QuarterTotal::default()
-                };
+                total = total.of_person(person);
             }
             row.sums.add(&total);
             row
         };
         let mut rows: Vec<SlotRow> = self.rows.into_iter().map(row).collect();
-        for gap in gaps {
-            for (place, micros) in in_slots(gap, &rows) {
-                rows[place].gap += micros;
-            }
-        }
+        add_gaps(&mut rows, gaps);
         rows
     }
 }

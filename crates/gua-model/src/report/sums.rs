@@ -54,7 +54,7 @@ impl Sums {
             free,
             ownerless,
             ..
-        } = total.card;
+        } = total.gpu;
         let ticks = total.counted_ticks();
         self.ticks += ticks;
         if !total.states.is_empty() {
@@ -104,7 +104,7 @@ impl Sums {
     /// Hours of one class, own and imported.
     #[must_use]
     pub fn hours(&self, class: RollUp) -> f64 {
-        hours(self.of_class(class).micros)
+        self.of_class(class).micros.hours()
     }
 
     /// Hours in which a GPU was held and its utilisation could not be read.
@@ -144,7 +144,7 @@ impl Sums {
         energy::known(self.energy, self.energy_known)
     }
 
-    pub(super) fn of_class(&self, class: RollUp) -> StateTotal {
+    pub(crate) fn of_class(&self, class: RollUp) -> StateTotal {
         let mut sum = StateTotal::default();
         for state in State::ALL {
             if state.roll_up() == Some(class) {
@@ -160,14 +160,6 @@ impl Sums {
             .filter(|state| **state != State::Unobserved);
         seen.map(|state| self.state(*state).micros).sum()
     }
-}
-
-/// Whole seconds stay exact; the rest is for showing.
-pub(crate) fn hours(time: Micros) -> f64 {
-    let (seconds, rest) = (time.0 / Micros::PER_SECOND, time.0 % Micros::PER_SECOND);
-    (approximate(seconds.into())
-        + approximate(rest.into()) / approximate(Micros::PER_SECOND.into()))
-        / 3600.0
 }
 
 pub(crate) fn ratio(part: u128, whole: u128) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! Histories as short texts on the left; on the right `process@card from-to observed active idle`, in seconds.
+//! Histories as short texts on the left; on the right `process@gpu from-to observed active idle`, in seconds.
 
 use proptest::prelude::*;
 
@@ -162,7 +162,7 @@ fn the_mean_is_the_process_own_where_the_driver_tells_it_and_the_gpus_otherwise(
     );
     assert_eq!(
         mean("0 gpu0 util=80 ada:900; 30 gpu0 util=20 ada:900; 60 gpu0"),
-        Some((Centipercent(5000), UtilSource::Card))
+        Some((Centipercent(5000), UtilSource::Gpu))
     );
     assert_eq!(mean("0 gpu0 util=denied ada:900"), None);
 }
@@ -272,6 +272,6 @@ fn a_process_without_any_record_on_a_busy_gpu_has_the_mean_of_the_gpu() {
     let sessions = fold(&ticks(&history.join("; ")), Thresholds::default());
     assert_eq!(
         sessions[0].util(),
-        Some((Centipercent(9000), UtilSource::Card))
+        Some((Centipercent(9000), UtilSource::Gpu))
     );
 }

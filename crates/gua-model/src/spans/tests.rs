@@ -1,4 +1,4 @@
-//! Histories as short texts on the left, spans on the right: `card from-to states basis`, in seconds.
+//! Histories as short texts on the left, spans on the right: `gpu from-to states basis`, in seconds.
 
 use proptest::prelude::*;
 

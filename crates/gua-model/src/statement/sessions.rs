@@ -1,9 +1,10 @@
 //! The longest sessions of each person within a window, in one pass over all sessions.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use super::session_time;
+use crate::lookup::entry;
 use crate::period::Period;
 use crate::report::{Hold, UNKNOWN};
 use crate::unit::Micros;
@@ -15,17 +16,16 @@ pub const NAMED_SESSIONS: usize = 6;
 #[derive(Clone, Debug)]
 pub struct SessionsByPerson {
     window: Period,
-    people: HashMap<String, PersonSessions>,
+    people: BTreeMap<String, PersonSessions>,
 }
 
 /// The sessions of one person.
 #[derive(Clone, Debug, Default)]
 pub struct PersonSessions {
-    /// The longest, as far as they lie in the window, the longest first.
-    pub longest: Vec<Hold>,
+    /// The longest sessions, clipped to the window, the longest first. Each has its period before clipping, which orders
+    /// sessions of equal length.
+    longest: Vec<(Period, Hold)>,
     pub count: usize,
-    /// Period of each of the longest before it was cut, which orders those of equal length.
-    whole: Vec<Period>,
 }
 
 impl SessionsByPerson {
@@ -33,7 +33,7 @@ impl SessionsByPerson {
     pub fn new(window: Period) -> Self {
         Self {
             window,
-            people: HashMap::new(),
+            people: BTreeMap::new(),
         }
     }
 
@@ -42,12 +42,7 @@ impl SessionsByPerson {
         if hold.period.is_empty() {
             return;
         }
-        let name = hold.owner.as_deref().unwrap_or(UNKNOWN);
-        if !self.people.contains_key(name) {
-            self.people
-                .insert(name.to_owned(), PersonSessions::default());
-        }
-        let person = self.people.get_mut(name).expect("it was just inserted");
+        let person = entry(&mut self.people, hold.owner.as_deref().unwrap_or(UNKNOWN));
         person.count += 1;
         if let Some(period) = hold.whole().overlap(self.window) {
             person.add(hold, period);
@@ -61,6 +56,12 @@ impl SessionsByPerson {
 }
 
 impl PersonSessions {
+    /// The longest sessions, the longest first.
+    #[must_use]
+    pub fn longest(self) -> Vec<Hold> {
+        self.longest.into_iter().map(|(_, hold)| hold).collect()
+    }
+
     /// Inserts a session in its place, cut to `period`, where it is one of the longest.
     fn add(&mut self, hold: &Hold, period: Period) {
         let cut = Hold {
@@ -68,21 +69,17 @@ impl PersonSessions {
             last_row: Micros(0),
             ..hold.clone()
         };
-        let key = |hold: &Hold, whole: Period| {
-            let pid = hold.pid.map(|pid| pid.0);
+        let key = |(whole, hold): &(Period, Hold)| {
             let time = Reverse(session_time(hold));
-            (time, hold.period.from(), whole, pid, hold.gpu.clone())
+            (time, hold.period.from(), *whole, hold.pid, hold.gpu.clone())
         };
-        let own = key(&cut, hold.period);
-        let known = self.longest.iter().zip(&self.whole);
-        let place = known
-            .take_while(|(hold, whole)| key(hold, **whole) <= own)
-            .count();
+        let own = (hold.period, cut);
+        let place = self
+            .longest
+            .partition_point(|known| key(known) <= key(&own));
         if place < NAMED_SESSIONS {
-            self.longest.insert(place, cut);
-            self.whole.insert(place, hold.period);
+            self.longest.insert(place, own);
             self.longest.truncate(NAMED_SESSIONS);
-            self.whole.truncate(NAMED_SESSIONS);
         }
     }
 }
@@ -114,7 +111,7 @@ mod tests {
         }
         push("eve", 190, 300);
         let hours = |name: &str| -> Vec<f64> {
-            let longest = sessions.of(name).longest;
+            let longest = sessions.of(name).longest();
             longest
                 .iter()
                 .map(|hold| hold.period.micros().hours())

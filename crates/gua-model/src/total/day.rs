@@ -67,17 +67,13 @@ impl QuarterUse {
                 active_rows: part.active_rows,
             };
         }
-        let mut found = Self::default();
-        for ((state, _), sums) in &total.states {
-            if *state == State::Unobserved {
-                continue;
-            }
-            found.observed += sums.micros;
-            if state.roll_up() == Some(RollUp::Active) {
-                found.active += sums.micros;
-            }
+        let states = total.states.iter();
+        let seen = states.filter(|((state, _), _)| *state != State::Unobserved);
+        Self {
+            observed: seen.map(|(_, sums)| sums.micros).sum(),
+            active: total.time_in(RollUp::Active),
+            ..Self::default()
         }
-        found
     }
 }
 
@@ -99,12 +95,8 @@ impl GpuDay {
         if self.total.imported.is_some() {
             return true;
         }
-        let card = &self.total.card;
-        let (Some(first), Some(last)) = (card.first, card.last) else {
-            return false;
-        };
-        let hull = Period::new(first, last).micros();
-        card.present == hull && self.total.unobserved.is_empty()
+        let sums = &self.total.gpu;
+        sums.hull().map(Period::micros) == Some(sums.present) && self.total.unobserved.is_empty()
     }
 }
 
@@ -112,22 +104,22 @@ impl GpuDay {
 #[derive(Clone, Debug, Default)]
 pub struct DayTotals {
     /// Ordered by name.
-    pub cards: Vec<GpuDay>,
+    pub gpus: Vec<GpuDay>,
 }
 
 impl DayTotals {
     /// Adds a quarter of the day, with its GPUs in the order of their names.
-    pub fn add(&mut self, place: usize, cards: &[GpuQuarter]) {
-        for GpuQuarter { gpu, total } in cards {
-            let at = match self.cards.binary_search_by(|card| card.gpu.cmp(gpu)) {
+    pub fn add(&mut self, place: usize, gpus: &[GpuQuarter]) {
+        for GpuQuarter { gpu, total } in gpus {
+            let at = match self.gpus.binary_search_by(|day| day.gpu.cmp(gpu)) {
                 Ok(at) => at,
                 Err(at) => {
-                    self.cards.insert(at, GpuDay::new(gpu.clone()));
+                    self.gpus.insert(at, GpuDay::new(gpu.clone()));
                     at
                 }
             };
-            self.cards[at].total.merge(total);
-            self.cards[at].quarters[place] = QuarterUse::of(total);
+            self.gpus[at].total.merge(total);
+            self.gpus[at].quarters[place] = QuarterUse::of(total);
         }
     }
 }

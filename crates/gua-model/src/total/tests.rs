@@ -96,7 +96,7 @@ fn a_small_process_holds_a_free_gpu_and_is_charged_only_while_it_works() {
     check_owners(history, &[(Some("ada"), [60, 30, 0, 2])]);
     let totals = sum(&fold(&ticks(history), Thresholds::default()));
     let (_, _, total) = totals.iter().next().unwrap();
-    assert_eq!(total.card.free, Micros::from_secs(60));
+    assert_eq!(total.gpu.free, Micros::from_secs(60));
     let ada = total.owners.get(&owner("ada")).unwrap();
     assert_eq!(ada.energy, Millijoules(6000));
     assert_eq!(
@@ -116,8 +116,8 @@ fn holders_of_a_parent_are_counted_on_its_instances_alone() {
         Thresholds::default(),
     ));
     let (_, _, parent) = totals.iter().next().unwrap();
-    assert_eq!(parent.card.set_aside, Micros::from_secs(30));
-    assert_eq!((parent.card.observed, parent.states.len()), (Micros(0), 0));
+    assert_eq!(parent.gpu.set_aside, Micros::from_secs(30));
+    assert_eq!((parent.gpu.observed, parent.states.len()), (Micros(0), 0));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn an_instance_holds_charges_and_draws_the_part_of_its_slices() {
     let mut energy = BTreeMap::<String, (u64, u64)>::new();
     for (_, gpu, total) in sum(&fold(&ticks(history), Thresholds::default())).iter() {
         let sums = energy.entry(gpu.as_str().to_owned()).or_default();
-        sums.0 += total.card.energy.0;
+        sums.0 += total.gpu.energy.0;
         sums.1 += total
             .owners
             .values()
@@ -163,8 +163,8 @@ fn energy_follows_time_between_states_and_owners() {
     assert_eq!(state(State::Active), Millijoules(1000));
     assert_eq!(state(State::IdleHeld), Millijoules(2000));
     assert_eq!(total.owners[&owner("ada")].energy, Millijoules(1500));
-    assert_eq!(total.card.energy, Millijoules(3000));
-    assert_eq!(total.card.energy_known, Micros::from_secs(30));
+    assert_eq!(total.gpu.energy, Millijoules(3000));
+    assert_eq!(total.gpu.energy_known, Micros::from_secs(30));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_tick_belongs_to_the_quarter_in_which_it_began_and_its_time_to_both() {
     let totals = sum(&fold(&ticks("885 gpu0 util=50"), Thresholds::default()));
     let found: Vec<_> = totals
         .iter()
-        .map(|(_, _, total)| (total.card.ticks, total.card.observed, total.card.util_sum))
+        .map(|(_, _, total)| (total.gpu.ticks, total.gpu.observed, total.gpu.util_sum))
         .collect();
     let half = Micros::from_secs(15);
     let util = 5000 * u128::from(half.0);
@@ -241,15 +241,15 @@ proptest! {
     fn owners_add_up_to_the_gpus_held_time_and_states_to_its_presence(ticks in any_kept_ticks(), thresholds in any_thresholds()) {
         for (_, _, total) in sum(&fold(&ticks, thresholds)).iter() {
             let states: Micros = total.states.values().map(|state| state.micros).sum();
-            prop_assert_eq!(states + total.card.set_aside, total.card.present);
+            prop_assert_eq!(states + total.gpu.set_aside, total.gpu.present);
             let seen = total.states.iter().filter(|((state, _), _)| *state != State::Unobserved);
-            prop_assert_eq!(seen.map(|(_, state)| state.micros).sum::<Micros>(), total.card.observed);
+            prop_assert_eq!(seen.map(|(_, state)| state.micros).sum::<Micros>(), total.gpu.observed);
             let unobserved = total.states.iter().filter(|((state, _), _)| *state == State::Unobserved);
             prop_assert_eq!(unobserved.map(|(_, state)| state.micros).sum::<Micros>(), total.unobserved.values().copied().sum());
             let charged: Micros = total.owners.values().map(|owner| owner.charged).sum();
-            prop_assert_eq!(charged + total.card.free + total.card.ownerless, total.card.observed);
+            prop_assert_eq!(charged + total.gpu.free + total.gpu.ownerless, total.gpu.observed);
             for owner in total.owners.values() {
-                prop_assert!(owner.charged <= owner.held && owner.held <= total.card.observed);
+                prop_assert!(owner.charged <= owner.held && owner.held <= total.gpu.observed);
                 prop_assert_eq!(owner.used().0 + owner.idle_held.0 + owner.free.0, owner.held.0);
             }
         }
@@ -293,17 +293,17 @@ proptest! {
         spans.iter().for_each(|span| ledger.push(span));
         let totals = sum(&spans);
         for (gpu, coverage) in ledger.finish() {
-            let own = totals.iter().filter(|(_, card, _)| **card == gpu);
-            prop_assert_eq!(own.map(|(_, _, total)| total.card.observed).sum::<Micros>(), coverage.observed());
+            let own = totals.iter().filter(|(_, of, _)| **of == gpu);
+            prop_assert_eq!(own.map(|(_, _, total)| total.gpu.observed).sum::<Micros>(), coverage.observed());
         }
     }
 
     #[test]
-    fn local_days_of_23_and_25_hours_add_up_to_their_window(spring: bool, thresholds in any_thresholds(), cards in prop::collection::vec(0u32..=100, 8..60), offset in 0i64..3600) {
+    fn local_days_of_23_and_25_hours_add_up_to_their_window(spring: bool, thresholds in any_thresholds(), utils in prop::collection::vec(0u32..=100, 8..60), offset in 0i64..3600) {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         let change: Timestamp = if spring { "2026-03-29T01:00:00Z" } else { "2026-10-25T01:00:00Z" }.parse().unwrap();
         let hour = jiff::SignedDuration::from_hours(1);
-        let mut history = ticks(&cards.iter().map(|util| format!("0 gpu0 util={util} ada:900;")).collect::<String>());
+        let mut history = ticks(&utils.iter().map(|util| format!("0 gpu0 util={util} ada:900;")).collect::<String>());
         // One tick an hour that covers an hour, around the clock change.
         for (place, tick) in (0i32..).zip(&mut history) {
             tick.sample.at = change + jiff::SignedDuration::from_secs(offset) + hour * (place - 24);
@@ -315,7 +315,7 @@ proptest! {
         for slot in slots(window, &zone, CalendarUnit::Day) {
             let mut day = Totals::default();
             spans.iter().for_each(|span| day.add_within(span, slot.period));
-            let observed: Micros = day.iter().map(|(_, _, total)| total.card.observed).sum();
+            let observed: Micros = day.iter().map(|(_, _, total)| total.gpu.observed).sum();
             prop_assert_eq!(observed, slot.period.micros());
             by_day.merge(&day);
         }

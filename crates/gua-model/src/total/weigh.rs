@@ -25,21 +25,21 @@ pub fn weigh_instances<'a>(
         let all: u64 = gpus
             .iter_mut()
             .filter(is_instance)
-            .map(|gpu| gpu.total.card.present.0)
+            .map(|gpu| gpu.total.gpu.present.0)
             .fold(0, u64::saturating_add);
         let total = &mut gpus[place].total;
-        let divided = total.card.set_aside.0.min(all);
+        let divided = total.gpu.set_aside.0.min(all);
         // A GPU may have been divided while none of its instances could be read.
-        let unread = Micros(total.card.set_aside.0 - divided);
+        let unread = Micros(total.gpu.set_aside.0 - divided);
         if unread > Micros(0) {
-            total.card.set_aside = Micros(divided);
+            total.gpu.set_aside = Micros(divided);
             let state = (State::Unobserved, Basis::Instant);
             total.states.entry(state).micros += unread;
             *total.unobserved.entry(GapReason::Failed) += unread;
         }
         let mut parts = Parts::new(divided, all);
         for instance in gpus.iter_mut().filter(is_instance) {
-            let mut own = instance.total.card.present;
+            let mut own = instance.total.gpu.present;
             parts.take(&mut own);
             instance.total.reduce(own);
         }
@@ -76,44 +76,40 @@ impl Parts {
 impl QuarterTotal {
     /// Reduces the amounts to `own` of the time in which the GPU was present.
     fn reduce(&mut self, own: Micros) {
-        let (part, whole) = (own.0, self.card.present.0);
+        let (part, whole) = (own.0, self.gpu.present.0);
         let mut states = Parts::new(part, whole);
         let mut observed = Micros(0);
         let mut reasons = Parts::new(part, whole);
-        for place in 0..self.states.len() {
-            let is_observed =
-                self.states.keys().nth(place).map(|(state, _)| *state) != Some(State::Unobserved);
-            let state = self.states.value_mut(place);
-            states.take(&mut state.micros);
-            state.energy_known = state.micros.min(state.energy_known);
-            if is_observed {
-                observed += state.micros;
+        for ((state, _), total) in self.states.iter_mut() {
+            states.take(&mut total.micros);
+            total.energy_known = total.micros.min(total.energy_known);
+            if *state != State::Unobserved {
+                observed += total.micros;
                 (reasons.taken, reasons.given) = (states.taken, states.given);
             }
         }
-        for place in 0..self.unobserved.len() {
-            reasons.take(self.unobserved.value_mut(place));
+        for (_, time) in self.unobserved.iter_mut() {
+            reasons.take(time);
         }
         let mut owners = Parts::new(part, whole);
         let scale = |amount: &mut Micros| *amount = Micros(proportion(amount.0, part, whole));
-        for place in 0..self.owners.len() {
-            let owner = self.owners.value_mut(place);
+        for (_, owner) in self.owners.iter_mut() {
             owners.take(&mut owner.charged);
             scale(&mut owner.held);
             scale(&mut owner.idle_held);
             scale(&mut owner.free);
             scale(&mut owner.energy_known);
         }
-        owners.take(&mut self.card.free);
-        owners.take(&mut self.card.ownerless);
-        let card = &mut self.card;
-        card.set_aside = Micros(whole.saturating_sub(part));
-        card.observed = observed;
-        let known = card.util_known;
-        scale(&mut card.util_known);
-        let mean = card.util_sum.checked_div(known.0.into()).unwrap_or(0);
-        card.util_sum = mean * u128::from(card.util_known.0);
-        scale(&mut card.energy_known);
+        owners.take(&mut self.gpu.free);
+        owners.take(&mut self.gpu.ownerless);
+        let sums = &mut self.gpu;
+        sums.set_aside = Micros(whole.saturating_sub(part));
+        sums.observed = observed;
+        let known = sums.util_known;
+        scale(&mut sums.util_known);
+        let mean = sums.util_sum.checked_div(known.0.into()).unwrap_or(0);
+        sums.util_sum = mean * u128::from(sums.util_known.0);
+        scale(&mut sums.energy_known);
     }
 }
 
@@ -146,16 +142,16 @@ mod tests {
                 let mut present = 0;
                 for GpuQuarter { gpu, total } in &gpus {
                     let states: Micros = total.states.values().map(|state| state.micros).sum();
-                    prop_assert_eq!(states + total.card.set_aside, total.card.present);
+                    prop_assert_eq!(states + total.gpu.set_aside, total.gpu.present);
                     let charged: Micros = total.owners.values().map(|owner| owner.charged).sum();
-                    prop_assert_eq!(charged + total.card.free + total.card.ownerless, total.card.observed);
+                    prop_assert_eq!(charged + total.gpu.free + total.gpu.ownerless, total.gpu.observed);
                     let unobserved: Micros = total.unobserved.values().copied().sum();
-                    prop_assert_eq!(total.card.observed + unobserved, states);
+                    prop_assert_eq!(total.gpu.observed + unobserved, states);
                     if gpu.as_str().starts_with("mig") || *gpu == parent {
                         family += states.0;
                     }
                     if *gpu == parent {
-                        present = total.card.present.0;
+                        present = total.gpu.present.0;
                     }
                 }
                 prop_assert_eq!(family, present);

@@ -80,12 +80,16 @@ impl Finding {
         details: Value,
         advice: impl IntoIterator<Item = String>,
     ) -> Self {
-        let mut finding = Status::Ok.finding(summary, details);
-        for action in advice {
+        let mut finding = Status::Ok.finding(summary, details).advise_all(advice);
+        if !finding.advice.is_empty() {
             finding.status = Status::Warning;
-            finding = finding.advise(action);
         }
         finding
+    }
+
+    /// Adds recommended actions.
+    pub(super) fn advise_all(self, actions: impl IntoIterator<Item = String>) -> Self {
+        actions.into_iter().fold(self, Self::advise)
     }
 
     /// Adds an action without which nothing can be collected.

@@ -135,55 +135,44 @@ pub(super) fn nvidia_smi(facts: &Facts) -> Finding {
 }
 
 pub(super) fn nvml(facts: &Facts) -> Finding {
-    let sample = match &facts.driver {
-        Ok(sample) => sample,
-        Err(fault) => return without_sample(fault, facts),
-    };
-    let gpus = gpu_count(sample);
-    let version = &sample.driver.version;
-    let details = json!({
-        "loadable": true,
-        "initialized": true,
-        "device_count": gpus,
-        "driver_version": version.as_ref().ok(),
-        "error": null,
-    });
-    if gpus == 0 {
-        return Status::Error
-            .finding("initialized, GPU count=0", details)
-            .blocked_until(NO_GPUS);
-    }
-    let version = version
-        .as_ref()
-        .map_or_else(|why| format!("unknown ({why})"), |text| sanitize(text));
-    let summary = format!("initialized, GPU count={gpus}, driver {version}");
-    Status::Ok.finding(summary, details)
-}
-
-fn without_sample(fault: &DriverFault, facts: &Facts) -> Finding {
-    let (loadable, initialized) = reached(fault);
-    let error = sanitize(&fault.to_string());
+    let driver = facts.driver.as_ref();
+    let (loadable, initialized) = driver.map_or_else(reached, |_| (Some(true), Some(true)));
+    let error = driver.err().map(|fault| sanitize(&fault.to_string()));
+    let version = driver.map(|sample| sample.driver.version.as_ref());
     let details = json!({
         "loadable": loadable,
         "initialized": initialized,
-        "device_count": null,
-        "driver_version": null,
+        "device_count": driver.ok().map(gpu_count),
+        "driver_version": version.ok().and_then(Result::ok),
         "error": error,
     });
-    let short = error
-        .strip_prefix("NVML initialization failed: ")
-        .unwrap_or(&error);
-    let summary = match (loadable, initialized) {
-        (Some(false), _) => match absent(fault, facts.known.library.as_ref()) {
-            Some(library) => format!("not loadable: {}", sanitize(&library.problem())),
-            None => format!("not loadable: {short}"),
-        },
-        (Some(true), Some(false)) => format!("loadable but init failed: {short}"),
+    let finding = |status: Status, summary: &str| status.finding(summary, details);
+    match (driver.map(gpu_count), version) {
+        (Ok(0), _) => finding(Status::Error, "initialized, GPU count=0").blocked_until(NO_GPUS),
+        (Ok(gpus), Ok(version)) => {
+            let version =
+                version.map_or_else(|why| format!("unknown ({why})"), |text| sanitize(text));
+            let summary = format!("initialized, GPU count={gpus}, driver {version}");
+            finding(Status::Ok, &summary)
+        }
+        (Err(fault), _) | (_, Err(fault)) => finding(Status::Error, &without_sample(fault, facts))
+            .blocked_until(driver_action(fault, facts)),
+    }
+}
+
+/// Describes why the driver could not be read.
+fn without_sample(fault: &DriverFault, facts: &Facts) -> String {
+    let error = sanitize(&fault.to_string());
+    let prefix = "NVML initialization failed: ";
+    let short = error.strip_prefix(prefix).unwrap_or(&error);
+    match (reached(fault), absent(fault, facts.known.library.as_ref())) {
+        ((Some(false), _), Some(library)) => {
+            format!("not loadable: {}", sanitize(&library.problem()))
+        }
+        ((Some(false), _), None) => format!("not loadable: {short}"),
+        ((Some(true), Some(false)), _) => format!("loadable but init failed: {short}"),
         _ => short.to_owned(),
-    };
-    Status::Error
-        .finding(summary, details)
-        .blocked_until(driver_action(fault, facts))
+    }
 }
 
 impl NamedLibrary {

@@ -12,11 +12,9 @@ use super::checks_driver::gpu_count;
 
 /// Returns the whole GPUs and MIG parents with this property, without the instances.
 fn physical(sample: &Sample, has: impl Fn(&Gpu) -> bool) -> Vec<&Gpu> {
-    let gpus = sample
-        .gpus
-        .iter()
-        .filter(|gpu| gpu.place.parent().is_none());
-    gpus.filter(|gpu| has(gpu)).collect()
+    let gpus = sample.gpus.iter();
+    gpus.filter(|gpu| gpu.place.parent().is_none() && has(gpu))
+        .collect()
 }
 
 fn indexes(gpus: &[&Gpu]) -> Vec<u32> {
@@ -85,8 +83,7 @@ pub(super) fn unreadable_gpus(sample: &Sample) -> Finding {
     let mut actions: Vec<String> = actions.collect();
     // Advice with the same reason is identical and adjacent.
     actions.dedup();
-    let finding = status.finding(summary, details);
-    actions.into_iter().fold(finding, Finding::advise)
+    status.finding(summary, details).advise_all(actions)
 }
 
 /// Formats the problem, with the GPU's index and name instead of its UUID.
@@ -213,7 +210,7 @@ pub(super) fn xid_errors(sample: &Sample) -> Finding {
         return Status::Ok.finding(why, details);
     }
     if rows.is_empty() {
-        return Status::Ok.finding("none that mean trouble with a GPU", details);
+        return Status::Ok.finding("none that indicate a GPU fault", details);
     }
     let each = rows
         .iter()
@@ -246,11 +243,8 @@ pub(super) fn mig(sample: &Sample) -> Finding {
     let divided = physical(sample, |gpu| {
         gpu.mig == Ok(Switch::On) || matches!(gpu.place, Place::Parent { .. })
     });
-    let parents: Vec<_> = sample
-        .gpus
-        .iter()
-        .filter_map(|gpu| gpu.place.parent())
-        .collect();
+    let parents = sample.gpus.iter().filter_map(|gpu| gpu.place.parent());
+    let parents: Vec<_> = parents.collect();
     let empty = physical(sample, |gpu| {
         divided.iter().any(|parent| parent.uuid == gpu.uuid) && !parents.contains(&&gpu.uuid)
     });

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::host::disk::{Entry, Mounted, Parent, Room};
+use crate::host::disk::{Entry, Parent, Room};
 use crate::host::mount::Mount;
 use gua_model::Bytes;
 use gua_model::text::sanitize;
@@ -17,14 +17,13 @@ const LITTLE: Bytes = Bytes::from_mb(1024);
 const FEW_INODES: u64 = 100;
 
 pub(super) fn default_db(facts: &Facts) -> Finding {
-    let found = collectors_path(facts);
-    match &facts.known.read_elsewhere {
-        Some(path) => found.advise(format!(
+    let elsewhere = facts.known.read_elsewhere.as_ref().map(|path| {
+        format!(
             "Commands without `--db` use the history {}, not the one that `gua daemon` would write.",
             sanitize(&path.to_string_lossy())
-        )),
-        None => found,
-    }
+        )
+    });
+    collectors_path(facts).advise_all(elsewhere)
 }
 
 fn collectors_path(facts: &Facts) -> Finding {
@@ -62,7 +61,7 @@ fn collectors_path(facts: &Facts) -> Finding {
         return unusable(&format!("on {}, where no file can be created", mount.kind));
     }
     let room = spot.room.as_ref();
-    let is_read_only = room.is_some_and(|room| room.mounted == Mounted::ReadOnly);
+    let is_read_only = room.is_some_and(|room| room.is_read_only);
     match (&spot.entry, choice, spot.parent) {
         (Entry::Unreadable(error), ..) => {
             unusable(&format!("cannot be examined: {}", sanitize(error)))
@@ -77,11 +76,7 @@ fn collectors_path(facts: &Facts) -> Finding {
         _ if is_read_only => unusable("on a file system that is mounted read-only"),
         (Entry::File { .. }, Choice::Default, _) => {
             let (status, summary, advice) = existing(facts);
-            let found = finding(status, &summary);
-            match advice {
-                Some(advice) => found.advise(advice),
-                None => found,
-            }
+            finding(status, &summary).advise_all(advice)
         }
         (Entry::Absent, Choice::Default, Parent::Missing) => {
             match room.and_then(|room| in_the_way(path, room)) {
@@ -151,7 +146,7 @@ pub(super) fn disk_space(facts: &Facts) -> Finding {
         "free_inodes": room.and_then(|room| room.free_inodes),
         "file_system": mount.map(|mount| mount.kind.as_str()),
         "is_network": mount.map(Mount::is_network),
-        "is_read_only": room.map(|room| room.mounted == Mounted::ReadOnly),
+        "is_read_only": room.map(|room| room.is_read_only),
     });
     let (mut status, mut summary, advice) = match room {
         Some(room) if !mount.is_some_and(Mount::is_virtual) => judge(room),
@@ -168,8 +163,7 @@ pub(super) fn disk_space(facts: &Facts) -> Finding {
         }
         advice.push("Keep the history on a local disk (`--db PATH`).".to_owned());
     }
-    let finding = status.finding(summary, details);
-    advice.into_iter().fold(finding, Finding::advise)
+    status.finding(summary, details).advise_all(advice)
 }
 
 fn judge(room: &Room) -> (Status, String, Option<String>) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::host::Kernel;
 use crate::host::device::Devices;
-use crate::host::disk::{Entry, Mounted, Parent, Room, Spot};
+use crate::host::disk::{Entry, Parent, Room, Spot};
 use crate::host::driver::{Flavour, KernelModule};
 use crate::host::logind::RemoveIpc;
 use crate::host::mount::{HideLevel, Hiding, Mount};
@@ -120,7 +120,7 @@ pub(super) fn room() -> Room {
         total: Bytes::from_mb(500 * 1024),
         free_inodes: Some(1_000_000),
         directory_access: Parent::Writable,
-        mounted: Mounted::ReadWrite,
+        is_read_only: false,
     }
 }
 

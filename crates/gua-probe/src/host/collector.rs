@@ -35,7 +35,7 @@ pub struct Running {
 /// Returns all collectors that are visible in `/proc`, sorted. Hidden processes are not found.
 #[must_use]
 pub fn collectors(root: &HostRoot) -> Vec<Running> {
-    let Ok(entries) = std::fs::read_dir(&root.proc) else {
+    let Ok(entries) = std::fs::read_dir(root.join("proc")) else {
         return Vec::new();
     };
     let ourselves = std::process::id();
@@ -45,7 +45,7 @@ pub fn collectors(root: &HostRoot) -> Vec<Running> {
     let mut running: Vec<Running> = pids
         .filter(|pid| *pid != ourselves)
         .filter_map(|pid| {
-            let directory = root.proc.join(pid.to_string());
+            let directory = root.join("proc").join(pid.to_string());
             let comm = read(&directory.join("comm"), LIMIT).ok()?;
             // Reading arguments can block on a stuck process, so it is done for few.
             let words = match needs_arguments(&comm) {
@@ -192,10 +192,10 @@ mod tests {
     #[test]
     fn a_process_tree_yields_names_and_pids_alone() {
         let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::below(directory.path());
+        let root = HostRoot(directory.path().to_owned());
         assert_eq!(collectors(&root), []);
         let process = |pid: &str, comm: &str, arguments: &str| {
-            let directory = root.proc.join(pid);
+            let directory = root.join("proc").join(pid);
             std::fs::create_dir_all(&directory).unwrap();
             std::fs::write(directory.join("comm"), comm).unwrap();
             std::fs::write(directory.join("cmdline"), arguments).unwrap();
@@ -206,8 +206,8 @@ mod tests {
         let python = "/usr/bin/python3\0-m\0gpu_usage_audit\0daemon\0";
         process("30", "python3.12\n", python);
         process("31", "python3.12\n", "python3.12\0train.py\0");
-        std::fs::create_dir_all(root.proc.join("8")).unwrap();
-        std::fs::create_dir_all(root.proc.join("sys")).unwrap();
+        std::fs::create_dir_all(root.join("proc/8")).unwrap();
+        std::fs::create_dir_all(root.join("proc/sys")).unwrap();
         let expected = [
             Running {
                 name: GPU_USAGE_AUDIT,

@@ -25,7 +25,7 @@ impl Devices {
 #[must_use]
 pub fn devices(root: &HostRoot) -> Devices {
     let mut devices = Devices::default();
-    let Ok(entries) = std::fs::read_dir(&root.dev) else {
+    let Ok(entries) = std::fs::read_dir(root.join("dev")) else {
         return devices;
     };
     for entry in entries.flatten() {
@@ -33,7 +33,7 @@ pub fn devices(root: &HostRoot) -> Devices {
         let Some(name) = name.to_str().filter(|name| name.starts_with("nvidia")) else {
             continue;
         };
-        let path = root.dev.join(name).to_string_lossy().into_owned();
+        let path = root.join("dev").join(name).to_string_lossy().into_owned();
         if is_gpu(name) {
             devices.gpus.push(path);
         } else {
@@ -60,9 +60,9 @@ mod tests {
     #[test]
     fn gpus_are_told_from_control_files() {
         let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::below(directory.path());
+        let root = HostRoot(directory.path().to_owned());
         assert_eq!(devices(&root), Devices::default());
-        std::fs::create_dir(&root.dev).unwrap();
+        std::fs::create_dir(root.join("dev")).unwrap();
         for name in [
             "nvidia1",
             "nvidia0",
@@ -72,7 +72,7 @@ mod tests {
             "xnvidia2",
             "nvidia2x",
         ] {
-            std::fs::write(root.dev.join(name), "").unwrap();
+            std::fs::write(root.join("dev").join(name), "").unwrap();
         }
         let found = devices(&root);
         let names = |paths: &[String]| -> Vec<String> {

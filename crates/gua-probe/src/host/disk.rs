@@ -48,13 +48,7 @@ pub struct Room {
     /// Free inodes; `None` on file systems that do not count them.
     pub free_inodes: Option<u64>,
     pub directory_access: Parent,
-    pub mounted: Mounted,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mounted {
-    ReadOnly,
-    ReadWrite,
+    pub is_read_only: bool,
 }
 
 /// Inspects a path. Nothing is created, opened or changed.
@@ -106,17 +100,13 @@ fn room(directory: &Path) -> Option<Room> {
     let directory = directory.ancestors().find(|above| above.is_dir())?;
     let numbers = statvfs(directory).ok()?;
     let bytes = |blocks: u64| Bytes(blocks.saturating_mul(numbers.f_frsize));
-    let mounted = match numbers.f_flag.contains(StatVfsMountFlags::RDONLY) {
-        true => Mounted::ReadOnly,
-        false => Mounted::ReadWrite,
-    };
     Some(Room {
         directory: directory.to_owned(),
         free: bytes(numbers.f_bavail),
         total: bytes(numbers.f_blocks),
         free_inodes: (numbers.f_files > 0).then_some(numbers.f_favail),
         directory_access: access_of(directory),
-        mounted,
+        is_read_only: numbers.f_flag.contains(StatVfsMountFlags::RDONLY),
     })
 }
 

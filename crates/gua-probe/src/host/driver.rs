@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{HostRoot, read};
+use super::{HostRoot, after};
 
 /// Maximum size of a version file that is read.
 const LIMIT: u64 = 8 * 1024;
@@ -29,14 +29,13 @@ pub enum Flavour {
 /// Returns the loaded module; `None` if none is loaded or neither file has a version.
 #[must_use]
 pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
-    let by_driver = read(&root.proc.join("driver/nvidia/version"), LIMIT);
-    if let Some(module) = by_driver.ok().and_then(|text| parse_module(&text)) {
-        return Some(module);
-    }
-    let text = read(&root.sys.join("module/nvidia/version"), LIMIT).ok()?;
-    Some(KernelModule {
-        version: parse_version(&text)?,
-        flavour: Flavour::Unknown,
+    let by_driver = root.parsed("proc/driver/nvidia/version", LIMIT, parse_module);
+    let version = || root.parsed("sys/module/nvidia/version", LIMIT, parse_version);
+    by_driver.or_else(|| {
+        Some(KernelModule {
+            version: version()?,
+            flavour: Flavour::Unknown,
+        })
     })
 }
 
@@ -44,9 +43,7 @@ pub fn kernel_module(root: &HostRoot) -> Option<KernelModule> {
 #[must_use]
 pub fn parse_module(text: &[u8]) -> Option<KernelModule> {
     let text = String::from_utf8_lossy(text);
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("NVRM version:"))?;
+    let line = after(&text, "NVRM version:")?;
     let version = line.split_whitespace().find(|word| is_version(word))?;
     Some(KernelModule {
         version: version.to_owned(),
@@ -112,10 +109,10 @@ mod tests {
     #[test]
     fn without_the_drivers_own_file_the_modules_version_is_asked() {
         let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::below(directory.path());
+        let root = HostRoot(directory.path().to_owned());
         assert_eq!(kernel_module(&root), None);
-        std::fs::create_dir_all(root.sys.join("module/nvidia")).unwrap();
-        std::fs::write(root.sys.join("module/nvidia/version"), "550.54.14\n").unwrap();
+        std::fs::create_dir_all(root.join("sys/module/nvidia")).unwrap();
+        std::fs::write(root.join("sys/module/nvidia/version"), "550.54.14\n").unwrap();
         let module = KernelModule {
             version: "550.54.14".to_owned(),
             flavour: Flavour::Unknown,

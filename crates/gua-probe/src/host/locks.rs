@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use gua_model::Pid;
 
-use super::{HostRoot, read};
+use super::HostRoot;
 
 /// Returns the processes that hold a lock of fcntl(2) or flock(2) on one of the files, given by inode. Empty if the list cannot be read.
 #[must_use]
 pub fn holders(root: &HostRoot, inodes: &[u64]) -> BTreeSet<Pid> {
-    match read(&root.proc.join("locks"), 1 << 20) {
+    match root.read("proc/locks", 1 << 20) {
         Ok(text) => parse(&text, inodes),
         Err(_) => BTreeSet::new(),
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use gua_model::id::Uid;
 
-use super::{HostRoot, read};
+use super::{HostRoot, after, read};
 
 /// Directories by priority.
 const DIRECTORIES: [&str; 4] = [
@@ -45,21 +45,17 @@ pub fn session_user(run: &Path, audit_session: u32) -> Option<Uid> {
     let file = run.join(format!("systemd/sessions/{audit_session}"));
     let bytes = read(&file, LIMIT).ok()?;
     let text = String::from_utf8_lossy(&bytes);
-    let value = |key: &str| -> Option<u32> {
-        let mut lines = text.lines();
-        let value = lines.find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        value?.parse().ok()
-    };
-    let uid = value("UID").map(Uid);
-    uid.filter(|_| value("AUDIT") == Some(audit_session))
+    let value = |key: &str| after(&text, key)?.parse().ok();
+    let uid = value("UID=").map(Uid);
+    uid.filter(|_| value("AUDIT=") == Some(audit_session))
 }
 
 #[must_use]
 pub fn remove_ipc(root: &HostRoot) -> RemoveIpc {
-    if !root.run.join("systemd/system").is_dir() {
+    if !root.join("run/systemd/system").is_dir() {
         return RemoveIpc::NoLogind;
     }
-    let directories = DIRECTORIES.map(|name| root.root.join(name));
+    let directories = DIRECTORIES.map(|name| root.join(name));
     let mut main = directories.iter().map(|place| place.join(MAIN));
     let main = main.find(|file| file.exists());
     let mut drop_ins: BTreeMap<_, PathBuf> = BTreeMap::new();
@@ -140,7 +136,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let said = match remove_ipc(&HostRoot::below(folder.path())) {
+        let said = match remove_ipc(&HostRoot(folder.path().to_owned())) {
             RemoveIpc::NoLogind => "no logind".to_owned(),
             RemoveIpc::Set { is_on, file } => {
                 let file = file.strip_prefix(folder.path()).unwrap();
@@ -216,7 +212,7 @@ mod tests {
     #[test]
     fn without_systemd_nobody_removes_anything() {
         let folder = tempfile::tempdir().unwrap();
-        let root = HostRoot::below(folder.path());
+        let root = HostRoot(folder.path().to_owned());
         assert_eq!(remove_ipc(&root), RemoveIpc::NoLogind);
     }
 

@@ -2,7 +2,7 @@
 
 use gua_model::{Bytes, Missing, Reading};
 
-use super::{HostRoot, read};
+use super::{HostRoot, kilobytes};
 
 /// Maximum number of bytes to read; both files are shorter.
 const LIMIT: u64 = 16 * 1024;
@@ -17,28 +17,23 @@ pub struct HostMemory {
 
 /// Reads the memory.
 pub fn memory(root: &HostRoot) -> Reading<HostMemory> {
-    let text = read(&root.proc.join("meminfo"), LIMIT).map_err(|_| Missing::Failed)?;
-    parse_memory(&text).ok_or(Missing::Failed)
+    let found = root.parsed("proc/meminfo", LIMIT, parse_memory);
+    found.ok_or(Missing::Failed)
 }
 
 /// Reads the mean number of runnable processes over the last minute, in hundredths.
 pub fn load(root: &HostRoot) -> Reading<u64> {
-    let text = read(&root.proc.join("loadavg"), LIMIT).map_err(|_| Missing::Failed)?;
-    parse_load(&text).ok_or(Missing::Failed)
+    let found = root.parsed("proc/loadavg", LIMIT, parse_load);
+    found.ok_or(Missing::Failed)
 }
 
 /// Parses the lines `MemTotal:` and `MemAvailable:`.
 #[must_use]
 pub fn parse_memory(text: &[u8]) -> Option<HostMemory> {
     let text = std::str::from_utf8(text).ok()?;
-    let bytes = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        let number = line.split_ascii_whitespace().next()?.parse::<u64>().ok()?;
-        Some(Bytes(number.checked_mul(1024)?))
-    };
     Some(HostMemory {
-        total: bytes("MemTotal:")?,
-        available: bytes("MemAvailable:")?,
+        total: kilobytes(text, "MemTotal:")?,
+        available: kilobytes(text, "MemAvailable:")?,
     })
 }
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use super::{HostRoot, read};
+use super::HostRoot;
 
 /// Maximum size of the mount table: hosts with thousands of containers have thousands of mounts.
 const LIMIT: u64 = 16 * 1024 * 1024;
@@ -78,7 +78,7 @@ impl HideLevel {
 /// Returns the mount table of this process; empty if it cannot be read.
 #[must_use]
 pub fn mounts(root: &HostRoot) -> Vec<Mount> {
-    read(&root.proc.join("self/mountinfo"), LIMIT)
+    root.read("proc/self/mountinfo", LIMIT)
         .map_or_else(|_| Vec::new(), |text| parse_mounts(&text))
 }
 

@@ -55,24 +55,20 @@ pub struct Surroundings {
 /// Determines the namespace and finds the marker files of container engines.
 #[must_use]
 pub fn surroundings(root: &HostRoot) -> Surroundings {
-    let link = std::fs::read_link(root.proc.join("self/ns/pid"));
+    let link = std::fs::read_link(root.join("proc/self/ns/pid"));
     let pid_namespace = link.map_or(PidNamespace::Unknown, |name| {
         parse_pid_namespace(name.as_os_str().as_encoded_bytes())
     });
     let marks = [
-        (root.root.join(".dockerenv"), "docker"),
-        (root.run.join(".containerenv"), "podman"),
-        (root.run.join("secrets/kubernetes.io"), "kubernetes"),
-        (root.run.join("systemd/container"), "systemd-nspawn or lxc"),
+        (root.join(".dockerenv"), "docker"),
+        (root.join("run/.containerenv"), "podman"),
+        (root.join("run/secrets/kubernetes.io"), "kubernetes"),
+        (root.join("run/systemd/container"), "systemd-nspawn or lxc"),
     ];
-    let engines = marks
-        .into_iter()
-        .filter(|(mark, _)| mark.exists())
-        .map(|(_, engine)| engine)
-        .collect();
+    let engines = marks.into_iter().filter(|(mark, _)| mark.exists());
     Surroundings {
         pid_namespace,
-        engines,
+        engines: engines.map(|(_, engine)| engine).collect(),
     }
 }
 
@@ -124,15 +120,15 @@ mod tests {
     #[test]
     fn the_marks_of_container_engines_are_found() {
         let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::below(directory.path());
+        let root = HostRoot(directory.path().to_owned());
         let nowhere = Surroundings {
             pid_namespace: PidNamespace::Unknown,
             engines: Vec::new(),
         };
         assert_eq!(surroundings(&root), nowhere);
-        std::fs::create_dir_all(root.proc.join("self/ns")).unwrap();
-        std::os::unix::fs::symlink("pid:[4026532201]", root.proc.join("self/ns/pid")).unwrap();
-        std::fs::write(root.root.join(".dockerenv"), "").unwrap();
+        std::fs::create_dir_all(root.join("proc/self/ns")).unwrap();
+        std::os::unix::fs::symlink("pid:[4026532201]", root.join("proc/self/ns/pid")).unwrap();
+        std::fs::write(root.join(".dockerenv"), "").unwrap();
         let container = Surroundings {
             pid_namespace: PidNamespace::Own,
             engines: vec!["docker"],

@@ -1,6 +1,6 @@
 //! Privileges of this process that decide which processes it can see.
 
-use super::{HostRoot, read};
+use super::{HostRoot, after};
 
 const LIMIT: u64 = 64 * 1024;
 /// Bit of `CAP_SYS_PTRACE` (capability.h), which overrides `hidepid`.
@@ -18,7 +18,7 @@ pub struct Privilege {
 /// Reads the privileges of this process; none if they cannot be read.
 #[must_use]
 pub fn privilege(root: &HostRoot) -> Privilege {
-    read(&root.proc.join("self/status"), LIMIT)
+    root.read("proc/self/status", LIMIT)
         .map_or_else(|_| Privilege::default(), |text| parse_status(&text))
 }
 
@@ -26,17 +26,13 @@ pub fn privilege(root: &HostRoot) -> Privilege {
 #[must_use]
 pub fn parse_status(text: &[u8]) -> Privilege {
     let text = String::from_utf8_lossy(text);
-    let values = |name: &str| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
-            .unwrap_or_default()
-    };
+    let values = |name: &str| after(&text, name).unwrap_or_default();
     // Real, effective, saved and file system id, in this order.
-    let effective = values("Gid").split_whitespace().nth(1);
+    let effective = values("Gid:").split_whitespace().nth(1);
     let groups = effective
         .into_iter()
-        .chain(values("Groups").split_whitespace());
-    let capabilities = u64::from_str_radix(values("CapEff").trim(), 16).unwrap_or(0);
+        .chain(values("Groups:").split_whitespace());
+    let capabilities = u64::from_str_radix(values("CapEff:").trim(), 16).unwrap_or(0);
     Privilege {
         groups: groups.filter_map(|gid| gid.parse().ok()).collect(),
         sees_everyone: capabilities & SYS_PTRACE != 0,

@@ -2,7 +2,7 @@
 
 use gua_model::{Missing, Reading};
 
-use super::{HostRoot, read};
+use super::HostRoot;
 
 /// Maximum number of bytes to read; the first line is much shorter.
 const LIMIT: u64 = 1024;
@@ -26,8 +26,8 @@ pub struct ProcessorShares {
 
 /// Reads the CPU time.
 pub fn processor_time(root: &HostRoot) -> Reading<ProcessorTime> {
-    let text = read(&root.proc.join("stat"), LIMIT).map_err(|_| Missing::Failed)?;
-    parse_processor_time(&text).ok_or(Missing::Failed)
+    let found = root.parsed("proc/stat", LIMIT, parse_processor_time);
+    found.ok_or(Missing::Failed)
 }
 
 /// Parses the line that begins with `cpu` and a blank.
@@ -43,9 +43,7 @@ pub fn parse_processor_time(text: &[u8]) -> Option<ProcessorTime> {
     Some(ProcessorTime {
         usr: user.saturating_add(*nice),
         idle: *idle,
-        total: fields
-            .iter()
-            .fold(0, |sum: u64, field| sum.saturating_add(*field)),
+        total: fields.iter().copied().fold(0, u64::saturating_add),
     })
 }
 
@@ -60,10 +58,7 @@ impl ProcessorTime {
         // The kernel has been seen to decrease idle time (proc_stat(5), on iowait).
         let usr = self.usr.saturating_sub(earlier.usr);
         let idle = self.idle.saturating_sub(earlier.idle);
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "clock ticks of a few seconds fit the mantissa"
-        )]
+        // Clock ticks of a few seconds fit the mantissa.
         let percent = |part: u64| 100.0 * part as f64 / total as f64;
         Some(ProcessorShares {
             usr_pct: percent(usr),

@@ -1,8 +1,10 @@
 //! Whether the wall clock can be trusted. Charged hours depend on it.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
-use super::{HostRoot, read};
+use super::{HostRoot, after};
 
 /// Maximum size of `/proc/stat`; it has a line per CPU before the one that is needed.
 const LIMIT: u64 = 1024 * 1024;
@@ -19,13 +21,10 @@ pub struct TimeKeeping {
 /// Reads the state from the kernel and the files of systemd-timesyncd.service(8). The clock itself is not touched.
 #[must_use]
 pub fn time_keeping(root: &HostRoot) -> TimeKeeping {
-    let marks = root.run.join("systemd/timesync");
+    let marks = root.join("run/systemd/timesync");
     let is_set = marks.join("synchronized").exists();
-    let booted = read(&root.proc.join("stat"), LIMIT)
-        .ok()
-        .and_then(|text| parse_boot_time(&text));
     TimeKeeping {
-        booted,
+        booted: root.parsed("proc/stat", LIMIT, parse_boot_time),
         synchronised: (is_set || marks.exists()).then_some(is_set),
     }
 }
@@ -36,16 +35,18 @@ pub fn ticks_per_second() -> u64 {
     rustix::param::clock_ticks_per_second()
 }
 
+/// Converts clock ticks.
+#[must_use]
+pub(crate) fn of_ticks(ticks: u64) -> Duration {
+    let nanoseconds = u128::from(ticks) * 1_000_000_000 / u128::from(ticks_per_second().max(1));
+    Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX))
+}
+
 /// Parses the `btime` line of `/proc/stat`: seconds since 1970.
 #[must_use]
 pub fn parse_boot_time(text: &[u8]) -> Option<Timestamp> {
     let text = String::from_utf8_lossy(text);
-    let seconds = text
-        .lines()
-        .find_map(|line| line.strip_prefix("btime "))?
-        .trim()
-        .parse()
-        .ok()?;
+    let seconds = after(&text, "btime ")?.trim().parse().ok()?;
     Timestamp::from_second(seconds).ok()
 }
 
@@ -74,12 +75,12 @@ mod tests {
     #[test]
     fn only_systemds_mark_says_that_the_clock_is_set() {
         let directory = tempfile::tempdir().unwrap();
-        let root = HostRoot::below(directory.path());
+        let root = HostRoot(directory.path().to_owned());
         let check = |expected| assert_eq!(time_keeping(&root).synchronised, expected);
         check(None);
-        std::fs::create_dir_all(root.run.join("systemd/timesync")).unwrap();
+        std::fs::create_dir_all(root.join("run/systemd/timesync")).unwrap();
         check(Some(false));
-        std::fs::write(root.run.join("systemd/timesync/synchronized"), "").unwrap();
+        std::fs::write(root.join("run/systemd/timesync/synchronized"), "").unwrap();
         check(Some(true));
     }
 }

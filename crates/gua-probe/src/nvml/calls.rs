@@ -3,17 +3,7 @@
 use gua_model::{GpuUuid, Missing, Problem, Reading};
 
 use super::code::Code;
-use super::library::{Library, plausible};
-
-/// Calls a function that writes one number, which counts as implausible if it is above `$most`.
-macro_rules! get {
-    ($calls:expr, $device:expr, $symbol:ident, most $most:expr) => {
-        $calls.number(stringify!($symbol), $most, |library| {
-            library.get(&library.raw.$symbol, $device)
-        })
-    };
-}
-pub(super) use get;
+use super::library::{Device, Library, Query};
 
 /// Makes the calls for one GPU and records those that fail. After `GPU_IS_LOST` no further call is made: each may take
 /// long, and all would fail.
@@ -23,7 +13,8 @@ pub(super) struct Calls<'a> {
     pub(super) uuid: &'a GpuUuid,
     index: u32,
     is_lost: bool,
-    has_failed: bool,
+    /// Whether a call has failed. A reading that the GPU does not have is not a failure.
+    pub(super) has_failed: bool,
 }
 
 impl<'a> Calls<'a> {
@@ -66,16 +57,14 @@ impl<'a> Calls<'a> {
         }
     }
 
-    /// Makes a call for a number. One above `most` exceeds any hardware and counts as implausible.
-    pub(super) fn number<T: PartialOrd + Copy>(
+    /// Makes a call for one value. `convert` rejects a value that cannot be true.
+    pub(super) fn read<T, U>(
         &mut self,
-        name: &str,
-        most: T,
-        call: impl FnOnce(&Library) -> Result<T, Code>,
-    ) -> Reading<T> {
-        self.call(name, |library| {
-            plausible(call(library)?, |value| *value <= most)
-        })
+        device: Device,
+        query: &Query<T>,
+        convert: impl FnOnce(T) -> Result<U, Code>,
+    ) -> Reading<U> {
+        self.call(query.name, |library| convert((query.ask)(library, device)?))
     }
 
     /// Records a failed call and returns the reason for the readings that it costs.
@@ -85,11 +74,6 @@ impl<'a> Calls<'a> {
         let why = record(self.problems, self.library, gpu, name, code);
         self.has_failed |= why != Missing::Unsupported;
         why
-    }
-
-    /// Reports whether a call has failed. A reading that the GPU does not have is not a failure.
-    pub(super) fn has_failed(&self) -> bool {
-        self.has_failed
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use gua_model::sample::{Slice, Switch};
 use gua_model::{Gpu, GpuUuid, Missing, Place, Reading};
 
-use super::calls::{Calls, get};
+use super::calls::Calls;
 use super::code::Code;
-use super::library::{Device, Library, plausible};
+use super::library::{self, Device, Library, at_most, pci_id, plausible, switch};
 use super::lists::Lists;
 use super::processes::Listed;
 use super::sensors;
@@ -36,7 +36,7 @@ pub(super) fn read(
         tracked.name = calls.call("nvmlDeviceGetName", |library| library.name(device));
     }
     if tracked.pci.is_err() {
-        tracked.pci = calls.call("nvmlDeviceGetPciInfo_v3", |library| library.pci(device));
+        tracked.pci = calls.read(device, &library::PCI, pci_id);
     }
     let mut gpu = Gpu::without_readings(uuid.clone(), index, Missing::Unsupported);
     gpu.name = tracked.name.clone();
@@ -51,10 +51,10 @@ pub(super) fn read(
     gpu.persistence = settings.persistence;
     gpu.memory_repairs = settings.memory_repairs;
     sensors::read_ecc(&mut gpu, &mut calls, device, settings.ecc_mode);
-    gpu.mig = calls.call("nvmlDeviceGetMigMode", |library| library.mig_mode(device));
+    gpu.mig = calls.read(device, &library::MIG_MODE, switch);
 
     let mut listed = Listed::read(&mut calls, lists, device);
-    let (instances, unread) = match gpu.mig {
+    let (mut instances, unread) = match gpu.mig {
         Ok(Switch::On) => read_instances(&mut calls, lists, tracked, device, &mut listed),
         Ok(Switch::Off) | Err(Missing::Unsupported) => {
             tracked.instances.clear();
@@ -72,14 +72,12 @@ pub(super) fn read(
     if let Some(code) = buffered.process_failure() {
         calls.failed("nvmlDeviceGetProcessUtilization", code);
     }
-    if calls.has_failed() {
+    if calls.has_failed {
         tracked.expire_cache();
     }
-    let instances = instances.into_iter().map(|(mut instance, listed)| {
-        copy_health(&gpu, &mut instance);
-        (instance, listed)
-    });
-    let instances: Vec<(Gpu, Listed)> = instances.collect();
+    for (instance, _) in &mut instances {
+        copy_health(&gpu, instance);
+    }
     for (mut gpu, listed) in std::iter::once((gpu, listed)).chain(instances) {
         listed.put_on(&mut gpu, &buffered);
         scan.gpus.push(gpu);
@@ -134,7 +132,7 @@ struct Instance {
 /// Lists the instances of a GPU. Their numbers have gaps, so every number is tried. The second value reports whether
 /// all numbers could be tried.
 fn list_instances(calls: &mut Calls<'_>, parent: Device) -> (Vec<Instance>, Reading<()>) {
-    let most = match get!(calls, parent, nvmlDeviceGetMaxMigDeviceCount, most MOST_INSTANCES) {
+    let most = match calls.read(parent, &library::MAX_INSTANCES, at_most(MOST_INSTANCES)) {
         Ok(most) => most,
         Err(why) => return (Vec::new(), Err(why)),
     };
@@ -176,8 +174,8 @@ impl Instance {
     ) -> (Gpu, Listed) {
         let Self { device, uuid, of } = self;
         let mut gpu = Gpu::without_readings(uuid, index, Missing::Unsupported);
-        let gpu_instance = get!(calls, device, nvmlDeviceGetGpuInstanceId, most u32::MAX);
-        let compute_instance = get!(calls, device, nvmlDeviceGetComputeInstanceId, most u32::MAX);
+        let gpu_instance = calls.read(device, &library::GPU_INSTANCE, Ok);
+        let compute_instance = calls.read(device, &library::COMPUTE_INSTANCE, Ok);
         gpu.name = calls.call("nvmlDeviceGetName", |library| library.name(device));
         let slice = read_slice(calls, device, of);
         sensors::read_memory(&mut gpu, calls, device);
@@ -196,10 +194,14 @@ impl Instance {
     }
 }
 
-/// Reads the share that an instance has of its parent, in compute slices.
+/// Reads the share that an instance has of its parent, in compute slices. Two compute instances in one GPU instance are not
+/// counted twice.
 fn read_slice(calls: &mut Calls<'_>, device: Device, of: u32) -> Reading<Slice> {
-    let slices = calls.call("nvmlDeviceGetAttributes_v2", |library| {
-        plausible(library.slices(device)?, |slices| (1..=of).contains(slices))
-    })?;
-    Ok(Slice { slices, of })
+    calls.read(device, &library::ATTRIBUTES, |attributes| {
+        let slices = match attributes.computeInstanceSliceCount {
+            0 => attributes.gpuInstanceSliceCount,
+            slices => slices,
+        };
+        plausible(Slice { slices, of }, |_| (1..=of).contains(&slices))
+    })
 }

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::path::Path;
 use std::{mem, ptr};
 
-use gua_model::sample::{ComputeMode, Switch};
+use gua_model::sample::Switch;
 use gua_model::text::sanitize;
 use gua_model::{Bytes, GpuUuid, PciId};
 use nvml_wrapper_sys::bindings as sys;
@@ -60,6 +60,77 @@ macro_rules! call {
 }
 pub(super) use call;
 
+/// Calls a function that writes its answer through its last parameter, and returns the answer.
+macro_rules! answer {
+    ($library:expr, $symbol:ident $(or $older:ident)? ($($argument:expr),*)) => {{
+        // SAFETY: answers are numbers, characters and pointers of C, for which all zeros is a valid value.
+        let mut answer = unsafe { mem::zeroed() };
+        call!($library, $symbol $(or $older)? ($($argument,)* &mut answer)).map(|()| answer)
+    }};
+}
+
+/// A function of the library that returns one value about a device.
+pub(super) struct Query<T> {
+    /// Name of the function in problems.
+    pub(super) name: &'static str,
+    pub(super) ask: fn(&Library, Device) -> Result<T, Code>,
+}
+
+/// Declares queries. A query names its function, and optionally an older function for drivers that lack it, a pending value
+/// that the function writes after the current one, and arguments between the device and the answer.
+macro_rules! queries {
+    ($($name:ident: $type:ty = $symbol:ident $(or $older:ident)? $([$pending:ident])? ($($argument:expr),*);)*) => { $(
+        pub(super) const $name: Query<$type> = Query {
+            name: stringify!($symbol),
+            ask: |library, device| {
+                queries!(@ library, device, $symbol $(or $older)? $([$pending])? ($($argument),*))
+            },
+        };
+    )* };
+    (@ $library:ident, $device:ident, $symbol:ident [$pending:ident] ()) => {{
+        let (mut current, mut $pending) = (0, 0);
+        call!($library, $symbol($device.0, &mut current, &mut $pending)).map(|()| current)
+    }};
+    (@ $library:ident, $device:ident, $symbol:ident $(or $older:ident)? ($($argument:expr),*)) => {
+        answer!($library, $symbol $(or $older)? ($device.0 $(, $argument)*))
+    };
+}
+
+const SENSOR: sys::nvmlTemperatureSensors_t = sys::nvmlTemperatureSensors_enum_NVML_TEMPERATURE_GPU;
+const SM: sys::nvmlClockType_t = sys::nvmlClockType_enum_NVML_CLOCK_SM;
+const MEMORY: sys::nvmlClockType_t = sys::nvmlClockType_enum_NVML_CLOCK_MEM;
+const CORRECTED: sys::nvmlMemoryErrorType_t =
+    sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_CORRECTED;
+const UNCORRECTED: sys::nvmlMemoryErrorType_t =
+    sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_UNCORRECTED;
+const SINCE_LOAD: sys::nvmlEccCounterType_t = sys::nvmlEccCounterType_enum_NVML_VOLATILE_ECC;
+
+queries! {
+    PCI: sys::nvmlPciInfo_t = nvmlDeviceGetPciInfo_v3 or nvmlDeviceGetPciInfo_v2();
+    UTILISATION: sys::nvmlUtilization_t = nvmlDeviceGetUtilizationRates();
+    TEMPERATURE: u32 = nvmlDeviceGetTemperature(SENSOR);
+    POWER: u32 = nvmlDeviceGetPowerUsage();
+    POWER_LIMIT: u32 = nvmlDeviceGetEnforcedPowerLimit or nvmlDeviceGetPowerManagementLimit();
+    ENERGY: u64 = nvmlDeviceGetTotalEnergyConsumption();
+    SM_CLOCK: u32 = nvmlDeviceGetClockInfo(SM);
+    MEMORY_CLOCK: u32 = nvmlDeviceGetClockInfo(MEMORY);
+    FAN_SPEED: u32 = nvmlDeviceGetFanSpeed();
+    PERFORMANCE_STATE: u32 = nvmlDeviceGetPerformanceState();
+    // The older name is the only one before driver 535.
+    THROTTLE: u64 = nvmlDeviceGetCurrentClocksEventReasons or nvmlDeviceGetCurrentClocksThrottleReasons();
+    ECC_MODE: u32 = nvmlDeviceGetEccMode[pending]();
+    ECC_CORRECTED: u64 = nvmlDeviceGetTotalEccErrors(CORRECTED, SINCE_LOAD);
+    ECC_UNCORRECTED: u64 = nvmlDeviceGetTotalEccErrors(UNCORRECTED, SINCE_LOAD);
+    RETIREMENT_PENDING: u32 = nvmlDeviceGetRetiredPagesPendingStatus();
+    PERSISTENCE: u32 = nvmlDeviceGetPersistenceMode();
+    COMPUTE_MODE: u32 = nvmlDeviceGetComputeMode();
+    MIG_MODE: u32 = nvmlDeviceGetMigMode[pending]();
+    MAX_INSTANCES: u32 = nvmlDeviceGetMaxMigDeviceCount();
+    GPU_INSTANCE: u32 = nvmlDeviceGetGpuInstanceId();
+    COMPUTE_INSTANCE: u32 = nvmlDeviceGetComputeInstanceId();
+    ATTRIBUTES: sys::nvmlDeviceAttributes_t = nvmlDeviceGetAttributes_v2 or nvmlDeviceGetAttributes();
+}
+
 pub(super) fn check(code: sys::nvmlReturn_t) -> Result<(), Code> {
     if code == sys::nvmlReturn_enum_NVML_SUCCESS {
         Ok(())
@@ -67,9 +138,6 @@ pub(super) fn check(code: sys::nvmlReturn_t) -> Result<(), Code> {
         Err(Code(code))
     }
 }
-
-/// A function of the library that writes one value about a device; an error if the library lacks it.
-type Getter<T, E> = Result<unsafe extern "C" fn(sys::nvmlDevice_t, *mut T) -> sys::nvmlReturn_t, E>;
 
 impl Library {
     /// Loads and initialises the library at `path`, or by its soname.
@@ -134,32 +202,24 @@ impl Library {
     }
 
     pub(crate) fn cuda_version(&self) -> Result<(u32, u32), Code> {
-        let mut version = 0;
-        call!(self, nvmlSystemGetCudaDriverVersion_v2 or nvmlSystemGetCudaDriverVersion(&mut version))?;
+        let version =
+            answer!(self, nvmlSystemGetCudaDriverVersion_v2 or nvmlSystemGetCudaDriverVersion())?;
         let version = u32::try_from(version).map_err(|_| Code::IMPLAUSIBLE)?;
-        let version = plausible(version, |version| *version < 1_000_000)?;
+        let version = at_most(999_999)(version)?;
         Ok((version / 1000, version % 1000 / 10))
     }
 
     pub(crate) fn count(&self) -> Result<u32, Code> {
-        let mut count = 0;
-        call!(self, nvmlDeviceGetCount_v2 or nvmlDeviceGetCount(&mut count))?;
-        plausible(count, |count| *count <= 1024)
+        answer!(self, nvmlDeviceGetCount_v2 or nvmlDeviceGetCount()).and_then(at_most(1024))
     }
 
     pub(crate) fn device(&self, index: u32) -> Result<Device, Code> {
-        let mut device = ptr::null_mut();
-        call!(self, nvmlDeviceGetHandleByIndex_v2 or nvmlDeviceGetHandleByIndex(index, &mut device))?;
-        Ok(Device(device))
+        answer!(self, nvmlDeviceGetHandleByIndex_v2 or nvmlDeviceGetHandleByIndex(index))
+            .map(Device)
     }
 
     pub(crate) fn mig_device(&self, parent: Device, index: u32) -> Result<Device, Code> {
-        let mut device = ptr::null_mut();
-        call!(
-            self,
-            nvmlDeviceGetMigDeviceHandleByIndex(parent.0, index, &mut device)
-        )?;
-        Ok(Device(device))
+        answer!(self, nvmlDeviceGetMigDeviceHandleByIndex(parent.0, index)).map(Device)
     }
 
     pub(crate) fn uuid(&self, device: Device) -> Result<GpuUuid, Code> {
@@ -173,19 +233,6 @@ impl Library {
         self.string::<96>(|buffer, length| call!(self, nvmlDeviceGetName(device.0, buffer, length)))
     }
 
-    pub(crate) fn pci(&self, device: Device) -> Result<PciId, Code> {
-        // SAFETY: plain numbers and characters; all zeros is a valid value.
-        let mut info: sys::nvmlPciInfo_t = unsafe { mem::zeroed() };
-        call!(self, nvmlDeviceGetPciInfo_v3 or nvmlDeviceGetPciInfo_v2(device.0, &mut info))?;
-        let bus = u8::try_from(info.bus).map_err(|_| Code::IMPLAUSIBLE)?;
-        let device = u8::try_from(info.device).map_err(|_| Code::IMPLAUSIBLE)?;
-        Ok(PciId {
-            domain: info.domain,
-            bus,
-            device,
-        })
-    }
-
     /// Reads the memory, with reserved memory separate if the driver reports it.
     pub(crate) fn memory(&self, device: Device) -> Result<Memory, Code> {
         // SAFETY: plain numbers; all zeros is a valid value.
@@ -196,9 +243,7 @@ impl Library {
             match call!(self, nvmlDeviceGetMemoryInfo_v2(device.0, &mut info)) {
                 Ok(()) => (info.total, info.used, Some(info.reserved)),
                 Err(code) if code.is_unsupported_version() || code == Code::INVALID_ARGUMENT => {
-                    // SAFETY: plain numbers; all zeros is a valid value.
-                    let mut info: sys::nvmlMemory_t = unsafe { mem::zeroed() };
-                    call!(self, nvmlDeviceGetMemoryInfo(device.0, &mut info))?;
+                    let info = answer!(self, nvmlDeviceGetMemoryInfo(device.0))?;
                     (info.total, info.used, None)
                 }
                 Err(code) => return Err(code),
@@ -218,148 +263,15 @@ impl Library {
         })
     }
 
-    /// Returns the utilisation of the GPU and of its memory controller, unchecked.
-    pub(crate) fn utilisation(&self, device: Device) -> Result<(u32, u32), Code> {
-        // SAFETY: plain numbers; all zeros is a valid value.
-        let mut rates: sys::nvmlUtilization_t = unsafe { mem::zeroed() };
-        call!(self, nvmlDeviceGetUtilizationRates(device.0, &mut rates))?;
-        Ok((rates.gpu, rates.memory))
-    }
-
-    pub(crate) fn temperature(&self, device: Device) -> Result<u32, Code> {
-        let mut value = 0;
-        let sensor = sys::nvmlTemperatureSensors_enum_NVML_TEMPERATURE_GPU;
-        call!(self, nvmlDeviceGetTemperature(device.0, sensor, &mut value))?;
-        Ok(value)
-    }
-
-    /// Calls a function that writes one value.
-    pub(super) fn get<T: Default, E>(
-        &self,
-        function: &Getter<T, E>,
-        device: Device,
-    ) -> Result<T, Code> {
-        let Ok(function) = function else {
-            return Err(Code::FUNCTION_NOT_FOUND);
-        };
-        let mut value = T::default();
-        // SAFETY: every function of this type in the library's header takes a device and writes one value through the
-        // pointer; `value` is valid for that.
-        check(unsafe { function(device.0, &mut value) })?;
-        Ok(value)
-    }
-
-    /// Calls `newer`, or `older` where the driver does not support it.
-    pub(super) fn get_or<T: Default, E>(
-        &self,
-        newer: &Getter<T, E>,
-        older: &Getter<T, E>,
-        device: Device,
-    ) -> Result<T, Code> {
-        match self.get(newer, device) {
-            Err(code) if code.is_unsupported_version() => self.get(older, device),
-            answer => answer,
-        }
-    }
-
-    /// Returns a clock by its number in the header.
-    pub(super) fn clock(&self, device: Device, clock: sys::nvmlClockType_t) -> Result<u32, Code> {
-        let mut value = 0;
-        call!(self, nvmlDeviceGetClockInfo(device.0, clock, &mut value))?;
-        Ok(value)
-    }
-
-    pub(crate) fn performance_state(&self, device: Device) -> Result<u8, Code> {
-        let state = self.get(&self.raw.nvmlDeviceGetPerformanceState, device)?;
-        match u8::try_from(state) {
-            Ok(state @ 0..=15) => Ok(state),
-            // NVML_PSTATE_UNKNOWN.
-            Ok(32) => Err(Code::NOT_SUPPORTED),
-            _ => Err(Code::IMPLAUSIBLE),
-        }
-    }
-
-    pub(crate) fn ecc_mode(&self, device: Device) -> Result<Switch, Code> {
-        let (mut current, mut pending) = (0, 0);
-        call!(
-            self,
-            nvmlDeviceGetEccMode(device.0, &mut current, &mut pending)
-        )?;
-        switch(current)
-    }
-
-    pub(crate) fn mig_mode(&self, device: Device) -> Result<Switch, Code> {
-        let (mut current, mut pending) = (0, 0);
-        call!(
-            self,
-            nvmlDeviceGetMigMode(device.0, &mut current, &mut pending)
-        )?;
-        switch(current)
-    }
-
-    /// Returns the errors of a kind of the header since the driver was loaded.
-    pub(crate) fn ecc_errors(
-        &self,
-        device: Device,
-        kind: sys::nvmlMemoryErrorType_t,
-    ) -> Result<u64, Code> {
-        let since_load = sys::nvmlEccCounterType_enum_NVML_VOLATILE_ECC;
-        let mut count = 0;
-        call!(
-            self,
-            nvmlDeviceGetTotalEccErrors(device.0, kind, since_load, &mut count)
-        )?;
-        Ok(count)
-    }
-
     /// Returns whether rows of the memory wait for a remapping, and whether one failed.
-    pub(crate) fn remapped_rows(&self, device: Device) -> Result<RemappedRows, Code> {
-        let (mut corrected, mut uncorrected, mut pending, mut failed) = (0, 0, 0, 0);
+    pub(crate) fn remapped_rows(&self, device: Device) -> Result<(Switch, Switch), Code> {
+        let mut rows = [0; 4];
+        let [corrected, uncorrected, pending, failed] = &mut rows;
         call!(
             self,
-            nvmlDeviceGetRemappedRows(
-                device.0,
-                &mut corrected,
-                &mut uncorrected,
-                &mut pending,
-                &mut failed
-            )
+            nvmlDeviceGetRemappedRows(device.0, corrected, uncorrected, pending, failed)
         )?;
-        Ok(RemappedRows {
-            pending: switch(pending)? == Switch::On,
-            failed: switch(failed)? == Switch::On,
-        })
-    }
-
-    /// Returns whether pages of the memory wait for a reboot to be retired.
-    pub(crate) fn retirement_pending(&self, device: Device) -> Result<Switch, Code> {
-        switch(self.get(&self.raw.nvmlDeviceGetRetiredPagesPendingStatus, device)?)
-    }
-
-    pub(crate) fn persistence(&self, device: Device) -> Result<Switch, Code> {
-        switch(self.get(&self.raw.nvmlDeviceGetPersistenceMode, device)?)
-    }
-
-    pub(crate) fn compute_mode(&self, device: Device) -> Result<ComputeMode, Code> {
-        let mode = self.get(&self.raw.nvmlDeviceGetComputeMode, device)?;
-        Ok(match mode {
-            0 => ComputeMode::Default,
-            1 => ComputeMode::ExclusiveThread,
-            2 => ComputeMode::Prohibited,
-            3 => ComputeMode::ExclusiveProcess,
-            other => ComputeMode::Other(other),
-        })
-    }
-
-    /// Returns the compute slices of a MIG instance: two compute instances in one GPU instance are not counted twice.
-    pub(crate) fn slices(&self, instance: Device) -> Result<u32, Code> {
-        // SAFETY: plain numbers; all zeros is a valid value.
-        let mut attributes: sys::nvmlDeviceAttributes_t = unsafe { mem::zeroed() };
-        call!(self, nvmlDeviceGetAttributes_v2 or nvmlDeviceGetAttributes(instance.0, &mut attributes))?;
-        Ok(match attributes.computeInstanceSliceCount {
-            0 => attributes.gpuInstanceSliceCount,
-            slices => slices,
-        })
+        Ok((switch(*pending)?, switch(*failed)?))
     }
 
     fn string<const LENGTH: usize>(
@@ -386,12 +298,6 @@ impl Drop for Library {
     }
 }
 
-/// State of the remapping of memory rows.
-pub(crate) struct RemappedRows {
-    pub(crate) pending: bool,
-    pub(crate) failed: bool,
-}
-
 /// Most memory that any GPU has.
 pub(super) const MOST_MEMORY: u64 = 1 << 50;
 
@@ -403,7 +309,21 @@ pub(super) fn plausible<T>(value: T, is_plausible: impl FnOnce(&T) -> bool) -> R
     }
 }
 
-fn switch(value: u32) -> Result<Switch, Code> {
+/// Returns a check that rejects larger values, which exceed any hardware.
+pub(super) fn at_most<T: PartialOrd>(most: T) -> impl FnOnce(T) -> Result<T, Code> {
+    move |value| plausible(value, |value| *value <= most)
+}
+
+pub(super) fn pci_id(info: sys::nvmlPciInfo_t) -> Result<PciId, Code> {
+    let byte = |number| u8::try_from(number).map_err(|_| Code::IMPLAUSIBLE);
+    Ok(PciId {
+        domain: info.domain,
+        bus: byte(info.bus)?,
+        device: byte(info.device)?,
+    })
+}
+
+pub(super) fn switch(value: u32) -> Result<Switch, Code> {
     match value {
         0 => Ok(Switch::Off),
         1 => Ok(Switch::On),

@@ -190,12 +190,7 @@ impl Lists {
         };
         let mut values: Vec<(u64, u32)> = samples
             .filter(|sample| sample.timeStamp > since)
-            .map(|sample| {
-                (
-                    sample.timeStamp,
-                    sample_value(sample.sampleValue, value_type),
-                )
-            })
+            .map(|sample| (sample.timeStamp, sample_value(sample, value_type)))
             .collect();
         values.sort_by_key(|(at, _)| *at);
         Ok(values)
@@ -299,30 +294,26 @@ fn low(word: u64) -> u32 {
 }
 
 /// Returns a sample as an integer. Values that are not a percentage become one over a hundred, which callers drop.
-fn sample_value(value: sys::nvmlValue_t, kind: sys::nvmlValueType_t) -> u32 {
-    const JUNK: u32 = u32::MAX;
+fn sample_value(sample: &sys::nvmlSample_t, kind: sys::nvmlValueType_t) -> u32 {
+    let value = sample.sampleValue;
     // SAFETY: every field of the union is a plain number, and any bits are a valid value of each.
     let (double, unsigned, long, long_long) =
         unsafe { (value.dVal, value.uiVal, value.ulVal, value.ullVal) };
-    match kind {
-        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => unsigned,
-        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => {
-            u32::try_from(long).unwrap_or(JUNK)
-        }
-        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => {
-            u32::try_from(long_long).unwrap_or(JUNK)
-        }
+    let number = match kind {
+        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => unsigned.into(),
+        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG => long,
+        sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_LONG_LONG => long_long,
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and 100"
+        )]
         sys::nvmlValueType_enum_NVML_VALUE_TYPE_DOUBLE if (0.0..=100.0).contains(&double) => {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "between 0 and 100"
-            )]
-            let whole = double.round() as u32;
-            whole
+            double.round() as u64
         }
-        _ => JUNK,
-    }
+        _ => u64::MAX,
+    };
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -9,68 +9,62 @@ use super::lists::{List, ListEntry, Lists};
 use super::sensors::plausible_memory;
 use super::tracked::Buffered;
 
-/// The process lists of one GPU or instance.
-pub(super) struct Listed {
-    compute: Reading<Vec<ListEntry>>,
-    graphics: Reading<Vec<ListEntry>>,
-    /// Clients of the Multi-Process Service. The list is empty if it cannot be read: where there is no such service, its
-    /// failure says nothing about the GPU.
-    mps: Vec<ListEntry>,
-}
+/// The process lists of one GPU or instance: compute, MPS, graphics. Processes of an earlier list come first.
+///
+/// The list of the Multi-Process Service (MPS) counts as unsupported if it is empty or cannot be read: on a host without this
+/// service, the failure says nothing about the GPU.
+pub(super) struct Listed([Reading<Vec<ListEntry>>; 3]);
+
+const KINDS: [ProcessKind; 3] = [
+    ProcessKind::Compute,
+    ProcessKind::Compute,
+    ProcessKind::Graphics,
+];
 
 impl Listed {
     pub(super) fn read(calls: &mut Calls<'_>, lists: &mut Lists, device: Device) -> Self {
-        Self {
-            compute: read_list(calls, lists, device, List::Compute),
-            graphics: read_list(calls, lists, device, List::Graphics),
-            mps: calls
-                .optional(|library| lists.processes(library, device, List::Mps))
-                .map_or_else(Vec::new, |(entries, _)| entries),
-        }
+        let compute = read_list(calls, lists, device, List::Compute);
+        let graphics = read_list(calls, lists, device, List::Graphics);
+        let mps = calls.optional(|library| lists.processes(library, device, List::Mps));
+        let mps = mps.map(|(entries, _)| entries);
+        let mps = mps.filter(|entries| !entries.is_empty());
+        Self([compute, mps.ok_or(Missing::Unsupported), graphics])
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &ListEntry> {
+        self.0.iter().flatten().flatten()
     }
 
     /// Returns all PIDs; `None` if the compute list could not be read.
     pub(super) fn pids(&self) -> Option<Vec<Pid>> {
-        let compute = self.compute.as_ref().ok()?;
-        let entries = compute.iter().chain(self.graphics.iter().flatten());
-        let entries = entries.chain(&self.mps);
-        Some(entries.map(|entry| entry.pid).collect())
+        self.0[0].as_ref().ok()?;
+        Some(self.entries().map(|entry| entry.pid).collect())
     }
 
     pub(super) fn contains(&self, pid: Pid) -> bool {
-        let listed = self.compute.iter().chain(&self.graphics).flatten();
-        listed.chain(&self.mps).any(|entry| entry.pid == pid)
+        self.entries().any(|entry| entry.pid == pid)
     }
 
     /// Removes the entries of an instance from its parent's lists and returns them.
     pub(super) fn split_off(&mut self, ids: (u32, u32)) -> Self {
-        let take = |list: &mut Vec<ListEntry>| {
-            list.extract_if(.., |entry| entry.instance == Some(ids))
-                .collect()
-        };
-        Self {
-            compute: self.compute.as_mut().map(take).map_err(|why| *why),
-            graphics: self.graphics.as_mut().map(take).map_err(|why| *why),
-            mps: take(&mut self.mps),
-        }
+        let is_of_instance = |entry: &mut ListEntry| entry.instance == Some(ids);
+        Self(self.0.each_mut().map(|list| match list {
+            Ok(list) => Ok(list.extract_if(.., is_of_instance).collect()),
+            Err(why) => Err(*why),
+        }))
     }
 
     /// Takes the lists that are unsupported here from `other`.
     pub(super) fn fill_from(&mut self, other: Self) {
-        if self.compute == Err(Missing::Unsupported) {
-            self.compute = other.compute;
-        }
-        if self.graphics == Err(Missing::Unsupported) {
-            self.graphics = other.graphics;
-        }
-        if self.mps.is_empty() {
-            self.mps = other.mps;
+        for (list, other) in self.0.iter_mut().zip(other.0) {
+            if *list == Err(Missing::Unsupported) {
+                *list = other;
+            }
         }
     }
 
     pub(super) fn remove(&mut self, is_unwanted: impl Fn(Pid) -> bool) {
-        let lists = [&mut self.compute, &mut self.graphics];
-        for list in lists.into_iter().flatten().chain([&mut self.mps]) {
+        for list in self.0.iter_mut().flatten() {
             list.retain(|entry| !is_unwanted(entry.pid));
         }
     }
@@ -78,28 +72,18 @@ impl Listed {
     /// Puts the processes on the GPU. They have no identity yet.
     pub(super) fn put_on(self, gpu: &mut Gpu, buffered: &Buffered) {
         gpu.processes = self.merge(buffered);
-        gpu.compute_list = self.compute.map(drop);
-        gpu.graphics_list = self.graphics.map(drop);
+        let [compute, _, graphics] = self.0;
+        gpu.compute_list = compute.map(drop);
+        gpu.graphics_list = graphics.map(drop);
     }
 
     /// Merges the lists: the same pid in two lists is one process. Processes that the driver does not name are one
     /// entry with pid 0.
     fn merge(&self, buffered: &Buffered) -> Vec<Process> {
         let mut merged: Vec<Process> = Vec::new();
-        let lists = [
-            (
-                self.compute.as_deref().unwrap_or_default(),
-                ProcessKind::Compute,
-            ),
-            (&self.mps, ProcessKind::Compute),
-            (
-                self.graphics.as_deref().unwrap_or_default(),
-                ProcessKind::Graphics,
-            ),
-        ];
-        for (list, kind) in lists {
+        for (list, kind) in self.0.iter().zip(KINDS) {
             let known = merged.len();
-            for entry in list {
+            for entry in list.iter().flatten() {
                 let memory = plausible_memory(entry.memory);
                 let place = merged.iter().position(|process| process.pid == entry.pid);
                 let Some(place) = place else {

@@ -8,11 +8,9 @@ use gua_model::{
     UtilWindow,
 };
 
-use nvml_wrapper_sys::bindings as sys;
-
-use super::calls::{Calls, get};
+use super::calls::Calls;
 use super::code::Code;
-use super::library::{Device, MOST_MEMORY, plausible};
+use super::library::{self, Device, MOST_MEMORY, at_most, plausible, switch};
 
 /// Ten kilowatts: eight times the draw of the largest module.
 const MOST_MILLIWATTS: u32 = 10_000_000;
@@ -24,56 +22,40 @@ const MOST_COUNT: u64 = 1 << 56;
 
 /// Reads the sensors of a GPU.
 pub(super) fn read(gpu: &mut Gpu, calls: &mut Calls<'_>, device: Device) {
-    let temperature = calls.call("nvmlDeviceGetTemperature", |library| {
+    gpu.temperature = calls.read(device, &library::TEMPERATURE, |value| {
         // A temperature below zero comes as a huge unsigned number.
-        let value = library.temperature(device)?.cast_signed();
-        plausible(value, |value| (-100..=250).contains(value))
+        let celsius = plausible(value.cast_signed(), |value| (-100..=250).contains(value));
+        celsius.map(Celsius)
     });
-    gpu.temperature = temperature.map(Celsius);
-    let power = get!(calls, device, nvmlDeviceGetPowerUsage, most MOST_MILLIWATTS);
+    let power = calls.read(device, &library::POWER, at_most(MOST_MILLIWATTS));
     gpu.power = power.map(|value| Milliwatts(value.into()));
-    let energy = get!(calls, device, nvmlDeviceGetTotalEnergyConsumption, most MOST_COUNT);
+    let energy = calls.read(device, &library::ENERGY, at_most(MOST_COUNT));
     gpu.energy = energy.map(Millijoules);
-    gpu.sm_clock = clock(calls, device, sys::nvmlClockType_enum_NVML_CLOCK_SM);
-    gpu.memory_clock = clock(calls, device, sys::nvmlClockType_enum_NVML_CLOCK_MEM);
-    let fan = get!(calls, device, nvmlDeviceGetFanSpeed, most MOST_FAN_SPEED);
-    gpu.fan = fan.and_then(|speed| {
-        u16::try_from(speed)
-            .map(FanSpeed)
-            .map_err(|_| Missing::Failed)
+    let mut clock = |query| {
+        calls
+            .read(device, query, at_most(MOST_MEGAHERTZ))
+            .map(Megahertz)
+    };
+    gpu.sm_clock = clock(&library::SM_CLOCK);
+    gpu.memory_clock = clock(&library::MEMORY_CLOCK);
+    gpu.fan = calls.read(device, &library::FAN_SPEED, |speed| {
+        let speed = u16::try_from(at_most(MOST_FAN_SPEED)(speed)?);
+        speed.map(FanSpeed).map_err(|_| Code::IMPLAUSIBLE)
     });
-    let state = calls.call("nvmlDeviceGetPerformanceState", |library| {
-        library.performance_state(device)
+    gpu.performance_state = calls.read(device, &library::PERFORMANCE_STATE, |state| {
+        match u8::try_from(state) {
+            Ok(state @ 0..=15) => Ok(PerformanceState(state)),
+            // NVML_PSTATE_UNKNOWN.
+            Ok(32) => Err(Code::NOT_SUPPORTED),
+            _ => Err(Code::IMPLAUSIBLE),
+        }
     });
-    gpu.performance_state = state.map(PerformanceState);
-    let reasons = calls.call("nvmlDeviceGetCurrentClocksEventReasons", |library| {
-        // The older name is the only one before driver 535.
-        library.get_or(
-            &library.raw.nvmlDeviceGetCurrentClocksEventReasons,
-            &library.raw.nvmlDeviceGetCurrentClocksThrottleReasons,
-            device,
-        )
-    });
-    gpu.throttle = reasons.map(ThrottleReasons);
-}
-
-fn clock(calls: &mut Calls<'_>, device: Device, clock: sys::nvmlClockType_t) -> Reading<Megahertz> {
-    let megahertz = calls.number("nvmlDeviceGetClockInfo", MOST_MEGAHERTZ, |library| {
-        library.clock(device, clock)
-    });
-    megahertz.map(Megahertz)
+    gpu.throttle = calls.read(device, &library::THROTTLE, |bits| Ok(ThrottleReasons(bits)));
 }
 
 /// Reads the enforced power limit. It is a setting, so it is read as rarely as the others.
 pub(super) fn power_limit(calls: &mut Calls<'_>, device: Device) -> Reading<Milliwatts> {
-    let name = "nvmlDeviceGetEnforcedPowerLimit";
-    let limit = calls.number(name, MOST_MILLIWATTS, |library| {
-        library.get_or(
-            &library.raw.nvmlDeviceGetEnforcedPowerLimit,
-            &library.raw.nvmlDeviceGetPowerManagementLimit,
-            device,
-        )
-    });
+    let limit = calls.read(device, &library::POWER_LIMIT, at_most(MOST_MILLIWATTS));
     limit.map(|value| Milliwatts(value.into()))
 }
 
@@ -83,15 +65,12 @@ pub(super) fn memory_repairs(calls: &mut Calls<'_>, device: Device) -> Reading<M
     let rows = calls.call("nvmlDeviceGetRemappedRows", |library| {
         library.remapped_rows(device)
     });
-    let pages = calls.call("nvmlDeviceGetRetiredPagesPendingStatus", |library| {
-        library.retirement_pending(device)
+    let pages = calls.read(device, &library::RETIREMENT_PENDING, switch);
+    let bit = |switch: Switch, bit: u64| if switch == Switch::On { bit } else { 0 };
+    let rows = rows.map(|(pending, failed)| {
+        bit(pending, MemoryRepairs::REMAP_PENDING) | bit(failed, MemoryRepairs::REMAP_FAILED)
     });
-    let bit = |is_set: bool, bit: u64| if is_set { bit } else { 0 };
-    let rows = rows.map(|rows| {
-        bit(rows.pending, MemoryRepairs::REMAP_PENDING)
-            | bit(rows.failed, MemoryRepairs::REMAP_FAILED)
-    });
-    let pages = pages.map(|pending| bit(pending == Switch::On, MemoryRepairs::RETIREMENT_PENDING));
+    let pages = pages.map(|pending| bit(pending, MemoryRepairs::RETIREMENT_PENDING));
     match (rows, pages) {
         (Ok(rows), Ok(pages)) => Ok(MemoryRepairs(rows | pages)),
         (Ok(bits), Err(Missing::Unsupported)) | (Err(Missing::Unsupported), Ok(bits)) => {
@@ -123,13 +102,14 @@ pub(super) fn read_utilisation(
     device: Device,
     window: Result<UtilWindow, Code>,
 ) {
-    let name = "nvmlDeviceGetUtilizationRates";
-    let rates = calls.call(name, |library| library.utilisation(device));
+    let rates = calls.read(device, &library::UTILISATION, Ok);
     // More than a hundred is invalid: the reading is missing, and not a hundred.
-    let mut percent =
-        |value| Percent::new(value).ok_or_else(|| calls.failed(name, Code::IMPLAUSIBLE));
-    gpu.util = rates.and_then(|(gpu, _)| percent(gpu));
-    gpu.memory_util = rates.and_then(|(_, memory)| percent(memory));
+    let mut percent = |value| {
+        let name = library::UTILISATION.name;
+        Percent::new(value).ok_or_else(|| calls.failed(name, Code::IMPLAUSIBLE))
+    };
+    gpu.util = rates.and_then(|rates| percent(rates.gpu));
+    gpu.memory_util = rates.and_then(|rates| percent(rates.memory));
     gpu.window = calls.call("nvmlDeviceGetSamples", |_| window);
 }
 
@@ -140,13 +120,11 @@ pub(super) fn read_ecc(
     device: Device,
     mode: Reading<Switch>,
 ) {
-    let mut errors = |kind| match mode? {
-        Switch::On => calls.number("nvmlDeviceGetTotalEccErrors", MOST_COUNT, |library| {
-            library.ecc_errors(device, kind)
-        }),
+    let mut errors = |query| match mode? {
+        Switch::On => calls.read(device, query, at_most(MOST_COUNT)),
         Switch::Off => Err(Missing::Unsupported),
     };
-    gpu.ecc_corrected = errors(sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_CORRECTED);
-    gpu.ecc_uncorrected = errors(sys::nvmlMemoryErrorType_enum_NVML_MEMORY_ERROR_TYPE_UNCORRECTED);
+    gpu.ecc_corrected = errors(&library::ECC_CORRECTED);
+    gpu.ecc_uncorrected = errors(&library::ECC_UNCORRECTED);
     gpu.ecc_mode = mode;
 }

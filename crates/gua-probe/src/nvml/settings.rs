@@ -11,7 +11,7 @@ use gua_model::{Driver, Milliwatts, Missing, Reading};
 
 use super::calls::Calls;
 use super::code::Code;
-use super::library::{Device, Library};
+use super::library::{self, Device, Library, switch};
 use super::sensors;
 
 /// Maximum delay until a changed setting is seen.
@@ -51,22 +51,26 @@ impl Settings {
     ) -> Self {
         if let Some(cached) = cache
             && cached.is_recent(now)
-            && !calls.has_failed()
+            && !calls.has_failed
         {
             return cached.value;
         }
         let value = Self {
             power_limit: sensors::power_limit(calls, device),
-            ecc_mode: calls.call("nvmlDeviceGetEccMode", |library| library.ecc_mode(device)),
-            compute_mode: calls.call("nvmlDeviceGetComputeMode", |library| {
-                library.compute_mode(device)
+            ecc_mode: calls.read(device, &library::ECC_MODE, switch),
+            compute_mode: calls.read(device, &library::COMPUTE_MODE, |mode| {
+                Ok(match mode {
+                    0 => ComputeMode::Default,
+                    1 => ComputeMode::ExclusiveThread,
+                    2 => ComputeMode::Prohibited,
+                    3 => ComputeMode::ExclusiveProcess,
+                    other => ComputeMode::Other(other),
+                })
             }),
-            persistence: calls.call("nvmlDeviceGetPersistenceMode", |library| {
-                library.persistence(device)
-            }),
+            persistence: calls.read(device, &library::PERSISTENCE, switch),
             memory_repairs: sensors::memory_repairs(calls, device),
         };
-        *cache = (!calls.has_failed()).then_some(Cached { at: now, value });
+        *cache = (!calls.has_failed).then_some(Cached { at: now, value });
         value
     }
 }

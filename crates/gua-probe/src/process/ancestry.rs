@@ -1,11 +1,10 @@
 //! Ancestors of processes. Short names only, no command lines.
 
 use std::collections::HashMap;
-use std::fs;
 
 use gua_model::id::Pid;
 
-use super::{ProcRoot, parse};
+use super::{LONGEST_CHAIN, ProcRoot, parse};
 
 /// A process and its parent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +13,6 @@ pub struct Ancestor {
     /// Short name; empty if the process has none.
     pub name: String,
 }
-
-/// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
-const LONGEST_CHAIN: usize = 64;
 
 /// Looks up processes and their visible ancestors. Processes that end meanwhile are omitted.
 #[must_use]
@@ -28,28 +24,22 @@ pub fn ancestry(root: &ProcRoot, pids: &[Pid]) -> HashMap<Pid, Ancestor> {
             if at.0 == 0 || known.contains_key(&at) {
                 break;
             }
-            let Some(ancestor) = look(root, at) else {
+            let Ok((comm, stat)) = root.stat(at) else {
                 break;
             };
-            let parent = ancestor.parent;
-            known.insert(at, ancestor);
+            let parent = Pid(stat.parent);
+            let name = parse::comm(&comm).unwrap_or_default();
+            known.insert(at, Ancestor { parent, name });
             at = parent;
         }
     }
     known
 }
 
-fn look(root: &ProcRoot, pid: Pid) -> Option<Ancestor> {
-    let text = fs::read(root.0.join(pid.to_string()).join("stat")).ok()?;
-    let (comm, stat) = parse::stat(&text)?;
-    Some(Ancestor {
-        parent: Pid(stat.parent),
-        name: parse::comm(comm).unwrap_or_default(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn put(root: &ProcRoot, pid: u32, parent: u32, name: &str) {

@@ -33,7 +33,8 @@ pub struct CgroupFacts {
 #[must_use]
 pub(super) fn parse(text: &str) -> CgroupFacts {
     // A cgroup's name cannot contain a newline: the kernel rejects it (`cgroup_mkdir`).
-    let lines: Vec<CgroupFacts> = text.lines().filter_map(path_of).map(facts).collect();
+    let paths: Vec<&str> = text.lines().filter_map(path_of).collect();
+    let lines: Vec<CgroupFacts> = paths.iter().map(|path| facts(path)).collect();
     let job = lines.iter().find(|line| line.job.is_some());
     let pod = lines.iter().find(|line| line.pod.is_some());
     let container = lines.iter().find(|line| line.container.is_some());
@@ -44,11 +45,7 @@ pub(super) fn parse(text: &str) -> CgroupFacts {
         user: job.or(pod).or(container).and_then(|line| line.user),
         slice: text.lines().find_map(slice),
         is_daemonless: container.is_some_and(|line| line.is_daemonless),
-        paths: text
-            .lines()
-            .filter_map(path_of)
-            .map(str::to_owned)
-            .collect(),
+        paths: paths.into_iter().map(str::to_owned).collect(),
     }
 }
 
@@ -85,31 +82,23 @@ fn facts(path: &str) -> CgroupFacts {
         },
         // Slurm with version 1.
         [top, user, job, below @ ..] if is_slurm(top) => {
-            let job = job.strip_prefix("job_").and_then(slurm_job);
-            let user = user
-                .strip_prefix("uid_")
-                .and_then(uid)
-                .filter(|_| job.is_some());
+            let job = slurm_job(job);
+            let user = user.strip_prefix("uid_").and_then(uid);
             CgroupFacts {
+                user: user.filter(|_| job.is_some()),
                 job,
-                user,
                 ..inside(below, Under::Strangers)
             }
         }
         _ => {
-            let slices = parts
-                .iter()
-                .take_while(|part| part.ends_with(".slice"))
-                .count();
+            let is_slice = |part: &&&str| part.ends_with(".slice");
+            let slices = parts.iter().take_while(is_slice).count();
             match &parts[slices..] {
                 // Slurm with version 2, whose path has no user.
-                [scope, job, below @ ..] if slices > 0 && is_slurm_scope(scope) => {
-                    let job = job.strip_prefix("job_").and_then(slurm_job);
-                    CgroupFacts {
-                        job,
-                        ..inside(below, Under::Strangers)
-                    }
-                }
+                [scope, job, below @ ..] if slices > 0 && is_slurm_scope(scope) => CgroupFacts {
+                    job: slurm_job(job),
+                    ..inside(below, Under::Strangers)
+                },
                 _ => inside(&parts, Under::Root),
             }
         }
@@ -154,6 +143,10 @@ fn inside(parts: &[&str], mut under: Under) -> CgroupFacts {
     found
 }
 
+/// Path components, apart from slices, below which only Kubernetes and services of root choose names.
+const OF_ROOT: &str = "kubelet besteffort burstable guaranteed containerd.service crio.service docker.service kubelet.service \
+    k3s.service k3s-agent.service rke2-server.service rke2-agent.service";
+
 /// Returns who chooses the names below this part.
 fn next(part: &str, under: Under) -> Under {
     let stem = part.strip_suffix(".slice");
@@ -161,18 +154,9 @@ fn next(part: &str, under: Under) -> Under {
     {
         return Under::Kubernetes;
     }
-    match part {
-        "kubelet" | "besteffort" | "burstable" | "guaranteed" => under,
-        "containerd.service"
-        | "crio.service"
-        | "docker.service"
-        | "kubelet.service"
-        | "k3s.service"
-        | "k3s-agent.service"
-        | "rke2-server.service"
-        | "rke2-agent.service" => under,
-        _ if stem.is_some() => under,
-        _ => Under::Strangers,
+    match stem.is_some() || OF_ROOT.split(' ').any(|name| name == part) {
+        true => under,
+        false => Under::Strangers,
     }
 }
 
@@ -198,36 +182,23 @@ fn pod(part: &str, under: Under) -> Option<PodUid> {
     is_uid.then(|| uid.parse().ok())?
 }
 
-/// Matches `docker-<id>.scope`, `libpod-<id>`, `…:cri-containerd:<id>`, or the bare id. Podman uses `libpod-payload-<id>` in
+/// Matches `docker-<id>.scope`, `libpod-<id>`, `…:cri-containerd:<id>`, `lxc.payload.NAME`, or the bare id. Podman uses `libpod-payload-<id>` in
 /// the cgroup of a service (`--cgroups=split`, which is the default of its systemd units).
 fn container(part: &str, under: Under) -> Option<ContainerId> {
-    const RUNTIMES: [&str; 7] = [
-        "docker",
-        "containerd",
-        "cri-containerd",
-        "crio",
-        "libpod",
-        "libpod-payload",
-        "nerdctl",
-    ];
+    const RUNTIMES: &str = "docker containerd cri-containerd crio libpod libpod-payload nerdctl";
     let name = part.strip_suffix(".scope").unwrap_or(part);
     let split = part
         .rsplit_once(':')
         .map(|(above, id)| (above.rsplit(':').next().unwrap_or(above), id));
     let id = match split.or_else(|| name.rsplit_once('-')) {
         // The monitors `libpod-conmon-<id>` and `crio-conmon-<id>` are beside the container, not in it.
-        Some((runtime, id)) if RUNTIMES.contains(&runtime) => id,
-        Some(_) => return lxc_payload(part),
+        Some((runtime, id)) if RUNTIMES.split(' ').any(|known| known == runtime) => id,
         None if name.len() == 64 || under == Under::Pod => name,
-        None => return lxc_payload(part),
+        // Users of LXC choose the names of their containers.
+        _ => return part.strip_prefix("lxc.payload.")?.parse().ok(),
     };
     let is_id = (12..=64).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_id.then(|| id.parse().ok())?
-}
-
-/// Matches `lxc.payload.NAME`: LXC names its containers freely.
-fn lxc_payload(part: &str) -> Option<ContainerId> {
-    part.strip_prefix("lxc.payload.")?.parse().ok()
 }
 
 /// Matches the older forms of LXC: `/lxc/NAME`, `/lxc.payload/NAME`.
@@ -243,7 +214,8 @@ fn is_slurm_scope(part: &str) -> bool {
     part == "slurmstepd.scope" || part.ends_with("_slurmstepd.scope")
 }
 
-fn slurm_job(id: &str) -> Option<SlurmJob> {
+fn slurm_job(part: &str) -> Option<SlurmJob> {
+    let id = part.strip_prefix("job_")?;
     let is_id = id.starts_with(|first: char| first.is_ascii_digit())
         && id.bytes().all(|byte| byte.is_ascii_digit() || byte == b'_');
     is_id.then(|| id.parse().ok())?

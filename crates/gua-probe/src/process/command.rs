@@ -1,19 +1,16 @@
-//! The command line of one process, for display on a terminal of the same host. It is never part of a sample, never
-//! stored, and never in machine-readable output.
+//! CPU time, memory, parent and command line of one process, for display on a terminal of the same host. They are never part
+//! of a sample, never stored, and never in machine-readable output.
 
 use std::fmt;
-use std::io;
-use std::path::Path;
+use std::time::Duration;
 
-use gua_model::id::ProcessKey;
+use gua_model::Bytes;
+use gua_model::id::{Pid, ProcessKey};
 use gua_model::reading::{Missing, Reading};
 use gua_model::text::is_harmful;
 
-use super::{ProcRoot, parse};
-use crate::host;
-
-/// Maximum length of a command line that is read.
-const MOST: u64 = 4096;
+use super::ProcRoot;
+use crate::host::time::of_ticks;
 
 /// A command line. It is untrusted: `Display` escapes control characters, and `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
@@ -71,29 +68,41 @@ impl fmt::Debug for CommandLine {
 
 /// Reads the command line of exactly this process, and never of a later one with the same pid.
 pub fn command_line(root: &ProcRoot, process: &ProcessKey) -> Reading<CommandLine> {
-    let directory = root.0.join(process.pid.to_string());
-    let line = read(&directory.join("cmdline"))?;
-    // Checked afterwards: if the pid was reused before the line was read, the start time differs now.
-    let stat = read(&directory.join("stat"))?;
-    match parse::stat(&stat) {
-        Some((_, stat)) if stat.start == process.start.0 => Ok(CommandLine::parse(&line)),
-        Some(_) => Err(Missing::Gone),
-        None => Err(Missing::Failed),
-    }
+    usage(root, process)?.command
 }
 
-pub(super) fn read(path: &Path) -> Reading<Vec<u8>> {
-    host::read(path, MOST).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Missing::Gone,
-        io::ErrorKind::PermissionDenied => Missing::Denied,
-        _ => Missing::Failed,
+/// What a process uses of the host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub parent: Pid,
+    /// CPU time of the process since it started, without its children.
+    pub cpu: Duration,
+    /// Resident memory.
+    pub memory: Bytes,
+    /// `Err(Denied)` if only its user may read it.
+    pub command: Reading<CommandLine>,
+}
+
+/// Reads the usage of exactly this process, and never of a later one with the same pid.
+pub fn usage(root: &ProcRoot, process: &ProcessKey) -> Reading<Usage> {
+    let command = root.read(process.pid, "cmdline");
+    // Checked afterwards: if the pid was reused before the line was read, the start time differs now.
+    let (_, stat) = root.stat(process.pid)?;
+    if stat.start != process.start.0 {
+        return Err(Missing::Gone);
+    }
+    Ok(Usage {
+        parent: Pid(stat.parent),
+        cpu: of_ticks(stat.own_ticks),
+        memory: stat.resident(),
+        command: command.map(|line| CommandLine::parse(&line)),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gua_model::id::{BootId, Pid, StartTicks};
+    use gua_model::id::{BootId, StartTicks};
 
     #[test]
     fn a_command_line_is_shortened_as_nvgpu_shortens_it() {
@@ -142,5 +151,28 @@ mod tests {
         assert_eq!(ask(7, 4711), Ok("sleep 600".to_owned()));
         assert_eq!(ask(7, 4712), Err(Missing::Gone));
         assert_eq!(ask(8, 4711), Err(Missing::Gone));
+    }
+
+    #[test]
+    fn a_process_is_read_whole_and_a_reused_pid_is_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = ProcRoot(directory.path().to_owned());
+        let own = directory.path().join("30");
+        std::fs::create_dir_all(&own).unwrap();
+        let stat = "30 (python) S 20 1 1 0 -1 4194560 0 0 0 0 150 50 9000 9000 20 0 1 0 77 0 256\n";
+        std::fs::write(own.join("stat"), stat).unwrap();
+        std::fs::write(own.join("cmdline"), "python\0train.py\0").unwrap();
+        let key = |start| ProcessKey {
+            boot: BootId(1),
+            pid: Pid(30),
+            start: StartTicks(start),
+        };
+        let found = usage(&root, &key(77)).unwrap();
+        assert_eq!(found.parent, Pid(20));
+        let hertz = u32::try_from(crate::host::time::ticks_per_second()).unwrap();
+        assert_eq!(found.cpu, Duration::from_secs(200) / hertz);
+        assert!(found.memory >= Bytes(256 * 4096));
+        assert_eq!(found.command.unwrap().to_string(), "python train.py");
+        assert_eq!(usage(&root, &key(78)), Err(Missing::Gone));
     }
 }

@@ -51,7 +51,7 @@ pub fn has_container_runtime(root: &Path) -> bool {
 
 /// Cached names below a root directory.
 pub(super) struct Containers {
-    root: PathBuf,
+    pub(super) root: PathBuf,
     known: HashMap<String, Known>,
 }
 
@@ -121,11 +121,7 @@ impl Containers {
         find: impl FnOnce(&Path) -> Option<String>,
     ) -> Option<String> {
         if let Some(known) = self.known.get(id) {
-            let limit = if known.name.is_some() {
-                READ_AGAIN
-            } else {
-                RETRY
-            };
+            let limit = known.name.as_ref().map_or(RETRY, |_| READ_AGAIN);
             if now.saturating_sub(known.read_at) < limit {
                 return known.name.clone();
             }

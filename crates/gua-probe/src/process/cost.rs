@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use gua_model::Bytes;
 
+use crate::host;
+
 /// Returns the CPU time of all threads of a process, to the nanosecond if the kernel reports it.
 #[must_use]
 pub fn processor_time(pid: u32) -> Option<Duration> {
@@ -62,10 +64,7 @@ pub fn peak_memory() -> Option<Bytes> {
 }
 
 fn kilobytes(path: &str, key: &str) -> Option<Bytes> {
-    let text = fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
-    let number = line.split_whitespace().next()?.parse::<u64>().ok()?;
-    Some(Bytes(number.saturating_mul(1024)))
+    host::kilobytes(&fs::read_to_string(path).ok()?, key)
 }
 
 #[cfg(test)]

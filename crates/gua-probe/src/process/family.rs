@@ -15,7 +15,7 @@ use gua_model::unit::Bytes;
 
 use super::ProcRoot;
 use super::parse::{self, Stat};
-use crate::host::time::ticks_per_second;
+use crate::host::time::of_ticks;
 
 /// Number of reads after which other processes are checked again: their pids may have been reused.
 const RECHECK: u32 = 60;
@@ -117,8 +117,6 @@ impl Family {
     /// Reads the resources of the known members only. It does not scan the host's other processes, which is expensive
     /// where there are many.
     pub fn look_at_known(&mut self) -> FamilyUse {
-        let ticks_per_second = ticks_per_second().max(1);
-        let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
         let mut found = FamilyUse {
             processes: 0,
             threads: 0,
@@ -127,7 +125,7 @@ impl Family {
             storage: Err(Missing::Denied),
             ended: Vec::new(),
         };
-        let mut sum = self.reaped;
+        let (mut sum, mut has_storage) = (self.reaped, false);
         let pids: Vec<Pid> = self.members.keys().copied().collect();
         for pid in pids {
             let known = self.members.get(&pid).map(|member| member.start.0);
@@ -137,16 +135,18 @@ impl Family {
                 continue;
             };
             let storage = self.storage(pid);
+            has_storage |= storage.is_some();
+            let (read, written) = storage.unwrap_or_default();
             let Some(member) = self.members.get_mut(&pid) else {
                 continue;
             };
-            member.spent.ticks = member.spent.ticks.max(seen.ticks);
-            if let Some((read, written)) = storage {
-                member.spent.read = member.spent.read.max(read);
-                member.spent.written = member.spent.written.max(written);
-                found.storage = Ok(Storage::default());
-            }
-            sum.add(member.spent);
+            let now = Spent {
+                ticks: seen.ticks,
+                read,
+                written,
+            };
+            member.spent = member.spent.with(now, u64::max);
+            sum = sum.with(member.spent, u64::saturating_add);
             if seen.has_ended() {
                 if seen.parent == self.keeper.0 {
                     found.ended.push(pid);
@@ -155,27 +155,24 @@ impl Family {
             }
             found.processes += 1;
             found.threads = found.threads.saturating_add(seen.threads);
-            found.resident += Bytes(seen.resident_pages.saturating_mul(page));
+            found.resident += seen.resident();
         }
         // The kernel drops the resources of a child whose parent ignores its end.
-        self.most.rise_to(sum);
-        found.processor = Duration::from_secs(self.most.ticks / ticks_per_second)
-            + Duration::from_secs(self.most.ticks % ticks_per_second)
-                / u32::try_from(ticks_per_second).unwrap_or(100);
-        if self.most.read > 0 || self.most.written > 0 {
-            found.storage = Ok(Storage::default());
+        self.most = self.most.with(sum, u64::max);
+        found.processor = of_ticks(self.most.ticks);
+        if has_storage || self.most.read > 0 || self.most.written > 0 {
+            found.storage = Ok(Storage {
+                read: Bytes(self.most.read),
+                written: Bytes(self.most.written),
+            });
         }
-        found.storage = found.storage.map(|_| Storage {
-            read: Bytes(self.most.read),
-            written: Bytes(self.most.written),
-        });
         found
     }
 
     /// Keeps the resources of a member that the keeper has reaped.
     pub fn reap(&mut self, pid: Pid) {
         if let Some(member) = self.members.remove(&pid) {
-            self.reaped.add(member.spent);
+            self.reaped = self.reaped.with(member.spent, u64::saturating_add);
         }
     }
 
@@ -199,22 +196,16 @@ impl Family {
         }
         // Parents can come after their children.
         loop {
-            let is_ours = |seen: &Stat| {
+            let is_ours = |_: &Pid, seen: &mut Stat| {
                 let parent = Pid(seen.parent);
-                let of_member = self
-                    .members
-                    .get(&parent)
-                    .is_some_and(|member| member.start.0 <= seen.start);
-                of_member || parent == self.keeper
+                let member = self.members.get(&parent);
+                member.is_some_and(|member| member.start.0 <= seen.start) || parent == self.keeper
             };
-            let Some(pid) = new
-                .iter()
-                .find(|(_, seen)| is_ours(seen))
-                .map(|(pid, _)| *pid)
-            else {
+            let ours: Vec<(Pid, Stat)> = new.extract_if(is_ours).collect();
+            if ours.is_empty() {
                 break;
-            };
-            if let Some(seen) = new.remove(&pid) {
+            }
+            for (pid, seen) in ours {
                 self.join(pid, &seen);
             }
         }
@@ -254,16 +245,12 @@ impl Family {
 }
 
 impl Spent {
-    fn add(&mut self, other: Self) {
-        self.ticks = self.ticks.saturating_add(other.ticks);
-        self.read = self.read.saturating_add(other.read);
-        self.written = self.written.saturating_add(other.written);
-    }
-
-    fn rise_to(&mut self, other: Self) {
-        self.ticks = self.ticks.max(other.ticks);
-        self.read = self.read.max(other.read);
-        self.written = self.written.max(other.written);
+    fn with(self, other: Self, combine: fn(u64, u64) -> u64) -> Self {
+        Self {
+            ticks: combine(self.ticks, other.ticks),
+            read: combine(self.read, other.read),
+            written: combine(self.written, other.written),
+        }
     }
 }
 

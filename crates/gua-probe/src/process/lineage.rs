@@ -5,8 +5,7 @@
 use std::os::unix::fs::MetadataExt as _;
 
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
-use rustix::io::Errno;
-use rustix::process::{Pid as Number, test_kill_process};
+use gua_model::reading::{Missing, Reading};
 
 use super::ProcRoot;
 use super::parse::{self, Stat};
@@ -66,8 +65,8 @@ impl Lineage {
                 state: b'T' | b't', ..
             }) => Life::Stopped,
             Ok(_) => Life::Running,
-            Err(Absent::None) => Life::Ended,
-            Err(Absent::Hidden) => Life::Unknown,
+            Err(Missing::Gone) => Life::Ended,
+            Err(_) => Life::Unknown,
         }
     }
 
@@ -110,35 +109,16 @@ impl Lineage {
     /// Returns the effective user of a process; `None` if it has ended or is hidden.
     #[must_use]
     pub fn user(&self, process: &ProcessKey) -> Option<Uid> {
-        let status = self.root.0.join(process.pid.to_string()).join("status");
-        let uids = parse::status_uids(&std::fs::read(status).ok()?)?;
+        let uids = parse::status_uids(&self.root.read(process.pid, "status").ok()?)?;
         // Read last: the pid may have been reused meanwhile.
         let is_it = self.read(process.pid).ok()?.start == process.start.0;
         is_it.then_some(Uid(uids.effective))
     }
 
-    fn read(&self, pid: Pid) -> Result<Stat, Absent> {
-        let text = std::fs::read(self.root.0.join(pid.to_string()).join("stat"));
-        let found = text.ok().and_then(|text| Some(parse::stat(&text)?.1));
-        found.ok_or_else(|| self.absent(pid))
+    fn read(&self, pid: Pid) -> Reading<Stat> {
+        let found = self.root.stat(pid).map_err(|_| self.root.absent(pid));
+        Ok(found?.1)
     }
-
-    /// `hidepid` hides other users' processes from `/proc`; kill(2) still reports whether one exists.
-    fn absent(&self, pid: Pid) -> Absent {
-        if self.root != ProcRoot::default() {
-            return Absent::None;
-        }
-        let number = i32::try_from(pid.0).ok().and_then(Number::from_raw);
-        match number.map(test_kill_process) {
-            Some(Err(Errno::SRCH)) | None => Absent::None,
-            Some(_) => Absent::Hidden,
-        }
-    }
-}
-
-enum Absent {
-    None,
-    Hidden,
 }
 
 #[cfg(test)]

@@ -7,34 +7,20 @@
 
 use std::path::Path;
 
-use gua_model::id::Uid;
+use gua_model::id::{Pid, Uid};
 
 use super::tree::Seen;
-use super::{ProcRoot, parse};
-use crate::host;
+use super::{LONGEST_CHAIN, ProcRoot, parse};
 use crate::host::logind;
 
-/// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
-const LONGEST_CHAIN: usize = 64;
-
-/// Maximum size of a file of a process.
-const LONGEST: u64 = 1 << 16;
-
 /// Name of the daemon that starts the processes of a Slurm job as its user.
-const STEP_DAEMON: &[u8] = b"slurmstepd";
+const STEP_DAEMON: &str = "slurmstepd";
 
 /// Names of daemons that run the jobs of other users: of Slurm, PBS, Grid Engine and HTCondor.
-const JOB_DAEMONS: [&[u8]; 6] = [
-    STEP_DAEMON,
-    b"slurmd",
-    b"pbs_mom",
-    b"sge_execd",
-    b"sge_shepherd",
-    b"condor_starter",
-];
+const JOB_DAEMONS: &str = "slurmstepd slurmd pbs_mom sge_execd sge_shepherd condor_starter";
 
 /// Reports whether the login of a process counts. `run` is the directory of logind's records.
-pub(super) fn counts(proc: &ProcRoot, run: &Path, pid: u32, seen: &Seen) -> bool {
+pub(super) fn counts(proc: &ProcRoot, run: &Path, pid: Pid, seen: &Seen) -> bool {
     let Ok(Some(login)) = seen.login else {
         // There is nothing to doubt.
         return true;
@@ -48,7 +34,7 @@ pub(super) fn counts(proc: &ProcRoot, run: &Path, pid: u32, seen: &Seen) -> bool
         return true;
     }
     let ancestors = ancestors(proc, pid);
-    let is_daemon = |one: &Ancestor| one.is_root && JOB_DAEMONS.contains(&one.comm.as_slice());
+    let is_daemon = |one: &Ancestor| one.is_root && JOB_DAEMONS.split(' ').any(|name| one.is(name));
     if ancestors.iter().any(is_daemon) {
         return false;
     }
@@ -61,9 +47,9 @@ pub(super) fn counts(proc: &ProcRoot, run: &Path, pid: u32, seen: &Seen) -> bool
 
 /// Returns the user of the Slurm job that a process is in: the user of the process that the daemon of the job step started. A
 /// process below it can run as another user: by a set-uid program, or in a user namespace.
-pub(super) fn job_user(proc: &ProcRoot, pid: u32) -> Option<Uid> {
+pub(super) fn job_user(proc: &ProcRoot, pid: Pid) -> Option<Uid> {
     let ancestors = ancestors(proc, pid);
-    let is_daemon = |one: &Ancestor| one.is_root && one.comm == STEP_DAEMON;
+    let is_daemon = |one: &Ancestor| one.is_root && one.is(STEP_DAEMON);
     let daemon = ancestors.iter().position(is_daemon)?;
     Some(ancestors.get(daemon.checked_sub(1)?)?.own)
 }
@@ -78,11 +64,17 @@ struct Ancestor {
     session: Option<u32>,
 }
 
+impl Ancestor {
+    fn is(&self, name: &str) -> bool {
+        self.comm == name.as_bytes()
+    }
+}
+
 /// Returns the process and its ancestors without pid 1, nearest first.
-fn ancestors(proc: &ProcRoot, pid: u32) -> Vec<Ancestor> {
+fn ancestors(proc: &ProcRoot, pid: Pid) -> Vec<Ancestor> {
     let mut found = Vec::new();
     let mut at = pid;
-    while at > 1 && found.len() < LONGEST_CHAIN {
+    while at > Pid(1) && found.len() < LONGEST_CHAIN {
         let Some((ancestor, parent)) = ancestor(proc, at) else {
             break;
         };
@@ -92,21 +84,18 @@ fn ancestors(proc: &ProcRoot, pid: u32) -> Vec<Ancestor> {
     found
 }
 
-fn ancestor(proc: &ProcRoot, pid: u32) -> Option<(Ancestor, u32)> {
-    let directory = proc.0.join(pid.to_string());
-    let read = |name: &str| host::read(&directory.join(name), LONGEST).ok();
-    let line = read("stat")?;
-    let (comm, stat) = parse::stat(&line)?;
-    let uids = parse::status_uids(&read("status")?)?;
-    let number = |name: &str| parse::loginuid(&read(name)?)?;
+fn ancestor(proc: &ProcRoot, pid: Pid) -> Option<(Ancestor, Pid)> {
+    let (comm, stat) = proc.stat(pid).ok()?;
+    let uids = parse::status_uids(&proc.read(pid, "status").ok()?)?;
+    let number = |name: &str| parse::loginuid(&proc.read(pid, name).ok()?)?;
     let ancestor = Ancestor {
-        comm: comm.to_vec(),
+        comm,
         own: Uid(uids.effective),
         is_root: (uids.real, uids.effective) == (0, 0),
         login: number("loginuid").map(Uid),
         session: number("sessionid"),
     };
-    Some((ancestor, stat.parent))
+    Some((ancestor, Pid(stat.parent)))
 }
 
 /// Reports whether root began the audit session: its first process is root's, and that is the child of a process of root

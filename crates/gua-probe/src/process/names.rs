@@ -2,7 +2,6 @@
 //! queries the service, and a caller waits a short time at most and gets the answer at a later tick.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
@@ -17,6 +16,9 @@ use crate::clock::{self, within};
 /// Maximum time per tick to wait for names, all users together.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Maximum time per tick to wait for names from a file. Unlike a directory service, a file always answers.
+const FILE_PATIENCE: Duration = Duration::from_mins(1);
+
 /// Maximum time that a command waits for the groups of all users of a host.
 const GROUP_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -26,40 +28,6 @@ const RETRY: Duration = Duration::from_mins(5);
 
 /// Looks up one name. It may block.
 pub(super) type Lookup = Arc<dyn Fn(Uid) -> Option<String> + Send + Sync>;
-
-/// Cached user names. Within one tick a user keeps the name, or the lack of one, that was found first.
-pub(super) enum Names {
-    Directory(Directory),
-    File(PasswdFile),
-}
-
-impl Names {
-    pub(super) fn new(passwd: Passwd) -> Self {
-        match passwd {
-            Passwd::System => Self::asking(Arc::new(name_in_directory), PATIENCE),
-            Passwd::File(path) => Self::File(PasswdFile::new(path)),
-        }
-    }
-
-    /// Uses a function for lookups, with a time limit per tick.
-    pub(super) fn asking(lookup: Lookup, patience: Duration) -> Self {
-        Self::Directory(Directory::new(lookup, patience))
-    }
-
-    pub(super) fn name(&mut self, uid: Uid, now: Duration) -> Option<String> {
-        match self {
-            Self::Directory(directory) => directory.name(uid, now),
-            Self::File(file) => file.name(uid),
-        }
-    }
-
-    pub(super) fn end_tick(&mut self, now: Duration) {
-        match self {
-            Self::Directory(directory) => directory.end_tick(now),
-            Self::File(file) => file.checked = false,
-        }
-    }
-}
 
 /// Looks up a user in the host's directory: passwd, LDAP, SSSD, as configured for the C library. It blocks for as long as
 /// the directory does not answer.
@@ -126,8 +94,9 @@ pub fn groups_of(users: &[String]) -> Option<BTreeMap<String, BTreeSet<String>>>
     })
 }
 
-/// Names from a function that may block forever.
-pub(super) struct Directory {
+/// Cached user names, from a function that may block forever. Within one tick a user keeps the name, or the lack of one,
+/// that was found first.
+pub(super) struct Names {
     lookup: Lookup,
     helper: Option<Helper>,
     known: HashMap<Uid, Known>,
@@ -147,8 +116,22 @@ struct Known {
     is_open: bool,
 }
 
-impl Directory {
-    fn new(lookup: Lookup, patience: Duration) -> Self {
+impl Names {
+    pub(super) fn new(passwd: Passwd) -> Self {
+        match passwd {
+            Passwd::System => Self::asking(Arc::new(name_in_directory), PATIENCE),
+            Passwd::File(path) => {
+                let lookup = move |uid: Uid| {
+                    let text = std::fs::read(&path).ok()?;
+                    parse::passwd_file(&text).remove(&uid.0)
+                };
+                Self::asking(Arc::new(lookup), FILE_PATIENCE)
+            }
+        }
+    }
+
+    /// Uses a function for lookups, with a time limit per tick.
+    pub(super) fn asking(lookup: Lookup, patience: Duration) -> Self {
         Self {
             lookup,
             helper: None,
@@ -159,7 +142,7 @@ impl Directory {
         }
     }
 
-    fn name(&mut self, uid: Uid, now: Duration) -> Option<String> {
+    pub(super) fn name(&mut self, uid: Uid, now: Duration) -> Option<String> {
         let can_wait = match self.known.get(&uid) {
             Some(known) if known.is_open || now.saturating_sub(known.asked) < RETRY => {
                 return known.name.clone();
@@ -198,28 +181,28 @@ impl Directory {
 
     fn wait_for(&mut self, uid: Uid, now: Duration) {
         let deadline = clock::monotonic() + self.patience_left;
-        while self.known.get(&uid).is_some_and(|known| known.is_open) {
-            self.patience_left = deadline.saturating_sub(clock::monotonic());
-            let Some(helper) = &self.helper else { return };
-            match helper.answers.recv_timeout(self.patience_left) {
-                Ok(answer) => self.learn(answer, now),
-                Err(mpsc::RecvTimeoutError::Timeout) => break,
-                Err(mpsc::RecvTimeoutError::Disconnected) => self.lose_helper(now),
-            }
+        let left = || deadline.saturating_sub(clock::monotonic());
+        while self.known.get(&uid).is_some_and(|known| known.is_open) && self.receive(left(), now) {
         }
-        self.patience_left = deadline.saturating_sub(clock::monotonic());
+        self.patience_left = left();
     }
 
-    fn end_tick(&mut self, now: Duration) {
+    pub(super) fn end_tick(&mut self, now: Duration) {
         self.patience_left = self.patience;
-        while self.open > 0 {
-            let Some(helper) = &self.helper else { return };
-            match helper.answers.try_recv() {
-                Ok(answer) => self.learn(answer, now),
-                Err(mpsc::TryRecvError::Empty) => return,
-                Err(mpsc::TryRecvError::Disconnected) => self.lose_helper(now),
-            }
+        while self.open > 0 && self.receive(Duration::ZERO, now) {}
+    }
+
+    /// Takes the next answer. Returns `false` if none comes in time.
+    fn receive(&mut self, patience: Duration, now: Duration) -> bool {
+        let Some(helper) = &self.helper else {
+            return false;
+        };
+        match helper.answers.recv_timeout(patience) {
+            Ok(answer) => self.learn(answer, now),
+            Err(mpsc::RecvTimeoutError::Timeout) => return false,
+            Err(mpsc::RecvTimeoutError::Disconnected) => self.lose_helper(now),
         }
+        true
     }
 
     fn learn(&mut self, (uid, name): (Uid, Option<String>), now: Duration) {
@@ -264,64 +247,6 @@ impl Helper {
             .spawn(answer_all)
             .ok()?;
         Some(Self { questions, answers })
-    }
-}
-
-/// Names from a file in the format of `/etc/passwd`, read again when the file has changed.
-pub(super) struct PasswdFile {
-    path: PathBuf,
-    read: Option<Version>,
-    names: HashMap<u32, String>,
-    /// Whether the file was checked in this tick.
-    checked: bool,
-}
-
-/// Identifies a version of the file: its inode, size and modification time.
-#[derive(PartialEq, Eq)]
-struct Version(u64, i64, i64, u64);
-
-impl PasswdFile {
-    fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            read: None,
-            names: HashMap::new(),
-            checked: false,
-        }
-    }
-
-    fn name(&mut self, uid: Uid) -> Option<String> {
-        if !self.checked {
-            self.checked = true;
-            self.refresh();
-        }
-        self.names.get(&uid.0).cloned()
-    }
-
-    fn refresh(&mut self) {
-        let version = Version::of(&self.path);
-        if version.is_some() && version == self.read {
-            return;
-        }
-        // A file that is missing for a moment, for example while it is replaced, does not cost the known names.
-        if let Ok(text) = std::fs::read(&self.path) {
-            // The processes of a removed user stay theirs.
-            self.names.extend(parse::passwd_file(&text));
-            self.read = version;
-        }
-    }
-}
-
-impl Version {
-    fn of(path: &Path) -> Option<Self> {
-        use std::os::unix::fs::MetadataExt;
-        let file = std::fs::metadata(path).ok()?;
-        Some(Self(
-            file.ino(),
-            file.mtime(),
-            file.mtime_nsec(),
-            file.size(),
-        ))
     }
 }
 
@@ -376,10 +301,7 @@ mod tests {
             for _ in 0..2000 {
                 names.end_tick(Duration::ZERO);
                 found = names.name(ADA, Duration::ZERO);
-                let Names::Directory(directory) = &names else {
-                    panic!("another source of names");
-                };
-                if directory.open == 0 {
+                if names.open == 0 {
                     break;
                 }
                 thread::park_timeout(Duration::from_millis(5));
@@ -488,20 +410,12 @@ mod tests {
     }
 
     #[test]
-    fn a_passwd_file_is_read_again_when_it_has_changed() {
+    fn a_passwd_file_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("passwd");
-        let mut names = Names::new(Passwd::File(path.clone()));
-        assert_eq!(names.name(ADA, Duration::ZERO), None);
         std::fs::write(&path, "ada:x:1000:1000::/:/bin/sh\n").unwrap();
-        assert_eq!(names.name(ADA, Duration::ZERO), None, "one look per tick");
-        names.end_tick(Duration::ZERO);
+        let mut names = Names::new(Passwd::File(path));
         assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("ada"));
-        std::fs::write(&path, "lovelace:x:1000:1000::/:/bin/sh\n").unwrap();
-        names.end_tick(Duration::ZERO);
-        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("lovelace"));
-        std::fs::remove_file(&path).unwrap();
-        names.end_tick(Duration::ZERO);
-        assert_eq!(names.name(ADA, Duration::ZERO).as_deref(), Some("lovelace"));
+        assert_eq!(names.name(BOB, Duration::ZERO), None);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use gua_model::Bytes;
 use gua_model::text::sanitize;
 
 use super::cgroup;
@@ -40,6 +41,13 @@ pub struct Stat {
 }
 
 impl Stat {
+    /// Returns the resident memory.
+    #[must_use]
+    pub fn resident(&self) -> Bytes {
+        let page = u64::try_from(rustix::param::page_size()).unwrap_or(4096);
+        Bytes(self.resident_pages.saturating_mul(page))
+    }
+
     /// Reports whether the process has ended. One whose first thread has ended is shown as a zombie while its other
     /// threads still run and hold its files.
     #[must_use]

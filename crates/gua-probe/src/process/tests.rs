@@ -7,6 +7,7 @@ mod real;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 
+use gua_model::DriverPids;
 use gua_model::owner::OwnerSource;
 use rustix::fs::{FileType, Mode};
 use rustix::process::geteuid;
@@ -22,9 +23,12 @@ fn table(tree: &FakeProc) -> ProcessTable {
         "passwd",
         "root:x:0:0::/:/bin/sh\nada:x:1000:1000::/:/bin/sh\n",
     );
-    ProcessTable::new(tree.root(), Passwd::File(tree.path("passwd")))
-        .with_driver_pids(DriverPids::Auto)
-        .with_state_root(StateRoot(tree.path("host")))
+    ProcessTable::of_driver(ProbeOptions {
+        proc_root: tree.root(),
+        passwd: Passwd::File(tree.path("passwd")),
+        state_root: HostRoot(tree.path("host")),
+        ..ProbeOptions::default()
+    })
 }
 
 fn next_tick(table: &mut ProcessTable) -> Reading<Identity> {
@@ -239,7 +243,8 @@ fn the_setting_here_looks_pids_up_in_a_pid_namespace_of_its_own() {
     tree.put(&python(4711, 7));
     std::fs::remove_file(tree.path("self/ns/pid")).unwrap();
     tree.link("self/ns/pid", "pid:[4026532999]");
-    let mut here = table(&tree).with_driver_pids(DriverPids::Here);
+    let mut here = table(&tree);
+    here.tree.driver_pids = DriverPids::Here;
     assert_eq!(words(&here.resolve(PID)), "7 ada/ada python3");
     assert_eq!(here.resolve(Pid(4712)), Err(Missing::Gone));
 }

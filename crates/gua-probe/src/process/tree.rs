@@ -2,11 +2,10 @@
 
 use std::cell::OnceCell;
 use std::ffi::CStr;
-use std::path::Path;
 use std::rc::Rc;
 
 use gua_model::DriverPids;
-use gua_model::id::{BootId, Uid};
+use gua_model::id::{BootId, Pid, Uid};
 use gua_model::reading::{Missing, Reading};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -28,6 +27,9 @@ const PAGE: usize = 4096;
 
 /// Maximum size of a file; none is longer on a healthy host.
 const LONGEST: usize = 1 << 20;
+
+const DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// Maximum number of attempts if a process ends and its pid is reused while it is read.
 const ATTEMPTS: usize = 3;
@@ -125,9 +127,9 @@ impl From<Errno> for Loss {
 }
 
 pub(super) struct Tree {
-    root: ProcRoot,
+    pub(super) root: ProcRoot,
     directory: OnceCell<OwnedFd>,
-    driver_pids: DriverPids,
+    pub(super) driver_pids: DriverPids,
     pid_lookup: OnceCell<PidLookup>,
     sees_all_users: OnceCell<bool>,
     buffer: Vec<u8>,
@@ -145,17 +147,6 @@ impl Tree {
             sees_all_users: OnceCell::new(),
             buffer: vec![0; PAGE],
             kept: Rc::new(()),
-        }
-    }
-
-    pub(super) fn root(&self) -> &ProcRoot {
-        &self.root
-    }
-
-    pub(super) fn with_driver_pids(self, driver_pids: DriverPids) -> Self {
-        Self {
-            driver_pids,
-            ..self
         }
     }
 
@@ -203,12 +194,12 @@ impl Tree {
     }
 
     fn open_process(&self, pid: process::Pid) -> Result<OwnedFd, Loss> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let name = pid.as_raw_nonzero().to_string();
+        let directory = self.directory()?;
         Ok(rustix::fs::openat(
-            self.directory()?,
+            directory,
             name,
-            flags,
+            DIRECTORY,
             Mode::empty(),
         )?)
     }
@@ -219,8 +210,7 @@ impl Tree {
         if self.root != ProcRoot::default() || Rc::strong_count(&self.kept) > most_kept() {
             return None;
         }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let open = |name| rustix::fs::openat(&directory, name, flags, Mode::empty()).ok();
+        let open = |name| rustix::fs::openat(&directory, name, FILE, Mode::empty()).ok();
         Some(Kept {
             comm: open(c"comm")?,
             status: open(c"status")?,
@@ -269,7 +259,9 @@ impl Tree {
         read(process, c"stat", buffer)?;
         let kept = self.keep(directory);
         Ok(Seen {
-            comm: shown_comm(&mark),
+            // A process can give itself an empty name. The kernel keeps one for every process, so an empty one counts as
+            // a failure.
+            comm: parse::comm(&mark.comm).ok_or(Missing::Failed),
             login: self.known_login(login),
             session: session.ok().flatten().flatten(),
             own: self.known_uid(mark.own),
@@ -302,18 +294,12 @@ impl Tree {
         rustix::fs::statat(root, pid.as_raw_nonzero().to_string(), AtFlags::empty()).is_ok()
     }
 
-    /// Returns why `/proc` has no such process: it does not exist, or it is hidden.
+    /// Returns why `/proc` has no such process.
     fn absent(&self, pid: process::Pid) -> Missing {
-        if self.pid_lookup() != PidLookup::Same {
-            return Missing::Denied;
-        }
-        if self.root != ProcRoot::default() {
-            // The kernel knows nothing about the processes of another tree.
-            return Missing::Gone;
-        }
-        // `hidepid` hides other users' processes from `/proc`; kill(2) still reports whether one exists.
-        match process::test_kill_process(pid) {
-            Err(Errno::SRCH) => Missing::Gone,
+        match self.pid_lookup() {
+            PidLookup::Same => self
+                .root
+                .absent(Pid(pid.as_raw_nonzero().get().cast_unsigned())),
             _ => Missing::Denied,
         }
     }
@@ -338,29 +324,14 @@ impl Tree {
         Some(link.into_bytes())
     }
 
+    /// Returns the directory of the tree, opened once.
     fn directory(&self) -> Result<BorrowedFd<'_>, Errno> {
-        opened(&self.directory, &self.root.0)
+        if let Some(directory) = self.directory.get() {
+            return Ok(directory.as_fd());
+        }
+        let fresh = rustix::fs::openat(CWD, &self.root.0, DIRECTORY, Mode::empty())?;
+        Ok(self.directory.get_or_init(|| fresh).as_fd())
     }
-}
-
-/// A process can give itself an empty name. The kernel keeps one for every process, so an empty one counts as a
-/// failure.
-fn shown_comm(mark: &Mark) -> Reading<String> {
-    parse::comm(&mark.comm).ok_or(Missing::Failed)
-}
-
-/// Directory of the tree, opened once.
-fn opened<'a>(directory: &'a OnceCell<OwnedFd>, path: &Path) -> Result<BorrowedFd<'a>, Errno> {
-    if let Some(directory) = directory.get() {
-        return Ok(directory.as_fd());
-    }
-    let fresh = rustix::fs::openat(
-        CWD,
-        path,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    Ok(directory.get_or_init(|| fresh).as_fd())
 }
 
 /// Reads a whole file into a reusable buffer that grows as needed.
@@ -369,12 +340,7 @@ fn read<'a>(
     name: &CStr,
     buffer: &'a mut Vec<u8>,
 ) -> Result<&'a [u8], Errno> {
-    let file = rustix::fs::openat(
-        directory,
-        name,
-        OFlags::RDONLY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
+    let file = rustix::fs::openat(directory, name, FILE, Mode::empty())?;
     let mut length = 0;
     loop {
         if length == buffer.len() {

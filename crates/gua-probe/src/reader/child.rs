@@ -1,7 +1,7 @@
 //! One child process: starting it, sending requests with a deadline, and ending it without blocking.
 
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::process::wait_for_end;
 /// A running child between two requests.
 #[derive(Debug)]
 pub(super) struct ChildReader {
-    process: Child,
+    pub(super) process: Child,
     questions: ChildStdin,
     answers: ChildStdout,
     /// `None` once the child has closed it.
@@ -31,18 +31,12 @@ pub(super) struct ChildReader {
     last_output: Vec<u8>,
     /// Buffer for answers. It keeps the size of the largest so far, so that most are read in one call.
     room: Vec<u8>,
-    answered: bool,
+    pub(super) has_answered: bool,
 }
 
-/// A child that was killed and has not ended yet.
-#[derive(Debug)]
-pub(super) struct Stuck(Child);
-
-impl Stuck {
-    /// Reaps the child if it has ended. One whose state cannot be read counts as ended.
-    pub(super) fn has_ended(&mut self) -> bool {
-        !matches!(self.0.try_wait(), Ok(None))
-    }
+/// Reaps a child if it has ended. One whose state cannot be read counts as ended.
+pub(super) fn has_ended(child: &mut Child) -> bool {
+    !matches!(child.try_wait(), Ok(None))
 }
 
 /// Maximum time to wait for a killed child. The kernel takes well under a millisecond unless a driver call blocks it.
@@ -78,16 +72,8 @@ impl ChildReader {
             opening: Some(options.probe.clone()),
             last_output: Vec::new(),
             room: Vec::new(),
-            answered: false,
+            has_answered: false,
         })
-    }
-
-    pub(super) fn pid(&self) -> u32 {
-        self.process.id()
-    }
-
-    pub(super) fn has_answered(&self) -> bool {
-        self.answered
     }
 
     /// Requests a sample. An error means that the child cannot be used any more.
@@ -107,7 +93,7 @@ impl ChildReader {
         self.room = room;
         match answer {
             Ok(Some(answer)) => {
-                self.answered = true;
+                self.has_answered = true;
                 Ok(answer.map_err(|fault| self.with_last_output(fault)))
             }
             Ok(None) => Err(DriverFault::Hung { deadline }),
@@ -115,24 +101,22 @@ impl ChildReader {
         }
     }
 
-    /// Returns the pipe of answers.
-    pub(super) fn answers(&self) -> BorrowedFd<'_> {
-        self.answers.as_fd()
-    }
-
-    /// Returns the pipe of standard error while it is open.
-    pub(super) fn errors(&self) -> Option<BorrowedFd<'_>> {
-        self.errors.as_ref().map(AsFd::as_fd)
+    /// Returns the pipes to poll for an answer until that time.
+    pub(super) fn waiting(&self, until: Duration) -> Waiting<'_> {
+        Waiting {
+            answers: self.answers.as_fd(),
+            errors: self.errors.as_ref().map(AsFd::as_fd),
+            until,
+        }
     }
 
     /// Requests are a few bytes and the pipe is empty, so this does not block.
     fn send(&mut self) -> io::Result<()> {
         if let Some(opening) = self.opening.take() {
-            let outputs = [
-                Some(self.answers.as_fd()),
-                self.errors.as_ref().map(AsFd::as_fd),
-            ];
-            for output in outputs.into_iter().flatten() {
+            let Waiting {
+                answers, errors, ..
+            } = self.waiting(Duration::MAX);
+            for output in errors.into_iter().chain([answers]) {
                 fcntl_setfl(output, fcntl_getfl(output)? | OFlags::NONBLOCK)?;
             }
             frame::write(&mut self.questions, &mut Vec::new(), &opening)?;
@@ -186,12 +170,7 @@ impl ChildReader {
 
     /// Sleeps until there is something to read. Standard error is read too: a full pipe would block the child.
     fn wait(&mut self, until: Duration) -> io::Result<()> {
-        let waiting = Waiting {
-            answers: self.answers(),
-            errors: self.errors(),
-            until,
-        };
-        match sleep([], Some(&waiting), until) {
+        match sleep([], Some(&self.waiting(until)), until) {
             Ok(woken) if woken.errors => self.read_errors(),
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -227,9 +206,9 @@ impl ChildReader {
         let mut how = match self.process.try_wait() {
             Ok(Some(status)) => describe(status),
             Ok(None) if error.kind() == io::ErrorKind::InvalidData => {
-                format!("invalid answer ({error})")
+                format!("{ENDED}: invalid answer ({error})")
             }
-            Ok(None) | Err(_) => error.to_string(),
+            Ok(None) | Err(_) => format!("{ENDED}: {error}"),
         };
         if let Some(line) = self.last_line() {
             how = format!("{how}, last output: {line}");
@@ -254,15 +233,12 @@ impl ChildReader {
     }
 
     /// Kills the child; returns it if it has not ended yet.
-    pub(super) fn kill(mut self) -> Option<Stuck> {
+    pub(super) fn kill(mut self) -> Option<Child> {
         // The child leads its own process group, with whatever the driver library may have started. An error means that
         // all of them have ended already.
         let _ = kill_process_group(Pid::from_child(&self.process), Signal::KILL);
         self.wait_for_end();
-        match self.process.try_wait() {
-            Ok(None) => Some(Stuck(self.process)),
-            Ok(Some(_)) | Err(_) => None,
-        }
+        (!has_ended(&mut self.process)).then_some(self.process)
     }
 
     /// Waits a short time for the end of the child. On kernels without pidfd (before 5.3) this returns at once, and the
@@ -273,10 +249,37 @@ impl ChildReader {
     }
 }
 
+/// Signals that report a crash (signal(7)): illegal instruction, trap, abort, bus error, floating point, segmentation
+/// fault, bad system call. No other code runs in the reader during a driver call, so the crash is the library's.
+const CRASHES: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
+const ENDED: &str = "the reader of the driver ended unexpectedly";
+
 fn describe(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("killed by signal {signal}"),
-        (None, Some(code)) => format!("exit code {code}"),
-        (None, None) => status.to_string(),
+        (Some(signal), _) if CRASHES.contains(&signal) => {
+            format!("the driver library crashed (signal {signal})")
+        }
+        (Some(signal), _) => format!("the reader of the driver was killed (signal {signal})"),
+        (None, Some(code)) => format!("{ENDED}: exit code {code}"),
+        (None, None) => format!("{ENDED}: {status}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crash_of_the_library_differs_from_other_ends_of_the_reader() {
+        let check = |status, expected: &str| {
+            assert_eq!(describe(ExitStatus::from_raw(status)), expected);
+        };
+        check(6, "the driver library crashed (signal 6)");
+        check(11, "the driver library crashed (signal 11)");
+        check(9, "the reader of the driver was killed (signal 9)");
+        check(
+            3 << 8,
+            "the reader of the driver ended unexpectedly: exit code 3",
+        );
     }
 }

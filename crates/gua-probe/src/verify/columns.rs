@@ -12,19 +12,16 @@ pub(super) struct Column {
     pub(super) reading: &'static ReadingKind,
     /// Number of gua's units in one unit of nvidia-smi.
     pub(super) scale: i64,
-    /// Tolerance in units of nvidia-smi.
-    absolute: i64,
-    /// Tolerance in percent of the value.
-    percent: i64,
-    /// Whether the reading changes by itself.
-    pub(super) moves: bool,
+    /// Tolerance of a reading that changes by itself: in units of nvidia-smi, and in percent of the value.
+    pub(super) moves: Option<(i64, i64)>,
 }
 
 impl Column {
     /// Returns the tolerance for a value, in gua's units.
     pub(super) fn slack(&self, value: i64) -> i64 {
-        let relative = value.saturating_abs() / 100 * self.percent;
-        self.absolute
+        let (absolute, percent) = self.moves.unwrap_or_default();
+        let relative = value.saturating_abs() / 100 * percent;
+        absolute
             .saturating_mul(self.scale)
             .saturating_add(relative)
             .max(rounding(self.scale))
@@ -32,7 +29,7 @@ impl Column {
 
     /// Returns the tolerance in words.
     pub(super) fn tolerance(&self) -> String {
-        match (self.absolute, self.percent) {
+        match self.moves.unwrap_or_default() {
             (0, 0) if self.scale > 1 => "rounding".to_owned(),
             (0, 0) => "none".to_owned(),
             (absolute, 0) => format!("{absolute}"),
@@ -53,72 +50,52 @@ const fn rounding(scale: i64) -> i64 {
 const WATTS: i64 = 1000;
 const MIB: i64 = 1 << 20;
 
-/// A reading that changes by itself.
-const fn moving(
-    query: &'static str,
-    field: &str,
-    scale: i64,
-    absolute: i64,
-    percent: i64,
-) -> Column {
+const fn column(query: &'static str, field: &str, scale: i64, moves: Option<(i64, i64)>) -> Column {
     Column {
         query,
         reading: ReadingKind::of(field),
         scale,
-        absolute,
-        percent,
-        moves: true,
-    }
-}
-
-/// A reading that stays the same.
-const fn constant(query: &'static str, field: &str, scale: i64) -> Column {
-    Column {
-        query,
-        reading: ReadingKind::of(field),
-        scale,
-        absolute: 0,
-        percent: 0,
-        moves: false,
+        moves,
     }
 }
 
 /// Utilisation is the share of a short time that ended before the call, so two calls see different times.
 pub(super) const COLUMNS: &[Column] = &[
-    moving("utilization.gpu", "util", 1, 15, 0),
-    moving("utilization.memory", "memory_util", 1, 15, 0),
-    constant("memory.total", "memory_total", MIB),
-    moving("memory.used", "memory_used", MIB, 2, 1),
-    constant("memory.reserved", "memory_reserved", MIB),
-    moving("temperature.gpu", "temperature", 1, 2, 0),
-    moving("power.draw", "power", WATTS, 5, 5),
-    constant("enforced.power.limit", "power_limit", WATTS),
-    moving("clocks.sm", "sm_clock", 1, 30, 5),
-    moving("clocks.mem", "memory_clock", 1, 30, 5),
-    moving("fan.speed", "fan", 1, 3, 0),
-    moving("pstate", "performance_state", 1, 0, 0),
-    moving("clocks_throttle_reasons.active", "throttle", 1, 0, 0),
-    constant("ecc.mode.current", "ecc_mode", 1),
-    constant("ecc.errors.corrected.volatile.total", "ecc_corrected", 1),
-    constant(
-        "ecc.errors.uncorrected.volatile.total",
-        "ecc_uncorrected",
+    column("utilization.gpu", "util", 1, Some((15, 0))),
+    column("utilization.memory", "memory_util", 1, Some((15, 0))),
+    column("memory.total", "memory_total", MIB, None),
+    column("memory.used", "memory_used", MIB, Some((2, 1))),
+    column("memory.reserved", "memory_reserved", MIB, None),
+    column("temperature.gpu", "temperature", 1, Some((2, 0))),
+    column("power.draw", "power", WATTS, Some((5, 5))),
+    column("enforced.power.limit", "power_limit", WATTS, None),
+    column("clocks.sm", "sm_clock", 1, Some((30, 5))),
+    column("clocks.mem", "memory_clock", 1, Some((30, 5))),
+    column("fan.speed", "fan", 1, Some((3, 0))),
+    column("pstate", "performance_state", 1, Some((0, 0))),
+    column(
+        "clocks_throttle_reasons.active",
+        "throttle",
         1,
+        Some((0, 0)),
     ),
-    constant("mig.mode.current", "mig", 1),
-    constant("compute_mode", "compute_mode", 1),
-    constant("persistence_mode", "persistence", 1),
+    column("ecc.mode.current", "ecc_mode", 1, None),
+    column(ECC_CORRECTED, "ecc_corrected", 1, None),
+    column(ECC_UNCORRECTED, "ecc_uncorrected", 1, None),
+    column("mig.mode.current", "mig", 1, None),
+    column("compute_mode", "compute_mode", 1, None),
+    column("persistence_mode", "persistence", 1, None),
 ];
+const ECC_CORRECTED: &str = "ecc.errors.corrected.volatile.total";
+const ECC_UNCORRECTED: &str = "ecc.errors.uncorrected.volatile.total";
 
 /// The memory of a process is compared like the used memory of a GPU.
-pub(super) const PROCESS_MEMORY: Column = Column {
-    query: "used_gpu_memory (of each process)",
-    reading: ReadingKind::of("memory_used"),
-    scale: MIB,
-    absolute: 2,
-    percent: 1,
-    moves: true,
-};
+pub(super) const PROCESS_MEMORY: Column = column(
+    "used_gpu_memory (of each process)",
+    "memory_used",
+    MIB,
+    Some((2, 1)),
+);
 
 /// Words of nvidia-smi for the numbers of the driver.
 const WORDS: [(&str, i64); 6] = [

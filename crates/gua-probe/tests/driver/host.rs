@@ -7,8 +7,9 @@ use std::path::Path;
 
 use gua_model::{DriverPids, Gpu, OwnerPolicy, Process, Sample};
 use gua_probe::fault::DriverFault;
+use gua_probe::host::HostRoot;
 use gua_probe::probe::{Probe, ProbeOptions};
-use gua_probe::process::{Passwd, ProcRoot, StateRoot};
+use gua_probe::process::{Passwd, ProcRoot};
 use gua_test::SimulatedDriver;
 use nvml_sim::driver::Generation;
 
@@ -70,7 +71,7 @@ impl FileHost {
             proc_root: ProcRoot(self.path("proc")),
             passwd: Passwd::File(self.path("passwd")),
             driver_pids: DriverPids::Auto,
-            state_root: StateRoot(self.directory().to_owned()),
+            state_root: HostRoot(self.directory().to_owned()),
             owners: OwnerPolicy::default(),
             kernel_log: Some(self.path("kmsg")),
         }

@@ -11,7 +11,7 @@ from gua import _gua
 
 __all__ = ["Gpus", "HWMonitor"]
 
-#: Which cards are sampled: ``"auto"`` (those in ``CUDA_VISIBLE_DEVICES``, else all), ``"all"``, or numbers and UUIDs.
+#: Which GPUs are sampled: ``"auto"`` (those in ``CUDA_VISIBLE_DEVICES``, else all), ``"all"``, or numbers and UUIDs.
 Gpus = Union[str, int, Iterable[Union[str, int]]]
 
 
@@ -25,7 +25,7 @@ class HWMonitor:
     def __init__(self, *, gpus: Gpus = "auto") -> None:
         self._gpus = chosen(gpus)
         self._monitor: _gua.Monitor | None = None
-        #: Why the cards could not be read last, if they could not; known after :meth:`stop`.
+        #: Why the GPUs could not be read last, if they could not; known after :meth:`stop`.
         self.fault: str | None = None
         #: Why lines could not be written, if any could not; known after :meth:`stop`.
         self.write_error: str | None = None

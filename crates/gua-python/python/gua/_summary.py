@@ -65,8 +65,8 @@ def probe_jax_peak_memory_mb(*, every_device: bool = False) -> float:
     """
     try:
         jax = importlib.import_module("jax")
-        cards = [device for device in jax.local_devices() if device.platform in ("gpu", "cuda", "rocm")]
-        peaks = (_peak_bytes(card) for card in (cards if every_device else cards[:1]))
+        gpus = [device for device in jax.local_devices() if device.platform in ("gpu", "cuda", "rocm")]
+        peaks = (_peak_bytes(gpu) for gpu in (gpus if every_device else gpus[:1]))
         return max(peaks, default=0.0) / (1024 * 1024)
     except Exception:
         return 0.0

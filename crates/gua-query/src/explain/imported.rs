@@ -57,15 +57,10 @@ fn row(tick: &LegacyGpuTick<'_>) -> ImportedRow {
 
 fn window(at: Timestamp, reach: SignedDuration) -> Period {
     let from = at.saturating_sub(reach).unwrap_or(at);
-    let to = at
-        .saturating_add(SignedDuration::from_micros(1))
-        .unwrap_or(at);
-    Period::new(from, to)
+    Period::new(from, Period::at(at).to())
 }
 
 /// Whether a row covers a moment: it counts for its recorded interval, also where the next one came sooner.
 pub(super) fn covers(row: &ImportedRow, at: Timestamp) -> bool {
-    let interval = SignedDuration::try_from(row.interval).unwrap_or(SignedDuration::MAX);
-    let end = row.at.saturating_add(interval).unwrap_or(Timestamp::MAX);
-    Period::new(row.at, end).contains(at)
+    Period::starting(row.at, row.interval).contains(at)
 }

@@ -281,7 +281,7 @@ impl Search<'_> {
         let total = totals
             .quarters
             .get(&quarter)
-            .and_then(|cards| cards.get(&self.uuid));
+            .and_then(|gpus| gpus.get(&self.uuid));
         let Some(total) = total.cloned() else {
             return Ok(None);
         };

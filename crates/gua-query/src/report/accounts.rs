@@ -66,7 +66,7 @@ pub fn accounts(records: &dyn Records, question: &AccountsQuestion) -> Result<Ac
 
 fn gpu_accounts(sums: &Sums) -> BTreeMap<gua_model::GpuUuid, GpuAccount> {
     let mut accounts: BTreeMap<_, GpuAccount> = BTreeMap::new();
-    for (gpu, sums) in &sums.fold.cards {
+    for (gpu, sums) in &sums.fold.gpus {
         let account = accounts.entry(gpu.clone()).or_default();
         for state in State::ALL {
             let micros = sums.state(state).micros;

@@ -5,17 +5,16 @@ use std::time::Duration;
 
 use gua_model::idle::{Idle, idle_since, is_idle_now};
 use gua_model::legacy::{
-    ImportedCoverage, ImportedPart as Part, ImportedSession, LegacyMoment, LegacyProcess,
-    OpenSessions,
+    ImportedCoverage, ImportedSession, LegacyMoment, LegacyProcess, OpenSessions,
 };
 use gua_model::report::fold::ReportFold;
 use gua_model::report::{
-    GpuStatus, Hold, Host, IMPORTED_SLACK, Note, Now, UNKNOWN, fill_gaps, is_imported_current,
+    GpuStatus, Hold, IMPORTED_SLACK, Note, Now, UNKNOWN, fill_gaps, is_imported_current,
 };
 use gua_model::since::{Since, Start};
 use gua_model::{
-    Bytes, CountGraphics, GpuDay, GpuQuarter, GpuUuid, Micros, Period, Pid, Quarter, RollUp,
-    UtcDay, UtilSource,
+    Bytes, CountGraphics, GpuDay, GpuQuarter, GpuUuid, Micros, Period, Pid, Quarter, QuarterTotal,
+    RollUp, UtcDay, UtilSource,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -31,14 +30,6 @@ pub(super) fn rows(question: &Question) -> Period {
         WindowEnd::Named => question.window,
         WindowEnd::Now => Period::new(question.window.from(), Timestamp::MAX),
     }
-}
-
-pub(super) fn host(facts: &ImportedFacts) -> Option<Host> {
-    facts.host.as_ref().map(|host| Host {
-        name: host.name.clone(),
-        environment: host.environment.clone(),
-        driver: host.driver.clone(),
-    })
 }
 
 /// Names that imported rows count users under.
@@ -77,9 +68,8 @@ impl QuarterVisitor for ImportedPart<'_> {
         for gpu in gpus {
             self.fold.add(quarter, &gpu.gpu, &gpu.total);
         }
-        let parts = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total.imported));
-        let parts = parts.filter_map(|(gpu, part)| Some((gpu, part.as_deref()?)));
-        self.add(quarter.period().from(), parts);
+        let totals = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total));
+        self.add(quarter.period().from(), totals);
     }
 
     fn day(&mut self, day: UtcDay, gpus: &[GpuDay]) -> bool {
@@ -87,9 +77,8 @@ impl QuarterVisitor for ImportedPart<'_> {
             return false;
         }
         self.fold.day(day, gpus);
-        let parts = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total.imported));
-        let parts = parts.filter_map(|(gpu, part)| Some((gpu, part.as_deref()?)));
-        self.add(day.first_quarter().period().from(), parts);
+        let totals = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total));
+        self.add(day.first_quarter().period().from(), totals);
         true
     }
 }
@@ -113,8 +102,9 @@ impl<'a> ImportedPart<'a> {
     fn add<'p>(
         &mut self,
         begin: Timestamp,
-        parts: impl Iterator<Item = (&'p GpuUuid, &'p Part)> + Clone,
+        totals: impl Iterator<Item = (&'p GpuUuid, &'p QuarterTotal)> + Clone,
     ) {
+        let parts = totals.filter_map(|(gpu, total)| Some((gpu, total.imported.as_deref()?)));
         for (gpu, part) in parts.clone() {
             self.has_graphics |= part.has_graphics;
             let last = part.coverage.as_ref().map(ImportedCoverage::last);
@@ -145,22 +135,20 @@ impl<'a> ImportedPart<'a> {
         let (Some(last), known) = (self.last, self.known) else {
             return Ok(None);
         };
-        let after = last.saturating_add(SignedDuration::from_micros(1));
-        let instant = Period::new(last, after.unwrap_or(Timestamp::MAX));
         let mut found = None;
-        records.imported_moments(instant, &mut |moment| {
+        records.imported_moments(Period::at(last), &mut |moment| {
             found = Some(gpus_at(moment, facts, known));
         })?;
         if let Some(now) = &mut found {
-            let idle_now = now.cards.iter().filter(|card| is_idle_now(card.state));
+            let idle_now = now.gpus.iter().filter(|gpu| is_idle_now(gpu.state));
             let question = IdleQuestion {
-                gpus: idle_now.map(|card| card.gpu.clone()).collect(),
+                gpus: idle_now.map(|gpu| gpu.gpu.clone()).collect(),
                 thresholds: known.thresholds,
                 at: now.at,
             };
             let idle = idle_imported(records, &question)?;
-            for card in &mut now.cards {
-                card.idle = idle.get(&card.gpu).copied();
+            for gpu in &mut now.gpus {
+                gpu.idle = idle.get(&gpu.gpu).copied();
             }
         }
         Ok(found)
@@ -180,8 +168,8 @@ impl<'a> ImportedPart<'a> {
         let last = last.max(known.last_at());
         let now = sums.imported_now.as_ref();
         let idle = |gpu: &GpuUuid| {
-            let mut gpus = now?.cards.iter();
-            gpus.find(|card| card.gpu == *gpu)?.idle
+            let mut gpus = now?.gpus.iter();
+            gpus.find(|status| status.gpu == *gpu)?.idle
         };
         open.finish(&mut |gpu, session| {
             let end = End {
@@ -279,7 +267,7 @@ fn hold(gpu: &GpuUuid, session: &ImportedSession, end: End, question: &Question)
             .map(Pid),
         period: Period::new(session.from, session.to),
         last_row: Period::new(session.to, session.end(interval)).micros(),
-        util: session.util().map(|util| (util, UtilSource::Card)),
+        util: session.util().map(|util| (util, UtilSource::Gpu)),
         peak_memory: session.peak_mb.map(Bytes::from_mb),
         samples: session.samples,
         shared: session.shared,
@@ -311,7 +299,7 @@ fn narrowed(idle: Idle, session: &ImportedSession, window: Period) -> Idle {
 }
 
 fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) -> Now {
-    let mut cards = Vec::new();
+    let mut gpus = Vec::new();
     for tick in moment.ticks.iter().filter(|tick| known.wants(tick.gpu)) {
         let computing = tick.processes.iter().filter(|row| row.kind.computes());
         // gpu-usage-audit takes the first of equals, and counts hidden memory as none.
@@ -320,7 +308,7 @@ fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) 
             |row: &LegacyProcess<'_>| row.identity.or(row.owner).unwrap_or(UNKNOWN).to_owned();
         let gpu = facts.gpus.get(tick.gpu);
         let class = tick.class(&known.thresholds);
-        cards.push(GpuStatus {
+        gpus.push(GpuStatus {
             gpu: tick.gpu.clone(),
             index: tick.index.and_then(|index| u32::try_from(index).ok()),
             instance: None,
@@ -339,9 +327,9 @@ fn gpus_at(moment: &LegacyMoment<'_>, facts: &ImportedFacts, known: &Known<'_>) 
             idle: None,
         });
     }
-    cards.sort_by_key(|card| (card.index.is_none(), card.index, card.gpu.clone()));
+    gpus.sort_by_key(|gpu| (gpu.index.is_none(), gpu.index, gpu.gpu.clone()));
     Now {
         at: moment.at,
-        cards,
+        gpus,
     }
 }

@@ -10,7 +10,7 @@ use super::{Known, Sums};
 
 /// One row for each GPU that was seen or expected in the window.
 pub(super) fn gpu_rows(known: &Known<'_>, sums: &Sums) -> Vec<ReportedGpu> {
-    let everyone: BTreeSet<&GpuUuid> = sums.fold.cards.keys().chain(sums.coverage.keys()).collect();
+    let everyone: BTreeSet<&GpuUuid> = sums.fold.gpus.keys().chain(sums.coverage.keys()).collect();
     let mut everyone: Vec<&GpuUuid> = everyone.into_iter().collect();
     everyone.sort_by(|one, other| in_order(one, other));
     let imported = known.imported.as_ref();
@@ -31,27 +31,27 @@ pub(super) fn gpu_rows(known: &Known<'_>, sums: &Sums) -> Vec<ReportedGpu> {
             name,
             parent: info.and_then(|info| info.parent.clone()),
             slice: info.and_then(|info| info.slice),
-            sums: sums.fold.cards.get(gpu).cloned().unwrap_or_default(),
+            sums: sums.fold.gpus.get(gpu).cloned().unwrap_or_default(),
             covered,
             unseen: unseen(sums.window, since.unwrap_or(sums.window.from()), &gaps),
         }
     };
-    let mut cards: Vec<ReportedGpu> = everyone.into_iter().map(row).collect();
-    cards.retain(|card| {
-        card.covered.capacity > Micros(0) || card.sums.samples() > 0 || card.sums.held.samples() > 0
+    let mut gpus: Vec<ReportedGpu> = everyone.into_iter().map(row).collect();
+    gpus.retain(|gpu| {
+        gpu.covered.capacity > Micros(0) || gpu.sums.samples() > 0 || gpu.sums.held.samples() > 0
     });
-    cards
+    gpus
 }
 
 /// Time crossed with GPUs and people, in the order of their rows.
 pub(super) fn cross(
     sums: &Sums,
     slots: &[SlotRow],
-    cards: &[ReportedGpu],
+    gpus: &[ReportedGpu],
     people: &[PersonRow],
 ) -> Vec<CrossRow> {
     let names: Vec<String> = people.iter().map(|person| person.name.clone()).collect();
-    let uuids: Vec<GpuUuid> = cards.iter().map(|card| card.gpu.clone()).collect();
+    let uuids: Vec<GpuUuid> = gpus.iter().map(|gpu| gpu.gpu.clone()).collect();
     cross_rows(&sums.fold, slots, &uuids, &names, &|gpu| {
         let known = sums.coverage.get(gpu);
         known.map_or(&[], |(_, gaps)| gaps.as_slice())

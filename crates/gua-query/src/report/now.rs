@@ -30,7 +30,7 @@ pub(super) fn host(
 /// All GPUs at a tick, with their owners in order of memory.
 pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now {
     let sample = &tick.sample;
-    let mut cards = Vec::new();
+    let mut gpus = Vec::new();
     let counted = |gpu: &&Gpu| gpu.place.counts() && known.wants(&gpu.uuid);
     for gpu in sample.gpus.iter().filter(counted) {
         let mut there: Vec<_> = holders(gpu, &known.thresholds).collect();
@@ -51,7 +51,7 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
         let process = there
             .iter()
             .find_map(|process| process.identity.as_ref().ok()?.comm.clone().ok());
-        cards.push(GpuStatus {
+        gpus.push(GpuStatus {
             gpu: gpu.uuid.clone(),
             index: Some(gpu.index),
             instance: gpu.place.parent().map(|_| gpu.place.label(gpu.index)),
@@ -70,7 +70,7 @@ pub(super) fn at_tick(tick: &Tick, known: &Known<'_>, since: &HeldSince) -> Now 
     }
     Now {
         at: sample.at,
-        cards,
+        gpus,
     }
 }
 
@@ -110,7 +110,7 @@ pub(super) fn nameless_holds(last: &Tick, known: &Known<'_>) -> Vec<Hold> {
                 util: gpu
                     .util
                     .ok()
-                    .map(|util| (f64::from(util.get()), UtilSource::Card)),
+                    .map(|util| (f64::from(util.get()), UtilSource::Gpu)),
                 peak_memory: process.memory.ok(),
                 samples: 1,
                 shared: there > 1,

@@ -6,7 +6,6 @@ use jiff::tz::TimeZone;
 use super::canvas::{Anchor, Canvas, LABEL, MARGIN, Rect, Text};
 use super::measure::{Weight, fitted, text_width};
 use super::palette::{AXIS, GRID, INK};
-use super::scale::percent;
 use super::time_axis::TimeTicks;
 use super::{Language, words};
 
@@ -28,11 +27,6 @@ pub(crate) fn values(
         canvas.label((plot.x - 8.0, y + 4.0), Anchor::End, label);
     }
     plot
-}
-
-/// The steps of an axis of shares.
-pub(crate) fn shares() -> [(f64, String); 5] {
-    [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (share, percent(share)))
 }
 
 /// Redraws the base line over the bottom of the stacks.
@@ -63,7 +57,6 @@ pub(crate) fn time_labels(canvas: &mut Canvas<'_>, plot: Rect, marks: &TimeTicks
     let time = words::TIME.of(canvas.frame.language);
     let title = match zone.iana_name() {
         Some(name) => format!("{time} ({name})"),
-        None if *zone == TimeZone::UTC => format!("{time} (UTC)"),
         None => words::LOCAL_TIME.of(canvas.frame.language).to_owned(),
     };
     let title = fitted(&title, plot.width, LABEL, Weight::Regular);

@@ -143,7 +143,7 @@ fn draw_bar(canvas: &mut Canvas<'_>, row: Rect, bar: &Bar, scale: f64) {
         let tooltip = format!("{}\n{word}: {time} ({share})", bar.name);
         let facts = [
             ("data-name", bar.name.as_str()),
-            ("data-state", state.key()),
+            ("data-state", state.as_str()),
             ("data-hours", &number(amount)),
         ];
         let y = row.y + (ROW - BAR) / 2.0 - 2.0;

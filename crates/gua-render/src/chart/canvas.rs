@@ -169,17 +169,12 @@ impl<'a> Canvas<'a> {
         let language = self.frame.language;
         let states = total.in_legend(states);
         let states = states.map(|state| (Fill::State(state), state.label().of(language)));
-        let entries: Vec<_> = states.chain(others.iter().copied()).collect();
-        self.legend(&entries);
-    }
-
-    /// Draws swatches with their names, wrapped into rows.
-    fn legend(&mut self, entries: &[(Fill, &str)]) {
         const SWATCH: f64 = 14.0;
         let room = self.room();
         let mut x = MARGIN;
         self.top += 4.0;
-        for (fill, name) in entries {
+        // Swatches with their names, wrapped into rows.
+        for (fill, name) in states.chain(others.iter().copied()) {
             let name = fitted(name, room - SWATCH - 6.0, LABEL, Weight::Regular);
             let width = SWATCH + 6.0 + text_width(&name, LABEL, Weight::Regular);
             if x > MARGIN && x + width > MARGIN + room {
@@ -187,7 +182,7 @@ impl<'a> Canvas<'a> {
                 self.top += 20.0;
             }
             let swatch = Rect::new(x, self.top, SWATCH, 11.0);
-            self.rect(swatch, *fill, &[("rx", "2")], "");
+            self.rect(swatch, fill, &[("rx", "2")], "");
             let (x_text, y) = (x + SWATCH + 6.0, self.top + 9.5);
             self.label((x_text, y), Anchor::Start, &name);
             x += width + 18.0;
@@ -252,7 +247,7 @@ impl<'a> Canvas<'a> {
     /// Draws marks of one state, which share its fill.
     pub(crate) fn group(&mut self, state: Shown, inside: impl FnOnce(&mut Self)) {
         let fill = self.fill(Fill::State(state));
-        let _ = write!(self.body, "<g{fill} data-state=\"{}\">", state.key());
+        let _ = write!(self.body, "<g{fill} data-state=\"{}\">", state.as_str());
         inside(self);
         self.body.push_str("</g>\n");
     }
@@ -291,7 +286,7 @@ impl<'a> Canvas<'a> {
             let height = rect.height * share;
             foot -= height;
             let amount = number(hours.of(state));
-            let own = [("data-state", state.key()), ("data-hours", &amount)];
+            let own = [("data-state", state.as_str()), ("data-hours", &amount)];
             let facts = [facts, &own].concat();
             let part = Rect::new(rect.x, foot, rect.width, height);
             self.rect(part, Fill::State(state), &facts, tooltip);
@@ -340,7 +335,7 @@ impl<'a> Canvas<'a> {
             Fill::State(state @ (Shown::Active | Shown::TrulyIdle)) => {
                 self.fill(Fill::Plain(of_state(state)))
             }
-            Fill::State(state) => format!(" fill=\"url(#{}-{})\"", self.frame.id, state.key()),
+            Fill::State(state) => format!(" fill=\"url(#{}-{})\"", self.frame.id, state.as_str()),
             Fill::Plain(paint) => {
                 let (colour, name) = (paint.plain(self.frame.theme), paint.name);
                 format!(" fill=\"{colour}\" class=\"f-{name}\"")
@@ -389,7 +384,7 @@ impl<'a> Canvas<'a> {
                  <rect width=\"6\" height=\"6\" fill=\"{}\" class=\"f-{}\"/>\
                  <path d=\"{shape}\" fill=\"none\" stroke=\"{}\" stroke-width=\"{stroke}\" \
                  stroke-linecap=\"round\" class=\"s-{}\"/></pattern>",
-                state.key(),
+                state.as_str(),
                 ground.plain(theme),
                 ground.name,
                 paint.plain(theme),

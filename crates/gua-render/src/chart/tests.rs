@@ -295,7 +295,7 @@ fn a_stack_is_as_high_as_its_hours() {
     let scale = drawn("active") / labelled("active");
     for state in Shown::ALL {
         assert!(
-            (drawn(state.key()) - scale * labelled(state.key())).abs() < 0.05,
+            (drawn(state.as_str()) - scale * labelled(state.as_str())).abs() < 0.05,
             "{state:?}"
         );
     }

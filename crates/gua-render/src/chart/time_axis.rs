@@ -269,16 +269,12 @@ fn contexts(
         }
     };
     let fits = |name: &str, room: f64| text_width(name, LABEL, Weight::Regular) <= room;
-    let named = |unit: &Unit, length| context(step, unit, language, length);
+    let named = |unit: &Unit| context(step, unit, language);
     // Use the same length for all labels. Only at the edges can a label be shorter or missing.
     let mut middle = found.iter().enumerate().take(last).skip(1);
-    let all_fit = middle.all(|(place, unit)| fits(&named(unit, Length::Long), room(place, unit)));
-    let lengths = match all_fit {
-        true => &[Length::Long, Length::Short][..],
-        false => &[Length::Short],
-    };
+    let all_fit = middle.all(|(place, unit)| fits(&named(unit)[0], room(place, unit)));
     let mark = |(place, unit): (usize, &Unit)| {
-        let mut labels = lengths.iter().map(|length| named(unit, *length));
+        let mut labels = named(unit).into_iter().skip(usize::from(!all_fit));
         let label = labels.find(|name| fits(name, room(place, unit)))?;
         let x = scale.x(unit.period.from());
         Some(Mark { x, label })
@@ -286,20 +282,15 @@ fn contexts(
     found.iter().enumerate().filter_map(mark).collect()
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Length {
-    Long,
-    Short,
-}
-
-fn context(step: Step, unit: &Unit, language: Language, length: Length) -> String {
+/// Returns the long and the short form of a label in the second row.
+fn context(step: Step, unit: &Unit, language: Language) -> [String; 2] {
     let date = unit.local.date();
-    match (step, length) {
-        (Step::Minutes(_) | Step::Hours(_), Length::Long) => language.day_long(date),
-        (Step::Minutes(_) | Step::Hours(_), Length::Short) => language.day_short(date),
-        (Step::Days(_), Length::Long) => language.month_long(date),
-        (Step::Days(_), Length::Short) => language.month_short(date),
-        (Step::Mondays | Step::Months(_) | Step::Years(_), _) => date.year().to_string(),
+    match step {
+        Step::Minutes(_) | Step::Hours(_) => [language.day_long(date), language.day_short(date)],
+        Step::Days(_) => [language.month_long(date), language.month_short(date)],
+        Step::Mondays | Step::Months(_) | Step::Years(_) => {
+            [(); 2].map(|()| date.year().to_string())
+        }
     }
 }
 

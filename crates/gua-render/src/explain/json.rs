@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::words;
+use super::{on_gpu_since, words};
 use crate::document::{documents, sorted};
 use crate::listing::ListedKeep;
 use crate::listing::row::Kept;
@@ -125,7 +125,7 @@ documents! {
         /// Whether it holds the GPU.
         holds: bool = holders(&seen.gpu, &seen.thresholds).any(|holder| holder == on_gpu),
         /// Since when it is on the GPU, if that is recorded.
-        since: Option<Timestamp> = since(on_gpu, seen),
+        since: Option<Timestamp> = on_gpu_since(on_gpu, seen),
     }
 
     struct GapDocument from (gap: &GapFound) {
@@ -159,7 +159,7 @@ documents! {
         from: Timestamp = found.period.from(),
         to: Timestamp = found.period.to(),
         ticks_kept_from: Timestamp = found.raw_from,
-        ticks: u64 = found.total.card.ticks,
+        ticks: u64 = found.total.gpu.ticks,
         states: Vec<StateTime> = {
             let states = found.total.states.iter();
             states.map(|((state, basis), sum)| StateTime::new(*state, *basis, sum.micros)).collect()
@@ -268,12 +268,4 @@ fn roll_up(state: State) -> Option<&'static str> {
 
 fn seconds(time: Micros) -> f64 {
     Duration::from_micros(time.0).as_secs_f64()
-}
-
-/// Since when a process is on the GPU.
-fn since(process: &Process, seen: &Seen) -> Option<Timestamp> {
-    let key = process.identity.as_ref().ok()?.key;
-    let mut sessions = seen.sessions.iter().rev();
-    let session = sessions.find(|session| session.key.process == key);
-    session.map(|session| session.from)
 }

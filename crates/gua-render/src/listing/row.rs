@@ -1,12 +1,18 @@
 //! Row of the listing: a GPU or a MIG instance with its holders, sign and state.
 
+use std::time::Duration;
+
+use gua_model::health::{faults, is_known};
+use gua_model::idle::IdleGpu;
 use gua_model::pick::{Order, is_free, is_vacant, sort};
+use gua_model::since::Since;
 use gua_model::text::sanitize;
 use gua_model::{
-    Gpu, Missing, Place, Process, Reading, Sample, State, Thresholds, classify, classify::holders,
+    Fault, Gpu, Missing, OwnerKey, Place, Process, Reading, Sample, State, Thresholds, Xid,
+    classify, classify::holders,
 };
 
-use super::{Condition, ListedClaim, ListedKeep, Status};
+use super::{ListedClaim, ListedKeep, Status};
 
 /// Settings that affect how a sample is evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +27,19 @@ pub struct Row<'a> {
     pub index: u32,
     /// `None` for a GPU that cannot be read at all.
     pub gpu: Option<&'a Gpu>,
-    pub condition: Condition,
+    pub status: Status,
+    /// `None` for a GPU whose MIG instances have the states.
+    pub state: Option<State>,
+    /// Whether it is free by the rule of `gua available` apart from its health.
+    pub is_vacant: bool,
+    /// Reason for an unknown state.
+    pub unobserved: Option<Missing>,
+    /// Start of the state, if a daemon has recorded it.
+    pub since: Option<Since>,
+    /// For how long it has been idle, if it is idle and a daemon has recorded it.
+    pub idle: Option<IdleGpu>,
+    /// Age of the oldest holder.
+    pub oldest: Option<Duration>,
     pub holders: Vec<&'a Process>,
     /// Leases on this GPU.
     pub claims: Vec<Leased>,
@@ -63,12 +81,10 @@ pub fn rows<'a>(sample: &'a Sample, terms: &Terms, order: Option<&Order>) -> Vec
             .map(|gpu| row(gpu, sample, terms))
             .collect();
         let mut physical_row = row(physical, sample, terms);
-        let is_free = |row: &Row<'_>| row.condition.status == Status::Free;
-        if physical_row.condition.state.is_none()
-            && is_free(&physical_row)
-            && !instances.iter().all(is_free)
+        let is_free = |row: &Row<'_>| row.status == Status::Free;
+        if physical_row.state.is_none() && is_free(&physical_row) && !instances.iter().all(is_free)
         {
-            physical_row.condition.status = Status::Held;
+            physical_row.status = Status::Held;
         }
         rows.push(physical_row);
         rows.extend(instances);
@@ -79,7 +95,7 @@ pub fn rows<'a>(sample: &'a Sample, terms: &Terms, order: Option<&Order>) -> Vec
         {
             let place = rows.iter().position(|row| row.index > index);
             let place = place.filter(|_| order.is_none()).unwrap_or(rows.len());
-            rows.insert(place, nameless(index, problem.why));
+            rows.insert(place, unobserved(index, Some(problem.why)));
         }
     }
     rows
@@ -106,36 +122,28 @@ fn row<'a>(gpu: &'a Gpu, sample: &Sample, terms: &Terms) -> Row<'a> {
         _ => Status::Held,
     };
     Row {
-        index: gpu.index,
         gpu: Some(gpu),
-        condition: Condition {
-            status,
-            state,
-            is_vacant: is_vacant(gpu, &terms.thresholds),
-            unobserved: verdict.evidence.unobserved,
-            since: None,
-            idle: None,
-            oldest,
-        },
+        status,
+        state,
+        is_vacant: is_vacant(gpu, &terms.thresholds),
+        oldest,
         holders,
-        claims: Vec::new(),
-        keeps: Vec::new(),
+        ..unobserved(gpu.index, verdict.evidence.unobserved)
     }
 }
 
-fn nameless(index: u32, why: Missing) -> Row<'static> {
+/// A GPU of which only the index is known.
+fn unobserved<'a>(index: u32, why: Option<Missing>) -> Row<'a> {
     Row {
         index,
         gpu: None,
-        condition: Condition {
-            status: Status::Wrong,
-            state: Some(State::Unobserved),
-            is_vacant: false,
-            unobserved: Some(why),
-            since: None,
-            idle: None,
-            oldest: None,
-        },
+        status: Status::Wrong,
+        state: Some(State::Unobserved),
+        is_vacant: false,
+        unobserved: why,
+        since: None,
+        idle: None,
+        oldest: None,
         holders: Vec::new(),
         claims: Vec::new(),
         keeps: Vec::new(),
@@ -152,12 +160,30 @@ impl Row<'_> {
     /// Whether the GPU is leased but not held yet.
     #[must_use]
     pub fn is_only_claimed(&self) -> bool {
-        self.condition.status == Status::Free && !self.claims.is_empty()
+        self.status == Status::Free && !self.claims.is_empty()
     }
 
     /// Reading of the GPU for display; `None` if it is missing.
     pub fn reading<T>(&self, of: impl Fn(&Gpu) -> Reading<T>) -> Option<T> {
         of(self.gpu?).ok()
+    }
+
+    pub(super) fn last_xid(&self) -> Option<Xid> {
+        self.reading(|gpu| gpu.xid).flatten()
+    }
+
+    /// Returns the faults of the GPU, which may be one that could not be identified. Returns `ok` if there is none, and `None` if
+    /// no health reading is available.
+    pub(super) fn health(&self, name: impl Fn(&Fault) -> String, between: &str) -> Option<String> {
+        let is_lost = self.unobserved == Some(Missing::Gone);
+        let faults = match self.gpu {
+            Some(gpu) => faults(gpu),
+            None => Vec::from_iter(is_lost.then_some(Fault::Lost)),
+        };
+        match faults.is_empty() {
+            true => self.gpu.is_some_and(is_known).then(|| "ok".to_owned()),
+            false => Some(faults.iter().map(name).collect::<Vec<_>>().join(between)),
+        }
     }
 
     /// Name of the GPU. For a MIG instance, which is listed below its parent, the parent's name is removed.
@@ -171,4 +197,34 @@ impl Row<'_> {
         let short = prefix.and_then(|prefix| name.strip_prefix(prefix.as_str()));
         Some(sanitize(short.map_or(name.as_str(), str::trim_start)))
     }
+}
+
+/// The owner with the job, pod or container: `ada (job 4711)`. An owner that is the pod or container itself says it already.
+#[must_use]
+pub fn owner_and_workload(process: &Process) -> String {
+    let identity = process.identity.as_ref();
+    let owner = match identity.map(|identity| identity.owner()) {
+        Ok(Some(owner)) if matches!(owner.who, OwnerKey::Workload(_)) => return owner.shown(),
+        Ok(Some(owner)) => owner.shown(),
+        Err(Missing::Gone) => return "(exited)".to_owned(),
+        _ => "?".to_owned(),
+    };
+    match identity
+        .ok()
+        .and_then(|identity| identity.workload.in_short())
+    {
+        Some(workload) => format!("{owner} ({workload})"),
+        None => owner,
+    }
+}
+
+/// Texts without repetition, in their order.
+pub fn distinct(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut seen = Vec::new();
+    for text in texts {
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    seen
 }

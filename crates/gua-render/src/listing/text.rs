@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use anstyle::Style;
 use gua_model::since::Start;
-use gua_model::table::{Align, Cell, Column, Table, Underline};
+use gua_model::table::{Align, Cell, Column, Table};
 use gua_model::text::{gigabytes, short_age};
 use gua_model::{Missing, Process, ProcessKey, Sample, State, Tone};
 
-use super::row::Row;
-use super::{people, row_health};
+use super::row::{Row, distinct, owner_and_workload};
 use crate::paint;
 
 /// Level of detail of a line.
@@ -31,9 +30,7 @@ struct Line<'a> {
     /// Whether this is the first line of its GPU, which has the readings of the GPU.
     is_first: bool,
     sample: &'a Sample,
-    ticks_per_second: u64,
-    detail: Detail,
-    commands: Commands<'a>,
+    options: Options<'a>,
 }
 
 /// Positions of the columns whose cells are painted.
@@ -76,7 +73,7 @@ fn columns<'a>() -> [Column<Line<'a>>; 16] {
         right("since", 12, |line| {
             line.of_process(|process| {
                 let identity = process.identity.as_ref().ok()?;
-                let age = identity.age(line.sample.since_boot, line.ticks_per_second)?;
+                let age = identity.age(line.sample.since_boot, line.options.ticks_per_second)?;
                 Some(short_age(age))
             })
         }),
@@ -99,7 +96,7 @@ fn columns<'a>() -> [Column<Line<'a>>; 16] {
         left("command", 10, Some(10), |line| {
             line.of_process(|process| {
                 let identity = process.identity.as_ref().ok()?;
-                (line.commands)(&identity.key, line.detail)
+                (line.options.commands)(&identity.key, line.options.detail)
             })
         }),
         left("uuid", 1, None, |line| {
@@ -156,7 +153,7 @@ pub fn text(sample: &Sample, rows: &[Row<'_>], options: Options<'_>) -> String {
     };
     let shown = columns.len() - hidden;
     let table = Table::of(&columns[..shown], &lines);
-    let painted = table.painted(options.width, Underline::No, |(row, column), cell| {
+    let painted = table.painted(options.width, |(row, column), cell| {
         let style = match row.and_then(|row| lines.get(row)) {
             None => Style::new().bold(),
             Some(line) => style(line, column),
@@ -178,9 +175,7 @@ fn lines<'a>(row: &'a Row<'a>, sample: &'a Sample, options: Options<'a>) -> Vec<
         process,
         is_first,
         sample,
-        ticks_per_second: options.ticks_per_second,
-        detail: options.detail,
-        commands: options.commands,
+        options,
     };
     match row.holders.is_empty() {
         true => vec![line(None, true)],
@@ -203,12 +198,11 @@ fn style(line: &Line<'_>, column: usize) -> Style {
 
 /// Tone of a GPU's state; `None` for a GPU that is leased or divided.
 fn tone(row: &Row<'_>) -> Option<Tone> {
-    let condition = &row.condition;
-    match (condition.state?, condition.unobserved) {
+    match (row.state?, row.unobserved) {
         _ if row.is_only_claimed() => None,
         (_, Some(Missing::Gone)) => Some(Tone::Unhealthy),
         // Nothing holds it, and yet its memory is in use. A fault is shown in its own column.
-        (State::TrulyIdle, _) if !condition.is_vacant => Some(Tone::HeldUnknown),
+        (State::TrulyIdle, _) if !row.is_vacant => Some(Tone::HeldUnknown),
         (state, _) => Some(Tone::of(state)),
     }
 }
@@ -229,36 +223,35 @@ fn memory(row: &Row<'_>) -> Option<String> {
 }
 
 fn health(row: &Row<'_>) -> Option<String> {
-    row_health(row.gpu, &row.condition, |fault| fault.in_short(), ", ")
+    row.health(|fault| fault.in_short(), ", ")
 }
 
 /// Owner of the process, or of the lease on a GPU that is not used yet.
 fn user(line: &Line<'_>) -> String {
     if line.row.is_only_claimed() {
         let claims = line.row.claims.iter().map(|claim| claim.text.clone());
-        return people::distinct(claims).join(", ");
+        return distinct(claims).join(", ");
     }
-    line.process
-        .map_or_else(String::new, people::owner_and_workload)
+    line.process.map_or_else(String::new, owner_and_workload)
 }
 
 /// State with its duration, if a daemon has recorded it; `>` marks a lower bound. The duration of an idle GPU is the time
 /// since it was last active. A GPU that nothing uses is called free; the column of its health says whether it is offered.
 fn state(row: &Row<'_>, sample: &Sample) -> String {
-    let Some(state) = row.condition.state else {
+    let Some(state) = row.state else {
         return "MIG".to_owned();
     };
-    let name = match (state, row.condition.unobserved) {
+    let name = match (state, row.unobserved) {
         _ if row.is_only_claimed() => return "claimed".to_owned(),
         (State::Unobserved, Some(Missing::Gone)) => return "lost".to_owned(),
         (State::Unobserved, Some(Missing::Denied)) => return "no access".to_owned(),
-        (state, _) if row.condition.is_vacant => state.in_listings(),
+        (state, _) if row.is_vacant => state.in_listings(),
         (state, _) => state.as_str(),
     };
-    if let Some(idle) = &row.condition.idle {
+    if let Some(idle) = &row.idle {
         return format!("{name} {}", idle.longest.shown(sample.at));
     }
-    let Some(since) = row.condition.since else {
+    let Some(since) = row.since else {
         return name.to_owned();
     };
     let age = Duration::try_from(sample.at.duration_since(since.at)).unwrap_or_default();

@@ -1,241 +1,135 @@
 //! A Grafana dashboard for the metrics of hosts, as JSON that Grafana imports. `gua metrics --dashboard` prints it.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
 
-use crate::document::pretty;
+use crate::document::{documents, pretty};
 
 /// Title, unit, legend and query of a panel. Units are those of Grafana.
 type Row = (&'static str, &'static str, &'static str, &'static str);
 
-const PANELS: &[Row] = &[
-    (
-        "GPUs by state",
-        "short",
-        "{{gua_gpu_state}}",
-        "sum by (gua_gpu_state) (gua_gpu_state{instance=~\"$instance\"})",
-    ),
-    (
-        "GPUs with a fault",
-        "short",
-        "{{gua_gpu_fault}}",
-        "sum by (gua_gpu_fault) (gua_gpu_fault{instance=~\"$instance\"}) > 0",
-    ),
-    (
-        "Idle-held share of the observed time (1 h)",
-        "percentunit",
-        "{{instance}}",
+/// Declares the panels: title and unit, legend, query.
+macro_rules! panels {
+    ($($title:literal in $unit:literal, $legend:literal, $query:literal;)*) => {
+        const PANELS: &[Row] = &[$(($title, $unit, $legend, $query)),*];
+    };
+}
+
+panels! {
+    "GPUs by state" in "short", "{{gua_gpu_state}}",
+        "sum by (gua_gpu_state) (gua_gpu_state{instance=~\"$instance\"})";
+    "GPUs with a fault" in "short", "{{gua_gpu_fault}}",
+        "sum by (gua_gpu_fault) (gua_gpu_fault{instance=~\"$instance\"}) > 0";
+    "Idle-held share of the observed time (1 h)" in "percentunit", "{{instance}}",
         "sum by (instance) (rate(gua_gpu_idle_held_seconds_total{instance=~\"$instance\"}[1h])) / \
-         sum by (instance) (rate(gua_gpu_state_seconds_total{instance=~\"$instance\"}[1h]))",
-    ),
-    (
-        "Time since a held GPU was active",
-        "s",
-        "{{instance}} GPU {{gpu}}",
+         sum by (instance) (rate(gua_gpu_state_seconds_total{instance=~\"$instance\"}[1h]))";
+    "Time since a held GPU was active" in "s", "{{instance}} GPU {{gpu}}",
         "(time() - gua_gpu_last_active_timestamp_seconds{instance=~\"$instance\"}) and on (instance, uuid) \
-         gua_gpu_holders > 0",
-    ),
-    (
-        "Utilisation",
-        "percentunit",
-        "{{instance}} GPU {{gpu}}",
-        "gua_gpu_utilization_ratio{instance=~\"$instance\"}",
-    ),
-    (
-        "Memory in use",
-        "percentunit",
-        "{{instance}} GPU {{gpu}}",
-        "gua_gpu_memory_used_bytes{instance=~\"$instance\"} / gua_gpu_memory_size_bytes",
-    ),
-    (
-        "Power",
-        "watt",
-        "{{instance}} GPU {{gpu}}",
-        "gua_gpu_power_watts{instance=~\"$instance\"}",
-    ),
-    (
-        "Temperature",
-        "celsius",
-        "{{instance}} GPU {{gpu}}",
-        "gua_gpu_temperature_celsius{instance=~\"$instance\"}",
-    ),
-    (
-        "Energy in the last day",
-        "joule",
-        "{{instance}}",
-        "sum by (instance) (increase(gua_gpu_energy_joules_total{instance=~\"$instance\"}[1d]))",
-    ),
-    (
-        "Unobserved share of the time by reason (1 h)",
-        "percentunit",
-        "{{instance}} {{reason}}",
+         gua_gpu_holders > 0";
+    "Utilisation" in "percentunit", "{{instance}} GPU {{gpu}}",
+        "gua_gpu_utilization_ratio{instance=~\"$instance\"}";
+    "Memory in use" in "percentunit", "{{instance}} GPU {{gpu}}",
+        "gua_gpu_memory_used_bytes{instance=~\"$instance\"} / gua_gpu_memory_size_bytes";
+    "Power" in "watt", "{{instance}} GPU {{gpu}}",
+        "gua_gpu_power_watts{instance=~\"$instance\"}";
+    "Temperature" in "celsius", "{{instance}} GPU {{gpu}}",
+        "gua_gpu_temperature_celsius{instance=~\"$instance\"}";
+    "Energy in the last day" in "joule", "{{instance}}",
+        "sum by (instance) (increase(gua_gpu_energy_joules_total{instance=~\"$instance\"}[1d]))";
+    "Unobserved share of the time by reason (1 h)" in "percentunit", "{{instance}} {{reason}}",
         "sum by (instance, reason) (rate(gua_gpu_unobserved_seconds_total{instance=~\"$instance\"}[1h])) / \
-         on (instance) group_left () count by (instance) (gua_gpu_info)",
-    ),
-    (
-        "Held hours by user (needs metrics.users)",
-        "h",
-        "{{user}}",
-        "sum by (user) (increase(gua_user_held_seconds_total{instance=~\"$instance\"}[1d])) / 3600",
-    ),
-    (
-        "CPU of gua",
-        "percentunit",
-        "{{instance}} {{process}}",
-        "rate(gua_collector_cpu_seconds_total{instance=~\"$instance\"}[5m])",
-    ),
-];
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Dashboard {
-    title: &'static str,
-    uid: &'static str,
-    tags: [&'static str; 2],
-    schema_version: u32,
-    editable: bool,
-    refresh: &'static str,
-    time: TimeRange,
-    templating: Templating,
-    panels: Vec<Panel>,
+         on (instance) group_left () count by (instance) (gua_gpu_info)";
+    "Held hours by user (needs metrics.users)" in "h", "{{user}}",
+        "sum by (user) (increase(gua_user_held_seconds_total{instance=~\"$instance\"}[1d])) / 3600";
+    "CPU of gua" in "percentunit", "{{instance}} {{process}}",
+        "rate(gua_collector_cpu_seconds_total{instance=~\"$instance\"}[5m])";
 }
 
-#[derive(Serialize)]
-struct TimeRange {
-    from: &'static str,
-    to: &'static str,
+documents! {
+    #[serde(rename_all = "camelCase")]
+    struct Dashboard from () {
+        title: &'static str = "GPUs: held, used, idle",
+        uid: &'static str = "gua-hosts",
+        tags: [&'static str; 2] = ["gpu", "gua"],
+        schema_version: u32 = 39,
+        editable: bool = true,
+        refresh: &'static str = "1m",
+        time: BTreeMap<&'static str, &'static str> = BTreeMap::from([("from", "now-24h"), ("to", "now")]),
+        templating: Templating = Templating::new(),
+        panels: Vec<Panel> = {
+            let panels = PANELS.iter().enumerate();
+            panels.map(|(number, row)| Panel::new(number, row)).collect()
+        },
+    }
+
+    struct Templating from () {
+        list: [Variable; 2] = [
+            Variable::new("datasource", "Data source", "datasource", "prometheus"),
+            Variable::new("instance", "Host", "query", "label_values(gua_build_info, instance)"),
+        ],
+    }
+
+    #[serde(rename_all = "camelCase")]
+    struct Variable from (name: &'static str, label: &'static str, kind: &'static str, query: &'static str) {
+        name: &'static str = name,
+        label: &'static str = label,
+        #[serde(rename = "type")]
+        kind: &'static str = kind,
+        query: &'static str = query,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        datasource: Option<Source> = (kind == "query").then(source),
+        multi: bool = kind == "query",
+        include_all: bool = kind == "query",
+        refresh: u32 = 1,
+    }
+
+    #[serde(rename_all = "camelCase")]
+    struct Panel from (number: usize, row: &Row) {
+        id: usize = number + 1,
+        title: &'static str = row.0,
+        #[serde(rename = "type")]
+        kind: &'static str = "timeseries",
+        datasource: Source = source(),
+        grid_pos: Grid = Grid::new(number),
+        field_config: FieldConfig = FieldConfig::new(row),
+        targets: [Target; 1] = [Target::new(row)],
+    }
+
+    struct Grid from (number: usize) {
+        x: usize = 12 * (number % 2),
+        y: usize = 8 * (number / 2),
+        w: usize = 12,
+        h: usize = 8,
+    }
+
+    struct FieldConfig from (row: &Row) {
+        defaults: Defaults = Defaults::new(row),
+        overrides: [(); 0] = [],
+    }
+
+    struct Defaults from (row: &Row) {
+        unit: &'static str = row.1,
+        min: u32 = 0,
+    }
+
+    #[serde(rename_all = "camelCase")]
+    struct Target from (row: &Row) {
+        ref_id: &'static str = "A",
+        expr: &'static str = row.3,
+        legend_format: &'static str = row.2,
+    }
 }
 
-#[derive(Serialize)]
-struct Templating {
-    list: [Variable; 2],
-}
+/// Type and name of a data source.
+type Source = BTreeMap<&'static str, &'static str>;
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Variable {
-    name: &'static str,
-    label: &'static str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    query: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    datasource: Option<DataSource>,
-    multi: bool,
-    include_all: bool,
-    refresh: u32,
-}
-
-#[derive(Serialize)]
-struct DataSource {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    uid: &'static str,
-}
-
-const SOURCE: DataSource = DataSource {
-    kind: "prometheus",
-    uid: "${datasource}",
-};
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Panel {
-    id: usize,
-    title: &'static str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    datasource: DataSource,
-    grid_pos: Grid,
-    field_config: FieldConfig,
-    targets: [Target; 1],
-}
-
-#[derive(Serialize)]
-struct Grid {
-    x: usize,
-    y: usize,
-    w: usize,
-    h: usize,
-}
-
-#[derive(Serialize)]
-struct FieldConfig {
-    defaults: Defaults,
-    overrides: [(); 0],
-}
-
-#[derive(Serialize)]
-struct Defaults {
-    unit: &'static str,
-    min: u32,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Target {
-    ref_id: &'static str,
-    expr: &'static str,
-    legend_format: &'static str,
+fn source() -> Source {
+    BTreeMap::from([("type", "prometheus"), ("uid", "${datasource}")])
 }
 
 /// Returns the dashboard as JSON.
 #[must_use]
 pub fn dashboard() -> String {
-    let variable = |name, label, kind, query| Variable {
-        name,
-        label,
-        kind,
-        query,
-        datasource: (kind == "query").then_some(SOURCE),
-        multi: kind == "query",
-        include_all: kind == "query",
-        refresh: 1,
-    };
-    let panel = |(number, (title, unit, legend, expr)): (usize, &Row)| Panel {
-        id: number + 1,
-        title,
-        kind: "timeseries",
-        datasource: SOURCE,
-        grid_pos: Grid {
-            x: 12 * (number % 2),
-            y: 8 * (number / 2),
-            w: 12,
-            h: 8,
-        },
-        field_config: FieldConfig {
-            defaults: Defaults { unit, min: 0 },
-            overrides: [],
-        },
-        targets: [Target {
-            ref_id: "A",
-            expr,
-            legend_format: legend,
-        }],
-    };
-    pretty(&Dashboard {
-        title: "GPUs: held, used, idle",
-        uid: "gua-hosts",
-        tags: ["gpu", "gua"],
-        schema_version: 39,
-        editable: true,
-        refresh: "1m",
-        time: TimeRange {
-            from: "now-24h",
-            to: "now",
-        },
-        templating: Templating {
-            list: [
-                variable("datasource", "Data source", "datasource", "prometheus"),
-                variable(
-                    "instance",
-                    "Host",
-                    "query",
-                    "label_values(gua_build_info, instance)",
-                ),
-            ],
-        },
-        panels: PANELS.iter().enumerate().map(panel).collect(),
-    })
+    pretty(&Dashboard::new())
 }
 
 #[cfg(test)]
@@ -260,7 +154,7 @@ mod tests {
     fn declared() -> BTreeSet<String> {
         let families = FAMILIES.iter();
         families
-            .flat_map(|family| [family.sample(), family.name.to_owned()])
+            .flat_map(|(family, _)| [family.sample(), family.name.to_owned()])
             .collect()
     }
 
@@ -309,7 +203,7 @@ mod tests {
     fn every_family_is_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
         let docs = fs::read_to_string(path).unwrap();
-        for family in FAMILIES {
+        for (family, _) in FAMILIES {
             let row = format!("| `{}` |", family.sample());
             assert!(
                 docs.contains(&row),

@@ -176,11 +176,7 @@ impl Page {
 
     /// Writes a family with one sample without labels.
     pub fn one(&mut self, family: &Family, value: Option<f64>) {
-        self.family(family, |samples| {
-            if let Some(value) = value {
-                samples.add(&Labels::default(), value);
-            }
-        });
+        self.family(family, |samples| samples.one(value));
     }
 
     #[must_use]
@@ -192,20 +188,19 @@ impl Page {
     }
 
     fn header(&mut self, family: &Family) {
-        let Family {
-            name, unit, help, ..
-        } = family;
+        let name = || family.name.to_owned();
         let (name, kind) = match (self.form, family.kind) {
-            (Form::OpenMetrics, Kind::Info) => ((*name).to_owned(), "info"),
-            (Form::OpenMetrics, Kind::StateSet) => ((*name).to_owned(), "stateset"),
-            (Form::OpenMetrics, Kind::Counter) => ((*name).to_owned(), "counter"),
+            (Form::OpenMetrics, Kind::Info) => (name(), "info"),
+            (Form::OpenMetrics, Kind::StateSet) => (name(), "stateset"),
+            (Form::OpenMetrics, Kind::Counter) => (name(), "counter"),
             (Form::Text, Kind::Counter) => (family.sample(), "counter"),
             (_, Kind::Gauge) | (Form::Text, Kind::Info | Kind::StateSet) => {
                 (family.sample(), "gauge")
             }
         };
+        let help = family.help;
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        if let (Form::OpenMetrics, Some(unit)) = (self.form, unit) {
+        if let (Form::OpenMetrics, Some(unit)) = (self.form, family.unit) {
             let _ = writeln!(self.text, "# UNIT {name} {unit}");
         }
     }
@@ -234,6 +229,13 @@ impl Samples<'_> {
             text.push('}');
         }
         let _ = writeln!(text, " {value}");
+    }
+
+    /// Adds a sample without labels, if there is a value.
+    pub fn one(&mut self, value: Option<f64>) {
+        if let Some(value) = value {
+            self.add(&Labels::default(), value);
+        }
     }
 
     /// Adds all states of a state set, of which `current` are set.

@@ -51,11 +51,7 @@ impl Words {
             None => now,
             Some(text) => moment("--until", text, &zone, now)?.at,
         };
-        let shown = |at: Timestamp| {
-            at.to_zoned(zone.clone())
-                .strftime("%Y-%m-%d %H:%M")
-                .to_string()
-        };
+        let shown = |at| crate::document::local(at, &zone, "%Y-%m-%d %H:%M");
         if until < since.at {
             return Err(Failure::usage(format!(
                 "the window ends ({}) before it begins ({})",

@@ -9,65 +9,30 @@ use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp, State};
 use jiff::Timestamp;
 
 use super::labels;
-use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, rows};
+use crate::document::{Hours, Kilowatthours, Percent, Share, cells, documents, names, rows};
 
-/// Rows of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    User,
-    Gpu,
-    Day,
-    Hour,
-    Week,
-    Month,
-    State,
-    Group,
-    Project,
-    Job,
-    Pod,
-    Container,
-    Idle,
+names! {
+    /// Rows of the table, with the value of `--by`.
+    pub enum By {
+        User = "user",
+        Gpu = "gpu",
+        Day = "day",
+        Hour = "hour",
+        Week = "week",
+        Month = "month",
+        State = "state",
+        Group = "group",
+        Project = "project",
+        Job = "job",
+        Pod = "pod",
+        Container = "container",
+        Idle = "idle",
+    }
 }
 
 impl By {
-    pub const ALL: [Self; 13] = [
-        By::User,
-        By::Gpu,
-        By::Day,
-        By::Hour,
-        By::Week,
-        By::Month,
-        By::State,
-        By::Group,
-        By::Project,
-        By::Job,
-        By::Pod,
-        By::Container,
-        By::Idle,
-    ];
-
     /// Rows that combine people or processes.
     pub const GROUPS: [Self; 5] = [By::Group, By::Project, By::Job, By::Pod, By::Container];
-
-    /// The value of `--by`.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            By::User => "user",
-            By::Gpu => "gpu",
-            By::Day => "day",
-            By::Hour => "hour",
-            By::Week => "week",
-            By::Month => "month",
-            By::State => "state",
-            By::Group => "group",
-            By::Project => "project",
-            By::Job => "job",
-            By::Pod => "pod",
-            By::Container => "container",
-            By::Idle => "idle",
-        }
-    }
 
     /// The calendar unit into which the window is divided for this table.
     #[must_use]
@@ -111,7 +76,7 @@ impl By {
 
 rows! {
     /// Hours and energy of one person.
-    struct PersonSums from (sums: &OwnerTotal) {
+    pub struct PersonSums from (sums: &OwnerTotal) {
         /// GPU-ticks on which the person held a GPU.
         samples: u64 = sums.samples(),
         /// Hours on GPUs in full, however many others were on them.
@@ -125,7 +90,7 @@ rows! {
     }
 
     /// Hours of a job, pod or container, from its sessions. They do not say how a shared GPU is charged, or what it drew.
-    struct WorkloadSums from (sums: &OwnerTotal) {
+    pub struct WorkloadSums from (sums: &OwnerTotal) {
         /// GPU-ticks on which it held a GPU, also before the window.
         samples: u64 = sums.samples(),
         held_hours: Hours as "held h" = Hours(sums.hours()),
@@ -134,7 +99,7 @@ rows! {
     }
 
     /// Hours and energy of GPUs.
-    struct GpuSums from (sums: &Sums, gap: Option<Micros>) {
+    pub struct GpuSums from (sums: &Sums, gap: Option<Micros>) {
         /// GPU-ticks.
         samples: u64 = sums.samples(),
         active_hours: Hours as "active h" = Hours(sums.hours(RollUp::Active)),
@@ -152,7 +117,7 @@ rows! {
     }
 
     /// Time and energy in one state.
-    struct StateRow {
+    pub struct StateRow {
         /// One of the states in docs/states.md, or `gap`.
         state: String,
         hours: Hours,
@@ -161,7 +126,7 @@ rows! {
     }
 
     /// For how long a GPU or a holder has been idle; null unless it is idle at the last tick.
-    struct IdleTime from (idle: Option<Idle>, now: Timestamp) {
+    pub struct IdleTime from (idle: Option<Idle>, now: Timestamp) {
         /// When it was last active, or when it was taken.
         idle_since: Option<Timestamp> as "idle since" = idle.map(|idle| idle.since.at),
         /// Whether it may have been idle for longer.
@@ -173,7 +138,7 @@ rows! {
     }
 
     /// A holder of an idle GPU.
-    struct IdleHolder from (hold: &Hold) {
+    pub struct IdleHolder from (hold: &Hold) {
         user: Option<String> = hold.owner.clone(),
         process: Option<String> = hold.process.clone(),
         pid: Option<u32> = hold.pid.map(|pid| pid.0),
@@ -252,23 +217,27 @@ pub fn user_rows(report: &Report) -> Vec<UserRow> {
 /// The GPUs of a report.
 #[must_use]
 pub fn gpu_rows(report: &Report) -> Vec<GpuRow> {
-    let gpus = report.cards.iter();
+    let gpus = report.gpus.iter();
     gpus.map(|gpu| GpuRow::new(report, gpu)).collect()
 }
 
 /// The table with all of its rows; the page decides how many it shows.
 #[must_use]
 pub fn table(report: &Report, by: By) -> Table {
+    let key = by.as_str();
     match by {
-        By::User => users("user", &report.people),
-        By::Group => users("group", &report.groups),
-        By::Project => users("project", &report.groups),
-        By::Job | By::Pod | By::Container => workloads(report, by.as_str()),
+        By::User => named(key, &report.people, PersonSums::COLUMNS, PersonSums::new),
+        By::Group | By::Project => named(key, &report.groups, PersonSums::COLUMNS, PersonSums::new),
+        By::Job | By::Pod | By::Container => named(
+            key,
+            &report.groups,
+            WorkloadSums::COLUMNS,
+            WorkloadSums::new,
+        ),
         By::Gpu => gpus(report),
-        By::Day => slots(report, "day", "%Y-%m-%d"),
-        // By its Monday.
-        By::Week => slots(report, "week", "%Y-%m-%d"),
-        By::Month => slots(report, "month", "%Y-%m"),
+        // A week is named by the date of its Monday.
+        By::Day | By::Week => slots(report, key, "%Y-%m-%d"),
+        By::Month => slots(report, key, "%Y-%m"),
         By::Hour => hours(report),
         By::State => Table::of(StateRow::COLUMNS, &state_rows(report)),
         By::Idle => idle_table(report),
@@ -288,25 +257,19 @@ fn headed<const N: usize>(
     table
 }
 
-/// People, or groups of them.
-fn users(key: &'static str, people: &[PersonRow]) -> Table {
-    let sums = PersonSums::COLUMNS.iter().map(Column::header).collect();
+/// Returns a table of people, groups or workloads with these sums.
+fn named<S>(
+    key: &'static str,
+    people: &[PersonRow],
+    columns: &[Column<S>],
+    sums: fn(&OwnerTotal) -> S,
+) -> Table {
+    let headers = columns.iter().map(Column::header).collect();
     let rows = people.iter().map(|person| {
-        let sums = PersonSums::new(&person.sums);
-        let name = person.name.clone();
-        ([name.into()], cells(PersonSums::COLUMNS, Some(&sums)))
+        let sums = cells(columns, Some(&sums(&person.sums)));
+        ([person.name.clone().into()], sums)
     });
-    headed([(key, key)], sums, rows)
-}
-
-fn workloads(report: &Report, key: &'static str) -> Table {
-    let sums = WorkloadSums::COLUMNS.iter().map(Column::header).collect();
-    let rows = report.groups.iter().map(|workload| {
-        let sums = WorkloadSums::new(&workload.sums);
-        let name = workload.name.clone();
-        ([name.into()], cells(WorkloadSums::COLUMNS, Some(&sums)))
-    });
-    headed([(key, key)], sums, rows)
+    headed([(key, key)], headers, rows)
 }
 
 fn gpus(report: &Report) -> Table {
@@ -315,7 +278,7 @@ fn gpus(report: &Report) -> Table {
         ("gpu_index", "#"),
         ("gpu_name", "model"),
     ];
-    let has_instances = report.cards.iter().any(|gpu| gpu.slice.is_some());
+    let has_instances = report.gpus.iter().any(|gpu| gpu.slice.is_some());
     let rows = gpu_rows(report).into_iter().map(|row| {
         let part = has_instances.then(|| row.gpu_part.into());
         let sums = part.into_iter().chain(row.sums.cells()).collect();
@@ -359,7 +322,7 @@ fn hours(report: &Report) -> Table {
     let of_all = report.person.is_none();
     let mut headers = RowSums::headers(report);
     if of_all {
-        headers.extend(report.cards.iter().map(|gpu| {
+        headers.extend(report.gpus.iter().map(|gpu| {
             let title = labels::gpu_name(gpu.index, &gpu.gpu, "#");
             Header::new(format!("{PER_GPU} {}", gpu.gpu), title)
         }));
@@ -371,7 +334,7 @@ fn hours(report: &Report) -> Table {
     let rows = report.cross.iter().enumerate().map(|(place, hour)| {
         let mut sums = RowSums::of_time(report, &hour.sums, hour.gap).cells();
         if of_all {
-            let gpus = hour.cards.iter();
+            let gpus = hour.gpus.iter();
             sums.extend(gpus.map(|gpu| Cell::share(gpu.sums.share(RollUp::Active))));
             sums.extend(hour.people.iter().map(|sums| Cell::Hours(sums.hours())));
         }
@@ -380,24 +343,19 @@ fn hours(report: &Report) -> Table {
     headed([("hour", "hour")], headers, rows)
 }
 
-/// Positions of the columns of [`hours`] by subject. The hour itself is the first column.
-pub(super) struct HourColumns {
-    pub(super) all: Vec<usize>,
-    pub(super) gpus: Vec<usize>,
-    pub(super) people: Vec<usize>,
-}
-
-pub(super) fn hour_columns(table: &Table) -> HourColumns {
-    let (mut all, mut gpus, mut people) = (Vec::new(), Vec::new(), Vec::new());
+/// Returns the positions of the columns of [`hours`] in three lists: the hour and the columns of all GPUs together, the columns
+/// of each GPU, and the columns of each person.
+pub(super) fn hour_columns(table: &Table) -> [Vec<usize>; 3] {
+    let mut places = [const { Vec::new() }; 3];
     for (place, column) in table.columns.iter().enumerate() {
         let kind = match column.key.split_once(' ') {
-            Some((PER_GPU, _)) => &mut gpus,
-            Some((PER_PERSON, _)) => &mut people,
-            _ => &mut all,
+            Some((PER_GPU, _)) => 1,
+            Some((PER_PERSON, _)) => 2,
+            _ => 0,
         };
-        kind.push(place);
+        places[kind].push(place);
     }
-    HourColumns { all, gpus, people }
+    places
 }
 
 /// The table of states without those that did not occur, usually most of the eight.

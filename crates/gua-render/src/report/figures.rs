@@ -1,20 +1,19 @@
 //! Charts of a report before they are drawn. The HTML page and `gua plot` draw the same ones.
 
-use gua_model::report::{CrossRow, Hold, PersonRow, Report, ReportedGpu, SlotRow, Sums};
-use gua_model::{Micros, OwnerTotal, RollUp};
+use gua_model::report::{
+    Cross, CrossRow, GpuCross, Hold, PersonRow, Report, ReportedGpu, SlotRow, Sums,
+};
+use gua_model::{CalendarUnit, Micros, OwnerTotal, RollUp};
 
 use super::{Page, labels};
 use crate::chart::states::PLOT;
 use crate::chart::{
     DayHours, HeatMap, HeatUnit, HoursBars, HoursRow, Language, StateHours, StateSlot,
-    StatesOverTime,
+    StatesOverTime, words,
 };
-use crate::language::Label;
 
-mod grid;
 mod sessions;
 
-pub(super) use self::grid::{Grid, GridCell, grid};
 pub(super) use self::sessions::sessions;
 
 /// Number of hours that are marked as quiet.
@@ -45,38 +44,30 @@ pub(super) fn hours(sums: &Sums, gap: Micros) -> StateHours {
 
 /// States over time.
 pub(super) fn over_time(page: &Page<'_>) -> StatesOverTime {
-    let report = page.report;
-    let slot = |row: &SlotRow| StateSlot {
-        period: row.period,
-        hours: hours_of(report, &row.sums, row.gap),
-    };
-    StatesOverTime {
-        slots: report.slots.iter().map(slot).collect(),
-        unobserved: Vec::new(),
-        per: report.unit,
-        minutes: None,
-        height: PLOT,
-        zone: page.zone.clone(),
-    }
+    slots_over_time(page, &page.report.slots, None)
 }
 
 /// States over time in the finest buckets of the report: minutes where the window is short.
 pub(super) fn over_minutes(page: &Page<'_>) -> Option<StatesOverTime> {
-    let report = page.report;
-    let first = report
-        .minutes
-        .iter()
-        .max_by_key(|row| row.period.micros())?;
+    let rows = &page.report.minutes;
+    let longest = rows.iter().map(|row| row.period.micros()).max()?;
+    let minutes = i64::try_from(longest.0 / (60 * Micros::PER_SECOND)).ok();
+    Some(slots_over_time(page, rows, minutes))
+}
+
+fn slots_over_time(page: &Page<'_>, rows: &[SlotRow], minutes: Option<i64>) -> StatesOverTime {
     let slot = |row: &SlotRow| StateSlot {
         period: row.period,
-        hours: hours_of(report, &row.sums, row.gap),
+        hours: hours_of(page.report, &row.sums, row.gap),
     };
-    let minutes = first.period.micros().0 / (60 * Micros::PER_SECOND);
-    Some(StatesOverTime {
-        slots: report.minutes.iter().map(slot).collect(),
-        minutes: i64::try_from(minutes).ok(),
-        ..over_time(page)
-    })
+    StatesOverTime {
+        slots: rows.iter().map(slot).collect(),
+        unobserved: Vec::new(),
+        per: page.report.unit,
+        minutes,
+        height: PLOT,
+        zone: page.zone.clone(),
+    }
 }
 
 /// GPU-hours by person, with the idle-held share.
@@ -104,7 +95,7 @@ pub(super) fn gpus(page: &Page<'_>) -> HoursBars {
     // Show all GPUs: a combined bar would make the others too short to compare.
     HoursBars {
         top: usize::MAX - 1,
-        ..bars(page, report.cards.iter().map(row).collect())
+        ..bars(page, report.gpus.iter().map(row).collect())
     }
 }
 
@@ -145,15 +136,11 @@ pub(super) fn week(page: &Page<'_>) -> HeatMap {
     let mut shares = heat.cells.map(|day| day.map(|cell| cell.share()));
     // The report's week begins on Sunday, the chart's on Monday.
     shares.rotate_left(1);
-    let value = share_title(page).of(page.language);
+    let value = match page.report.person {
+        Some(_) => labels::SHARE_HELD.of(page.language),
+        None => labels::SHARE_ACTIVE.of(page.language),
+    };
     HeatMap::week(&shares, HeatUnit::Share, value, page.language)
-}
-
-pub(super) fn share_title(page: &Page<'_>) -> Label {
-    match page.report.person {
-        Some(_) => labels::SHARE_HELD,
-        None => labels::SHARE_ACTIVE,
-    }
 }
 
 /// The hours of the day, from a report that is crossed by them.
@@ -232,4 +219,151 @@ pub(super) fn session_hours(hold: &Hold, report: &Report) -> StateHours {
         .fold(observed.0, |left, part| left.saturating_sub(part.0));
     hours.held_unknown = Micros(unknown).hours();
     hours
+}
+
+/// Rows of GPUs or people, columns of time.
+#[derive(Clone, Debug)]
+pub(super) struct Grid<'a> {
+    pub(super) whose: Whose,
+    pub(super) heat_map: HeatMap,
+    /// By row, then by column.
+    pub(super) cells: Vec<Vec<GridCell<'a>>>,
+}
+
+/// One row in one column of time.
+#[derive(Clone, Debug)]
+pub(super) enum GridCell<'a> {
+    Gpu(&'a GpuCross),
+    /// `None` if nothing was observed.
+    Person(Option<OwnerTotal>),
+}
+
+impl GridCell<'_> {
+    /// Returns the value that the heat map shows.
+    fn value(&self, is_hours: bool) -> Option<f64> {
+        match self {
+            GridCell::Gpu(gpu) if is_hours => Some(gpu.sums.held.hours()),
+            GridCell::Gpu(gpu) => gpu.sums.share(RollUp::Active),
+            GridCell::Person(sums) => sums.map(|sums| sums.hours()),
+        }
+    }
+}
+
+/// Returns the grid of a report. `cross` must be the cross of the report.
+pub(super) fn grid<'a>(page: &Page<'a>, whose: Whose, cross: Cross) -> Grid<'a> {
+    let report = page.report;
+    let column_title = match cross {
+        Cross::HourOfDay => words::HOUR_OF_DAY.of(page.language),
+        Cross::WeekHour => words::HOUR_OF_WEEK.of(page.language),
+        Cross::Slot => labels::per(report.unit, page.language),
+    };
+    let (rows, cells) = match whose {
+        Whose::Gpu => grid_gpus(report),
+        Whose::User => grid_people(page),
+    };
+    let is_hours = whose == Whose::User || report.person.is_some();
+    let (unit, value_title) = match is_hours {
+        true => (HeatUnit::GpuHours, labels::HELD_HOURS),
+        false => (HeatUnit::Share, labels::SHARE_ACTIVE),
+    };
+    let value = |cell: &GridCell<'_>| cell.value(is_hours);
+    let values = cells.iter().map(|row| row.iter().map(value).collect());
+    let heat_map = HeatMap {
+        // A combined row for the rest does not determine the scale.
+        scaled_rows: match whose {
+            Whose::Gpu => rows.len(),
+            Whose::User => named_people(page),
+        },
+        rows,
+        columns: column_names(report, cross, page.language),
+        cells: values.collect(),
+        unit,
+        value_title: value_title.of(page.language).to_owned(),
+        column_title: column_title.to_owned(),
+    };
+    Grid {
+        whose,
+        heat_map,
+        cells,
+    }
+}
+
+fn grid_gpus(report: &Report) -> (Vec<String>, Vec<Vec<GridCell<'_>>>) {
+    // Sort by index.
+    let mut order: Vec<usize> = (0..report.gpus.len()).collect();
+    order.sort_by_key(|place| {
+        let gpu = &report.gpus[*place];
+        (gpu.index.is_none(), gpu.index, &gpu.gpu)
+    });
+    let row = |place: usize| {
+        let columns = report.cross.iter();
+        columns
+            .map(|column| GridCell::Gpu(&column.gpus[place]))
+            .collect()
+    };
+    (
+        order
+            .iter()
+            .map(|place| gpu_label(&report.gpus[*place]))
+            .collect(),
+        order.into_iter().map(row).collect(),
+    )
+}
+
+/// Returns the number of people with their own row. A row for the rest takes as much space as the one person it would
+/// replace.
+fn named_people(page: &Page<'_>) -> usize {
+    let all = page.report.people.len();
+    if all <= page.top + 1 { all } else { page.top }
+}
+
+/// Returns the people with the most held hours, and the rest in one row.
+fn grid_people<'a>(page: &Page<'a>) -> (Vec<String>, Vec<Vec<GridCell<'a>>>) {
+    let report = page.report;
+    let all = report.people.len();
+    let named = named_people(page);
+    let cell = |column: &CrossRow, places: std::ops::Range<usize>| {
+        let mut sums = OwnerTotal::default();
+        let theirs = column.people.get(places).unwrap_or_default();
+        theirs.iter().for_each(|person| sums.merge(person));
+        let seen = column.sums.observed() > Micros(0) || column.sums.samples() > 0;
+        GridCell::Person((seen || sums.samples() > 0).then_some(sums))
+    };
+    let row = |places: std::ops::Range<usize>| -> Vec<GridCell<'a>> {
+        let cell = |column: &CrossRow| cell(column, places.clone());
+        report.cross.iter().map(cell).collect()
+    };
+    let mut names: Vec<String> = report
+        .people
+        .iter()
+        .take(named)
+        .map(|it| it.name.clone())
+        .collect();
+    let mut cells: Vec<_> = (0..named).map(|place| row(place..place + 1)).collect();
+    if named < all {
+        names.push(words::others(all - named, page.language));
+        cells.push(row(named..all));
+    }
+    (names, cells)
+}
+
+fn column_names(report: &Report, cross: Cross, language: Language) -> Vec<String> {
+    let form = match report.unit {
+        CalendarUnit::Hour => "%m-%d %H:%M",
+        CalendarUnit::Day | CalendarUnit::Week => "%m-%d",
+        CalendarUnit::Month => "%Y-%m",
+    };
+    match cross {
+        Cross::HourOfDay => (0..24).map(|hour| format!("{hour:02}")).collect(),
+        Cross::WeekHour => language
+            .weekdays()
+            .iter()
+            .flat_map(|day| (0..24).map(move |hour| format!("{day} {hour:02}")))
+            .collect(),
+        Cross::Slot => report
+            .slots
+            .iter()
+            .map(|slot| slot.label.strftime(form).to_string())
+            .collect(),
+    }
 }

@@ -5,8 +5,9 @@ use gua_model::report::{GpuStatus, PersonRow, UNKNOWN};
 use gua_model::text::{clip, columns, gigabytes, sanitize};
 use gua_model::{RollUp, State, Tone};
 
-use super::sections::{whole, whole_width};
+use super::sections::whole;
 use super::{Page, labels};
+use crate::chart::count;
 use crate::paint;
 
 /// Number of GPUs and of people that are listed.
@@ -66,7 +67,7 @@ fn bar(width: usize, parts: &[(Tone, f64)], rest: Option<Tone>) -> String {
         }
     };
     for (tone, share) in parts {
-        let columns = whole(share * whole_width(width)).min(width - used);
+        let columns = whole(share * count(width)).min(width - used);
         draw(*tone, columns);
         used += columns;
     }
@@ -79,14 +80,14 @@ fn bar(width: usize, parts: &[(Tone, f64)], rest: Option<Tone>) -> String {
 fn idle_now(out: &mut String, page: &Page<'_>) {
     let Some(now) = &page.report.now else { return };
     let since = |gpu: &GpuStatus| gpu.idle.map(|idle| idle.since);
-    let idle = now.cards.iter().filter(|gpu| is_idle_now(gpu.state));
+    let idle = now.gpus.iter().filter(|gpu| is_idle_now(gpu.state));
     let mut idle: Vec<&GpuStatus> = idle.collect();
     idle.sort_by_key(|gpu| (since(gpu).is_none(), since(gpu).map(|since| since.at)));
     out.push('\n');
     if idle.is_empty() {
         return line!(out, "Idle now: no GPU is held without use");
     }
-    line!(out, "Idle now: {} of {} GPUs", idle.len(), now.cards.len());
+    line!(out, "Idle now: {} of {} GPUs", idle.len(), now.gpus.len());
     for gpu in idle.iter().take(LISTED) {
         let name = labels::gpu_name(gpu.index, &gpu.gpu, "GPU ");
         let (owner, process) = match gpu.state {

@@ -2,7 +2,6 @@
 //! self-contained: no network, fonts or scripts. It is also well-formed XML, and every number has its exact value as an
 //! attribute.
 
-mod charts;
 mod sections;
 mod summary;
 pub(crate) mod table;
@@ -60,13 +59,13 @@ fn body(page: &Page<'_>) -> Markup {
         (summary::summary(page))
         @if let Some(by) = page.by {
             (sections::by(page, by))
-        } @else if !page.report.cards.is_empty() {
+        } @else if !page.report.gpus.is_empty() {
             // Without GPUs, the other sections would all be empty.
-            (charts::over_time(page))
+            (summary::over_time_chart(page))
             // A group of sections starts a new page in print.
             div.group { (sections::now(page)) }
-            div.group { (charts::people(page)) (sections::people(page)) (charts::sessions(page)) }
-            div.group { @if has_week(page) { (charts::heat(page)) } (sections::gpus(page)) }
+            div.group { (summary::people_chart(page)) (sections::people(page)) (summary::sessions_chart(page)) }
+            div.group { @if has_week(page) { (summary::heat_chart(page)) } (sections::gpus(page)) }
             div.group {
                 (sections::coverage(page)) (sections::energy(page)) (sections::past(page)) (sections::refused_requests(page))
             }
@@ -98,7 +97,7 @@ fn masthead(page: &Page<'_>) -> Markup {
     let made = format!("{} · gua {}", page.long(report.made), page.version);
     let environment = host.map(|host| host.environment.clone());
     let facts = [
-        (labels::WINDOW, Some(page.whole_window())),
+        (labels::WINDOW, Some(page.ends(page.report.window))),
         (labels::TIME_ZONE, Some(page.zone_name())),
         (labels::PERSON, report.person.clone()),
         (labels::ENVIRONMENT, environment),

@@ -5,7 +5,7 @@ use gua_model::price::{Cost, Money};
 use gua_model::report::{
     BlockRow, Covered, GapRow, GpuStatus, Hold, Host, Note, Now, Refused, Report, SlotRow, Sums,
 };
-use gua_model::{CalendarUnit, CountGraphics, Micros, RollUp, Thresholds, UtilSource};
+use gua_model::{CalendarUnit, Micros, RollUp, UtilSource};
 use jiff::Timestamp;
 
 use super::by::{GpuRow, IdleTime, StateRow, UserRow, gpu_rows, state_rows, user_rows};
@@ -15,6 +15,7 @@ use crate::document::{
     Hours, Kilowatthours, Number, Percent, Rows, Share, Window, documents, pretty,
 };
 use crate::language::Language;
+use crate::sample::ThresholdsDocument;
 
 /// The name of this format. A breaking change gets the next number.
 pub const SCHEMA: &str = "gua.report.v1";
@@ -120,12 +121,6 @@ documents! {
         driver_version: Option<String> = host.driver.clone(),
     }
 
-    struct ThresholdsDocument from (thresholds: &Thresholds) {
-        active_util_percent: u8 = thresholds.active_util.get(),
-        held_mb: u64 = thresholds.held_mb,
-        count_graphics: bool = thresholds.count_graphics == CountGraphics::Yes,
-    }
-
     /// Sums over all GPUs or, with `--user`, of one person.
     struct Totals from (sums: &Sums) {
         active_hours: Hours = Hours(sums.hours(RollUp::Active)),
@@ -173,7 +168,7 @@ documents! {
         from: Timestamp = gap.period.from(),
         to: Timestamp = gap.period.to(),
         /// Number of GPUs affected.
-        gpus: usize = gap.cards,
+        gpus: usize = gap.gpus,
         hours: Hours = gap.micros.into(),
         detail: Option<String> = gap.detail.clone(),
     }
@@ -221,7 +216,7 @@ documents! {
         /// Whose utilisation it is: `process` or `gpu`.
         util_of: Option<&'static str> = hold.util.map(|(_, source)| match source {
             UtilSource::Process => "process",
-            UtilSource::Card => "gpu",
+            UtilSource::Gpu => "gpu",
         }),
         peak_memory_bytes: Option<u64> = hold.peak_memory.map(|memory| memory.0),
         samples: u64 = hold.samples,
@@ -239,7 +234,7 @@ documents! {
 
     struct NowDocument from (now: &Now) {
         at: Timestamp = now.at,
-        gpus: Vec<GpuNow> = now.cards.iter().map(|gpu| GpuNow::new(gpu, now.at)).collect(),
+        gpus: Vec<GpuNow> = now.gpus.iter().map(|gpu| GpuNow::new(gpu, now.at)).collect(),
     }
 
     struct GpuNow from (gpu: &GpuStatus, at: Timestamp) {

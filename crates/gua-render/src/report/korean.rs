@@ -26,7 +26,7 @@ pub fn korean(page: &Page<'_>) -> String {
     let report = page.report;
     let mut out = String::new();
     head(&mut out, page);
-    if observations(page) == 0 {
+    if report.all.rows == 0 {
         line!(
             out,
             "이 구간에는 관측 데이터가 없습니다. 수집기가 실행 중인지 `gua status`로 확인해 주세요."
@@ -50,11 +50,6 @@ pub fn korean(page: &Page<'_>) -> String {
     out
 }
 
-/// Number of readings in the window: one for each GPU and tick.
-fn observations(page: &Page<'_>) -> u64 {
-    page.report.all.rows
-}
-
 fn head(out: &mut String, page: &Page<'_>) {
     let report = page.report;
     let line = "═".repeat(WIDTH);
@@ -65,7 +60,7 @@ fn head(out: &mut String, page: &Page<'_>) {
         page.short(report.window.to()),
     );
     let (zone, length) = (page.zone_name(), since(report.window.micros()));
-    let (interval, rows) = (interval(report.tick_interval), grouped(observations(page)));
+    let (interval, rows) = (interval(report.tick_interval), grouped(report.all.rows));
     line!(out, "{line}\n  GPU 점유·유휴 점검 리포트\n  호스트  {host}");
     line!(
         out,
@@ -95,7 +90,7 @@ fn summary(out: &mut String, page: &Page<'_>) {
             "  실가동 {active:.0}%   ·   유휴점유 {idle_held:.0}%   ·   완전유휴 {truly_idle:.0}%{unknown}"
         );
         // Of the same window as the mean. The original counts the GPUs of the last tick, and so prints 2.9 of 2.
-        let gpus = report.gpus();
+        let gpus = report.gpu_count();
         let unused = report.equivalent(RollUp::IdleHeld) + report.equivalent(RollUp::TrulyIdle);
         let hours = report.all.hours(RollUp::IdleHeld);
         line!(
@@ -221,7 +216,7 @@ fn more(out: &mut String, all: usize, shown: usize) {
 }
 
 fn all_gpus(out: &mut String, now: &Now) {
-    line!(out, "■ 전체 GPU 상태 — 현재 ({}장)\n", now.cards.len());
+    line!(out, "■ 전체 GPU 상태 — 현재 ({}장)\n", now.gpus.len());
     let none = || "—".to_owned();
     let columns: [BoxColumn<'_, GpuStatus>; 6] = [
         ("GPU", Align::Left, &|gpu| {
@@ -334,7 +329,7 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
 }
 
 fn by_index(now: &Now) -> Vec<&GpuStatus> {
-    let mut gpus: Vec<&GpuStatus> = now.cards.iter().collect();
+    let mut gpus: Vec<&GpuStatus> = now.gpus.iter().collect();
     gpus.sort_by_key(|gpu| gpu.index.unwrap_or(u32::MAX));
     gpus
 }

@@ -1,6 +1,5 @@
 //! The text of pages in each language. Stable names (keys, names of states in files) are defined elsewhere.
 
-use super::figures::Whose;
 use gua_model::report::{BlockRow, GpuStatus, Hold, Host, Note, Now, Refused, Report};
 use gua_model::text::sanitize;
 use gua_model::{CalendarUnit, GapReason, GpuUuid, Micros, RollUp, State};
@@ -461,7 +460,7 @@ pub(super) fn pid(hold: &Hold) -> String {
 
 /// Reports whether a process is on a MIG instance.
 fn is_instance(page: &Page<'_>, hold: &Hold) -> bool {
-    let mut gpus = page.report.cards.iter();
+    let mut gpus = page.report.gpus.iter();
     gpus.any(|gpu| gpu.gpu == hold.gpu && gpu.parent.is_some())
 }
 
@@ -562,20 +561,4 @@ pub(super) fn per(unit: CalendarUnit, language: Language) -> &'static str {
         CalendarUnit::Month => Label("by month", "월별"),
     };
     label.of(language)
-}
-
-/// Note about the GPUs or people that a chart does not show.
-pub(super) fn rows_left_out(count: usize, whose: Whose, language: Language) -> String {
-    match whose {
-        Whose::Gpu => gpus_left_out(count, language),
-        Whose::User => people_left_out(count, language),
-    }
-}
-
-/// Note about overlapping sessions.
-pub(super) fn sessions_overlap(count: usize, language: Language) -> String {
-    match count {
-        1 => one_overlaps(count, language),
-        _ => many_overlap(count, language),
-    }
 }

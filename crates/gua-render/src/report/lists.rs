@@ -7,7 +7,7 @@ use gua_model::text::clip;
 
 use super::{Page, labels};
 use crate::language::Language;
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, table};
 
 /// Where a list is shown, which decides how times and GPUs are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,26 +42,15 @@ impl Medium {
 
 /// Holders of idle GPUs.
 pub(super) fn idle_now(page: &Page<'_>, holds: &[&Hold], medium: Medium) -> Table {
-    let mut table = Table::new([
-        ("gpu", "gpu"),
-        ("owner", "owner"),
-        ("process", "process"),
-        ("idle", "idle for"),
-        ("peak_memory_mb", "peak MB"),
-        ("since", "held since"),
-    ]);
     let now = page.last();
-    for hold in holds {
-        table.rows.push(vec![
-            labels::gpu_name(hold.index, &hold.gpu, medium.number_sign()).into(),
-            owner(page, hold, medium),
-            process(page, hold, medium),
-            hold.idle.map(|idle| idle.shown(now)).into(),
-            hold.peak_memory.map(|memory| memory.whole_mb()).into(),
-            page.short(hold.period.from()).into(),
-        ]);
-    }
-    table
+    table!(hold in holds =>
+        "gpu" => labels::gpu_name(hold.index, &hold.gpu, medium.number_sign()),
+        "owner" => owner(page, hold, medium),
+        "process" => process(page, hold, medium),
+        "idle" as "idle for" => hold.idle.map(|idle| idle.shown(now)),
+        "peak_memory_mb" as "peak MB" => hold.peak_memory.map(|memory| memory.whole_mb()),
+        "since" as "held since" => page.short(hold.period.from()),
+    )
 }
 
 fn owner(page: &Page<'_>, hold: &Hold, medium: Medium) -> Cell {
@@ -83,71 +72,44 @@ fn process(page: &Page<'_>, hold: &Hold, medium: Medium) -> Cell {
 }
 
 pub(super) fn holds(page: &Page<'_>, holds: &[Hold], medium: Medium) -> Table {
-    let mut table = Table::new([
-        ("gpu", "gpu"),
-        ("owner", "owner"),
-        ("process", "process"),
-        ("held_hours", medium.pick("held", "held h")),
-        ("idle_held_hours", medium.pick("idle-held", "idle-held h")),
-        ("util_mean_percent", "mean util"),
-        ("peak_memory_mb", "peak MB"),
-        ("when", "when"),
-    ]);
     let length = |time: Micros| match medium {
         Medium::Text => Cell::Text(format!("{:.1}h", time.hours())),
         Medium::Html => Cell::Hours(time.hours()),
     };
-    for hold in holds {
-        table.rows.push(vec![
-            labels::gpu_name(hold.index, &hold.gpu, medium.number_sign()).into(),
-            owner(page, hold, medium),
-            process(page, hold, medium),
-            length(hold.period.micros()),
-            hold.idle_held.map_or(Cell::Missing, length),
-            hold.util
-                .map_or(Cell::Missing, |(util, _)| Cell::Percent(util)),
-            hold.peak_memory.map(|memory| memory.whole_mb()).into(),
-            page.between(hold.period, medium.between()).into(),
-        ]);
-    }
-    table
+    table!(hold in holds =>
+        "gpu" => labels::gpu_name(hold.index, &hold.gpu, medium.number_sign()),
+        "owner" => owner(page, hold, medium),
+        "process" => process(page, hold, medium),
+        "held_hours" as medium.pick("held", "held h") => length(hold.period.micros()),
+        "idle_held_hours" as medium.pick("idle-held", "idle-held h") => hold.idle_held.map(length),
+        "util_mean_percent" as "mean util" => hold.util.map(|(util, _)| Cell::Percent(util)),
+        "peak_memory_mb" as "peak MB" => hold.peak_memory.map(|memory| memory.whole_mb()),
+        "when" => page.between(hold.period, medium.between()),
+    )
 }
 
 /// Every GPU at the last tick. The list is never truncated, so that no free GPU is missed.
 pub(super) fn now(page: &Page<'_>, now: &Now, medium: Medium) -> Table {
-    let mut table = Table::new([
-        ("gpu", "gpu"),
-        ("state", "state"),
-        ("util_percent", "util"),
-        ("memory_mb", "memory MB"),
-        ("owner", "owner"),
-        ("process", "process"),
-        ("since", "held since"),
-    ]);
-    let text = |text: Option<String>| Cell::Text(text.unwrap_or_else(|| "-".to_owned()));
-    for gpu in &now.cards {
-        let used = gpu.memory_used.map(|used| used.whole_mb().to_string());
-        let memory = match (used, gpu.memory_total) {
-            (Some(used), Some(total)) => Some(format!(
-                "{used}{}{}",
-                medium.pick("/", " / "),
-                total.whole_mb()
-            )),
-            (used, _) => used,
-        };
-        let util = gpu.util.filter(|util| *util >= 0);
-        let owners = (!gpu.owners.is_empty()).then(|| gpu.owners.join(medium.pick(",", ", ")));
-        table.rows.push(vec![
-            gpu_now(gpu, medium).into(),
-            labels::state_now(gpu, medium.language(page)).into(),
-            text(util.map(|util| format!("{util}%"))),
-            text(memory),
-            text(owners),
-            text(gpu.process.clone()),
-            text(gpu.held_since.map(|at| page.short(at))),
-        ]);
-    }
-    table
+    let text = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let memory = |gpu: &GpuStatus| {
+        let used = gpu.memory_used?.whole_mb();
+        let total = gpu.memory_total.map(|total| total.whole_mb());
+        let total = total.map(|total| format!("{}{total}", medium.pick("/", " / ")));
+        Some(format!("{used}{}", total.unwrap_or_default()))
+    };
+    let owners = |gpu: &GpuStatus| {
+        let owners = gpu.owners.join(medium.pick(",", ", "));
+        (!gpu.owners.is_empty()).then_some(owners)
+    };
+    table!(gpu in &now.gpus =>
+        "gpu" => gpu_now(gpu, medium),
+        "state" => labels::state_now(gpu, medium.language(page)),
+        "util_percent" as "util" => text(gpu.util.filter(|util| *util >= 0).map(|util| format!("{util}%"))),
+        "memory_mb" as "memory MB" => text(memory(gpu)),
+        "owner" => text(owners(gpu)),
+        "process" => text(gpu.process.clone()),
+        "since" as "held since" => text(gpu.held_since.map(|at| page.short(at))),
+    )
 }
 
 pub(super) fn gpu_now(gpu: &GpuStatus, medium: Medium) -> String {
@@ -159,30 +121,24 @@ pub(super) fn gpu_now(gpu: &GpuStatus, medium: Medium) -> String {
 
 pub(super) fn gaps(page: &Page<'_>, gaps: &[GapRow], medium: Medium) -> Table {
     let language = medium.language(page);
-    let mut table = Table::new([
-        ("when", "when"),
-        ("gpus", "GPUs"),
-        ("gap_hours", "GPU-hours"),
-        ("reason", "reason"),
-    ]);
-    for gap in gaps {
-        let reason = match gap.late {
-            true => labels::LATE_TICKS.of(language),
-            false => labels::reason(gap.reason, language),
-        };
-        let room = medium.pick(60, usize::MAX);
-        let detail = gap.detail.as_deref().filter(|_| !gap.late);
+    let reason = |gap: &GapRow| {
+        if gap.late {
+            return labels::LATE_TICKS.of(language).to_owned();
+        }
+        let (room, reason) = (
+            medium.pick(60, usize::MAX),
+            labels::reason(gap.reason, language),
+        );
+        let detail = gap.detail.as_deref();
         let detail = detail.map_or_else(String::new, |detail| format!(": {}", clip(detail, room)));
-        table.rows.push(vec![
-            page.between(gap.period, medium.between()).into(),
-            match medium {
-                Medium::Text => Cell::Count(u64::try_from(gap.cards).unwrap_or(u64::MAX)),
-                // Text instead of a count, because a GPU can be in many gaps and the counts must not be summed.
-                Medium::Html => Cell::Text(gap.cards.to_string()),
-            },
-            Cell::Hours(gap.micros.hours()),
-            format!("{reason}{detail}").into(),
-        ]);
-    }
-    table
+        format!("{reason}{detail}")
+    };
+    // On a page, the count is text: a GPU can be in many gaps, so the counts must not be summed.
+    let gpus = |gpus: usize| medium.pick(gpus.into(), Cell::Text(gpus.to_string()));
+    table!(gap in gaps =>
+        "when" => page.between(gap.period, medium.between()),
+        "gpus" as "GPUs" => gpus(gap.gpus),
+        "gap_hours" as "GPU-hours" => Cell::Hours(gap.micros.hours()),
+        "reason" => reason(gap),
+    )
 }

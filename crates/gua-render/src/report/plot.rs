@@ -172,7 +172,7 @@ impl Plot {
 fn of_grid(page: &Page<'_>, whose: Whose, cross: Cross) -> (Box<dyn Figure>, Table) {
     let grid = figures::grid(page, whose, cross);
     let numbers = numbers::grid(page, &grid, cross);
-    (Box::new(grid.heat_map()), numbers)
+    (Box::new(grid.heat_map), numbers)
 }
 
 fn title(page: &Page<'_>, kind: Kind) -> String {
@@ -205,7 +205,7 @@ fn subtitle(page: &Page<'_>, note: Option<String>) -> String {
     let report = page.report;
     let mut parts = Vec::new();
     parts.extend(report.host.as_ref().map(|host| host.name.clone()));
-    parts.push(page.whole_window());
+    parts.push(page.ends(page.report.window));
     parts.push(page.zone_name());
     parts.extend(report.person.clone());
     parts.extend(note);

@@ -18,7 +18,6 @@ use crate::language::Language::English;
 use crate::language::sentence;
 use crate::paint;
 use crate::table::Cell;
-use gua_model::table::Underline;
 
 /// Number of people that are shown.
 const PEOPLE: usize = 5;
@@ -83,10 +82,7 @@ fn title(out: &mut String, page: &Page<'_>, width: usize) {
 /// One sentence and one bar.
 fn verdict(out: &mut String, page: &Page<'_>, width: usize) {
     let report = page.report;
-    let bar = |hours: &StateHours, states: &[Shown]| {
-        let whole = states.iter().map(|state| hours.of(*state)).sum();
-        stack(hours, whole, width - 4, states)
-    };
+    let bar = |hours: &StateHours| stack(hours, hours.held(), width - 4, &Shown::HELD);
     let share = |share: Option<f64>| share.unwrap_or(0.0) * 100.0;
     if let Some(person) = &report.person {
         let held = &report.all.held;
@@ -97,11 +93,9 @@ fn verdict(out: &mut String, page: &Page<'_>, width: usize) {
             100.0 - used
         );
         paragraph(out, &words, width);
-        let hours = held_hours(held);
-        line!(out, "  {}", bar(&hours, &Shown::HELD));
-        return;
+        return line!(out, "  {}", bar(&held_hours(held)));
     }
-    let gpus = report.gpus();
+    let gpus = report.gpu_count();
     let of = if gpus == 1 { "GPU" } else { "GPUs" };
     let [active, idle, free] = RollUp::ALL.map(|class| report.equivalent(class));
     let words = match gpus {
@@ -116,28 +110,15 @@ fn verdict(out: &mut String, page: &Page<'_>, width: usize) {
         ),
     };
     paragraph(out, &words, width);
-    let hours = state_hours(&report.all);
-    let states = [
-        Shown::Active,
-        Shown::IdleHeld,
-        Shown::HeldUnknown,
-        Shown::TrulyIdle,
-    ];
-    line!(out, "  {}", bar(&hours, &states));
+    line!(out, "  {}", bar(&state_hours(&report.all)));
     let mut legend = String::new();
+    let class = |class| report.all.share(class);
+    let unknown = report.all.unknown_share().filter(|share| *share > 0.0);
     let shares = [
-        (Tone::Active, "active", report.all.share(RollUp::Active)),
-        (
-            Tone::IdleHeld,
-            "idle-held",
-            report.all.share(RollUp::IdleHeld),
-        ),
-        (Tone::Free, "free", report.all.share(RollUp::TrulyIdle)),
-        (
-            Tone::HeldUnknown,
-            "use unknown",
-            report.all.unknown_share().filter(|share| *share > 0.0),
-        ),
+        (Tone::Active, "active", class(RollUp::Active)),
+        (Tone::IdleHeld, "idle-held", class(RollUp::IdleHeld)),
+        (Tone::Free, "free", class(RollUp::TrulyIdle)),
+        (Tone::HeldUnknown, "use unknown", unknown),
     ];
     for (tone, word, part) in shares {
         let Some(part) = part else { continue };
@@ -275,12 +256,12 @@ fn people(out: &mut String, page: &Page<'_>, width: usize) {
 /// One line for each GPU.
 fn gpus(out: &mut String, page: &Page<'_>, width: usize) {
     let report = page.report;
-    let mut cards: Vec<&ReportedGpu> = report.cards.iter().collect();
-    if cards.is_empty() || report.person.is_some() {
+    let mut gpus: Vec<&ReportedGpu> = report.gpus.iter().collect();
+    if gpus.is_empty() || report.person.is_some() {
         return;
     }
-    cards.sort_by_key(|card| (card.index.is_none(), card.index, card.slice.is_some()));
-    let names: Vec<String> = cards.iter().map(|card| gpu_name(card)).collect();
+    gpus.sort_by_key(|gpu| (gpu.index.is_none(), gpu.index, gpu.slice.is_some()));
+    let names: Vec<String> = gpus.iter().map(|gpu| gpu_name(gpu)).collect();
     let name = names.iter().map(|name| columns(name)).max().unwrap_or(0);
     let name = name.min(16);
     // Three shares of five columns, and the state now.
@@ -289,22 +270,15 @@ fn gpus(out: &mut String, page: &Page<'_>, width: usize) {
     let after = room.saturating_sub(bar_width + 2);
     let head = format!("\n{:<at$}", "GPUs", at = 2 + name + 2 + bar_width + 1);
     line!(out, "{head} active   idle   free  now");
-    let states = [
-        Shown::Active,
-        Shown::IdleHeld,
-        Shown::HeldUnknown,
-        Shown::TrulyIdle,
-    ];
-    for (card, its_name) in cards.iter().zip(&names) {
-        let hours = state_hours(&card.sums);
-        let whole = states.iter().map(|state| hours.of(*state)).sum();
-        let bar = stack(&hours, whole, bar_width, &states);
-        let shares = RollUp::ALL.map(|class| match card.sums.share(class) {
+    for (gpu, its_name) in gpus.iter().zip(&names) {
+        let hours = state_hours(&gpu.sums);
+        let bar = stack(&hours, hours.held(), bar_width, &Shown::HELD);
+        let shares = RollUp::ALL.map(|class| match gpu.sums.share(class) {
             Some(share) => format!("{:3.0} %", share * 100.0),
             None => "    -".to_owned(),
         });
         let now = report.now.as_ref();
-        let now = now.and_then(|now| now.cards.iter().find(|gpu| gpu.gpu == card.gpu));
+        let now = now.and_then(|now| now.gpus.iter().find(|now| now.gpu == gpu.gpu));
         line!(
             out,
             "  {}  {bar}  {}  {}",
@@ -315,9 +289,9 @@ fn gpus(out: &mut String, page: &Page<'_>, width: usize) {
     }
 }
 
-fn gpu_name(card: &ReportedGpu) -> String {
-    let name = labels::gpu_name(card.index, &card.gpu, "GPU ");
-    match card.slice {
+fn gpu_name(gpu: &ReportedGpu) -> String {
+    let name = labels::gpu_name(gpu.index, &gpu.gpu, "GPU ");
+    match gpu.slice {
         Some(slice) => format!("{name} {}/{}", slice.slices, slice.of),
         None => name,
     }
@@ -399,7 +373,7 @@ fn comparison(out: &mut String, page: &Page<'_>, width: usize) {
     }
     let mut table = compare::table(page, previous);
     table.rows.truncate(compare::MEASURES + PEOPLE);
-    for row in table.lines(Some(width.saturating_sub(2)), Underline::No) {
+    for row in table.lines(Some(width.saturating_sub(2))) {
         line!(out, "  {row}");
     }
     if let Some(caveat) = compare::caveat(page.report, previous, English) {

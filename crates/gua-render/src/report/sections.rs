@@ -2,7 +2,6 @@
 //! contain what that tool does not report.
 
 mod beyond;
-mod hours;
 
 use gua_model::report::{IntervalUse, Report, Sums};
 use gua_model::text::{Clockwise, sanitize};
@@ -10,53 +9,46 @@ use gua_model::{Micros, RollUp};
 use unicode_width::UnicodeWidthStr as _;
 
 use self::beyond::{
-    charged_and_energy, comparison, costs, coverage, gpus_now, holders, more, past_waste,
+    charged_and_energy, comparison, costs, coverage, gpus_now, holders, hours, more, past_waste,
     refused_requests,
 };
 use super::{By, Page, labels, page_table};
+use crate::chart::count;
 use crate::language::Language;
 
 /// Returns the whole report or, with `--by`, its header and that table.
 #[must_use]
 pub fn text(page: &Page<'_>) -> String {
     let mut out = header(page);
-    out.push('\n');
-    headline(&mut out, page);
-    if let Some(by) = page.by {
-        out.push('\n');
-        by_table(&mut out, page, by);
-        for section in [costs, comparison] {
-            let before = out.len();
-            out.push('\n');
-            section(&mut out, page);
-            if out.len() == before + 1 {
-                out.truncate(before);
-            }
-        }
-        notes(&mut out, page);
-        return out;
-    }
-    for section in [
-        idle_capacity,
-        per_gpu,
-        identities,
-        heat_map,
-        coverage,
-        holders,
-        past_waste,
-        gpus_now,
-        charged_and_energy,
-        refused_requests,
-        costs,
-        comparison,
-        notes,
-    ] {
+    let sections: &[fn(&mut String, &Page<'_>)] = match page.by {
+        Some(_) => &[headline, by_table, costs, comparison],
+        None => &[
+            headline,
+            idle_capacity,
+            per_gpu,
+            identities,
+            heat_map,
+            coverage,
+            holders,
+            past_waste,
+            gpus_now,
+            charged_and_energy,
+            refused_requests,
+            costs,
+            comparison,
+            notes,
+        ],
+    };
+    for section in sections {
         let before = out.len();
         out.push('\n');
         section(&mut out, page);
         if out.len() == before + 1 {
             out.truncate(before);
         }
+    }
+    if page.by.is_some() {
+        notes(&mut out, page);
     }
     out
 }
@@ -131,16 +123,12 @@ fn bar(width: usize, parts: &[(char, f64)], rest: char) -> String {
     let mut text = String::new();
     let mut used = 0;
     for (letter, share) in parts {
-        let columns = whole(share * whole_width(width));
+        let columns = whole(share * count(width));
         text.extend(std::iter::repeat_n(*letter, columns));
         used += columns;
     }
     text.extend(std::iter::repeat_n(rest, width.saturating_sub(used)));
     text
-}
-
-pub(super) fn whole_width(width: usize) -> f64 {
-    f64::from(u32::try_from(width).unwrap_or(u32::MAX))
 }
 
 #[expect(
@@ -201,7 +189,7 @@ fn per_gpu(out: &mut String, page: &Page<'_>) {
         Some(person) => line!(out, "  what {} held of each GPU", sanitize(person)),
         None => line!(out, "  the same shares for each GPU"),
     }
-    let gpus = report.cards.iter();
+    let gpus = report.gpus.iter();
     let gpus: Vec<_> = gpus.filter(|gpu| has_any(report, &gpu.sums)).collect();
     if gpus.is_empty() {
         line!(out, "  (no GPU cards in window)");
@@ -271,10 +259,10 @@ fn identities(out: &mut String, page: &Page<'_>) {
     let rest = report.people.get(page.top..).unwrap_or_default();
     if !rest.is_empty() {
         let hours: f64 = rest.iter().map(|person| person.sums.hours()).sum();
-        let count = rest.len();
+        let more = rest.len();
         line!(
             out,
-            "  ({count} more: {hours:.2} gpu-hours; --top shows them)"
+            "  ({more} more: {hours:.2} gpu-hours; --top shows them)"
         );
     }
 }
@@ -305,7 +293,8 @@ fn heat_map(out: &mut String, page: &Page<'_>) {
     }
 }
 
-fn by_table(out: &mut String, page: &Page<'_>, by: By) {
+fn by_table(out: &mut String, page: &Page<'_>) {
+    let Some(by) = page.by else { return };
     let mut table = page_table(page, by);
     let all = table.rows.len();
     // A time series is not truncated: that would hide the newest rows.
@@ -316,7 +305,7 @@ fn by_table(out: &mut String, page: &Page<'_>, by: By) {
         return line!(out, "  (nothing in window)");
     }
     match by {
-        By::Hour => hours::hours(out, page),
+        By::Hour => hours(out, page),
         _ => out.push_str(&table.text(2)),
     }
     more(out, all, table.rows.len());

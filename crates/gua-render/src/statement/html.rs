@@ -1,18 +1,23 @@
 //! The statement as HTML, one printed page for each person. The file is self-contained: no network, fonts or scripts.
 
-use gua_model::statement::Account;
+use gua_model::statement::{Account, month_period};
 use gua_model::text::sanitize;
-use maud::{Markup, html};
+use gua_model::{CalendarUnit, slots};
+use maud::{Markup, PreEscaped, html};
 
-use super::days::picture;
-use super::{Amount, Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions};
-use crate::chart::{Language, page_style};
+use super::{
+    Amount, Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions, was_held,
+};
+use crate::chart::{Frame, Language, StateSlot, StatesOverTime, Theme, page_style};
 use crate::markup::{Escaped, number_of};
+use crate::report::held_hours;
 use crate::report::html::table::{Look, masthead as page_masthead, paragraph, table, tile};
 use crate::report::html::{SHEET, document};
 use crate::table::Cell;
 
 const OWN_SHEET: &str = include_str!("statement.css");
+/// Height of the plot, which leaves room for the rest of a printed page.
+const PLOT: f64 = 120.0;
 
 /// The whole document.
 #[must_use]
@@ -76,20 +81,13 @@ fn totals(sheet: &Sheet<'_>, account: &Account) -> Markup {
         "cost" => ("charged", "for the charged hours"),
         _ => ("truly-idle", "kWh, shared likewise"),
     };
-    let amount = |Amount {
-                      key,
-                      name,
-                      value,
-                      unit,
-                      bound,
-                  }: &Amount| {
-        let (class, below) = below(key);
-        let currency = (*key == "cost").then_some(unit);
-        tile(
-            (class, name),
-            &html! { (bound) (number_of(key, value)) @if let Some(currency) = currency { " " (Escaped(currency)) } },
-            &html! { (below) },
-        )
+    let amount = |amount: &Amount| {
+        let (class, below) = below(amount.key);
+        let currency = (amount.key == "cost").then_some(&amount.unit);
+        let value = html! {
+            (amount.bound) (number_of(amount.key, &amount.value)) @if let Some(currency) = currency { " " (Escaped(currency)) }
+        };
+        tile((class, amount.name), &value, &html! { (below) })
     };
     html! { section { div.tiles { @for one in &amounts(sheet, account) { (amount(one)) } } } "\n" }
 }
@@ -165,4 +163,44 @@ fn balance_cells(why: &str, (key, hours, share): (&str, f64, &str)) -> Markup {
         td.n { (number_of(&format!("{key}_hours"), &Cell::Hours(hours))) }
         td.n { (share) }
     }
+}
+
+/// Draws held hours by day, with the idle-held part in its own colour.
+fn picture(sheet: &Sheet<'_>, account: &Account) -> Markup {
+    if !was_held(account) {
+        return html! {};
+    }
+    let statement = sheet.statement;
+    let mut chart = StatesOverTime {
+        slots: Vec::new(),
+        unobserved: Vec::new(),
+        per: CalendarUnit::Day,
+        minutes: None,
+        height: PLOT,
+        zone: sheet.zone.clone(),
+    };
+    let month = month_period(statement.month, &sheet.zone);
+    let days = slots(month, &sheet.zone, CalendarUnit::Day);
+    for (slot, day) in days.zip(&account.days) {
+        match &day.sums {
+            Some(sums) => chart.slots.push(StateSlot {
+                period: slot.period,
+                hours: held_hours(sums),
+            }),
+            None => chart.unobserved.push(slot.period),
+        }
+    }
+    let place = statement
+        .people
+        .iter()
+        .position(|one| one.name == account.name);
+    let frame = Frame {
+        id: format!("days-{}", place.unwrap_or_default()),
+        title: "Held hours by day".to_owned(),
+        subtitle: None,
+        theme: Theme::Page,
+        language: Language::English,
+        width: 920,
+    };
+    html! { section class="figure days" { (PreEscaped(chart.draw(&frame))) } "\n" }
 }

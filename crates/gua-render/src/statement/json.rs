@@ -35,7 +35,7 @@ documents! {
         time_zone: String = sheet.zone_name(),
         host: Option<String> = sheet.statement.host.as_ref().map(|host| host.name.clone()),
         /// Number of GPUs.
-        gpus: usize = sheet.statement.cards,
+        gpus: usize = sheet.statement.gpus,
         energy_kwh: Option<Kilowatthours> = sheet.statement.energy.map(Kilowatthours::from),
         balance: BalanceDocument = BalanceDocument::new(&sheet.statement.balance),
         people: Vec<Person> = {

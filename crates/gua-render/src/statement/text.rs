@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use gua_model::statement::Account;
 use gua_model::text::sanitize;
 
-use super::days::weeks;
-use super::{Amount, Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions};
+use super::{Sheet, all_gpus, amounts, equation, limit, parts, remarks, sessions, was_held};
 
 /// The whole statement.
 #[must_use]
@@ -14,7 +13,7 @@ pub fn text(sheet: &Sheet<'_>) -> String {
     let mut text = String::new();
     if sheet.statement.people.is_empty() {
         head(&mut text, sheet, sheet.nobody());
-        if sheet.statement.cards > 0 {
+        if sheet.statement.gpus > 0 {
             time_parts(&mut text, sheet, None);
         }
         rest(&mut text, sheet);
@@ -44,26 +43,18 @@ fn head(text: &mut String, sheet: &Sheet<'_>, name: &str) {
 
 fn person(text: &mut String, sheet: &Sheet<'_>, account: &Account) {
     head(text, sheet, &sanitize(&account.name));
-    for Amount {
-        key,
-        name,
-        value,
-        unit,
-        bound,
-    } in amounts(sheet, account)
-    {
-        let indent = match key {
+    for amount in amounts(sheet, account) {
+        let indent = match amount.key {
             "used_hours" | "idle_held_hours" | "held_free_hours" => "    ",
             _ => "  ",
         };
-        let share = account
-            .sums
-            .idle_share()
-            .filter(|_| key == "idle_held_hours");
+        let share = account.sums.idle_share();
+        let share = share.filter(|_| amount.key == "idle_held_hours");
         let share = share.map(|share| format!("  {:.1}% of what was held", share * 100.0));
-        let name = format!("{indent}{name}");
-        let shown = format!("{bound}{}", value.shown());
-        let line = format!("{name:<14}{shown:>10} {unit}{}", share.unwrap_or_default());
+        let (share, unit) = (share.unwrap_or_default(), amount.unit);
+        let name = format!("{indent}{}", amount.name);
+        let shown = format!("{}{}", amount.bound, amount.value.shown());
+        let line = format!("{name:<14}{shown:>10} {unit}{share}");
         let _ = writeln!(text, "{}", line.trim_end());
     }
     weeks(text, account);
@@ -112,5 +103,35 @@ fn rest(text: &mut String, sheet: &Sheet<'_>) {
     }
     for remark in remarks {
         let _ = writeln!(text, "Note: {remark}");
+    }
+}
+
+/// Writes held hours in rows of weeks, or nothing if there are none. An unobserved day is distinct from a day without use.
+fn weeks(text: &mut String, account: &Account) {
+    if !was_held(account) {
+        return;
+    }
+    text.push_str("\nHeld hours by day\n");
+    let names = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+    let mut row = String::from("       ");
+    for name in names {
+        let _ = write!(row, "{name:>8}");
+    }
+    for day in &account.days {
+        let place = usize::from(day.date.weekday().to_monday_zero_offset().unsigned_abs());
+        if place == 0 || day.date.day() == 1 {
+            let _ = writeln!(text, "{}", row.trim_end());
+            row = format!("  {}", day.date.strftime("%m-%d"));
+            row.push_str(&" ".repeat(8 * place));
+        }
+        let cell = match day.sums {
+            Some(sums) => format!("{:.2}", sums.hours()),
+            None => "-".to_owned(),
+        };
+        let _ = write!(row, "{cell:>8}");
+    }
+    let _ = writeln!(text, "{}", row.trim_end());
+    if account.days.iter().any(|day| day.sums.is_none()) {
+        text.push_str("  -: not observed\n");
     }
 }

@@ -342,7 +342,7 @@ fn the_action_report_counts_the_rows_it_lists() {
 #[test]
 fn no_format_proposes_to_reset_the_gpu_of_a_mig_instance() {
     let mut report = report(SHAPES[1].1, &TimeZone::UTC);
-    let gpu = report.cards[0].gpu.clone();
+    let gpu = report.gpus[0].gpu.clone();
     let mut hold = report.sessions[0].clone();
     hold.workload = Some(Hold::EXITED.to_owned());
     hold.current = true;
@@ -356,7 +356,7 @@ fn no_format_proposes_to_reset_the_gpu_of_a_mig_instance() {
     });
     report.current = vec![hold];
     for (parent, may_reset) in [(None, true), (Some(gpu), false)] {
-        report.cards[0].parent = parent;
+        report.gpus[0].parent = parent;
         let page = page(&report, Language::English, None, 10);
         let pages = [
             text(&page),

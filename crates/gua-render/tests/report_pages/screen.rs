@@ -118,7 +118,7 @@ fn a_free_gpu_with_a_fault_is_marked() {
         days: 1,
     };
     let mut report = report(shape, &TimeZone::UTC);
-    let gpu = &mut report.now.as_mut().unwrap().cards[0];
+    let gpu = &mut report.now.as_mut().unwrap().gpus[0];
     (gpu.state, gpu.idle, gpu.is_free) = (State::TrulyIdle, None, false);
     gpu.owners.clear();
     gpu.faults = vec!["3 uncorrected memory errors".to_owned()];

@@ -1,30 +1,34 @@
 //! The monitor with a simulated driver that answers, one that hangs, and none at all.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gua_model::VisibleDevices;
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
+use gua_probe::keeper::Keeper;
 use gua_probe::probe::ProbeOptions;
-use gua_run::{GpuSelection, GpuSource, HwMonitor, MonitorOptions, build_resource_summary};
+use gua_run::{HwMonitor, build_resource_summary};
 use nvml_sim::driver::{self, Generation};
 
 const TWO_GPUS: &str = "[[card]]\nutil = 40\nmemory_util = 7\nmemory_used_mib = 2048\npower_w = 51.5\n[[card]]\nutil = 80\n";
 
-/// Options for a driver in a directory, which plays the scenario.
-fn options(folder: &Path, scenario: &str) -> MonitorOptions {
+const INTERVAL: Duration = Duration::from_millis(20);
+
+/// A driver in a directory, which plays the scenario.
+fn driver(folder: &Path, scenario: &str) -> Keeper {
     let library = driver::install(folder, Generation::LATEST).unwrap();
     nvml_sim::scenario::write_text(&folder.join(nvml_sim::BESIDE), scenario).unwrap();
-    MonitorOptions {
-        interval: Duration::from_millis(20),
-        source: GpuSource::InProcess(ProbeOptions {
-            library: Some(library),
-            ..ProbeOptions::default()
-        }),
-        ..MonitorOptions::default()
-    }
+    keeper(library)
+}
+
+fn keeper(library: PathBuf) -> Keeper {
+    let options = ProbeOptions {
+        library: Some(library),
+        ..ProbeOptions::default()
+    };
+    Keeper::start(options, Duration::from_secs(60)).unwrap()
 }
 
 fn lines(path: &Path) -> Vec<String> {
@@ -62,7 +66,8 @@ fn is_caught(name: &str) -> bool {
 fn gpus_and_processors_are_recorded_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("new/out");
-    let monitor = HwMonitor::start(&out, options(folder.path(), TWO_GPUS)).unwrap();
+    let driver = driver(folder.path(), TWO_GPUS);
+    let monitor = HwMonitor::start(&out, INTERVAL, driver, None).unwrap();
     until("lines", || {
         lines(&out.join("hw_metrics.csv")).len() >= 6
             && lines(&out.join("cpu_metrics.csv")).len() >= 2
@@ -100,11 +105,9 @@ fn gpus_and_processors_are_recorded_while_it_runs() {
 fn only_the_gpus_that_a_program_was_given_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let options = MonitorOptions {
-        gpus: GpuSelection::Visible(VisibleDevices::parse("1")),
-        ..options(folder.path(), TWO_GPUS)
-    };
-    let monitor = HwMonitor::start(&out, options).unwrap();
+    let driver = driver(folder.path(), TWO_GPUS);
+    let visible = Some(VisibleDevices::parse("1"));
+    let monitor = HwMonitor::start(&out, INTERVAL, driver, visible).unwrap();
     until("lines", || !lines(&out.join("hw_metrics.csv")).is_empty());
     let files = monitor.stop();
     let summary = build_resource_summary(files.gpu.as_deref(), None, None).unwrap();
@@ -114,15 +117,8 @@ fn only_the_gpus_that_a_program_was_given_are_recorded() {
 #[test]
 fn without_a_driver_only_processors_are_recorded() {
     let folder = tempfile::tempdir().unwrap();
-    let options = MonitorOptions {
-        interval: Duration::from_millis(20),
-        source: GpuSource::InProcess(ProbeOptions {
-            library: Some("/nonexistent/libnvidia-ml.so.1".into()),
-            ..ProbeOptions::default()
-        }),
-        ..MonitorOptions::default()
-    };
-    let monitor = HwMonitor::start(folder.path(), options).unwrap();
+    let driver = keeper("/nonexistent/libnvidia-ml.so.1".into());
+    let monitor = HwMonitor::start(folder.path(), INTERVAL, driver, None).unwrap();
     let cpu = folder.path().join("cpu_metrics.csv");
     until("a line", || lines(&cpu).len() >= 2);
     let files = monitor.stop();
@@ -141,8 +137,8 @@ fn without_a_driver_only_processors_are_recorded() {
 fn it_stops_within_five_seconds_while_the_driver_hangs() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");
-    let options = options(folder.path(), TWO_GPUS);
-    let monitor = HwMonitor::start(&out, options).unwrap();
+    let driver = driver(folder.path(), TWO_GPUS);
+    let monitor = HwMonitor::start(&out, INTERVAL, driver, None).unwrap();
     until("lines", || !lines(&out.join("hw_metrics.csv")).is_empty());
     let hang = format!("{TWO_GPUS}[[fault]]\nfunction = \"nvmlDeviceGet*\"\nhang = true\n");
     // The running driver has taken the new scenario when this returns.

@@ -10,8 +10,6 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::lookup;
-
 pub(crate) fn missing() -> impl Strategy<Value = Missing> {
     select(vec![
         Missing::Unsupported,
@@ -71,7 +69,10 @@ fn identity() -> impl Strategy<Value = Identity> {
         job: has[2].then(|| "4711_3".parse().unwrap()),
         user,
         assigned: has[5].then(|| "vision".to_owned()),
-        containers: lookup::containers(has[6]),
+        containers: match has[6] {
+            true => ContainerOwners::Name,
+            false => ContainerOwners::Uid,
+        },
     });
     let key = (0u128..2, 1u32..4, amount()).prop_map(|(boot, pid, start)| ProcessKey {
         boot: BootId(boot),

@@ -1,11 +1,13 @@
 //! A tick in numbers: every name is an interned id, every reading a slot. Differences are taken between frames.
 
 use gua_model::sample::{Driver, Process, ProcessKind};
-use gua_model::{BootId, Bytes, Gpu, Missing, Percent, Pid, Problem, Reading, Sample, Tick, sane};
+use gua_model::{
+    BootId, Bytes, Gpu, Missing, Percent, Pid, Problem, Reading, Sample, Tick, UtilWindow, sane,
+};
 use jiff::Timestamp;
 
 use super::slots::{self, Slot, Slots, lower, packed, upper};
-use super::window::{WindowFrame, duration};
+use super::window::duration;
 use super::{Damage, Lookup, Names};
 
 #[derive(Clone, Debug, PartialEq)]
@@ -25,7 +27,7 @@ pub(crate) struct Frame {
 pub(crate) struct GpuFrame {
     pub(crate) id: u64,
     pub(crate) slots: Slots,
-    pub(crate) window: Reading<WindowFrame>,
+    pub(crate) window: Reading<UtilWindow>,
     pub(crate) processes: Vec<ProcessFrame>,
 }
 
@@ -185,14 +187,14 @@ fn gpu_frame<N: Names>(gpu: &Gpu, names: &mut N) -> Result<GpuFrame, N::Error> {
     }
     Ok(GpuFrame {
         slots: slots::from_gpu(gpu, names)?,
-        id: names.card(&gpu.uuid)?,
-        window: borrowed(&gpu.window).map(WindowFrame::from_window),
+        id: names.gpu(&gpu.uuid)?,
+        window: gpu.window,
         processes,
     })
 }
 
 fn problem_frame<N: Names>(problem: &Problem, names: &mut N) -> Result<ProblemFrame, N::Error> {
-    let gpu = problem.gpu.as_ref().map(|uuid| names.card(uuid));
+    let gpu = problem.gpu.as_ref().map(|uuid| names.gpu(uuid));
     Ok(ProblemFrame {
         gpu: gpu.transpose()?,
         index: problem.index.map(Into::into),
@@ -208,12 +210,12 @@ pub(super) fn text<L: Lookup>(lookup: &mut L, id: u64) -> Result<String, Damage>
 }
 
 pub(super) fn gpu_uuid<L: Lookup>(lookup: &mut L, id: u64) -> Result<gua_model::GpuUuid, Damage> {
-    lookup.card(id).ok_or(Damage::Name("a GPU"))
+    lookup.gpu(id).ok_or(Damage::Name("a GPU"))
 }
 
 fn to_gpu<L: Lookup>(frame: &GpuFrame, lookup: &mut L) -> Result<Gpu, Damage> {
     let mut gpu = slots::to_gpu(frame.id, &frame.slots, lookup)?;
-    gpu.window = convert(frame.window, WindowFrame::to_window)?;
+    gpu.window = frame.window;
     let processes = frame.processes.iter();
     let processes = processes.map(|process| to_process(process, lookup));
     gpu.processes = processes.collect::<Result<_, _>>()?;

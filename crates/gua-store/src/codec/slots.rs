@@ -77,7 +77,7 @@ pub(crate) fn from_gpu<N: Names>(gpu: &Gpu, names: &mut N) -> Result<Slots, N::E
             slice,
         } => {
             slots[PLACE] = Ok(IS_INSTANCE);
-            slots[PARENT] = Ok(names.card(parent)?);
+            slots[PARENT] = Ok(names.gpu(parent)?);
             slots[GPU_INSTANCE] = gpu_instance.map(Into::into);
             slots[COMPUTE_INSTANCE] = compute_instance.map(Into::into);
             slots[SLICE] = slice.map(|slice| packed(slice.slices, slice.of));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 /// Interning in memory.
 #[derive(Default)]
 struct Names {
-    cards: Vec<GpuUuid>,
+    gpus: Vec<GpuUuid>,
     processes: Vec<Identity>,
     texts: Vec<String>,
 }
@@ -30,8 +30,8 @@ fn find<T: Clone>(list: &[T], id: u64) -> Option<T> {
 impl super::Names for Names {
     type Error = std::convert::Infallible;
 
-    fn card(&mut self, uuid: &GpuUuid) -> Result<u64, Self::Error> {
-        Ok(intern(&mut self.cards, uuid))
+    fn gpu(&mut self, uuid: &GpuUuid) -> Result<u64, Self::Error> {
+        Ok(intern(&mut self.gpus, uuid))
     }
 
     fn process(&mut self, identity: &Identity) -> Result<u64, Self::Error> {
@@ -44,8 +44,8 @@ impl super::Names for Names {
 }
 
 impl Lookup for Names {
-    fn card(&mut self, id: u64) -> Option<GpuUuid> {
-        find(&self.cards, id)
+    fn gpu(&mut self, id: u64) -> Option<GpuUuid> {
+        find(&self.gpus, id)
     }
 
     fn process(&mut self, id: u64) -> Option<Identity> {

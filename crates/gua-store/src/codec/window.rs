@@ -22,70 +22,34 @@ const ORDER: [usize; BINS] = [0, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1];
 /// Masks begin after the codes of the reasons.
 const FIRST_MASK: u32 = 4;
 
-/// All numbers of a [`UtilWindow`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WindowFrame {
-    bins: [u32; BINS],
-    max: Option<u8>,
-    junk: u32,
-    covered: Duration,
-    sum: u64,
-}
-
-impl WindowFrame {
-    pub(crate) fn from_window(window: &UtilWindow) -> Self {
-        let UtilWindow {
-            histogram: Histogram { bins },
-            max,
-            junk,
-            covered,
-            ..
-        } = *window;
-        Self {
-            bins,
-            max: max.map(Into::into),
-            junk,
-            covered,
-            sum: window.sum(),
-        }
+/// Bits of what changed since `before`.
+fn changes(now: &UtilWindow, before: &UtilWindow) -> u32 {
+    let bit = |changed: bool, flag: u32| if changed { flag } else { 0 };
+    let mut mask = bit(now.covered != before.covered, COVERED)
+        | bit(
+            i128::from(now.sum) != expected_sum(&now.histogram, before),
+            SUM,
+        )
+        | bit(now.max != before.max, MAX)
+        | bit(now.junk != before.junk, JUNK);
+    for (place, bin) in ORDER.into_iter().enumerate() {
+        mask |= bit(
+            now.histogram.bins[bin] != before.histogram.bins[bin],
+            1 << (FIRST_BIN + place),
+        );
     }
-
-    pub(crate) fn to_window(self) -> Result<UtilWindow, Damage> {
-        let max = match self.max.map(|max| Percent::new(max.into())) {
-            Some(None) => return Err(Damage::Value("window")),
-            max => max.flatten(),
-        };
-        let histogram = Histogram { bins: self.bins };
-        let rest = (self.junk, self.covered);
-        Ok(UtilWindow::restore(histogram, self.sum, max, rest))
-    }
-
-    /// Bits of what changed since `before`.
-    fn changes(&self, before: &Self) -> u32 {
-        let bit = |changed: bool, flag: u32| if changed { flag } else { 0 };
-        let mut mask = bit(self.covered != before.covered, COVERED)
-            | bit(
-                i128::from(self.sum) != expected_sum(&self.bins, before),
-                SUM,
-            )
-            | bit(self.max != before.max, MAX)
-            | bit(self.junk != before.junk, JUNK);
-        for (place, bin) in ORDER.into_iter().enumerate() {
-            mask |= bit(self.bins[bin] != before.bins[bin], 1 << (FIRST_BIN + place));
-        }
-        mask
-    }
+    mask
 }
 
 /// Passes a mask of the changes since `before` and the changes, or the reason the window is missing.
 pub(crate) fn pass<W: Wire>(
     wire: &mut W,
-    window: &mut Reading<WindowFrame>,
-    before: WindowFrame,
+    window: &mut Reading<UtilWindow>,
+    before: UtilWindow,
 ) -> Result<(), Damage> {
     let mut code = match window {
         Err(why) => code_of(&REASONS, why).into(),
-        Ok(now) => now.changes(&before) + FIRST_MASK,
+        Ok(now) => changes(now, &before) + FIRST_MASK,
     };
     wire.small(&mut code)?;
     let Some(mask) = code.checked_sub(FIRST_MASK) else {
@@ -104,10 +68,11 @@ pub(crate) fn pass<W: Wire>(
     }
     for (place, bin) in ORDER.into_iter().enumerate() {
         if mask & (1 << (FIRST_BIN + place)) != 0 {
-            let mut change = i128::from(now.bins[bin]) - i128::from(before.bins[bin]);
+            let (bin, before) = (&mut now.histogram.bins[bin], before.histogram.bins[bin]);
+            let mut change = i128::from(*bin) - i128::from(before);
             wire.signed(&mut change)?;
-            now.bins[bin] = change
-                .checked_add(before.bins[bin].into())
+            *bin = change
+                .checked_add(before.into())
                 .and_then(|count| u32::try_from(count).ok())
                 .ok_or(Damage::Value("window"))?;
         }
@@ -116,11 +81,14 @@ pub(crate) fn pass<W: Wire>(
         wire.small(&mut now.junk)?;
     }
     if mask & MAX != 0 {
-        let mut code = now.max.map_or(0, |max| max.saturating_add(1));
+        let mut code = now.max.map_or(0, |max| max.get() + 1);
         wire.byte(&mut code)?;
-        now.max = code.checked_sub(1);
+        now.max = match code.checked_sub(1) {
+            None => None,
+            Some(max) => Some(Percent::new(max.into()).ok_or(Damage::Value("window"))?),
+        };
     }
-    let expected = expected_sum(&now.bins, &before);
+    let expected = expected_sum(&now.histogram, &before);
     let mut error = 0;
     if mask & SUM != 0 {
         error = i128::from(now.sum) - expected;
@@ -135,8 +103,8 @@ pub(crate) fn pass<W: Wire>(
 }
 
 /// Returns the previous sum, adjusted by the changes of the bins.
-fn expected_sum(bins: &[u32; BINS], before: &WindowFrame) -> i128 {
-    i128::from(before.sum) + guess(bins) - guess(&before.bins)
+fn expected_sum(now: &Histogram, before: &UtilWindow) -> i128 {
+    i128::from(before.sum) + guess(now) - guess(&before.histogram)
 }
 
 /// Returns the difference in whole microseconds if possible, which the lowest bit marks; otherwise in nanoseconds.
@@ -161,13 +129,15 @@ fn covered(before: Duration, code: u128) -> Result<Duration, Damage> {
 }
 
 /// Returns the sum of the samples if each were in the middle of its bin.
-fn guess(bins: &[u32; BINS]) -> i128 {
+fn guess(histogram: &Histogram) -> i128 {
     let upper = EDGES[1..].iter().map(|edge| edge - 1).chain([100]);
     let middles = EDGES
         .iter()
         .zip(upper)
         .map(|(low, high)| u64::midpoint((*low).into(), high.into()));
-    bins.iter()
+    histogram
+        .bins
+        .iter()
         .zip(middles)
         .map(|(count, middle)| i128::from(*count) * i128::from(middle))
         .sum()

@@ -12,7 +12,7 @@ use super::rows::{Cell, GpuRow, ImportedRow, ProcessRow, Texts};
 use super::stamp::Stamp;
 use super::stored::load_texts;
 use super::totals;
-use crate::sql::rows;
+use crate::sql;
 
 /// Problems found in imported rows.
 #[derive(Debug, Default)]
@@ -42,18 +42,14 @@ pub(crate) fn check(connection: &Connection, most: usize) -> Result<OldFindings,
 
 /// Finds a missing text. Rows refer to texts by position, so a missing one shifts all that follow.
 fn texts_wrong(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    let (count, last): (i64, i64) = connection.query_row(
-        "SELECT count(*), ifnull(max(id), -1) FROM old_text",
+    let all: i64 = sql::value(
+        connection,
+        "SELECT ifnull(max(id), -1) + 1 FROM old_text",
         [],
-        |row| Ok((row.get(0)?, row.get(1)?)),
     )?;
-    Ok((count != last + 1).then(|| {
-        format!(
-            "of {} texts of imported rows {} are not there",
-            last + 1,
-            last + 1 - count
-        )
-    }))
+    let count: i64 = sql::value(connection, "SELECT count(*) FROM old_text", [])?;
+    let missing = all - count;
+    Ok((missing != 0).then(|| format!("{missing} of {all} texts of imported rows are missing")))
 }
 
 fn blocks<R: ImportedRow>(
@@ -64,12 +60,11 @@ fn blocks<R: ImportedRow>(
 ) -> rusqlite::Result<()> {
     let runs = runs(connection)?;
     let mut ends: HashMap<i64, i64> = HashMap::new();
-    let mut statement = connection.prepare(&format!(
+    let sql = format!(
         "SELECT source, first_row, at_us, written_as, run, rows, cells FROM {} ORDER BY source, first_row",
         R::BLOCKS
-    ))?;
-    let mut stored = statement.query([])?;
-    while let Some(row) = stored.next()? {
+    );
+    sql::each(connection, &sql, [], |row| {
         let (source, first_row): (i64, i64) = (row.get(0)?, row.get(1)?);
         let (at_us, written_as): (i64, Option<String>) = (row.get(2)?, row.get(3)?);
         let (run, count): (Option<i64>, i64) = (row.get(4)?, row.get(5)?);
@@ -87,14 +82,14 @@ fn blocks<R: ImportedRow>(
         let what = match found {
             None => Some("cannot be read"),
             Some(rows) if !rows.iter().all(|row| row.knows(texts)) => {
-                Some("name texts that are not there")
+                Some("refer to missing texts")
             }
             Some(rows) if !rows.iter().all(|row| has_gpu(row, texts)) => {
                 Some("have a GPU without a valid name")
             }
-            Some(_) if stamp != Some(at_us) => Some("have no time that can be"),
+            Some(_) if stamp != Some(at_us) => Some("have an impossible time"),
             Some(_) if run.is_some_and(|run| !runs.contains(&(source, run))) => {
-                Some("name a run that is not there")
+                Some("refer to a missing run")
             }
             Some(_) if overlaps => Some("are there twice"),
             Some(_) => None,
@@ -109,7 +104,8 @@ fn blocks<R: ImportedRow>(
                 R::TABLE
             ));
         }
-    }
+        Ok::<_, rusqlite::Error>(())
+    })?;
     for (source, last) in last_rows::<R>(connection)? {
         // A table without rows was read up to no row.
         let found = ends.get(&source).map_or(i64::MIN, |end| end - 1);
@@ -134,12 +130,12 @@ fn has_gpu<R: ImportedRow>(row: &R, texts: &Texts) -> bool {
 
 fn runs(connection: &Connection) -> rusqlite::Result<HashSet<(i64, i64)>> {
     let sql = "SELECT source, row FROM old_run";
-    let runs = rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
+    let runs = sql::rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?)));
     runs.map(HashSet::from_iter)
 }
 
 /// Number of the last imported row of each source.
 fn last_rows<R: ImportedRow>(connection: &Connection) -> rusqlite::Result<Vec<(i64, i64)>> {
     let sql = format!("SELECT id, {} FROM old_source", R::LAST_ROW);
-    rows(connection, &sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
+    sql::rows(connection, &sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }

@@ -1,6 +1,6 @@
 //! Errors of an old history.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -10,11 +10,6 @@ use thiserror::Error;
 pub enum LegacyError {
     #[error("there is no file at `{}`", path.display())]
     NoFile { path: PathBuf },
-    #[error("cannot open `{}`", path.display())]
-    Open {
-        path: PathBuf,
-        source: std::io::Error,
-    },
     #[error("`{}` is not a history of gpu-usage-audit: {why}", path.display())]
     NotAHistory { path: PathBuf, why: String },
     #[error("`{}` is already a history of gua", path.display())]
@@ -40,7 +35,7 @@ pub enum LegacyError {
         table: String,
         column: String,
     },
-    #[error("row {row} of table {table} was imported before and is not the same any more")]
+    #[error("row {row} of table {table} was imported before and has changed since")]
     Differs { table: &'static str, row: i64 },
     #[error("the rows of `{}` were imported as {known:?} each, and not {asked:?}", path.display())]
     OtherInterval {
@@ -80,4 +75,15 @@ pub enum LegacyError {
     Close(#[source] Box<crate::WriteError>),
     #[error("stopped")]
     Stopped,
+}
+
+impl LegacyError {
+    /// Converts a failure to read a file.
+    pub fn read(path: &Path) -> impl Fn(rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        move |source| LegacyError::Read {
+            path: path.clone(),
+            source,
+        }
+    }
 }

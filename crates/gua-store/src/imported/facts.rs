@@ -3,19 +3,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use gua_model::report::Host;
 use gua_model::{Bytes, GpuUuid, UtcDay, sane};
-use gua_query::records::{ImportedFacts, ImportedGpu, ImportedHost};
+use gua_query::records::{ImportedFacts, ImportedGpu};
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::error::LegacyError;
 use super::rows::GpuRow;
 use super::stored::{load_texts, stored_block};
 use crate::history::History;
-use crate::sql::rows;
+use crate::sql;
 
 impl History {
     /// Metadata of everything imported; `None` if nothing was.
-    pub fn old_facts(&self) -> Result<Option<ImportedFacts>, LegacyError> {
+    pub fn imported_facts(&self) -> Result<Option<ImportedFacts>, LegacyError> {
         let connection = &self.connection;
         let (began, ended, damaged): (Option<i64>, Option<i64>, i64) = connection.query_row(
             "SELECT min(at_us) FILTER (WHERE at_us >= ?1), max(at_us) FILTER (WHERE at_us < ?2),
@@ -58,9 +59,9 @@ fn last_indexes(connection: &Connection) -> Result<BTreeMap<GpuUuid, u32>, Legac
          WHERE source = ?1 AND at_us >= ?2 AND at_us < ?3 ORDER BY at_us DESC, first_row DESC LIMIT 1",
     )?;
     let sources = "SELECT id FROM old_source ORDER BY last_us DESC, id DESC";
-    let sources: rusqlite::Result<Vec<i64>> = rows(connection, sources, [], |row| row.get(0));
+    let sources: Vec<i64> = sql::rows(connection, sources, [], |row| row.get(0))?;
     let mut found = BTreeMap::new();
-    for source in sources? {
+    for source in sources {
         let mut end = sane::END;
         loop {
             let mut blocks = query.query((source, sane::FIRST, end))?;
@@ -86,12 +87,9 @@ fn last_indexes(connection: &Connection) -> Result<BTreeMap<GpuUuid, u32>, Legac
 }
 
 /// First host that a query returns, by name, environment and driver.
-pub fn read_host(
-    connection: &Connection,
-    sql: &str,
-) -> Result<Option<ImportedHost>, rusqlite::Error> {
+pub fn read_host(connection: &Connection, sql: &str) -> Result<Option<Host>, rusqlite::Error> {
     let row = connection.query_row(sql, [], |row| {
-        Ok(ImportedHost {
+        Ok(Host {
             name: row.get(0)?,
             environment: row.get(1)?,
             driver: row.get(2)?,
@@ -104,24 +102,23 @@ pub fn read_host(
 pub fn read_gpus(
     connection: &Connection,
     sql: &str,
-) -> Result<BTreeMap<GpuUuid, ImportedGpu>, rusqlite::Error> {
-    let mut query = connection.prepare(sql)?;
-    let mut rows = query.query([])?;
-    let mut cards = BTreeMap::new();
-    while let Some(row) = rows.next()? {
+) -> rusqlite::Result<BTreeMap<GpuUuid, ImportedGpu>> {
+    let mut gpus = BTreeMap::new();
+    sql::each(connection, sql, [], |row| {
         let uuid: String = row.get(0)?;
         let memory: i64 = row.get(2)?;
         // Skip an invalid GPU UUID; its rows are rejected when they are read.
         if let Ok(uuid) = uuid.parse() {
-            let card = ImportedGpu {
+            let gpu = ImportedGpu {
                 index: None,
                 name: row.get(1)?,
                 memory_total: Some(Bytes::from_mb(memory.unsigned_abs())),
             };
-            cards.insert(uuid, card);
+            gpus.insert(uuid, gpu);
         }
-    }
-    Ok(cards)
+        Ok::<_, rusqlite::Error>(())
+    })?;
+    Ok(gpus)
 }
 
 /// First interval that a query returns, in seconds.
@@ -129,7 +126,7 @@ pub fn read_interval(
     connection: &Connection,
     sql: &str,
 ) -> Result<Option<Duration>, rusqlite::Error> {
-    let seconds: Option<f64> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
+    let seconds: Option<f64> = sql::find(connection, sql, [])?;
     let interval = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     Ok(interval.filter(|interval| sane::is_interval(*interval)))
 }

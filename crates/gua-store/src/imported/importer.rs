@@ -15,8 +15,9 @@ use super::block::{Block, FULL, encode};
 use super::error::LegacyError;
 use super::rows::{ImportedRow, Tally, Texts};
 use super::small::{self, SmallRow, SmallTable};
-use super::stored::{Blocks, Order, Stored, load_texts, stored_block, stored_statement};
+use super::stored::{Blocks, Order, each_block, load_texts, stored_block};
 use super::totals;
+use crate::sql;
 use crate::store::Store;
 
 /// Rows between two commits: large enough to be fast, small enough that a stop is quick and the journal stays short.
@@ -142,11 +143,9 @@ fn begin(history: &mut Connection, new: &NewSource) -> Result<i64, LegacyError> 
             change.last_insert_rowid()
         }
     };
+    let insert = "INSERT OR IGNORE INTO old_source_fact (fact, source) VALUES (?1, ?2)";
     for fact in &new.facts {
-        change.execute(
-            "INSERT OR IGNORE INTO old_source_fact (fact, source) VALUES (?1, ?2)",
-            (fact, source),
-        )?;
+        sql::run(&change, insert, (fact, source))?;
     }
     change.commit()?;
     Ok(source)
@@ -166,11 +165,8 @@ impl Importer<'_> {
     ) -> Result<Chunk, LegacyError> {
         let change = self.history.savepoint()?;
         let last_row = R::LAST_ROW;
-        let known_to = change.query_row(
-            &format!("SELECT {last_row} FROM old_source WHERE id = ?1"),
-            [self.source],
-            |row| row.get(0),
-        )?;
+        let known_to = format!("SELECT {last_row} FROM old_source WHERE id = ?1");
+        let known_to = sql::value(&change, &known_to, [self.source])?;
         let mut chunk = Chunk::default();
         let (mut last, mut changed): (_, Option<(i64, i64)>) = (None, None);
         while chunk.rows < CHUNK {
@@ -191,10 +187,9 @@ impl Importer<'_> {
         }
         save_texts(&change, &self.texts, self.saved_texts)?;
         if let Some(last) = last.filter(|last| *last > known_to) {
-            change.execute(
-                &format!("UPDATE old_source SET {last_row} = ?2, complete = 0 WHERE id = ?1"),
-                (self.source, last),
-            )?;
+            let update =
+                format!("UPDATE old_source SET {last_row} = ?2, complete = 0 WHERE id = ?1");
+            sql::run(&change, &update, (self.source, last))?;
         }
         if let Some((first, last)) = changed {
             totals::mark_stale(&change, (first, last))?;
@@ -221,7 +216,7 @@ impl Importer<'_> {
         let mut new_runs = 0;
         for (table, rows) in tables {
             let new = small::put(&change, self.source, *table, rows)?;
-            if *table == SmallTable::Run {
+            if *table == SmallTable::RUN {
                 new_runs = new;
             }
         }
@@ -243,13 +238,12 @@ impl Importer<'_> {
 
     /// Number and sums of the stored rows of this file.
     pub fn tally<R: ImportedRow>(&self) -> Result<Tally, LegacyError> {
-        let mut texts = load_texts(self.history)?;
-        let mut statement = stored_statement::<R>(self.history, Order::Time)?;
-        let mut stored = Stored::new(&mut statement, self.source, (i64::MIN, i64::MAX))?;
         let mut tally = Tally::none::<R>();
-        while let Some(block) = Blocks::<R>::next(&mut stored, &mut texts)? {
+        let ever = (i64::MIN, i64::MAX);
+        each_block::<R>(self.history, self.source, ever, Order::Time, |block| {
             block.rows.iter().for_each(|row| tally.add(row));
-        }
+            Ok(())
+        })?;
         Ok(tally)
     }
 
@@ -310,12 +304,8 @@ fn stored<R: ImportedRow>(
         "SELECT first_row, at_us, written_as, run, rows, cells FROM {} WHERE source = ?1 AND at_us = ?2 AND first_row = ?3",
         R::BLOCKS
     );
-    let mut query = change.prepare_cached(&sql)?;
-    let mut rows = query.query(key)?;
-    match rows.next()? {
-        Some(row) => stored_block(row, texts).map(Some),
-        None => Ok(None),
-    }
+    let found = sql::rows(change, &sql, key, |row| stored_block(row, texts))?;
+    Ok(found.into_iter().next())
 }
 
 fn insert<R: ImportedRow>(
@@ -330,23 +320,17 @@ fn insert<R: ImportedRow>(
         R::BLOCKS
     );
     let first_row = block.first_row + i64::try_from(first).expect("a block is short");
-    change.prepare_cached(&sql)?.execute((
-        source,
-        block.stamp.at_us,
-        first_row,
-        block.run,
-        block.stamp.written_as.as_deref(),
-        i64::try_from(rows).expect("a block is short"),
-        cells,
-    ))?;
-    Ok(())
+    let rows = i64::try_from(rows).expect("a block is short");
+    let (at_us, text) = (block.stamp.at_us, block.stamp.written_as.as_deref());
+    let values = (source, at_us, first_row, block.run, text, rows, cells);
+    sql::run(change, &sql, values).map(drop)
 }
 
 fn save_texts(change: &Connection, texts: &Texts, saved: usize) -> Result<(), rusqlite::Error> {
-    let mut insert = change.prepare_cached("INSERT INTO old_text (id, text) VALUES (?1, ?2)")?;
+    let insert = "INSERT INTO old_text (id, text) VALUES (?1, ?2)";
     for (id, text) in texts.all().iter().enumerate().skip(saved) {
         let id = i64::try_from(id).expect("texts are numbered in 32 bits");
-        insert.execute((id, text.as_ref()))?;
+        sql::run(change, insert, (id, text.as_ref()))?;
     }
     Ok(())
 }

@@ -13,22 +13,10 @@ use super::block::Block;
 use super::error::LegacyError;
 use super::rows::{GpuRow, ProcessRow, TextId, Texts};
 use super::stored::{Blocks, Order, Stored, load_texts, stored_statement};
-use crate::sql::rows;
+use crate::sql;
 
 /// Process type of rows that gpu_stats wrote, which does not know the kind of a process.
 pub const OF_GPU_STATS: &str = "gpu_stats";
-
-/// Rows with the run that wrote them, grouped by time.
-pub trait Moments<R> {
-    /// Time of the next rows, in microseconds.
-    fn peek(&self) -> Option<i64>;
-    /// Appends the next rows, all of which have the same time.
-    fn take(
-        &mut self,
-        texts: &mut Texts,
-        rows: &mut Vec<(Option<i64>, R)>,
-    ) -> Result<(), LegacyError>;
-}
 
 /// Folds the rows imported from one source, which are stored in order of time. Returns the number of rows that cannot be
 /// read.
@@ -42,45 +30,45 @@ pub(super) fn fold_stored(
     let intervals = intervals(history, source)?;
     let mut texts = load_texts(history)?;
     let ends = sane::bounds(window);
-    let mut cards = stored_statement::<GpuRow>(history, Order::Time)?;
+    let mut gpus = stored_statement::<GpuRow>(history, Order::Time)?;
     let mut processes = stored_statement::<ProcessRow>(history, Order::Time)?;
-    let cards = Stored::new(&mut cards, source, ends)?.skipping(&unreadable);
-    let cards: Unpacked<_, GpuRow> = Unpacked::new(cards, &mut texts)?;
-    let processes = Stored::new(&mut processes, source, ends)?.skipping(&unreadable);
-    let processes: Unpacked<_, ProcessRow> = Unpacked::new(processes, &mut texts)?;
-    match merge(cards, processes, &mut texts, &intervals, each)? {
+    let gpus = Stored::new(&mut gpus, source, ends, Some(&unreadable))?;
+    let processes = Stored::new(&mut processes, source, ends, Some(&unreadable))?;
+    match merge(gpus, processes, &mut texts, &intervals, each)? {
         Merged::Whole { unreadable: rows } => Ok(unreadable.get() + rows),
         Merged::Disordered => Ok(unreadable.get()),
     }
 }
 
-/// Rows from imported blocks.
-pub(super) struct Unpacked<B, R> {
+/// Blocks with a look-ahead of one block.
+struct Ahead<B, R> {
     blocks: B,
-    ahead: Option<Block<R>>,
+    next: Option<Block<R>>,
 }
 
-impl<R, B: Blocks<R>> Unpacked<B, R> {
-    pub(super) fn new(mut blocks: B, texts: &mut Texts) -> Result<Self, LegacyError> {
-        let ahead = blocks.next(texts)?;
-        Ok(Self { blocks, ahead })
+impl<R, B: Blocks<R>> Ahead<B, R> {
+    fn new(mut blocks: B, texts: &mut Texts) -> Result<Self, LegacyError> {
+        let next = blocks.next(texts)?;
+        Ok(Self { blocks, next })
     }
-}
 
-impl<R, B: Blocks<R>> Moments<R> for Unpacked<B, R> {
+    /// Time of the next rows, in microseconds.
     fn peek(&self) -> Option<i64> {
-        self.ahead.as_ref().map(|block| block.stamp.at_us)
+        self.next.as_ref().map(|block| block.stamp.at_us)
     }
 
+    /// Replaces `rows` with the next rows that have this time, each with the run that wrote it.
     fn take(
         &mut self,
+        at_us: i64,
         texts: &mut Texts,
         rows: &mut Vec<(Option<i64>, R)>,
     ) -> Result<(), LegacyError> {
-        if let Some(block) = self.ahead.take() {
+        rows.clear();
+        while let Some(block) = self.next.take_if(|block| block.stamp.at_us == at_us) {
             rows.extend(block.rows.into_iter().map(|row| (block.run, row)));
+            self.next = self.blocks.next(texts)?;
         }
-        self.ahead = self.blocks.next(texts)?;
         Ok(())
     }
 }
@@ -113,9 +101,10 @@ impl Intervals {
 /// Recorded interval of every run of a source.
 fn intervals(history: &Connection, source: i64) -> Result<Intervals, rusqlite::Error> {
     let sql = "SELECT row, interval_seconds FROM old_run WHERE source = ?1";
-    let seconds: rusqlite::Result<Vec<(i64, f64)>> =
-        rows(history, sql, [source], |row| Ok((row.get(0)?, row.get(1)?)));
-    Ok(Intervals::new(seconds?))
+    let seconds = sql::rows(history, sql, [source], |row| {
+        Ok::<(i64, f64), rusqlite::Error>((row.get(0)?, row.get(1)?))
+    });
+    seconds.map(Intervals::new)
 }
 
 /// Outcome of a merge.
@@ -129,156 +118,110 @@ pub enum Merged {
 
 /// Merges both tables in order of time.
 pub fn merge(
-    mut cards: impl Moments<GpuRow>,
-    mut processes: impl Moments<ProcessRow>,
+    gpus: impl Blocks<GpuRow>,
+    processes: impl Blocks<ProcessRow>,
     texts: &mut Texts,
     intervals: &Intervals,
     each: &mut dyn FnMut(&LegacyMoment<'_>),
 ) -> Result<Merged, LegacyError> {
-    let mut moment = Moment::default();
-    let mut names = Names::default();
+    let mut gpus = Ahead::new(gpus, texts)?;
+    let mut processes = Ahead::new(processes, texts)?;
+    let mut rows = Rows::default();
     let mut before = i64::MIN;
     let mut unreadable = 0;
-    while let Some(now) = cards.peek().into_iter().chain(processes.peek()).min() {
+    while let Some(now) = gpus.peek().into_iter().chain(processes.peek()).min() {
         if now < before {
             return Ok(Merged::Disordered);
         }
         before = now;
-        moment.cards.clear();
-        while cards.peek() == Some(now) {
-            cards.take(texts, &mut moment.cards)?;
-        }
-        moment.processes.clear();
-        while processes.peek() == Some(now) {
-            processes.take(texts, &mut moment.processes)?;
-        }
-        unreadable += moment.find_places(&mut names, texts);
-        moment.give(now, &names, texts, intervals, each);
+        gpus.take(now, texts, &mut rows.gpus)?;
+        processes.take(now, texts, &mut rows.processes)?;
+        unreadable += rows.give(now, texts, intervals, each);
     }
     Ok(Merged::Whole { unreadable })
 }
 
-/// All rows of one time, and the GPU tick that each belongs to.
+/// All rows of one time, with the runs that wrote them.
 #[derive(Default)]
-struct Moment {
-    cards: Vec<(Option<i64>, GpuRow)>,
+struct Rows {
+    gpus: Vec<(Option<i64>, GpuRow)>,
     processes: Vec<(Option<i64>, ProcessRow)>,
-    /// First row of every GPU and run.
-    heads: Vec<(Option<i64>, GpuRow)>,
-    /// Further rows of a GPU and run: index in `heads`, and utilisation.
-    more: Vec<(usize, i64)>,
-    /// For every process row, its index in `heads` and its own index in `processes`, in the order of `heads`. Processes
-    /// whose run has no row for their GPU come last.
-    order: Vec<(usize, usize)>,
+    names: Names,
 }
 
-const STRAY: usize = usize::MAX;
+/// The rows of one GPU and run at one time.
+struct Head<'a> {
+    run: Option<i64>,
+    row: &'a GpuRow,
+    /// Utilisation of further rows of the GPU.
+    more: Vec<i64>,
+    processes: Vec<LegacyProcess<'a>>,
+}
 
-impl Moment {
-    /// Finds the GPU tick of each row, and returns the number of rows of GPUs without a valid name.
-    fn find_places(&mut self, names: &mut Names, texts: &Texts) -> u64 {
-        let mut unreadable = 0;
-        self.heads.clear();
-        self.more.clear();
-        self.order.clear();
-        for (run, row) in &self.cards {
-            if !names.learn(row.gpu, texts.get(row.gpu).unwrap_or_default()) {
-                unreadable += 1;
-                continue;
-            }
-            match place_of(&self.heads, 0, *run, row.gpu) {
-                Some(place) => self.more.push((place, row.util_pct)),
-                None => self.heads.push((*run, *row)),
-            }
-        }
-        let mut last = 0;
-        for (at, (run, row)) in self.processes.iter().enumerate() {
-            match place_of(&self.heads, last, *run, row.gpu) {
-                Some(place) => {
-                    last = place;
-                    self.order.push((place, at));
-                }
-                None => {
-                    if names.learn(row.gpu, texts.get(row.gpu).unwrap_or_default()) {
-                        self.order.push((STRAY, at));
-                    }
-                }
-            }
-        }
-        // They usually are in this order already.
-        if !self.order.is_sorted() {
-            self.order.sort_unstable();
-        }
-        unreadable
-    }
-
+impl Rows {
+    /// Passes on the rows. Returns the number of rows of GPUs without a valid name, which are left out.
     fn give(
-        &self,
+        &mut self,
         now: i64,
-        names: &Names,
         texts: &Texts,
         intervals: &Intervals,
         each: &mut dyn FnMut(&LegacyMoment<'_>),
-    ) {
-        let at = sane::nearest(now);
-        let rows = self.order.iter().map(|(_, at)| &self.processes[*at].1);
-        let processes: Vec<_> = rows.map(|row| process(row, texts)).collect();
-        let mut more: Vec<Vec<i64>> = Vec::new();
-        if !self.more.is_empty() {
-            more.resize_with(self.heads.len(), Vec::new);
-            for (place, util) in &self.more {
-                more[*place].push(*util);
+    ) -> u64 {
+        let mut unreadable = 0;
+        let mut heads: Vec<Head<'_>> = Vec::new();
+        for (run, row) in &self.gpus {
+            if !self.names.learn(row.gpu, texts) {
+                unreadable += 1;
+                continue;
+            }
+            match place_of(&heads, *run, row.gpu) {
+                Some(place) => heads[place].more.push(row.util_pct),
+                None => heads.push(Head {
+                    run: *run,
+                    row,
+                    more: Vec::new(),
+                    processes: Vec::new(),
+                }),
             }
         }
-        let mut ticks = Vec::with_capacity(self.heads.len());
-        let mut begun = 0;
-        let mut of_run = None;
-        for (place, (run, row)) in self.heads.iter().enumerate() {
-            let theirs = self.order[begun..].iter();
-            let end = begun + theirs.take_while(|(its, _)| *its == place).count();
-            let known = of_run.filter(|known: &LegacyRun| known.run == *run);
-            let known = known.unwrap_or_else(|| intervals.of(*run));
-            of_run = Some(known);
-            ticks.push(LegacyGpuTick {
-                at,
-                gpu: names.get(row.gpu),
-                util: row.util_pct,
-                index: row.gpu_index,
-                memory_used_mb: row.memory_used_mb,
-                temperature_c: row.temperature_c,
-                power_w: row.power_w,
-                run: known,
-                processes: &processes[begun..end],
-                more_rows: more.get(place).map_or(&[], Vec::as_slice),
-            });
-            begun = end;
+        // Processes whose run has no row for their GPU.
+        let mut strays = Vec::new();
+        for (run, row) in &self.processes {
+            match place_of(&heads, *run, row.gpu) {
+                Some(place) => heads[place].processes.push(process(row, texts)),
+                None if self.names.learn(row.gpu, texts) => strays.push(row),
+                None => {}
+            }
         }
-        let strays: Vec<_> = self.order[begun..]
-            .iter()
-            .zip(&processes[begun..])
-            .map(|((_, at), process)| (names.get(self.processes[*at].1.gpu), *process))
-            .collect();
+        let at = sane::nearest(now);
+        let ticks = heads.iter().map(|head| LegacyGpuTick {
+            at,
+            gpu: self.names.get(head.row.gpu),
+            util: head.row.util_pct,
+            index: head.row.gpu_index,
+            memory_used_mb: head.row.memory_used_mb,
+            temperature_c: head.row.temperature_c,
+            power_w: head.row.power_w,
+            run: intervals.of(head.run),
+            processes: &head.processes,
+            more_rows: &head.more,
+        });
+        let ticks: Vec<_> = ticks.collect();
+        let stray = |row: &ProcessRow| (self.names.get(row.gpu), process(row, texts));
+        let strays: Vec<_> = strays.into_iter().map(stray).collect();
         each(&LegacyMoment {
             at,
             ticks: &ticks,
             strays: &strays,
         });
+        unreadable
     }
 }
 
-/// Index of the GPU and run; `likely` is tried first, then the index after it.
-fn place_of(
-    heads: &[(Option<i64>, GpuRow)],
-    likely: usize,
-    run: Option<i64>,
-    gpu: TextId,
-) -> Option<usize> {
-    let is_it = |(its_run, row): &(Option<i64>, GpuRow)| row.gpu == gpu && *its_run == run;
-    let from_there = heads.get(likely..).unwrap_or_default();
-    match from_there.iter().position(is_it) {
-        Some(place) => Some(likely + place),
-        None => heads.iter().take(likely).position(is_it),
-    }
+/// Index of the GPU and run.
+fn place_of(heads: &[Head<'_>], run: Option<i64>, gpu: TextId) -> Option<usize> {
+    let mut heads = heads.iter();
+    heads.position(|head| head.row.gpu == gpu && head.run == run)
 }
 
 fn process<'a>(row: &ProcessRow, texts: &'a Texts) -> LegacyProcess<'a> {
@@ -309,13 +252,13 @@ struct Names(Vec<Option<GpuUuid>>);
 
 impl Names {
     /// Parses a text; returns whether it is a valid GPU UUID.
-    fn learn(&mut self, id: TextId, text: &str) -> bool {
+    fn learn(&mut self, id: TextId, texts: &Texts) -> bool {
         let place = id.0 as usize;
         if self.0.len() <= place {
             self.0.resize(place + 1, None);
         }
         if self.0[place].is_none() {
-            self.0[place] = text.parse().ok();
+            self.0[place] = texts.get(id).and_then(|text| text.parse().ok());
         }
         self.0[place].is_some()
     }

@@ -1,7 +1,6 @@
 //! Rows of the two large tables of gpu-usage-audit. Columns missing in a release are `None`.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use serde::{Deserialize, Serialize};
 
@@ -12,45 +11,8 @@ pub struct TextId(pub u32);
 /// Every text seen so far, without duplicates.
 #[derive(Debug, Default)]
 pub struct Texts {
-    ids: HashMap<Box<str>, TextId, Quick>,
+    ids: HashMap<Box<str>, TextId>,
     all: Vec<Box<str>>,
-}
-
-/// Fast hasher. Texts are looked up millions of times, in the user's own files, so speed matters more than resistance
-/// to hash flooding.
-type Quick = BuildHasherDefault<QuickHasher>;
-
-#[derive(Debug, Default)]
-struct QuickHasher(u64);
-
-impl Hasher for QuickHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        let mut words = bytes.chunks_exact(8);
-        for word in &mut words {
-            let word = word
-                .first_chunk()
-                .map_or(0, |word| u64::from_le_bytes(*word));
-            self.mix(word);
-        }
-        let rest = words.remainder().iter();
-        self.mix(rest.fold(0, |word, byte| word << 8 | u64::from(*byte)));
-    }
-
-    fn write_u8(&mut self, byte: u8) {
-        self.mix(byte.into());
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-impl QuickHasher {
-    /// Multiplies by an odd constant and folds the well-mixed upper half into the lower one.
-    fn mix(&mut self, word: u64) {
-        let product = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ (product >> 32);
-    }
 }
 
 impl Texts {

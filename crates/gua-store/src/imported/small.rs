@@ -5,17 +5,20 @@ use rusqlite::types::Value;
 
 use super::error::LegacyError;
 use crate::history::History;
-use crate::sql::rows;
+use crate::sql;
 
 /// One of the small tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SmallTable {
-    Host,
-    Run,
-    Device,
+pub struct SmallTable {
+    /// Table name in a file of gpu-usage-audit.
+    pub name: &'static str,
+    /// Table name in a history.
+    stored_as: &'static str,
+    /// Columns of the table. All releases that have the table have all of them.
+    pub columns: &'static [&'static str],
 }
 
-/// A row of a small table: its number in the original file, and its cells in the order of [`SmallTable::columns`].
+/// A row of a small table: its number in the original file, and its cells in the order of [`SmallTable`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct SmallRow {
     pub number: i64,
@@ -23,47 +26,45 @@ pub struct SmallRow {
 }
 
 impl SmallTable {
-    pub const ALL: [Self; 3] = [Self::Host, Self::Run, Self::Device];
+    pub const ALL: [Self; 3] = [Self::HOST, Self::RUN, Self::DEVICE];
 
-    /// Table name in a file of gpu-usage-audit.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Run => "daemon_run",
-            Self::Device => "gpu_device",
-        }
-    }
+    pub const HOST: Self = Self {
+        name: "host",
+        stored_as: "old_host",
+        columns: &[
+            "hostname",
+            "env_kind",
+            "driver_version",
+            "first_seen",
+            "last_seen",
+        ],
+    };
 
-    /// Table name in a history.
-    fn stored_as(self) -> &'static str {
-        match self {
-            Self::Host => "old_host",
-            Self::Run => "old_run",
-            Self::Device => "old_device",
-        }
-    }
+    pub const RUN: Self = Self {
+        name: "daemon_run",
+        stored_as: "old_run",
+        columns: &["started_at", "interval_seconds"],
+    };
 
-    /// Columns of the table. All releases that have the table have all of them.
-    #[must_use]
-    pub fn columns(self) -> &'static [&'static str] {
-        match self {
-            Self::Host => &[
-                "hostname",
-                "env_kind",
-                "driver_version",
-                "first_seen",
-                "last_seen",
-            ],
-            Self::Run => &["started_at", "interval_seconds"],
-            Self::Device => &[
-                "gpu_uuid",
-                "name",
-                "memory_total_mb",
-                "first_seen",
-                "last_seen",
-            ],
-        }
+    pub const DEVICE: Self = Self {
+        name: "gpu_device",
+        stored_as: "old_device",
+        columns: &[
+            "gpu_uuid",
+            "name",
+            "memory_total_mb",
+            "first_seen",
+            "last_seen",
+        ],
+    };
+
+    /// Reads the number of a row and its cells.
+    pub fn row(self, row: &rusqlite::Row<'_>) -> rusqlite::Result<SmallRow> {
+        let cells = (1..=self.columns.len()).map(|place| row.get(place));
+        Ok(SmallRow {
+            number: row.get(0)?,
+            cells: cells.collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -74,26 +75,10 @@ impl History {
         table: SmallTable,
         source: i64,
     ) -> Result<Vec<SmallRow>, LegacyError> {
-        let columns = table.columns();
-        let sql = format!(
-            "SELECT row, {} FROM {} WHERE source = ?1 ORDER BY row",
-            columns.join(", "),
-            table.stored_as()
-        );
-        Ok(rows(&self.connection, &sql, [source], |row| {
-            table.row(row)
-        })?)
-    }
-}
-
-impl SmallTable {
-    /// Reads the number of a row and its cells.
-    pub fn row(self, row: &rusqlite::Row<'_>) -> rusqlite::Result<SmallRow> {
-        let cells = (1..=self.columns().len()).map(|place| row.get(place));
-        Ok(SmallRow {
-            number: row.get(0)?,
-            cells: cells.collect::<Result<_, _>>()?,
-        })
+        let (columns, stored_as) = (table.columns.join(", "), table.stored_as);
+        let sql = format!("SELECT row, {columns} FROM {stored_as} WHERE source = ?1 ORDER BY row");
+        let rows = sql::rows(&self.connection, &sql, [source], |row| table.row(row));
+        Ok(rows?)
     }
 }
 
@@ -106,23 +91,21 @@ pub(super) fn put(
     rows: &[SmallRow],
 ) -> Result<u64, LegacyError> {
     let before = count(change, source, table)?;
-    let columns = table.columns();
-    let mut insert = change.prepare(&format!(
+    let insert = format!(
         "INSERT OR REPLACE INTO {} (source, row, {}) VALUES (?, ?{})",
-        table.stored_as(),
-        columns.join(", "),
-        ", ?".repeat(columns.len())
-    ))?;
+        table.stored_as,
+        table.columns.join(", "),
+        ", ?".repeat(table.columns.len())
+    );
     for row in rows {
         let keys = [Value::Integer(source), Value::Integer(row.number)];
         let values = keys.iter().chain(&row.cells);
-        insert
-            .execute(rusqlite::params_from_iter(values))
-            .map_err(|error| LegacyError::Row {
-                table: table.name(),
-                row: row.number,
-                what: format!("it does not hold what gpu-usage-audit writes there: {error}"),
-            })?;
+        let put = sql::run(change, &insert, rusqlite::params_from_iter(values));
+        put.map_err(|error| LegacyError::Row {
+            table: table.name,
+            row: row.number,
+            what: format!("it does not hold what gpu-usage-audit writes there: {error}"),
+        })?;
     }
     let after = count(change, source, table)?;
     Ok(after.saturating_sub(before))
@@ -133,10 +116,7 @@ pub(super) fn count(
     source: i64,
     table: SmallTable,
 ) -> Result<u64, LegacyError> {
-    let sql = format!(
-        "SELECT count(*) FROM {} WHERE source = ?1",
-        table.stored_as()
-    );
-    let count: i64 = connection.query_row(&sql, [source], |row| row.get(0))?;
+    let sql = format!("SELECT count(*) FROM {} WHERE source = ?1", table.stored_as);
+    let count: i64 = sql::value(connection, &sql, [source])?;
     Ok(count.unsigned_abs())
 }

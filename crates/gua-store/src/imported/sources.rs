@@ -1,33 +1,56 @@
-//! Imported files, their rows by time, and erasing a user from them.
+//! Imported files: what is stored of them, their rows by time, and the removal of a file or of a user.
+
+use std::path::Path;
+use std::time::Duration;
 
 use gua_model::Period;
 use gua_model::legacy::LegacyMoment;
-use jiff::Timestamp;
-use rusqlite::{Connection, Transaction};
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::block::{encode, unpack};
+use super::covered::Covered;
 use super::error::LegacyError;
 use super::moments::fold_stored;
 use super::rows::{ImportedRow as _, ProcessRow, TextId};
 use super::stored::load_texts;
 use super::totals::{mark_all_stale, settle};
 use crate::history::History;
-use crate::sql::rows;
+use crate::sql;
 use crate::store::Store;
 
 /// An imported file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSource {
     pub id: i64,
-    /// Path at the last import.
-    pub path: String,
-    pub imported: Timestamp,
     pub gpu_rows: u64,
     pub process_rows: u64,
-    /// Whether the last import completed.
-    pub complete: bool,
     /// Highest run number in its rows or its table of runs.
     pub highest_run: i64,
+}
+
+/// State of a source after earlier imports. The default is a source that was never imported.
+#[derive(Debug, Default)]
+pub struct KnownImport {
+    pub source: i64,
+    /// Recorded interval of the requested run; `None` if the import did not complete.
+    pub interval: Option<Duration>,
+    /// Number of the last row that was considered.
+    pub last_row: i64,
+    /// Whether a user was erased from it.
+    pub is_erased: bool,
+    /// First and last row of each block, in order.
+    blocks: Vec<(i64, i64)>,
+}
+
+impl KnownImport {
+    /// Returns whether a row was imported.
+    #[must_use]
+    pub fn has(&self, row: i64) -> bool {
+        let block = self.blocks.partition_point(|(_, last)| *last < row);
+        self.blocks
+            .get(block)
+            .is_some_and(|(first, _)| *first <= row)
+    }
 }
 
 /// Tables of gpu-usage-audit, which it makes in any file that it is pointed at.
@@ -43,8 +66,8 @@ pub const OLD_TABLES: [&str; 5] = [
 fn imported_to(history: &Connection, facts: &[String]) -> Result<Option<(i64, i64)>, LegacyError> {
     let sql = "SELECT last_card_row, last_process_row FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1 AND complete";
     for fact in facts {
-        let found: Vec<(i64, i64)> = rows(history, sql, [fact], |row| -> Result<_, LegacyError> {
-            Ok((row.get(0)?, row.get(1)?))
+        let found = sql::rows(history, sql, [fact], |row| {
+            Ok::<(i64, i64), LegacyError>((row.get(0)?, row.get(1)?))
         })?;
         if let Some(found) = found.first() {
             return Ok(Some(*found));
@@ -66,6 +89,73 @@ impl Store {
     pub fn imported_to(&self, facts: &[String]) -> Result<Option<(i64, i64)>, LegacyError> {
         imported_to(&self.connection, facts)
     }
+
+    /// Source identified by a fact, with the interval of its run `run`.
+    pub fn known_import(&self, fact: &str, run: i64) -> Result<Option<KnownImport>, LegacyError> {
+        let found = self
+            .connection
+            .query_row(
+                "SELECT id, last_card_row, erased, \
+                 (SELECT interval_seconds FROM old_run WHERE old_run.source = id AND row = ?2) \
+                 FROM old_source JOIN old_source_fact ON source = id WHERE fact = ?1",
+                (fact, run),
+                |row| {
+                    let seconds: Option<f64> = row.get(3)?;
+                    Ok(KnownImport {
+                        source: row.get(0)?,
+                        interval: seconds.and_then(|it| Duration::try_from_secs_f64(it).ok()),
+                        last_row: row.get(1)?,
+                        is_erased: row.get(2)?,
+                        blocks: Vec::new(),
+                    })
+                },
+            )
+            .optional()?;
+        let Some(mut known) = found else {
+            return Ok(None);
+        };
+        let blocks = "SELECT first_row, first_row + rows - 1 FROM old_card_block WHERE source = ?1 ORDER BY first_row";
+        known.blocks = sql::rows(&self.connection, blocks, [known.source], |row| {
+            Ok::<_, LegacyError>((row.get(0)?, row.get(1)?))
+        })?;
+        Ok(Some(known))
+    }
+
+    /// Sources of files without a host table and with this file name that no fact beginning with `prefix` recognises.
+    pub fn hostless_imports(&self, path: &Path, prefix: &str) -> Result<Vec<i64>, LegacyError> {
+        let sql = "SELECT id, path FROM old_source WHERE columns NOT LIKE '%host.%' AND NOT EXISTS \
+             (SELECT 1 FROM old_source_fact WHERE source = id AND substr(fact, 1, length(?1)) = ?1)";
+        let found = sql::rows(&self.connection, sql, [prefix], |row| {
+            Ok::<(i64, String), LegacyError>((row.get(0)?, row.get(1)?))
+        })?;
+        let is_its = |known: &str| {
+            path.file_name().is_some() && Path::new(known).file_name() == path.file_name()
+        };
+        let found = found.into_iter().filter(|(_, known)| is_its(known));
+        Ok(found.map(|(id, _)| id).collect())
+    }
+
+    /// Removes everything imported from a source. Part of a larger change, which also settles the totals.
+    pub fn remove_import(&self, source: i64) -> Result<(), LegacyError> {
+        mark_all_stale(&self.connection, Some(source))?;
+        for table in [
+            "old_card_block",
+            "old_process_block",
+            "old_run",
+            "old_source_fact",
+        ] {
+            let delete = format!("DELETE FROM {table} WHERE source = ?1");
+            sql::run(&self.connection, &delete, [source])?;
+        }
+        let delete = "DELETE FROM old_source WHERE id = ?1";
+        sql::run(&self.connection, delete, [source])?;
+        Ok(())
+    }
+
+    /// Times within `[from, to)` that this history observed itself or has from rows of gpu-usage-audit.
+    pub fn covered(&self, ends: (i64, i64)) -> Result<Covered, LegacyError> {
+        Covered::of(&self.connection, ends)
+    }
 }
 
 impl History {
@@ -80,7 +170,7 @@ impl History {
     }
 
     /// Calls `each` with every imported moment of a window: one source after the other, each in order of time.
-    pub fn old_moments(
+    pub fn imported_moments(
         &self,
         window: Period,
         each: &mut dyn FnMut(&LegacyMoment<'_>),
@@ -93,24 +183,31 @@ impl History {
 }
 
 fn sources(history: &Connection) -> Result<Vec<OldSource>, LegacyError> {
-    let sql = "SELECT id, path, imported_us, complete, \
+    let sql = "SELECT id, \
          (SELECT ifnull(sum(rows), 0) FROM old_card_block WHERE source = id), \
          (SELECT ifnull(sum(rows), 0) FROM old_process_block WHERE source = id), \
          max(ifnull((SELECT max(row) FROM old_run WHERE source = id), 0), \
          ifnull((SELECT max(run) FROM old_card_block WHERE source = id), 0), \
          ifnull((SELECT max(run) FROM old_process_block WHERE source = id), 0)) FROM old_source ORDER BY id";
-    rows(history, sql, [], |row| {
+    sql::rows(history, sql, [], |row| {
         let counted = |at: usize| row.get::<_, i64>(at).map(i64::unsigned_abs);
         Ok(OldSource {
             id: row.get(0)?,
-            path: row.get(1)?,
-            imported: Timestamp::from_microsecond(row.get(2)?).unwrap_or_default(),
-            complete: row.get(3)?,
-            gpu_rows: counted(4)?,
-            process_rows: counted(5)?,
-            highest_run: row.get(6)?,
+            gpu_rows: counted(1)?,
+            process_rows: counted(2)?,
+            highest_run: row.get(3)?,
         })
     })
+}
+
+/// Ids of all imported files.
+pub(crate) fn source_ids(history: &Connection) -> rusqlite::Result<Vec<i64>> {
+    sql::rows(
+        history,
+        "SELECT id FROM old_source ORDER BY id",
+        [],
+        |row| row.get(0),
+    )
 }
 
 /// Sources that may have rows in `[from, to)`.
@@ -119,7 +216,7 @@ pub(super) fn sources_within(
     (from, to): (i64, i64),
 ) -> Result<Vec<i64>, LegacyError> {
     let sql = "SELECT id FROM old_source WHERE last_us >= ?1 AND first_us < ?2 ORDER BY id";
-    rows(history, sql, [from, to], |row| Ok(row.get(0)?))
+    Ok(sql::rows(history, sql, [from, to], |row| row.get(0))?)
 }
 
 /// Erases a user from imported rows. The rows stay under an anonymous name, without the names of the programs. The
@@ -133,25 +230,20 @@ pub(crate) fn forget(change: &Transaction<'_>, user: &str) -> Result<u64, Legacy
     for source in sources(change)? {
         let (rows, changed) = without_programs(change, source.id, name)?;
         erased += rows;
-        let mut update = change
-            .prepare_cached("UPDATE old_process_block SET cells = ?4 WHERE source = ?1 AND at_us = ?2 AND first_row = ?3")?;
+        let update = "UPDATE old_process_block SET cells = ?4 WHERE source = ?1 AND at_us = ?2 AND first_row = ?3";
         for (at_us, first_row, cells) in changed {
-            update.execute((source.id, at_us, first_row, cells))?;
+            sql::run(change, update, (source.id, at_us, first_row, cells))?;
         }
         if rows > 0 {
             // The path of the file often contains the name of its owner.
-            change.execute(
-                "UPDATE old_source SET erased = 1, path = 'forgotten' WHERE id = ?1",
-                [source.id],
-            )?;
+            let update = "UPDATE old_source SET erased = 1, path = 'forgotten' WHERE id = ?1";
+            sql::run(change, update, [source.id])?;
         }
     }
     if erased > 0 {
         // This also renames programs that have the same name as the user.
-        change.execute(
-            "UPDATE old_text SET text = 'forgotten-old-' || id WHERE id = ?1",
-            [name.0],
-        )?;
+        let update = "UPDATE old_text SET text = 'forgotten-old-' || id WHERE id = ?1";
+        sql::run(change, update, [name.0])?;
         mark_all_stale(change, None)?;
         settle(change)?;
     }
@@ -167,18 +259,11 @@ fn without_programs(
     source: i64,
     name: TextId,
 ) -> Result<(u64, Vec<Changed>), LegacyError> {
-    let mut blocks = change.prepare_cached(
-        "SELECT at_us, first_row, rows, cells FROM old_process_block WHERE source = ?1",
-    )?;
-    let mut rows = blocks.query([source])?;
+    let sql = "SELECT at_us, first_row, rows, cells FROM old_process_block WHERE source = ?1";
     let (mut theirs, mut changed) = (0, Vec::new());
-    while let Some(row) = rows.next()? {
+    sql::each(change, sql, [source], |row| {
         let (at_us, first_row, count): (_, _, u32) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let cells = row
-            .get_ref(3)
-            .ok()
-            .and_then(|cells| cells.as_blob().ok())
-            .unwrap_or_default();
+        let cells = row.get_ref(3)?.as_blob().unwrap_or_default();
         let damaged = LegacyError::Damaged {
             table: ProcessRow::BLOCKS,
             row: first_row,
@@ -196,6 +281,7 @@ fn without_programs(
         if packed != cells {
             changed.push((at_us, first_row, packed));
         }
-    }
+        Ok::<_, LegacyError>(())
+    })?;
     Ok((theirs, changed))
 }

@@ -28,16 +28,26 @@ impl History {
         source: i64,
         ends: (i64, i64),
         order: Order,
-        mut each: impl FnMut(Block<R>) -> Result<(), LegacyError>,
+        each: impl FnMut(Block<R>) -> Result<(), LegacyError>,
     ) -> Result<(), LegacyError> {
-        let mut texts = load_texts(&self.connection)?;
-        let mut statement = stored_statement::<R>(&self.connection, order)?;
-        let mut stored = Stored::new(&mut statement, source, ends)?;
-        while let Some(block) = Blocks::<R>::next(&mut stored, &mut texts)? {
-            each(block)?;
-        }
-        Ok(())
+        each_block(&self.connection, source, ends, order, each)
     }
+}
+
+pub(super) fn each_block<R: ImportedRow>(
+    connection: &Connection,
+    source: i64,
+    ends: (i64, i64),
+    order: Order,
+    mut each: impl FnMut(Block<R>) -> Result<(), LegacyError>,
+) -> Result<(), LegacyError> {
+    let mut texts = load_texts(connection)?;
+    let mut statement = stored_statement::<R>(connection, order)?;
+    let mut stored = Stored::new(&mut statement, source, ends, None)?;
+    while let Some(block) = Blocks::<R>::next(&mut stored, &mut texts)? {
+        each(block)?;
+    }
+    Ok(())
 }
 
 /// All texts, in the order of their ids. If one is missing, those after it are missing too: rows that use them are damaged.
@@ -91,21 +101,11 @@ impl<'statement> Stored<'statement> {
         statement: &'statement mut Statement<'_>,
         source: i64,
         (from_us, to_us): (i64, i64),
+        unreadable: Option<&'statement Cell<u64>>,
     ) -> Result<Self, LegacyError> {
         let (from, to) = (from_us.max(sane::FIRST), to_us.min(sane::END));
         let rows = statement.query((source, from, to))?;
-        Ok(Self {
-            rows,
-            unreadable: None,
-        })
-    }
-
-    /// Skips and counts rows that cannot be read, in place of an error.
-    pub(super) fn skipping(self, unreadable: &'statement Cell<u64>) -> Self {
-        Self {
-            unreadable: Some(unreadable),
-            ..self
-        }
+        Ok(Self { rows, unreadable })
     }
 }
 

@@ -21,6 +21,7 @@ use super::sources::sources_within;
 use crate::error::ReadError;
 use crate::history::{self, History};
 use crate::rule;
+use crate::sql;
 use crate::store::{meta, quarter, set_meta};
 use crate::ticks::MICROS_PER_QUARTER;
 use crate::totals::{self, Source};
@@ -44,14 +45,12 @@ pub(super) fn mark_stale(connection: &Connection, (from, to): (i64, i64)) -> rus
 /// Marks the days of all rows of a source, or of all sources, as stale.
 pub(super) fn mark_all_stale(connection: &Connection, source: Option<i64>) -> rusqlite::Result<()> {
     for table in ["old_card_block", "old_process_block"] {
-        let ends: (Option<i64>, Option<i64>) = connection.query_row(
-            &format!(
-                "SELECT min(at_us), max(at_us) FROM {table} WHERE source = ifnull(?1, source)"
-            ),
-            [source],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )?;
-        if let (Some(first), Some(last)) = ends {
+        let end = |which: &str| -> rusqlite::Result<Option<i64>> {
+            let sql =
+                format!("SELECT {which}(at_us) FROM {table} WHERE source = ifnull(?1, source)");
+            sql::value(connection, &sql, [source])
+        };
+        if let (Some(first), Some(last)) = (end("min")?, end("max")?) {
             mark_stale(connection, (first, last))?;
         }
     }
@@ -80,25 +79,23 @@ pub(super) fn settle(connection: &Connection) -> rusqlite::Result<()> {
         return Ok(());
     };
     let end = to.saturating_add(1);
-    connection.execute(
-        "DELETE FROM old_quarter WHERE quarter >= ?1 AND quarter < ?2",
+    let quarters = "DELETE FROM old_quarter WHERE quarter >= ?1 AND quarter < ?2";
+    sql::run(
+        connection,
+        quarters,
         [from.saturating_mul(96), end.saturating_mul(96)],
     )?;
-    connection.execute(
-        "DELETE FROM old_day WHERE day >= ?1 AND day < ?2",
-        [from, end],
-    )?;
+    let days = "DELETE FROM old_day WHERE day >= ?1 AND day < ?2";
+    sql::run(connection, days, [from, end])?;
     let ends = (
         from.saturating_mul(MICROS_PER_DAY),
         end.saturating_mul(MICROS_PER_DAY),
     );
     match write(connection, ends) {
-        Ok(LeftOut { damaged: 0, .. }) => connection
-            .execute(
-                "DELETE FROM meta WHERE key IN (?1, ?2)",
-                [STALE_FROM, STALE_TO],
-            )
-            .map(drop),
+        Ok(LeftOut { damaged: 0, .. }) => {
+            let delete = "DELETE FROM meta WHERE key IN (?1, ?2)";
+            sql::run(connection, delete, [STALE_FROM, STALE_TO]).map(drop)
+        }
         Err(LegacyError::Write(error)) => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
@@ -112,19 +109,13 @@ fn write(connection: &Connection, ends: (i64, i64)) -> Result<LeftOut, LegacyErr
         for (quarter, gpus) in quarters {
             sums.add(UtcDay::of_quarter(*quarter).1, gpus);
             revision += 1;
-            connection
-                .prepare_cached(
-                    "INSERT INTO old_quarter (quarter, body, revision) VALUES (?1, ?2, ?3)",
-                )?
-                .execute(params![
-                    quarter.0,
-                    totals::pack_imported(*quarter, gpus),
-                    revision
-                ])?;
+            let body = totals::pack_imported(*quarter, gpus);
+            let insert = "INSERT INTO old_quarter (quarter, body, revision) VALUES (?1, ?2, ?3)";
+            sql::run(connection, insert, params![quarter.0, body, revision])?;
         }
-        connection
-            .prepare_cached("INSERT INTO old_day (day, body) VALUES (?1, ?2)")?
-            .execute(params![day.0, totals::pack_imported(day, &sums.cards)])?;
+        let body = totals::pack_imported(day, &sums.gpus);
+        let insert = "INSERT INTO old_day (day, body) VALUES (?1, ?2)";
+        sql::run(connection, insert, params![day.0, body])?;
         Ok(())
     })?;
     totals::set_last_revision(connection, revision)?;
@@ -142,17 +133,13 @@ pub(super) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>,
         let mut stored = BTreeMap::new();
         let mut sums = DayTotals::default();
         let first = day.first_quarter().0;
-        totals::each(
-            connection,
-            Source::Imported,
-            (first, first + 96),
-            |at, gpus| {
-                sums.add(UtcDay::of_quarter(at).1, gpus);
-                stored.insert(at, gpus.to_vec());
-            },
-        )?;
+        let ends = (first, first + 96);
+        totals::each(connection, Source::Imported, ends, |at, gpus| {
+            sums.add(UtcDay::of_quarter(at).1, gpus);
+            stored.insert(at, gpus.to_vec());
+        })?;
         let whole = totals::imported_day(connection, day)?;
-        let is_right = stored == *quarters && whole == Some(sums.cards);
+        let is_right = stored == *quarters && whole == Some(sums.gpus);
         if !is_right && wrong.len() < most {
             wrong.push(day);
         }
@@ -228,13 +215,11 @@ impl<'a> Rows<'a> {
 
     /// Time of the first row at or after a time.
     fn next_row(&self, from: i64) -> Result<Option<i64>, LegacyError> {
-        let mut next = self.connection.prepare_cached(
-            "SELECT min(iif(first_us >= ?1, first_us, min(
+        let next = "SELECT min(iif(first_us >= ?1, first_us, min(
              ifnull((SELECT min(at_us) FROM old_card_block WHERE source = id AND at_us >= ?1), last_us),
              ifnull((SELECT min(at_us) FROM old_process_block WHERE source = id AND at_us >= ?1), last_us))))
-             FROM old_source WHERE last_us >= ?1",
-        )?;
-        let next: Option<i64> = next.query_row([from.max(sane::FIRST)], |row| row.get(0))?;
+             FROM old_source WHERE last_us >= ?1";
+        let next: Option<i64> = sql::value(self.connection, next, [from.max(sane::FIRST)])?;
         Ok(next.filter(|next| *next < sane::END))
     }
 
@@ -312,7 +297,7 @@ impl QuarterVisitor for WithoutOwn<'_> {
             return self.visitor.quarter(quarter, gpus);
         }
         let (out, rest): (Vec<_>, Vec<_>) = gpus.iter().cloned().partition(is_own);
-        self.left_out += out.iter().map(|gpu| gpu.total.card.ticks).sum::<u64>();
+        self.left_out += out.iter().map(|gpu| gpu.total.gpu.ticks).sum::<u64>();
         self.visitor.quarter(quarter, &rest);
     }
 
@@ -338,7 +323,7 @@ impl History {
     ) -> Result<LeftOut, LegacyError> {
         let own = self.own_coverage(window)?;
         visitor.begin(window);
-        self.look(|connection| {
+        self.read(|connection| {
             let rows = Rows {
                 connection,
                 rule: thresholds,
@@ -380,7 +365,7 @@ impl History {
 fn put(quarters: &mut DayQuarters, quarter: Quarter, gpus: &[GpuQuarter]) {
     let known = quarters.entry(quarter).or_default();
     for gpu in gpus {
-        match known.binary_search_by(|card| card.gpu.cmp(&gpu.gpu)) {
+        match known.binary_search_by(|other| other.gpu.cmp(&gpu.gpu)) {
             Err(place) => known.insert(place, gpu.clone()),
             Ok(place) => {
                 let mut later = gpu.total.clone();

@@ -8,18 +8,17 @@ use gua_model::{DayTotals, GpuDay, UtcDay};
 use rusqlite::{Connection, params};
 
 use super::Source;
-use super::packed::{self, Names};
-use crate::codec::Damage;
+use super::packed::{self, Names, OwnerIds};
 use crate::error::ReadError;
 use crate::names;
+use crate::sql;
 use crate::ticks::MICROS_PER_QUARTER;
 
 /// Removes the days that the quarters `[from, to)` belong to.
 pub(super) fn remove(connection: &Connection, (from, to): (i64, i64)) -> rusqlite::Result<()> {
-    connection
-        .prepare_cached("DELETE FROM day_total WHERE day >= ?1 AND day <= ?2")?
-        .execute([from.div_euclid(96), to.saturating_sub(1).div_euclid(96)])?;
-    Ok(())
+    let delete = "DELETE FROM day_total WHERE day >= ?1 AND day <= ?2";
+    let days = [from.div_euclid(96), to.saturating_sub(1).div_euclid(96)];
+    sql::run(connection, delete, days).map(drop)
 }
 
 /// Writes the missing rows of days that have quarters in `[from, to)` and are complete at `to` (both are quarter
@@ -28,15 +27,11 @@ pub(super) fn close(connection: &Connection, (from, to): (i64, i64)) -> Result<(
     let mut after = from.div_euclid(96).saturating_sub(1);
     let end = to.div_euclid(96);
     loop {
-        let next: Option<i64> = connection
-            .prepare_cached("SELECT min(quarter) FROM quarter_total WHERE quarter >= ?1")?
-            .query_row([after.saturating_add(1).saturating_mul(96)], |row| {
-                row.get(0)
-            })?;
-        let Some(day) = next
-            .map(|quarter| quarter.div_euclid(96))
-            .filter(|day| *day < end)
-        else {
+        let sql = "SELECT min(quarter) FROM quarter_total WHERE quarter >= ?1";
+        let from = after.saturating_add(1).saturating_mul(96);
+        let next: Option<i64> = sql::value(connection, sql, [from])?;
+        let day = next.map(|quarter| quarter.div_euclid(96));
+        let Some(day) = day.filter(|day| *day < end) else {
             return Ok(());
         };
         after = day;
@@ -45,26 +40,24 @@ pub(super) fn close(connection: &Connection, (from, to): (i64, i64)) -> Result<(
 }
 
 fn make(connection: &Connection, day: UtcDay) -> Result<(), ReadError> {
-    let known = connection
-        .prepare_cached("SELECT 1 FROM day_total WHERE day = ?1")?
-        .exists([day.0])?;
-    if known {
+    let known = "SELECT 1 FROM day_total WHERE day = ?1";
+    if sql::find::<i64>(connection, known, [day.0])?.is_some() {
         return Ok(());
     }
     // A day with an unreadable quarter gets no row.
     let Some(totals) = from_quarters(connection, day)? else {
         return Ok(());
     };
-    let mut numbered = Vec::with_capacity(totals.cards.len());
-    for card in &totals.cards {
-        numbered.push((names::card(connection, &card.gpu, 0)?, card));
+    let mut numbered = Vec::with_capacity(totals.gpus.len());
+    for gpu in &totals.gpus {
+        numbered.push((names::gpu(connection, &gpu.gpu, 0)?, gpu));
     }
     let at = day.first_quarter().0.saturating_mul(MICROS_PER_QUARTER);
-    let owned = totals.cards.iter().map(|card| &card.total);
-    let owners = super::owner_ids(connection, owned, at)?;
-    connection
-        .prepare_cached("INSERT INTO day_total (day, body) VALUES (?1, ?2)")?
-        .execute(params![day.0, packed::pack_day(day, &numbered, &owners)])?;
+    let owned = totals.gpus.iter().map(|gpu| &gpu.total);
+    let owners = super::add_owner_ids(OwnerIds::new(), connection, owned, at)?;
+    let body = packed::pack_day(day, &numbered, owners);
+    let insert = "INSERT INTO day_total (day, body) VALUES (?1, ?2)";
+    sql::run(connection, insert, params![day.0, body])?;
     Ok(())
 }
 
@@ -76,62 +69,54 @@ pub(crate) fn from_quarters(
     let mut totals = DayTotals::default();
     let mut is_whole = true;
     let first = day.first_quarter().0;
-    super::walk(
-        connection,
-        Source::Own,
-        (first, first.saturating_add(96)),
-        |quarter, read| {
-            match read {
-                Ok(cards) => totals.add(UtcDay::of_quarter(quarter).1, cards),
-                Err(_) => is_whole = false,
-            }
-            Ok(())
-        },
-    )?;
+    let quarters = (first, first.saturating_add(96));
+    super::walk(connection, Source::Own, quarters, |quarter, read| {
+        match read {
+            Ok(gpus) => totals.add(UtcDay::of_quarter(quarter).1, gpus),
+            Err(_) => is_whole = false,
+        }
+        Ok(())
+    })?;
     Ok(is_whole.then_some(totals))
+}
+
+/// Days of `[from, to)` with stored sums, in order.
+pub(super) fn stored(
+    connection: &Connection,
+    source: Source,
+    (from, to): (i64, i64),
+) -> rusqlite::Result<Vec<UtcDay>> {
+    let table = source.days();
+    let sql = format!("SELECT day FROM {table} WHERE day >= ?1 AND day < ?2 ORDER BY day");
+    sql::rows(connection, &sql, [from, to], |row| row.get(0).map(UtcDay))
 }
 
 /// Stored sums of a day; `None` if there are none, or they cannot be read.
 pub(super) fn read(
     connection: &Connection,
+    source: Source,
     names: &Names,
     day: UtcDay,
 ) -> rusqlite::Result<Option<Vec<GpuDay>>> {
-    read_with(connection, Source::Own, day, |body| {
-        packed::read_day(names, day, body)
-    })
-}
-
-pub(super) fn read_with(
-    connection: &Connection,
-    source: Source,
-    day: UtcDay,
-    read: impl FnOnce(&[u8]) -> Result<Vec<GpuDay>, Damage>,
-) -> rusqlite::Result<Option<Vec<GpuDay>>> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT body FROM {} WHERE day = ?1",
-        source.days()
-    ))?;
-    let mut rows = statement.query([day.0])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
+    let sql = format!("SELECT body FROM {} WHERE day = ?1", source.days());
+    let body: Option<Vec<u8>> = sql::find(connection, &sql, [day.0])?;
+    let read = |body: Vec<u8>| match source {
+        Source::Own => packed::read_day(names, day, &body).ok(),
+        Source::Imported => packed::unpack_imported(day, &body).ok(),
     };
-    let body = row.get_ref(0)?.as_blob().unwrap_or_default();
-    Ok(read(body).ok())
+    let is_whole = |gpu: &GpuDay| gpu.quarters.len() == UtcDay::QUARTERS;
+    let gpus = body.and_then(read);
+    Ok(gpus.filter(|gpus: &Vec<GpuDay>| gpus.iter().all(is_whole)))
 }
 
 /// Up to `most` days whose stored sums do not match their quarters.
 pub(crate) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>, ReadError> {
     let names = super::names_of(connection)?;
-    let mut statement = connection
-        .prepare("SELECT day FROM day_total WHERE day >= ?1 AND day < ?2 ORDER BY day")?;
-    let sane = super::sane_quarters((i64::MIN, i64::MAX));
-    let days = statement.query_map([sane.0 / 96, sane.1 / 96], |row| row.get(0).map(UtcDay))?;
+    let (from, to) = super::sane_quarters(super::EVER);
     let mut wrong = Vec::new();
-    for day in days {
-        let day = day?;
-        let stored = read(connection, &names, day)?;
-        let summed = from_quarters(connection, day)?.map(|totals| totals.cards);
+    for day in stored(connection, Source::Own, (from / 96, to / 96))? {
+        let stored = read(connection, Source::Own, &names, day)?;
+        let summed = from_quarters(connection, day)?.map(|totals| totals.gpus);
         if (stored != summed || stored.is_none()) && wrong.len() < most {
             wrong.push(day);
         }

@@ -12,16 +12,15 @@
 use std::collections::HashMap;
 
 use gua_model::{
-    Basis, GapReason, GpuDay, GpuQuarter, GpuTotal, GpuUuid, Micros, Millijoules, OwnerKey,
-    OwnerTotal, Quarter, QuarterTotal, QuarterUse, State, StateTotal, Uid, User, UtcDay,
-    weigh_instances,
+    Basis, GapReason, GpuDay, GpuQuarter, GpuTotal, GpuUuid, Micros, OwnerKey, OwnerTotal, Quarter,
+    QuarterTotal, QuarterUse, State, Uid, User, UtcDay, VecMap, weigh_instances,
 };
 use jiff::Timestamp;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::codec::Damage;
-use crate::codec::varint::{self, Input};
+use crate::codec::wire::{Input, Wire, code_of, coded};
 use crate::ticks::MICROS_PER_QUARTER;
 
 const FORM: u8 = 4;
@@ -37,6 +36,8 @@ const CHECKSUM_BYTES: usize = 8;
 
 const HAS_FIRST: u8 = 1;
 const HAS_LAST: u8 = 1 << 1;
+
+type Done = Result<(), Damage>;
 
 /// Time range that a body covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,40 +75,40 @@ pub(crate) type OwnerIds = HashMap<OwnerKey, u64>;
 
 /// Packs the GPUs of a quarter, which are given in the order of their names. `owners` must contain each of their
 /// owners.
-pub(crate) fn pack(quarter: Quarter, cards: &[(u64, &QuarterTotal)], owners: &OwnerIds) -> Vec<u8> {
-    let bucket = Bucket::from(quarter);
-    let mut out = vec![FORM];
-    put(&mut out, cards.len() as u64);
-    for (card, total) in cards {
-        pack_total(&mut out, bucket, (*card, total), owners);
-    }
-    sealed(out, bucket)
+pub(crate) fn pack(quarter: Quarter, gpus: &[(u64, &QuarterTotal)], owners: OwnerIds) -> Vec<u8> {
+    pack_with(quarter.into(), gpus, owners, pass_total)
 }
 
 /// Packs the GPUs of a day, with the same requirements as [`pack`].
-pub(crate) fn pack_day(day: UtcDay, cards: &[(u64, &GpuDay)], owners: &OwnerIds) -> Vec<u8> {
-    let bucket = Bucket::from(day);
+pub(crate) fn pack_day(day: UtcDay, gpus: &[(u64, &GpuDay)], owners: OwnerIds) -> Vec<u8> {
+    pack_with(day.into(), gpus, owners, pass_day)
+}
+
+fn pack_with<T: Clone>(
+    bucket: Bucket,
+    gpus: &[(u64, &T)],
+    ids: OwnerIds,
+    pass: fn(&mut Vec<u8>, &Form<'_>, &mut T) -> Done,
+) -> Vec<u8> {
+    let names = Names {
+        ids,
+        ..Names::default()
+    };
+    let form = Form {
+        number: FORM,
+        bucket,
+        names: &names,
+    };
     let mut out = vec![FORM];
-    put(&mut out, cards.len() as u64);
-    for (card, day) in cards {
-        pack_total(&mut out, bucket, (*card, &day.total), owners);
-        for quarter in &day.quarters {
-            put_less(
-                &mut out,
-                MICROS_PER_QUARTER.unsigned_abs(),
-                quarter.observed.0,
-            );
-            // Usually none or all of the time, either of which takes one byte.
-            let (active, rest) = (
-                quarter.active.0,
-                quarter.observed.0.saturating_sub(quarter.active.0),
-            );
-            match active <= rest {
-                true => put(&mut out, active << 1),
-                false => put(&mut out, rest << 1 | 1),
-            }
+    let mut write = || {
+        out.count(&mut gpus.len())?;
+        for (id, content) in gpus {
+            out.number(&mut id.clone())?;
+            pass(&mut out, &form, &mut T::clone(content))?;
         }
-    }
+        Ok::<_, Damage>(())
+    };
+    write().expect("a writer accepts all totals");
     sealed(out, bucket)
 }
 
@@ -138,64 +139,162 @@ fn sealed(mut out: Vec<u8>, bucket: Bucket) -> Vec<u8> {
     out
 }
 
-fn pack_total(
-    out: &mut Vec<u8>,
+/// How the numbers of a body are written.
+struct Form<'a> {
+    number: u8,
     bucket: Bucket,
-    (card, total): (u64, &QuarterTotal),
-    owners: &OwnerIds,
-) {
-    put(out, card);
-    pack_gpu(out, bucket, &total.card);
-    put(out, total.states.len() as u64);
-    for ((state, basis), sums) in &total.states {
-        out.push(code(&STATES, state) << 1 | code(&BASES, basis));
-        put(out, sums.micros.0);
-        put(out, sums.energy.0);
-        put_less(out, sums.micros.0, sums.energy_known.0);
-    }
-    put(out, total.unobserved.len() as u64);
-    for (reason, time) in &total.unobserved {
-        out.push(code(&REASONS, reason));
-        put(out, time.0);
-    }
-    put(out, total.owners.len() as u64);
-    for (owner, sums) in &total.owners {
-        let id = match owner {
-            OwnerKey::Unknown => Some(&0),
-            known => owners.get(known),
-        };
-        put(out, *id.expect("the caller has looked up every owner"));
-        put(out, sums.held.0);
-        put_less(out, sums.held.0, sums.charged.0);
-        put(out, sums.idle_held.0);
-        put(out, sums.energy.0);
-        put_less(out, sums.held.0, sums.energy_known.0);
-        put(out, sums.ticks);
-        put(out, sums.free.0);
-    }
-    put(out, total.card.ownerless.0);
-    put_less(out, unheld(total), total.card.free.0);
+    names: &'a Names,
 }
 
-fn pack_gpu(out: &mut Vec<u8>, bucket: Bucket, sums: &GpuTotal) {
+/// Reads or writes the totals of a GPU. A reader begins with empty totals.
+fn pass_total<W: Wire>(wire: &mut W, form: &Form<'_>, total: &mut QuarterTotal) -> Done {
+    pass_gpu(wire, form.bucket, &mut total.gpu)?;
+    let mut count = total.states.len();
+    wire.count(&mut count)?;
+    for place in 0..count {
+        let (mut key, mut sums) = entry(&total.states, place, (STATES[0], BASES[0]));
+        let mut code = code_of(&STATES, &key.0) << 1 | code_of(&BASES, &key.1);
+        wire.byte(&mut code)?;
+        key.0 = coded(&STATES, code >> 1, "state")?;
+        key.1 = coded(&BASES, code & 1, "basis")?;
+        wire.number(&mut sums.micros.0)?;
+        wire.number(&mut sums.energy.0)?;
+        pass_less(wire, &mut sums.energy_known, sums.micros.0)?;
+        in_order(!W::READS || total.states.push(key, sums))?;
+    }
+    let mut count = total.unobserved.len();
+    wire.count(&mut count)?;
+    for place in 0..count {
+        let (mut reason, mut time) = entry(&total.unobserved, place, REASONS[0]);
+        wire.one_of(&REASONS, &mut reason, "reason")?;
+        wire.number(&mut time.0)?;
+        in_order(!W::READS || total.unobserved.push(reason, time))?;
+    }
+    let mut count = total.owners.len();
+    wire.count(&mut count)?;
+    for place in 0..count {
+        let (mut owner, mut sums) = entry(&total.owners, place, OwnerKey::Unknown);
+        pass_owner(wire, form, &mut owner, &mut sums)?;
+        if W::READS {
+            total.owners.entry(owner).merge(&sums);
+        }
+    }
+    wire.number(&mut total.gpu.ownerless.0)?;
+    let unheld = unheld(total);
+    pass_less(wire, &mut total.gpu.free, unheld)
+}
+
+/// Returns the entry at a position of a map, which a writer writes. A reader has no entry yet and begins with `key`.
+fn entry<K: Clone, V: Copy + Default>(map: &VecMap<K, V>, place: usize, key: K) -> (K, V) {
+    let known = map.iter().nth(place);
+    known.map_or((key, V::default()), |(key, value)| (key.clone(), *value))
+}
+
+fn pass_owner<W: Wire>(
+    wire: &mut W,
+    form: &Form<'_>,
+    owner: &mut OwnerKey,
+    sums: &mut OwnerTotal,
+) -> Done {
+    let mut code = match &*owner {
+        OwnerKey::Unknown => 0,
+        known => {
+            let id = form.names.ids.get(known);
+            *id.expect("the caller has looked up every owner")
+        }
+    };
+    wire.number(&mut code)?;
+    if W::READS {
+        *owner = form.names.owner(form.number, code)?;
+    }
+    wire.number(&mut sums.held.0)?;
+    pass_less(wire, &mut sums.charged, sums.held.0)?;
+    wire.number(&mut sums.idle_held.0)?;
+    wire.number(&mut sums.energy.0)?;
+    pass_less(wire, &mut sums.energy_known, sums.held.0)?;
+    wire.number(&mut sums.ticks)?;
+    match form.number {
+        FORM => wire.number(&mut sums.free.0),
+        _ => Ok(()),
+    }
+}
+
+fn pass_gpu<W: Wire>(wire: &mut W, bucket: Bucket, sums: &mut GpuTotal) -> Done {
     let offset = |at: Option<Timestamp>| at.map(|at| at.as_microsecond() - bucket.start);
-    let (first, last) = (offset(sums.first), offset(sums.last));
-    let flag = |there: bool, bit: u8| if there { bit } else { 0 };
-    out.push(flag(first.is_some(), HAS_FIRST) | flag(last.is_some(), HAS_LAST));
-    if let Some(first) = first {
-        put(out, first.unsigned_abs());
+    let mut first = offset(sums.first);
+    let mut before_end = offset(sums.last).map(|last| bucket.length - last);
+    let flag = |offset: Option<i64>, bit: u8| offset.map_or(0, |_| bit);
+    let mut there = flag(first, HAS_FIRST) | flag(before_end, HAS_LAST);
+    wire.byte(&mut there)?;
+    if there & !(HAS_FIRST | HAS_LAST) != 0 {
+        return Err(Damage::Value("mark"));
     }
-    if let Some(last) = last {
-        put(out, (bucket.length - last).unsigned_abs());
+    for (bit, offset) in [(HAS_FIRST, &mut first), (HAS_LAST, &mut before_end)] {
+        if there & bit == 0 {
+            continue;
+        }
+        let mut number = offset.unwrap_or(0).unsigned_abs();
+        wire.number(&mut number)?;
+        if W::READS {
+            let within = i64::try_from(number).ok();
+            let within = within.filter(|offset| *offset <= bucket.length);
+            *offset = Some(within.ok_or(Damage::Value("time"))?);
+        }
     }
-    put(out, sums.ticks);
-    put_less(out, hull(first, last), sums.present.0);
-    put(out, sums.set_aside.0);
-    put_less(out, counted(sums), sums.observed.0);
-    varint::put(out, sums.util_sum);
-    put_less(out, sums.observed.0, sums.util_known.0);
-    put(out, sums.energy.0);
-    put_less(out, sums.present.0, sums.energy_known.0);
+    let last = before_end.map(|before_end| bucket.length - before_end);
+    if W::READS {
+        let moment = |offset: i64| {
+            let at = Timestamp::from_microsecond(bucket.start.saturating_add(offset));
+            at.map_err(|_| Damage::Value("time"))
+        };
+        sums.first = first.map(moment).transpose()?;
+        sums.last = last.map(moment).transpose()?;
+    }
+    wire.number(&mut sums.ticks)?;
+    pass_less(wire, &mut sums.present, hull(first, last))?;
+    wire.number(&mut sums.set_aside.0)?;
+    let counted = sums.present.0.saturating_sub(sums.set_aside.0);
+    pass_less(wire, &mut sums.observed, counted)?;
+    wire.wide(&mut sums.util_sum)?;
+    pass_less(wire, &mut sums.util_known, sums.observed.0)?;
+    wire.number(&mut sums.energy.0)?;
+    pass_less(wire, &mut sums.energy_known, sums.present.0)
+}
+
+/// Reads or writes the totals of a day, and the use of each of its quarters.
+fn pass_day<W: Wire>(wire: &mut W, form: &Form<'_>, day: &mut GpuDay) -> Done {
+    pass_total(wire, form, &mut day.total)?;
+    for QuarterUse {
+        observed, active, ..
+    } in &mut day.quarters
+    {
+        pass_less(wire, observed, MICROS_PER_QUARTER.unsigned_abs())?;
+        // Usually none or all of the time, either of which takes one byte.
+        let rest = observed.0.saturating_sub(active.0);
+        let mut code = match active.0 <= rest {
+            true => active.0 << 1,
+            false => rest << 1 | 1,
+        };
+        wire.number(&mut code)?;
+        let part = (code >> 1).min(observed.0);
+        active.0 = match code & 1 {
+            0 => part,
+            _ => observed.0 - part,
+        };
+    }
+    Ok(())
+}
+
+/// Reads or writes a time as its difference from the expected one.
+fn pass_less<W: Wire>(wire: &mut W, time: &mut Micros, expected: u64) -> Done {
+    let mut change = i128::from(expected) - i128::from(time.0);
+    wire.signed(&mut change)?;
+    if W::READS {
+        let value = i128::from(expected).checked_sub(change);
+        let value = value.and_then(|value| u64::try_from(value).ok());
+        time.0 = value.ok_or(Damage::Value("difference"))?;
+    }
+    Ok(())
 }
 
 fn hull(first: Option<i64>, last: Option<i64>) -> u64 {
@@ -205,40 +304,29 @@ fn hull(first: Option<i64>, last: Option<i64>) -> u64 {
     }
 }
 
-fn counted(sums: &GpuTotal) -> u64 {
-    sums.present.0.saturating_sub(sums.set_aside.0)
-}
-
 /// Observed time that is neither charged to an owner nor known to be ownerless.
 fn unheld(total: &QuarterTotal) -> u64 {
     let charged = total.owners.values().map(|sums| sums.charged.0);
-    let taken = charged.fold(total.card.ownerless.0, u64::saturating_add);
-    total.card.observed.0.saturating_sub(taken)
-}
-
-/// Reads quarters, reusing the buffers of the previous one.
-pub(crate) struct Reader {
-    names: Names,
-    /// Ids of the GPUs in `cards`.
-    ids: Vec<u64>,
-    cards: Vec<GpuQuarter>,
-    filled: usize,
+    let taken = charged.fold(total.gpu.ownerless.0, u64::saturating_add);
+    total.gpu.observed.0.saturating_sub(taken)
 }
 
 /// GPUs and owners by the ids used in bodies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    pub(crate) cards: HashMap<u64, GpuUuid>,
+    pub(crate) gpus: HashMap<u64, GpuUuid>,
     pub(crate) owners: HashMap<u64, OwnerKey>,
     /// Latest owner of each uid, for the form with uids.
     pub(crate) users: HashMap<Uid, OwnerKey>,
     /// Parents of MIG instances.
     pub(crate) parents: HashMap<GpuUuid, GpuUuid>,
+    /// Ids of owners, for a writer.
+    ids: OwnerIds,
 }
 
 impl Names {
-    fn card(&self, id: u64) -> Result<GpuUuid, Damage> {
-        self.cards.get(&id).cloned().ok_or(Damage::Name("a GPU"))
+    fn gpu(&self, id: u64) -> Result<GpuUuid, Damage> {
+        self.gpus.get(&id).cloned().ok_or(Damage::Name("a GPU"))
     }
 
     fn owner(&self, form: u8, code: u64) -> Result<OwnerKey, Damage> {
@@ -269,216 +357,77 @@ fn opened(body: &[u8], bucket: Bucket) -> Result<&[u8], Damage> {
     }
 }
 
-fn form(input: &mut Input<'_>) -> Result<u8, Damage> {
-    match input.byte()? {
-        form @ (FORM | WITHOUT_FREE | WITH_UIDS) => Ok(form),
-        EARLIER => Err(Damage::Earlier),
-        other => Err(Damage::Form(other)),
+/// Reads the GPUs of a quarter.
+pub(crate) fn read(
+    names: &Names,
+    quarter: Quarter,
+    body: &[u8],
+) -> Result<Vec<GpuQuarter>, Damage> {
+    let bucket = Bucket::from(quarter);
+    decode(names, bucket, opened(body, bucket)?)
+}
+
+fn decode(names: &Names, bucket: Bucket, content: &[u8]) -> Result<Vec<GpuQuarter>, Damage> {
+    let new = |gpu| GpuQuarter {
+        gpu,
+        total: QuarterTotal::default(),
+    };
+    let (mut gpus, form) = unpack_with(names, (bucket, content), new, |input, form, gpu| {
+        pass_total(input, form, &mut gpu.total)
+    })?;
+    if form == WITH_UIDS && !names.parents.is_empty() {
+        weigh_instances(&mut gpus, |gpu| names.parents.get(gpu));
     }
+    Ok(gpus)
 }
 
 /// Reads the GPUs of a day.
 pub(crate) fn read_day(names: &Names, day: UtcDay, body: &[u8]) -> Result<Vec<GpuDay>, Damage> {
     let bucket = Bucket::from(day);
-    let mut input = Input::new(opened(body, bucket)?);
-    let form = form(&mut input)?;
-    let mut cards: Vec<GpuDay> = Vec::new();
-    for _ in 0..input.count()? {
-        let mut card = GpuDay::new(names.card(input.number()?)?);
-        unpack(&mut input, (bucket, form), names, &mut card.total)?;
-        for quarter in &mut card.quarters {
-            let observed = less(&mut input, MICROS_PER_QUARTER.unsigned_abs())?;
-            let code = input.number()?;
-            let part = (code >> 1).min(observed);
-            let active = match code & 1 {
-                0 => part,
-                _ => observed - part,
-            };
-            *quarter = QuarterUse {
-                observed: Micros(observed),
-                active: Micros(active),
-                ..QuarterUse::default()
-            };
-        }
-        in_order(cards.last().is_none_or(|before| before.gpu < card.gpu))?;
-        cards.push(card);
-    }
-    input.end()?;
-    Ok(cards)
+    let content = opened(body, bucket)?;
+    Ok(unpack_with(names, (bucket, content), GpuDay::new, pass_day)?.0)
 }
 
-impl Reader {
-    pub(crate) fn new(names: Names) -> Self {
-        Self {
-            names,
-            ids: Vec::new(),
-            cards: Vec::new(),
-            filled: 0,
-        }
+/// Reads the GPUs of a body. `new` creates the empty value of each GPU. Also returns the form of the body.
+fn unpack_with<'content, T>(
+    names: &Names,
+    (bucket, content): (Bucket, &'content [u8]),
+    new: fn(GpuUuid) -> T,
+    pass: fn(&mut Input<'content>, &Form<'_>, &mut T) -> Done,
+) -> Result<(Vec<T>, u8), Damage> {
+    let mut input = Input(content);
+    let (mut number, mut count) = (0, 0);
+    input.byte(&mut number)?;
+    match number {
+        FORM | WITHOUT_FREE | WITH_UIDS => {}
+        EARLIER => return Err(Damage::Earlier),
+        other => return Err(Damage::Form(other)),
     }
-
-    pub(crate) fn read(&mut self, quarter: Quarter, body: &[u8]) -> Result<&[GpuQuarter], Damage> {
-        let bucket = Bucket::from(quarter);
-        self.decode(bucket, opened(body, bucket)?)
-    }
-
-    /// Whether the file has MIG instances.
-    pub(crate) fn has_instances(&self) -> bool {
-        !self.names.parents.is_empty()
-    }
-
-    /// The GPUs read last, with their ids.
-    pub(crate) fn totals(&self) -> impl Iterator<Item = (u64, &QuarterTotal)> {
-        let cards = self.cards.iter().take(self.filled);
-        self.ids.iter().copied().zip(cards.map(|card| &card.total))
-    }
-
-    fn decode(&mut self, bucket: Bucket, bytes: &[u8]) -> Result<&[GpuQuarter], Damage> {
-        self.filled = 0;
-        let mut input = Input::new(bytes);
-        let form = form(&mut input)?;
-        let count = input.count()?;
-        for place in 0..count {
-            let id = input.number()?;
-            self.make_room(place, id)?;
-            let total = &mut self.cards[place].total;
-            unpack(&mut input, (bucket, form), &self.names, total)?;
-            self.filled = place + 1;
-        }
-        input.end()?;
-        if form == WITH_UIDS && !self.names.parents.is_empty() {
-            weigh_instances(&mut self.cards[..count], |gpu| self.names.parents.get(gpu));
-        }
-        Ok(&self.cards[..count])
-    }
-
-    /// Assigns the slot to the GPU. It usually has it already, since the previous quarter had the same GPUs.
-    fn make_room(&mut self, place: usize, id: u64) -> Result<(), Damage> {
-        if self.ids.get(place) != Some(&id) {
-            let gpu = self.names.card(id)?;
-            self.ids.truncate(place);
-            self.cards.truncate(place);
-            self.ids.push(id);
-            self.cards.push(GpuQuarter {
-                gpu,
-                total: QuarterTotal::default(),
-            });
-        }
-        let before = place
-            .checked_sub(1)
-            .and_then(|before| self.cards.get(before));
-        if before.is_some_and(|before| before.gpu >= self.cards[place].gpu) {
+    input.count(&mut count)?;
+    let form = Form {
+        number,
+        bucket,
+        names,
+    };
+    let (mut gpus, mut before) = (Vec::new(), None);
+    for _ in 0..count {
+        let mut id = 0;
+        input.number(&mut id)?;
+        let gpu = names.gpu(id)?;
+        if before.as_ref().is_some_and(|before| *before >= gpu) {
             return Err(Damage::Value("order of GPUs"));
         }
-        self.cards[place].total.clear();
-        Ok(())
+        before = Some(gpu.clone());
+        let mut content = new(gpu);
+        pass(&mut input, &form, &mut content)?;
+        gpus.push(content);
     }
-}
-
-fn unpack(
-    input: &mut Input<'_>,
-    (bucket, form): (Bucket, u8),
-    names: &Names,
-    total: &mut QuarterTotal,
-) -> Result<(), Damage> {
-    total.card = unpack_gpu(input, bucket)?;
-    for _ in 0..input.count()? {
-        let code = input.byte()?;
-        let state = value(&STATES, code >> 1, "state")?;
-        let key = (state, value(&BASES, code & 1, "basis")?);
-        let micros = input.number()?;
-        let sums = StateTotal {
-            micros: Micros(micros),
-            energy: Millijoules(input.number()?),
-            energy_known: Micros(less(input, micros)?),
-            ticks: 0,
-        };
-        in_order(total.states.push(key, sums))?;
-    }
-    for _ in 0..input.count()? {
-        let reason = value(&REASONS, input.byte()?, "reason")?;
-        in_order(total.unobserved.push(reason, Micros(input.number()?)))?;
-    }
-    for _ in 0..input.count()? {
-        let owner = names.owner(form, input.number()?)?;
-        let held = input.number()?;
-        let sums = OwnerTotal {
-            held: Micros(held),
-            charged: Micros(less(input, held)?),
-            idle_held: Micros(input.number()?),
-            energy: Millijoules(input.number()?),
-            energy_known: Micros(less(input, held)?),
-            ticks: input.number()?,
-            free: match form {
-                FORM => Micros(input.number()?),
-                _ => Micros(0),
-            },
-            ..OwnerTotal::default()
-        };
-        total.owners.entry(owner).merge(&sums);
-    }
-    total.card.ownerless = Micros(input.number()?);
-    total.card.free = Micros(less(input, unheld(total))?);
-    Ok(())
-}
-
-fn unpack_gpu(input: &mut Input<'_>, bucket: Bucket) -> Result<GpuTotal, Damage> {
-    let there = input.byte()?;
-    if there & !(HAS_FIRST | HAS_LAST) != 0 {
-        return Err(Damage::Value("mark"));
-    }
-    let mut offset = |bit: u8| -> Result<Option<i64>, Damage> {
-        if there & bit == 0 {
-            return Ok(None);
-        }
-        let offset = i64::try_from(input.number()?).ok();
-        let within = offset.filter(|offset| *offset <= bucket.length);
-        within.map(Some).ok_or(Damage::Value("time"))
-    };
-    let first = offset(HAS_FIRST)?;
-    let last = offset(HAS_LAST)?.map(|before_end| bucket.length - before_end);
-    let moment = |offset: Option<i64>| match offset {
-        None => Ok(None),
-        Some(offset) => Timestamp::from_microsecond(bucket.start.saturating_add(offset))
-            .map(Some)
-            .map_err(|_| Damage::Value("time")),
-    };
-    let mut sums = GpuTotal {
-        first: moment(first)?,
-        last: moment(last)?,
-        ticks: input.number()?,
-        ..GpuTotal::default()
-    };
-    sums.present = Micros(less(input, hull(first, last))?);
-    sums.set_aside = Micros(input.number()?);
-    sums.observed = Micros(less(input, counted(&sums))?);
-    sums.util_sum = input.wide()?;
-    sums.util_known = Micros(less(input, sums.observed.0)?);
-    sums.energy = Millijoules(input.number()?);
-    sums.energy_known = Micros(less(input, sums.present.0)?);
-    Ok(sums)
+    input.end()?;
+    Ok((gpus, number))
 }
 
 fn in_order(is_so: bool) -> Result<(), Damage> {
     is_so.then_some(()).ok_or(Damage::Value("order"))
-}
-
-fn put(out: &mut Vec<u8>, value: u64) {
-    varint::put(out, value.into());
-}
-
-/// Writes a number as its difference from an expected value.
-fn put_less(out: &mut Vec<u8>, known: u64, value: u64) {
-    varint::put(out, varint::fold(i128::from(known) - i128::from(value)));
-}
-
-fn less(input: &mut Input<'_>, known: u64) -> Result<u64, Damage> {
-    if input.zero() {
-        return Ok(known);
-    }
-    let value = i128::from(known).checked_sub(input.signed()?);
-    let value = value.and_then(|value| u64::try_from(value).ok());
-    value.ok_or(Damage::Value("difference"))
 }
 
 /// Computes a checksum over eight bytes at a time. Every step is invertible, so a change within eight bytes is always
@@ -511,19 +460,6 @@ const STATES: [State; 8] = [
 const BASES: [Basis; 2] = [Basis::Buffer, Basis::Instant];
 const REASONS: [GapReason; 10] = GapReason::ALL;
 
-fn code<T: PartialEq>(table: &[T], value: &T) -> u8 {
-    let place = table.iter().position(|known| known == value);
-    let place = place.expect("the table has every value of own totals");
-    u8::try_from(place).expect("a table of codes is short")
-}
-
-fn value<T: Copy>(table: &[T], code: u8, what: &'static str) -> Result<T, Damage> {
-    table
-        .get(usize::from(code))
-        .copied()
-        .ok_or(Damage::Value(what))
-}
-
 /// Decodes random bytes as the totals of a quarter hour, for fuzzing: returns the number of GPUs or a [`Damage`].
 pub fn decode_any_totals(body: &[u8]) -> Result<usize, Damage> {
     let gpu = |id: u64| -> GpuUuid {
@@ -535,20 +471,20 @@ pub fn decode_any_totals(body: &[u8]) -> Result<usize, Damage> {
         (u64::from(id), OwnerKey::User(User { uid, name }))
     };
     let names = Names {
-        cards: (0..10).map(|id| (id, gpu(id))).collect(),
+        gpus: (0..10).map(|id| (id, gpu(id))).collect(),
         owners: (1..10).map(user).collect(),
         users: HashMap::new(),
         parents: HashMap::from([1, 2].map(gpu).map(|instance| (instance, gpu(0)))),
+        ids: OwnerIds::new(),
     };
     let day = Bucket::from(UtcDay(0));
     let _ = read_day(&names, UtcDay(0), &sealed(body.to_vec(), day));
     let imported = sealed(body.to_vec(), day);
     let _ = unpack_imported::<GpuDay>(UtcDay(0), &imported);
     let _ = unpack_imported::<GpuQuarter>(UtcDay(0), &imported);
-    let mut reader = Reader::new(names);
-    let _ = reader.read(Quarter(0), body);
+    let _ = read(&names, Quarter(0), body);
     let last = Bucket::from(Quarter(i64::MAX));
-    reader.decode(last, body).map(<[_]>::len)
+    decode(&names, last, body).map(|gpus| gpus.len())
 }
 
 #[cfg(test)]

@@ -33,11 +33,11 @@ fn check(seconds: i64) {
     assert!(report.is_clean(), "{seconds}: {report:?}");
     assert_eq!(report.ticks_read, 140);
     // Sessions are the same whether they were stored or folded from all ticks.
-    let stored = history.sessions(all()).unwrap();
+    let stored = crate::sessions(&history, all()).unwrap();
     let mut store = place.store();
     store.rebuild_totals().unwrap();
     assert_eq!(
-        place.history().sessions(all()).unwrap(),
+        crate::sessions(&place.history(), all()).unwrap(),
         stored,
         "{seconds}"
     );
@@ -77,7 +77,7 @@ fn time_asleep_is_in_no_total() {
     let totals = place.history().totals(all()).unwrap().totals;
     let seconds: u64 = totals
         .iter()
-        .map(|(_, _, total)| total.card.present.0 / 1_000_000)
+        .map(|(_, _, total)| total.gpu.present.0 / 1_000_000)
         .sum();
     // Two GPUs, 120 ticks of 30 seconds each; the microseconds of drift are cut off.
     assert!((7190..=7200).contains(&seconds), "{seconds}");
@@ -92,7 +92,7 @@ fn report(history: &History, from: Timestamp, to: Timestamp) -> Report {
 fn assert_balanced(history: &History, written: &[Tick]) {
     let first = written.iter().map(|tick| tick.sample.at).min().unwrap();
     let last = written.iter().map(|tick| tick.sample.at).max().unwrap();
-    for gpu in history.cards().unwrap() {
+    for gpu in history.gpus().unwrap() {
         // The file keeps whole microseconds.
         assert_eq!(gpu.first_seen.as_microsecond(), first.as_microsecond());
     }
@@ -142,14 +142,14 @@ fn a_late_first_sight_is_left_out_found_by_the_check_and_repaired_without_losing
     let history = place.history();
     let first = written[0].sample.at;
     let shown = report(&history, first, host.now());
-    let gpus = &history.cards().unwrap();
+    let gpus = &history.gpus().unwrap();
     assert_eq!(
         shown.notes,
         [Note::Unbalanced {
             gpus: vec![gpus[1].uuid.clone()]
         }]
     );
-    let rows: Vec<_> = shown.cards.iter().map(|card| &card.gpu).collect();
+    let rows: Vec<_> = shown.gpus.iter().map(|card| &card.gpu).collect();
     assert_eq!(rows, [&gpus[0].uuid]);
     assert_eq!(
         shown.coverage.observed + shown.coverage.gap,

@@ -174,11 +174,14 @@ fn answers(place: &Place) -> String {
     format!(
         "{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}",
         history.totals(all()).unwrap().totals,
-        history.sessions(all()).unwrap(),
-        history.cards().unwrap(),
+        crate::sessions(&history, all()).unwrap(),
+        history.gpus().unwrap(),
         history.outages(all()).unwrap(),
         (info.first_tick, info.last_tick),
-        history.last_tick().unwrap().map(|tick| tick.tick.sample.at),
+        history
+            .last_tick_before(Timestamp::MAX)
+            .unwrap()
+            .map(|tick| tick.tick.sample.at),
         (tick.tick, tick.spans),
         history
             .days(jiff::civil::Date::MIN, jiff::civil::Date::MAX)
@@ -363,7 +366,7 @@ fn a_damaged_tick_after_a_window_does_not_shorten_the_window() {
     let observed = |place: &Place| {
         let totals = place.history().totals(window).unwrap().totals;
         let gpus = totals.quarters.values().flat_map(|gpus| gpus.values());
-        gpus.map(|total| total.card.observed.0).sum::<u64>()
+        gpus.map(|total| total.gpu.observed.0).sum::<u64>()
     };
     let whole = observed(&place);
     assert!(whole > 0);
@@ -440,7 +443,7 @@ fn damaged_totals_whose_ticks_are_gone_are_a_gap_that_a_report_names() {
     assert_eq!(covered.capacity, healthy.coverage.capacity);
     assert_eq!(covered.observed + covered.gap, covered.capacity);
     assert_eq!(found.all.observed(), covered.observed);
-    let gpus = u64::try_from(found.gpus()).unwrap();
+    let gpus = u64::try_from(found.gpu_count()).unwrap();
     // A part of the quarter was a gap before: ticks are late by microseconds.
     let more = covered.gap.0 - healthy.coverage.gap.0;
     let quarter = Micros::from_secs(900 * gpus).0;

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use gua_model::{GpuQuarter, Period, Quarter, Thresholds, Tick, Totals};
+use gua_model::{GpuQuarter, Period, Quarter, Session, Thresholds, Tick, Totals};
 use gua_query::records::QuarterVisitor;
 use gua_store::{History, NewRun, OpenMode, ReadError, RunId, Store, WriterOptions};
 use gua_test::synthetic::SyntheticHost;
@@ -87,7 +87,7 @@ impl CollectTotals for History {
             }
         }
         let mut collect = Collect(Totals::default(), window);
-        let damaged = self.visit_totals(window, Some(rule), &mut collect)?;
+        let damaged = self.quarters(window, rule, &mut collect)?;
         Ok(WindowTotals {
             totals: collect.0,
             window: collect.1,
@@ -133,6 +133,26 @@ fn read(history: &History, window: Period) -> Vec<Result<Tick, ReadError>> {
     };
     history.ticks(window, each).unwrap();
     ticks
+}
+
+/// Quarters with a change number greater than `after`, each with its number, ordered by it.
+fn changed_quarters(path: &Path, after: u64) -> Vec<(Quarter, u64)> {
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let sql = "SELECT quarter, revision FROM quarter_total WHERE revision > ?1 ORDER BY revision";
+    let mut query = connection.prepare(sql).unwrap();
+    let rows = query.query_map([after.cast_signed()], |row| {
+        let revision: i64 = row.get(1)?;
+        Ok((Quarter(row.get(0)?), revision.unsigned_abs()))
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+/// All sessions that overlap a window, ordered by start.
+fn sessions(history: &History, window: Period) -> Result<Vec<Session>, ReadError> {
+    let mut sessions = Vec::new();
+    history.sessions(window, &mut |session| sessions.push(session.clone()))?;
+    sessions.sort_by(|one, other| (one.from, &one.key).cmp(&(other.from, &other.key)));
+    Ok(sessions)
 }
 
 fn all() -> Period {

@@ -94,13 +94,13 @@ fn an_instance_that_lives_between_two_key_ticks_is_no_lost_gpu() {
     }
     store.close().unwrap();
     let history = place.history();
-    let instance = &history.cards().unwrap()[1];
+    let instance = &history.gpus().unwrap()[1];
     assert_eq!(instance.parent, Some(PARENT.parse().unwrap()));
     assert_eq!(instance.slice, Some(Slice { slices: 3, of: 7 }));
     let report = report(&history, 0, 3600);
     assert_eq!(report.coverage.capacity, Micros::from_secs(3600));
     assert_eq!(report.coverage.gap, Micros::from_secs(3570));
-    let of_instance = &report.cards[1];
+    let of_instance = &report.gpus[1];
     assert_eq!(of_instance.covered.capacity, Micros(4_285_713));
     assert_eq!(of_instance.covered.gap, Micros(0));
     // The energy of the parent is counted once: 1000 mJ each second between the first and the last tick.

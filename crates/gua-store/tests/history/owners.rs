@@ -90,7 +90,7 @@ fn a_uid_that_is_given_to_another_user_does_not_move_old_hours() {
     ));
     assert_eq!(held(&place), hours(&[("ada", 1), ("bob", 1), ("eve", 1)]));
     assert_eq!(read_all(&place.history()), written);
-    let sessions = place.history().sessions(all()).unwrap();
+    let sessions = crate::sessions(&place.history(), all()).unwrap();
     let mut owners: Vec<String> = sessions
         .iter()
         .map(|session| session.owner.as_ref().unwrap().who.shown().into_owned())
@@ -167,7 +167,7 @@ fn containers_pods_and_assigned_owners_have_hours_sessions_and_can_be_erased() {
         assert!(owners.iter().any(|owner| owner.is_called(name)), "{name}");
     }
     let key = OwnerKey::Workload("container:web".into());
-    let sessions = place.history().sessions(all()).unwrap();
+    let sessions = crate::sessions(&place.history(), all()).unwrap();
     assert!(
         sessions
             .iter()

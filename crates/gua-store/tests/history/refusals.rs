@@ -10,13 +10,13 @@ use gua_test::synthetic::SyntheticHost;
 
 fn refusal_at(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
     let at = Timestamp::from_microsecond(at.as_microsecond()).unwrap();
-    let mut cards: Vec<_> = tick
+    let mut gpus: Vec<_> = tick
         .sample
         .gpus
         .iter()
         .map(|gpu| gpu.uuid.clone())
         .collect();
-    cards.push("GPU-nobody-has-it".parse().unwrap());
+    gpus.push("GPU-nobody-has-it".parse().unwrap());
     NewRefusal {
         asking: Asking {
             at,
@@ -30,7 +30,7 @@ fn refusal_at(at: Timestamp, uid: u32, event: &str, tick: &Tick) -> NewRefusal {
             waited: SignedDuration::from_secs(90),
         },
         event: event.to_owned(),
-        cards,
+        gpus,
     }
 }
 

@@ -17,7 +17,7 @@ use gua_test::synthetic::SyntheticHost;
 /// Numbers of a report that rest on totals.
 fn figures(report: &Report) -> String {
     let equivalent = RollUp::ALL.map(|class| report.equivalent(class));
-    let covered = report.cards.iter().map(|gpu| (&gpu.gpu, &gpu.covered));
+    let covered = report.gpus.iter().map(|gpu| (&gpu.gpu, &gpu.covered));
     let covered: Vec<_> = covered
         .map(|(gpu, it)| (gpu, it.capacity, it.observed, it.gap, it.buffered))
         .collect();
@@ -91,8 +91,8 @@ fn retention_removes_ticks_and_keeps_totals_and_sessions() {
         long.totals(all()).unwrap().totals
     );
     assert_eq!(
-        short.sessions(all()).unwrap(),
-        long.sessions(all()).unwrap()
+        crate::sessions(&short, all()).unwrap(),
+        crate::sessions(&long, all()).unwrap()
     );
     assert!(short.check(|_| {}).unwrap().is_clean());
     let gpu_ticks: usize = read_all(&long)
@@ -179,7 +179,7 @@ fn sessions_stay_the_same_after(
     let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, ticks);
-    let before = place.history().sessions(all()).unwrap();
+    let before = crate::sessions(&place.history(), all()).unwrap();
     change(&mut store, run, &mut host);
     let sums = |sessions: &[Session]| -> Vec<_> {
         let sum = |one: &Session| {
@@ -190,7 +190,7 @@ fn sessions_stay_the_same_after(
         sessions.iter().map(sum).collect()
     };
     let history = place.history();
-    let after = history.sessions(all()).unwrap();
+    let after = crate::sessions(&history, all()).unwrap();
     assert_eq!(sums(&after), sums(&before), "{what}, {ticks} ticks");
     let report = history.check(|_| {}).unwrap();
     assert!(report.is_clean(), "{what}, {ticks} ticks: {report:?}");
@@ -205,8 +205,8 @@ fn sessions_stay_the_same_after(
     record(&mut store, run, &mut host, 200);
     record(&mut other, run_of_twin, &mut twin, 200);
     assert_eq!(
-        sums(&place.history().sessions(all()).unwrap()),
-        sums(&quiet.history().sessions(all()).unwrap()),
+        sums(&crate::sessions(&place.history(), all()).unwrap()),
+        sums(&crate::sessions(&quiet.history(), all()).unwrap()),
         "{what}, {ticks} ticks and later"
     );
     assert!(place.history().check(|_| {}).unwrap().is_clean());
@@ -220,7 +220,7 @@ fn sessions_are_counted_once_when_ticks_are_folded_again_after_retention() {
             store.rebuild_totals().unwrap();
         });
         sessions_stay_the_same_after("forgotten", ticks, |store, _, _| {
-            let sessions = History::open(store.path()).unwrap().sessions(all());
+            let sessions = crate::sessions(&History::open(store.path()).unwrap(), all());
             let owner = sessions.unwrap()[0].owner.clone().unwrap();
             store.forget(&owner.who.shown()).unwrap();
         });
@@ -243,7 +243,7 @@ fn sessions_with_a_clock_set_back(keep_raw: Option<Duration>, seconds: i64) -> V
     record(&mut store, run, &mut host, 1);
     host.set_clock(end);
     record(&mut store, run, &mut host, 1);
-    let early = place.history().sessions(all()).unwrap();
+    let early = crate::sessions(&place.history(), all()).unwrap();
     record(&mut store, run, &mut host, 400);
     store.rebuild_totals().unwrap();
     let history = place.history();
@@ -251,7 +251,7 @@ fn sessions_with_a_clock_set_back(keep_raw: Option<Duration>, seconds: i64) -> V
     assert!(report.is_clean(), "{seconds}: {report:?}");
     early
         .into_iter()
-        .chain(history.sessions(all()).unwrap())
+        .chain(crate::sessions(&history, all()).unwrap())
         .collect()
 }
 
@@ -376,7 +376,7 @@ fn stats_show_what_uses_space() {
     let stats = place.history().stats().unwrap();
     let ticks = stats.tables.iter().find(|table| table.name == "tick");
     assert_eq!(ticks.unwrap().rows, 400);
-    assert_eq!((stats.ticks, stats.cards), (400, 2));
+    assert_eq!((stats.ticks, stats.gpus), (400, 2));
     assert!(stats.bytes_per_gpu_day.unwrap() > 1000.0);
 }
 
@@ -387,7 +387,7 @@ fn an_erasure_fails_while_a_reader_keeps_the_old_pages() {
     let mut host = SyntheticHost::small();
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
-    let sessions = place.history().sessions(all()).unwrap();
+    let sessions = crate::sessions(&place.history(), all()).unwrap();
     let name = sessions[0].owner.as_ref().unwrap().who.shown().into_owned();
     let reader = rusqlite::Connection::open(place.path()).unwrap();
     reader
@@ -411,7 +411,7 @@ fn an_erased_user_leaves_no_byte_and_no_hour_behind() {
     let run = begin(&mut store, &host);
     record(&mut store, run, &mut host, 600);
     let before = place.history().totals(all()).unwrap().totals;
-    let sessions = place.history().sessions(all()).unwrap();
+    let sessions = crate::sessions(&place.history(), all()).unwrap();
     let victim = sessions[0].owner.as_ref().unwrap().who.clone();
     let name = victim.shown().into_owned();
     assert!(occurs(&place, &name));
@@ -432,7 +432,7 @@ fn an_erased_user_leaves_no_byte_and_no_hour_behind() {
         let now = other.owners.get(&anonymous);
         // Microseconds that do not divide go by the number of the owner, so only what is held stays to the last.
         assert_eq!(hers.map(|sums| sums.held), now.map(|sums| sums.held));
-        assert_eq!(one.card, other.card);
+        assert_eq!(one.gpu, other.gpu);
         assert_eq!(one.states, other.states);
     }
     assert!(history.check(|_| {}).unwrap().is_clean());
@@ -442,7 +442,12 @@ fn an_erased_user_leaves_no_byte_and_no_hour_behind() {
             .as_ref()
             .is_some_and(|owner| owner.who == victim)
     };
-    assert!(!history.sessions(all()).unwrap().iter().any(remembers));
+    assert!(
+        !crate::sessions(&history, all())
+            .unwrap()
+            .iter()
+            .any(remembers)
+    );
 
     // The collector continues, and a second call finds no such user.
     record(&mut store, run, &mut host, 3);

@@ -142,11 +142,11 @@ fn check(others: fn() -> Others, expected: &[(&str, u64)]) {
         let Report {
             all,
             people,
-            cards,
+            gpus,
             coverage,
             ..
         } = report;
-        format!("{all:?} {people:?} {cards:?} {coverage:?}")
+        format!("{all:?} {people:?} {gpus:?} {coverage:?}")
     };
     assert_eq!(counted(&sums), counted(&all));
     assert!(sums.sessions.is_empty() && !all.sessions.is_empty());

@@ -75,11 +75,8 @@ fn the_end_completes_the_start_and_nothing_is_stored_twice() {
     );
     let window = Period::new(second(50), second(101));
     assert_eq!(history.watched_runs(window, 10).unwrap(), [alone]);
-    assert_eq!(
-        history.watched_runs_called("a").unwrap(),
-        [of_another, done]
-    );
-    assert_eq!(history.watched_runs_called("%").unwrap(), []);
+    assert_eq!(history.runs_with_prefix("a").unwrap(), [of_another, done]);
+    assert_eq!(history.runs_with_prefix("%").unwrap(), []);
 }
 
 #[test]
@@ -114,7 +111,7 @@ fn a_loop_of_jobs_does_not_fill_the_disk() {
         store.record_watched_run(&long, second(200)).unwrap(),
         Kept::Yes
     );
-    let stored = place.history().watched_runs_called("r0").unwrap();
+    let stored = place.history().runs_with_prefix("r0").unwrap();
     assert_eq!(
         (stored[0].exit_code, stored[0].summary.as_str()),
         (Some(137), "")

@@ -9,7 +9,7 @@ use gua_test::synthetic::SyntheticHost;
 
 #[test]
 fn the_bundled_sqlite_has_no_known_wal_corruption_bug() {
-    let numbers: Vec<u32> = gua_store::sqlite_version()
+    let numbers: Vec<u32> = rusqlite::version()
         .split('.')
         .map(|part| part.parse().unwrap())
         .collect();
@@ -74,7 +74,7 @@ fn a_history_lists_its_runs_gpus_and_outages() {
     assert_eq!(info.host.as_deref(), Some("node1"));
     let runs = history.runs().unwrap();
     assert!(runs[0].ended.is_some());
-    let gpus = history.cards().unwrap();
+    let gpus = history.gpus().unwrap();
     assert_eq!(gpus.len(), 2);
     assert_eq!(gpus[1].index, Some(1));
     assert_eq!(gpus[0].name.as_deref(), Some("NVIDIA A100-SXM4-80GB"));

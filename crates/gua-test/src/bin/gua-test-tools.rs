@@ -1,4 +1,4 @@
-//! Makes every Python environment that the tests use, so that the tests themselves need no network.
+//! Makes every Python environment and fetches every file that the tests use, so that the tests themselves need no network.
 
 use gua_test::{browser, originals, python};
 
@@ -6,6 +6,7 @@ fn main() {
     for environment in python::ALL {
         let _ = environment.directory();
     }
+    let _ = python::cloud_init_schema();
     if browser::is_installed() {
         let _ = python::axe_core();
     }

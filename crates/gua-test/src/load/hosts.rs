@@ -6,9 +6,9 @@ use std::path::Path;
 
 use gua_board_store::registry::{
     Actor, Change, FIRST_WORKSPACE, HostClaim, KeyLimits, NewAccount, NewApiToken, NewEnrolmentKey,
-    Registry as _, Role, Scope,
+    Role, Scope,
 };
-use gua_board_store::{HostId, Kind, Secret, SqliteStore};
+use gua_board_store::{HostId, Kind, Ledger as _, Registry, Secret, SqliteStore};
 use jiff::Timestamp;
 
 use super::Load;
@@ -42,7 +42,7 @@ pub(super) struct EnrolledHost {
 impl Fleet {
     /// Enrols all hosts in new data.
     pub(super) fn enrol(load: &Load) -> Self {
-        let store = SqliteStore::open(&load.directory).unwrap();
+        let store: &dyn Registry = &SqliteStore::open(&load.directory).unwrap();
         let by = Change {
             actor: Actor::command_line(),
             address: None,

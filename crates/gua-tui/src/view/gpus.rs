@@ -1,19 +1,23 @@
 //! The GPUs: one line each, or a title with graphs if there is space. MIG instances follow their parent.
 
 mod layout;
-mod measure;
-mod text;
 
-use gua_model::since::Since;
-use gua_model::{Gpu, Verdict, classify};
+use gua_model::classify::holders;
+use gua_model::pick::is_vacant;
+use gua_model::since::{Since, Start};
+use gua_model::text::short_age;
+use gua_model::{Gpu, Missing, Place, Verdict, classify, faults};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::Widget as _;
 
 use super::style::Styles;
 use crate::app::{App, Density};
-use crate::format::clip;
+use crate::format::{MISSING, bytes, clip, reading, width};
+use crate::lost;
+use crate::rows::user_name;
 use crate::timeline::Moment;
 
 /// Minimum number of lines for the table, including its head.
@@ -94,7 +98,7 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
     let mut y = area.y;
     let end = area.y + room;
     let mut shown = 0;
-    for (gpu, height) in moment.sample.gpus.iter().zip(&heights).skip(top) {
+    for (gpu, height) in moment.sample.gpus.iter().zip(heights).skip(top) {
         if y + height > end {
             break;
         }
@@ -107,11 +111,7 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
             now: moment.sample.at,
             styles,
         };
-        let place = Rect {
-            y,
-            height: *height,
-            ..area
-        };
+        let place = Rect { y, height, ..area };
         match height {
             1 => view.one_line(place, buffer),
             _ => view.graphs(place, buffer),
@@ -124,15 +124,8 @@ pub(super) fn draw(app: &mut App, index: usize, area: Rect, buffer: &mut Buffer,
         let ending = if hidden == 1 { "" } else { "s" };
         let (first, last, all) = (top + 1, top + shown, moment.sample.gpus.len());
         let text = format!("{hidden} more GPU{ending}: J and K scroll ({first}–{last} of {all})");
-        let text = clip(&text, area.width.into());
-        Line::styled(text, styles.dim()).render(
-            Rect {
-                y,
-                height: 1,
-                ..area
-            },
-            buffer,
-        );
+        let (text, height) = (clip(&text, area.width.into()), 1);
+        Line::styled(text, styles.dim()).render(Rect { y, height, ..area }, buffer);
     }
     drop(streaks);
     app.gpus_top = top;
@@ -157,4 +150,156 @@ struct GpuView<'a> {
     since: Option<Since>,
     now: jiff::Timestamp,
     styles: Styles,
+}
+
+/// Texts about a GPU: its state, its age, its owners, its readings.
+impl GpuView<'_> {
+    /// Returns as many details as fit: throttling, the GPU's name, and readings.
+    fn details(&self, name: &str, room: usize) -> String {
+        let gpu = self.gpu;
+        let throttle = gpu.throttle.ok().filter(|reasons| reasons.is_throttled());
+        // Throttling matters more than the name, and a narrow line has no space for both.
+        let parts = [
+            throttle.map(|reasons| format!("throttled: {}", reasons.names().join(", "))),
+            Some(name.to_owned()),
+            gpu.fan.ok().map(|fan| format!("fan {}%", fan.0)),
+            gpu.sm_clock.ok().map(|clock| format!("{} MHz", clock.0)),
+            gpu.performance_state
+                .ok()
+                .map(|state| format!("P{}", state.0)),
+        ];
+        let mut text = String::new();
+        for part in parts.into_iter().flatten() {
+            let next = if text.is_empty() {
+                part
+            } else {
+                format!("{text}  {part}")
+            };
+            if width(&next) > room && !text.is_empty() {
+                break;
+            }
+            text = next;
+        }
+        text
+    }
+
+    /// Returns the text of the badge and its style. A partitioned GPU has no state: its instances do.
+    fn badge(&self) -> (&'static str, Style) {
+        match self.gpu.place.counts() {
+            true => (
+                match is_vacant(self.gpu, &self.app.setup.thresholds) {
+                    true => self.verdict.state.in_listings(),
+                    false => self.verdict.state.as_str(),
+                },
+                self.styles.state(self.verdict.state),
+            ),
+            false => ("MIG", self.styles.bold()),
+        }
+    }
+
+    fn name(&self) -> String {
+        let name = lost::name(self.gpu).unwrap_or(MISSING);
+        let name = name.strip_prefix("NVIDIA ").unwrap_or(name);
+        match &self.gpu.place {
+            // The profile is more useful than the name of the parent.
+            Place::Instance { .. } => name
+                .find("MIG ")
+                .map_or(name, |place| &name[place..])
+                .to_owned(),
+            Place::Parent { instances } => format!("{name} ({instances} MIG)"),
+            Place::Whole => name.to_owned(),
+        }
+    }
+
+    /// Returns how long the GPU has been in its state; `≥` if the beginning was not seen.
+    fn age(&self) -> String {
+        let Some(since) = self.since.filter(|_| self.gpu.place.counts()) else {
+            return String::new();
+        };
+        let passed = self.now.duration_since(since.at).unsigned_abs();
+        if passed.is_zero() && since.start == Start::AtLatest {
+            // Zero as a lower bound says nothing.
+            return String::new();
+        }
+        let bound = if since.start == Start::Seen {
+            ""
+        } else {
+            "≥"
+        };
+        format!("{bound}{}", short_age(passed))
+    }
+
+    /// Returns the owners, by memory.
+    fn owners(&self) -> String {
+        let mut held: Vec<(String, u64)> = Vec::new();
+        for process in holders(self.gpu, &self.app.setup.thresholds) {
+            let identity = process.identity.as_ref().ok();
+            let owner = identity.and_then(gua_model::Identity::owner);
+            let name = match &process.identity {
+                Err(Missing::Gone) => "exited".to_owned(),
+                _ => user_name(owner.as_ref().map(|owner| &owner.who)),
+            };
+            let size = process.memory.map_or(0, |memory| memory.0);
+            match held.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, sum)) => *sum = sum.saturating_add(size),
+                None => held.push((name, size)),
+            }
+        }
+        held.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
+        let names: Vec<String> = held.into_iter().map(|(name, _)| name).collect();
+        names.join(", ")
+    }
+
+    fn memory(&self) -> String {
+        match (&self.gpu.memory_used, &self.gpu.memory_total) {
+            (Ok(used), Ok(total)) => {
+                let (used, total) = (bytes(*used), bytes(*total));
+                // The unit is shown once if both have the same.
+                let short = match (used.chars().last(), total.chars().last()) {
+                    (one, other) if one == other => used.trim_end_matches(char::is_alphabetic),
+                    _ => used.as_str(),
+                };
+                format!("{short}/{total}")
+            }
+            (used, _) => reading(used, |used| bytes(*used)),
+        }
+    }
+
+    /// Returns the power without its limit.
+    fn watts(&self) -> String {
+        reading(&self.gpu.power, |power| format!("{}W", power.whole_watts()))
+    }
+
+    fn power(&self) -> String {
+        match (&self.gpu.power, &self.gpu.power_limit) {
+            (Ok(power), Ok(limit)) => format!("{}/{}W", power.whole_watts(), limit.whole_watts()),
+            (power, _) => reading(power, |power| format!("{}W", power.whole_watts())),
+        }
+    }
+
+    fn temperature(&self) -> String {
+        reading(&self.gpu.temperature, |heat| format!("{}°C", heat.0))
+    }
+}
+
+/// Returns the mark of a GPU whose clocks are lowered.
+fn throttle_mark(gpu: &Gpu) -> &'static str {
+    match gpu.throttle {
+        Ok(reasons) if reasons.is_throttled() => "↓",
+        _ => "",
+    }
+}
+
+fn percent(gpu: &Gpu) -> String {
+    match gpu.util {
+        Ok(util) => format!("{}%", util.get()),
+        Err(_) => MISSING.to_owned(),
+    }
+}
+
+/// Returns the faults of a GPU, the most serious first; empty if there are none.
+fn faults_of(gpu: &Gpu) -> String {
+    let faults = faults(gpu);
+    let faults = faults.iter().map(|fault| fault.in_short());
+    faults.collect::<Vec<_>>().join(", ")
 }

@@ -41,7 +41,7 @@ pub(super) fn help(area: Rect, buffer: &mut Buffer, styles: Styles) {
     let place = centred(area, 72, 18);
     let frame = Block::bordered()
         .title(" gua top: keys and words ")
-        .border_style(styles.heading());
+        .border_style(styles.bold());
     Clear.render(place, buffer);
     Paragraph::new(HELP).block(frame).render(place, buffer);
 }
@@ -52,12 +52,10 @@ pub(super) fn confirm(pending: &PendingSignal, area: Rect, buffer: &mut Buffer, 
         true => format!("[{}]", signal.as_str()),
         false => format!(" {} ", signal.as_str()),
     });
-    let (
-        signal,
-        PendingSignal {
-            pid, name, owner, ..
-        },
-    ) = (pending.signal.as_str(), pending);
+    let PendingSignal {
+        pid, name, owner, ..
+    } = pending;
+    let signal = pending.signal.as_str();
     let authority = if pending.is_own {
         ""
     } else {

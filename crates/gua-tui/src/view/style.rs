@@ -4,20 +4,15 @@ use gua_model::palette::{Emphasis, MUTED};
 use gua_model::{State, Tone};
 use ratatui::style::{Color, Modifier, Style};
 
-use super::Mode;
 use crate::terminal::Palette;
 
 /// Share of memory, power or temperature from which it is emphasised.
 const FULL: f64 = 0.9;
 
 #[derive(Clone, Copy)]
-pub(super) struct Styles(Palette);
+pub(super) struct Styles(pub(super) Palette);
 
 impl Styles {
-    pub(super) fn of(palette: Palette) -> Self {
-        Self(palette)
-    }
-
     fn colour(self, number: u8) -> Style {
         match self.0 {
             Palette::Colour => Style::new().fg(Color::Indexed(number)),
@@ -53,17 +48,6 @@ impl Styles {
 
     pub(super) fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
-    }
-
-    pub(super) fn heading(self) -> Style {
-        self.bold()
-    }
-
-    pub(super) fn mode(self, mode: Mode) -> Style {
-        match mode {
-            Mode::Live => self.bold(),
-            Mode::Past => Style::new().add_modifier(Modifier::BOLD | Modifier::REVERSED),
-        }
     }
 
     pub(super) fn state(self, state: State) -> Style {

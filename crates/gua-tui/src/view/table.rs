@@ -33,31 +33,25 @@ const PROCESS: [Column<ProcessRow>; 11] = [
         members => format!("{members} pids").into(),
     }),
     column(("user", "USER"), (Left, 10, 0), |row| {
-        of_process(row, |row| user_name(row.owner.as_ref()).into())
+        user_name(row.owner.as_ref()).into()
     }),
-    column(("kind", "T"), (Left, 1, 10), |row| {
-        of_process(row, |row| match row.kind {
-            ProcessKind::Compute => "C".into(),
-            ProcessKind::Graphics => "G".into(),
-            ProcessKind::Both => "B".into(),
-        })
+    column(("kind", "T"), (Left, 1, 10), |row| match row.kind {
+        ProcessKind::Compute => "C".into(),
+        ProcessKind::Graphics => "G".into(),
+        ProcessKind::Both => "B".into(),
     }),
     column(("memory", "MEM"), (Right, 7, 2), |row| {
-        of_process(row, |row| row.memory.ok().map(bytes).into())
+        row.memory.ok().map(bytes).into()
     }),
     column(("sm", "SM%"), (Right, 5, 5), |row| {
-        of_process(row, |row| {
-            row.sm.ok().flatten().map(|sm| u32::from(sm.get())).into()
-        })
+        row.sm.ok().flatten().map(|sm| u32::from(sm.get())).into()
     }),
-    column(("cpu", "CPU%"), (Right, 5, 6), |row| {
-        of_process(row, |row| row.cpu.into())
-    }),
+    column(("cpu", "CPU%"), (Right, 5, 6), |row| row.cpu.into()),
     column(("ram", "RAM"), (Right, 6, 7), |row| {
-        of_process(row, |row| row.host_memory.map(bytes).into())
+        row.host_memory.map(bytes).into()
     }),
     column(("age", "AGE"), (Right, 7, 8), |row| {
-        of_process(row, |row| row.age.map(short_age).into())
+        row.age.map(short_age).into()
     }),
     column(("workload", "JOB/POD/CONTAINER"), (Left, 17, 9), |row| {
         row.workload.clone().into()
@@ -71,12 +65,17 @@ const PROCESS: [Column<ProcessRow>; 11] = [
     }),
 ];
 
-/// A cell that is empty for an ancestor, which is on no GPU itself.
-fn of_process(row: &ProcessRow, cell: fn(&ProcessRow) -> Cell) -> Cell {
-    match row.is_ancestor {
-        true => "".into(),
-        false => cell(row),
+/// Returns the table of processes. For an ancestor, which is on no GPU itself, it has only the PID and the command.
+fn processes(rows: &[ProcessRow]) -> Table {
+    let mut table = Table::of(&PROCESS, rows);
+    for (cells, row) in table.rows.iter_mut().zip(rows) {
+        for (cell, column) in cells.iter_mut().zip(&PROCESS) {
+            if row.is_ancestor && !matches!(column.key, "pid" | "name") {
+                *cell = "".into();
+            }
+        }
     }
+    table
 }
 
 const USER: [Column<UserRow>; 7] = [
@@ -108,12 +107,12 @@ pub(super) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer, styles: Style
     }
     let Table { columns, rows } = match app.view {
         View::Users => Table::of(&USER, &app.user_rows()),
-        View::Processes | View::Tree => Table::of(&PROCESS, &app.process_rows()),
+        View::Processes | View::Tree => processes(&app.process_rows()),
     };
     let widths = fit(&columns, area.width.into());
     let head = columns.iter().zip(&widths);
     let head = head.map(|(column, width)| head_of(column, *width, app));
-    line(head, &columns, &widths, styles.heading()).render(Rect { height: 1, ..area }, buffer);
+    line(head, &columns, &widths, styles.bold()).render(Rect { height: 1, ..area }, buffer);
     let room = usize::from(area.height - 1);
     app.page = room.max(1);
     app.selected = app.selected.min(rows.len().saturating_sub(1));

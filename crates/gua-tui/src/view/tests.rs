@@ -264,9 +264,8 @@ fn one_gpu_that_does_not_fit_is_one_more_gpu() {
     let mut app = app();
     let uuids = ["GPU-a", "GPU-b", "GPU-c", "GPU-d", "GPU-e"];
     let gpus = |count: usize| {
-        let cards = (0..).zip(&uuids[..count]);
-        cards
-            .map(|(index, uuid)| gpu(index, uuid, Ok(5), &[]))
+        let gpus = (0..).zip(&uuids[..count]);
+        gpus.map(|(index, uuid)| gpu(index, uuid, Ok(5), &[]))
             .collect()
     };
     let mut hidden = |count: usize| {

@@ -2,33 +2,21 @@
 
 use serde_json::Value;
 
-use super::file;
 use super::metrics::{CPU_HEADER, GPU_FIELDS};
 use super::summary::{DMON_FIELDS, is_dmon_head};
 
-/// A file that a run's summary is computed from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunFile {
-    Gpu,
-    Cpu,
-    Dmon,
-    Log,
+gua_model::words! {
+    /// A file that a run's summary is computed from, and its name in the directory of a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RunFile {
+        Gpu = "hw_metrics.csv",
+        Cpu = "cpu_metrics.csv",
+        Dmon = "hw_dmon.csv",
+        Log = "run.jsonl",
+    }
 }
 
 impl RunFile {
-    pub const ALL: [RunFile; 4] = [RunFile::Gpu, RunFile::Cpu, RunFile::Dmon, RunFile::Log];
-
-    /// Name of this file in the directory of a run.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            RunFile::Gpu => file::GPU,
-            RunFile::Cpu => file::CPU,
-            RunFile::Dmon => file::DMON,
-            RunFile::Log => file::LOG,
-        }
-    }
-
     /// Detects the file that contains such a line, written by gua or by the original program.
     ///
     /// ```
@@ -63,7 +51,7 @@ impl RunFile {
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
-            .find(|file| name.ends_with(file.name()))
+            .find(|file| name.ends_with(file.as_str()))
     }
 }
 
@@ -133,7 +121,7 @@ mod tests {
     fn a_file_without_lines_is_known_by_its_name() {
         let check = |name: &str, expected| assert_eq!(RunFile::of_name(name), expected, "{name}");
         for file in RunFile::ALL {
-            check(file.name(), Some(file));
+            check(file.as_str(), Some(file));
         }
         check("seven-hw_dmon.csv", Some(RunFile::Dmon));
         check("notes.txt", None);

@@ -99,7 +99,7 @@ pub struct Tally {
     cpu_idle: Sum,
     dmon: Columns,
     rule: LineRule,
-    left_out: u64,
+    pub left_out: u64,
 }
 
 /// Positions of the columns in `hw_dmon.csv`.
@@ -125,12 +125,6 @@ impl Tally {
             rule,
             ..Self::default()
         }
-    }
-
-    /// Number of lines that [`LineRule::WholeLine`] left out although some of their values are numbers.
-    #[must_use]
-    pub fn left_out(&self) -> u64 {
-        self.left_out
     }
 
     /// Adds the readings of a GPU, as [`super::metrics::gpu_line`] and [`super::metrics::dmon_line`] write them.
@@ -401,7 +395,7 @@ mod tests {
         assert_eq!(summary.gpu_util_mean_pct, 50.0);
         assert_eq!(summary.cpu_usr_mean_pct, 20.0);
         assert_eq!(summary.cpu_idle_mean_pct, 62.5);
-        assert_eq!(tally.left_out(), 2);
+        assert_eq!(tally.left_out, 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use gua_model::usage_state::{UsageState, UsageTracker};
-use gua_model::{Bytes, Gpu, GpuUuid, Missing, Place, Process, Reading, Sample};
+use gua_model::{Bytes, Gpu, GpuUuid, Missing, Place, Process, Sample};
 
 use super::{
     CollectionStatus, ErrorCode, Form, Host, ProcessType, SchemaVersion, Snapshot, SnapshotGpu,
@@ -151,7 +151,9 @@ impl Observed<'_> {
         if total == 0 {
             return Err(Unrepresentable::ZeroTotalMemory);
         }
-        let used = used_memory(gpu)
+        // Including the driver's reserved memory: the old NVML call, which gpu-usage-audit uses, does not separate the two.
+        let used = gpu
+            .memory_used_with_reserved()
             .map_err(Unrepresentable::NoUsedMemory)?
             .whole_mb();
         let processes = gpu.processes.iter();
@@ -163,10 +165,7 @@ impl Observed<'_> {
             memory_total_mb: total,
             util_pct: gpu.util.map_err(Unrepresentable::NoUtil)?.get(),
             memory_used_mb: used.min(total),
-            temperature_c: gpu
-                .temperature
-                .ok()
-                .map(|heat| heat.0.max(0).unsigned_abs()),
+            temperature_c: (gpu.temperature.ok()).map(|heat| heat.0.max(0).unsigned_abs()),
             power_w: gpu.power.ok().map(|power| power.0 / 1000),
             processes: processes.filter_map(|one| self.process(one)).collect(),
             usage_state: match self.form {
@@ -214,12 +213,6 @@ impl Observed<'_> {
 pub(crate) fn physical_gpus(sample: &Sample) -> impl Iterator<Item = &Gpu> {
     let gpus = sample.gpus.iter();
     gpus.filter(|gpu| !matches!(gpu.place, Place::Instance { .. }))
-}
-
-/// Used memory as the contract defines it: including the driver's reserved memory. The old NVML call, which
-/// gpu-usage-audit uses, does not separate the two; our reading does, so they are added again.
-pub(crate) fn used_memory(gpu: &Gpu) -> Reading<Bytes> {
-    gpu.memory_used_with_reserved()
 }
 
 /// Returns the GPUs for which the driver returned an index but no UUID. Several calls may have failed on one GPU.

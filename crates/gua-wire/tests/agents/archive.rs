@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use flate2::read::GzDecoder;
 use gua_wire::archive::{CsvWriter, Extent, Listing, Plan, Table, Value, prune_path};
 use gua_wire::users::UserPolicy;
-use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
+use gua_wire::{CloudConfig, ServerUrl};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -102,8 +102,8 @@ impl Uploads {
         let today = today();
         let board = Board::start();
         board.lists(listing(today));
-        let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-        let config = CloudConfig::enrolled(ServerUrl::parse(&board.url()).unwrap(), answer, None);
+        let url = ServerUrl::parse(&board.url()).unwrap();
+        let config = CloudConfig::enrolled(url, CLAIM_ANSWER.as_bytes(), None).unwrap();
         let file = home.join("cloud.json");
         std::fs::write(&file, config.write()).unwrap();
         let files = ["--db", database, "--config", file.to_str().unwrap()];
@@ -170,7 +170,7 @@ fn archive_files_match_those_of_release_1_8() {
 
     for (object, (_, kind, uploaded)) in objects.iter().zip(&requests[1..]) {
         assert_eq!(kind.as_deref(), Some("application/gzip"));
-        let arguments = [database, object.table.name(), &object.extent.to_string()];
+        let arguments = [database, object.table.as_str(), &object.extent.to_string()];
         let rows: Vec<Vec<Json>> =
             serde_json::from_slice(&run_python(ROWS, &arguments, "")).unwrap();
         let header: Vec<&str> = rows[0].iter().map(|name| name.as_str().unwrap()).collect();

@@ -7,7 +7,7 @@ use std::path::Path;
 use gua_wire::archive::{CsvWriter, Extent, Listing, Object, Plan, Table, Value};
 use gua_wire::enroll::AboutHost;
 use gua_wire::users::{Salt, UserPolicy};
-use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, LiveReport, ServerUrl, Token};
+use gua_wire::{ClaimRequest, CloudConfig, LiveReport, ServerUrl, Token};
 use serde_json::Value as Json;
 
 use crate::golden::check;
@@ -30,21 +30,23 @@ fn the_claim_does_not_change() {
     };
     check("claim-request.json", &request(about));
     check("claim-request-bare.json", &request(AboutHost::default()));
-    let answer = ClaimAnswer::read(&golden("claim-answer.json")).unwrap();
-    let expected = ClaimAnswer {
+    let url = ServerUrl::parse("https://board.example.com/").unwrap();
+    let config = CloudConfig::enrolled(url.clone(), &golden("claim-answer.json"), None).unwrap();
+    let expected = CloudConfig {
+        server_url: url,
         host_id: "0b6e3d0c-9a41-4c5c-8f6d-2f1f5a7f0c11".to_owned(),
         display_name: "lab \u{e9} 1".to_owned(),
         agent_token: Token::new("gua_agent_example").unwrap(),
         token_prefix: "gua_agent_ex".to_owned(),
+        pin: None,
     };
-    assert_eq!(answer, expected);
+    assert_eq!(config, expected);
 }
 
 #[test]
 fn the_enrolment_file_does_not_change() {
     let url = ServerUrl::parse("https://board.example.com/gpus/").unwrap();
-    let answer = ClaimAnswer::read(&golden("claim-answer.json")).unwrap();
-    let config = CloudConfig::enrolled(url, answer, None);
+    let config = CloudConfig::enrolled(url, &golden("claim-answer.json"), None).unwrap();
     let file = golden("cloud.json");
     assert_eq!(config.write().as_bytes(), file);
     assert_eq!(CloudConfig::read(&file).unwrap(), config);

@@ -8,7 +8,7 @@ use gua_wire::enroll::AboutHost;
 use gua_wire::server_url::{CLAIM, OBSERVATIONS};
 use gua_wire::snapshot::{About, ErrorCode, Form, Snapshot, stamp};
 use gua_wire::users::UserPolicy;
-use gua_wire::{ClaimAnswer, ClaimRequest, CloudConfig, ServerUrl, Token};
+use gua_wire::{ClaimRequest, CloudConfig, ServerUrl, Token};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -95,8 +95,8 @@ impl Sent {
 }
 
 pub(crate) fn enrolment(url: &str) -> CloudConfig {
-    let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
-    CloudConfig::enrolled(ServerUrl::parse(url).unwrap(), answer, None)
+    let url = ServerUrl::parse(url).unwrap();
+    CloudConfig::enrolled(url, CLAIM_ANSWER.as_bytes(), None).unwrap()
 }
 
 fn check(version: &'static str, form: Form) {

@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use gua_model::{DriverPids, OwnerPolicy, Tick};
 use gua_probe::clock;
+use gua_probe::host::HostRoot;
 use gua_probe::probe::{Probe, ProbeOptions};
-use gua_probe::process::{Passwd, ProcRoot, StateRoot};
+use gua_probe::process::{Passwd, ProcRoot};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use gua_test::SimulatedDriver;
 use jiff::{SignedDuration, Timestamp};
@@ -68,7 +69,7 @@ pub(crate) fn play() -> (Hours, Hours, Option<String>) {
         proc_root: ProcRoot(host.path("proc")),
         passwd: Passwd::File(host.path("passwd")),
         driver_pids: DriverPids::Auto,
-        state_root: StateRoot(host.directory().to_owned()),
+        state_root: HostRoot(host.directory().to_owned()),
         owners: OwnerPolicy::default(),
         kernel_log: None,
     });

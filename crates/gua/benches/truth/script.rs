@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use nvml_sim::scenario::{Buffers, Card, Clock, Fault, Instance, Process, Scenario, Value};
+use nvml_sim::scenario::{
+    Buffers, Clock, Fault, Gpu as SimulatedGpu, Instance, Process, Scenario, Value,
+};
 
 /// A tick of the bench, which represents one of 30 s.
 pub(crate) const TICK: f64 = 0.3;
@@ -204,10 +206,10 @@ pub(crate) enum Mig {
 
 /// The scenario, with the pids in the order of the holds.
 pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig: Mig) -> Scenario {
-    let mut cards: Vec<Card> = Vec::new();
-    let mut split = Card {
+    let mut simulated: Vec<SimulatedGpu> = Vec::new();
+    let mut split = SimulatedGpu {
         uuid: MIG.to_owned(),
-        ..Card::default()
+        ..SimulatedGpu::default()
     };
     for (gpu, pids) in gpus.iter().zip(pids) {
         let processes: Vec<Process> = match (gpu.reuses_pid, pids.first()) {
@@ -228,16 +230,16 @@ pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig
             });
             continue;
         }
-        cards.push(Card {
+        simulated.push(SimulatedGpu {
             uuid: gpu.uuid.to_owned(),
             util: Some(Value::steps(gpu.util.clone())),
             lost: gpu.lost.iter().map(|lost| [lost.from, lost.to]).collect(),
             processes,
-            ..Card::default()
+            ..SimulatedGpu::default()
         });
     }
     if mig == Mig::With {
-        cards.push(split);
+        simulated.push(split);
     }
     Scenario {
         clock: Clock {
@@ -251,7 +253,7 @@ pub(crate) fn scenario(gpus: &[Gpu], pids: &[Vec<u32>], origin_unix_ms: u64, mig
             period_ms: 167.0 / SCALE,
             ..Buffers::default()
         },
-        cards,
+        gpus: simulated,
         faults: vec![Fault {
             function: "nvmlDeviceGetMemoryInfo*".to_owned(),
             from: Some(HANG.from),

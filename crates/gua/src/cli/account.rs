@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use gua_model::quota::Measure;
 
@@ -37,7 +38,7 @@ pub enum AlertCommand {
     )]
     History {
         /// Show at most N messages.
-        #[arg(short, long, value_name = "N", default_value_t = 50)]
+        #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
         limit: usize,
         #[command(flatten)]
         format: FormatArgs,
@@ -346,11 +347,7 @@ impl StatementArgs {
             (true, _) => StatementFormat::Json,
             (_, Some(format)) => format,
             _ if self.file.open => StatementFormat::Html,
-            _ => match self.file.ending().as_deref() {
-                Some("html" | "htm") => StatementFormat::Html,
-                Some("json") => StatementFormat::Json,
-                _ => StatementFormat::Text,
-            },
+            _ => self.file.form().unwrap_or_default(),
         }
     }
 }

@@ -5,14 +5,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, Subcommand, ValueHint};
 use gua_board::oidc::HeaderName;
 use gua_board_store::registry::{FIRST_WORKSPACE, Role, Scope};
 use gua_wire::ServerUrl;
 use gua_wire::server_url::Unencrypted;
 
-use super::FormatArgs;
 use super::many_hosts::{EnrolmentArgs, Secret, WayArgs};
+use super::{FormatArgs, UnitArgs};
 
 /// Serve the web pages of this host until it is stopped, or install that as a service.
 ///
@@ -73,17 +74,8 @@ pub struct ServerInstallArgs {
     #[command(flatten)]
     pub image: ServerUninstallArgs,
 
-    /// Enable the unit for the next boot without starting it now.
-    #[arg(long)]
-    pub no_start: bool,
-
-    /// Replace existing units with the same names that gua did not write.
-    #[arg(long)]
-    pub force: bool,
-
-    /// Print the unit without changing anything.
-    #[arg(long)]
-    pub print: bool,
+    #[command(flatten)]
+    pub unit: UnitArgs,
 
     /// Options of the server.
     #[arg(last = true, value_name = "OPTION")]
@@ -111,30 +103,7 @@ pub enum BoardCommand {
                       gua board serve --listen 0.0.0.0:443 --certificate board.pem --key board.key --url https://board.example.com\n  \
                       gua board serve --listen 10.0.0.5:8080 --proxy 10.0.0.1 --url https://board.example.com"
     )]
-    Serve {
-        #[command(flatten)]
-        data: BoardDataArgs,
-        /// Address and port to listen on.
-        #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
-        listen: SocketAddr,
-        /// URL under which people reach the board [default: http:// or https:// and the address or host name].
-        #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
-        url: Option<String>,
-        /// Serve over TLS also on loopback and behind a proxy.
-        #[arg(long)]
-        tls: bool,
-        /// PEM file with the certificate of the board. It is loaded again when it changes, and on SIGHUP.
-        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "key")]
-        certificate: Option<PathBuf>,
-        /// PEM file with the key of the certificate.
-        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "certificate")]
-        key: Option<PathBuf>,
-        /// Address of a proxy that adds TLS and whose X-Forwarded-For header is trusted. Can be repeated.
-        #[arg(long, value_name = "ADDRESS")]
-        proxy: Vec<IpAddr>,
-        #[command(flatten)]
-        sign_on: SignOnArgs,
-    },
+    Serve(BoardServeArgs),
 
     /// Serve a board of simulated hosts until it is stopped.
     ///
@@ -213,33 +182,7 @@ pub enum BoardCommand {
                       gua board enroll-token --uses 40 --host-names 'gpu-*' --tags lab,a100 --approval\n  \
                       gua board enroll-token --token-file token --uses 1000    a token that an image of the hosts contains"
     )]
-    EnrollToken {
-        #[command(flatten)]
-        data: BoardDataArgs,
-        #[command(flatten)]
-        workspace: WorkspaceArgs,
-        /// Name of the host on the board [default: the name that the host reports].
-        #[arg(long, value_name = "HOST")]
-        name: Option<String>,
-        /// Number of hosts that can enrol with the token.
-        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-        uses: u32,
-        /// Names of hosts that can enrol, with * for any text [default: all].
-        #[arg(long, value_name = "PATTERN")]
-        host_names: Option<String>,
-        /// Tags of the hosts, separated by commas.
-        #[arg(long, value_name = "TAGS")]
-        tags: Option<String>,
-        /// Let an admin approve each host before it can report.
-        #[arg(long)]
-        approval: bool,
-        /// Use the token in this file: gua_enroll_ and at least 32 random characters. Repeating the command changes nothing.
-        #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-        token_file: Option<PathBuf>,
-        /// Lifetime of the token.
-        #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "1d")]
-        expires: Duration,
-    },
+    EnrollToken(EnrollTokenArgs),
 
     /// Print a new API token of an account.
     #[command(
@@ -248,21 +191,7 @@ pub enum BoardCommand {
                       gua board api-token --user ada --scope read\n  \
                       gua board api-token --user ci --scope write --expires 90d"
     )]
-    ApiToken {
-        #[command(flatten)]
-        data: BoardDataArgs,
-        #[command(flatten)]
-        workspace: WorkspaceArgs,
-        /// Name of the account.
-        #[arg(long, value_name = "NAME")]
-        user: String,
-        /// What the token may do: read or write.
-        #[arg(long, value_name = "SCOPE", default_value = "read")]
-        scope: Scope,
-        /// Lifetime of the token [default: until it is revoked].
-        #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
-        expires: Option<Duration>,
-    },
+    ApiToken(ApiTokenArgs),
 
     /// Install, enable and start the board as a systemd service. Run again to change or update it.
     ///
@@ -296,6 +225,81 @@ pub enum BoardCommand {
     },
 }
 
+/// How people and agents reach a board, and its data.
+#[derive(Debug, Args)]
+pub struct BoardServeArgs {
+    #[command(flatten)]
+    pub data: BoardDataArgs,
+    /// Address and port to listen on.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    pub listen: SocketAddr,
+    /// URL under which people reach the board [default: http:// or https:// and the address or host name].
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    pub url: Option<String>,
+    /// Serve over TLS also on loopback and behind a proxy.
+    #[arg(long)]
+    pub tls: bool,
+    /// PEM file with the certificate of the board. It is loaded again when it changes, and on SIGHUP.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "key")]
+    pub certificate: Option<PathBuf>,
+    /// PEM file with the key of the certificate.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "certificate")]
+    pub key: Option<PathBuf>,
+    /// Address of a proxy that adds TLS and whose X-Forwarded-For header is trusted. Can be repeated.
+    #[arg(long, value_name = "ADDRESS")]
+    pub proxy: Vec<IpAddr>,
+    #[command(flatten)]
+    pub sign_on: SignOnArgs,
+}
+
+/// A token that enrols hosts.
+#[derive(Debug, Args)]
+pub struct EnrollTokenArgs {
+    #[command(flatten)]
+    pub data: BoardDataArgs,
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+    /// Name of the host on the board [default: the name that the host reports].
+    #[arg(long, value_name = "HOST")]
+    pub name: Option<String>,
+    /// Number of hosts that can enrol with the token.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub uses: u32,
+    /// Names of hosts that can enrol, with * for any text [default: all].
+    #[arg(long, value_name = "PATTERN")]
+    pub host_names: Option<String>,
+    /// Tags of the hosts, separated by commas.
+    #[arg(long, value_name = "TAGS")]
+    pub tags: Option<String>,
+    /// Let an admin approve each host before it can report.
+    #[arg(long)]
+    pub approval: bool,
+    /// Use the token in this file: gua_enroll_ and at least 32 random characters. Repeating the command changes nothing.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub token_file: Option<PathBuf>,
+    /// Lifetime of the token.
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse, default_value = "1d")]
+    pub expires: Duration,
+}
+
+/// An API token of an account.
+#[derive(Debug, Args)]
+pub struct ApiTokenArgs {
+    #[command(flatten)]
+    pub data: BoardDataArgs,
+    #[command(flatten)]
+    pub workspace: WorkspaceArgs,
+    /// Name of the account.
+    #[arg(long, value_name = "NAME")]
+    pub user: String,
+    /// What the token may do: read or write.
+    #[arg(long, value_name = "SCOPE", default_value = "read")]
+    pub scope: Scope,
+    /// Lifetime of the token [default: until it is revoked].
+    #[arg(long, value_name = "DURATION", value_parser = gua_model::duration::parse)]
+    pub expires: Option<Duration>,
+}
+
 /// Subcommands of `gua board alert`.
 #[derive(Debug, Subcommand)]
 pub enum BoardAlertCommand {
@@ -324,7 +328,7 @@ pub enum BoardAlertCommand {
         #[command(flatten)]
         data: BoardDataArgs,
         /// Show at most N messages.
-        #[arg(short, long, value_name = "N", default_value_t = 50)]
+        #[arg(short, long, value_name = "N", default_value_t = 50, value_parser = RangedU64ValueParser::<usize>::new().range(1..=10_000))]
         limit: usize,
         #[command(flatten)]
         format: FormatArgs,

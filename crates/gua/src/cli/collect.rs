@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
 use gua_collector::metrics::DEFAULT_ADDRESS;
+use gua_collector::service::Install;
 
 use super::{EnrolmentArgs, WayArgs};
 
@@ -151,6 +152,13 @@ pub struct ServiceInstallArgs {
     #[arg(long, requires = "board")]
     pub archive: bool,
 
+    #[command(flatten)]
+    pub unit: UnitArgs,
+}
+
+/// How a unit is installed.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct UnitArgs {
     /// Enable the unit for the next boot without starting it now.
     #[arg(long)]
     pub no_start: bool,
@@ -162,6 +170,17 @@ pub struct ServiceInstallArgs {
     /// Print the unit without changing anything.
     #[arg(long)]
     pub print: bool,
+}
+
+impl From<UnitArgs> for Install {
+    fn from(args: UnitArgs) -> Self {
+        Self {
+            no_start: args.no_start,
+            force: args.force,
+            print: args.print,
+            ..Self::default()
+        }
+    }
 }
 
 /// Start the collector in the background.

@@ -231,7 +231,7 @@ pub enum ClaimCommand {
 
 fn claim_id(text: &str) -> Result<ClaimId, String> {
     text.parse()
-        .map_err(|_| "a claim is called by eight digits and letters from a to f".to_owned())
+        .map_err(|_| "a claim ID has eight hexadecimal digits".to_owned())
 }
 
 /// Say that you still need the GPUs that you hold and do not use now.

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueHint};
+use gua_model::demo::Script;
 
 use super::look::FormatArgs;
 use super::report::ReportArgs;
-use super::{PlotArgs, TopArgs};
+use super::{PlotArgs, TopArgs, named};
 
 /// Measure the cost of a tick, a day of history and a report on this host.
 ///
@@ -246,8 +247,8 @@ pub struct RecordDemoArgs {
     pub interval: Option<std::time::Duration>,
 
     /// Telemetry to play: that of gpu-usage-audit 1.1 or 1.8 [default: 1.1].
-    #[arg(long, value_name = "RELEASE", value_enum)]
-    pub script: Option<DemoScript>,
+    #[arg(long, value_name = "RELEASE", value_parser = named(SCRIPTS))]
+    pub script: Option<Script>,
 
     /// Record in real time instead of all ticks at once.
     #[arg(long)]
@@ -271,12 +272,5 @@ impl RecordDemoArgs {
     }
 }
 
-/// Release of gpu-usage-audit whose demo telemetry is played.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum DemoScript {
-    #[default]
-    #[value(name = "1.1")]
-    V1_1,
-    #[value(name = "1.8")]
-    V1_8,
-}
+/// Releases of gpu-usage-audit whose demo telemetry is played.
+const SCRIPTS: [(&str, Script); 2] = [("1.1", Script::V1_1), ("1.8", Script::V1_8)];

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgAction, Args, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint};
-use gua_model::pick::Order;
+use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
+use gua_model::pick::{FreeRule, Order};
 use gua_model::{Bytes, Percent};
 use gua_wire::ServerUrl;
 
-use super::TableFormat;
+use super::{TableFormat, named};
 
 /// List all GPUs with their holders and states.
 ///
@@ -188,8 +188,8 @@ pub struct AvailableArgs {
     pub respect_quota: bool,
 
     /// Rule that defines a free GPU; nvgpu checks only memory and exits with 0 even if no GPU is free.
-    #[arg(long, value_name = "RULE", value_enum, default_value_t)]
-    pub rule: RuleName,
+    #[arg(long, value_name = "RULE", value_parser = named(RULES), default_value = "gua")]
+    pub rule: FreeRule,
 
     #[command(flatten)]
     pub format: FormatArgs,
@@ -212,24 +212,22 @@ impl AvailableArgs {
     pub fn waits(&self) -> Option<Option<Duration>> {
         self.wait.or(self.notify.then_some(None))
     }
+
+    /// The exact number of GPUs that is wanted, if it is given.
+    #[must_use]
+    pub fn exactly(&self) -> Option<usize> {
+        let count = self.count?;
+        Some(usize::try_from(count).unwrap_or(usize::MAX))
+    }
 }
 
-/// Implements `Default` as the arguments of the command without flags.
-macro_rules! without_flags {
-    ($($Args:ty),*) => { $(
-        impl Default for $Args {
-            fn default() -> Self {
-                let command = Self::augment_args(clap::Command::new("gua"));
-                let matches = command.try_get_matches_from(["gua"]);
-                matches
-                    .and_then(|matches| Self::from_arg_matches(&matches))
-                    .expect("every argument is optional or has a valid default")
-            }
-        }
-    )* };
+/// Returns the arguments of a command that is called without flags. Each must be optional or have a default.
+pub fn without_flags<T: Args>() -> T {
+    let command = T::augment_args(clap::Command::new("gua"));
+    let matches = command.try_get_matches_from(["gua"]);
+    let parsed = matches.and_then(|matches| T::from_arg_matches(&matches));
+    parsed.expect("every argument is optional or has a valid default")
 }
-
-without_flags!(ListArgs, AvailableArgs);
 
 /// Explain the state of a GPU: the readings and the rule that applies.
 ///
@@ -266,13 +264,8 @@ pub struct ExplainArgs {
     pub history: HistoryArgs,
 }
 
-/// Rule that defines a free GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum RuleName {
-    #[default]
-    Gua,
-    Nvgpu,
-}
+/// Rules that define a free GPU.
+const RULES: [(&str, FreeRule); 2] = [("gua", FreeRule::Unheld), ("nvgpu", FreeRule::MemoryAlone)];
 
 /// Command line under the name `nvgpu`. Its help texts are part of that tool's interface and keep their wording.
 #[derive(Debug, Parser)]
@@ -283,7 +276,7 @@ pub enum RuleName {
     infer_long_args = true,
     subcommand_required = true,
     max_term_width = 100,
-    after_help = "`gua help list` and `gua help available` tell what else there is."
+    after_help = "`gua help list` and `gua help available` describe all options."
 )]
 pub struct NvgpuArgs {
     #[command(subcommand)]

@@ -1,18 +1,10 @@
 //! `gua alert`: the configured alerts, past messages, and test messages. The daemon sends the messages. `gua board alert` does
 //! the same for those that a board sends.
 
-use std::process::ExitCode;
-
 use gua_collector::alert::{self, SenderState};
 use gua_model::alert::Sender;
-use gua_model::text::{counted, sanitize};
-use gua_render::document::pretty;
-use gua_render::table::csv;
 
-use crate::cli::{AlertCommand, TableFormat, suggestion};
-use crate::context::Context;
-use crate::failure::{Exit, Failure, success_or};
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(command: &AlertCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let sender = || SenderState::daemon(&context.loaded);
@@ -33,7 +25,7 @@ pub(super) fn list(
 ) -> anyhow::Result<ExitCode> {
     let document = alert::listed(&context.loaded, sender);
     output::data(&match format {
-        TableFormat::Text => document.text(&context.zone()),
+        TableFormat::Text => document.text(sender.by, &context.zone()),
         TableFormat::Csv => csv(&document.table()),
         TableFormat::Json => pretty(&document),
     })?;
@@ -76,19 +68,22 @@ pub(super) fn test(name: Option<&str>, by: Sender, context: &Context) -> anyhow:
     if let (Some(name), true) = (name, wanted.is_empty()) {
         let near = suggestion(name, alerts.map(|alert| alert.name.as_str()));
         let message = format!("no alert is called `{}`{near}", sanitize(name));
-        return Err(Failure::usage(message)
-            .hint(match by {
-                Sender::Daemon => "`gua alert list` lists them",
-                Sender::Board => "`gua board alert list` lists them",
-            })
-            .into());
+        bail!(Failure::usage(message).hint(match by {
+            Sender::Daemon => "`gua alert list` lists them",
+            Sender::Board => "`gua board alert list` lists them",
+        }));
     }
     if wanted.is_empty() {
         let failure = Failure::usage("no alerts are configured");
-        return Err(failure
-            .hint("docs/alerts.md explains [[alert]] tables")
-            .into());
+        bail!(failure.hint(match by {
+            Sender::Daemon => "docs/alerts.md explains [[alert]] tables",
+            Sender::Board => "docs/alerts.md explains [[alert]] tables with by = \"board\"",
+        }));
     }
+    let command = match by {
+        Sender::Daemon => "gua alert test",
+        Sender::Board => "gua board alert test",
+    };
     let mut is_sent = true;
     for alert in wanted {
         let (name, kind) = (sanitize(&alert.name), alert.target.kind());
@@ -96,7 +91,7 @@ pub(super) fn test(name: Option<&str>, by: Sender, context: &Context) -> anyhow:
             Ok(()) => output::data(&format!("{name}: sent to {kind}\n"))?,
             Err(error) => {
                 is_sent = false;
-                output::eprint(&format!("gua alert test: {name}: {error}\n"));
+                output::eprint(&format!("{command}: {name}: {error}\n"));
             }
         }
     }

@@ -2,22 +2,17 @@
 
 mod found;
 pub(crate) mod lease;
-pub(crate) mod query;
 
-use std::process::ExitCode;
+use std::fmt::Display;
 
 use gua_collector::claims;
-use gua_model::text::sanitize;
+use gua_model::pick::FreeRule;
 use gua_probe::process::is_user;
 
 use self::found::Found;
-use self::query::Query;
 use super::board::fleet;
 use super::quota;
-use crate::cli::{AvailableArgs, RuleName};
-use crate::context::Context;
-use crate::failure::{Exit, Failure, success_or};
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if let Some(board) = &args.board {
@@ -42,11 +37,11 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
         return lease::run(query);
     }
     if args.for_pid.is_some() {
-        return Err(Failure::usage("--for needs --claim or --wait").into());
+        bail!(Failure::usage("--for needs --claim or --wait"));
     }
     let sample = context.sample()?;
     let mut found = Found::new(query, &sample);
-    if args.rule == RuleName::Nvgpu {
+    if args.rule == FreeRule::MemoryAlone {
         // nvgpu has neither claims nor an exact number.
         found.limit();
         found.print(true, None)?;
@@ -62,7 +57,32 @@ pub fn run(args: &AvailableArgs, context: &Context) -> anyhow::Result<ExitCode> 
     found.print(is_enough, None)?;
     query.eprint(|| match is_enough {
         true => found.obstacles(),
-        false => found.obstacles() + &found.shortage(had, query.count()),
+        false => found.obstacles() + &found.shortage(had, args.exactly()),
     });
     Ok(success_or(Exit::Nothing, is_enough))
+}
+
+/// A request for free GPUs.
+#[derive(Debug)]
+pub(crate) struct Query<'a> {
+    /// The command that messages are prefixed with.
+    pub(crate) prefix: &'static str,
+    pub(crate) args: &'a AvailableArgs,
+    /// Format of the answer on standard output; `None` prints no answer.
+    pub(crate) format: Option<TableFormat>,
+    pub(crate) context: &'a Context,
+}
+
+impl Query<'_> {
+    /// A message of this command.
+    pub(super) fn line(&self, message: impl Display) -> String {
+        format!("{}: {message}\n", self.prefix)
+    }
+
+    /// Prints messages for people, unless `--quiet` is given.
+    pub(super) fn eprint(&self, text: impl FnOnce() -> String) {
+        if !self.args.quiet {
+            output::eprint(&text());
+        }
+    }
 }

@@ -1,18 +1,12 @@
 //! `gua bench`: measures the cost of a tick, a day of history and a report on this host. All files are written to a
 //! temporary directory, which is removed afterwards.
 
-mod page;
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gua_collector::location;
-use gua_model::chain::chain;
 use gua_model::demo::{self, Script};
-use gua_model::{Milliwatts, Percent, Sample, Tick};
-use gua_probe::clock;
+use gua_model::{Bytes, Milliwatts, Percent, Sample, Tick};
 use gua_probe::process::cost;
-use gua_render::document::pretty;
 use gua_render::report::{Words, text};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
@@ -20,10 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::BenchArgs;
-use crate::context::{self, Context, VERSION};
-use crate::output;
-use crate::progress::Bar;
+use crate::commands::prelude::*;
+use crate::context;
 
 /// Number of driver reads; the first one, which opens the driver, is not counted.
 const LOOKS: u32 = 20;
@@ -102,7 +94,7 @@ pub fn run(args: &BenchArgs, context: &Context) -> anyhow::Result<()> {
     };
     output::data(&match args.json {
         true => pretty(&costs),
-        false => page::text(&costs),
+        false => page(&costs),
     })
 }
 
@@ -153,7 +145,7 @@ fn look(args: &BenchArgs, context: &Context) -> (Telemetry, Option<Look>, Option
         number += 1;
         bar.share(f64::from(number) / f64::from(LOOKS));
     }
-    bar.clear();
+    drop(bar);
     let elapsed = clock::monotonic().saturating_sub(began);
     let look = (number > 0).then(|| Look {
         looks: number,
@@ -276,6 +268,57 @@ fn report(db: &Path, end: Timestamp) -> anyhow::Result<Reported> {
         processor_microseconds: micros(processor),
         peak_memory_bytes: peak.map(|bytes| bytes.0),
     })
+}
+
+/// Formats the results as text.
+fn page(costs: &BenchDocument) -> String {
+    let (telemetry, history, report) = (&costs.telemetry, &costs.history, &costs.report);
+    let source = match &telemetry.driver_version {
+        Some(version) => format!("driver {}", sanitize(version)),
+        None => "simulated telemetry".to_owned(),
+    };
+    let unknown = || "not known".to_owned();
+    let sample = match &costs.look {
+        Some(look) => format!(
+            "{} of processor time, {} by the clock\n  the reader child of a daemon{} of memory",
+            look.processor_microseconds.map_or_else(unknown, millis),
+            millis(look.elapsed_microseconds),
+            look.reader_memory_bytes.map_or_else(unknown, megabytes)
+        ),
+        None => "not measured: telemetry is simulated".to_owned(),
+    };
+    let tick = history.tick_processor_microseconds;
+    let look = costs.look.as_ref();
+    let look = look.and_then(|look| look.processor_microseconds);
+    let day = (tick + look.unwrap_or_default()) * f64::from(history.ticks) / 1e6;
+    let peak = report.peak_memory_bytes;
+    let peak = peak.map(|peak| format!(", at most {} of memory", megabytes(peak)));
+    format!(
+        "gua {} on this host, with {source}: {} GPUs, {} processes on them\n\n  \
+         one sample of all GPUs      {sample}\n  \
+         one tick in the history     {} of processor time\n  \
+         one day of history          {} ticks in {}; {} a year while all ticks are kept\n  \
+         one day of collecting       {day:.1} s of processor time\n  \
+         one report of that day      {} of processor time{}\n",
+        costs.gua_version,
+        telemetry.gpus,
+        telemetry.processes,
+        millis(tick),
+        history.ticks,
+        megabytes(history.day_bytes),
+        megabytes(history.day_bytes.saturating_mul(365)),
+        millis(report.processor_microseconds),
+        peak.unwrap_or_default()
+    )
+}
+
+fn millis(micros: f64) -> String {
+    format!("{:.2} ms", micros / 1e3)
+}
+
+fn megabytes(bytes: u64) -> String {
+    let tenths = bytes.saturating_mul(10) / Bytes::PER_MB;
+    format!("{}.{} MB", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

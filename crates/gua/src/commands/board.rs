@@ -4,14 +4,13 @@ pub(super) mod fleet;
 mod link;
 
 use std::io::{self, Read as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use gua_board::alert::Watch;
 use gua_board::demo::{Fleet, GPUS, HOSTS};
 use gua_board::oidc::{FetchError, OidcOptions};
@@ -24,24 +23,17 @@ use gua_board_store::secret::PRESET_LENGTH;
 use gua_board_store::{Kind, OpenError, Secret, SecretHash, SqliteStore, StoreError};
 use gua_collector::alert::{self, FleetAlerts, SenderState};
 use gua_collector::board::{ConnectOptions, setup};
-use gua_collector::log;
 use gua_collector::service::web::WebServer;
-use gua_model::alert::Sender;
-use gua_probe::{clock, host};
+use gua_model::alert::{Alert, Sender};
+use gua_probe::host;
 use gua_settings::Inputs;
 use gua_wire::Pin;
 use gua_wire::server_url::Unencrypted;
 use jiff::SignedDuration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::cli::{
-    BoardAlertCommand, BoardCommand, BoardDataArgs, BoardUserCommand, Command, ServerInstallArgs,
-    SignOnArgs,
-};
+use crate::commands::prelude::*;
 use crate::commands::serve::SHORTEST_TOKEN;
-use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::output;
 
 /// Number of messages of alerts that the board reads for a page. Each workspace sees those about its own hosts.
 const SHOWN_ALERTS: usize = 1000;
@@ -51,65 +43,18 @@ const MOST_INPUT: u64 = 64 * 1024;
 
 pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
-        BoardCommand::Serve {
-            data,
-            listen,
-            url,
-            tls,
-            certificate,
-            key,
-            proxy,
-            sign_on,
-        } => {
-            let files = certificate.clone().zip(key.clone());
-            let transport = Transport {
-                listen: *listen,
-                url: url.as_deref(),
-                is_tls_wanted: *tls,
-                files: files.map(|(certificate, key)| CertificateFiles { certificate, key }),
-                proxies: proxy,
-            };
-            serve(data, &transport, sign_on, context)?;
-        }
+        BoardCommand::Serve(args) => serve(args, context)?,
         BoardCommand::Demo { listen } => demo(*listen, context)?,
         BoardCommand::Login { url } => fleet::login(url, context)?,
         BoardCommand::Link { code, user, .. } => link::run(&code.0, user.as_deref(), context)?,
         BoardCommand::Alert(command) => return alerts(command, context),
         BoardCommand::User { command } => user(command)?,
-        BoardCommand::EnrollToken {
-            data,
-            workspace,
-            name,
-            uses,
-            host_names,
-            tags,
-            approval,
-            token_file,
-            expires,
-        } => {
-            let preset = token_file.as_deref().map(preset).transpose()?;
-            let wanted = KeyRequest {
-                name: name.as_deref(),
-                uses: *uses,
-                lifetime: Some(signed(*expires)),
-                host_names: host_names.as_deref(),
-                tags: tags.as_deref(),
-                needs_approval: *approval,
-                preset,
-            };
-            add_key(&open(data)?, &workspace.workspace, wanted)?;
-        }
-        BoardCommand::ApiToken {
-            data,
-            workspace,
-            user,
-            scope,
-            expires,
-        } => {
-            let store = open_existing(data)?;
-            let lifetime = expires.map(signed);
-            let workspace = &workspace.workspace;
-            let added = set_up(&store).add_api_token(workspace, user, *scope, lifetime);
+        BoardCommand::EnrollToken(args) => enroll_token(args)?,
+        BoardCommand::ApiToken(args) => {
+            let store = open_existing(&args.data)?;
+            let lifetime = args.expires.map(signed);
+            let workspace = &args.workspace.workspace;
+            let added = set_up(&store).add_api_token(workspace, &args.user, args.scope, lifetime);
             print_secret(&added.map_err(usage)?)?;
         }
         BoardCommand::Install(args) => install(args, context)?,
@@ -117,12 +62,11 @@ pub fn run(command: &BoardCommand, context: &Context) -> anyhow::Result<ExitCode
         BoardCommand::Backup { data, output } => open_existing(data)?.backup(output)?,
         BoardCommand::Check { data } => {
             let problems = open_existing(data)?.check()?;
-            if problems.is_empty() {
-                output::data("gua board check: no errors\n")?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            output::data(&format!("{}\n", problems.join("\n")))?;
-            return Ok(Exit::Failed.into());
+            output::data(&match problems.as_slice() {
+                [] => "gua board check: no errors\n".to_owned(),
+                problems => format!("{}\n", problems.join("\n")),
+            })?;
+            return Ok(success_or(Exit::Failed, problems.is_empty()));
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -171,24 +115,16 @@ fn alerts(command: &BoardAlertCommand, context: &Context) -> anyhow::Result<Exit
     }
 }
 
-/// How people and agents reach a board.
-struct Transport<'a> {
-    listen: SocketAddr,
-    url: Option<&'a str>,
-    is_tls_wanted: bool,
-    files: Option<CertificateFiles>,
-    proxies: &'a [IpAddr],
-}
-
-impl Transport<'_> {
+impl BoardServeArgs {
     /// Loads the certificate. Without one, the board creates a self-signed certificate if tokens and passwords would cross the
     /// network unencrypted; hosts then have to pin it.
     fn tls(&self, directory: &Path) -> anyhow::Result<(Option<Tls>, Option<Pin>)> {
-        if let Some(files) = &self.files {
-            return Ok((Some(Tls::load(files.clone())?), None));
+        if let (Some(certificate), Some(key)) = (self.certificate.clone(), self.key.clone()) {
+            let files = CertificateFiles { certificate, key };
+            return Ok((Some(Tls::load(files)?), None));
         }
-        let is_safe = self.listen.ip().is_loopback() || !self.proxies.is_empty();
-        if is_safe && !self.is_tls_wanted {
+        let is_safe = self.listen.ip().is_loopback() || !self.proxy.is_empty();
+        if is_safe && !self.tls {
             return Ok((None, None));
         }
         let address = self.listen.ip();
@@ -202,7 +138,7 @@ impl Transport<'_> {
 
     /// Host name in the URL.
     fn url_host(&self) -> Option<&str> {
-        let (_, rest) = self.url?.split_once("://")?;
+        let (_, rest) = self.url.as_deref()?.split_once("://")?;
         let authority = rest.split('/').next()?;
         let host = authority
             .rsplit_once(':')
@@ -212,7 +148,7 @@ impl Transport<'_> {
 
     /// URL of the board, without a trailing slash.
     fn public_url(&self, address: SocketAddr, is_tls: bool) -> String {
-        if let Some(url) = self.url {
+        if let Some(url) = &self.url {
             return url.trim_end_matches('/').to_owned();
         }
         let scheme = if is_tls { "https" } else { "http" };
@@ -234,14 +170,11 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
         ..setup::connect_options(&context.loaded)
     };
     let fetch = move |request| gua_collector::board::fetch(&options, request).map_err(FetchError);
+    let secret_file = sign_on.oidc_client_secret_file.as_deref();
     Ok(Some(OidcOptions {
         issuer: issuer.clone(),
         client_id: client_id.clone(),
-        client_secret: sign_on
-            .oidc_client_secret_file
-            .as_ref()
-            .map(|path| secret(path))
-            .transpose()?,
+        client_secret: secret_file.map(secret).transpose()?,
         groups_claim: sign_on.oidc_groups.clone(),
         fetch: Arc::new(fetch),
     }))
@@ -249,11 +182,11 @@ fn provider(sign_on: &SignOnArgs, context: &Context) -> anyhow::Result<Option<Oi
 
 /// Returns the trusted proxies. A proxy must have a secret to send user names, because any user of this host can connect from
 /// its addresses.
-fn proxies(addresses: &[IpAddr], sign_on: &SignOnArgs) -> anyhow::Result<Proxies> {
-    let file = sign_on.proxy_secret_file.as_deref();
+fn proxies(args: &BoardServeArgs) -> anyhow::Result<Proxies> {
+    let file = args.sign_on.proxy_secret_file.as_deref();
     let secret = file.map(proxy_secret).transpose()?;
     Ok(Proxies {
-        addresses: addresses.to_vec(),
+        addresses: args.proxy.clone(),
         secret: secret.as_deref().map(SecretHash::of),
     })
 }
@@ -263,53 +196,50 @@ fn proxy_secret(path: &Path) -> anyhow::Result<String> {
     let secret = secret(path)?;
     let shown = path.display();
     if secret.chars().count() < SHORTEST_TOKEN {
-        return Err(Failure::usage(format!(
+        bail!(Failure::usage(format!(
             "the secret in `{shown}` has fewer than {SHORTEST_TOKEN} characters"
-        ))
-        .into());
+        )));
     }
     let facts = path.metadata();
     let facts = facts.with_context(|| format!("cannot examine the secret `{shown}`"))?;
     if facts.mode() & 0o007 != 0 {
-        return Err(
-            Failure::usage(format!("other users can access the secret `{shown}`"))
-                .hint(format!("remove their access: `chmod o= {shown}`"))
-                .into(),
-        );
+        let problem = format!("other users can access the secret `{shown}`");
+        let hint = format!("remove their access: `chmod o= {shown}`");
+        bail!(Failure::usage(problem).hint(hint));
     }
     Ok(secret)
 }
 
 /// Reads a secret from a file.
 fn secret(path: &Path) -> anyhow::Result<String> {
-    let text = gua_files::read_regular(path, MOST_INPUT);
-    let text = text.with_context(|| format!("cannot read the secret `{}`", path.display()))?;
-    match String::from_utf8_lossy(&text).trim() {
-        "" => Err(Failure::usage(format!("`{}` has no secret", path.display())).into()),
-        text => Ok(text.to_owned()),
+    let text = read_trimmed(path, "secret")?;
+    match text.is_empty() {
+        true => bail!(Failure::usage(format!(
+            "`{}` has no secret",
+            path.display()
+        ))),
+        false => Ok(text),
     }
 }
 
-fn serve(
-    data: &BoardDataArgs,
-    transport: &Transport<'_>,
-    sign_on: &SignOnArgs,
-    context: &Context,
-) -> anyhow::Result<()> {
-    let inputs = &context.loaded.inputs;
-    let format = context.settings().collect.log_format.value;
-    log::start(
-        log::Form::choose(format, inputs.variable("JOURNAL_STREAM")),
-        output::eprint,
-    );
-    let proxies = proxies(transport.proxies, sign_on)?;
+/// Reads a file with a secret, without the spaces around it.
+pub(super) fn read_trimmed(path: &Path, what: &str) -> anyhow::Result<String> {
+    let text = gua_files::read_regular(path, MOST_INPUT);
+    let text = text.with_context(|| format!("cannot read the {what} `{}`", path.display()))?;
+    Ok(String::from_utf8_lossy(&text).trim().to_owned())
+}
+
+fn serve(args: &BoardServeArgs, context: &Context) -> anyhow::Result<()> {
+    context.start_log();
+    let sign_on = &args.sign_on;
+    let proxies = proxies(args)?;
     allow_many_connections();
-    let store = Arc::new(open(data)?);
-    let directory = directory(data)?;
+    let store = Arc::new(open(&args.data)?);
+    let directory = directory(&args.data)?;
     let _lock = SqliteStore::lock_server(&directory)?;
-    let (tls, pin) = transport.tls(&directory)?;
-    let board = Board::bind(transport.listen)?;
-    let public_url = transport.public_url(board.address(), tls.is_some());
+    let (tls, pin) = args.tls(&directory)?;
+    let board = Board::bind(args.listen)?;
+    let public_url = args.public_url(board.address(), tls.is_some());
     let has_certificate = tls.is_some();
     let board = board.with_tls(tls);
     let link = set_up(&store).add_first_link(FIRST_WORKSPACE)?;
@@ -338,13 +268,16 @@ fn serve(
     let app = App::start(options)?;
     let alerts = {
         let (app, mut watch) = (Arc::clone(&app), Watch::default());
-        FleetAlerts::start(&context.loaded, &directory, move |alerts, now| {
-            watch.find(&app, alerts, now)
-        })
-    }
-    .context("cannot start the alerts")?;
+        let find = move |alerts: &[Alert], now| watch.find(&app, alerts, now);
+        FleetAlerts::start(&context.loaded, &context.flags, &directory, find)
+    };
+    let alerts = Rc::new(alerts.context("cannot start the alerts")?);
+    let board = {
+        let alerts = Rc::clone(&alerts);
+        board.on_reload(move || alerts.reload())
+    };
     let served = board.run(app, None, started);
-    if let Some(alerts) = alerts {
+    if let Some(alerts) = Rc::into_inner(alerts) {
         alerts.stop();
     }
     Ok(served?)
@@ -370,27 +303,26 @@ fn allow_many_connections() {
 
 fn install(args: &ServerInstallArgs, context: &Context) -> anyhow::Result<()> {
     let command = super::serve::server_options(&["gua", "board", "serve"], args)?;
-    let Command::Board(BoardCommand::Serve { data, listen, .. }) = command else {
-        return Err(Failure::usage("the options after `--` are those of `gua board serve`").into());
+    let Command::Board(BoardCommand::Serve(options)) = command else {
+        bail!(Failure::usage(
+            "the options after `--` must be options of `gua board serve`"
+        ));
     };
-    if data.data.is_some() {
-        return Err(Failure::usage("the service's data is in /var/lib/gua-board").into());
+    if options.data.data.is_some() {
+        bail!(Failure::usage(
+            "the service's data is in /var/lib/gua-board"
+        ));
     }
-    super::serve::install(WebServer::Board, args, listen.port(), context)
+    super::serve::install(WebServer::Board, args, options.listen.port(), context)
 }
 
 fn demo(listen: SocketAddr, context: &Context) -> anyhow::Result<()> {
     if !listen.ip().is_loopback() {
-        return Err(Failure::usage(format!(
+        bail!(Failure::usage(format!(
             "--listen {listen}: a demonstration is served on loopback only"
-        ))
-        .into());
+        )));
     }
-    let mut builder = tempfile::Builder::new();
-    let directory = builder
-        .prefix("gua-board-demo-")
-        .tempdir_in(context.loaded.inputs.temporary())
-        .context("cannot create a temporary directory")?;
+    let directory = context.passing_directory("gua-board-demo-")?;
     let store = Arc::new(SqliteStore::open(directory.path())?);
     let (fleet, guest, link) = Fleet::enrol(set_up(&store))?;
     let board = Board::bind(listen)?;
@@ -433,13 +365,13 @@ fn not_opened(error: OpenError) -> anyhow::Error {
             Failure::usage(error.to_string()).hint("--data DIR names another directory")
         }
         OpenError::Damaged { .. } => Failure::failed(error.to_string())
-            .hint("nothing was changed; put a file of `gua board backup` in its place, or start anew in another directory with --data DIR"),
+            .hint("nothing was changed; put a file of `gua board backup` in its place, or start a new board in another directory with --data DIR"),
         other => return other.into(),
     }
     .into()
 }
 
-fn set_up(store: &SqliteStore) -> SetUp<'_> {
+pub(super) fn set_up(store: &SqliteStore) -> SetUp<'_> {
     SetUp {
         registry: store,
         now: clock::now(),
@@ -455,9 +387,20 @@ fn usage(error: SetUpError) -> anyhow::Error {
 }
 
 /// Adds an enrolment key and prints its token.
-fn add_key(store: &SqliteStore, workspace: &str, wanted: KeyRequest<'_>) -> anyhow::Result<()> {
-    let is_preset = wanted.preset.is_some();
-    match set_up(store).add_enrolment_key(workspace, wanted) {
+fn enroll_token(args: &EnrollTokenArgs) -> anyhow::Result<()> {
+    let preset = args.token_file.as_deref().map(preset).transpose()?;
+    let is_preset = preset.is_some();
+    let wanted = KeyRequest {
+        name: args.name.as_deref(),
+        uses: args.uses,
+        lifetime: Some(signed(args.expires)),
+        host_names: args.host_names.as_deref(),
+        tags: args.tags.as_deref(),
+        needs_approval: args.approval,
+        preset,
+    };
+    let store = open(&args.data)?;
+    match set_up(&store).add_enrolment_key(&args.workspace.workspace, wanted) {
         // Automation runs the command again and again.
         Err(SetUpError::Store(StoreError::Conflict(_))) if is_preset => Ok(()),
         // The caller has the token already.
@@ -468,9 +411,7 @@ fn add_key(store: &SqliteStore, workspace: &str, wanted: KeyRequest<'_>) -> anyh
 
 /// Reads an enrolment token from a file.
 fn preset(path: &Path) -> anyhow::Result<Secret> {
-    let text = gua_files::read_regular(path, MOST_INPUT)
-        .with_context(|| format!("cannot read the token `{}`", path.display()))?;
-    let text = String::from_utf8_lossy(&text);
+    let text = read_trimmed(path, "token")?;
     let secret = Secret::preset(Kind::Enrolment, &text).ok_or_else(|| {
         Failure::usage(format!(
             "`{}` has no usable token: gua_enroll_ and at least {PRESET_LENGTH} characters without spaces",

@@ -1,24 +1,18 @@
 //! `gua claim`: lists leased GPUs, their holders and waiters, and releases leases.
 
-pub(super) mod json;
-mod table;
-
-use std::process::ExitCode;
+use std::path::Path;
 
 use gua_claim::{
     Choice, ClaimError, ClaimId, ClaimedBy, Kernel as _, LeasedGpu, LiveClaim, Look, PidNamespace,
-    Survey,
+    Survey, Waiter,
 };
-use gua_collector::claims::{Claims, Names};
-use gua_model::chain::chain;
-use gua_model::{GpuUuid, Sample};
-use gua_render::document::pretty;
-use gua_render::table::csv;
+use gua_collector::claims::{Claims, Names, deadline, moment};
+use gua_model::text::short_age;
+use gua_model::{GpuUuid, Place, Sample};
+use gua_render::listing::{CLAIMS, ClaimEntry, ClaimedGpu, ClaimsDocument, QueueEntry};
+use gua_render::table::{Cell, Table};
 
-use crate::cli::{ClaimCommand, TableFormat};
-use crate::context::Context;
-use crate::failure::{Exit, success_or};
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(command: &ClaimCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let claims = Claims::open(context.settings())?;
@@ -97,9 +91,9 @@ fn see(claims: &Claims, context: &Context, name: &str) -> anyhow::Result<Seen> {
 fn list(claims: &Claims, context: &Context, format: TableFormat) -> anyhow::Result<ExitCode> {
     let seen = see(claims, context, "gua claim list")?;
     let mut names = Names::default();
-    let document = json::document(claims.dir.path(), &seen, &mut names);
+    let document = document(claims.dir.path(), &seen, &mut names);
     match format {
-        TableFormat::Text => output::data(&table::text(&seen, &mut names))?,
+        TableFormat::Text => output::data(&text(&seen, &mut names))?,
         TableFormat::Csv => output::data(&csv(&document.table()))?,
         TableFormat::Json => output::raw(pretty(&document).as_bytes())?,
     }
@@ -133,11 +127,102 @@ fn release(claims: &Claims, ids: &[ClaimId]) -> anyhow::Result<ExitCode> {
 
 fn release_own(claims: &Claims, context: &Context) -> anyhow::Result<ExitCode> {
     let seen = see(claims, context, "gua claim release")?;
-    let own = seen
-        .survey
-        .claims
-        .iter()
-        .filter(|live| live.claim.owner == claims.dir.me());
+    let own = seen.survey.claims.iter();
+    let own = own.filter(|live| live.claim.owner == claims.dir.me());
     let own: Vec<ClaimId> = own.map(|live| live.claim.id.clone()).collect();
     release(claims, &own)
+}
+
+/// The claims as a document.
+pub(super) fn document(directory: &Path, seen: &Seen, names: &mut Names) -> ClaimsDocument {
+    let survey = &seen.survey;
+    let now = seen.look.at.wall;
+    let mut entry = |live: &LiveClaim| {
+        let gpus = live.gpus.iter().map(|gpu| ClaimedGpu {
+            uuid: gpu.gpu.to_string(),
+            index: seen.index(&gpu.gpu),
+            in_use: seen.is_in_use(live, gpu),
+        });
+        ClaimEntry {
+            claim: names.listed(live, now),
+            gpus: gpus.collect(),
+        }
+    };
+    let claims = survey.claims.iter().map(&mut entry).collect();
+    let waiting = |waiter: &Waiter| QueueEntry {
+        user: names.user(waiter.owner),
+        uid: waiter.owner.0,
+        pid: waiter.process.pid.0,
+        comm: names.comm(&waiter.process),
+        wanted: waiter.wanted,
+        waited_seconds: waited(waiter, &seen.look).as_secs(),
+    };
+    ClaimsDocument {
+        schema: CLAIMS,
+        at: now,
+        directory: directory.to_string_lossy().into_owned(),
+        gpus_seen: seen.sample.is_some(),
+        claims,
+        queue: survey.queue.iter().map(waiting).collect(),
+        problems: survey.problems.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn waited(waiter: &Waiter, look: &Look) -> std::time::Duration {
+    look.at.since_boot.saturating_sub(waiter.arrived)
+}
+
+/// The claims and the queue as tables.
+fn text(seen: &Seen, names: &mut Names) -> String {
+    let now = seen.look.at.wall;
+    let titles = ["gpu", "claim", "for", "since", "until", "on the GPU"];
+    let mut claims = Table::new(titles.map(|title| (title, title)));
+    for live in &seen.survey.claims {
+        let who = names.user_and_process(live.claim.owner, &live.claim.for_process);
+        let until = deadline(live.left, now);
+        for gpu in &live.gpus {
+            let cells = [
+                name(&gpu.gpu, seen),
+                live.claim.id.to_string(),
+                who.clone(),
+                moment(live.claim.made, now),
+                until.map_or_else(|| "while in use".to_owned(), |at| moment(at, now)),
+                match seen.is_in_use(live, gpu) {
+                    Some(true) => "yes".to_owned(),
+                    Some(false) => "no".to_owned(),
+                    None => "not known".to_owned(),
+                },
+            ];
+            claims.rows.push(cells.map(Cell::Text).into());
+        }
+    }
+    let mut text = match seen.survey.claims.is_empty() {
+        true => "no claims\n".to_owned(),
+        false => claims.text(0),
+    };
+    let titles = ["place", "waits for", "who", "since"];
+    let mut queue = Table::new(titles.map(|title| (title, title)));
+    for (place, waiter) in (1..).zip(&seen.survey.queue) {
+        let cells = [
+            format!("{place}"),
+            counted(waiter.wanted as u64, "GPU"),
+            names.user_and_process(waiter.owner, &waiter.process),
+            short_age(waited(waiter, &seen.look)),
+        ];
+        queue.rows.push(cells.map(Cell::Text).into());
+    }
+    if !seen.survey.queue.is_empty() {
+        text.push('\n');
+        text.push_str(&queue.text(0));
+    }
+    text
+}
+
+/// Name of a GPU: its index, or its UUID for a MIG instance and for a GPU that is not present.
+fn name(uuid: &GpuUuid, seen: &Seen) -> String {
+    let gpus = seen.sample.iter().flat_map(|sample| &sample.gpus);
+    match gpus.into_iter().find(|gpu| gpu.uuid == *uuid) {
+        Some(gpu) if !matches!(gpu.place, Place::Instance { .. }) => gpu.index.to_string(),
+        _ => uuid.to_string(),
+    }
 }

@@ -1,7 +1,6 @@
 //! `gua completions`: the completion script of a shell, generated from the declarations in `cli`.
 
-use crate::cli::{tree, visible_commands};
-use crate::context::VERSION;
+use crate::commands::prelude::*;
 
 /// The completion script of one shell.
 #[must_use]

@@ -1,14 +1,10 @@
 //! `gua config`: shows, checks and explains the configuration.
 
 use std::path::Path;
-use std::process::ExitCode;
 
 use gua_settings::{FileSeen, FileState, Problem, check_file, describe, inputs};
 
-use crate::cli::ConfigCommand;
-use crate::context::Context;
-use crate::failure::{Exit, success_or};
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(command: &ConfigCommand, context: &Context) -> anyhow::Result<ExitCode> {
     let text = match command {

@@ -3,26 +3,19 @@
 use std::path::PathBuf;
 
 use gua_collector::csv::{Appended, DayFiles, configured_directory, configured_form};
-use gua_collector::service::{Install, Place, Scope, csv};
+use gua_collector::service::{Install, Scope, csv};
 use gua_compat::gpu_stats::{Minute, lines};
-use gua_model::text::counted;
 use jiff::tz::TimeZone;
 
 use super::service;
-use crate::cli::CsvCommand;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
 
 /// Directory of gpu_stats below the home directory.
 const USUAL: &str = "gpu_stats";
 
 pub fn run(command: &CsvCommand, context: &Context) -> anyhow::Result<()> {
     // Always the scope of a user, also for root.
-    let place = |root: &Option<PathBuf>| {
-        let home = context.loaded.inputs.home.as_deref();
-        Place::new(Some(Scope::User), root.clone(), home)
-    };
+    let place = |root: &Option<PathBuf>| context.place(Some(Scope::User), root.clone());
     match command {
         CsvCommand::Sample(_) => sample(context),
         CsvCommand::Install(args) => {
@@ -45,7 +38,7 @@ pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
     let sample = context.sample()?;
     // The minute of the readings; the clock may have moved on.
     let minute = Minute::of(sample.at, &TimeZone::system());
-    let lines = lines(&sample, files.form(), minute, &settings.thresholds());
+    let lines = lines(&sample, files.form, minute, &settings.thresholds());
     if !lines.unread.is_empty() {
         let numbers: Vec<String> = lines.unread.iter().map(u32::to_string).collect();
         output::eprint(&format!(
@@ -54,10 +47,9 @@ pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
         ));
     }
     if lines.text.is_empty() {
-        return Err(
+        bail!(
             Failure::failed("cannot write a row: the processes on the GPUs are unknown")
                 .hint("`gua doctor` shows the reason")
-                .into(),
         );
     }
     match files.append(minute, &lines.text)? {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::Args as _;
@@ -17,10 +17,8 @@ use gua_collector::pid_file::{PidFile, PidFileError};
 use gua_model::duration;
 use gua_settings::{Settings, Source};
 
-use crate::cli::{self, CollectArgs, FileArgs};
-use crate::context::Context;
-use crate::failure::{self, Exit, Failure, quoted, success_or};
-use crate::output;
+use crate::commands::prelude::*;
+use crate::failure::{self, quoted};
 
 /// Prefix of the messages about a background daemon.
 pub const BACKGROUND: &str = "gua daemon";
@@ -80,10 +78,7 @@ pub fn start(args: &CollectArgs, context: &Context) -> anyhow::Result<ExitCode> 
     let log = &settings.collect.log_file.value;
     make_directory_of(pid_file.path())?;
     make_directory_of(log)?;
-    let output = log_file::open_to_append(log).map_err(Failure::because(format!(
-        "cannot write log `{}`",
-        log.display()
-    )))?;
+    let output = log_file::open_to_append(log).map_err(Failure::cannot("write log", log))?;
     let log_began = output.metadata().map_or(0, |facts| facts.len());
     let limit = settings.driver.deadline.value * 3 + START_ALLOWANCE;
     let arguments = background::arguments(settings, &context.flags, append, cloud);
@@ -178,24 +173,18 @@ pub fn serve(arguments: &[OsString]) -> ExitCode {
         .and_then(|starter| collect(arguments, starter));
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is::<AlreadyRunning>() => ALREADY_RUNNING.into(),
-        Err(error) => failure::report(BACKGROUND, &error),
+        Err(error) => match error.downcast_ref() {
+            Some(DaemonError::PidFile(PidFileError::Locked { .. })) => ALREADY_RUNNING.into(),
+            _ => failure::report(BACKGROUND, &error),
+        },
     }
 }
-
-/// The PID file is locked by another daemon.
-#[derive(Debug, thiserror::Error)]
-#[error("another daemon is running")]
-struct AlreadyRunning;
 
 fn collect(arguments: &[OsString], starter: File) -> anyhow::Result<()> {
     let words = std::iter::once(OsString::from(BACKGROUND)).chain(arguments.iter().cloned());
     let command = CollectArgs::augment_args(clap::Command::new(BACKGROUND));
-    let parsed = cli::parse::<CollectArgs>(FileArgs::augment_args(command), words)?;
+    let parsed = parse::<CollectArgs>(FileArgs::augment_args(command), words)?;
     let context = Context::load(&parsed.flags)?;
     let job = job(&parsed.args, context, Mode::Background { starter });
-    daemon::run(job).map_err(|error| match error {
-        DaemonError::PidFile(PidFileError::Locked { .. }) => AlreadyRunning.into(),
-        error => error.into(),
-    })
+    Ok(daemon::run(job)?)
 }

@@ -1,33 +1,26 @@
 //! `gua db`: checks, copies and maintains the history file.
 
 mod forget;
-mod set_aside;
 
+use std::fmt::Display;
 use std::io::IsTerminal as _;
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use gua_collector::location;
+use gua_collector::python_collector::python_writer;
 use gua_compat::gpu_usage_audit::Progress;
-use gua_model::chain::chain;
-use gua_model::text::{counted, sanitize};
-use gua_render::document::pretty;
-use gua_render::table::{Table, csv};
+use gua_probe::host::HostRoot;
+use gua_render::table::Table;
 use gua_store::{
-    BackupError, CheckReport, History, LateSight, OldRows, OpenError, OpenMode, ReadError, Stats,
-    Store, WriterOptions, tells_of_damage,
+    BackupError, CheckReport, FileKind, History, LateSight, OpenError, OpenMode, ReadError, Stats,
+    Store, WriterLock, WriterOptions, tells_of_damage, what_is_this,
 };
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::cli::{DbCommand, TableFormat};
-use crate::context::Context;
-use crate::failure::{Exit, Failure, set_aside_hint, success_or};
-use crate::output;
-use crate::progress::Bar;
+use crate::commands::prelude::*;
+use crate::failure::set_aside_hint;
 
 /// Runs one of the commands on the configured history.
 pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
@@ -57,7 +50,7 @@ pub fn run(command: &DbCommand, context: &Context) -> anyhow::Result<ExitCode> {
         }
         DbCommand::Backup { output, .. } => backup(db, output)?,
         DbCommand::Forget { user, yes, .. } => return forget::run(db, user, *yes, context),
-        DbCommand::SetAside { yes, .. } => return set_aside::run(db, *yes),
+        DbCommand::SetAside { yes, .. } => return set_aside(db, *yes),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -172,7 +165,7 @@ fn check(db: &Path, format: TableFormat) -> anyhow::Result<ExitCode> {
     if !report.file.is_empty() {
         output::eprint(&format!("hint: {}\n", set_aside_hint(Some(db))));
     } else if report.can_be_repaired() {
-        output::eprint("hint: `gua db repair` computes again what follows from the ticks\n");
+        output::eprint("hint: `gua db repair` recomputes the totals and sessions from the ticks\n");
     }
     Ok(success_or(Exit::Failed, document.clean))
 }
@@ -216,15 +209,13 @@ fn repair(db: &Path) -> anyhow::Result<()> {
     let mut store = write(db)?;
     let late = store.repair().map_err(|error| damaged(db, &error))?;
     store.close()?;
-    let mut text = String::new();
-    for late in &late {
-        text.push_str(&format!("corrected: {}\n", described_sight(late)));
-    }
-    text.push_str(&format!(
-        "{}: totals and sessions were computed again; `gua db check` checks the result\n",
+    let corrected = late.iter();
+    let corrected = corrected.map(|late| format!("corrected: {}\n", described_sight(late)));
+    output::data(&format!(
+        "{}{}: recomputed the totals and sessions; `gua db check` checks the result\n",
+        corrected.collect::<String>(),
         db.display()
-    ));
-    output::data(&text)
+    ))
 }
 
 fn described(stats: Stats, format: TableFormat) -> String {
@@ -246,50 +237,39 @@ fn described(stats: Stats, format: TableFormat) -> String {
 }
 
 fn text(stats: &Stats) -> String {
-    let shown = |at: Option<Timestamp>| {
-        at.map_or_else(
-            || "none yet".to_owned(),
-            |at| {
-                at.to_zoned(TimeZone::system())
-                    .strftime("%Y-%m-%d %H:%M:%S %Z")
-                    .to_string()
-            },
-        )
+    let shown = |at: Option<Timestamp>| match at.map(|at| at.to_zoned(TimeZone::system())) {
+        Some(at) => at.strftime("%Y-%m-%d %H:%M:%S %Z").to_string(),
+        None => "none yet".to_owned(),
     };
     let growth = stats.bytes_per_day.map_or_else(String::new, |bytes| {
         format!("growth: {bytes:.0} bytes a day\n")
     });
-    let OldRows {
-        files,
-        gpu_rows,
-        process_rows,
-        bytes,
-    } = stats.imported;
-    let imported = match files {
+    let old = &stats.imported;
+    let imported = match old.files {
         0 => String::new(),
         files => format!(
-            "imported: {gpu_rows} GPU rows and {process_rows} process rows of {}, {bytes} bytes\n",
-            counted(files, "file")
+            "imported: {} GPU rows and {} process rows of {}, {} bytes\n",
+            old.gpu_rows,
+            old.process_rows,
+            counted(files, "file"),
+            old.bytes
         ),
     };
-    let tables = stats.tables.iter().map(|table| {
-        format!(
-            "  {:<20} {:>12} {:>12}\n",
-            table.name, table.bytes, table.rows
-        )
-    });
+    let line = |name: &str, bytes: &dyn Display, rows: &dyn Display| {
+        format!("  {name:<20} {bytes:>12} {rows:>12}\n")
+    };
+    let tables = stats.tables.iter();
+    let tables = tables.map(|table| line(&table.name, &table.bytes, &table.rows));
     format!(
-        "file: {} bytes, {} of them free; journal: {} bytes\nticks: {}, of {} GPUs, from {} to {}\n{imported}{growth}  {:<20} {:>12} {:>12}\n{}",
+        "file: {} bytes, {} of them free; journal: {} bytes\nticks: {}, of {} GPUs, from {} to {}\n{imported}{growth}{}{}",
         stats.file_bytes,
         stats.free_bytes,
         stats.journal_bytes,
         stats.ticks,
-        stats.cards,
+        stats.gpus,
         shown(stats.first_tick),
         shown(stats.last_tick),
-        "table",
-        "bytes",
-        "rows",
+        line("table", &"bytes", &"rows"),
         tables.collect::<String>()
     )
 }
@@ -298,9 +278,10 @@ fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
     let history = read(db)?;
     let copied = Bar::during("copying", |bar| {
         history.backup(target, |done, all| {
-            bar.show(Progress {
-                rows_done: done.into(),
-                rows_total: all.into(),
+            let (rows_done, rows_total) = (done.into(), all.into());
+            let _ = bar.show(Progress {
+                rows_done,
+                rows_total,
             });
         })
     });
@@ -317,10 +298,8 @@ fn backup(db: &Path, target: &Path) -> anyhow::Result<()> {
 /// Asks for confirmation. The hint is shown if there is no terminal.
 fn confirmed(question: &str, hint: &str) -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err(
-            Failure::usage("pass --yes if there is no terminal to confirm at")
-                .hint(hint)
-                .into(),
+        bail!(
+            Failure::usage("cannot ask for confirmation without a terminal; pass --yes").hint(hint)
         );
     }
     output::eprint(question);
@@ -329,6 +308,47 @@ fn confirmed(question: &str, hint: &str) -> anyhow::Result<bool> {
         .read_line(&mut answer)
         .context("cannot read the answer")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// Renames the history, after confirmation on a terminal or with `--yes`.
+fn set_aside(db: &Path, yes: bool) -> anyhow::Result<ExitCode> {
+    let path = target(db)?;
+    // Held during the rename.
+    let _lock = WriterLock::take_if_there(&path).map_err(explained)?;
+    if let Some(pid) = python_writer(&HostRoot::real(), &path) {
+        return Err(explained(OpenError::Busy {
+            path,
+            pid: Some(pid),
+        }));
+    }
+    let kind = what_is_this(&path);
+    let question = format!("Set `{}` aside ({kind})? [y/N] ", path.display());
+    let hint = "the file is kept under another name, and the next collector starts a new history";
+    if !yes && !confirmed(&question, hint)? {
+        output::eprint("nothing was renamed\n");
+        return Ok(Exit::Failed.into());
+    }
+    let aside = gua_store::set_aside(&path, clock::now())
+        .with_context(|| format!("cannot rename `{}`", path.display()))?;
+    output::data(&format!(
+        "{}: set aside as {}\n",
+        db.display(),
+        aside.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Path of the file with symbolic links resolved: renaming a link would leave the file in place.
+fn target(db: &Path) -> anyhow::Result<PathBuf> {
+    match what_is_this(db) {
+        FileKind::Missing => Err(location::no_history(db).into()),
+        FileKind::Directory => {
+            Err(Failure::usage(format!("`{}` is a directory", db.display())).into())
+        }
+        _ => db
+            .canonicalize()
+            .with_context(|| format!("cannot examine `{}`", db.display())),
+    }
 }
 
 #[cfg(test)]

@@ -1,29 +1,26 @@
-//! `gua demo`: shows a simulated month (`month`), or records and reports the demo of gpu-usage-audit. Both use the real
+//! `gua demo`: shows a simulated month, or records and reports the demo of gpu-usage-audit. Both use the real
 //! store and report code. The clock is simulated unless `--real-time` is given.
 
-pub(crate) mod month;
-
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use gua_collector::location;
 use gua_collector::tick_line::tick_line;
+use gua_files::{Over, TemporaryDirectory, remove_parts_on_signals};
+use gua_model::demo::month::Month;
 use gua_model::demo::{self, Script};
 use gua_model::duration::{Clockwise, written};
 use gua_model::{Thresholds, Tick};
-use gua_probe::clock;
-use gua_render::report::{Page, Words, text};
+use gua_probe::process::ignored::was_ignored;
+use gua_render::report::{Page, Words, html, text};
 use gua_settings::FlagValue;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::cli::{DemoArgs, DemoScript, RecordDemoArgs};
-use crate::context::{Context, VERSION};
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
+use crate::commands::report::OnTerminal;
+use crate::commands::{export, plot, report, top};
+use crate::page_file::write_new;
 
 /// Start time of a recorded demo without `--db`. It is constant, so that the output is always the same.
 const STAGE: Timestamp = Timestamp::constant(1_778_490_000, 0);
@@ -33,8 +30,8 @@ pub(crate) const HOST: &str = "demo";
 pub fn run(args: &DemoArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
     match &args.view {
         None if args.recording.is_wanted() => record(&args.recording, &Context::load(flags)?)?,
-        None => month::glance(&args.recording, flags)?,
-        Some(view) => return month::show(view, flags),
+        None => glance(&args.recording, flags)?,
+        Some(view) => return show(view, flags),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -45,7 +42,7 @@ pub fn record(args: &RecordDemoArgs, context: &Context) -> anyhow::Result<()> {
     let every = args.interval.unwrap_or(Duration::from_secs(1));
     let interval = SignedDuration::try_from(every).context("the interval is too long")?;
     if every.is_zero() && ticks > 0 {
-        return Err(Failure::usage("--interval must be greater than zero").into());
+        bail!(Failure::usage("--interval must be greater than zero"));
     }
     let db = match &args.db {
         Some(_) => context.settings().history.db.value.clone(),
@@ -60,17 +57,14 @@ pub fn record(args: &RecordDemoArgs, context: &Context) -> anyhow::Result<()> {
     let length = interval
         .checked_mul(ticks)
         .context("the ticks extend beyond the supported dates")?;
-    let clock = match (args.real_time, &args.db) {
-        (true, _) => Clock::Real,
-        (false, None) => Clock::From(STAGE),
+    let start = match (args.real_time, &args.db) {
+        (true, _) => None,
+        (false, None) => Some(STAGE),
         // A history that is kept ends now, so that `gua report` finds it.
-        (false, Some(_)) => Clock::From(clock::now().checked_sub(length)?),
+        (false, Some(_)) => Some(clock::now().checked_sub(length)?),
     };
-    let script = match args.script.unwrap_or_default() {
-        DemoScript::V1_1 => Script::V1_1,
-        DemoScript::V1_8 => Script::V1_8,
-    };
-    let end = write(&db, clock, script, (ticks.unsigned_abs(), every))?;
+    let script = args.script.unwrap_or(Script::V1_1);
+    let end = write(&db, start, script, (ticks.unsigned_abs(), every))?;
     output::eprint("\n");
 
     let window = length.checked_mul(2).unwrap_or(SignedDuration::MAX);
@@ -80,9 +74,9 @@ pub fn record(args: &RecordDemoArgs, context: &Context) -> anyhow::Result<()> {
         tz: args.tz.clone(),
         ..Words::default()
     };
-    let zone = match clock {
-        Clock::From(start) if start == STAGE => TimeZone::UTC,
-        _ => TimeZone::system(),
+    let zone = match start == Some(STAGE) {
+        true => TimeZone::UTC,
+        false => TimeZone::system(),
     };
     let asked = words.ask(&zone, end)?;
     let report = location::file_at(db).report(&asked.question)?;
@@ -101,34 +95,22 @@ pub(crate) fn refuse_real(db: &Path) -> anyhow::Result<()> {
             "{} was recorded by a collector and must not contain simulated telemetry",
             db.display()
         );
-        return Err(Failure::usage(problem)
-            .hint("pass another file with --db, or leave it out")
-            .into());
+        bail!(Failure::usage(problem).hint("pass another file with --db, or leave it out"));
     }
     Ok(())
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Clock {
-    /// Real time.
-    Real,
-    /// Simulated time that starts here and advances only with each tick.
-    From(Timestamp),
-}
-
-/// Writes this number of ticks at an interval. Returns the end time.
+/// Writes this number of ticks at an interval, and returns the end time. With a `start`, time is simulated and advances only
+/// with each tick; without one, it is real.
 fn write(
     db: &Path,
-    clock: Clock,
+    start: Option<Timestamp>,
     script: Script,
     (ticks, interval): (u32, Duration),
 ) -> anyhow::Result<Timestamp> {
     let options = WriterOptions::default();
     let mut store = Store::open(db, OpenMode::CreateOrAppend, &options)?;
-    let mut now = match clock {
-        Clock::Real => clock::now(),
-        Clock::From(start) => start,
-    };
+    let mut now = start.unwrap_or_else(clock::now);
     if ticks == 0 {
         store.close()?;
         return Ok(now);
@@ -143,7 +125,7 @@ fn write(
     let began = clock::monotonic();
     for number in 0..ticks {
         let since_boot = interval.saturating_mul(number);
-        if let Clock::Real = clock {
+        if start.is_none() {
             // Relative to the first tick, so that delays do not accumulate.
             let left = since_boot.saturating_sub(clock::monotonic().saturating_sub(began));
             std::thread::sleep(left);
@@ -154,12 +136,11 @@ fn write(
         let tick = Tick { sample, interval };
         store.record(run, &tick)?;
         output::eprint(&tick_line(number, &tick, &Thresholds::default()));
-        now = match clock {
-            Clock::Real => now,
-            Clock::From(_) => now.checked_add(SignedDuration::try_from(interval)?)?,
-        };
+        if start.is_some() {
+            now = now.checked_add(SignedDuration::try_from(interval)?)?;
+        }
     }
-    if let Clock::Real = clock {
+    if start.is_none() {
         std::thread::sleep(Duration::from_millis(1));
         now = clock::now();
     }
@@ -173,3 +154,120 @@ pub(crate) fn fresh(context: &Context) -> anyhow::Result<PathBuf> {
     let directory = context.temporary_directory("gpu-usage-audit-demo")?;
     Ok(directory.join("demo.db"))
 }
+
+/// A simulated month in a history file, which exists as long as this value.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) month: Month,
+    pub(crate) db: PathBuf,
+    /// Removed on drop.
+    pub(crate) directory: TemporaryDirectory,
+}
+
+impl Recorded {
+    /// Writes a month.
+    pub(crate) fn write(context: &Context, month: Month) -> anyhow::Result<Self> {
+        let directory = context.passing_directory("gua-demo-")?;
+        let db = directory.path().join("demo.db");
+        let mut store = Store::open(&db, OpenMode::Create, &WriterOptions::default())?;
+        store.record_month(&month, HOST, VERSION)?;
+        store.close()?;
+        Ok(Self {
+            month,
+            db,
+            directory,
+        })
+    }
+}
+
+/// Runs a command on the month.
+fn show(view: &DemoView, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
+    let own = match view {
+        DemoView::Top(args) => &args.history.db,
+        DemoView::Report(args) => &args.history.db,
+        DemoView::Plot(args) => &args.history.db,
+        DemoView::Html { .. } => &None,
+    };
+    if own.is_some() {
+        let problem = "--db: the demo shows its own history";
+        let hint = "leave `demo` out to show another one";
+        bail!(Failure::usage(problem).hint(hint));
+    }
+    if let DemoView::Top(args) = view {
+        top::run_simulated(args, &Context::load_with_valid_flags(flags)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let DemoView::Html { output, overwrite } = view
+        && output != Path::new("-")
+    {
+        // Checked before the work.
+        export::refuse_existing(output, Over::of(*overwrite))?;
+    }
+    let (context, _recorded) = simulated(flags)?;
+    match view {
+        DemoView::Top(_) => {}
+        DemoView::Report(args) => {
+            return report::run(args, OnTerminal::Screen, &context);
+        }
+        DemoView::Plot(args) => return plot::run(args, &context),
+        DemoView::Html { output, overwrite } => page(&context, output, Over::of(*overwrite))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the month that is the same for everyone, and returns the context of a command on it.
+fn simulated(flags: &[FlagValue]) -> anyhow::Result<(Context, Recorded)> {
+    remove_parts_on_signals(was_ignored);
+    let recorded = Recorded::write(
+        &Context::load_with_valid_flags(flags)?,
+        Month::before(Month::END),
+    )?;
+    let context = Context::load_simulated(flags, &recorded.db, Month::END)?;
+    Ok((context, recorded))
+}
+
+fn page(context: &Context, path: &Path, over: Over) -> anyhow::Result<()> {
+    let asked = words().ask(&context.zone(), context.now())?;
+    let report = context.ask(|source| source.report(&asked.question))?;
+    let page = html(&asked.page(&report, VERSION));
+    if path == Path::new("-") {
+        return output::data(&page);
+    }
+    write_new(path, page.as_bytes(), over)?;
+    output::eprint(&format!("{}: open it in a browser\n", path.display()));
+    Ok(())
+}
+
+fn words() -> Words {
+    Words {
+        since: "30d".to_owned(),
+        ..Words::default()
+    }
+}
+
+/// Prints the month in a few lines, and what to type next.
+fn glance(args: &RecordDemoArgs, flags: &[FlagValue]) -> anyhow::Result<()> {
+    let (context, _recorded) = simulated(flags)?;
+    let words = Words {
+        tz: args.tz.clone(),
+        ..words()
+    };
+    let asked = words.ask(&context.zone(), context.now())?;
+    let report = context.ask(|source| source.report(&asked.question))?;
+    let page = Page {
+        width: args.width.into(),
+        ..asked.page(&report, VERSION)
+    };
+    let end = context.now().to_zoned(page.zone.clone());
+    let end = end.strftime("%Y-%m-%d %H:%M");
+    output::data(&format!(
+        "A simulated month: 8 GPUs and 7 people, up to {end} {}\n{}\n{NEXT}",
+        page.zone_name(),
+        gua_render::report::glance(&page),
+    ))
+}
+
+const NEXT: &str = "\
+Look closer:  gua demo top    gua demo report    gua demo html    gua demo plot
+Your GPUs:    gua doctor      gua list           gua daemon       gua report
+";

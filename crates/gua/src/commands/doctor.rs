@@ -1,23 +1,17 @@
 //! `gua doctor`: shows what gua can see on this host, and what prevents it from collecting. It changes nothing, and
 //! contacts only the board of an enrolled host. The checks are those of `gua_probe::doctor`.
 
-use std::process::ExitCode;
-
 use gua_collector::bundle::Bundle;
 use gua_collector::doctor::{json, known, named_library};
 use gua_probe::doctor::page::{self, Layout, Look};
-use gua_probe::doctor::plan;
-use gua_probe::doctor::{self, checks};
+use gua_probe::doctor::{self, checks, plan};
 use gua_probe::host::HostRoot;
 use gua_probe::host::time::ticks_per_second;
 use gua_render::listing::ListDocument;
 use gua_render::listing::row::{Terms, rows};
 use gua_render::listing::text::{Detail, Options, text as gpu_table};
 
-use crate::cli::DoctorArgs;
-use crate::context::Context;
-use crate::failure::{Exit, Failure, success_or};
-use crate::output;
+use crate::commands::prelude::*;
 
 /// Examines this host and prints the findings. They are a failure only with `--strict`.
 pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
@@ -77,10 +71,9 @@ pub fn run(args: &DoctorArgs, context: &Context) -> anyhow::Result<ExitCode> {
 /// force would not be the intended ones.
 fn sample(context: &Context) -> anyhow::Result<String> {
     if let Some(first) = context.loaded.problems.first() {
-        return Err(
+        bail!(
             Failure::usage(format!("the configuration has mistakes: {first}"))
                 .hint("`gua config check` lists every mistake")
-                .into(),
         );
     }
     let library = named_library(context.settings());

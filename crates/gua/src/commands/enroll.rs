@@ -5,21 +5,18 @@ mod hidden_input;
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 
-use anyhow::Context as _;
 use gua_collector::board::{Client, CloudFile, ConnectOptions, Endpoint, setup};
 use gua_collector::service::collector;
-use gua_model::text::sanitize;
 use gua_probe::host;
 use gua_settings::Settings;
 use gua_settings::inputs::{TOKEN_VARIABLE, enrollment_token};
 use gua_wire::enroll::AboutHost;
-use gua_wire::{ClaimRequest, CloudConfig, ServerUrl, Token};
+use gua_wire::{ClaimRequest, ServerUrl, Token};
 use rustix::process::geteuid;
 
-use crate::cli::EnrollArgs;
-use crate::context::{Context, VERSION};
-use crate::failure::{Failure, quoted};
-use crate::output;
+use self::hidden_input::EchoGuard;
+use crate::commands::prelude::*;
+use crate::failure::quoted;
 
 /// Maximum length of a token.
 const MAX_LINE: u64 = 64 * 1024;
@@ -33,15 +30,14 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     };
     let endpoint =
         Endpoint::new(&board, &options).map_err(|error| setup::endpoint_failure(&error))?;
-    let client = Client::new(endpoint);
+    let client = Client { endpoint };
     let file = CloudFile::at(&settings.cloud.config.value);
     if file.exists() && !args.force {
-        return Err(Failure::usage(format!(
+        bail!(Failure::usage(format!(
             "this host is already enrolled: `{}` exists",
             file.path().display()
         ))
-        .hint("replace it with --force, remove it with `gua unenroll`, or pass another file with --config")
-        .into());
+        .hint("replace it with --force, remove it with `gua unenroll`, or pass another file with --config"));
     }
     let before = file.load().ok();
     let token = token(args)?;
@@ -58,8 +54,7 @@ pub fn run(args: &EnrollArgs, context: &Context) -> anyhow::Result<()> {
     };
     let claim = ClaimRequest::new(token.clone(), about)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let answer = client.claim(&claim, &token)?;
-    let config = CloudConfig::enrolled(board, answer, args.pin);
+    let config = client.claim(&claim, &token, args.pin)?;
     prepared.save(&config).map_err(|error| {
         anyhow::Error::new(error).context(cannot_save()).context(
             "the board has accepted the one-time token, which is now used up; request a new one",
@@ -108,11 +103,10 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
         Some(text) if text.trim() == "-" => typed("one-time token of the board")?,
         Some(text) => text,
         None => {
-            return Err(Failure::usage(format!(
+            bail!(Failure::usage(format!(
                 "no token: pass --enrollment-token or set {TOKEN_VARIABLE}"
             ))
-            .hint("the board shows a one-time token; `--enrollment-token -` reads it from standard input")
-            .into());
+            .hint("the board shows a one-time token; `--enrollment-token -` reads it from standard input"));
         }
     };
     Ok(Token::new(&text).map_err(|error| Failure::usage(error.to_string()))?)
@@ -121,18 +115,19 @@ fn token(args: &EnrollArgs) -> anyhow::Result<Token> {
 /// Reads the first line of standard input, without echo on a terminal.
 pub(super) fn typed(what: &str) -> Result<String, Failure> {
     let input = io::stdin();
-    let read = if input.is_terminal() {
-        hidden_input::read_line(&format!("{what} (not displayed): "), MAX_LINE)
-    } else {
-        let mut line = String::new();
-        let read = input.lock().take(MAX_LINE).read_line(&mut line);
-        read.map(|_| line)
-    };
-    read.map_err(|error| {
+    let cannot = |error| {
         Failure::failed(format!(
             "cannot read the token from standard input: {error}"
         ))
-    })
+    };
+    let hidden = input.is_terminal().then(EchoGuard::new);
+    let hidden = hidden.transpose().map_err(cannot)?;
+    if hidden.is_some() {
+        output::eprint(&format!("{what} (not displayed): "));
+    }
+    let mut line = String::new();
+    let read = input.lock().take(MAX_LINE).read_line(&mut line);
+    read.map(|_| line).map_err(cannot)
 }
 
 /// The driver's version; `None` on a host without a driver, which can be enrolled too.

@@ -1,9 +1,6 @@
 //! `gua explain`: the state of one GPU, the observations and the rule behind it; now, or at a time in the past.
 
-use std::process::ExitCode;
-
 use gua_collector::notes;
-use gua_probe::clock;
 use gua_query::words::{moment, zone};
 use gua_query::{ExplainQuestion, SampleQuestion};
 use gua_render::explain::json::json;
@@ -11,10 +8,7 @@ use gua_render::explain::text;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
 
-use crate::cli::ExplainArgs;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let now = clock::now();
@@ -24,12 +18,10 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
         None => {
             let sample = context.sample()?;
             live = Some(sample.clone());
-            let thresholds = context.settings().thresholds();
-            let gpu = args.gpu.clone();
             let question = SampleQuestion {
-                gpu,
+                gpu: args.gpu.clone(),
                 sample,
-                thresholds,
+                thresholds: context.settings().thresholds(),
             };
             context.ask(|source| source.explain_sample(&question))
         }
@@ -38,7 +30,7 @@ pub fn run(args: &ExplainArgs, context: &Context) -> anyhow::Result<ExitCode> {
             // No tick covers this very moment yet.
             let at = at.min(now - SignedDuration::from_micros(1));
             if at > now {
-                return Err(Failure::usage("--at is in the future").into());
+                bail!(Failure::usage("--at is in the future"));
             }
             let gpu = args.gpu.clone();
             context.ask(|source| source.explain(&ExplainQuestion { gpu, at, now }))

@@ -4,8 +4,7 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 
-use crate::cli::{self, built, visible_commands};
-use crate::failure::Failure;
+use crate::commands::prelude::*;
 
 /// The long help of a command, or of the whole program for an empty path.
 pub fn help(path: &[String]) -> Result<String, clap::Error> {
@@ -59,7 +58,7 @@ fn no_such_command(above: &clap::Command, path: &[String]) -> Failure {
         names => format!("the commands of `{above}` are {}", names.join(", ")),
     };
     let last = path.last().map_or("", String::as_str);
-    let near = cli::suggestion(last, names.iter().copied());
+    let near = suggestion(last, names.iter().copied());
     Failure::usage(format!(
         "no command `{}`; {there_are}{near}",
         wanted.escape_debug()

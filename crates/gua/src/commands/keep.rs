@@ -2,9 +2,7 @@
 
 use gua_collector::notes;
 
-use crate::cli::{KeepArgs, NudgeArgs};
-use crate::context::Context;
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(args: &KeepArgs, context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();

@@ -3,15 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
-
 use gua_settings::ENTRIES;
 
 use super::help;
-use crate::cli::{ManArgs, built, visible_commands};
-use crate::output;
+use crate::commands::prelude::*;
 
 /// Definitions, one per line: the term, a tab and its meaning.
 type Definitions = &'static str;
@@ -58,8 +55,8 @@ fn write_all(command: &clap::Command, dir: &Path) -> anyhow::Result<()> {
         write_all(below, dir)?;
     }
     let path = dir.join(format!("{}.1", page_name(command)));
-    gua_files::replace(&path, &page(command)?, 0o644)
-        .with_context(|| format!("cannot write `{}`", path.display()))
+    let written = gua_files::replace(&path, &page(command)?, 0o644);
+    Ok(written.map_err(Failure::cannot("write", &path))?)
 }
 
 fn page(command: &clap::Command) -> anyhow::Result<Vec<u8>> {
@@ -119,7 +116,7 @@ fn tidied(title: &str, sections: &str) -> String {
     let heading = format!(
         ".TH \"{}\" \"1\" \"\" \"gua {}\" \"gua manual\"\n",
         title.to_uppercase(),
-        crate::context::VERSION
+        VERSION
     );
     let sections = sections
         .replace(&preamble, "")

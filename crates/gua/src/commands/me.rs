@@ -3,31 +3,25 @@
 //! A log-in must not wait for a driver or a disk. The log-in message therefore uses the last recorded tick in place of the
 //! driver, and the program ends without a message if the answer takes too long.
 
-use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use gua_collector::claims::{Claims, Names};
 use gua_collector::quota::Accounts;
-use gua_collector::{listing, location, notes};
-use gua_model::chain::chain;
+use gua_collector::{listing, notes};
 use gua_model::quota::{Standing, Term};
 use gua_model::report::Report;
-use gua_model::{Owner, Period, Pid, Sample};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_model::{Owner, Period, Sample};
 use gua_query::{Detail, QueryError, Question, TicksQuestion};
 use gua_render::listing::ClaimsDocument;
 use gua_render::me::{Facts, HeldGpu, Holding, MeDocument, NudgeNote};
-use gua_render::table::csv;
 use gua_settings::FlagValue;
 use jiff::SignedDuration;
 
 use super::claim;
-use crate::cli::{MeArgs, TableFormat};
-use crate::context::Context;
-use crate::failure::{Exit, Failure, success_or};
-use crate::output;
+use crate::commands::prelude::*;
+use crate::context::this_process;
 
 /// Maximum age of a recorded tick that a log-in message rests on.
 const RECENT: SignedDuration = SignedDuration::from_mins(15);
@@ -56,22 +50,8 @@ pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
         }
         Vec::new()
     });
-    let document = MeDocument::new(Facts {
-        at: sample
-            .as_ref()
-            .map_or_else(|| context.now(), |sample| sample.at),
-        user: me.who.shown().into_owned(),
-        gpus: sample
-            .as_ref()
-            .map(|sample| holdings(&context, sample, &me)),
-        week: week.as_ref(),
-        standings,
-        claims: claims(&context, sample.clone(), &mut problems),
-        nudges: sample
-            .as_ref()
-            .map_or_else(Vec::new, |sample| nudges(&context, sample, &me)),
-        problems,
-    });
+    let is_seen = sample.is_some();
+    let document = document(&context, &me, (sample, week.as_ref()), standings, problems);
     output::data(&match args.format.wanted() {
         TableFormat::Text => document.text(&context.zone()),
         TableFormat::Json => document.json(),
@@ -82,7 +62,7 @@ pub fn run(args: &MeArgs, flags: &[FlagValue]) -> anyhow::Result<ExitCode> {
             output::eprint(&format!("gua me: {problem}\n"));
         }
     }
-    Ok(success_or(Exit::Failed, sample.is_some()))
+    Ok(success_or(Exit::Failed, is_seen))
 }
 
 /// Prints the log-in message. Nothing that fails here may disturb a log-in, so that errors are silent.
@@ -112,24 +92,35 @@ fn recorded_message(flags: &[FlagValue]) -> Option<String> {
     };
     let ticks = context.source().ticks(&question).ok()?;
     let sample = ticks.into_iter().next_back()?.sample;
-    let document = MeDocument::new(Facts {
-        at: sample.at,
-        user: me.who.shown().into_owned(),
-        gpus: Some(holdings(&context, &sample, &me)),
-        week: None,
-        standings: standings(&context, &me).unwrap_or_default(),
-        nudges: nudges(&context, &sample, &me),
-        claims: claims(&context, Some(sample), &mut Vec::new()),
-        problems: Vec::new(),
-    });
+    let standings = standings(&context, &me).unwrap_or_default();
+    let document = document(&context, &me, (Some(sample), None), standings, Vec::new());
     Some(document.login_message())
+}
+
+/// The document about a user on the GPUs of a sample.
+fn document(
+    context: &Context,
+    me: &Owner,
+    (sample, week): (Option<Sample>, Option<&Report>),
+    standings: Vec<Standing>,
+    mut problems: Vec<String>,
+) -> MeDocument {
+    let seen = sample.as_ref();
+    MeDocument::new(&Facts {
+        at: seen.map_or_else(|| context.now(), |sample| sample.at),
+        user: me.who.shown().into_owned(),
+        gpus: seen.map(|sample| holdings(context, sample, me)),
+        week,
+        standings,
+        nudges: seen.map_or_else(Vec::new, |sample| nudges(context, sample, me)),
+        claims: claims(context, sample, &mut problems),
+        problems,
+    })
 }
 
 /// The owner of this process, as in the history.
 fn owner() -> Result<Owner, Failure> {
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
-    let own = table.resolve(Pid(std::process::id())).ok();
-    let owner = own.and_then(|own| own.owner());
+    let owner = this_process().and_then(|own| own.owner());
     owner.ok_or_else(|| Failure::failed("the owner of this process is unknown"))
 }
 
@@ -139,8 +130,8 @@ fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<HeldGpu> {
     let mut found = Vec::new();
     for row in &rows {
         let Some(gpu) = row.gpu else { continue };
-        let state = row.condition.state;
-        let since = row.condition.since.map(|since| since.at);
+        let state = row.state;
+        let since = row.since.map(|since| since.at);
         let keeps = row.keeps.iter().map(|keep| &keep.listed);
         let mut own = keeps.filter(|keep| me.who.uid().is_some_and(|uid| uid.0 == keep.uid));
         let kept = own.next();
@@ -151,7 +142,7 @@ fn holdings(context: &Context, sample: &Sample, me: &Owner) -> Vec<HeldGpu> {
             if identity.owner().is_none_or(|owner| owner.who != me.who) {
                 continue;
             }
-            let idle = row.condition.idle.as_ref();
+            let idle = row.idle.as_ref();
             let idle = idle.map(|idle| idle.of(Some(identity.key)));
             let holding = Holding {
                 gpu_index: row.index,
@@ -219,7 +210,7 @@ fn claims(
     let claims = Claims::open(context.settings()).ok()?;
     match claim::Seen::of(&claims, sample, context) {
         Ok(seen) => {
-            let document = claim::json::document(claims.dir.path(), &seen, &mut Names::default());
+            let document = claim::document(claims.dir.path(), &seen, &mut Names::default());
             Some((document, claims.dir.me().0))
         }
         Err(error) => {

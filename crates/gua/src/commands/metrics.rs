@@ -4,10 +4,7 @@ use gua_collector::metrics;
 use gua_render::metrics::dashboard::dashboard;
 use gua_render::metrics::{Form, HostMetrics};
 
-use crate::cli::{MetricsArgs, MetricsFormat};
-use crate::context::{Context, VERSION};
-use crate::failure::Failure;
-use crate::{balance, output};
+use crate::commands::prelude::*;
 
 pub fn run(args: &MetricsArgs, context: &Context) -> anyhow::Result<()> {
     if args.dashboard {

@@ -3,20 +3,17 @@
 use gua_run::{DESCRIPTOR_VARIABLE, LONGEST_MARK, Mark, MarkPipe, PIPE_VARIABLE};
 use serde_json::Map;
 
-use crate::cli::PhaseArgs;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
 
 /// Sends the marks. Only a usage error fails, because a job must not fail because of a mark.
 pub fn run(args: &PhaseArgs, context: &Context) -> anyhow::Result<()> {
     let names = args.name.iter().chain(&args.event);
     if names.into_iter().any(|name| name.trim().is_empty()) {
-        return Err(Failure::usage("a phase or an event needs a name").into());
+        bail!(Failure::usage("a phase or an event needs a name"));
     }
     let lines: Vec<String> = marks(args).iter().map(|mark| mark.line() + "\n").collect();
     if lines.iter().any(|line| line.len() > LONGEST_MARK) {
-        return Err(Failure::usage("the mark is too long").into());
+        bail!(Failure::usage("the mark is too long"));
     }
     let inputs = &context.loaded.inputs;
     let (path, descriptor) = (

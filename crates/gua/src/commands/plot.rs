@@ -1,23 +1,17 @@
 //! `gua plot`: one chart of a report as a picture, as text, or as its numbers.
 
-use std::ffi::OsStr;
 use std::path::Path;
-use std::process::ExitCode;
 
 use gua_files::Over;
 use gua_model::CalendarUnit;
 use gua_model::report::{Cross, unbalanced};
-use gua_probe::process::ignored::was_ignored;
 use gua_render::chart::{Theme, to_png};
 use gua_render::report::plot::{Kind, Look, Plot, Whose};
 use gua_render::report::{By, Page, Words};
 
 use super::report::members;
-use crate::balance;
-use crate::cli::{PlotArgs, PlotChart, PlotFormat, PlotPer, PlotTheme};
-use crate::context::{Context, VERSION};
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
+use crate::page_file::write_new;
 
 /// Default width of a picture in pixels, and of text in columns without a terminal.
 const PIXELS: u32 = 960;
@@ -56,13 +50,11 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
             "--per: the window has {} columns of time, but a chart can show at most {MOST_COLUMNS}",
             report.slots.len()
         );
-        return Err(Failure::usage(problem)
-            .hint("use a coarser --per or a shorter window")
-            .into());
+        bail!(Failure::usage(problem).hint("use a coarser --per or a shorter window"));
     }
     let page = Page {
         top: args.top,
-        language: context.language(args.lang).into(),
+        language: context.language(args.lang),
         by: args.by,
         ..asked.page(&report, VERSION)
     };
@@ -75,9 +67,9 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
 fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
     let file = file(args);
     let theme = match (args.theme, form) {
-        (PlotTheme::Dark, _) => Theme::Dark,
-        (PlotTheme::Auto, PlotFormat::Svg) => Theme::Auto,
-        (PlotTheme::Light | PlotTheme::Auto, _) => Theme::Light,
+        (Theme::Auto, PlotFormat::Svg) => Theme::Auto,
+        (Theme::Auto, _) => Theme::Light,
+        (given, _) => given,
     };
     let look = Look {
         theme,
@@ -87,7 +79,7 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
         PlotFormat::Svg => plot.svg(look).into_bytes(),
         PlotFormat::Png => to_png(&plot.svg(look), f32::from(args.scale))?,
         PlotFormat::Json => plot.json().into_bytes(),
-        PlotFormat::Csv => gua_render::table::csv(plot.numbers()).into_bytes(),
+        PlotFormat::Csv => csv(plot.numbers()).into_bytes(),
         PlotFormat::Text => {
             let text = plot.text(columns(args));
             match file {
@@ -97,18 +89,10 @@ fn write(args: &PlotArgs, form: PlotFormat, plot: &Plot) -> anyhow::Result<()> {
         }
     };
     match file {
-        Some(path) => {
-            let over = Over::of(args.overwrite);
-            gua_files::remove_parts_on_signals(was_ignored);
-            super::export::refuse_existing(path, over)?;
-            let what = format!("cannot write `{}`", path.display());
-            Ok(gua_files::write(path, &bytes, over).map_err(Failure::because(what))?)
-        }
+        Some(path) => Ok(write_new(path, &bytes, Over::of(args.overwrite))?),
         None if form == PlotFormat::Png && output::is_terminal() => {
-            let problem = "cannot write a PNG to a terminal";
-            Err(Failure::usage(problem)
-                .hint("-o FILE.png writes it to a file, --term draws here")
-                .into())
+            let hint = "-o FILE.png writes it to a file, --term draws here";
+            bail!(Failure::usage("cannot write a PNG to a terminal").hint(hint))
         }
         None => output::raw(&bytes),
     }
@@ -136,19 +120,10 @@ fn form(args: &PlotArgs) -> Result<PlotFormat, Failure> {
     let Some(path) = file(args) else {
         return Ok(PlotFormat::Text);
     };
-    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
-    match ending.to_ascii_lowercase().as_str() {
-        "svg" => Ok(PlotFormat::Svg),
-        "png" => Ok(PlotFormat::Png),
-        "json" => Ok(PlotFormat::Json),
-        "csv" => Ok(PlotFormat::Csv),
-        "txt" => Ok(PlotFormat::Text),
-        _ => {
-            let problem = format!("unknown file extension: {}", path.display());
-            Err(Failure::usage(problem)
-                .hint("use .svg or .png, or pass --format svg|png|text|json|csv"))
-        }
-    }
+    by_extension(path).ok_or_else(|| {
+        let problem = format!("unknown file extension: {}", path.display());
+        Failure::usage(problem).hint("use .svg or .png, or pass --format svg|png|text|json|csv")
+    })
 }
 
 /// Chart that the flags select, and the unit into which the window is divided for it.

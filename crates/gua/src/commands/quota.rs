@@ -1,49 +1,41 @@
 //! `gua quota`: limits on GPU use, and how much of them is used. The rules are in gua-model, the amounts are those of
 //! `gua report`, and the limits are in the configuration.
 
-mod percent;
-
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::time::Duration;
 
-use gua_collector::location;
 use gua_collector::quota::Accounts;
-use gua_model::Pid;
-use gua_model::chain::chain;
-use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject};
-use gua_model::text::{counted, sanitize};
-use gua_probe::clock;
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable, is_group, is_user};
+use gua_compat::gpu_stats::PercentQuestion;
+use gua_model::Period;
+use gua_model::quota::percent::Percentages;
+use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Subject, Term};
+use gua_probe::process::{is_group, is_user};
 use gua_query::PersonQuestion;
 use gua_query::words::zone;
 use gua_render::quota as page;
-use gua_render::table::csv;
 use gua_settings::edit::{Document, EditError, change};
 use gua_settings::kind::Home;
 use gua_settings::quota::{self, Quota};
 use gua_settings::{Inputs, Layer, Source};
 use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 
-use crate::balance;
-use crate::cli::{
-    QuotaCommand, QuotaFormula, QuotaRemoveArgs, QuotaSetArgs, QuotaShowArgs, QuotaSubjectArgs,
-    TableFormat,
-};
-use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::commands::prelude::*;
+use crate::context::this_process;
 
 pub fn run(command: &QuotaCommand, context: &Context) -> anyhow::Result<ExitCode> {
     match command {
         QuotaCommand::Set(args) => set(args, context)?,
         QuotaCommand::Remove(args) => remove(args, context)?,
         QuotaCommand::Show(args) if args.formula == QuotaFormula::Percent => {
-            percent::run(args, context)?;
+            percentages(args, context)?;
         }
         QuotaCommand::Show(args) if args.ago > 0 => {
-            return Err(Failure::usage("--ago is only for --formula percent")
-                .hint("`gua statement --month YYYY-MM` shows an earlier month against the limits")
-                .into());
+            bail!(
+                Failure::usage("--ago is only for --formula percent").hint(
+                    "`gua statement --month YYYY-MM` shows an earlier month against the limits"
+                )
+            );
         }
         QuotaCommand::Show(args) => {
             let accounts = accounts(args, context)?;
@@ -67,9 +59,7 @@ pub(crate) fn refuse_who_is_over(context: &Context, prefix: &str) -> anyhow::Res
     if quotas.is_empty() {
         return Ok(());
     }
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
-    let own = table.resolve(Pid(std::process::id())).ok();
-    let Some(owner) = own.and_then(|own| own.owner()) else {
+    let Some(owner) = this_process().and_then(|own| own.owner()) else {
         output::eprint(&format!(
             "{prefix}: no limit was checked: the owner of this process is unknown\n"
         ));
@@ -114,7 +104,7 @@ fn print_unjudged(standings: &[Standing], prefix: &str) {
 
 fn print_unless_zero(number: usize, sentence: &str, prefix: &str) {
     if number > 0 {
-        let limits = counted(u64::try_from(number).unwrap_or(u64::MAX), "limit");
+        let limits = counted(number as u64, "limit");
         output::eprint(&format!("{prefix}: {limits} {sentence}\n"));
     }
 }
@@ -123,9 +113,7 @@ fn print_unless_zero(number: usize, sentence: &str, prefix: &str) {
 fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Result<ExitCode> {
     if args.formula == QuotaFormula::Percent {
         let problem = "`check` does not support --formula percent";
-        return Err(Failure::usage(problem)
-            .hint("`gua quota show --formula percent`")
-            .into());
+        bail!(Failure::usage(problem).hint("`gua quota show --formula percent`"));
     }
     let accounts = accounts(args, context)?;
     let is_found = |standing: &&Standing| {
@@ -139,8 +127,7 @@ fn check(args: &QuotaShowArgs, forecast: bool, context: &Context) -> anyhow::Res
             output::data(&nothing(args, context))?;
         }
         (TableFormat::Text, true) => {
-            let limits = u64::try_from(context.settings().quotas.len()).unwrap_or(u64::MAX);
-            let limits = counted(limits, "limit");
+            let limits = counted(context.settings().quotas.len() as u64, "limit");
             output::data(&format!("nobody is over a limit; {limits} checked\n"))?;
         }
         _ => print(&found, args, &accounts)?,
@@ -228,32 +215,27 @@ fn set(args: &QuotaSetArgs, context: &Context) -> anyhow::Result<()> {
         (Measure::Charged, &amounts.charged),
         (Measure::Energy, &amounts.energy),
     ];
-    let mut limits = Vec::new();
-    for (measure, text) in asked {
-        let Some(text) = text else {
-            continue;
-        };
-        let most = quota::amount(measure, text)
-            .map_err(|message| Failure::usage(format!("--{}: {message}", measure.as_str())))?;
-        limits.push(Limit {
+    let asked = asked.into_iter();
+    let limits = asked.filter_map(|(measure, text)| {
+        let amount = quota::amount(measure, text.as_ref()?);
+        let invalid = |message| Failure::usage(format!("--{}: {message}", measure.as_str()));
+        let limit = |most| Limit {
             subject: subject.clone(),
             sharing,
             measure,
             per,
             most,
-        });
-    }
+        };
+        Some(amount.map(limit).map_err(invalid))
+    });
+    let limits = limits.collect::<Result<Vec<Limit>, Failure>>()?;
     let file = file(&context.loaded.inputs, args.system)?;
     edit(&file, context, |document| {
         let mut limits = limits.iter();
         limits.try_for_each(|limit| quota::set(document, limit))
     })?;
-    let mut text = String::new();
-    for limit in &limits {
-        text.push_str(&format!("{}\n", sentence(limit)));
-    }
-    text.push_str(&format!("  in {}\n", file.display()));
-    output::data(&text)?;
+    let text: String = limits.iter().map(|limit| sentence(limit) + "\n").collect();
+    output::data(&format!("{text}  in {}\n", file.display()))?;
     if !args.system {
         print_overridden(&limits, context);
     }
@@ -322,22 +304,16 @@ fn edit(
 
 /// Rejects an unknown name: a limit for a misspelled name would never apply.
 fn refuse_unknown(subject: &Subject, context: &Context) -> Result<(), Failure> {
-    let (kind, name, is_known) = match subject {
-        Subject::Everyone => return Ok(()),
-        Subject::User(name) => ("user", name, is_user(name)),
-        Subject::Group(name) => ("group", name, is_group(name)),
-    };
     // A directory service that does not answer is no reason to refuse.
-    if is_known.unwrap_or(true) {
-        return Ok(());
-    }
-    if kind == "user" && is_in_history(name, context) {
-        return Ok(());
-    }
-    let name = sanitize(name);
-    let problem = match kind {
-        "group" => format!("unknown group `{name}`"),
-        _ => format!("unknown user `{name}`: neither on this host nor in the history"),
+    let problem = match subject {
+        Subject::User(name) if is_user(name) == Some(false) && !is_in_history(name, context) => {
+            let name = sanitize(name);
+            format!("unknown user `{name}`: neither on this host nor in the history")
+        }
+        Subject::Group(name) if is_group(name) == Some(false) => {
+            format!("unknown group `{}`", sanitize(name))
+        }
+        _ => return Ok(()),
     };
     Err(Failure::usage(problem).hint("--force sets the limit anyway"))
 }
@@ -366,13 +342,88 @@ fn remove(args: &QuotaRemoveArgs, context: &Context) -> anyhow::Result<()> {
             ..failure
         })?;
     }
-    match removed {
-        0 => {
-            let problem = format!("no such limit in {}", file.display());
-            let elsewhere = "`gua quota show` and `gua config show` list all, with their files";
-            Err(Failure::failed(problem).hint(elsewhere).into())
-        }
-        1 => output::data(&format!("removed 1 limit from {}\n", file.display())),
-        more => output::data(&format!("removed {more} limits from {}\n", file.display())),
+    if removed == 0 {
+        let problem = format!("no such limit in {}", file.display());
+        let elsewhere = "`gua quota show` and `gua config show` list all, with their files";
+        bail!(Failure::failed(problem).hint(elsewhere));
+    }
+    let limits = counted(removed as u64, "limit");
+    output::data(&format!("removed {limits} from {}\n", file.display()))
+}
+
+const TERMS: [Term; 4] = [
+    Term::Rolling(Duration::from_secs(3600)),
+    Term::Day,
+    Term::Week,
+    Term::Month,
+];
+
+/// Shows percentages as gpu_stats defines them.
+fn percentages(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<()> {
+    let now = clock::now();
+    let zone = zone(args.tz.as_deref(), TimeZone::system())?;
+    let history = location::access(&context.announced_history(), context.settings())?;
+    let periods = TERMS.map(|term| window(term, args.ago, now, &zone));
+    let answer = history.percentages(PercentQuestion {
+        periods: periods.to_vec(),
+        zone: zone.clone(),
+    })?;
+    let is_cut = |kept: &Timestamp| periods.iter().any(|period| *kept > period.from());
+    if let Some(kept) = answer.kept_from.filter(is_cut) {
+        output::eprint(&format!(
+            "gua quota: single ticks are kept from {} on; percentages do not include older ticks\n",
+            kept.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M")
+        ));
+    }
+    let terms: Vec<(Term, Percentages)> = TERMS.into_iter().zip(answer.periods).collect();
+    let table = page::percentages(&terms, args.user.as_deref());
+    output::data(&match args.format.wanted() {
+        TableFormat::Text if table.rows.is_empty() => match args.ago {
+            0 => "no GPU was held this month\n".to_owned(),
+            _ => "no GPU was held in these periods\n".to_owned(),
+        },
+        TableFormat::Text => table.text(0),
+        TableFormat::Csv => csv(&table),
+        TableFormat::Json => page::percentages_json(table, now, &zone),
+    })
+}
+
+/// The current period of a term, up to now, or the one that many periods before it.
+fn window(term: Term, ago: u32, now: Timestamp, zone: &TimeZone) -> Period {
+    let mut period = term.period(now, zone);
+    if ago == 0 {
+        return Period::new(period.from(), now);
+    }
+    for _ in 0..ago {
+        // A calendar period contains its own start, but not its end.
+        let before = match term {
+            Term::Rolling(_) => period.from(),
+            _ => period.from() - SignedDuration::from_micros(1),
+        };
+        period = term.period(before, zone);
+    }
+    period
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_periods_are_whole_ones() {
+        let now: Timestamp = "2026-03-04T10:30:00Z".parse().unwrap();
+        let check = |term: Term, ago: u32, from: &str, to: &str| {
+            let found = window(term, ago, now, &TimeZone::UTC);
+            let expected = [from, to].map(|text| format!("2026-{text}Z").parse().unwrap());
+            assert_eq!([found.from(), found.to()], expected, "{term:?} {ago}");
+        };
+        let hour = TERMS[0];
+        check(hour, 0, "03-04T09:30:00", "03-04T10:30:00");
+        check(hour, 1, "03-04T08:30:00", "03-04T09:30:00");
+        check(Term::Day, 0, "03-04T00:00:00", "03-04T10:30:00");
+        check(Term::Day, 1, "03-03T00:00:00", "03-04T00:00:00");
+        check(Term::Week, 1, "02-23T00:00:00", "03-02T00:00:00");
+        check(Term::Month, 1, "02-01T00:00:00", "03-01T00:00:00");
+        check(Term::Month, 2, "01-01T00:00:00", "02-01T00:00:00");
     }
 }

@@ -1,21 +1,16 @@
 //! `gua report`: who held which GPU, since when, and whether it was used.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::ExitCode;
 
 use gua_model::price::{Costs, Price};
 use gua_model::report::groups::{Group, GroupKind, grouped, groups_of};
 use gua_model::report::{PersonRow, Report, unbalanced};
 use gua_probe::process;
 use gua_query::{QueryError, Question};
+use gua_render::chart::Language;
 use gua_render::report::{By, Page, Words, html, json, korean, page_table, screen, text};
-use gua_render::table::csv;
 
-use crate::balance;
-use crate::cli::{Language, ReportArgs, ReportFormat};
-use crate::context::{Context, VERSION};
-use crate::failure::Failure;
-use crate::{output, page_file};
+use crate::commands::prelude::*;
 
 /// What a report prints on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +55,7 @@ pub fn run(
     let page = Page {
         width: args.width.into(),
         top: args.top,
-        language: language.into(),
+        language,
         previous: previous.as_ref(),
         costs: costs.as_ref(),
         ..asked.page(&report, VERSION)
@@ -68,7 +63,7 @@ pub fn run(
     let is_short = on_terminal == OnTerminal::Screen && !args.full && asked.by.is_none();
     let columns = output::width().filter(|_| is_short && args.file.path().is_none());
     let written = match form {
-        ReportFormat::Text if language == Language::Ko => korean(&page),
+        ReportFormat::Text if language == Language::Korean => korean(&page),
         ReportFormat::Text => columns.map_or_else(|| text(&page), |columns| screen(&page, columns)),
         ReportFormat::Html => html(&page),
         ReportFormat::Json => json::json(&page),

@@ -1,18 +1,13 @@
 //! `gua run`: runs a command, watches it, and prints at the end what it used and what it wasted. It exits as the job does.
 
-mod lease;
-
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use gua_claim::random_word;
+use gua_claim::{Claim, ClaimDir, random_word};
 use gua_collector::{claims, reader};
-use gua_model::text::sanitize;
 use gua_model::{DriverPids, VisibleDevices};
-use gua_probe::clock;
 use gua_probe::host::namespace::{PidLookup, pid_lookup, surroundings};
 use gua_probe::host::{self, HostRoot};
 use gua_run::{
@@ -22,11 +17,11 @@ use gua_run::{
 use gua_settings::{CUDA_VISIBLE_DEVICES, Inputs};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use signal_hook::iterator::Handle;
 
-use crate::cli::RunArgs;
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::output;
+use super::available::Query;
+use super::available::lease::{Acquired, acquire};
+use crate::commands::prelude::*;
 
 /// Minimum of `--interval`.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
@@ -45,7 +40,7 @@ const LONGEST_CHECK: Duration = Duration::from_secs(2);
 
 pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
     if args.interval < SHORTEST_INTERVAL {
-        return Err(Failure::usage("--interval must be at least 10ms").into());
+        bail!(Failure::usage("--interval must be at least 10ms"));
     }
     let (program, arguments) = args
         .command
@@ -62,11 +57,11 @@ pub fn run(args: &RunArgs, context: &Context) -> anyhow::Result<ExitCode> {
     }
     let record = args.out.as_deref().map(open).transpose()?;
     let mut variables = Vec::new();
-    let mut lease = match args.claim.map(|count| lease::obtain(count, args, context)) {
+    let lease = args.claim.map(|count| obtain(count, args, context));
+    let mut lease = match lease.transpose()? {
         None => None,
-        Some(Err(error)) => return Err(error),
-        Some(Ok(Err(code))) => return Ok(code),
-        Some(Ok(Ok(lease))) => {
+        Some(Err(code)) => return Ok(code),
+        Some(Ok(lease)) => {
             scope = Scope::Given(VisibleDevices::parse(&lease.gpus()));
             variables = lease.variables();
             Some(lease)
@@ -180,7 +175,7 @@ fn check_gpus(list: &str, context: &Context) -> Result<(), Failure> {
     let Ok(sample) = reader.sample_within(LONGEST_CHECK) else {
         return Ok(());
     };
-    let is_unknown = |part: &&str| VisibleDevices::parse(part).cards(&sample.gpus).is_empty();
+    let is_unknown = |part: &&str| VisibleDevices::parse(part).gpus(&sample.gpus).is_empty();
     match list.split(',').find(is_unknown) {
         None => Ok(()),
         Some(part) => {
@@ -220,6 +215,76 @@ fn automatic(inputs: &Inputs, driver_pids: DriverPids, notes: &mut Vec<String>) 
         return Scope::All;
     }
     Scope::Seen
+}
+
+/// A lease that is released when it is dropped.
+#[derive(Debug)]
+struct Lease {
+    claim: Claim,
+    directory: ClaimDir,
+    /// Signals that were handled while waiting for the lease.
+    signals: Option<Handle>,
+}
+
+impl Lease {
+    /// UUIDs, separated by commas.
+    fn gpus(&self) -> String {
+        let uuids: Vec<&str> = self.claim.gpus.iter().map(|gpu| gpu.as_str()).collect();
+        uuids.join(",")
+    }
+
+    /// Environment that shows the job these GPUs alone, in the order of `nvidia-smi`.
+    fn variables(&self) -> Vec<(String, OsString)> {
+        vec![
+            (CUDA_VISIBLE_DEVICES.to_owned(), self.gpus().into()),
+            ("CUDA_DEVICE_ORDER".to_owned(), "PCI_BUS_ID".into()),
+        ]
+    }
+
+    /// Leaves signals to the job, which is about to start.
+    fn release_signals(&mut self) {
+        if let Some(signals) = self.signals.take() {
+            signals.close();
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // If this fails, the lease ends with this process.
+        let _ = self.directory.release(&self.claim.id);
+    }
+}
+
+/// Leases GPUs for this process; the exit code after a refusal, whose reason was printed.
+fn obtain(
+    count: u32,
+    args: &RunArgs,
+    context: &Context,
+) -> anyhow::Result<Result<Lease, ExitCode>> {
+    let wanted = AvailableArgs {
+        count: Some(count),
+        uuid: true,
+        claim: Some(context.settings().claim.longest.value),
+        for_pid: Some(std::process::id()),
+        wait: args.wait,
+        quiet: args.quiet,
+        ..without_flags()
+    };
+    let query = Query {
+        prefix: "gua run",
+        args: &wanted,
+        format: None,
+        context,
+    };
+    Ok(match acquire(&query)? {
+        Acquired::Leased { claim, signals } => Ok(Lease {
+            claim,
+            directory: claims::directory(context.settings())?,
+            signals,
+        }),
+        Acquired::Refused(code) => Err(code),
+    })
 }
 
 #[cfg(test)]

@@ -1,34 +1,32 @@
 //! `gua serve`: the web pages of this host, from its driver and its history, and nvgpu's agent and master.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context as _;
 use clap::CommandFactory as _;
 use gua_board::live::{DAY_SLOTS, Since};
 use gua_board::local::{Agent, Gate, Local, LocalError, LocalHost};
 use gua_board::run::Board;
-use gua_board::set_up::SetUp;
 use gua_board::{App, AppOptions};
 use gua_board_store::{SecretHash, SqliteStore};
 use gua_collector::board::{LiveReporter, agents, live};
+use gua_collector::listing;
 use gua_collector::service::web::{self, WebServer};
-use gua_collector::service::{Install, Place, Scope};
-use gua_collector::{listing, log};
+use gua_collector::service::{Place, Scope};
 use gua_compat::nvgpu::{self, ProcessFacts, Status};
 use gua_model::period::Quarter;
+use gua_model::report::Report;
 use gua_model::since::Start;
 use gua_model::table::Table;
 use gua_model::{GpuUuid, ProcessKey, Sample};
+use gua_probe::host;
 use gua_probe::host::time::ticks_per_second;
 use gua_probe::reader::Reader;
-use gua_probe::{clock, host};
 use gua_query::{QueryError, StatementQuestion, TicksQuestion};
 use gua_render::chart::Language;
 use gua_render::listing::row::Terms;
-use gua_render::report::{By, Words, html, table};
+use gua_render::report::{Asked, By, Words, html, table};
 use gua_render::statement::{self, Sheet};
 use gua_settings::Source;
 use gua_settings::inputs::NVGPU_CLUSTER;
@@ -37,14 +35,10 @@ use gua_wire::nvgpu::{AgentReport, ClusterEntry};
 use gua_wire::{LiveReport, ServerUrl, UserPolicy};
 use jiff::tz::TimeZone;
 
-use crate::cli::{
-    Cli, Command, ServeArgs, ServeUnitCommand, ServerInstallArgs, ServerUninstallArgs, parse,
-};
-use crate::context::{Context, VERSION};
-use crate::failure::Failure;
-use crate::output;
+use super::board::{read_trimmed, set_up};
+use crate::commands::prelude::*;
 
-/// Maximum size of nvgpu's configuration file and of a token file.
+/// Maximum size of nvgpu's configuration file.
 const MOST_INPUT: u64 = 1 << 20;
 /// Minimum length of a token: shorter ones can be guessed.
 pub(super) const SHORTEST_TOKEN: usize = 16;
@@ -59,9 +53,9 @@ pub fn run(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
         None => serve(args, context),
         Some(ServeUnitCommand::Install(args)) => {
             let Command::Serve(options) = server_options(&["gua", "serve"], args)? else {
-                return Err(
-                    Failure::usage("the options after `--` are those of `gua serve`").into(),
-                );
+                bail!(Failure::usage(
+                    "the options after `--` must be options of `gua serve`"
+                ));
             };
             gate(&options)?;
             install(WebServer::Host, args, options.listen.port(), &context)
@@ -93,20 +87,10 @@ pub(super) fn install(
     port: u16,
     context: &Context,
 ) -> anyhow::Result<()> {
-    let install = Install {
-        no_start: args.no_start,
-        force: args.force,
-        print: args.print,
-        ..Install::default()
-    };
-    let place = place(&args.image, args.print, context)?;
-    let installed = web::install(
-        server,
-        (&args.options, port),
-        &install,
-        &place,
-        &context.loaded,
-    )?;
+    let place = place(&args.image, args.unit.print, context)?;
+    let options = (args.options.as_slice(), port);
+    let install = args.unit.into();
+    let installed = web::install(server, options, &install, &place, &context.loaded)?;
     super::service::print(&installed)
 }
 
@@ -121,30 +105,18 @@ pub(super) fn uninstall(
 
 /// The units are those of the host. Everyone may print them.
 fn place(args: &ServerUninstallArgs, print: bool, context: &Context) -> Result<Place, Failure> {
-    let home = context.loaded.inputs.home.as_deref();
     let root = args.root.clone().or_else(|| print.then(|| "/".into()));
-    Place::new(Some(Scope::System), root, home)
+    context.place(Some(Scope::System), root)
 }
 
 fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
     let gate = gate(args)?;
     let agents = agents_of(&context)?;
-    let format = context.settings().collect.log_format.value;
-    let stream = context.loaded.inputs.variable("JOURNAL_STREAM");
-    log::start(log::Form::choose(format, stream), output::eprint);
-    let mut builder = tempfile::Builder::new();
-    let directory = builder
-        .prefix("gua-serve-")
-        .tempdir_in(context.loaded.inputs.temporary())
-        .context("cannot create a temporary directory")?;
+    context.start_log();
+    let directory = context.passing_directory("gua-serve-")?;
     let store = Arc::new(SqliteStore::open(directory.path())?);
-    let hostname = host::name();
-    let set_up = SetUp {
-        registry: store.as_ref(),
-        now: clock::now(),
-    };
     let this = Arc::new(ThisHost::new(context, agents));
-    let local = Local::enrol(set_up, &hostname, this, gate.clone())?;
+    let local = Local::enrol(set_up(&store), &host::name(), this, gate.clone())?;
     let board = Board::bind(args.listen)?;
     let address = board.address();
     let options = AppOptions {
@@ -162,31 +134,25 @@ fn serve(args: &ServeArgs, context: Context) -> anyhow::Result<()> {
 /// Decides who may call. Beyond loopback, that must be chosen.
 fn gate(args: &ServeArgs) -> anyhow::Result<Gate> {
     if let Some(path) = &args.token_file {
-        let text = gua_files::read_regular(path, MOST_INPUT)
-            .with_context(|| format!("cannot read the token file `{}`", path.display()))?;
-        let text = String::from_utf8_lossy(&text);
-        let token = text.trim();
+        let token = read_trimmed(path, "token file")?;
         if token.len() < SHORTEST_TOKEN {
-            return Err(Failure::usage(format!(
-                "--token-file: the token has fewer than {SHORTEST_TOKEN} characters"
-            ))
-            .hint("`openssl rand -hex 32 > FILE` makes one")
-            .into());
+            let problem =
+                format!("--token-file: the token has fewer than {SHORTEST_TOKEN} characters");
+            bail!(Failure::usage(problem).hint("`openssl rand -hex 32 > FILE` makes one"));
         }
-        return Ok(Gate::Token(SecretHash::of(token)));
+        return Ok(Gate::Token(SecretHash::of(&token)));
     }
-    match (args.listen.ip().is_loopback(), args.public) {
+    let listen = args.listen;
+    match (listen.ip().is_loopback(), args.public) {
         (_, true) => Ok(Gate::Everyone),
         (true, false) => Ok(Gate::ThisHost),
-        (false, false) => Err(unprotected(args.listen).into()),
+        (false, false) => bail!(
+            Failure::usage(format!(
+                "--listen {listen}: everyone who reaches this address would see the users of the GPUs"
+            ))
+            .hint("require a token with --token-file FILE, or accept that with --public")
+        ),
     }
-}
-
-fn unprotected(listen: SocketAddr) -> Failure {
-    Failure::usage(format!(
-        "--listen {listen}: everyone who reaches this address would see the users of the GPUs"
-    ))
-    .hint("require a token with --token-file FILE, or accept that with --public")
 }
 
 /// What strangers see.
@@ -257,12 +223,13 @@ impl ThisHost {
     fn sample(&self) -> Result<Sample, String> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = reader.begin().and_then(|()| reader.finish());
-        let sample = taken.map_err(|fault| gua_model::chain::chain(&fault));
+        let sample = taken.map_err(|fault| chain(&fault));
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = Some(sample.clone());
         sample
     }
 
     fn latest(&self) -> Result<Sample, String> {
+        // `sample` locks it too, so that the guard must not outlive this statement.
         let latest = self
             .latest
             .lock()
@@ -286,10 +253,9 @@ impl LocalHost for ThisHost {
         for back in (0..i64::try_from(DAY_SLOTS).unwrap_or(i64::MAX)).rev() {
             let question = TicksQuestion {
                 window: Quarter(now.0 - back).period(),
-                limit: if back < 5 {
-                    MOST_RECENT_TICKS
-                } else {
-                    MOST_TICKS
+                limit: match back < 5 {
+                    true => MOST_RECENT_TICKS,
+                    false => MOST_TICKS,
                 },
             };
             // Without a readable history, the pages begin now. The page of the report says why.
@@ -311,23 +277,20 @@ impl LocalHost for ThisHost {
             ticks_per_second: ticks_per_second(),
         };
         let found = listing::start_times(self.context.source().as_ref(), &sample, &terms);
-        let since = |(gpu, since): (GpuUuid, gua_model::since::Since)| {
+        let since = found.into_iter().map(|(gpu, since)| {
             let is_exact = since.start == Start::Seen;
             let at = since.at;
             (gpu, Since { at, is_exact })
-        };
-        found.into_iter().map(since).collect()
+        });
+        since.collect()
     }
 
     fn gpu_status(&self) -> Result<AgentReport, String> {
         let sample = self.latest()?;
         // The network carries short names, never command lines.
         let name = |key: &ProcessKey| {
-            let mut identities = sample
-                .gpus
-                .iter()
-                .flat_map(|gpu| &gpu.processes)
-                .filter_map(|process| process.identity.as_ref().ok());
+            let processes = sample.gpus.iter().flat_map(|gpu| &gpu.processes);
+            let mut identities = processes.filter_map(|process| process.identity.as_ref().ok());
             let found = identities.find(|identity| identity.key == *key)?;
             found.comm.clone().ok()
         };
@@ -342,39 +305,32 @@ impl LocalHost for ThisHost {
     }
 
     fn cluster(&self) -> Vec<Agent> {
-        let urls: Vec<ServerUrl> = self
-            .agents
-            .iter()
-            .filter_map(|agent| ServerUrl::parse(agent).ok())
-            .collect();
+        let urls = self.agents.iter();
+        let urls: Vec<ServerUrl> = urls.filter_map(|url| ServerUrl::parse(url).ok()).collect();
         let mut answers = agents::ask(&self.context.loaded, &urls).into_iter();
-        let entry = |name: &String| match name == AGENT_SELF {
-            true => match self.gpu_status() {
-                Ok(report) => ClusterEntry::Report(report),
-                Err(error) => ClusterEntry::Failed { error },
-            },
-            false => answers.next().unwrap_or(ClusterEntry::Failed {
-                error: "Host not available".to_owned(),
-            }),
-        };
-        let entries: Vec<ClusterEntry> = self.agents.iter().map(entry).collect();
-        let agents = self.agents.iter().zip(entries);
-        agents
-            .map(|(name, entry)| Agent {
+        let agent = |name: &String| {
+            let entry = match name == AGENT_SELF {
+                true => match self.gpu_status() {
+                    Ok(report) => ClusterEntry::Report(report),
+                    Err(error) => ClusterEntry::Failed { error },
+                },
+                false => answers.next().unwrap_or(ClusterEntry::Failed {
+                    error: "Host not available".to_owned(),
+                }),
+            };
+            let titles = nvgpu::TITLES.into_iter().skip(1);
+            Agent {
                 name: name.clone(),
-                titles: ["GPU"]
-                    .into_iter()
-                    .chain(nvgpu::TITLES.into_iter().skip(1))
-                    .collect(),
+                titles: ["GPU"].into_iter().chain(titles).collect(),
                 rows: rows(&entry),
                 entry,
-            })
-            .collect()
+            }
+        };
+        self.agents.iter().map(agent).collect()
     }
 
     fn report(&self, since: &str, language: Language) -> Result<String, LocalError> {
-        let words = words(since);
-        let (asked, report) = self.asked(&words)?;
+        let (asked, report) = self.asked(since)?;
         let costs = super::report::costs(&self.context, &asked.question, &report);
         let costs = costs.map_err(|error| history(&error.into()))?;
         let mut page = asked.page(&report, VERSION);
@@ -384,11 +340,18 @@ impl LocalHost for ThisHost {
     }
 
     fn people(&self, since: &str) -> Result<Table, LocalError> {
-        let (_, report) = self.asked(&words(since))?;
+        let (_, report) = self.asked(since)?;
         Ok(table(&report, By::User))
     }
 
     fn person(&self, name: &str) -> Result<String, LocalError> {
+        self.statement(name).map_err(|error| history(&error))
+    }
+}
+
+impl ThisHost {
+    /// The statement of a person for the current month.
+    fn statement(&self, name: &str) -> anyhow::Result<String> {
         let now = clock::now();
         let zone = TimeZone::system();
         let question = StatementQuestion {
@@ -397,14 +360,10 @@ impl LocalHost for ThisHost {
             now,
             person: Some(name.to_owned()),
         };
-        let answer = self
-            .context
-            .ask(|source| source.statement(&question))
-            .map_err(|error| history(&error))?;
-        let statement = super::statement::judged(answer, &self.context.settings().quotas)
-            .map_err(|error| history(&error))?;
-        let costs = super::statement::costs(&self.context, &statement, &zone);
-        let costs = costs.map_err(|error| history(&error))?;
+        let answer = self.context.ask(|source| source.statement(&question))?;
+        let quotas = &self.context.settings().quotas;
+        let statement = super::statement::judged(answer, quotas)?;
+        let costs = super::statement::costs(&self.context, &statement, &zone)?;
         Ok(statement::html(&Sheet {
             statement: &statement,
             zone,
@@ -413,27 +372,17 @@ impl LocalHost for ThisHost {
             costs: costs.as_ref(),
         }))
     }
-}
 
-impl ThisHost {
-    fn asked(
-        &self,
-        words: &Words,
-    ) -> Result<(gua_render::report::Asked, gua_model::report::Report), LocalError> {
+    fn asked(&self, since: &str) -> Result<(Asked, Report), LocalError> {
+        let words = Words {
+            since: since.to_owned(),
+            ..Words::default()
+        };
         let asked = words.ask(&TimeZone::system(), clock::now());
         let asked = asked.map_err(|failure| LocalError::Question(failure.message))?;
-        let report = self
-            .context
-            .ask(|source| source.report(&asked.question))
-            .map_err(|error| history(&error))?;
+        let report = self.context.ask(|source| source.report(&asked.question));
+        let report = report.map_err(|error| history(&error))?;
         Ok((asked, report))
-    }
-}
-
-fn words(since: &str) -> Words {
-    Words {
-        since: since.to_owned(),
-        ..Words::default()
     }
 }
 
@@ -456,10 +405,8 @@ fn rows(entry: &ClusterEntry) -> Vec<(&'static str, Vec<String>)> {
             Status::InUse => "used",
             Status::Stuck => "unusable",
         };
-        let cells = [usize::to_string(&index)]
-            .into_iter()
-            .chain(nvgpu::cells(gpu));
-        (class, cells.collect())
+        let index = [usize::to_string(&index)].into_iter();
+        (class, index.chain(nvgpu::cells(gpu)).collect())
     };
     report.gpus.iter().enumerate().map(row).collect()
 }

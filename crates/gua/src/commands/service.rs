@@ -2,10 +2,7 @@
 
 use gua_collector::service::{Install, Output, Place, Scope, collector, sync};
 
-use crate::cli::{ServiceCommand, ServiceInstallArgs, ServiceScopeArgs};
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(command: &ServiceCommand, context: &Context) -> anyhow::Result<()> {
     let place = |args: &ServiceScopeArgs| place(args, context);
@@ -40,9 +37,7 @@ fn install(args: &ServiceInstallArgs, context: &Context) -> Result<Install, Fail
         every: args.every,
         cloud: args.cloud,
         archive: args.archive,
-        no_start: args.no_start,
-        force: args.force,
-        print: args.print,
+        ..args.unit.into()
     })
 }
 
@@ -52,8 +47,7 @@ fn place(args: &ServiceScopeArgs, context: &Context) -> Result<Place, Failure> {
         (_, true) => Some(Scope::User),
         _ => None,
     };
-    let home = context.loaded.inputs.home.as_deref();
-    Place::new(scope, args.root.clone(), home)
+    context.place(scope, args.root.clone())
 }
 
 /// Prints the output of a command about units.

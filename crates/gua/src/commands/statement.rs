@@ -1,14 +1,12 @@
 //! `gua statement`: one page per person and month, with the numbers of `gua report`.
 
 use std::collections::BTreeMap;
-use std::process::ExitCode;
 
 use gua_collector::quota::Accounts;
 use gua_model::price::Costs;
 use gua_model::quota::Term;
 use gua_model::report::unbalanced;
 use gua_model::statement::Statement;
-use gua_probe::clock;
 use gua_query::words::zone;
 use gua_query::{MonthAnswer, Question, StatementQuestion};
 use gua_render::statement::{Sheet, html, json, text};
@@ -17,12 +15,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _};
 
-use crate::balance;
-use crate::cli::{StatementArgs, StatementFormat};
-use crate::context::{Context, VERSION};
-use crate::failure::Failure;
-use crate::output;
-use crate::page_file;
+use crate::commands::prelude::*;
 
 pub fn run(args: &StatementArgs, context: &Context) -> anyhow::Result<ExitCode> {
     page_file::check(&args.file, args.form() == StatementFormat::Html)?;

@@ -6,12 +6,10 @@ use gua_collector::daemon::{board_status, history_file};
 use gua_collector::managed::{Maker, Managed, PidOwner, owner_of};
 use gua_collector::outage_file;
 use gua_collector::pid_file::PidFile;
-use gua_probe::clock;
 use jiff::Timestamp;
 
 use super::daemon::BACKGROUND;
-use crate::context::Context;
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();

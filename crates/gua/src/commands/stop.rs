@@ -1,15 +1,12 @@
 //! `gua stop`: stops the background daemon, and never another process.
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use gua_collector::managed::{PidOwner, Stopped, owner_of};
 use gua_collector::pid_file::PidFile;
 
 use super::daemon::BACKGROUND;
-use crate::context::Context;
-use crate::failure::Exit;
-use crate::output;
+use crate::commands::prelude::*;
 
 /// Maximum time to wait for the daemon to exit.
 const LIMIT: Duration = Duration::from_secs(5);

@@ -1,10 +1,8 @@
 //! `gua summarize`: computes the ten values of ResourceSummary from the metric files of `gua run` or run_monitor.
 
-use gua_model::text::counted;
 use gua_run::{Fields, LineRule, Summarized, summarize_paths};
 
-use crate::cli::SummarizeArgs;
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(args: &SummarizeArgs) -> anyhow::Result<()> {
     let rule = args.per_field.then_some(LineRule::PerField);
@@ -19,19 +17,15 @@ pub fn run(args: &SummarizeArgs) -> anyhow::Result<()> {
 
 fn json(found: &Summarized) -> String {
     let entries = found.summary.entries().into_iter();
-    let fields = entries.fold(Fields::new(), |fields, (name, value)| {
-        fields.with(name, value)
-    });
+    let with = |fields: Fields, (name, value)| fields.with(name, value);
+    let fields = entries.fold(Fields::new(), with);
     format!("{}\n", fields.to_json())
 }
 
 fn text(found: &Summarized) -> String {
     let entries = found.summary.entries();
-    let widest = entries
-        .iter()
-        .map(|(name, _)| name.len())
-        .max()
-        .unwrap_or(0);
+    let lengths = entries.iter().map(|(name, _)| name.len());
+    let widest = lengths.max().unwrap_or(0);
     let line = |(name, value): &(&str, f64)| {
         let shown = match is_measured(found, name) {
             true => format!("{value:.1}"),
@@ -44,18 +38,12 @@ fn text(found: &Summarized) -> String {
 
 /// Whether a value was measured. The peak of JAX is shown only if the job reported it.
 fn is_measured(found: &Summarized, name: &str) -> bool {
-    let of = |prefix: &str| {
-        match prefix {
-            "vram" => "peak_vram",
-            "power" => "power_watts",
-            other => other,
-        }
-        .to_owned()
-    };
-    !found
-        .missing
-        .iter()
-        .any(|missing| name.starts_with(&of(missing)))
+    let mut missing = found.missing.iter().map(|missing| match *missing {
+        "vram" => "peak_vram",
+        "power" => "power_watts",
+        other => other,
+    });
+    !missing.any(|missing| name.starts_with(missing))
 }
 
 fn remarks(found: &Summarized) -> String {

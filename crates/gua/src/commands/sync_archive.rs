@@ -5,21 +5,17 @@ use std::path::Path;
 
 use gua_collector::board::archive::open_day;
 use gua_collector::board::{Archive, ArchiveState, Archived, Enrolled, LinkFiles, Task, setup};
-use gua_collector::location;
 use gua_compat::gpu_usage_audit::{OldFile, OldForm};
-use gua_probe::clock;
 use gua_store::{FileKind, History, what_is_this};
 use gua_wire::users::UserPolicy;
 
-use crate::context::Context;
-use crate::output;
-use crate::progress::Bar;
+use crate::commands::prelude::*;
 
 pub fn run(context: &Context) -> anyhow::Result<()> {
     let enrolled = setup::enrolled(&context.loaded)?;
     let db = context.history_to_open()?;
     if what_is_this(&db) == FileKind::Missing {
-        return Err(location::no_history(&db).into());
+        bail!(location::no_history(&db));
     }
     let users = setup::users(context.settings())?;
     let days = context.settings().cloud.archive_days.value;
@@ -60,12 +56,12 @@ fn upload(
         today,
         retention_days,
     };
-    let mut bar = Bar::new("uploading the archive");
-    let archived = archive.upload(&mut |share| {
-        bar.share(share);
-        ControlFlow::Continue(())
+    let archived = Bar::during("uploading the archive", |bar| {
+        archive.upload(&mut |share| {
+            bar.share(share);
+            ControlFlow::Continue(())
+        })
     });
-    bar.clear();
     let task = Task::new(&enrolled.config, today, retention_days);
     ArchiveState::record(files, &task, clock::now(), &archived);
     Ok(archived?)

@@ -3,7 +3,6 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
 use gua_collector::board::{Enrolled, LinkFiles, LiveReporter, setup};
 use gua_collector::daemon::{Append, DaemonError, HistoryFile, options};
 use gua_collector::{Options, Sink as _, make_directory_of};
@@ -11,17 +10,12 @@ use gua_compat::gpu_usage_audit::Adopted;
 use gua_model::demo::{self, Script};
 use gua_model::usage_state::UsageTracker;
 use gua_model::{Sample, Tick};
-use gua_probe::{clock, host};
 use gua_settings::Settings;
 use gua_store::{NewRun, OpenError, OpenMode, Store, WriterOptions};
 use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
-use gua_wire::users::UserPolicy;
 
 use super::{demo as fake, sync_archive};
-use crate::cli::SyncOnceArgs;
-use crate::context::{Context, VERSION};
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
     let settings = context.settings();
@@ -29,12 +23,8 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
         return store_without_push(failure, context);
     }
     let enrolled = setup::enrolled(&context.loaded)?;
-    let users = setup::users(settings)?;
-    let hostname = host::name();
     let sync = Sync {
         enrolled: &enrolled,
-        users: &users,
-        hostname: &hostname,
         form: setup::push_form(settings),
         files: setup::link_files(&context.loaded, &settings.history.db.value),
         live: setup::live_reporter(settings, &settings.history.db.value)?,
@@ -44,7 +34,7 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
         },
     };
     let pushed = if args.fake {
-        let script = match setup::push_form(settings) {
+        let script = match sync.form {
             Form::V1_1 => Script::V1_1,
             Form::V1_4 => Script::V1_8,
         };
@@ -58,10 +48,8 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
         return pushed;
     }
     // Also after a failed push: closed days do not depend on it.
-    let archived = sync.archive(
-        &settings.history.db.value,
-        settings.cloud.archive_days.value,
-    );
+    let days = settings.cloud.archive_days.value;
+    let archived = sync.archive(&settings.history.db.value, days);
     match (pushed, archived) {
         (Ok(()), archived) => {
             archived.context("the sample was pushed, but the archive is incomplete")
@@ -93,8 +81,6 @@ fn store_without_push(failure: Failure, context: &Context) -> anyhow::Result<()>
 /// One synchronisation.
 struct Sync<'a> {
     enrolled: &'a Enrolled,
-    users: &'a UserPolicy,
-    hostname: &'a str,
     form: Form,
     files: LinkFiles,
     live: LiveReporter,
@@ -128,10 +114,10 @@ impl Sync<'_> {
     fn snapshot(&self, sample: &Sample) -> Result<Built, BuildError> {
         let usage = usage_states(&mut UsageTracker::default(), sample);
         Observed {
-            about: setup::about(self.enrolled, self.hostname),
+            about: setup::about(&self.enrolled.config, &self.live.hostname),
             sample,
             usage: &usage,
-            users: self.users,
+            users: &self.live.users,
             form: self.form,
         }
         .build()
@@ -149,12 +135,8 @@ impl Sync<'_> {
         if self.origin == Origin::Driver {
             self.files.record(config, clock::now(), &pushed);
         }
-        pushed.with_context(|| {
-            format!(
-                "cannot push to the board, {}",
-                stored.message_after_failure()
-            )
-        })?;
+        let saved = || stored.message_after_failure();
+        pushed.with_context(|| format!("cannot push to the board, {}", saved()))?;
         for gpu in &built.left_out {
             output::eprint(&format!(
                 "gua sync-once: GPU {} was left out: {}\n",
@@ -174,9 +156,8 @@ impl Sync<'_> {
     }
 
     fn archive(&self, db: &Path, days: u32) -> anyhow::Result<()> {
-        let archived =
-            sync_archive::upload_daily(self.enrolled, (db, &self.files), self.users, days)?;
-        match archived {
+        let files = (db, &self.files);
+        match sync_archive::upload_daily(self.enrolled, files, &self.live.users, days)? {
             Some(archived) => output::data(&format!("  archive: {}\n", archived.summary(days))),
             None => Ok(()),
         }

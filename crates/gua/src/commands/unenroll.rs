@@ -1,12 +1,10 @@
 //! `gua unenroll`: removes the enrolment of this host.
 
-use anyhow::Context as _;
 use gua_collector::board::{CloudFile, Peer, setup};
 use gua_collector::service::collector;
 use gua_wire::CloudConfig;
 
-use crate::context::Context;
-use crate::output;
+use crate::commands::prelude::*;
 
 pub fn run(context: &Context) -> anyhow::Result<()> {
     let file = CloudFile::at(&context.settings().cloud.config.value);
@@ -15,7 +13,7 @@ pub fn run(context: &Context) -> anyhow::Result<()> {
     let path = file.path().display();
     let removed = file
         .remove()
-        .with_context(|| format!("cannot remove `{path}`"))?;
+        .map_err(Failure::cannot("remove", file.path()))?;
     let mut dropped = remove_link(context, known.as_ref());
     if removed {
         dropped.extend(collector::follow_enrolment(file.path()));
@@ -25,7 +23,7 @@ pub fn run(context: &Context) -> anyhow::Result<()> {
         (true, None) => format!("gua unenroll: removed {path}{dropped}\n"),
         (true, Some(config)) => format!(
             "gua unenroll: removed the enrolment of {} ({})\n  removed: {path}{dropped}\n  the board still lists this host: remove it there to revoke its token\n",
-            gua_model::text::sanitize(&config.shown_name()),
+            sanitize(&config.shown_name()),
             config.server_url
         ),
     };

@@ -1,14 +1,10 @@
 //! `gua verify`: compares the readings of gua with those of `nvidia-smi`. The comparison is that of `gua_probe::verify`.
 
-use std::process::ExitCode;
-
 use gua_probe::doctor::smi;
 use gua_probe::verify::{Pace, VerifyError, verify};
 
-use crate::cli::VerifyArgs;
-use crate::context::{Context, VERSION, sample};
-use crate::failure::{Exit, Failure, success_or};
-use crate::output;
+use crate::commands::prelude::*;
+use crate::context::sample;
 
 pub fn run(args: &VerifyArgs, context: &Context) -> anyhow::Result<ExitCode> {
     let path = context.loaded.inputs.variable("PATH");

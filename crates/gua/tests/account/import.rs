@@ -321,7 +321,7 @@ fn a_file_that_is_not_gpu_stats_csv_is_refused_before_a_history_is_created() {
         (
             "import --gpu-stats empty",
             2,
-            "there is no day of gpu_stats in empty",
+            "there are no gpu_stats files in empty",
         ),
         (
             "import --gpu-stats other",

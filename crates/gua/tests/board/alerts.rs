@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use gua_probe::clock;
 use gua_test::webhook::{Behaviour, Webhook};
-use gua_test::{Sleeper, schema, wait_for, wait_until};
+use gua_test::{Sleeper, schema, send, wait_for, wait_until};
 use jiff::SignedDuration;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::served::{Served, answer};
@@ -182,6 +183,37 @@ fn messages_that_a_target_refused_are_delivered_after_a_restart() {
             .fine("board alert test a1")
             .contains("a1: sent to webhook")
     );
+}
+
+#[test]
+fn alerts_are_read_again_on_sighup_and_a_mistake_keeps_the_previous_ones() {
+    let webhook = Webhook::start(Behaviour::Answer(200));
+    let board = alerting(&webhook, &[]);
+    let agent = Reporter::enrol(&board, "lab1");
+    let reload = |config: &str| {
+        board.home().write(".gua/config.toml", config);
+        send(board.pid(), Signal::HUP);
+    };
+    let table = |when: &str| {
+        let url = board.home().path("url").display().to_string();
+        format!(
+            "[[alert]]\nby = \"board\"\nto = \"webhook\"\nurl_file = \"{url}\"\nwhen = [\"{when}\"]\n"
+        )
+    };
+    agent.push(0);
+    reload(&table("unhealthy"));
+    wait_until("the first alert is sent", || {
+        conditions(&webhook) == ["unhealthy"]
+    });
+    reload(&table("nonsense"));
+    wait_until("the mistake is logged", || board.log().contains("nonsense"));
+    let log = board.log();
+    let text = "alerts not reloaded; the previous ones stay in force: ";
+    assert_eq!(log.matches(text).count(), 1, "{log}");
+    agent.push_gpus(-1, &["GPU-a", "GPU-b"]);
+    wait_until("the previous alert is in force", || {
+        conditions(&webhook).len() == 2
+    });
 }
 
 #[test]

@@ -128,6 +128,10 @@ fn the_pages_show_the_gpus_the_report_and_the_people() {
     assert!(page.contains("no history"), "{page}");
     let (status, _) = get(&url, "/report?since=soon");
     assert_eq!(status, 422);
+    for page in ["report", "people"] {
+        let (status, _) = get(&url, &format!("/{page}?since=1d&since=7d"));
+        assert_eq!(status, 400, "{page}");
+    }
     let (status, _) = get(&url, "/w/default/members");
     assert_eq!(status, 404);
     let (status, _) = answer(&url, "POST /gpu_status", &[], b"");

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 
 use gua_board_store::registry::{Action, AuditView};
-use gua_board_store::{Registry as _, SqliteStore};
+use gua_board_store::{Registry, SqliteStore};
 use gua_test::oidc::{CLIENT, CLIENT_SECRET, Mistake, Provider};
 use gua_test::{Running, TestHost};
 use serde_json::json;
@@ -137,7 +137,7 @@ fn a_person_logs_in_at_the_provider_and_is_known_by_the_subject() {
     }
     // The audit log shows accounts and not the names that the provider sends.
     let data = board.home.state("board");
-    let store = SqliteStore::open_existing(&data).unwrap();
+    let store: &dyn Registry = &SqliteStore::open_existing(&data).unwrap();
     let workspace = store.workspaces().unwrap().remove(0).id;
     let log = store
         .audit_log(AuditView::Board(&workspace), None, 100)
@@ -368,7 +368,7 @@ fn groups_of_the_provider_replace_those_of_the_member_at_each_log_in() {
     assert_eq!(groups(json!({ "groups": "speech" })), json!(["speech"]));
     assert_eq!(groups(json!({ "groups": ["speech"] })), json!(["speech"]));
     assert_eq!(groups(json!({ "roles": ["vision"] })), json!([]));
-    let store = SqliteStore::open_existing(&board.home.state("board")).unwrap();
+    let store: &dyn Registry = &SqliteStore::open_existing(&board.home.state("board")).unwrap();
     let workspace = store.workspaces().unwrap().remove(0).id;
     let log = store.audit_log(AuditView::Workspace(&workspace), None, 100);
     let log = log.unwrap().into_iter();

@@ -272,7 +272,7 @@ fn readings_match_nvitop_on_every_generation() {
             .as_array()
             .unwrap()
             .iter()
-            .zip(theirs["cards"].as_array().unwrap())
+            .zip(theirs["gpus"].as_array().unwrap())
         {
             let mib = |key: &str| ours[key].as_u64().unwrap() / MIB;
             assert_eq!(

@@ -14,7 +14,7 @@ use crate::foreign::{Argument as _, Array, Device, Length};
 use crate::world::whole;
 
 exports! {
-    R390 card fn nvmlDeviceGetFieldValues(device: Device, count: Length<c_int>, values: Array<nvmlFieldValue_t>) |seen| {
+    R390 gpu fn nvmlDeviceGetFieldValues(device: Device, count: Length<c_int>, values: Array<nvmlFieldValue_t>) |seen| {
         let count = count.capacity().filter(|count| *count > 0).ok_or(Code::INVALID_ARGUMENT)?;
         let timestamp = c_longlong::try_from(seen.world.stamp(seen.time)).unwrap_or(c_longlong::MAX);
         let answer = |asked: nvmlFieldValue_t| {
@@ -34,7 +34,7 @@ exports! {
 fn field(seen: &Seen, number: c_uint) -> Result<(c_uint, u64), Code> {
     let (int, long) = (UNSIGNED_INT, UNSIGNED_LONG_LONG);
     let milliwatts = |watts: f64| whole(watts * 1000.0);
-    let card = seen.sensor()?;
+    let gpu = seen.sensor()?;
     match number {
         3 | 5 => Ok((long, ecc_errors(seen, 0)?)),
         4 | 6 => Ok((long, ecc_errors(seen, 1)?)),
@@ -42,7 +42,7 @@ fn field(seen: &Seen, number: c_uint) -> Result<(c_uint, u64), Code> {
             int,
             whole(seen.read(|sensors| &sensors.memory_temperature_c)?),
         )),
-        83 | 191 => Ok((long, card.energy_mj(seen.time)?)),
+        83 | 191 => Ok((long, gpu.energy_mj(seen.time)?)),
         185 | 186 => Ok((int, milliwatts(seen.read(|sensors| &sensors.power_w)?))),
         188..=190 | 192 => Ok((
             int,

@@ -21,8 +21,8 @@ exports! {
     R390 system fn nvmlSystemGetCudaDriverVersion(version: Out<c_int>) |now| version.set(cuda(now));
     R418 system fn nvmlSystemGetCudaDriverVersion_v2(version: Out<c_int>) |now| version.set(cuda(now));
     R390 system fn nvmlSystemGetProcessName(pid: c_uint, name: Text, length: Length<c_uint>) |now| {
-        let mut processes = now.world.cards.iter().flat_map(|card| card.all_processes());
-        let scripted = processes.find(|process| process.pid == pid).and_then(|process| process.name.clone());
+        let mut processes = now.world.gpus.iter().flat_map(|gpu| gpu.all_processes());
+        let scripted = processes.find(|process| process.scripted.pid == pid).and_then(|process| process.scripted.name.clone());
         name.set(&scripted.or_else(|| command(pid)).ok_or(Code::NOT_FOUND)?, length)
     };
 }

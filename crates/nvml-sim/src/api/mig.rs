@@ -14,24 +14,24 @@ exports! {
     R450 same fn nvmlDeviceGetMigMode(device: Device, current: Out<c_uint>, pending: Out<c_uint>) |seen| seen.hardware()?.mig_mode().ok_or(Code::NOT_SUPPORTED)?.into();
     R450 value fn nvmlDeviceIsMigDeviceHandle(device: Device, is_instance: Out<c_uint>) |seen| seen.instance().is_some().into();
     R450 value fn nvmlDeviceGetMaxMigDeviceCount(device: Device, count: Out<c_uint>) |seen| {
-        let card = seen.hardware()?;
-        let highest = card.instances.iter().map(|instance| instance.index + 1).max();
+        let gpu = seen.hardware()?;
+        let highest = gpu.instances.iter().map(|instance| instance.index + 1).max();
         // The first GPUs with MIG support seven instances, and return this number even if none exists.
-        card.mig_mode().map_or(0, |_| highest.unwrap_or(0).max(7))
+        gpu.mig_mode().map_or(0, |_| highest.unwrap_or(0).max(7))
     };
-    R450 card fn nvmlDeviceGetMigDeviceHandleByIndex(device: Device, index: c_uint, instance: Out<Device>) |seen| {
-        let card = seen.hardware()?;
-        if card.mig_mode() != Some(true) {
-            return Err(if card.mig_mode().is_some() { Code::NOT_FOUND } else { Code::NOT_SUPPORTED });
+    R450 gpu fn nvmlDeviceGetMigDeviceHandleByIndex(device: Device, index: c_uint, instance: Out<Device>) |seen| {
+        let gpu = seen.hardware()?;
+        if gpu.mig_mode() != Some(true) {
+            return Err(if gpu.mig_mode().is_some() { Code::NOT_FOUND } else { Code::NOT_SUPPORTED });
         }
         let is_it = |instance: &Instance| instance.index == index && instance.exists_at(seen.time);
-        let place = card.instances.iter().position(is_it);
-        let unit = Unit { card: seen.unit.card, instance: Some(place.ok_or(Code::NOT_FOUND)?) };
+        let place = gpu.instances.iter().position(is_it);
+        let unit = Unit { gpu: seen.unit.gpu, instance: Some(place.ok_or(Code::NOT_FOUND)?) };
         instance.set(state::lock().handle(&seen.world, unit))
     };
     R450 value fn nvmlDeviceGetDeviceHandleFromMigDeviceHandle(instance: Device, device: Out<Device>) |seen| {
         part(seen)?;
-        state::lock().handle(&seen.world, Unit::card(seen.unit.card))
+        state::lock().handle(&seen.world, Unit::gpu(seen.unit.gpu))
     };
     R450 value fn nvmlDeviceGetGpuInstanceId(device: Device, id: Out<c_uint>) |seen| part(seen)?.gpu_instance;
     R450 value fn nvmlDeviceGetComputeInstanceId(device: Device, id: Out<c_uint>) |seen| part(seen)?.scripted.compute_instance;

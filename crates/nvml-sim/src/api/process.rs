@@ -15,17 +15,17 @@ use crate::state;
 use crate::world::Process;
 
 exports! {
-    R390 card fn nvmlDeviceGetComputeRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| first(seen, List::Compute, count, list);
-    R390 card fn nvmlDeviceGetGraphicsRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| first(seen, List::Graphics, count, list);
-    R450 card fn nvmlDeviceGetMPSComputeRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| first(seen, List::Mps, count, list);
-    R450 card fn nvmlDeviceGetComputeRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| second(seen, List::Compute, count, list);
-    R450 card fn nvmlDeviceGetGraphicsRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| second(seen, List::Graphics, count, list);
-    R450 card fn nvmlDeviceGetMPSComputeRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| second(seen, List::Mps, count, list);
-    R525 card fn nvmlDeviceGetComputeRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Compute, count, list);
-    R525 card fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Graphics, count, list);
-    R525 card fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Mps, count, list);
+    R390 gpu fn nvmlDeviceGetComputeRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| answer(seen, List::Compute, count, list, first);
+    R390 gpu fn nvmlDeviceGetGraphicsRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| answer(seen, List::Graphics, count, list, first);
+    R450 gpu fn nvmlDeviceGetMPSComputeRunningProcesses(device: Device, count: Count, list: Array<nvmlProcessInfo_v1_t>) |seen| answer(seen, List::Mps, count, list, first);
+    R450 gpu fn nvmlDeviceGetComputeRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| answer(seen, List::Compute, count, list, second);
+    R450 gpu fn nvmlDeviceGetGraphicsRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| answer(seen, List::Graphics, count, list, second);
+    R450 gpu fn nvmlDeviceGetMPSComputeRunningProcesses_v2(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| answer(seen, List::Mps, count, list, second);
+    R525 gpu fn nvmlDeviceGetComputeRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Compute, count, list);
+    R525 gpu fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Graphics, count, list);
+    R525 gpu fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: Device, count: Count, list: Array<nvmlProcessInfo_v2_t>) |seen| third(seen, List::Mps, count, list);
     // Added by the release that returned the v3 lists to 24-byte records.
-    R535_104 card fn nvmlDeviceGetRunningProcessDetailList(device: Device, list: Out<nvmlProcessDetailList_v1_t>) |seen| {
+    R535_104 gpu fn nvmlDeviceGetRunningProcessDetailList(device: Device, list: Out<nvmlProcessDetailList_v1_t>) |seen| {
         let asked = list.get()?;
         check_version(asked.version, version_of::<nvmlProcessDetailList_v1_t>(1))?;
         let which = match asked.mode {
@@ -65,15 +65,14 @@ impl List {
 /// Returns the processes in a list. An instance lists its own processes; a GPU lists its own and those of all its
 /// instances.
 fn listed(seen: &Seen, list: List) -> impl Iterator<Item = &Process> {
-    let (whole, part) = match seen.instance() {
-        None => (Some(seen.card().all_processes()), None),
-        Some(instance) => (None, Some(instance.processes.iter())),
+    let (processes, instances) = match seen.instance() {
+        None => (&seen.gpu().processes, seen.gpu().instances.as_slice()),
+        Some(instance) => (&instance.processes, &[][..]),
     };
-    whole
-        .into_iter()
-        .flatten()
-        .chain(part.into_iter().flatten())
-        .filter(move |process| list.names(process.kind) && process.runs_at(seen.time))
+    let on_instances = instances.iter().flat_map(|instance| &instance.processes);
+    let listed =
+        move |process: &&Process| list.names(process.scripted.kind) && process.runs_at(seen.time);
+    processes.iter().chain(on_instances).filter(listed)
 }
 
 fn answer<T: Copy>(
@@ -81,9 +80,11 @@ fn answer<T: Copy>(
     which: List,
     count: Count,
     list: Array<T>,
-    record: impl Fn(&Process) -> T,
+    record: fn(&Process, f64) -> T,
 ) -> Result<(), Code> {
-    let found: Vec<T> = listed(seen, which).map(record).collect();
+    let found: Vec<T> = listed(seen, which)
+        .map(|process| record(process, seen.time))
+        .collect();
     if has_room(seen, count, list.is_null(), found.len())? {
         list.write(&found)?;
     }
@@ -113,30 +114,20 @@ fn has_room(seen: &Seen, count: Count, is_query: bool, found: usize) -> Result<b
     }
 }
 
-fn first(
-    seen: &Seen,
-    which: List,
-    count: Count,
-    list: Array<nvmlProcessInfo_v1_t>,
-) -> Result<(), Code> {
-    answer(seen, which, count, list, |process| nvmlProcessInfo_v1_t {
-        pid: process.pid,
-        usedGpuMemory: process.memory_bytes(seen.time),
-    })
+fn first(process: &Process, time: f64) -> nvmlProcessInfo_v1_t {
+    nvmlProcessInfo_v1_t {
+        pid: process.scripted.pid,
+        usedGpuMemory: process.memory_bytes(time),
+    }
 }
 
-fn second(
-    seen: &Seen,
-    which: List,
-    count: Count,
-    list: Array<nvmlProcessInfo_v2_t>,
-) -> Result<(), Code> {
-    answer(seen, which, count, list, |process| nvmlProcessInfo_v2_t {
-        pid: process.pid,
-        usedGpuMemory: process.memory_bytes(seen.time),
+fn second(process: &Process, time: f64) -> nvmlProcessInfo_v2_t {
+    nvmlProcessInfo_v2_t {
+        pid: process.scripted.pid,
+        usedGpuMemory: process.memory_bytes(time),
         gpuInstanceId: process.gpu_instance,
         computeInstanceId: process.compute_instance,
-    })
+    }
 }
 
 /// Writes the v3 lists: those of v2, except in one short generation, whose record was longer.
@@ -147,7 +138,7 @@ fn third(
     list: Array<nvmlProcessInfo_v2_t>,
 ) -> Result<(), Code> {
     if Generation::installed() != Generation::R535_54 {
-        return second(seen, which, count, list);
+        return answer(seen, which, count, list, second);
     }
     let room = count.get()?;
     let records = listed(seen, which).map(|process| detail(process, seen.time));
@@ -167,7 +158,7 @@ fn third(
 
 fn detail(process: &Process, time: f64) -> nvmlProcessDetail_v1_t {
     nvmlProcessDetail_v1_t {
-        pid: process.pid,
+        pid: process.scripted.pid,
         usedGpuMemory: process.memory_bytes(time),
         gpuInstanceId: process.gpu_instance,
         computeInstanceId: process.compute_instance,

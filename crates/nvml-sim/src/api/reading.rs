@@ -19,7 +19,7 @@ exports! {
         // The old record has no field for reserved memory, so it is included in the used memory.
         nvmlMemory_t { total, free: total - reserved - used, used: reserved + used }
     };
-    R525 card fn nvmlDeviceGetMemoryInfo_v2(device: Device, memory: Out<nvmlMemory_v2_t>) |seen| {
+    R525 gpu fn nvmlDeviceGetMemoryInfo_v2(device: Device, memory: Out<nvmlMemory_v2_t>) |seen| {
         let version = check_version(memory.get()?.version, version_of::<nvmlMemory_v2_t>(2))?;
         let Sizes { total, reserved, used } = sizes(seen)?;
         memory.set(nvmlMemory_v2_t { version, total, reserved, free: total - reserved - used, used })
@@ -33,24 +33,24 @@ exports! {
         let gpu = whole32(seen.read_without_mig(|sensors| &sensors.util)?);
         nvmlUtilization_t { gpu, memory: whole32(seen.read(|sensors| &sensors.memory_util)?) }
     };
-    R390 card fn nvmlDeviceGetEncoderUtilization(device: Device, utilization: Out<c_uint>, period_us: Out<c_uint>) |seen| {
+    R390 gpu fn nvmlDeviceGetEncoderUtilization(device: Device, utilization: Out<c_uint>, period_us: Out<c_uint>) |seen| {
         utilization.set(whole32(seen.read_without_mig(|sensors| &sensors.encoder_util)?))?;
-        period_us.set(whole32(seen.card().buffers.period_ms * 1000.0))
+        period_us.set(whole32(seen.gpu().buffers.period_ms * 1000.0))
     };
-    R390 card fn nvmlDeviceGetDecoderUtilization(device: Device, utilization: Out<c_uint>, period_us: Out<c_uint>) |seen| {
+    R390 gpu fn nvmlDeviceGetDecoderUtilization(device: Device, utilization: Out<c_uint>, period_us: Out<c_uint>) |seen| {
         utilization.set(whole32(seen.read_without_mig(|sensors| &sensors.decoder_util)?))?;
-        period_us.set(whole32(seen.card().buffers.period_ms * 1000.0))
+        period_us.set(whole32(seen.gpu().buffers.period_ms * 1000.0))
     };
 
-    R390 card fn nvmlDeviceGetTemperature(device: Device, sensor: c_uint, celsius: Out<c_uint>) |seen| {
+    R390 gpu fn nvmlDeviceGetTemperature(device: Device, sensor: c_uint, celsius: Out<c_uint>) |seen| {
         celsius.set(temperature(seen, sensor)?)
     };
-    R580 card fn nvmlDeviceGetTemperatureV(device: Device, celsius: Out<nvmlTemperature_v1_t>) |seen| {
+    R580 gpu fn nvmlDeviceGetTemperatureV(device: Device, celsius: Out<nvmlTemperature_v1_t>) |seen| {
         let asked = celsius.get()?;
         check_version(asked.version, version_of::<nvmlTemperature_v1_t>(1))?;
         celsius.set(nvmlTemperature_v1_t { temperature: temperature(seen, asked.sensorType)?.cast_signed(), ..asked })
     };
-    R390 card fn nvmlDeviceGetTemperatureThreshold(device: Device, threshold: c_uint, temperature: Out<c_uint>) |seen| {
+    R390 gpu fn nvmlDeviceGetTemperatureThreshold(device: Device, threshold: c_uint, temperature: Out<c_uint>) |seen| {
         seen.sensor()?;
         match threshold {
             0 | 2 => temperature.set(95),
@@ -65,23 +65,23 @@ exports! {
     R390 value fn nvmlDeviceGetEnforcedPowerLimit(device: Device, milliwatts: Out<c_uint>) |seen| power_limit(seen)?;
     R390 value fn nvmlDeviceGetPowerManagementLimit(device: Device, milliwatts: Out<c_uint>) |seen| power_limit(seen)?;
     R390 value fn nvmlDeviceGetPowerManagementDefaultLimit(device: Device, milliwatts: Out<c_uint>) |seen| power_limit(seen)?;
-    R390 card fn nvmlDeviceGetPowerManagementLimitConstraints(device: Device, least: Out<c_uint>, most: Out<c_uint>) |seen| {
+    R390 gpu fn nvmlDeviceGetPowerManagementLimitConstraints(device: Device, least: Out<c_uint>, most: Out<c_uint>) |seen| {
         let limit = power_limit(seen)?;
         least.set(limit.min(100_000))?;
         most.set(limit)
     };
     R390 value fn nvmlDeviceGetTotalEnergyConsumption(device: Device, millijoules: Out<c_ulonglong>) |seen| seen.sensor()?.energy_mj(seen.time)?;
 
-    R390 card fn nvmlDeviceGetClockInfo(device: Device, clock: c_uint, mhz: Out<c_uint>) |seen| mhz.set(clock_mhz(seen, clock)?);
-    R390 card fn nvmlDeviceGetApplicationsClock(device: Device, clock: c_uint, mhz: Out<c_uint>) |seen| mhz.set(clock_mhz(seen, clock)?);
-    R390 card fn nvmlDeviceGetMaxClockInfo(device: Device, clock: c_uint, mhz: Out<c_uint>) |seen| {
+    R390 gpu fn nvmlDeviceGetClockInfo(device: Device, clock: c_uint, mhz: Out<c_uint>) |seen| mhz.set(clock_mhz(seen, clock)?);
+    R390 gpu fn nvmlDeviceGetApplicationsClock(device: Device, clock: c_uint, mhz: Out<c_uint>) |seen| mhz.set(clock_mhz(seen, clock)?);
+    R390 gpu fn nvmlDeviceGetMaxClockInfo(device: Device, clock: c_uint, mhz: Out<c_uint>) |seen| {
         clock_mhz(seen, clock)?;
         mhz.set(match clock { 2 => 1593, 3 => 1290, _ => 1410 })
     };
     R390 value fn nvmlDeviceGetFanSpeed(device: Device, percent: Out<c_uint>) |seen| whole32(seen.read(|sensors| &sensors.fan_percent)?);
-    R418 card fn nvmlDeviceGetFanSpeed_v2(device: Device, fan: c_uint, percent: Out<c_uint>) |seen| percent.set(whole32(fan_percent(seen, fan)?));
+    R418 gpu fn nvmlDeviceGetFanSpeed_v2(device: Device, fan: c_uint, percent: Out<c_uint>) |seen| percent.set(whole32(fan_percent(seen, fan)?));
     R525 value fn nvmlDeviceGetNumFans(device: Device, fans: Out<c_uint>) |seen| seen.sensor()?.fans();
-    R580 card fn nvmlDeviceGetFanSpeedRPM(device: Device, speed: Out<nvmlFanSpeedInfo_t>) |seen| {
+    R580 gpu fn nvmlDeviceGetFanSpeedRPM(device: Device, speed: Out<nvmlFanSpeedInfo_t>) |seen| {
         let asked = speed.get()?;
         check_version(asked.version, version_of::<nvmlFanSpeedInfo_t>(1))?;
         // A fan at full speed turns about fifty times a second.
@@ -94,7 +94,7 @@ exports! {
     R535_54 value fn nvmlDeviceGetCurrentClocksEventReasons(device: Device, reasons: Out<c_ulonglong>) |seen| whole(seen.read(|sensors| &sensors.throttle_reasons)?);
     R390 value fn nvmlDeviceGetSupportedClocksThrottleReasons(device: Device, reasons: Out<c_ulonglong>) |seen| seen.constant(0x1ff)?;
     R535_54 value fn nvmlDeviceGetSupportedClocksEventReasons(device: Device, reasons: Out<c_ulonglong>) |seen| seen.constant(0x1ff)?;
-    R390 card fn nvmlDeviceGetPcieThroughput(device: Device, counter: c_uint, kib: Out<c_uint>) |seen| {
+    R390 gpu fn nvmlDeviceGetPcieThroughput(device: Device, counter: c_uint, kib: Out<c_uint>) |seen| {
         seen.sensor()?;
         kib.set(whole32(match counter {
             0 => seen.read(|sensors| &sensors.pcie_tx_kib)?,
@@ -104,10 +104,10 @@ exports! {
     };
     R390 value fn nvmlDeviceGetPcieReplayCounter(device: Device, count: Out<c_uint>) |seen| seen.constant(0)?;
 
-    R390 card fn nvmlDeviceGetTotalEccErrors(device: Device, kind: c_uint, _since: c_uint, count: Out<c_ulonglong>) |seen| {
+    R390 gpu fn nvmlDeviceGetTotalEccErrors(device: Device, kind: c_uint, _since: c_uint, count: Out<c_ulonglong>) |seen| {
         count.set(ecc_errors(seen, kind)?)
     };
-    R450 card fn nvmlDeviceGetRemappedRows(device: Device, corrected: Out<c_uint>, uncorrected: Out<c_uint>, pending: Out<c_uint>, failed: Out<c_uint>) |seen| {
+    R450 gpu fn nvmlDeviceGetRemappedRows(device: Device, corrected: Out<c_uint>, uncorrected: Out<c_uint>, pending: Out<c_uint>, failed: Out<c_uint>) |seen| {
         let waits = whole32(seen.read_without_mig(|sensors| &sensors.remap_pending)?);
         pending.set(waits)?;
         failed.set(whole32(seen.read(|sensors| &sensors.remap_failed)?))?;
@@ -115,11 +115,11 @@ exports! {
         uncorrected.set(waits)
     };
     R390 value fn nvmlDeviceGetRetiredPagesPendingStatus(device: Device, pending: Out<c_uint>) |seen| whole32(seen.read(|sensors| &sensors.retirement_pending)?);
-    R390 card fn nvmlDeviceGetDetailedEccErrors(device: Device, kind: c_uint, _since: c_uint, counts: Out<nvmlEccErrorCounts_t>) |seen| {
+    R390 gpu fn nvmlDeviceGetDetailedEccErrors(device: Device, kind: c_uint, _since: c_uint, counts: Out<nvmlEccErrorCounts_t>) |seen| {
         let deviceMemory = ecc_errors(seen, kind)?;
         counts.set(nvmlEccErrorCounts_t { l1Cache: 0, l2Cache: 0, deviceMemory, registerFile: 0 })
     };
-    R390 card fn nvmlDeviceGetMemoryErrorCounter(device: Device, kind: c_uint, _since: c_uint, place: c_uint, count: Out<c_ulonglong>) |seen| {
+    R390 gpu fn nvmlDeviceGetMemoryErrorCounter(device: Device, kind: c_uint, _since: c_uint, place: c_uint, count: Out<c_ulonglong>) |seen| {
         let errors = ecc_errors(seen, kind)?;
         // Location 2 is the device memory; all scripted errors occur there.
         count.set(if place == 2 { errors } else { 0 })
@@ -136,7 +136,7 @@ pub(super) fn check_version(found: c_uint, expected: c_uint) -> Result<c_uint, C
 
 fn sizes(seen: &Seen) -> Result<Sizes, Code> {
     match seen.instance() {
-        None => seen.card().memory(seen.time),
+        None => seen.gpu().memory(seen.time),
         Some(instance) => instance.memory(seen.time),
     }
 }
@@ -156,7 +156,7 @@ fn power_limit(seen: &Seen) -> Result<c_uint, Code> {
 
 fn fan_percent(seen: &Seen, fan: c_uint) -> Result<f64, Code> {
     let percent = seen.read(|sensors| &sensors.fan_percent)?;
-    match fan < seen.card().fans() {
+    match fan < seen.gpu().fans() {
         true => Ok(percent),
         false => Err(Code::INVALID_ARGUMENT),
     }

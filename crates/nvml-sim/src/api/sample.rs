@@ -17,9 +17,9 @@ use crate::line::Line;
 use crate::world::{whole, whole32};
 
 exports! {
-    R390 card fn nvmlDeviceGetSamples(device: Device, kind: c_uint, last_seen: c_ulonglong, value_kind: Out<c_uint>, count: Count, samples: Array<nvmlSample_t>) |seen| {
+    R390 gpu fn nvmlDeviceGetSamples(device: Device, kind: c_uint, last_seen: c_ulonglong, value_kind: Out<c_uint>, count: Count, samples: Array<nvmlSample_t>) |seen| {
         let (line, unit) = series(seen, kind)?;
-        let buffers = &seen.card().buffers;
+        let buffers = &seen.gpu().buffers;
         let junk_every = u64::from(if is_utilization(kind) { buffers.junk_every } else { 0 });
         let room = count.get()?;
         value_kind.set(UNSIGNED_INT)?;
@@ -41,7 +41,7 @@ exports! {
         }
         samples.write(&found)
     };
-    R390 card fn nvmlDeviceGetProcessUtilization(device: Device, samples: Array<nvmlProcessUtilizationSample_t>, count: Count, last_seen: c_ulonglong) |seen| {
+    R390 gpu fn nvmlDeviceGetProcessUtilization(device: Device, samples: Array<nvmlProcessUtilizationSample_t>, count: Count, last_seen: c_ulonglong) |seen| {
         let room = count.get()?;
         let sample = |one: nvmlProcessUtilizationInfo_v1_t| {
             let nvmlProcessUtilizationInfo_v1_t { pid, timeStamp, smUtil, memUtil, encUtil, decUtil, .. } = one;
@@ -52,7 +52,7 @@ exports! {
         check_room(found.len(), room, samples.is_null())?;
         samples.write(&found)
     };
-    R550 card fn nvmlDeviceGetProcessesUtilizationInfo(device: Device, list: Out<nvmlProcessesUtilizationInfo_v1_t>) |seen| {
+    R550 gpu fn nvmlDeviceGetProcessesUtilizationInfo(device: Device, list: Out<nvmlProcessesUtilizationInfo_v1_t>) |seen| {
         let asked = list.get()?;
         check_version(asked.version, version_of::<nvmlProcessesUtilizationInfo_v1_t>(1))?;
         let found = process_samples(seen, asked.lastSeenTimeStamp)?;
@@ -85,17 +85,14 @@ struct Tick {
 
 /// Returns the ticks that a buffer of this depth still holds and that are newer than the time stamp, oldest first.
 fn ticks(seen: &Seen, depth: u32, last_seen: u64) -> impl Iterator<Item = Tick> {
-    let period = seen.card().buffers.period_ms / 1000.0;
+    let period = seen.gpu().buffers.period_ms / 1000.0;
     let newest = whole((seen.time / period).floor());
     // Tick 0 would cover time before the start of the scenario.
     let oldest = newest
         .saturating_sub(u64::from(depth))
         .saturating_add(1)
         .max(1);
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "a tick's number stays below 2^53 for millennia"
-    )]
+    // A tick's number stays below 2^53 for millennia.
     let tick = move |number: u64| {
         let time = number as f64 * period;
         Tick {
@@ -124,11 +121,11 @@ fn is_utilization(kind: c_uint) -> bool {
 
 /// Returns the time line for a sampling type of the header, and the factor to the driver's unit.
 fn series(seen: &Seen, kind: c_uint) -> Result<(&Line, f64), Code> {
-    let card = seen.sensor()?;
+    let gpu = seen.sensor()?;
     if is_utilization(kind) {
-        card.check_no_mig()?;
+        gpu.check_no_mig()?;
     }
-    let sensors = &card.sensors;
+    let sensors = &gpu.sensors;
     let (reading, factor) = match kind {
         0 => (&sensors.power_w, 1000.0),
         1 => (&sensors.util, 1.0),
@@ -152,12 +149,12 @@ fn process_samples(
     seen: &Seen,
     last_seen: u64,
 ) -> Result<Vec<nvmlProcessUtilizationInfo_v1_t>, Code> {
-    let card = seen.sensor()?;
-    card.check_no_mig()?;
-    card.sensors.util.line()?;
+    let gpu = seen.sensor()?;
+    gpu.check_no_mig()?;
+    gpu.sensors.util.line()?;
     let mut found = Vec::new();
     let mut buffered: Option<Vec<Tick>> = None;
-    for process in &card.processes {
+    for process in &gpu.processes {
         let value = |tick: &Tick, line: &Line| match process.runs_at(tick.time) {
             true => line.mean(tick.time, tick.period),
             false => 0.0,
@@ -167,12 +164,11 @@ fn process_samples(
             continue;
         }
         let ticks = buffered
-            .get_or_insert_with(|| ticks(seen, card.buffers.process_samples, last_seen).collect());
+            .get_or_insert_with(|| ticks(seen, gpu.buffers.process_samples, last_seen).collect());
         let works = |tick: &&Tick| lines.iter().any(|line| value(tick, line) > 0.0);
         let Some(last) = ticks.iter().rfind(works) else {
             continue;
         };
-        #[expect(clippy::cast_precision_loss, reason = "a buffer is short")]
         let mean = |line: &Line| {
             let sum: f64 = ticks.iter().map(|tick| value(tick, line)).sum();
             whole32(sum / ticks.len() as f64)
@@ -180,7 +176,7 @@ fn process_samples(
         let [smUtil, memUtil, encUtil, decUtil] = lines.each_ref().map(mean);
         found.push(nvmlProcessUtilizationInfo_v1_t {
             timeStamp: last.stamp,
-            pid: process.pid,
+            pid: process.scripted.pid,
             smUtil,
             memUtil,
             encUtil,

@@ -2,7 +2,7 @@
 //! itself.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use nvml_sim::driver::{self, Generation};
@@ -50,11 +50,9 @@ fn main() -> ExitCode {
 }
 
 fn install(directory: &str, generation: Generation) -> Result<String, String> {
-    let path: Result<PathBuf, _> = driver::install(directory, generation);
-    match path {
-        Ok(path) => Ok(format!("{}\n", path.display())),
-        Err(error) => Err(format!("cannot install into `{directory}`: {error}")),
-    }
+    let path = driver::install(directory, generation);
+    let path = path.map_err(|error| format!("cannot install into `{directory}`: {error}"))?;
+    Ok(format!("{}\n", path.display()))
 }
 
 fn check(path: &Path) -> Result<String, String> {
@@ -65,7 +63,7 @@ fn check(path: &Path) -> Result<String, String> {
     Ok(format!(
         "{}: {} GPUs, {} faults\n",
         path.display(),
-        scenario.cards.len(),
+        scenario.gpus.len(),
         scenario.faults.len()
     ))
 }

@@ -1,13 +1,12 @@
 //! A reading in a scenario: a constant, a time line, or a keyword for a missing value.
 
-use std::fmt;
+use serde::{Deserialize, Serialize, Serializer};
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use crate::line::Line;
 
 /// `30`, `"unsupported"`, `"unknown"`, or a table such as `{ square = { low = 0, high = 100, period = 10 } }`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "toml::Value")]
 pub enum Value {
     Number(f64),
     Line(TimeLine),
@@ -28,15 +27,15 @@ impl Value {
 
     /// High for the first half of every period, low for the second.
     pub fn square(low: f64, high: f64, period: f64) -> Value {
-        let (duty, phase) = (half(), 0.0);
+        let square = Square {
+            low,
+            high,
+            period,
+            duty: half(),
+            phase: 0.0,
+        };
         Value::Line(TimeLine {
-            square: Some(Square {
-                low,
-                high,
-                period,
-                duty,
-                phase,
-            }),
+            square: Some(square),
             ..TimeLine::default()
         })
     }
@@ -126,55 +125,6 @@ pub struct Burst {
     pub value: f64,
 }
 
-impl TimeLine {
-    fn check(&self) -> Result<(), &'static str> {
-        let mut numbers: Vec<f64> = self.every.into_iter().chain(self.otherwise).collect();
-        let mut shapes = 0;
-        if let Some(Ramp { from, to, seconds }) = self.ramp {
-            shapes += 1;
-            numbers.extend([from, to, seconds]);
-        }
-        if let Some(square) = self.square {
-            shapes += 1;
-            if self.every.is_some() {
-                return Err("a square wave repeats by its `period`, not by `every`");
-            }
-            if square.period <= 0.0 {
-                return Err("a period must be above 0");
-            }
-            if !(0.0..=1.0).contains(&square.duty) {
-                return Err("a duty is a share from 0 to 1");
-            }
-            numbers.extend([square.low, square.high, square.period, square.phase]);
-        }
-        if let Some(bursts) = &self.bursts {
-            shapes += 1;
-            let of_burst = |burst: &Burst| [burst.at, burst.seconds, burst.value];
-            numbers.extend(bursts.iter().flat_map(of_burst));
-        } else if self.otherwise.is_some() {
-            return Err("`else` goes with `bursts`");
-        }
-        if let Some(steps) = &self.steps {
-            shapes += 1;
-            if steps.is_empty() || !steps.is_sorted_by(|a, b| a.0 < b.0) {
-                return Err("steps are at least one, each later than the one before");
-            }
-            numbers.extend(steps.iter().flat_map(|(at, value)| [*at, *value]));
-        }
-        if shapes != 1 {
-            return Err("a time line is one of `ramp`, `square`, `bursts`, `steps`");
-        }
-        if self.every.is_some_and(|every| every <= 0.0) {
-            return Err("`every` must be above 0");
-        }
-        let is_sane = |number: &f64| number.is_finite() && number.abs() <= 1e18;
-        match numbers.iter().all(is_sane) {
-            true => Ok(()),
-            false => Err("a time line's numbers are finite and at most 1e18"),
-        }
-    }
-}
-
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
@@ -186,48 +136,29 @@ impl Serialize for Value {
     }
 }
 
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ValueVisitor)
-    }
-}
-
 /// Not an untagged enum: that would not say which key of a time line is wrong.
-struct ValueVisitor;
+impl TryFrom<toml::Value> for Value {
+    type Error = String;
 
-impl<'de> Visitor<'de> for ValueVisitor {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, a time line, \"unsupported\" or \"unknown\"")
-    }
-
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "readings stay far below 2^53, and a bigger one only loses its last digits"
-    )]
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Value, E> {
-        Ok(Value::Number(number as f64))
-    }
-
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Value, E> {
-        match number.is_finite() {
-            true => Ok(Value::Number(number)),
-            false => Err(E::custom("a reading must be a finite number")),
+    fn try_from(value: toml::Value) -> Result<Value, String> {
+        match value {
+            // Readings stay far below 2^53; a larger one only loses its last digits.
+            toml::Value::Integer(number) => Ok(Value::Number(number as f64)),
+            toml::Value::Float(number) if number.is_finite() => Ok(Value::Number(number)),
+            toml::Value::Float(_) => Err("a reading must be a finite number".to_owned()),
+            toml::Value::String(word) if word == "unsupported" => Ok(Value::Unsupported),
+            toml::Value::String(word) if word == "unknown" => Ok(Value::Unknown),
+            toml::Value::Table(table) => {
+                let line: TimeLine = table
+                    .try_into()
+                    .map_err(|error: toml::de::Error| error.message().to_owned())?;
+                Line::compile(&line)?;
+                Ok(Value::Line(line))
+            }
+            other => Err(format!(
+                "invalid value: {} {other}, expected a number, a time line, \"unsupported\" or \"unknown\"",
+                other.type_str()
+            )),
         }
-    }
-
-    fn visit_str<E: de::Error>(self, word: &str) -> Result<Value, E> {
-        match word {
-            "unsupported" => Ok(Value::Unsupported),
-            "unknown" => Ok(Value::Unknown),
-            _ => Err(E::invalid_value(de::Unexpected::Str(word), &self)),
-        }
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Value, A::Error> {
-        let line = TimeLine::deserialize(MapAccessDeserializer::new(map))?;
-        line.check().map_err(de::Error::custom)?;
-        Ok(Value::Line(line))
     }
 }

@@ -24,7 +24,7 @@ def processes(device):
     )
 
 
-def card(device):
+def gpu(device):
     return {
         "name": plain(device.name()),
         "uuid": plain(device.uuid()),
@@ -34,8 +34,8 @@ def card(device):
         "temperature": plain(device.temperature()),
         "power_mw": plain(device.power_usage()),
         "processes": processes(device),
-        "instances": [card(part) for part in device.mig_devices()] if not device.is_mig_device() else [],
+        "instances": [gpu(part) for part in device.mig_devices()] if not device.is_mig_device() else [],
     }
 
 
-print(json.dumps({"driver": plain(Device.driver_version()), "cards": [card(device) for device in Device.all()]}))
+print(json.dumps({"driver": plain(Device.driver_version()), "gpus": [gpu(device) for device in Device.all()]}))

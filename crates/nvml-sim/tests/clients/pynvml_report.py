@@ -96,7 +96,7 @@ def instances(handle):
     return found
 
 
-def card(index):
+def gpu(index):
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     return {
         "name": text(nvml.nvmlDeviceGetName(handle)),
@@ -131,7 +131,7 @@ nvml.nvmlInit()
 report = {
     "driver": text(nvml.nvmlSystemGetDriverVersion()),
     "cuda": nvml.nvmlSystemGetCudaDriverVersion(),
-    "cards": [ask(lambda: card(index)) for index in range(nvml.nvmlDeviceGetCount())],
+    "gpus": [ask(lambda: gpu(index)) for index in range(nvml.nvmlDeviceGetCount())],
 }
 nvml.nvmlShutdown()
 print(json.dumps(report))

@@ -113,8 +113,8 @@ fn nvidia_ml_py_reads_the_scripted_values() {
     let seen = host.python("pynvml_report.py");
     assert_eq!(seen["driver"], "580.95.05");
     assert_eq!(seen["cuda"], 13000);
-    assert_eq!(seen["cards"].as_array().unwrap().len(), 2);
-    let card = &seen["cards"][0];
+    assert_eq!(seen["gpus"].as_array().unwrap().len(), 2);
+    let gpu = &seen["gpus"][0];
     let expected = json!({
         "name": "NVIDIA RTX A6000",
         "uuid": "GPU-00000000-0000-4000-8000-00000000000a",
@@ -139,7 +139,7 @@ fn nvidia_ml_py_reads_the_scripted_values() {
         "mig": "NVMLError_NotSupported",
     });
     for (key, value) in expected.as_object().unwrap() {
-        assert_eq!(&card[key], value, "{key}");
+        assert_eq!(&gpu[key], value, "{key}");
     }
 }
 
@@ -150,7 +150,7 @@ fn gpustat_shows_the_scripted_values() {
     for generation in generations.filter(|generation| *generation >= Generation::R450) {
         let host = Machine::new(generation, DESK);
         let seen = host.gpustat();
-        let card = &seen["gpus"][0];
+        let gpu = &seen["gpus"][0];
         let expected = json!({
             "index": 0,
             "uuid": "GPU-00000000-0000-4000-8000-00000000000a",
@@ -164,10 +164,10 @@ fn gpustat_shows_the_scripted_values() {
             "memory.total": 49140,
         });
         for (key, value) in expected.as_object().unwrap() {
-            assert_eq!(&card[key], value, "{key} on {generation}");
+            assert_eq!(&gpu[key], value, "{key} on {generation}");
         }
         let memory = |pid: u32| -> Vec<&Value> {
-            let processes = card["processes"].as_array().unwrap().iter();
+            let processes = gpu["processes"].as_array().unwrap().iter();
             processes
                 .filter(|process| process["pid"] == pid)
                 .map(|process| &process["gpu_memory_usage"])
@@ -190,17 +190,17 @@ fn nvitop_shows_the_scripted_values_on_every_generation() {
     for generation in Generation::ALL {
         let host = Machine::new(generation, &text);
         let seen = host.python("nvitop_report.py");
-        let card = &seen["cards"][0];
+        let gpu = &seen["gpus"][0];
         assert_eq!(seen["driver"], generation.version());
-        assert_eq!(card["used_mib"], used_mib(generation), "on {generation}");
-        assert_eq!(card["util"], 87);
-        assert_eq!(card["temperature"], 61);
-        assert_eq!(card["power_mw"], 271_400);
+        assert_eq!(gpu["used_mib"], used_mib(generation), "on {generation}");
+        assert_eq!(gpu["util"], 87);
+        assert_eq!(gpu["temperature"], 61);
+        assert_eq!(gpu["power_mw"], 271_400);
         let trainer = json!([host.trainer.pid(), "C", 4096_u64 << 20, 80]);
         let desktop = json!([host.desktop.pid(), "G", "N/A", "N/A"]);
         let mut expected = [trainer, desktop];
         expected.sort_by_key(|process| process[0].as_u64());
-        assert_eq!(card["processes"], json!(expected), "on {generation}");
+        assert_eq!(gpu["processes"], json!(expected), "on {generation}");
     }
 }
 
@@ -259,9 +259,9 @@ fn nvidia_ml_py_sees_instances() {
         memory_mib = "unknown"
     "#;
     let host = Machine::new(Generation::LATEST, text);
-    let card = &host.python("pynvml_report.py")["cards"][0];
-    assert_eq!(card["util"], "NVMLError_NotSupported");
-    let parts = card["mig"].as_array().unwrap();
+    let gpu = &host.python("pynvml_report.py")["gpus"][0];
+    assert_eq!(gpu["util"], "NVMLError_NotSupported");
+    let parts = gpu["mig"].as_array().unwrap();
     assert_eq!(parts.len(), 2);
     assert_eq!(parts[0]["name"], "NVIDIA A100-SXM4-80GB MIG 3g.40gb");
     assert_eq!(parts[0]["uuid"], "MIG-00000000-0000-4000-8000-0000000000f0");
@@ -276,7 +276,7 @@ fn nvidia_ml_py_sees_instances() {
     assert_eq!(parts[0]["util"], "NVMLError_NotSupported");
 
     let seen = host.python("nvitop_report.py");
-    let parts = seen["cards"][0]["instances"].as_array().unwrap();
+    let parts = seen["gpus"][0]["instances"].as_array().unwrap();
     assert_eq!(parts[0]["total_mib"], 40192);
     assert_eq!(
         parts[0]["processes"],
@@ -289,6 +289,6 @@ fn clients_survive_a_lost_gpu() {
     let text = "[clock]\nat = 5\n[[card]]\nname = \"Whole\"\n[[card]]\nname = \"Broken\"\nlost = [[0, 10]]\n";
     let host = Machine::new(Generation::LATEST, text);
     let seen = host.python("pynvml_report.py");
-    assert_eq!(seen["cards"][0]["name"], "Whole");
-    assert_eq!(seen["cards"][1], "NVMLError_GpuIsLost");
+    assert_eq!(seen["gpus"][0]["name"], "Whole");
+    assert_eq!(seen["gpus"][1], "NVMLError_GpuIsLost");
 }

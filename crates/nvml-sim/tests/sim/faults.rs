@@ -5,12 +5,12 @@ use std::process::{Command, Output};
 use crate::stage::{Stage, frozen, scene};
 use nvml_sim::Code;
 use nvml_sim::driver::{self, Generation};
-use nvml_sim::scenario::{Card, Fault, NullSizeQuery, Process, Scenario, Selector};
+use nvml_sim::scenario::{Fault, Gpu, NullSizeQuery, Process, Scenario, Selector};
 
 const POWER: &str = "nvmlDeviceGetPowerUsage";
 
 fn two_gpus(fault: Fault) -> Stage {
-    let mut scenario = frozen(5.0, [Card::default(), Card::default()]);
+    let mut scenario = frozen(5.0, [Gpu::default(), Gpu::default()]);
     scenario.faults.push(fault);
     Stage::new(&scenario)
 }
@@ -19,7 +19,7 @@ fn two_gpus(fault: Fault) -> Stage {
 fn a_fault_affects_only_its_function_and_its_gpu() {
     let stage = two_gpus(Fault {
         function: "nvmlDeviceGetPower*".to_owned(),
-        card: Some(Selector::Index(1)),
+        gpu: Some(Selector::Index(1)),
         code: Some(Code(4711)),
         ..Fault::default()
     });
@@ -53,9 +53,9 @@ fn a_delayed_call_takes_its_time_and_then_answers() {
         delay_ms: 30,
         ..Fault::default()
     });
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     let before = std::time::Instant::now();
-    assert_eq!(stage.read::<u32>(POWER, card), Ok(60_000));
+    assert_eq!(stage.read::<u32>(POWER, gpu), Ok(60_000));
     assert!(before.elapsed() >= std::time::Duration::from_millis(30));
 }
 
@@ -66,10 +66,10 @@ fn garbage_is_a_success_with_absurd_counts() {
         garbage: true,
         ..Fault::default()
     });
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     let absurd = u32::from_le_bytes([0xA5; 4]);
-    assert_eq!(stage.read::<u32>(POWER, card), Ok(absurd));
-    let (code, count, bytes) = stage.raw_list("nvmlDeviceGetComputeRunningProcesses_v3", card, 4);
+    assert_eq!(stage.read::<u32>(POWER, gpu), Ok(absurd));
+    let (code, count, bytes) = stage.raw_list("nvmlDeviceGetComputeRunningProcesses_v3", gpu, 4);
     assert_eq!((code, count), (0, absurd));
     assert_eq!(bytes[..4 * 24], [0xA5; 4 * 24]);
     assert_eq!(bytes[4 * 24..], [0; 4 * 8]);
@@ -102,12 +102,12 @@ fn a_lost_gpu_comes_back_and_does_not_affect_the_others() {
 
 #[test]
 fn after_a_driver_reload_everything_is_stale_until_the_library_is_reopened() {
-    let mut scenario = frozen(0.0, [Card::default()]);
+    let mut scenario = frozen(0.0, [Gpu::default()]);
     let stage = Stage::new(&scenario);
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     scenario.driver.epoch = 2;
     stage.rewrite(&scenario);
-    assert_eq!(stage.read::<u32>(POWER, card), Err(999));
+    assert_eq!(stage.read::<u32>(POWER, gpu), Err(999));
     assert_eq!(stage.count(), Err(999));
     scenario.driver.stale_code = Code::DRIVER_NOT_LOADED;
     stage.rewrite(&scenario);
@@ -115,7 +115,7 @@ fn after_a_driver_reload_everything_is_stale_until_the_library_is_reopened() {
     assert_eq!(stage.shutdown(), 0);
     assert_eq!(stage.count(), Err(1));
     assert_eq!(stage.init(), 0);
-    assert_eq!(stage.read::<u32>(POWER, card), Err(2));
+    assert_eq!(stage.read::<u32>(POWER, gpu), Err(2));
     assert_eq!(
         stage.read::<u32>(POWER, stage.handle(0).unwrap()),
         Ok(60_000)
@@ -154,21 +154,21 @@ fn initialisation_fails_as_scripted() {
 
 #[test]
 fn a_symbol_can_exist_and_return_function_not_found() {
-    let mut scenario = frozen(0.0, [Card::default()]);
+    let mut scenario = frozen(0.0, [Gpu::default()]);
     scenario.symbol_answers_not_found = vec!["*RunningProcesses_v3".to_owned()];
     let stage = Stage::new(&scenario);
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     assert_eq!(
-        stage.list("nvmlDeviceGetComputeRunningProcesses_v3", card),
+        stage.list("nvmlDeviceGetComputeRunningProcesses_v3", gpu),
         Err(13)
     );
     assert_eq!(
-        stage.list("nvmlDeviceGetComputeRunningProcesses_v2", card),
+        stage.list("nvmlDeviceGetComputeRunningProcesses_v2", gpu),
         Ok(vec![])
     );
 }
 
-/// Runs Python with the library as `nvml`, initialised, and `card` as the handle of the first GPU.
+/// Runs Python with the library as `nvml`, initialised, and `gpu` as the handle of the first GPU.
 fn python(scenario: &Scenario, script: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     let library = driver::install(directory.path(), Generation::LATEST).unwrap();
@@ -177,7 +177,7 @@ fn python(scenario: &Scenario, script: &str) -> Output {
         .unwrap();
     let opening = format!(
         "import ctypes, os, threading\nnvml = ctypes.CDLL({:?})\nassert nvml.nvmlInit_v2() == 0\n\
-         card = ctypes.c_void_p()\nassert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(card)) == 0\n\
+         gpu = ctypes.c_void_p()\nassert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(gpu)) == 0\n\
          number = ctypes.c_uint()\n{script}",
         library.to_str().unwrap()
     );
@@ -202,7 +202,7 @@ fn check_abort(scenario: &Scenario, script: &str, last_words: &str) {
 
 #[test]
 fn a_crash_ends_the_process_and_prints_the_reason() {
-    let mut scenario = frozen(0.0, [Card::default()]);
+    let mut scenario = frozen(0.0, [Gpu::default()]);
     scenario.faults = vec![Fault {
         function: POWER.to_owned(),
         crash: true,
@@ -210,44 +210,44 @@ fn a_crash_ends_the_process_and_prints_the_reason() {
     }];
     check_abort(
         &scenario,
-        "nvml.nvmlDeviceGetPowerUsage(card, ctypes.byref(number))",
+        "nvml.nvmlDeviceGetPowerUsage(gpu, ctypes.byref(number))",
         "nvmlDeviceGetPowerUsage crashes",
     );
 }
 
 #[test]
 fn a_size_query_can_be_made_fatal() {
-    let card = Card {
+    let gpu = Gpu {
         processes: vec![Process::new(1, 1)],
-        ..Card::default()
+        ..Gpu::default()
     };
-    let mut scenario = frozen(0.0, [card]);
+    let mut scenario = frozen(0.0, [gpu]);
     scenario.null_size_query = NullSizeQuery::Crash;
-    let script = "nvml.nvmlDeviceGetComputeRunningProcesses_v3(card, ctypes.byref(number), None)";
+    let script = "nvml.nvmlDeviceGetComputeRunningProcesses_v3(gpu, ctypes.byref(number), None)";
     check_abort(&scenario, script, "NULL buffer");
 }
 
 #[test]
 fn a_second_thread_can_be_made_fatal() {
-    let mut scenario = frozen(0.0, [Card::default()]);
+    let mut scenario = frozen(0.0, [Gpu::default()]);
     scenario.one_owner = true;
-    let one = "nvml.nvmlDeviceGetPowerUsage(card, ctypes.byref(number)); print(number.value)";
+    let one = "nvml.nvmlDeviceGetPowerUsage(gpu, ctypes.byref(number)); print(number.value)";
     let output = python(&scenario, one);
     assert_eq!(String::from_utf8_lossy(&output.stdout), "60000\n");
-    let two = "t = threading.Thread(target=lambda: nvml.nvmlDeviceGetPowerUsage(card, ctypes.byref(number))); t.start(); t.join()";
+    let two = "t = threading.Thread(target=lambda: nvml.nvmlDeviceGetPowerUsage(gpu, ctypes.byref(number))); t.start(); t.join()";
     check_abort(&scenario, two, "NVML is owned by");
 }
 
 #[test]
 fn a_hung_call_does_not_affect_other_threads() {
-    let mut scenario = frozen(0.0, [Card::default()]);
+    let mut scenario = frozen(0.0, [Gpu::default()]);
     scenario.faults = vec![Fault {
         function: POWER.to_owned(),
         hang: true,
         ..Fault::default()
     }];
     let script = "
-hung = threading.Thread(target=lambda: nvml.nvmlDeviceGetPowerUsage(card, ctypes.byref(number)), daemon=True)
+hung = threading.Thread(target=lambda: nvml.nvmlDeviceGetPowerUsage(gpu, ctypes.byref(number)), daemon=True)
 hung.start()
 nvml.nvmlDeviceGetCount_v2(ctypes.byref(number))
 print(number.value, hung.is_alive(), flush=True)
@@ -260,11 +260,11 @@ os._exit(0)";
 fn the_journal_has_a_line_for_every_call() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal");
-    let mut scenario = frozen(0.0, [Card::default()]);
+    let mut scenario = frozen(0.0, [Gpu::default()]);
     scenario.journal = Some(journal.clone());
     let stage = Stage::new(&scenario);
-    let card = stage.handle(0).unwrap();
-    assert!(stage.read::<u32>(POWER, card).is_ok());
+    let gpu = stage.handle(0).unwrap();
+    assert!(stage.read::<u32>(POWER, gpu).is_ok());
     stage.shutdown();
     let lines = std::fs::read_to_string(journal).unwrap();
     let calls: Vec<Vec<&str>> = lines

@@ -2,12 +2,12 @@
 
 use crate::stage::{Stage, frozen};
 use nvml_sim::driver::Generation;
-use nvml_sim::scenario::Card;
+use nvml_sim::scenario::Gpu;
 
 #[test]
 fn a_generation_has_exactly_its_symbols_and_its_version() {
     for generation in Generation::ALL {
-        let stage = Stage::unopened(&frozen(0.0, [Card::default()]), generation);
+        let stage = Stage::unopened(&frozen(0.0, [Gpu::default()]), generation);
         for function in nvml_sim::functions() {
             let name = function.name;
             assert_eq!(

@@ -2,17 +2,17 @@
 
 use crate::stage::{Stage, frozen};
 use nvml_sim::driver::Generation;
-use nvml_sim::scenario::{self, Card, Scenario};
+use nvml_sim::scenario::{self, Gpu, Scenario};
 
 const POWER: &str = "nvmlDeviceGetPowerUsage";
 
 fn powered(watts: f64) -> Scenario {
     frozen(
         0.0,
-        [Card {
+        [Gpu {
             uuid: "GPU-a".to_owned(),
             power_w: Some(watts.into()),
-            ..Card::default()
+            ..Gpu::default()
         }],
     )
 }
@@ -20,8 +20,8 @@ fn powered(watts: f64) -> Scenario {
 #[test]
 fn a_running_client_sees_a_new_scenario_and_keeps_the_last_valid_one() {
     let stage = Stage::new(&powered(10.0));
-    let card = stage.handle(0).unwrap();
-    let power = || stage.read::<u32>(POWER, card);
+    let gpu = stage.handle(0).unwrap();
+    let power = || stage.read::<u32>(POWER, gpu);
     assert_eq!(power(), Ok(10_000));
     stage.rewrite(&powered(20.0));
     assert_eq!(power(), Ok(20_000));
@@ -35,16 +35,16 @@ fn a_running_client_sees_a_new_scenario_and_keeps_the_last_valid_one() {
 
 #[test]
 fn a_handle_refers_to_its_gpu_in_any_order() {
-    let card = |uuid: &str, watts: f64| Card {
+    let gpu = |uuid: &str, watts: f64| Gpu {
         uuid: uuid.to_owned(),
         power_w: Some(watts.into()),
-        ..Card::default()
+        ..Gpu::default()
     };
-    let stage = Stage::new(&frozen(0.0, [card("GPU-a", 1.0), card("GPU-b", 2.0)]));
+    let stage = Stage::new(&frozen(0.0, [gpu("GPU-a", 1.0), gpu("GPU-b", 2.0)]));
     let second = stage.handle(1).unwrap();
-    stage.rewrite(&frozen(0.0, [card("GPU-b", 2.0), card("GPU-a", 1.0)]));
+    stage.rewrite(&frozen(0.0, [gpu("GPU-b", 2.0), gpu("GPU-a", 1.0)]));
     assert_eq!(stage.read::<u32>(POWER, second), Ok(2000));
-    stage.rewrite(&frozen(0.0, [card("GPU-a", 1.0)]));
+    stage.rewrite(&frozen(0.0, [gpu("GPU-a", 1.0)]));
     assert_eq!(stage.read::<u32>(POWER, second), Err(15));
 }
 
@@ -75,12 +75,12 @@ fn initialisations_are_counted() {
 #[test]
 fn many_threads_can_read_while_the_scenario_changes() {
     let stage = Stage::new(&powered(10.0));
-    let card = stage.handle(0).unwrap().expose_provenance();
+    let gpu = stage.handle(0).unwrap().expose_provenance();
     std::thread::scope(|scope| {
         let reader = || {
             let readings = (0..3000).map(|_| {
-                let card = std::ptr::with_exposed_provenance_mut(card);
-                stage.read::<u32>(POWER, card)
+                let gpu = std::ptr::with_exposed_provenance_mut(gpu);
+                stage.read::<u32>(POWER, gpu)
             });
             readings.collect::<std::collections::BTreeSet<_>>()
         };
@@ -98,7 +98,7 @@ fn many_threads_can_read_while_the_scenario_changes() {
         }
     });
     assert_eq!(
-        stage.read::<u32>(POWER, std::ptr::with_exposed_provenance_mut(card)),
+        stage.read::<u32>(POWER, std::ptr::with_exposed_provenance_mut(gpu)),
         Ok(40_000)
     );
 }

@@ -2,22 +2,22 @@
 
 use crate::stage::{Record, Stage, frozen, scene};
 use nvml_sim::driver::Generation;
-use nvml_sim::scenario::{Card, NullSizeQuery, Process, Scenario, Value};
+use nvml_sim::scenario::{Gpu, NullSizeQuery, Process, Scenario, Value};
 
 const V3: &str = "nvmlDeviceGetComputeRunningProcesses_v3";
 
 /// Sixteen GPUs with sixty-four processes each.
 fn crowd() -> Scenario {
-    let card = |first: u32| Card {
+    let gpu = |first: u32| Gpu {
         processes: (0..64)
             .map(|number| Process::new(first + number, number))
             .collect(),
-        ..Card::default()
+        ..Gpu::default()
     };
     frozen(
         0.0,
         (0..16)
-            .map(|number| card(5000 + 64 * number))
+            .map(|number| gpu(5000 + 64 * number))
             .collect::<Vec<_>>(),
     )
 }
@@ -25,14 +25,14 @@ fn crowd() -> Scenario {
 #[test]
 fn a_list_has_sixty_four_processes_and_returns_the_required_size() {
     let stage = Stage::new(&crowd());
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     for index in 0..16 {
         let list = stage.list(V3, stage.handle(index).unwrap()).unwrap();
         let pids: Vec<u32> = list.iter().map(|record| record.pid).collect();
         let first = 5000 + 64 * index;
         assert_eq!(pids, (first..first + 64).collect::<Vec<_>>());
     }
-    let list = stage.list(V3, card).unwrap();
+    let list = stage.list(V3, gpu).unwrap();
     let last = Record {
         pid: 5063,
         memory: 63 << 20,
@@ -45,9 +45,9 @@ fn a_list_has_sixty_four_processes_and_returns_the_required_size() {
         "nvmlDeviceGetComputeRunningProcesses_v2",
         V3,
     ] {
-        let (code, count, _) = stage.raw_list(name, card, 63);
+        let (code, count, _) = stage.raw_list(name, gpu, 63);
         assert_eq!((code, count), (7, 64), "{name}");
-        let (code, count, _) = stage.raw_list(name, card, 64);
+        let (code, count, _) = stage.raw_list(name, gpu, 64);
         assert_eq!((code, count), (0, 64), "{name}");
     }
 }
@@ -116,9 +116,9 @@ fn a_process_is_in_the_lists_of_its_kind_during_its_time() {
     "#;
     let check = |at: f64, compute: &[(u32, u64)], graphics: &[(u32, u64)]| {
         let stage = Stage::new(&scene(at, text));
-        let card = stage.handle(0).unwrap();
+        let gpu = stage.handle(0).unwrap();
         let list = |name| -> Vec<(u32, u64)> {
-            let records: Vec<Record> = stage.list(name, card).unwrap();
+            let records: Vec<Record> = stage.list(name, gpu).unwrap();
             records
                 .into_iter()
                 .map(|record| (record.pid, record.memory))
@@ -149,17 +149,17 @@ fn a_process_is_in_the_lists_of_its_kind_during_its_time() {
 fn a_size_query_without_a_buffer_is_answered_correctly_or_not_as_scripted() {
     let mut scenario = crowd();
     let stage = Stage::new(&scenario);
-    let card = stage.handle(0).unwrap();
-    assert_eq!(stage.size_query(V3, card), (7, 64));
+    let gpu = stage.handle(0).unwrap();
+    assert_eq!(stage.size_query(V3, gpu), (7, 64));
     assert_eq!(
-        stage.size_query("nvmlDeviceGetGraphicsRunningProcesses_v3", card),
+        stage.size_query("nvmlDeviceGetGraphicsRunningProcesses_v3", gpu),
         (0, 0)
     );
     scenario.null_size_query = NullSizeQuery::Wrong;
     stage.rewrite(&scenario);
-    assert_eq!(stage.size_query(V3, card), (0, 0));
+    assert_eq!(stage.size_query(V3, gpu), (0, 0));
     assert_eq!(
-        stage.size_query("nvmlDeviceGetGraphicsRunningProcesses_v3", card),
+        stage.size_query("nvmlDeviceGetGraphicsRunningProcesses_v3", gpu),
         (0, 7)
     );
 }
@@ -167,11 +167,11 @@ fn a_size_query_without_a_buffer_is_answered_correctly_or_not_as_scripted() {
 #[test]
 fn the_memory_of_processes_adds_up_to_that_of_the_gpu() {
     let mut scenario = crowd();
-    scenario.cards[0].processes.push(Process {
+    scenario.gpus[0].processes.push(Process {
         memory_mib: Some(Value::Unknown),
         ..Process::new(1, 0)
     });
-    scenario.cards[0].memory_reserved_mib = Some(1.0);
+    scenario.gpus[0].memory_reserved_mib = Some(1.0);
     let stage = Stage::new(&scenario);
     let [_, _, used] = stage
         .read::<[u64; 3]>("nvmlDeviceGetMemoryInfo", stage.handle(0).unwrap())

@@ -1,11 +1,11 @@
 //! GPUs that are partitioned into MIG instances.
 
 use crate::stage::{Stage, frozen};
-use nvml_sim::scenario::{Card, Instance, Process};
+use nvml_sim::scenario::{Gpu, Instance, Process};
 
 const V3: &str = "nvmlDeviceGetComputeRunningProcesses_v3";
 
-fn partitioned_gpu() -> Card {
+fn partitioned_gpu() -> Gpu {
     let instance = |index, profile: &str, pid| Instance {
         index: Some(index),
         profile: profile.to_owned(),
@@ -13,33 +13,30 @@ fn partitioned_gpu() -> Card {
         processes: vec![Process::new(pid, 64)],
         ..Instance::default()
     };
-    Card {
+    Gpu {
         uuid: "GPU-a".to_owned(),
         util: Some(50.0.into()),
         instances: vec![instance(0, "1g.10gb", 100), instance(3, "1g.10gb", 103)],
-        ..Card::default()
+        ..Gpu::default()
     }
 }
 
 #[test]
 fn an_instance_has_its_own_name_memory_and_processes() {
-    let stage = Stage::new(&frozen(0.0, [partitioned_gpu(), Card::default()]));
-    let card = stage.handle(0).unwrap();
-    let part = stage.instance(card, 3).unwrap();
-    assert_eq!(stage.instance(card, 1), Err(6));
+    let stage = Stage::new(&frozen(0.0, [partitioned_gpu(), Gpu::default()]));
+    let gpu = stage.handle(0).unwrap();
+    let part = stage.instance(gpu, 3).unwrap();
+    assert_eq!(stage.instance(gpu, 1), Err(6));
     assert_eq!(
-        stage.read::<u32>("nvmlDeviceGetMaxMigDeviceCount", card),
+        stage.read::<u32>("nvmlDeviceGetMaxMigDeviceCount", gpu),
         Ok(7)
     );
     assert_eq!(
         stage.read::<u32>("nvmlDeviceIsMigDeviceHandle", part),
         Ok(1)
     );
-    assert_eq!(
-        stage.read::<u32>("nvmlDeviceIsMigDeviceHandle", card),
-        Ok(0)
-    );
-    assert_eq!(stage.parent(part), Ok(card));
+    assert_eq!(stage.read::<u32>("nvmlDeviceIsMigDeviceHandle", gpu), Ok(0));
+    assert_eq!(stage.parent(part), Ok(gpu));
     assert_eq!(
         stage.text("nvmlDeviceGetName", part).unwrap(),
         "NVIDIA A100-SXM4-80GB MIG 1g.10gb"
@@ -70,7 +67,7 @@ fn an_instance_has_its_own_name_memory_and_processes() {
             .collect()
     };
     assert_eq!(pids(part), [(103, 10)]);
-    assert_eq!(pids(card), [(100, 7), (103, 10)]);
+    assert_eq!(pids(gpu), [(100, 7), (103, 10)]);
     let uuid = std::ffi::CString::new(stage.text("nvmlDeviceGetUUID", part).unwrap()).unwrap();
     assert_eq!(stage.by_text("nvmlDeviceGetHandleByUUID", &uuid), Ok(part));
 }
@@ -78,9 +75,9 @@ fn an_instance_has_its_own_name_memory_and_processes() {
 #[test]
 fn neither_a_partitioned_gpu_nor_its_instances_have_utilisation() {
     let stage = Stage::new(&frozen(9.0, [partitioned_gpu()]));
-    let card = stage.handle(0).unwrap();
-    let part = stage.instance(card, 0).unwrap();
-    for device in [card, part] {
+    let gpu = stage.handle(0).unwrap();
+    let part = stage.instance(gpu, 0).unwrap();
+    for device in [gpu, part] {
         assert_eq!(
             stage.read::<[u32; 2]>("nvmlDeviceGetUtilizationRates", device),
             Err(3)
@@ -89,7 +86,7 @@ fn neither_a_partitioned_gpu_nor_its_instances_have_utilisation() {
         assert_eq!(stage.process_samples(device, 8, 0).0, 3);
     }
     assert_eq!(
-        stage.read::<u32>("nvmlDeviceGetPowerUsage", card),
+        stage.read::<u32>("nvmlDeviceGetPowerUsage", gpu),
         Ok(60_000)
     );
     assert_eq!(stage.read::<u32>("nvmlDeviceGetPowerUsage", part), Err(3));
@@ -102,11 +99,11 @@ fn neither_a_partitioned_gpu_nor_its_instances_have_utilisation() {
 
 #[test]
 fn a_mig_capable_gpu_is_distinguished_from_others() {
-    let could = Card {
+    let could = Gpu {
         mig_mode: Some(false),
-        ..Card::default()
+        ..Gpu::default()
     };
-    let stage = Stage::new(&frozen(0.0, [could, Card::default()]));
+    let stage = Stage::new(&frozen(0.0, [could, Gpu::default()]));
     let (could, cannot) = (stage.handle(0).unwrap(), stage.handle(1).unwrap());
     assert_eq!(
         stage.read::<u32>("nvmlDeviceGetMaxMigDeviceCount", could),

@@ -33,7 +33,7 @@ fn it_installs_a_driver_and_checks_scenarios() {
     check(
         &["install", place, "--driver", "471"],
         2,
-        "no driver generation `471`; known are latest, 390.157",
+        "no driver generation `471`; known generations: latest, 390.157",
     );
     let example = folder.path().join("example.toml");
     std::fs::write(&example, run(&["example"]).stdout).unwrap();

@@ -1,7 +1,7 @@
 //! Readings of a GPU.
 
 use crate::stage::{Stage, frozen, scene};
-use nvml_sim::scenario::Card;
+use nvml_sim::scenario::Gpu;
 
 #[test]
 fn a_gpu_shows_its_scripted_values() {
@@ -32,57 +32,57 @@ fn a_gpu_shows_its_scripted_values() {
         "#,
     );
     let stage = Stage::new(&scenario);
-    let card = stage.handle(0).unwrap();
-    let number = |name: &str| stage.read::<u32>(name, card);
+    let gpu = stage.handle(0).unwrap();
+    let number = |name: &str| stage.read::<u32>(name, gpu);
     assert_eq!(
-        stage.text("nvmlDeviceGetName", card).unwrap(),
+        stage.text("nvmlDeviceGetName", gpu).unwrap(),
         "NVIDIA RTX A6000"
     );
     assert_eq!(
-        stage.text("nvmlDeviceGetUUID", card).unwrap(),
-        scenario.cards[0].uuid
+        stage.text("nvmlDeviceGetUUID", gpu).unwrap(),
+        scenario.gpus[0].uuid
     );
-    assert_eq!(stage.text("nvmlDeviceGetSerial", card).unwrap(), "1320921");
+    assert_eq!(stage.text("nvmlDeviceGetSerial", gpu).unwrap(), "1320921");
     assert_eq!(
-        stage.read::<[u32; 2]>("nvmlDeviceGetUtilizationRates", card),
+        stage.read::<[u32; 2]>("nvmlDeviceGetUtilizationRates", gpu),
         Ok([50, 7])
     );
     assert_eq!(
-        stage.read_of::<u32>("nvmlDeviceGetTemperature", card, 0),
+        stage.read_of::<u32>("nvmlDeviceGetTemperature", gpu, 0),
         Ok(61)
     );
     assert_eq!(number("nvmlDeviceGetPowerUsage"), Ok(71_500));
     assert_eq!(number("nvmlDeviceGetEnforcedPowerLimit"), Ok(300_000));
     assert_eq!(
-        stage.read::<u64>("nvmlDeviceGetTotalEnergyConsumption", card),
+        stage.read::<u64>("nvmlDeviceGetTotalEnergyConsumption", gpu),
         Ok(715_000)
     );
     assert_eq!(number("nvmlDeviceGetFanSpeed"), Ok(44));
     assert_eq!(
-        stage.read_of::<u32>("nvmlDeviceGetFanSpeed_v2", card, 1),
+        stage.read_of::<u32>("nvmlDeviceGetFanSpeed_v2", gpu, 1),
         Ok(44)
     );
     assert_eq!(
-        stage.read_of::<u32>("nvmlDeviceGetFanSpeed_v2", card, 2),
+        stage.read_of::<u32>("nvmlDeviceGetFanSpeed_v2", gpu, 2),
         Err(2)
     );
     assert_eq!(
-        stage.read_of::<u32>("nvmlDeviceGetClockInfo", card, 0),
+        stage.read_of::<u32>("nvmlDeviceGetClockInfo", gpu, 0),
         Ok(1800)
     );
     assert_eq!(
-        stage.read_of::<u32>("nvmlDeviceGetClockInfo", card, 2),
+        stage.read_of::<u32>("nvmlDeviceGetClockInfo", gpu, 2),
         Ok(8001)
     );
     assert_eq!(number("nvmlDeviceGetPerformanceState"), Ok(2));
     assert_eq!(
-        stage.read::<u64>("nvmlDeviceGetCurrentClocksEventReasons", card),
+        stage.read::<u64>("nvmlDeviceGetCurrentClocksEventReasons", gpu),
         Ok(4)
     );
     let mib = 1 << 20;
     let sizes = [49_140 * mib, (49_140 - 1600) * mib, 1600 * mib];
     assert_eq!(
-        stage.read::<[u64; 3]>("nvmlDeviceGetMemoryInfo", card),
+        stage.read::<[u64; 3]>("nvmlDeviceGetMemoryInfo", gpu),
         Ok(sizes)
     );
 }
@@ -94,14 +94,14 @@ fn a_reading_scripted_as_unsupported_is_not_a_number() {
         "[[card]]\npower_w = \"unsupported\"\nutil = \"unsupported\"\n",
     );
     let stage = Stage::new(&scenario);
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     for name in [
         "nvmlDeviceGetPowerUsage",
         "nvmlDeviceGetTotalEnergyConsumption",
         "nvmlDeviceGetUtilizationRates",
         "nvmlDeviceGetFanSpeed",
     ] {
-        assert_eq!(stage.read::<[u32; 8]>(name, card), Err(3), "{name}");
+        assert_eq!(stage.read::<[u32; 8]>(name, gpu), Err(3), "{name}");
     }
 }
 
@@ -112,48 +112,48 @@ fn a_gpu_without_dedicated_memory_still_lists_its_processes() {
         "[[card]]\nunified_memory = true\n[[card.process]]\npid = 41\nmemory_mib = 100\n",
     );
     let stage = Stage::new(&scenario);
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     assert_eq!(
-        stage.read::<[u64; 3]>("nvmlDeviceGetMemoryInfo", card),
+        stage.read::<[u64; 3]>("nvmlDeviceGetMemoryInfo", gpu),
         Err(3)
     );
     let list = stage
-        .list("nvmlDeviceGetComputeRunningProcesses_v3", card)
+        .list("nvmlDeviceGetComputeRunningProcesses_v3", gpu)
         .unwrap();
     assert_eq!((list[0].pid, list[0].memory), (41, 100 << 20));
 }
 
 #[test]
 fn a_gpu_is_found_by_every_key() {
-    let cards: Vec<Card> = (0..16)
-        .map(|number| Card {
+    let gpus: Vec<Gpu> = (0..16)
+        .map(|number| Gpu {
             uuid: format!("GPU-{number}"),
             serial: Some(format!("S{number}")),
-            ..Card::default()
+            ..Gpu::default()
         })
         .collect();
-    let stage = Stage::new(&frozen(0.0, cards));
+    let stage = Stage::new(&frozen(0.0, gpus));
     assert_eq!(stage.count(), Ok(16));
-    let card = stage.handle(11).unwrap();
+    let gpu = stage.handle(11).unwrap();
     assert_eq!(
         stage.by_text("nvmlDeviceGetHandleByUUID", c"GPU-11"),
-        Ok(card)
+        Ok(gpu)
     );
     assert_eq!(
         stage.by_text("nvmlDeviceGetHandleBySerial", c"S11"),
-        Ok(card)
+        Ok(gpu)
     );
     assert_eq!(
         stage.by_text("nvmlDeviceGetHandleByPciBusId_v2", c"00000000:0C:00.0"),
-        Ok(card)
+        Ok(gpu)
     );
     assert_eq!(
         stage.by_text("nvmlDeviceGetHandleByUUID", c"GPU-99"),
         Err(6)
     );
     assert_eq!(stage.handle(16), Err(2));
-    assert_eq!(stage.read::<u32>("nvmlDeviceGetIndex", card), Ok(11));
-    assert_eq!(stage.read::<u32>("nvmlDeviceGetMinorNumber", card), Ok(11));
+    assert_eq!(stage.read::<u32>("nvmlDeviceGetIndex", gpu), Ok(11));
+    assert_eq!(stage.read::<u32>("nvmlDeviceGetMinorNumber", gpu), Ok(11));
     assert_eq!(
         stage.read::<u32>("nvmlDeviceGetIndex", std::ptr::null_mut()),
         Err(2)

@@ -17,13 +17,13 @@ fn a_burst_between_two_readings_is_in_the_buffer() {
         power_w = { steps = [[0, 100], [8, 50]] }
     ";
     let stage = Stage::new(&scene(10.5, text));
-    let card = stage.handle(0).unwrap();
+    let gpu = stage.handle(0).unwrap();
     assert_eq!(
-        stage.read::<[u32; 2]>("nvmlDeviceGetUtilizationRates", card),
+        stage.read::<[u32; 2]>("nvmlDeviceGetUtilizationRates", gpu),
         Ok([0, 0])
     );
     let values = |kind, since| -> Vec<(u64, u64)> {
-        let samples = stage.samples(card, kind, since).unwrap_or_default();
+        let samples = stage.samples(gpu, kind, since).unwrap_or_default();
         samples
             .into_iter()
             .map(|sample| ((sample.stamp - ORIGIN_US) / 1_000_000, sample.value))
@@ -35,9 +35,9 @@ fn a_burst_between_two_readings_is_in_the_buffer() {
         [(7, 100_000), (8, 100_000), (9, 50_000), (10, 50_000)]
     );
     assert_eq!(values(UTIL, ORIGIN_US + 8_000_000), [(9, 0), (10, 0)]);
-    assert_eq!(stage.samples(card, UTIL, ORIGIN_US + 10_000_000), Err(6));
-    assert_eq!(stage.samples(card, 7, 0), Err(3));
-    assert_eq!(stage.samples(card, 99, 0), Err(2));
+    assert_eq!(stage.samples(gpu, UTIL, ORIGIN_US + 10_000_000), Err(6));
+    assert_eq!(stage.samples(gpu, 7, 0), Err(3));
+    assert_eq!(stage.samples(gpu, 99, 0), Err(2));
 }
 
 #[test]
@@ -75,10 +75,10 @@ fn a_process_has_one_record_with_its_mean_and_none_while_it_is_idle() {
         pid = 13
     ";
     let stage = Stage::new(&scene(10.2, text));
-    let card = stage.handle(0).unwrap();
-    let (code, needed, _) = stage.process_samples(card, 1, 0);
+    let gpu = stage.handle(0).unwrap();
+    let (code, needed, _) = stage.process_samples(gpu, 1, 0);
     assert_eq!((code, needed), (7, 2));
-    let (code, _, samples) = stage.process_samples(card, 16, 0);
+    let (code, _, samples) = stage.process_samples(gpu, 16, 0);
     let seen: Vec<_> = samples
         .iter()
         .map(|sample| {
@@ -99,13 +99,13 @@ fn a_process_has_one_record_with_its_mean_and_none_while_it_is_idle() {
             (10_000_000, 12, 6, 1)
         ]
     );
-    let (_, _, newest) = stage.process_samples(card, 16, ORIGIN_US + 9_000_000);
+    let (_, _, newest) = stage.process_samples(gpu, 16, ORIGIN_US + 9_000_000);
     let seen: Vec<_> = newest
         .iter()
         .map(|sample| (sample.pid, sample.sm))
         .collect();
     assert_eq!(seen, [(11, 60), (12, 30)]);
-    let (code, count, _) = stage.process_samples(card, 16, ORIGIN_US + 10_000_000);
+    let (code, count, _) = stage.process_samples(gpu, 16, ORIGIN_US + 10_000_000);
     assert_eq!((code, count), (6, 0));
 }
 

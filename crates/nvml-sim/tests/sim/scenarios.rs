@@ -18,7 +18,7 @@ fn every_shipped_scenario_can_be_played_and_serialised() {
         let stage = Stage::new(&scenario);
         assert_eq!(
             stage.count(),
-            Ok(u32::try_from(scenario.cards.len()).unwrap())
+            Ok(u32::try_from(scenario.gpus.len()).unwrap())
         );
     }
 }
@@ -72,7 +72,7 @@ fn a_mistake_is_reported_with_its_line() {
     );
     check(
         "[[card]]\nutil = \"unknown\"\n",
-        "card 0: only a process's memory can be \"unknown\"",
+        "GPU 0: only a process's memory can be \"unknown\"",
     );
     check(
         "[[card]]\nuuid = \"a\"\n[[card]]\nuuid = \"a\"\n",
@@ -106,7 +106,7 @@ fn every_kind_of_value_can_be_serialised() {
         Value::Unsupported,
     ] {
         let mut scenario = Scenario::parse("[[card]]").unwrap();
-        scenario.cards[0].util = Some(value);
+        scenario.gpus[0].util = Some(value);
         assert_eq!(Scenario::parse(&scenario.to_toml().unwrap()), Ok(scenario));
     }
 }
@@ -146,7 +146,7 @@ fn table(head: &'static str, keys: &'static [&'static str]) -> impl Strategy<Val
 
 /// Scenarios of which many are well formed and few are sensible.
 fn pieces() -> impl Strategy<Value = String> {
-    let cards = (
+    let gpus = (
         table(
             "[[card]]",
             &[
@@ -185,9 +185,9 @@ fn pieces() -> impl Strategy<Value = String> {
         ),
         any::<bool>(),
     );
-    let card = cards.prop_map(|(card, process, mig, cut)| {
+    let gpu = gpus.prop_map(|(gpu, process, mig, cut)| {
         let mig = if cut { mig } else { String::new() };
-        format!("{card}{process}{mig}")
+        format!("{gpu}{process}{mig}")
     });
     (
         table("[clock]", &["scale", "at", "origin_unix_ms"]),
@@ -195,9 +195,9 @@ fn pieces() -> impl Strategy<Value = String> {
             "[buffers]",
             &["samples", "period_ms", "process_samples", "junk_every"],
         ),
-        prop::collection::vec(card, 0..3),
+        prop::collection::vec(gpu, 0..3),
     )
-        .prop_map(|(clock, buffers, cards)| format!("{clock}{buffers}{}", cards.concat()))
+        .prop_map(|(clock, buffers, gpus)| format!("{clock}{buffers}{}", gpus.concat()))
 }
 
 proptest! {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use libloading::Library;
 use nvml_sim::driver::{self, Generation};
-use nvml_sim::scenario::{Card, Scenario};
+use nvml_sim::scenario::{Gpu, Scenario};
 use tempfile::TempDir;
 
 /// A loaded library. Each test has its own file, so that concurrent tests share nothing.
@@ -276,9 +276,9 @@ fn answer<T>(code: u32, value: T) -> Result<T, u32> {
 }
 
 /// A scenario with these GPUs whose clock is stopped at second `at`.
-pub(crate) fn frozen(at: f64, cards: impl Into<Vec<Card>>) -> Scenario {
+pub(crate) fn frozen(at: f64, gpus: impl Into<Vec<Gpu>>) -> Scenario {
     let mut scenario = Scenario {
-        cards: cards.into(),
+        gpus: gpus.into(),
         ..Scenario::default()
     };
     scenario.clock.at = Some(at);

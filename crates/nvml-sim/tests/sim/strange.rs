@@ -1,15 +1,15 @@
 //! Scenarios with numbers that no GPU has: the library's arithmetic must handle them all.
 
 use crate::stage::Stage;
-use nvml_sim::scenario::{Burst, Card, Instance, Process, Scenario, Value};
+use nvml_sim::scenario::{Burst, Gpu, Instance, Process, Scenario, Value};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 /// Reads everything that is computed from a scenario. A panic would abort the process.
 fn read_everything(stage: &Stage) {
     let Ok(count) = stage.count() else { return };
-    for card in (0..count.min(3)).filter_map(|index| stage.handle(index).ok()) {
-        for part in [Some(card), stage.instance(card, 0).ok()]
+    for gpu in (0..count.min(3)).filter_map(|index| stage.handle(index).ok()) {
+        for part in [Some(gpu), stage.instance(gpu, 0).ok()]
             .into_iter()
             .flatten()
         {
@@ -76,7 +76,7 @@ fn processes() -> impl Strategy<Value = Vec<Process>> {
     prop::collection::vec(process, 0..3)
 }
 
-fn card() -> impl Strategy<Value = Card> {
+fn gpu() -> impl Strategy<Value = Gpu> {
     let instance = (processes(), value()).prop_map(|(processes, memory_used_mib)| Instance {
         processes,
         memory_used_mib,
@@ -90,7 +90,7 @@ fn card() -> impl Strategy<Value = Card> {
             (util, power_w, energy_mj, memory_used_mib),
             (memory_total_mib, memory_reserved_mib),
             (processes, instances),
-        )| Card {
+        )| Gpu {
             util,
             power_w,
             energy_mj,
@@ -99,7 +99,7 @@ fn card() -> impl Strategy<Value = Card> {
             memory_reserved_mib,
             processes,
             instances,
-            ..Card::default()
+            ..Gpu::default()
         },
     )
 }
@@ -114,11 +114,11 @@ fn strange_scenario() -> impl Strategy<Value = Scenario> {
         clock,
         number(),
         0..300_u32,
-        prop::collection::vec(card(), 1..3),
+        prop::collection::vec(gpu(), 1..3),
     )
-        .prop_map(|((origin_unix_ms, scale, at), period_ms, samples, cards)| {
+        .prop_map(|((origin_unix_ms, scale, at), period_ms, samples, gpus)| {
             let mut scenario = Scenario {
-                cards,
+                gpus,
                 ..Scenario::default()
             };
             scenario.clock.origin_unix_ms = origin_unix_ms.map(|ms| ms >> 1);
@@ -142,7 +142,7 @@ fn extreme_numbers_never_crash_a_client() {
         if scenario.write(stage.scenario_path()).is_ok() {
             assert_eq!(
                 stage.count(),
-                Ok(u32::try_from(scenario.cards.len()).unwrap())
+                Ok(u32::try_from(scenario.gpus.len()).unwrap())
             );
             read_everything(&stage);
         }

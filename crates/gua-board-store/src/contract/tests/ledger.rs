@@ -1,7 +1,7 @@
 //! The contract of a ledger.
 
 use super::at;
-use crate::id::HostId;
+use crate::HostId;
 use crate::ledger::{ArchiveName, Form, Ledger, Observation};
 
 /// Checks that an engine keeps the contract of [`Ledger`].
@@ -10,8 +10,8 @@ pub fn ledger<L: Ledger>(open: impl Fn() -> L) {
     the_newest_observation_wins_in_any_order(&open());
     a_clock_that_was_ahead_does_not_freeze_a_host(&open());
     expired_snapshots_go_and_the_newest_stays(&open());
-    archives_are_replaced_listed_and_pruned_per_host(&open());
     days_are_replaced_per_host(&open());
+    archives_are_replaced_listed_and_pruned_per_host(&open());
 }
 
 fn host(name: &str) -> HostId {
@@ -32,7 +32,7 @@ fn snapshot(name: &str, second: i64, body: &str) -> Observation {
     observation(name, Form::Snapshot, second, body)
 }
 
-fn a_batch_is_stored_once(ledger: &impl Ledger) {
+fn a_batch_is_stored_once(ledger: &dyn Ledger) {
     let batch = [
         snapshot("a", 1, "{1}"),
         snapshot("b", 1, "{2}"),
@@ -50,7 +50,7 @@ fn a_batch_is_stored_once(ledger: &impl Ledger) {
     ledger.record(&[]).unwrap();
 }
 
-fn the_newest_observation_wins_in_any_order(ledger: &impl Ledger) {
+fn the_newest_observation_wins_in_any_order(ledger: &dyn Ledger) {
     ledger.record(&[snapshot("a", 5, "{new}")]).unwrap();
     let mut late = snapshot("a", 3, "{late}");
     late.received_at = at(6);
@@ -64,7 +64,7 @@ fn the_newest_observation_wins_in_any_order(ledger: &impl Ledger) {
     assert_eq!(ledger.snapshots(&host("a"), at(0), at(9)).unwrap().len(), 2);
 }
 
-fn a_clock_that_was_ahead_does_not_freeze_a_host(ledger: &impl Ledger) {
+fn a_clock_that_was_ahead_does_not_freeze_a_host(ledger: &dyn Ledger) {
     let mut ahead = snapshot("a", 7200, "{ahead}");
     ahead.received_at = at(0);
     ledger.record(&[ahead]).unwrap();
@@ -72,7 +72,7 @@ fn a_clock_that_was_ahead_does_not_freeze_a_host(ledger: &impl Ledger) {
     assert_eq!(ledger.latest().unwrap(), [snapshot("a", 30, "{back}")]);
 }
 
-fn expired_snapshots_go_and_the_newest_stays(ledger: &impl Ledger) {
+fn expired_snapshots_go_and_the_newest_stays(ledger: &dyn Ledger) {
     ledger
         .record(&[
             snapshot("a", 1, "{1}"),
@@ -87,7 +87,7 @@ fn expired_snapshots_go_and_the_newest_stays(ledger: &impl Ledger) {
     assert_eq!(ledger.latest().unwrap().len(), 2);
 }
 
-fn days_are_replaced_per_host(ledger: &impl Ledger) {
+fn days_are_replaced_per_host(ledger: &dyn Ledger) {
     let day = |name: &str, body: &[u8]| (host(name), body.to_vec());
     assert_eq!(ledger.days().unwrap(), []);
     ledger.put_days(&[day("a", b"1"), day("b", b"2")]).unwrap();
@@ -97,7 +97,7 @@ fn days_are_replaced_per_host(ledger: &impl Ledger) {
     assert_eq!(days, [day("a", b"1"), day("b", b"3")]);
 }
 
-fn archives_are_replaced_listed_and_pruned_per_host(ledger: &impl Ledger) {
+fn archives_are_replaced_listed_and_pruned_per_host(ledger: &dyn Ledger) {
     let day = |text: &str| ArchiveName {
         day: Some(text.parse().unwrap()),
         table: "gpu_sample".to_owned(),
@@ -106,7 +106,7 @@ fn archives_are_replaced_listed_and_pruned_per_host(ledger: &impl Ledger) {
         day: None,
         table: "daemon_run".to_owned(),
     };
-    let names = [day("2026-01-09"), day("2026-01-10"), full.clone()];
+    let names = [day("2026-01-09"), day("2026-01-10"), full];
     for name in &names {
         ledger
             .put_archive(&host("a"), name, b"first", at(0))
@@ -119,13 +119,10 @@ fn archives_are_replaced_listed_and_pruned_per_host(ledger: &impl Ledger) {
         .put_archive(&host("b"), &names[0], b"other", at(0))
         .unwrap();
     assert_eq!(ledger.archives(&host("a")).unwrap(), names);
-    let content = ledger.archive(&host("a"), &full).unwrap();
-    assert_eq!(content.as_deref(), Some(&b"second"[..]));
     let pruned = ledger.prune_archives(&host("a"), "2026-01-10".parse().unwrap());
     assert_eq!(pruned.unwrap(), 1);
     let far = ledger.prune_archives(&host("a"), jiff::civil::Date::MIN);
     assert_eq!(far.unwrap(), 0);
     assert_eq!(ledger.archives(&host("a")).unwrap(), names[1..]);
-    assert_eq!(ledger.archive(&host("a"), &names[0]).unwrap(), None);
     assert_eq!(ledger.archives(&host("b")).unwrap(), names[..1]);
 }

@@ -1,154 +1,208 @@
 //! Accounts, members and sessions in SQLite.
 
-use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+use jiff::Timestamp;
+use rusqlite::{Connection, Row, params};
 
-use super::{audit, bump_revision, conflict_unless, found, lines, people, word};
-use crate::error::StoreError;
+use super::{Work, bump_revision, conflict_unless, exists, found, text};
+use crate::error::Result;
 use crate::id::{AccountId, WorkspaceId};
 use crate::password::PasswordHash;
-use crate::registry::{Account, Action, Change, Member, NewAccount, NewSession, Role};
+use crate::registry::{Account, Accounts, Action, Change, Member, NewAccount, NewSession, Role};
+use crate::secret::SecretHash;
+use crate::sqlite::{SqliteStore, lines, word};
 
-/// Members of a workspace by name, for [`member`].
-pub(super) const MEMBERS: &str = "SELECT account.id, account.name, member.role, member.groups FROM member JOIN account ON account.id = member.account
-     WHERE member.workspace = ?1 ORDER BY account.name";
+impl Accounts for SqliteStore {
+    fn has_accounts(&self) -> Result<bool> {
+        let found = self.one("SELECT 1 FROM account LIMIT 1", [], |_| Ok(()))?;
+        Ok(found.is_some())
+    }
 
-pub(super) fn member(row: &Row<'_>) -> Result<Member, StoreError> {
-    Ok(Member {
-        account: AccountId(row.get(0)?),
-        name: row.get(1)?,
-        role: word(row, 2, "role")?,
-        groups: lines(row, 3)?,
-    })
+    fn add_account(&self, by: &Change, account: &NewAccount) -> Result<Account> {
+        self.change(by, |work| add(work, account))
+    }
+
+    fn account(&self, name: &str) -> Result<Option<Account>> {
+        let sql = "SELECT id, name, password FROM account WHERE name = ?1";
+        self.one(sql, [name], account)
+    }
+
+    fn set_password(
+        &self,
+        by: &Change,
+        account: &AccountId,
+        password: &PasswordHash,
+    ) -> Result<()> {
+        self.change(by, |work| set_password(work, account, password))
+    }
+
+    fn set_role(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        account: &AccountId,
+        role: Option<Role>,
+    ) -> Result<()> {
+        self.change(by, |work| {
+            let name = name_of(work, account)?;
+            let (action, object) = match role {
+                Some(role) => {
+                    put_member(work, workspace, account, role)?;
+                    (Action::RoleSet, format!("{name}: {role}"))
+                }
+                None => {
+                    remove_member(work, workspace, account)?;
+                    (Action::MemberRemoved, name)
+                }
+            };
+            let sql = "SELECT 1 FROM member WHERE workspace = ?1 AND role = 'owner'";
+            let has_owner = exists(work, sql, [workspace])?;
+            conflict_unless(has_owner, "a workspace keeps at least one owner")?;
+            bump_revision(work)?;
+            work.log(Some(workspace), action, &object)
+        })
+    }
+
+    fn set_member_groups(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        account: &AccountId,
+        groups: &[String],
+    ) -> Result<()> {
+        self.change(by, |work| {
+            let sql = "UPDATE member SET groups = ?3 WHERE workspace = ?1 AND account = ?2";
+            let changed = work.execute(sql, params![workspace, account, groups.join("\n")])?;
+            found(changed > 0, "member")?;
+            let object = format!("{}: {}", name_of(work, account)?, groups.join(", "));
+            work.log(Some(workspace), Action::MemberGroupsSet, &object)
+        })
+    }
+
+    fn members(&self, workspace: &WorkspaceId) -> Result<Vec<Member>> {
+        let sql = "SELECT account.id, account.name, member.role, member.groups FROM member
+                   JOIN account ON account.id = member.account WHERE member.workspace = ?1 ORDER BY account.name";
+        self.many(sql, [workspace], |row| {
+            Ok(Member {
+                account: row.get(0)?,
+                name: row.get(1)?,
+                role: word(row, 2, "role")?,
+                groups: lines(row, 3)?,
+            })
+        })
+    }
+
+    fn add_session(&self, by: &Change, session: &NewSession) -> Result<()> {
+        self.change(by, |work| {
+            let sql = "DELETE FROM session WHERE expires <= ?1";
+            work.execute(sql, [by.at.as_microsecond()])?;
+            let expires = session.expires.as_microsecond();
+            work.execute(
+                "INSERT INTO session (hash, account, expires) VALUES (?1, ?2, ?3)",
+                params![session.hash, session.account, expires],
+            )?;
+            work.log(None, Action::LoggedIn, &name_of(work, &session.account)?)
+        })
+    }
+
+    fn session(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<Account>> {
+        let sql = "SELECT account.id, account.name, account.password FROM session
+                   JOIN account ON account.id = session.account WHERE session.hash = ?1 AND session.expires > ?2";
+        self.one(sql, params![hash, now.as_microsecond()], account)
+    }
+
+    fn end_session(&self, hash: &SecretHash) -> Result<()> {
+        self.write(|transaction| {
+            transaction.execute("DELETE FROM session WHERE hash = ?1", [hash])?;
+            Ok(())
+        })
+    }
 }
 
-pub(super) fn account(row: &Row<'_>) -> Result<Account, StoreError> {
+pub(super) fn account(row: &Row<'_>) -> Result<Account> {
     Ok(Account {
-        id: AccountId(row.get(0)?),
+        id: row.get(0)?,
         name: row.get(1)?,
         password: row.get::<_, Option<String>>(2)?.map(PasswordHash::stored),
     })
 }
 
-pub(super) fn add(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    new: &NewAccount,
-) -> Result<Account, StoreError> {
-    let id = AccountId::random();
-    let password = new.password.as_ref().map(PasswordHash::as_str);
-    let added = transaction.execute(
-        "INSERT INTO account (id, name, password) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO NOTHING",
-        params![id.as_str(), new.name, password],
-    )?;
-    conflict_unless(added == 1, "an account with this name exists")?;
-    put_member(transaction, &new.workspace, &id, new.role)?;
-    let object = format!("{}: {}", new.name, new.role);
-    audit::add(
-        transaction,
-        by,
-        Some(&new.workspace),
-        Action::AccountAdded,
-        &object,
-    )?;
-    Ok(Account {
-        id,
+pub(super) fn add(work: &Work<'_>, new: &NewAccount) -> Result<Account> {
+    let account = Account {
+        id: AccountId::random(),
         name: new.name.clone(),
         password: new.password.clone(),
-    })
+    };
+    let password = new.password.as_ref().map(PasswordHash::as_str);
+    let added = work.execute(
+        "INSERT INTO account (id, name, password) VALUES (?1, ?2, ?3) ON CONFLICT (name) DO NOTHING",
+        params![account.id, new.name, password],
+    )?;
+    conflict_unless(added == 1, "an account with this name exists")?;
+    put_member(work, &new.workspace, &account.id, new.role)?;
+    let object = format!("{}: {}", new.name, new.role);
+    work.log(Some(&new.workspace), Action::AccountAdded, &object)?;
+    Ok(account)
 }
 
 pub(super) fn put_member(
-    transaction: &Transaction<'_>,
+    work: &Work<'_>,
     workspace: &WorkspaceId,
     account: &AccountId,
     role: Role,
-) -> rusqlite::Result<()> {
-    transaction.execute(
+) -> Result<()> {
+    work.execute(
         "INSERT INTO member (workspace, account, role) VALUES (?1, ?2, ?3)
          ON CONFLICT (workspace, account) DO UPDATE SET role = ?3",
-        [workspace.as_str(), account.as_str(), role.as_str()],
+        params![workspace, account, role.as_str()],
     )?;
     // The admin who made a reset link may not be allowed to reset the password of the new role.
-    people::delete_links(transaction, account)
+    delete_links(work, account)
 }
 
-pub(super) fn set_role(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    (workspace, account): (&WorkspaceId, &AccountId),
-    role: Option<Role>,
-) -> Result<(), StoreError> {
-    let name = name_of(transaction, account)?;
-    let key = [workspace.as_str(), account.as_str()];
-    let (action, object) = match role {
-        Some(role) => {
-            put_member(transaction, workspace, account, role)?;
-            (Action::RoleSet, format!("{name}: {role}"))
-        }
-        None => {
-            let sql = "DELETE FROM member WHERE workspace = ?1 AND account = ?2";
-            found(transaction.execute(sql, key)?, "member")?;
-            for sql in [
-                "DELETE FROM user_name WHERE workspace = ?1 AND account = ?2",
-                "DELETE FROM name_code WHERE workspace = ?1 AND account = ?2",
-            ] {
-                transaction.execute(sql, key)?;
-            }
-            people::delete_links(transaction, account)?;
-            (Action::MemberRemoved, name)
-        }
+fn remove_member(work: &Work<'_>, workspace: &WorkspaceId, account: &AccountId) -> Result<()> {
+    let delete = |table: &str| {
+        let sql = format!("DELETE FROM {table} WHERE workspace = ?1 AND account = ?2");
+        work.execute(&sql, params![workspace, account])
     };
-    let sql = "SELECT count(*) FROM member WHERE workspace = ?1 AND role = 'owner'";
-    let owners: i64 = transaction.query_row(sql, [workspace.as_str()], |row| row.get(0))?;
-    conflict_unless(owners > 0, "a workspace keeps at least one owner")?;
-    bump_revision(transaction)?;
-    audit::add(transaction, by, Some(workspace), action, &object)
+    found(delete("member")? > 0, "member")?;
+    delete("user_name")?;
+    delete("name_code")?;
+    delete_links(work, account)
 }
 
-pub(super) fn set_groups(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    (workspace, account): (&WorkspaceId, &AccountId),
-    groups: &[String],
-) -> Result<(), StoreError> {
-    let changed = transaction.execute(
-        "UPDATE member SET groups = ?3 WHERE workspace = ?1 AND account = ?2",
-        [workspace.as_str(), account.as_str(), &groups.join("\n")],
-    )?;
-    found(changed, "member")?;
-    let name = name_of(transaction, account)?;
-    let object = format!("{name}: {}", groups.join(", "));
-    let action = Action::MemberGroupsSet;
-    audit::add(transaction, by, Some(workspace), action, &object)
+pub(super) fn set_password(
+    work: &Work<'_>,
+    account: &AccountId,
+    password: &PasswordHash,
+) -> Result<()> {
+    let sql = "UPDATE account SET password = ?2 WHERE id = ?1";
+    let changed = work.execute(sql, params![account, password.as_str()])?;
+    found(changed > 0, "account")?;
+    work.execute("DELETE FROM session WHERE account = ?1", [account])?;
+    // Another reset link would undo this.
+    delete_links(work, account)?;
+    bump_revision(work)?;
+    work.log(None, Action::PasswordSet, &name_of(work, account)?)
+}
+
+/// Deletes the reset links of an account.
+fn delete_links(work: &Work<'_>, account: &AccountId) -> Result<()> {
+    work.execute("DELETE FROM link WHERE account = ?1", [account])?;
+    Ok(())
+}
+
+/// Returns whether an account is a member of a workspace.
+pub(super) fn is_member(
+    connection: &Connection,
+    workspace: &WorkspaceId,
+    account: &AccountId,
+) -> rusqlite::Result<bool> {
+    let sql = "SELECT 1 FROM member WHERE workspace = ?1 AND account = ?2";
+    exists(connection, sql, params![workspace, account])
 }
 
 /// Returns the name of an account.
-pub(super) fn name_of(
-    transaction: &Transaction<'_>,
-    account: &AccountId,
-) -> Result<String, StoreError> {
+pub(super) fn name_of(connection: &Connection, account: &AccountId) -> Result<String> {
     let sql = "SELECT name FROM account WHERE id = ?1";
-    let name = transaction.query_row(sql, [account.as_str()], |row| row.get(0));
-    name.optional()?.ok_or(StoreError::NotFound("account"))
-}
-
-pub(super) fn add_session(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    session: &NewSession,
-) -> Result<(), StoreError> {
-    transaction.execute(
-        "DELETE FROM session WHERE expires <= ?1",
-        [by.at.as_microsecond()],
-    )?;
-    transaction.execute(
-        "INSERT INTO session (hash, account, expires) VALUES (?1, ?2, ?3)",
-        params![
-            session.hash.0,
-            session.account.as_str(),
-            session.expires.as_microsecond()
-        ],
-    )?;
-    let name = name_of(transaction, &session.account)?;
-    audit::add(transaction, by, None, Action::LoggedIn, &name)
+    text(connection, "account", sql, [account])
 }

@@ -1,56 +1,89 @@
 //! The audit log in SQLite.
 
-use rusqlite::{Row, Transaction, params};
+use jiff::Timestamp;
+use rusqlite::{Row, params};
 
-use super::time;
-use crate::error::StoreError;
+use super::Work;
+use crate::error::Result;
 use crate::id::WorkspaceId;
-use crate::registry::{Action, AuditEntry, Change};
+use crate::registry::{Action, Audit, AuditEntry, AuditView, Change};
+use crate::sqlite::{SqliteStore, time, word};
 
-/// Query of the entries before a number, newest first, for [`entry`]: those of a workspace, and of those of the whole board
-/// all (`?4`) or the ones about accounts of its members.
-pub(super) const LOG: &str = "SELECT number, at, actor, address, action, object FROM audit
-     WHERE number < ?2 AND (workspace = ?1 OR workspace IS NULL AND (?4 OR EXISTS (
-       SELECT 1 FROM account JOIN member ON member.account = account.id
-       WHERE account.name = audit.object AND member.workspace = ?1)))
-     ORDER BY number DESC LIMIT ?3";
+/// Columns that [`entry`] reads.
+const ENTRY: &str = "number, at, actor, address, action, object";
 
-/// Entries of a workspace with one action since a time, newest first, for [`entry`].
-pub(super) const EVENTS: &str = "SELECT number, at, actor, address, action, object FROM audit
-     WHERE workspace = ?1 AND action = ?2 AND at >= ?3 ORDER BY number DESC LIMIT ?4";
+impl Audit for SqliteStore {
+    fn log(
+        &self,
+        by: &Change,
+        workspace: Option<&WorkspaceId>,
+        action: Action,
+        object: &str,
+    ) -> Result<()> {
+        self.change(by, |work| work.log(workspace, action, object))
+    }
 
-pub(super) fn entry(row: &Row<'_>) -> Result<AuditEntry, StoreError> {
-    let action: String = row.get(4)?;
-    let mut known = Action::ALL.into_iter();
-    let action = known.find(|known| known.as_str() == action);
+    fn events(
+        &self,
+        workspace: &WorkspaceId,
+        action: Action,
+        since: Timestamp,
+        most: u32,
+    ) -> Result<Vec<AuditEntry>> {
+        let sql = format!(
+            "SELECT {ENTRY} FROM audit WHERE workspace = ?1 AND action = ?2 AND at >= ?3 ORDER BY number DESC LIMIT ?4"
+        );
+        let range = params![workspace, action.as_str(), since.as_microsecond(), most];
+        self.many(&sql, range, entry)
+    }
+
+    fn audit_log(
+        &self,
+        view: AuditView<'_>,
+        before: Option<i64>,
+        most: u32,
+    ) -> Result<Vec<AuditEntry>> {
+        let (workspace, is_whole) = match view {
+            AuditView::Workspace(workspace) => (workspace, false),
+            AuditView::Board(workspace) => (workspace, true),
+        };
+        let sql = format!(
+            "SELECT {ENTRY} FROM audit
+             WHERE number < ?2 AND (workspace = ?1 OR workspace IS NULL AND (?4 OR EXISTS (
+               SELECT 1 FROM account JOIN member ON member.account = account.id
+               WHERE account.name = audit.object AND member.workspace = ?1)))
+             ORDER BY number DESC LIMIT ?3"
+        );
+        let range = params![workspace, before.unwrap_or(i64::MAX), most, is_whole];
+        self.many(&sql, range, entry)
+    }
+}
+
+fn entry(row: &Row<'_>) -> Result<AuditEntry> {
     Ok(AuditEntry {
         number: row.get(0)?,
-        at: time(row.get(1)?)?,
+        at: time(row, 1)?,
         actor: row.get(2)?,
         address: row.get(3)?,
-        action: action.ok_or(StoreError::Invalid("action"))?,
+        action: word(row, 4, "action")?,
         object: row.get(5)?,
     })
 }
 
-pub(super) fn add(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    workspace: Option<&WorkspaceId>,
-    action: Action,
-    object: &str,
-) -> Result<(), StoreError> {
-    transaction
-        .prepare_cached(
-            "INSERT INTO audit (at, actor, address, workspace, action, object) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![
-            by.at.as_microsecond(),
-            by.actor.as_str(),
-            by.address,
-            workspace.map(WorkspaceId::as_str),
-            action.as_str(),
-            object
-        ])?;
-    Ok(())
+impl Work<'_> {
+    /// Writes the change to the audit log.
+    pub(super) fn log(
+        &self,
+        workspace: Option<&WorkspaceId>,
+        action: Action,
+        object: &str,
+    ) -> Result<()> {
+        let Change { actor, address, at } = self.by;
+        let sql = "INSERT INTO audit (at, actor, address, workspace, action, object) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+        let at = at.as_microsecond();
+        let (actor, action) = (actor.as_str(), action.as_str());
+        let values = params![at, actor, address, workspace, action, object];
+        self.prepare_cached(sql)?.execute(values)?;
+        Ok(())
+    }
 }

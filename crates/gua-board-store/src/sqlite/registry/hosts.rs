@@ -1,28 +1,22 @@
 //! Hosts and enrolment keys in SQLite.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension as _, Row, Transaction, params};
+use rusqlite::types::ToSql;
+use rusqlite::{OptionalExtension as _, Row, params, params_from_iter};
 
-use super::{audit, bump_revision, conflict_unless, deleted, found, lines, optional_time, time};
-use crate::error::StoreError;
+use super::{Work, bump_revision, conflict_unless, found, text};
+use crate::error::{Result, StoreError};
 use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
 use crate::registry::{
-    Action, Actor, Change, EnrolmentKey, Host, HostClaim, KeyLimits, Maintenance, NewEnrolmentKey,
-    Refusal, is_name_match,
+    Action, Actor, Change, EnrolmentKey, Host, HostClaim, Hosts, KeyLimits, Maintenance,
+    NewEnrolmentKey, Refusal, is_name_match,
 };
 use crate::secret::SecretHash;
+use crate::sqlite::{SqliteStore, first_row, lines, optional_time, time};
 
-/// All usable keys of a workspace, for [`key`].
-pub(super) const KEYS: &str = "SELECT id, workspace, name, prefix, host_names, tags, needs_approval, uses_left, created, expires
-     FROM enrolment_key WHERE workspace = ?1 AND uses_left > 0 ORDER BY created, id";
-
-/// The key of a secret, for [`key`].
-pub(super) const KEY_BY_HASH: &str = "SELECT id, workspace, name, prefix, host_names, tags, needs_approval, uses_left, created, expires
-     FROM enrolment_key WHERE hash = ?1";
-
-/// Query that finds a row if a token is the next one of a host.
-pub(super) const IS_NEXT_TOKEN: &str =
-    "SELECT 1 FROM host WHERE next_token = ?1 AND token IS NOT NULL";
+/// Columns that [`key`] reads.
+const KEY: &str =
+    "id, workspace, name, prefix, host_names, tags, needs_approval, uses_left, created, expires";
 
 /// Prefix of a tag that names a group.
 const GROUP_TAG: &str = "group:";
@@ -34,22 +28,246 @@ const HOST: &str = "id, workspace, display_name, hostname, agent_version, driver
 /// Columns that [`host`] reads after these.
 const MAINTENANCE: &str = "maintenance_note, maintenance_until";
 
-/// Query of the enrolled hosts of a workspace (all if it is NULL), for [`host`].
-pub(super) fn of_workspace() -> String {
-    format!(
-        "SELECT {HOST}, {MAINTENANCE} FROM host WHERE token IS NOT NULL AND coalesce(workspace = ?1, TRUE) ORDER BY display_name, id"
-    )
+impl Hosts for SqliteStore {
+    fn add_enrolment_key(&self, by: &Change, new: &NewEnrolmentKey) -> Result<EnrolmentKey> {
+        let key = EnrolmentKey {
+            id: EnrolmentKeyId::random(),
+            workspace: new.workspace.clone(),
+            name: new.name.clone(),
+            prefix: new.prefix.clone(),
+            limits: new.limits.clone(),
+            uses_left: new.uses,
+            created: by.at,
+            expires: new.expires,
+        };
+        self.change(by, |work| {
+            let added = work.execute(
+                &format!("INSERT INTO enrolment_key ({KEY}, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (hash) DO NOTHING"),
+                params![
+                    key.id,
+                    key.workspace,
+                    key.name,
+                    key.prefix,
+                    key.limits.host_names,
+                    key.limits.tags.join("\n"),
+                    key.limits.needs_approval,
+                    key.uses_left,
+                    key.created.as_microsecond(),
+                    key.expires.map(Timestamp::as_microsecond),
+                    new.hash,
+                ],
+            )?;
+            conflict_unless(added == 1, "this enrolment key exists already")?;
+            let object = key.name.as_deref().unwrap_or(&key.prefix);
+            work.log(Some(&key.workspace), Action::EnrolmentKeyAdded, object)
+        })?;
+        Ok(key)
+    }
+
+    fn enrolment_keys(&self, workspace: &WorkspaceId) -> Result<Vec<EnrolmentKey>> {
+        let sql = format!(
+            "SELECT {KEY} FROM enrolment_key WHERE workspace = ?1 AND uses_left > 0 ORDER BY created, id"
+        );
+        self.many(&sql, [workspace], key)
+    }
+
+    fn revoke_enrolment_key(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        key: &EnrolmentKeyId,
+    ) -> Result<()> {
+        self.change(by, |work| {
+            let sql = "DELETE FROM enrolment_key WHERE workspace = ?1 AND id = ?2 RETURNING prefix";
+            let prefix = text(work, "enrolment key", sql, params![workspace, key])?;
+            work.log(Some(workspace), Action::EnrolmentKeyRevoked, &prefix)
+        })
+    }
+
+    fn claim(&self, claim: &HostClaim) -> Result<Host> {
+        // Writing transactions wait for each other, so a one-time key is used once.
+        self.write(|transaction| {
+            let found = first_row(transaction, &key_by_hash(), [claim.key], key)?;
+            let key = found.filter(|key| refusal(key, claim).is_none());
+            let key = key.ok_or(StoreError::NotFound("enrolment key"))?;
+            let by = &Change {
+                actor: Actor::enrolment_key(&key.prefix),
+                address: claim.address.clone(),
+                at: claim.at,
+            };
+            enrol(&Work { transaction, by }, claim, key)
+        })
+    }
+
+    fn refusal(&self, claim: &HostClaim) -> Result<Option<(WorkspaceId, Refusal)>> {
+        let found = self.one(&key_by_hash(), [claim.key], key)?;
+        Ok(found.and_then(|key| {
+            let refusal = refusal(&key, claim)?;
+            Some((key.workspace, refusal))
+        }))
+    }
+
+    fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>> {
+        let sql = format!(
+            "SELECT {HOST}, {MAINTENANCE} FROM host WHERE token IS NOT NULL AND coalesce(workspace = ?1, TRUE) ORDER BY display_name, id"
+        );
+        self.many(&sql, [workspace], host)
+    }
+
+    fn host_by_token(&self, token: &SecretHash, now: Timestamp) -> Result<Option<Host>> {
+        let sql = format!("SELECT {HOST}, {MAINTENANCE} FROM host WHERE token = ?1");
+        let find = || self.one(&sql, [token], host);
+        if let Some(host) = find()? {
+            return Ok(Some(host));
+        }
+        // Unknown tokens must not cost a write transaction: anyone can send them.
+        let is_next = "SELECT 1 FROM host WHERE next_token = ?1 AND token IS NOT NULL";
+        if self.one(is_next, [token], |_| Ok(()))?.is_none() {
+            return Ok(None);
+        }
+        self.write(|transaction| {
+            let changed = transaction.execute(
+                "UPDATE host SET token = next_token, token_prefix = next_token_prefix, token_since = ?2,
+                 next_token = NULL, next_token_prefix = NULL WHERE next_token = ?1 AND token IS NOT NULL",
+                params![token, now.as_microsecond()],
+            )?;
+            match changed {
+                0 => Ok(()),
+                _ => bump_revision(transaction),
+            }
+        })?;
+        find()
+    }
+
+    fn rotate_token(&self, host: &HostId, next: &SecretHash, prefix: &str) -> Result<()> {
+        self.write(|transaction| {
+            let sql = "UPDATE host SET next_token = ?2, next_token_prefix = ?3 WHERE id = ?1 AND token IS NOT NULL";
+            let changed = transaction.execute(sql, params![host, next, prefix])?;
+            found(changed > 0, "host")
+        })
+    }
+
+    fn approve_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()> {
+        self.change(by, |work| {
+            let assignments = "is_approved = TRUE, token_since = iif(is_approved, token_since, ?3)";
+            let at = by.at.as_microsecond();
+            let name = update(work, workspace, host, assignments, &[&at])?;
+            work.log(Some(workspace), Action::HostApproved, &name)
+        })
+    }
+
+    fn replace_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        old: &HostId,
+        new: &HostId,
+    ) -> Result<()> {
+        conflict_unless(old != new, "a host cannot replace itself")?;
+        self.change(by, |work| {
+            let sql = "SELECT token, next_token FROM host WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL AND is_approved";
+            let tokens = work.query_row(sql, params![workspace, new], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            });
+            let (token, next_token): ([u8; 32], Option<[u8; 32]>) =
+                tokens.optional()?.ok_or(StoreError::NotFound("host"))?;
+            // First, because no two hosts have the same token.
+            let sql = "UPDATE host SET token = NULL, next_token = NULL WHERE id = ?1";
+            work.execute(sql, [new])?;
+            let assignments = "token = ?3, next_token = ?5,
+                (hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix) =
+                (SELECT hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix FROM host WHERE id = ?4)";
+            let values: [&dyn ToSql; 3] = [&token, new, &next_token];
+            let name = update(work, workspace, old, assignments, &values)?;
+            work.log(Some(workspace), Action::HostReplaced, &name)
+        })
+    }
+
+    fn rename_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        name: &str,
+    ) -> Result<()> {
+        self.change(by, |work| {
+            let name = update(work, workspace, host, "display_name = ?3", &[&name])?;
+            work.log(Some(workspace), Action::HostRenamed, &name)
+        })
+    }
+
+    fn set_host_groups(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        groups: &[String],
+    ) -> Result<()> {
+        self.change(by, |work| {
+            let stored = groups.join("\n");
+            let name = update(work, workspace, host, "groups = ?3", &[&stored])?;
+            let object = format!("{name}: {}", groups.join(", "));
+            work.log(Some(workspace), Action::HostGroupsSet, &object)
+        })
+    }
+
+    fn set_maintenance(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        maintenance: Option<&Maintenance>,
+    ) -> Result<()> {
+        self.change(by, |work| {
+            let note = maintenance.map(|one| &one.note);
+            let until = maintenance.and_then(|one| one.until);
+            let until = until.map(Timestamp::as_microsecond);
+            let assignments = "maintenance_note = ?3, maintenance_until = ?4";
+            let name = update(work, workspace, host, assignments, &[&note, &until])?;
+            let (action, object) = match note {
+                Some(note) => (Action::MaintenanceSet, format!("{name}: {note}")),
+                None => (Action::MaintenanceEnded, name),
+            };
+            work.log(Some(workspace), action, &object)
+        })
+    }
+
+    fn revoke_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()> {
+        self.change(by, |work| {
+            let assignments = "token = NULL, next_token = NULL";
+            let name = update(work, workspace, host, assignments, &[])?;
+            work.log(Some(workspace), Action::HostRevoked, &name)
+        })
+    }
 }
 
-/// Query of the host of a token, for [`host`].
-pub(super) fn by_token() -> String {
-    format!("SELECT {HOST}, {MAINTENANCE} FROM host WHERE token = ?1")
+/// Changes an enrolled host and returns its display name. The values of the assignments are numbered from 3.
+fn update(
+    work: &Work<'_>,
+    workspace: &WorkspaceId,
+    host: &HostId,
+    assignments: &str,
+    values: &[&dyn ToSql],
+) -> Result<String> {
+    let sql = format!(
+        "UPDATE host SET {assignments} WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name"
+    );
+    let key: [&dyn ToSql; 2] = [workspace, host];
+    let values = params_from_iter(key.iter().chain(values));
+    let name = text(work, "host", &sql, values)?;
+    // Caches of the list of hosts compare this revision.
+    bump_revision(work)?;
+    Ok(name)
 }
 
-pub(super) fn key(row: &Row<'_>) -> Result<EnrolmentKey, StoreError> {
+fn key_by_hash() -> String {
+    format!("SELECT {KEY} FROM enrolment_key WHERE hash = ?1")
+}
+
+fn key(row: &Row<'_>) -> Result<EnrolmentKey> {
     Ok(EnrolmentKey {
-        id: EnrolmentKeyId(row.get(0)?),
-        workspace: WorkspaceId(row.get(1)?),
+        id: row.get(0)?,
+        workspace: row.get(1)?,
         name: row.get(2)?,
         prefix: row.get(3)?,
         limits: KeyLimits {
@@ -58,15 +276,17 @@ pub(super) fn key(row: &Row<'_>) -> Result<EnrolmentKey, StoreError> {
             needs_approval: row.get(6)?,
         },
         uses_left: row.get(7)?,
-        created: time(row.get(8)?)?,
-        expires: optional_time(row.get(9)?)?,
+        created: time(row, 8)?,
+        expires: optional_time(row, 9)?,
     })
 }
 
-pub(super) fn host(row: &Row<'_>) -> Result<Host, StoreError> {
+fn host(row: &Row<'_>) -> Result<Host> {
+    let until = optional_time(row, 13)?;
+    let note: Option<String> = row.get(12)?;
     Ok(Host {
-        id: HostId(row.get(0)?),
-        workspace: WorkspaceId(row.get(1)?),
+        id: row.get(0)?,
+        workspace: row.get(1)?,
         display_name: row.get(2)?,
         hostname: row.get(3)?,
         agent_version: row.get(4)?,
@@ -75,78 +295,14 @@ pub(super) fn host(row: &Row<'_>) -> Result<Host, StoreError> {
         groups: lines(row, 7)?,
         is_approved: row.get(8)?,
         token_prefix: row.get(9)?,
-        token_since: time(row.get(10)?)?,
-        enrolled: time(row.get(11)?)?,
-        maintenance: match row.get::<_, Option<String>>(12)? {
-            Some(note) => Some(Maintenance {
-                note,
-                until: optional_time(row.get(13)?)?,
-            }),
-            None => None,
-        },
+        token_since: time(row, 10)?,
+        enrolled: time(row, 11)?,
+        maintenance: note.map(|note| Maintenance { note, until }),
     })
-}
-
-pub(super) fn add_key(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    new: &NewEnrolmentKey,
-) -> Result<EnrolmentKey, StoreError> {
-    let id = EnrolmentKeyId::random();
-    let added = transaction.execute(
-        "INSERT INTO enrolment_key
-         (id, hash, prefix, workspace, name, host_names, tags, needs_approval, uses_left, created, expires)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (hash) DO NOTHING",
-        params![
-            id.as_str(),
-            new.hash.0,
-            new.prefix,
-            new.workspace.as_str(),
-            new.name,
-            new.limits.host_names,
-            new.limits.tags.join("\n"),
-            new.limits.needs_approval,
-            new.uses,
-            by.at.as_microsecond(),
-            new.expires.map(Timestamp::as_microsecond),
-        ],
-    )?;
-    conflict_unless(added == 1, "this enrolment key exists already")?;
-    let object = new.name.as_deref().unwrap_or(&new.prefix);
-    let action = Action::EnrolmentKeyAdded;
-    audit::add(transaction, by, Some(&new.workspace), action, object)?;
-    Ok(EnrolmentKey {
-        id,
-        workspace: new.workspace.clone(),
-        name: new.name.clone(),
-        prefix: new.prefix.clone(),
-        limits: new.limits.clone(),
-        uses_left: new.uses,
-        created: by.at,
-        expires: new.expires,
-    })
-}
-
-pub(super) fn revoke_key(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    workspace: &WorkspaceId,
-    key: &EnrolmentKeyId,
-) -> Result<(), StoreError> {
-    let sql = "DELETE FROM enrolment_key WHERE workspace = ?1 AND id = ?2 RETURNING prefix";
-    let prefix = deleted(transaction, sql, [workspace.as_str(), key.as_str()])?;
-    let prefix = prefix.ok_or(StoreError::NotFound("enrolment key"))?;
-    audit::add(
-        transaction,
-        by,
-        Some(workspace),
-        Action::EnrolmentKeyRevoked,
-        &prefix,
-    )
 }
 
 /// Returns the reason a key does not enrol a host.
-pub(super) fn refusal(key: &EnrolmentKey, claim: &HostClaim) -> Option<Refusal> {
+fn refusal(key: &EnrolmentKey, claim: &HostClaim) -> Option<Refusal> {
     if key.uses_left == 0 {
         return Some(Refusal::Used);
     }
@@ -158,21 +314,13 @@ pub(super) fn refusal(key: &EnrolmentKey, claim: &HostClaim) -> Option<Refusal> 
     (!is_name_match(names, name)).then(|| Refusal::HostName(names.clone()))
 }
 
-/// Redeems the key and adds the host. Two claims with a one-time key cannot both succeed: the transaction writes, and writing
-/// transactions wait for each other.
-pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<Host, StoreError> {
-    let mut found = transaction.prepare_cached(KEY_BY_HASH)?;
-    let mut found = found.query(params![claim.key.0])?;
-    let found = found.next()?.map(key).transpose()?;
-    let key = found.filter(|key| refusal(key, claim).is_none());
-    let key = key.ok_or(StoreError::NotFound("enrolment key"))?;
-    transaction.execute(
-        "UPDATE enrolment_key SET uses_left = uses_left - 1 WHERE id = ?1",
-        [key.id.as_str()],
-    )?;
+/// Redeems the key and adds the host.
+fn enrol(work: &Work<'_>, claim: &HostClaim, key: EnrolmentKey) -> Result<Host> {
+    let sql = "UPDATE enrolment_key SET uses_left = uses_left - 1 WHERE id = ?1";
+    work.execute(sql, [key.id])?;
     let id = HostId::random();
     let (groups, tags) = split_groups(key.limits.tags);
-    let display_name = key.name.clone().or_else(|| claim.hostname.clone());
+    let display_name = key.name.or_else(|| claim.hostname.clone());
     let host = Host {
         display_name: display_name.unwrap_or_else(|| id.to_string()),
         id,
@@ -188,11 +336,11 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
         enrolled: claim.at,
         maintenance: None,
     };
-    transaction.execute(
+    work.execute(
         &format!("INSERT INTO host ({HOST}, token) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)"),
         params![
-            host.id.as_str(),
-            host.workspace.as_str(),
+            host.id,
+            host.workspace,
             host.display_name,
             host.hostname,
             host.agent_version,
@@ -203,24 +351,12 @@ pub(super) fn claim(transaction: &Transaction<'_>, claim: &HostClaim) -> Result<
             host.token_prefix,
             host.token_since.as_microsecond(),
             host.enrolled.as_microsecond(),
-            claim.token.0,
+            claim.token,
         ],
     )?;
-    let by = Change {
-        actor: Actor::enrolment_key(&key.prefix),
-        address: claim.address.clone(),
-        at: claim.at,
-    };
-    // Caches of the list of hosts compare this revision.
-    bump_revision(transaction)?;
-    let action = Action::HostEnrolled;
-    audit::add(
-        transaction,
-        &by,
-        Some(&host.workspace),
-        action,
-        &host.display_name,
-    )?;
+    bump_revision(work)?;
+    let workspace = Some(&host.workspace);
+    work.log(workspace, Action::HostEnrolled, &host.display_name)?;
     Ok(host)
 }
 
@@ -232,192 +368,4 @@ fn split_groups(tags: Vec<String>) -> (Vec<String>, Vec<String>) {
         .iter()
         .map(|tag| tag[GROUP_TAG.len()..].trim().to_lowercase());
     (groups.filter(|group| !group.is_empty()).collect(), tags)
-}
-
-/// Adds the token that replaces the present one at its first use.
-pub(super) fn rotate(
-    transaction: &Transaction<'_>,
-    host: &HostId,
-    next: &SecretHash,
-    prefix: &str,
-) -> Result<(), StoreError> {
-    let changed = transaction.execute(
-        "UPDATE host SET next_token = ?2, next_token_prefix = ?3 WHERE id = ?1 AND token IS NOT NULL",
-        params![host.as_str(), next.0, prefix],
-    )?;
-    found(changed, "host")
-}
-
-/// Makes the next token of a host the present one.
-pub(super) fn begin_token(
-    transaction: &Transaction<'_>,
-    token: &SecretHash,
-    now: Timestamp,
-) -> Result<(), StoreError> {
-    let changed = transaction.execute(
-        "UPDATE host SET token = next_token, token_prefix = next_token_prefix, token_since = ?2,
-         next_token = NULL, next_token_prefix = NULL WHERE next_token = ?1 AND token IS NOT NULL",
-        params![token.0, now.as_microsecond()],
-    )?;
-    if changed > 0 {
-        bump_revision(transaction)?;
-    }
-    Ok(())
-}
-
-pub(super) fn approve(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    workspace: &WorkspaceId,
-    host: &HostId,
-) -> Result<(), StoreError> {
-    let name: Option<String> = transaction
-        .query_row(
-            "UPDATE host SET is_approved = TRUE WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
-            [workspace.as_str(), host.as_str()],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let name = name.ok_or(StoreError::NotFound("host"))?;
-    bump_revision(transaction)?;
-    audit::add(
-        transaction,
-        by,
-        Some(workspace),
-        Action::HostApproved,
-        &name,
-    )
-}
-
-/// Moves the agent of the new host to the old one.
-pub(super) fn replace(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    workspace: &WorkspaceId,
-    (old, new): (&HostId, &HostId),
-) -> Result<(), StoreError> {
-    conflict_unless(old != new, "a host cannot replace itself")?;
-    let tokens: Option<([u8; 32], Option<[u8; 32]>)> = transaction
-        .query_row(
-            "SELECT token, next_token FROM host WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL AND is_approved",
-            [workspace.as_str(), new.as_str()],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
-        .optional()?;
-    let (token, next_token) = tokens.ok_or(StoreError::NotFound("host"))?;
-    // First, because no two hosts have the same token.
-    transaction.execute(
-        "UPDATE host SET token = NULL, next_token = NULL WHERE id = ?1",
-        [new.as_str()],
-    )?;
-    let name: Option<String> = transaction
-        .query_row(
-            "UPDATE host SET token = ?3, next_token = ?5,
-             (hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix) =
-             (SELECT hostname, agent_version, driver_version, token_prefix, token_since, next_token_prefix FROM host WHERE id = ?4)
-             WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
-            params![
-                workspace.as_str(),
-                old.as_str(),
-                token,
-                new.as_str(),
-                next_token
-            ],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let name = name.ok_or(StoreError::NotFound("host"))?;
-    bump_revision(transaction)?;
-    audit::add(
-        transaction,
-        by,
-        Some(workspace),
-        Action::HostReplaced,
-        &name,
-    )
-}
-
-pub(super) fn rename(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    workspace: &WorkspaceId,
-    host: &HostId,
-    name: &str,
-) -> Result<(), StoreError> {
-    let changed = transaction.execute(
-        "UPDATE host SET display_name = ?3 WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL",
-        [workspace.as_str(), host.as_str(), name],
-    )?;
-    found(changed, "host")?;
-    bump_revision(transaction)?;
-    audit::add(transaction, by, Some(workspace), Action::HostRenamed, name)
-}
-
-pub(super) fn set_groups(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    (workspace, host): (&WorkspaceId, &HostId),
-    groups: &[String],
-) -> Result<(), StoreError> {
-    let name: Option<String> = transaction
-        .query_row(
-            "UPDATE host SET groups = ?3 WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
-            [workspace.as_str(), host.as_str(), &groups.join("\n")],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let name = name.ok_or(StoreError::NotFound("host"))?;
-    bump_revision(transaction)?;
-    let object = format!("{name}: {}", groups.join(", "));
-    let action = Action::HostGroupsSet;
-    audit::add(transaction, by, Some(workspace), action, &object)
-}
-
-pub(super) fn set_maintenance(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    workspace: &WorkspaceId,
-    host: &HostId,
-    maintenance: Option<&Maintenance>,
-) -> Result<(), StoreError> {
-    let until = maintenance.and_then(|one| one.until);
-    let name: Option<String> = transaction
-        .query_row(
-            "UPDATE host SET maintenance_note = ?3, maintenance_until = ?4
-             WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL RETURNING display_name",
-            params![
-                workspace.as_str(),
-                host.as_str(),
-                maintenance.map(|one| &one.note),
-                until.map(Timestamp::as_microsecond),
-            ],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let name = name.ok_or(StoreError::NotFound("host"))?;
-    bump_revision(transaction)?;
-    let (action, object) = match maintenance {
-        Some(one) => (Action::MaintenanceSet, format!("{name}: {}", one.note)),
-        None => (Action::MaintenanceEnded, name),
-    };
-    audit::add(transaction, by, Some(workspace), action, &object)
-}
-
-pub(super) fn revoke(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    workspace: &WorkspaceId,
-    host: &HostId,
-) -> Result<(), StoreError> {
-    let name: Option<String> = transaction
-        .query_row(
-            "UPDATE host SET token = NULL, next_token = NULL WHERE workspace = ?1 AND id = ?2 AND token IS NOT NULL
-             RETURNING display_name",
-            [workspace.as_str(), host.as_str()],
-            |row| row.get(0),
-        )
-        .optional()?;
-    let name = name.ok_or(StoreError::NotFound("host"))?;
-    bump_revision(transaction)?;
-    audit::add(transaction, by, Some(workspace), Action::HostRevoked, &name)
 }

@@ -1,118 +1,111 @@
 //! Links that work once, in SQLite: set-up, invitation and password reset.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Row, params};
 
-use super::{accounts, audit, people, word};
-use crate::error::StoreError;
-use crate::id::{AccountId, WorkspaceId};
+use super::{Work, accounts};
+use crate::error::{Result, StoreError};
+use crate::id::WorkspaceId;
 use crate::password::PasswordHash;
-use crate::registry::{Account, Action, Change, LinkPurpose, NewAccount, NewLink, Role};
+use crate::registry::{Account, Action, Change, LinkPurpose, Links, NewAccount, NewLink, Role};
 use crate::secret::SecretHash;
+use crate::sqlite::{SqliteStore, first_row, word};
 
-pub(super) fn find(
-    connection: &Connection,
-    hash: &SecretHash,
-    now: Timestamp,
-) -> Result<Option<LinkPurpose>, StoreError> {
-    let mut statement = connection.prepare_cached(
-        "SELECT workspace, role, account FROM link WHERE hash = ?1 AND expires > ?2",
-    )?;
-    let mut rows = statement.query(params![hash.0, now.as_microsecond()])?;
-    let Some(row) = rows.next()? else {
-        return Ok(None);
-    };
-    Ok(Some(match row.get(2)? {
-        Some(account) => LinkPurpose::Reset {
-            account: AccountId(account),
-        },
-        None => LinkPurpose::Join {
-            workspace: WorkspaceId(row.get(0)?),
-            role: word(row, 1, "role")?,
-        },
-    }))
-}
+/// Query for a link that has not expired; [`purpose`] reads its columns.
+const FIND: &str = "SELECT workspace, role, account FROM link WHERE hash = ?1 AND expires > ?2";
 
-pub(super) fn add(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    link: &NewLink,
-) -> Result<(), StoreError> {
-    let (workspace, role, account) = match &link.purpose {
-        LinkPurpose::Join { workspace, role } => (Some(workspace), Some(role.as_str()), None),
-        LinkPurpose::Reset { account } => (None, None, Some(account.as_str())),
-    };
-    transaction.execute(
-        "DELETE FROM link WHERE expires <= ?1",
-        [by.at.as_microsecond()],
-    )?;
-    transaction.execute(
-        "INSERT INTO link (hash, workspace, role, account, expires) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![
-            link.hash.0,
-            workspace.map(WorkspaceId::as_str),
-            role,
-            account,
-            link.expires.as_microsecond()
-        ],
-    )?;
-    match &link.purpose {
-        LinkPurpose::Join { workspace, role } => {
-            let (workspace, action) = (Some(workspace), Action::LinkAdded);
-            audit::add(transaction, by, workspace, action, role.as_str())
-        }
-        // The name alone: admins of the account's workspaces see entries about it.
-        LinkPurpose::Reset { account } => {
-            let name = accounts::name_of(transaction, account)?;
-            audit::add(transaction, by, None, Action::ResetLinkAdded, &name)
-        }
+impl Links for SqliteStore {
+    fn add_link(&self, by: &Change, link: &NewLink) -> Result<()> {
+        let (workspace, role, account) = match &link.purpose {
+            LinkPurpose::Join { workspace, role } => (Some(workspace), Some(role.as_str()), None),
+            LinkPurpose::Reset { account } => (None, None, Some(account)),
+        };
+        self.change(by, |work| {
+            let sql = "DELETE FROM link WHERE expires <= ?1";
+            work.execute(sql, [by.at.as_microsecond()])?;
+            let expires = link.expires.as_microsecond();
+            work.execute(
+                "INSERT INTO link (hash, workspace, role, account, expires) VALUES (?1, ?2, ?3, ?4, ?5)",
+                params![link.hash, workspace, role, account, expires],
+            )?;
+            match &link.purpose {
+                LinkPurpose::Join { workspace, role } => {
+                    work.log(Some(workspace), Action::LinkAdded, role.as_str())
+                }
+                // The name alone: admins of the account's workspaces see entries about it.
+                LinkPurpose::Reset { account } => {
+                    let name = accounts::name_of(work, account)?;
+                    work.log(None, Action::ResetLinkAdded, &name)
+                }
+            }
+        })
+    }
+
+    fn link(&self, hash: &SecretHash, now: Timestamp) -> Result<Option<LinkPurpose>> {
+        self.one(FIND, params![hash, now.as_microsecond()], purpose)
+    }
+
+    fn accept_link(
+        &self,
+        by: &Change,
+        hash: &SecretHash,
+        name: &str,
+        password: &PasswordHash,
+    ) -> Result<Account> {
+        self.change(by, |work| {
+            let (workspace, role) = take_invitation(work, hash)?;
+            let account = NewAccount {
+                name: name.to_owned(),
+                password: Some(password.clone()),
+                workspace,
+                role,
+            };
+            accounts::add(work, &account)
+        })
+    }
+
+    fn reset_password(
+        &self,
+        by: &Change,
+        hash: &SecretHash,
+        password: &PasswordHash,
+    ) -> Result<Account> {
+        self.change(by, |work| {
+            let LinkPurpose::Reset { account } = take(work, hash)? else {
+                return Err(StoreError::NotFound("link"));
+            };
+            accounts::set_password(work, &account, password)?;
+            Ok(Account {
+                name: accounts::name_of(work, &account)?,
+                id: account,
+                password: Some(password.clone()),
+            })
+        })
     }
 }
 
-/// Removes an invitation and returns what it is for.
-pub(super) fn take_invitation(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    hash: &SecretHash,
-) -> Result<(WorkspaceId, Role), StoreError> {
-    let purpose = find(transaction, hash, by.at)?;
-    let Some(LinkPurpose::Join { workspace, role }) = purpose else {
-        return Err(StoreError::NotFound("link"));
-    };
-    transaction.execute("DELETE FROM link WHERE hash = ?1", params![hash.0])?;
-    Ok((workspace, role))
-}
-
-pub(super) fn accept(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    hash: &SecretHash,
-    (name, password): (&str, &PasswordHash),
-) -> Result<Account, StoreError> {
-    let (workspace, role) = take_invitation(transaction, by, hash)?;
-    let account = NewAccount {
-        name: name.to_owned(),
-        password: Some(password.clone()),
-        workspace,
-        role,
-    };
-    accounts::add(transaction, by, &account)
-}
-
-pub(super) fn reset_password(
-    transaction: &Transaction<'_>,
-    by: &Change,
-    hash: &SecretHash,
-    password: &PasswordHash,
-) -> Result<Account, StoreError> {
-    let Some(LinkPurpose::Reset { account }) = find(transaction, hash, by.at)? else {
-        return Err(StoreError::NotFound("link"));
-    };
-    transaction.execute("DELETE FROM link WHERE hash = ?1", params![hash.0])?;
-    people::set_password(transaction, by, &account, password)?;
-    Ok(Account {
-        name: accounts::name_of(transaction, &account)?,
-        id: account,
-        password: Some(password.clone()),
+fn purpose(row: &Row<'_>) -> Result<LinkPurpose> {
+    Ok(match row.get(2)? {
+        Some(account) => LinkPurpose::Reset { account },
+        None => LinkPurpose::Join {
+            workspace: row.get(0)?,
+            role: word(row, 1, "role")?,
+        },
     })
+}
+
+/// Removes a valid link and returns what it is for.
+fn take(work: &Work<'_>, hash: &SecretHash) -> Result<LinkPurpose> {
+    let key = params![hash, work.by.at.as_microsecond()];
+    let purpose = first_row(work, FIND, key, purpose)?;
+    work.execute("DELETE FROM link WHERE hash = ?1", [hash])?;
+    purpose.ok_or(StoreError::NotFound("link"))
+}
+
+/// Removes an invitation and returns what it is for.
+pub(super) fn take_invitation(work: &Work<'_>, hash: &SecretHash) -> Result<(WorkspaceId, Role)> {
+    match take(work, hash)? {
+        LinkPurpose::Join { workspace, role } => Ok((workspace, role)),
+        LinkPurpose::Reset { .. } => Err(StoreError::NotFound("link")),
+    }
 }

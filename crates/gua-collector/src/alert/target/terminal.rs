@@ -26,7 +26,7 @@ pub(super) fn write(message: &AlertMessage, users: &UserLookup) -> Result<(), Se
         let error = "the user directory of this host (passwd, LDAP, SSSD) does not answer";
         return Err(error.to_owned().into());
     };
-    let unknown = || SendError::last(format!("{} is no user of this host", sanitize(person)));
+    let unknown = || SendError::last(format!("{} is not a user of this host", sanitize(person)));
     let Uid(uid) = uid.ok_or_else(unknown)?;
     let found = std::fs::read_dir(TERMINALS).map_err(|error| error.to_string())?;
     let terminals = found.flatten().map(|entry| entry.path());
@@ -114,7 +114,7 @@ mod tests {
             message.user = Some(person.to_owned());
             let error = write(&message, &user_lookup()).unwrap_err();
             assert!(!error.is_retryable, "{error:?}");
-            let expected = format!("{} is no user of this host", sanitize(person));
+            let expected = format!("{} is not a user of this host", sanitize(person));
             assert_eq!(error.message, expected);
         }
     }

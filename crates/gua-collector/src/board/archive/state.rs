@@ -107,7 +107,7 @@ impl ArchiveState {
 
 #[cfg(test)]
 mod tests {
-    use gua_wire::{ClaimAnswer, ServerUrl};
+    use gua_wire::ServerUrl;
 
     use super::*;
 
@@ -115,8 +115,8 @@ mod tests {
         let answer = format!(
             r#"{{"hostId":"{host}","displayName":"lab","agentToken":"gua_agent_secret","tokenPrefix":"gua"}}"#
         );
-        let answer = ClaimAnswer::read(answer.as_bytes()).unwrap();
-        let config = CloudConfig::enrolled(ServerUrl::parse(board).unwrap(), answer, None);
+        let board = ServerUrl::parse(board).unwrap();
+        let config = CloudConfig::enrolled(board, answer.as_bytes(), None).unwrap();
         Task::new(&config, day.parse().unwrap(), retention_days)
     }
 

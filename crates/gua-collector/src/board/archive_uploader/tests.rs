@@ -13,7 +13,7 @@ use gua_settings::Proxies;
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use gua_test::http::{CLAIM_ANSWER, Request};
 use gua_wire::server_url::Unencrypted;
-use gua_wire::{ClaimAnswer, CloudConfig, ServerUrl};
+use gua_wire::{CloudConfig, ServerUrl};
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
@@ -80,12 +80,10 @@ impl Scene {
         write(&history, &options);
         let (address, board) = listen();
         let url = ServerUrl::parse(&format!("http://{address}")).unwrap();
-        let answer = ClaimAnswer::read(CLAIM_ANSWER.as_bytes()).unwrap();
+        let config = CloudConfig::enrolled(url, CLAIM_ANSWER.as_bytes(), None).unwrap();
         let file = CloudFile::at(directory.path().join("cloud.json"));
         let place = file.prepare().unwrap();
-        place
-            .save(&CloudConfig::enrolled(url, answer, None))
-            .unwrap();
+        place.save(&config).unwrap();
         let options = ConnectOptions {
             unencrypted: Unencrypted::LoopbackOnly,
             ca_file: None,
@@ -93,15 +91,14 @@ impl Scene {
             proxies: Proxies::default(),
         };
         let (alive, end) = channel();
-        let uploader = ArchiveUploader::new(
-            Enrolment::new(file, options),
+        let uploader = ArchiveUploader {
+            enrolment: Enrolment::new(file, options),
             history,
-            ArchiveOptions {
-                users: UserPolicy::Plain,
-                retention_days: 30,
-            },
+            users: UserPolicy::Plain,
+            retention_days: 30,
             end,
-        );
+            retry: ArchiveUploader::retry(),
+        };
         Self {
             directory,
             board,

@@ -190,6 +190,7 @@ impl Observer for Listener {
 }
 
 /// A history that fails during a range of seconds.
+#[derive(Debug)]
 pub(super) struct Disk {
     diary: Diary,
     fails: std::ops::Range<u64>,
@@ -235,6 +236,7 @@ fn described(outage: &Outage) -> String {
 }
 
 /// A sink that takes only ticks that the history has stored, as the metrics do.
+#[derive(Debug)]
 pub(super) struct Follower(Diary);
 
 impl Sink for Follower {

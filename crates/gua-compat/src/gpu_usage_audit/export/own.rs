@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gua_model::usage_state::{UsageState, UsageTracker};
 use gua_model::{Gpu, Period, Pid, Process, ProcessKind, Tick, sane};
 use gua_store::imported::{GpuRow, LegacyError, ProcessRow, SmallTable, Texts, old_text};
-use gua_store::{History, ReadError, RunId, RunInfo, Sight};
+use gua_store::{History, ReadError, RunId, RunInfo};
 use rusqlite::types::Value;
 use rusqlite::{Statement, Transaction};
 
@@ -28,12 +28,18 @@ impl Export<'_> {
         for run in history.runs()? {
             self.run_row(&run)?;
         }
-        let ends = history.sights(is_listed)?;
+        let mut failed = Ok(());
         // The last tick of a GPU takes precedence.
-        for Sight { at, gpu } in ends.firsts.iter().chain(&ends.lasts) {
-            self.device_row(gpu, &old_text(*at))?;
-        }
-        self.advance(ends.ticks)
+        let read = history.ticks_at_ends(is_listed, |tick| {
+            let at = old_text(tick.sample.at);
+            for gpu in &tick.sample.gpus {
+                if failed.is_ok() {
+                    failed = self.device_row(gpu, &at);
+                }
+            }
+        })?;
+        failed?;
+        self.advance(read)
     }
 
     pub(super) fn own_ticks(&mut self, history: &History) -> Result<(), LegacyError> {
@@ -83,7 +89,7 @@ impl Export<'_> {
             run.interval.as_secs_f64().into(),
         ];
         let number = run.id.0.saturating_add(self.own_offset);
-        self.insert(SmallTable::Run, Some(number), &cells)
+        self.insert(SmallTable::RUN, Some(number), &cells)
     }
 
     /// Writes the rows of one tick, whose collector ran on a host of this name. A tick whose run is not known has rows
@@ -135,7 +141,7 @@ impl Export<'_> {
         let driver = tick.sample.driver.version.clone().ok();
         let (host, environment) = (host.to_owned().into(), "bare".to_owned().into());
         let cells = [host, environment, driver.into(), at.clone(), at];
-        self.insert_or_extend(SmallTable::Host, &cells, &["driver_version"])
+        self.insert_or_extend(SmallTable::HOST, &cells, &["driver_version"])
     }
 
     fn device_row(&mut self, gpu: &Gpu, at: &str) -> Result<(), LegacyError> {
@@ -149,7 +155,7 @@ impl Export<'_> {
             at.to_owned().into(),
             at.to_owned().into(),
         ];
-        self.insert_or_extend(SmallTable::Device, &cells, &["name", "memory_total_mb"])
+        self.insert_or_extend(SmallTable::DEVICE, &cells, &["name", "memory_total_mb"])
     }
 }
 

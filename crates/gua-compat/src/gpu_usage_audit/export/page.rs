@@ -87,57 +87,53 @@ pub fn old_page(
     let days = records.days_with_rows()?;
     let raw_from = records.raw_from()?.unwrap_or(Timestamp::MIN);
     let mut rows = 0;
-    for stage in [Stage::Imported, Stage::Own] {
-        let from = match (begin.stage, stage) {
-            (Stage::Own, Stage::Imported) => continue,
-            (Stage::Imported, Stage::Own) => raw_from,
-            (Stage::Own, Stage::Own) => begin.at.max(raw_from),
-            (Stage::Imported, Stage::Imported) => begin.at,
-        };
-        for window in windows(&days, stage, from) {
-            if rows >= MOST_ROWS || (rows > 0 && is_late()) {
-                let at = window.from();
-                page.next = Some(OldPlace { stage, at });
-                break;
-            }
-            let left = MOST_ROWS - rows;
-            let (taken, rest) = match stage {
-                Stage::Imported => {
-                    let mut moments = Vec::new();
-                    records.imported_moments(window, &mut |moment| {
-                        moments.push(OldMoment::of(moment, &mut texts));
-                    })?;
-                    // Several imported files may cover one day.
-                    moments.sort_by_key(|moment| moment.at);
-                    let taken = take(&mut moments, left, |moment| {
-                        (moment.at, moment.gpus.len() + moment.processes.len())
-                    });
-                    page.imported.append(&mut moments);
-                    taken
-                }
-                Stage::Own => {
-                    let mut ticks = Vec::new();
-                    let damaged = records.ticks(window, &mut |tick| ticks.push(tick))?;
-                    // If a page begins within a quarter hour, the page before has counted the damaged ticks of that quarter.
-                    if is_quarter(window.from()) {
-                        page.damaged_ticks += u64::from(damaged);
-                    }
-                    let taken = take(&mut ticks, left, |tick| {
-                        let gpus = &tick.sample.gpus;
-                        let processes: usize = gpus.iter().map(|gpu| gpu.processes.len()).sum();
-                        (tick.sample.at, 1 + gpus.len() + processes)
-                    });
-                    page.own.append(&mut ticks);
-                    taken
-                }
-            };
-            rows += taken;
-            if let Some(at) = rest {
-                page.next = Some(OldPlace { stage, at });
-                break;
-            }
+    let (imported, own_from) = match begin.stage {
+        Stage::Imported => (windows(&days, Stage::Imported, begin.at), raw_from),
+        Stage::Own => (Vec::new(), begin.at.max(raw_from)),
+    };
+    let imported = imported.into_iter().map(|window| (Stage::Imported, window));
+    let own = windows(&days, Stage::Own, own_from).into_iter();
+    let own = own.map(|window| (Stage::Own, window));
+    for (stage, window) in imported.chain(own) {
+        if rows >= MOST_ROWS || (rows > 0 && is_late()) {
+            let at = window.from();
+            page.next = Some(OldPlace { stage, at });
+            break;
         }
-        if page.next.is_some() {
+        let left = MOST_ROWS - rows;
+        let (taken, rest) = match stage {
+            Stage::Imported => {
+                let mut moments = Vec::new();
+                records.imported_moments(window, &mut |moment| {
+                    moments.push(OldMoment::of(moment, &mut texts));
+                })?;
+                // Several imported files may cover one day.
+                moments.sort_by_key(|moment| moment.at);
+                let taken = take(&mut moments, left, |moment| {
+                    (moment.at, moment.gpus.len() + moment.processes.len())
+                });
+                page.imported.append(&mut moments);
+                taken
+            }
+            Stage::Own => {
+                let mut ticks = Vec::new();
+                let damaged = records.ticks(window, &mut |tick| ticks.push(tick))?;
+                // If a page begins within a quarter hour, the page before has counted the damaged ticks of that quarter.
+                if is_quarter(window.from()) {
+                    page.damaged_ticks += u64::from(damaged);
+                }
+                let taken = take(&mut ticks, left, |tick| {
+                    let gpus = &tick.sample.gpus;
+                    let processes: usize = gpus.iter().map(|gpu| gpu.processes.len()).sum();
+                    (tick.sample.at, 1 + gpus.len() + processes)
+                });
+                page.own.append(&mut ticks);
+                taken
+            }
+        };
+        rows += taken;
+        if let Some(at) = rest {
+            page.next = Some(OldPlace { stage, at });
             break;
         }
     }

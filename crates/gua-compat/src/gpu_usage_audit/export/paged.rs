@@ -139,7 +139,7 @@ impl Imported<'_> {
     ) -> Result<(), LegacyError> {
         for (number, ((_, interval), started)) in (1..).zip(&self.runs) {
             let cells = [old_text(*started).into(), interval.as_secs_f64().into()];
-            export.insert(SmallTable::Run, Some(number), &cells)?;
+            export.insert(SmallTable::RUN, Some(number), &cells)?;
             export.exported.runs += 1;
             export.own_offset = number;
         }
@@ -155,7 +155,7 @@ impl Imported<'_> {
                 time(facts.began),
                 time(facts.ended),
             ];
-            export.insert(SmallTable::Host, None, &cells)?;
+            export.insert(SmallTable::HOST, None, &cells)?;
         }
         for (uuid, gpu) in &facts.gpus {
             let (Some(name), Some(memory)) = (&gpu.name, gpu.memory_total) else {
@@ -169,7 +169,7 @@ impl Imported<'_> {
                 time(seen.map(|seen| seen.0).or(facts.began)),
                 time(seen.map(|seen| seen.1).or(facts.ended)),
             ];
-            export.insert(SmallTable::Device, None, &cells)?;
+            export.insert(SmallTable::DEVICE, None, &cells)?;
         }
         Ok(())
     }

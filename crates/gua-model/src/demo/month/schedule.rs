@@ -28,27 +28,19 @@ pub(super) struct Job {
 /// A program with its user.
 #[derive(Debug)]
 pub(super) struct Program {
-    pub(super) who: Who,
-    pub(super) comm: &'static str,
-    pub(super) memory_mb: u64,
-}
-
-/// Owner of a process.
-#[derive(Debug)]
-pub(super) struct Who {
     pub(super) uid: u32,
     pub(super) name: &'static str,
     /// Container that the process runs in, which then owns it.
     pub(super) container: Option<&'static str>,
+    pub(super) comm: &'static str,
+    pub(super) memory_mb: u64,
 }
 
 const fn program(uid: u32, name: &'static str, comm: &'static str, memory_mb: u64) -> Program {
     Program {
-        who: Who {
-            uid,
-            name,
-            container: None,
-        },
+        uid,
+        name,
+        container: None,
         comm,
         memory_mb,
     }
@@ -63,13 +55,8 @@ static FARID: Program = program(1006, "farid", "train.py", 43_100);
 static LEFT_BEHIND: Program = program(1006, "farid", "train.py", 18_900);
 static GRACE: Program = program(1007, "grace", "python", 27_600);
 static SERVER: Program = Program {
-    who: Who {
-        uid: 0,
-        name: "root",
-        container: Some("llm-api"),
-    },
-    comm: "vllm",
-    memory_mb: 73_200,
+    container: Some("llm-api"),
+    ..program(0, "root", "vllm", 73_200)
 };
 
 /// What a process does with its GPU.

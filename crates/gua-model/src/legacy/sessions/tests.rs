@@ -211,8 +211,14 @@ fn sessions_that_are_over_are_not_kept() {
     let mut given = 0;
     for place in 0..10_000_i64 {
         let at = Timestamp::from_second(place * 60).unwrap();
-        let piece = [begin(at, place)];
-        open.push(at, [(&gpu, &piece[..])].into_iter(), &mut |_, _| given += 1);
+        let mut rows = GpuRows::default();
+        let row = LegacyProcess {
+            pid: place,
+            ..process("7")
+        };
+        rows.see(at, &row, |_| {});
+        let pieces = [(&gpu, rows.open.as_slice())];
+        open.push(at, pieces.into_iter(), &mut |_, _| given += 1);
         let kept: usize = open.gpus.values().map(Vec::len).sum();
         assert!(kept <= 8, "{kept}");
     }

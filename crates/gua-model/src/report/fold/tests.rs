@@ -41,7 +41,7 @@ fn gpu(number: u8) -> GpuUuid {
 /// One GPU in one quarter: time in two states, and owners who share what was held.
 fn total(active: u64, idle_held: u64, owners: &[(Option<u32>, u64)]) -> QuarterTotal {
     let mut total = QuarterTotal {
-        card: GpuTotal {
+        gpu: GpuTotal {
             ticks: 30,
             observed: Micros(active + idle_held),
             energy: Millijoules(active + idle_held),
@@ -160,7 +160,7 @@ fn imported(class: RollUp, seconds: u64, owner: Option<&str>) -> QuarterTotal {
     let interval = Micros::from_secs(seconds);
     let state = total.states.entry((class.into(), Basis::Imported));
     (state.micros, state.ticks) = (interval, 1);
-    total.card.ticks = 1;
+    total.gpu.ticks = 1;
     let owner = total.owners.entry(OwnerKey::named(owner));
     owner.add_imported(1, RollUp::Active, interval);
     total
@@ -214,9 +214,9 @@ proptest! {
     #[test]
     fn gpus_days_columns_and_people_add_up_to_all(quarters in any_quarters(), cross in any_cross()) {
         let mut fold = ReportFold::new(Scope { cross: Some(cross), ..scope() });
-        for (quarter, card, active, idle, uid) in &quarters {
+        for (quarter, number, active, idle, uid) in &quarters {
             let held = active + idle;
-            fold.add(Quarter(*quarter), &gpu(*card), &total(*active, *idle, &[(Some(*uid), held)]));
+            fold.add(Quarter(*quarter), &gpu(*number), &total(*active, *idle, &[(Some(*uid), held)]));
         }
         let add = |sums: Vec<&Sums>| {
             let time = |class| sums.iter().map(|sums| sums.of_class(class).micros).sum::<Micros>();
@@ -224,14 +224,14 @@ proptest! {
             (RollUp::ALL.map(time), energy, sums.iter().map(|sums| sums.ticks).sum::<u64>())
         };
         let all = add(vec![&fold.all]);
-        prop_assert_eq!(&add(fold.cards.values().collect()), &all);
+        prop_assert_eq!(&add(fold.gpus.values().collect()), &all);
         prop_assert_eq!(&add(fold.slots.values().collect()), &all);
-        let cards: Vec<GpuUuid> = fold.cards.keys().cloned().collect();
+        let gpus: Vec<GpuUuid> = fold.gpus.keys().cloned().collect();
         let people: Vec<String> = fold.people.rows().into_iter().map(|row| row.name).collect();
         let slots: Vec<DateTime> = fold.slots.keys().copied().collect();
-        let crossed = fold.crossed(&slots, &cards, &people);
+        let crossed = fold.crossed.rows(&cross.columns(&slots), &gpus, &people);
         prop_assert_eq!(&add(crossed.iter().map(|column| &column.sums).collect()), &all);
-        prop_assert_eq!(&add(crossed.iter().flat_map(|column| &column.cards).map(|card| &card.sums).collect()), &all);
+        prop_assert_eq!(&add(crossed.iter().flat_map(|column| &column.gpus).map(|gpu| &gpu.sums).collect()), &all);
         let mut held = OwnerTotal::default();
         fold.people.rows().iter().for_each(|row| held.merge(&row.sums));
         prop_assert_eq!(held, fold.all.held);
@@ -251,7 +251,7 @@ proptest! {
 fn a_gpu_whose_instances_stand_in_its_place_is_counted_by_them() {
     let mut fold = ReportFold::new(scope());
     let parent = QuarterTotal {
-        card: GpuTotal {
+        gpu: GpuTotal {
             ticks: 30,
             present: Micros(QUARTER),
             set_aside: Micros(QUARTER),
@@ -276,9 +276,9 @@ fn a_gpu_whose_instances_stand_in_its_place_is_counted_by_them() {
 /// A quarter that was observed from its begin to its end.
 fn whole(quarter: Quarter, active: u64, owner: u32) -> QuarterTotal {
     let mut total = total(active, QUARTER - active, &[(Some(owner), QUARTER)]);
-    total.card.first = Some(quarter.period().from());
-    total.card.last = Some(quarter.period().to());
-    total.card.present = Micros(QUARTER);
+    total.gpu.first = Some(quarter.period().from());
+    total.gpu.last = Some(quarter.period().to());
+    total.gpu.present = Micros(QUARTER);
     total
 }
 
@@ -294,30 +294,30 @@ fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
     let mut by_quarter = ReportFold::new(without_columns(CalendarUnit::Month));
     for (place, quarter) in day.quarters().enumerate() {
         let active = u64::try_from(place).unwrap() * 1_000_000;
-        let card = |number: u8, owner| GpuQuarter {
+        let quarter_of = |number: u8, owner| GpuQuarter {
             gpu: gpu(number),
             total: whole(quarter, active, owner),
         };
-        let cards = [card(1, 1), card(2, 2)];
-        days.add(place, &cards);
-        for card in &cards {
-            by_quarter.add(quarter, &card.gpu, &card.total);
+        let gpus = [quarter_of(1, 1), quarter_of(2, 2)];
+        days.add(place, &gpus);
+        for one in &gpus {
+            by_quarter.add(quarter, &one.gpu, &one.total);
         }
     }
     let mut by_day = ReportFold::new(without_columns(CalendarUnit::Month));
-    assert!(by_day.takes_day(day, &days.cards));
-    by_day.day(day, &days.cards);
+    assert!(by_day.takes_day(day, &days.gpus));
+    by_day.day(day, &days.gpus);
     assert_eq!(by_day.all, by_quarter.all);
-    assert_eq!(by_day.cards, by_quarter.cards);
+    assert_eq!(by_day.gpus, by_quarter.gpus);
     assert_eq!(by_day.heat, by_quarter.heat);
     assert_eq!(by_day.slots, by_quarter.slots);
     assert_eq!(by_day.people.rows(), by_quarter.people.rows());
 
     // A UTC day lies in two days of central Europe.
     let mut local_days = ReportFold::new(without_columns(CalendarUnit::Day));
-    assert!(!local_days.takes_day(day, &days.cards));
-    assert!(!ReportFold::new(scope()).takes_day(day, &days.cards));
-    let mut missing = days.cards.clone();
-    missing[0].total.card.present = Micros(96 * QUARTER - 1);
+    assert!(!local_days.takes_day(day, &days.gpus));
+    assert!(!ReportFold::new(scope()).takes_day(day, &days.gpus));
+    let mut missing = days.gpus.clone();
+    missing[0].total.gpu.present = Micros(96 * QUARTER - 1);
     assert!(!by_day.takes_day(day, &missing));
 }

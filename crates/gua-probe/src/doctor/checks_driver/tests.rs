@@ -318,7 +318,7 @@ fn every_fault_of_the_driver_says_what_happened_and_what_to_do() {
     };
     check_fault(waiting, unknown, "backing off for", "See `dmesg");
     let died = DriverFault::ReaderDied {
-        how: "exit code 3".into(),
+        how: "the reader of the driver ended unexpectedly: exit code 3".into(),
     };
     check_fault(
         died,

@@ -322,7 +322,7 @@ fn xid_errors_are_reported_where_the_kernel_log_can_be_read() {
     let summary = "not shown: there is no kernel log here";
     check(xid_errors, absent, (Status::Ok, summary), &[]);
     let none = vec![with(0, Ok(None)), with(1, Ok(None))];
-    let summary = "none that mean trouble with a GPU";
+    let summary = "none that indicate a GPU fault";
     check(xid_errors, none, (Status::Ok, summary), &[]);
     let xid = gua_model::Xid {
         at: "2026-11-18T09:00:12Z".parse().unwrap(),

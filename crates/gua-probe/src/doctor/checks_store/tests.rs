@@ -318,7 +318,7 @@ fn a_home_that_cannot_be_written_is_one_error_at_the_path() {
         ),
     );
     let read_only = (Status::Error, "on a file system that is mounted read-only");
-    let mounted = |room: &mut Room| room.mounted = Mounted::ReadOnly;
+    let mounted = |room: &mut Room| room.is_read_only = true;
     check_home(Entry::Absent, Parent::ReadOnly, mounted, read_only);
     let file = Entry::File { size: Bytes(1) };
     check_home(file, Parent::ReadOnly, mounted, read_only);

@@ -24,9 +24,12 @@ pub(super) fn host() -> FakeProc {
 }
 
 pub(super) fn owners(tree: &FakeProc) -> ProcessTable {
-    ProcessTable::new(tree.root(), Passwd::File(tree.path("passwd")))
-        .with_driver_pids(DriverPids::Auto)
-        .with_state_root(StateRoot(tree.path("host")))
+    ProcessTable::of_driver(ProbeOptions {
+        proc_root: tree.root(),
+        passwd: Passwd::File(tree.path("passwd")),
+        state_root: HostRoot(tree.path("host")),
+        ..ProbeOptions::default()
+    })
 }
 
 /// `OWNER by SOURCE`, and ` not LOGIN` for a login that does not count.
@@ -295,7 +298,12 @@ fn the_setting_restores_the_uid_as_the_owner_of_a_container() {
         containers: ContainerOwners::Uid,
         ..OwnerPolicy::default()
     };
-    let identity = owners(&tree).with_policy(policy).resolve(PID).unwrap();
+    let identity = ProcessTable {
+        policy,
+        ..owners(&tree)
+    }
+    .resolve(PID)
+    .unwrap();
     assert_eq!(shown(&identity), "www-data by process");
 }
 
@@ -329,7 +337,12 @@ fn rules_assign_containers_pods_namespaces_and_paths() {
             rules: vec![rule],
             ..OwnerPolicy::default()
         };
-        let identity = owners(&tree).with_policy(policy).resolve(PID).unwrap();
+        let identity = ProcessTable {
+            policy,
+            ..owners(&tree)
+        }
+        .resolve(PID)
+        .unwrap();
         assert_eq!(shown(&identity), "vision by rule", "{cgroup}");
         assert_eq!(
             identity.own.map(|user| user.shown()),

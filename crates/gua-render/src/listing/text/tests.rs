@@ -93,7 +93,7 @@ fn table(sample: &Sample, width: Option<usize>) -> String {
     };
     let mut rows = rows(sample, &terms, None);
     for (row, hours) in rows.iter_mut().zip([2, 26, 400]) {
-        row.condition.since = Some(Since {
+        row.since = Some(Since {
             at: sample.at - jiff::SignedDuration::from_hours(hours),
             start: Start::Seen,
         });

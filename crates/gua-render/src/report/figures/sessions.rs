@@ -41,11 +41,15 @@ pub(in crate::report) fn sessions(page: &Page<'_>, whose: Whose) -> (SessionChar
         notes.push(labels::sessions_merged(all, shown, language));
     }
     if left_out > 0 {
-        notes.push(labels::rows_left_out(left_out, whose, language));
+        notes.push(match whose {
+            Whose::Gpu => labels::gpus_left_out(left_out, language),
+            Whose::User => labels::people_left_out(left_out, language),
+        });
     }
     match chart.overlapping() {
         0 => {}
-        count => notes.push(labels::sessions_overlap(count, language)),
+        1 => notes.push(labels::one_overlaps(1, language)),
+        count => notes.push(labels::many_overlap(count, language)),
     }
     if report.sessions.iter().any(|hold| hold.observed.is_none()) {
         notes.push(labels::IMPORTED_SESSIONS.of(language).to_owned());
@@ -73,7 +77,7 @@ fn gpu_rows(page: &Page<'_>) -> Vec<SessionRow> {
             .push(bar(hold, label, report));
     }
     let unseen: BTreeMap<&GpuUuid, &[Period]> = report
-        .cards
+        .gpus
         .iter()
         .map(|gpu| (&gpu.gpu, gpu.unseen.as_slice()))
         .collect();
@@ -108,7 +112,7 @@ fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
             .push(bar(hold, gpu, report));
     }
     // A person could have used any GPU, so only time in which no GPU was observed is a gap.
-    let gaps = largest(&everywhere(&report.cards));
+    let gaps = largest(&everywhere(&report.gpus));
     let row = |(name, bars)| SessionRow {
         name,
         bars,
@@ -122,7 +126,7 @@ fn person_rows(page: &Page<'_>) -> Vec<SessionRow> {
 /// Returns the index of every GPU of the report: its current one, or else that of its last session.
 fn numbers(report: &Report) -> BTreeMap<&GpuUuid, Option<u32>> {
     let of_sessions = report.sessions.iter().map(|hold| (&hold.gpu, hold.index));
-    let of_gpus = report.cards.iter().map(|gpu| (&gpu.gpu, gpu.index));
+    let of_gpus = report.gpus.iter().map(|gpu| (&gpu.gpu, gpu.index));
     let mut numbers: BTreeMap<&GpuUuid, Option<u32>> = BTreeMap::new();
     for (gpu, number) in of_sessions.chain(of_gpus) {
         let known = numbers.entry(gpu).or_default();

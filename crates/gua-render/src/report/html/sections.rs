@@ -5,8 +5,7 @@ use gua_model::text::sanitize;
 use gua_model::{Micros, RollUp, State};
 use maud::{Markup, html};
 
-use super::charts;
-use super::summary::state_bar;
+use super::summary::{self, state_bar};
 use super::table::{Look, folded, paragraph, section, table as html_table};
 use crate::chart::Shown;
 use crate::language::{Label, sentence};
@@ -14,9 +13,9 @@ use crate::markup::{Escaped, number_of};
 use crate::report::figures::hours;
 use crate::report::lists::{self, Medium};
 use crate::report::{
-    By, HourColumns, Page, compare, cost, hour_columns, labels, occurring_states, page_table, table,
+    By, Page, compare, cost, hour_columns, labels, occurring_states, page_table, table as by_table,
 };
-use crate::table::{Cell, Table};
+use crate::table::{Cell, Table, table};
 
 /// Returns the holders of GPUs that are idle now, with commands to inspect and stop them.
 pub(super) fn holders(page: &Page<'_>) -> Markup {
@@ -74,7 +73,7 @@ pub(super) fn now(page: &Page<'_>) -> Markup {
     let Some(now) = &page.report.now else {
         return html! {};
     };
-    let free = now.cards.iter();
+    let free = now.gpus.iter();
     let free: Vec<_> = free.filter(|gpu| gpu.is_free).collect();
     let head = format!(
         "{} · {}: ",
@@ -82,7 +81,7 @@ pub(super) fn now(page: &Page<'_>) -> Markup {
         labels::FREE.of(page.language)
     );
     let mark = |row: usize, column: usize| {
-        let state = shown_state(now.cards[row].state).key();
+        let state = shown_state(now.gpus[row].state).as_str();
         html! { @if column == 1 { span class={ "dot " (state) } {} } }
     };
     let look = Look {
@@ -96,7 +95,7 @@ pub(super) fn now(page: &Page<'_>) -> Markup {
         } "\n"
         (html_table(&lists::now(page, now, Medium::Html), look))
     };
-    section(page, ("now", labels::NOW, Some(now.cards.len())), &inside)
+    section(page, ("now", labels::NOW, Some(now.gpus.len())), &inside)
 }
 
 fn shown_state(state: State) -> Shown {
@@ -114,22 +113,13 @@ pub(super) fn refused_requests(page: &Page<'_>) -> Markup {
     let Some(refused) = &page.report.refused else {
         return html! {};
     };
-    let mut rows = Table::new([
-        ("holder", "idle-held by"),
-        ("gpu", "gpu"),
-        ("asker", "blocked"),
-        ("times", "times"),
-        ("waited_hours", "waited h"),
-    ]);
-    rows.rows.extend(refused.in_the_way.iter().map(|row| {
-        vec![
-            row.holder.clone().into(),
-            labels::gpu_name(row.index, &row.gpu, "#").into(),
-            row.asker.clone().into(),
-            Cell::Count(row.times),
-            Cell::Hours(row.waited.as_secs_f64() / 3600.0),
-        ]
-    }));
+    let rows = table!(row in &refused.in_the_way =>
+        "holder" as "idle-held by" => row.holder.clone(),
+        "gpu" => labels::gpu_name(row.index, &row.gpu, "#"),
+        "asker" as "blocked" => row.asker.clone(),
+        "times" => row.times,
+        "waited_hours" as "waited h" => Cell::Hours(row.waited.as_secs_f64() / 3600.0),
+    );
     let inside = html! {
         @for line in labels::refused_lines(refused, 0, page.language) { (paragraph(sentence(&line))) }
         @if !rows.rows.is_empty() { (html_table(&rows, Look::of(page, "in-vain-table"))) }
@@ -140,7 +130,7 @@ pub(super) fn refused_requests(page: &Page<'_>) -> Markup {
 
 /// Held and charged hours, and energy.
 pub(super) fn people(page: &Page<'_>) -> Markup {
-    let rows = table(page.report, By::User);
+    let rows = by_table(page.report, By::User);
     let inside = match rows.rows.is_empty() {
         true => paragraph(labels::NOTHING.of(page.language)),
         false => html! {
@@ -154,7 +144,7 @@ pub(super) fn people(page: &Page<'_>) -> Markup {
 
 /// Returns the shares of each GPU.
 pub(super) fn gpus(page: &Page<'_>) -> Markup {
-    let about = ("gpus", labels::GPUS, Some(page.report.cards.len()));
+    let about = ("gpus", labels::GPUS, Some(page.report.gpus.len()));
     section(page, about, &gpu_table(page, "gpus-table"))
 }
 
@@ -162,7 +152,7 @@ fn gpu_table(page: &Page<'_>, id: &str) -> Markup {
     let report = page.report;
     // The index, the model and a bar are below the name of the GPU, where they need no columns.
     let below = |row: usize, column: usize| {
-        let (0, Some(gpu)) = (column, report.cards.get(row)) else {
+        let (0, Some(gpu)) = (column, report.gpus.get(row)) else {
             return html! {};
         };
         let number = gpu.index.map(|index| format!("#{index}"));
@@ -176,7 +166,7 @@ fn gpu_table(page: &Page<'_>, id: &str) -> Markup {
         below: &below,
         ..Look::of(page, id)
     };
-    let rows = nonempty_columns(&table(report, By::Gpu));
+    let rows = nonempty_columns(&by_table(report, By::Gpu));
     let kept = (0..rows.columns.len())
         .filter(|place| !matches!(&*rows.columns[*place].key, "gpu_index" | "gpu_name"));
     html_table(&rows.only(&kept.collect::<Vec<_>>()), look)
@@ -267,9 +257,9 @@ fn state_table(page: &Page<'_>, mut states: Table, id: &str) -> Markup {
 pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
     let rows = page_table(page, by);
     let chart = match by {
-        By::User => charts::people(page),
-        By::Day | By::Week | By::Month => charts::over_time(page),
-        By::Hour => charts::heat(page),
+        By::User => summary::people_chart(page),
+        By::Day | By::Week | By::Month => summary::over_time_chart(page),
+        By::Hour => summary::heat_chart(page),
         _ => html! {},
     };
     // A time series is not truncated: that would hide the newest rows.
@@ -293,7 +283,7 @@ pub(super) fn by(page: &Page<'_>, by: By) -> Markup {
 
 /// Returns the columns of the first GPUs and people, and the number of omitted columns.
 fn first_columns(rows: &Table, top: usize) -> (Table, usize) {
-    let HourColumns { all, gpus, people } = hour_columns(rows);
+    let [all, gpus, people] = hour_columns(rows);
     let first = [&gpus, &people].map(|each| each.iter().take(top));
     let kept = all.iter().chain(first.into_iter().flatten());
     let kept: Vec<usize> = kept.copied().collect();

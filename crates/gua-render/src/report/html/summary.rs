@@ -1,15 +1,19 @@
-//! The top of the page: shares, idle capacity and coverage at a glance.
+//! The top of the page, with shares, idle capacity and coverage at a glance, and the charts, each for wide and for narrow
+//! screens.
 
 use gua_model::{RollUp, State};
 use maud::{Markup, PreEscaped, html};
 
 use super::table::{paragraph, section, tile};
-use crate::chart::{Shown, StateHours};
+use crate::chart::{Frame, Shown, StateHours, Theme};
 use crate::language::{Label, Sentence, sentence};
-use crate::markup::{number, number_of};
-use crate::report::figures::{held_hours, state_hours};
+use crate::markup::{Escaped, number, number_of};
+use crate::report::figures::{self, Whose, held_hours, state_hours};
 use crate::report::{Page, labels};
 use crate::table::Cell;
+
+/// Chart widths: for wide screens and print, and for phones.
+const WIDTHS: [(&str, u32); 2] = [("wide", 960), ("narrow", 372)];
 
 /// Shares, idle capacity and coverage at a glance.
 pub(super) fn summary(page: &Page<'_>) -> Markup {
@@ -48,7 +52,7 @@ fn shares(page: &Page<'_>) -> Markup {
         numbers: [
             ("idle_held_gpus", gpus(RollUp::IdleHeld)),
             ("truly_idle_gpus", gpus(RollUp::TrulyIdle)),
-            ("gpus", report.gpus().into()),
+            ("gpus", report.gpu_count().into()),
             ("samples", Cell::Count(report.all.samples())),
         ],
     };
@@ -129,4 +133,61 @@ pub(super) fn state_bar(hours: &StateHours, class: &str) -> Markup {
             (PreEscaped(parts))
         }
     }
+}
+
+/// Returns a section that is one chart, drawn for each width; the style sheet shows the one that fits.
+fn figure(
+    page: &Page<'_>,
+    (id, title, subtitle): (&str, Label, Option<&str>),
+    draw: impl Fn(&Frame) -> String,
+) -> Markup {
+    let title = title.of(page.language);
+    let frame = |class: &str, width| Frame {
+        id: format!("{id}-{class}"),
+        title: title.to_owned(),
+        subtitle: subtitle.map(str::to_owned),
+        theme: Theme::Page,
+        language: page.language,
+        width,
+    };
+    html! {
+        section.figure id=(id) {
+            h2.unseen { (Escaped(title)) }
+            @for (class, width) in WIDTHS { div class=(class) { (PreEscaped(draw(&frame(class, width)))) } }
+        } "\n"
+    }
+}
+
+/// States over time.
+pub(super) fn over_time_chart(page: &Page<'_>) -> Markup {
+    let fine = figures::over_minutes(page).filter(|_| page.by.is_none());
+    let chart = fine.unwrap_or_else(|| figures::over_time(page));
+    let per = match chart.minutes {
+        Some(minutes) => labels::per_minutes(minutes, page.language),
+        None => labels::per(page.report.unit, page.language).to_owned(),
+    };
+    let about = ("over-time", labels::over_time(page.report), Some(&*per));
+    figure(page, about, |frame| chart.draw(frame))
+}
+
+/// GPU-hours by person, with the idle-held share.
+pub(super) fn people_chart(page: &Page<'_>) -> Markup {
+    let chart = figures::people(page);
+    let about = ("people-chart", labels::PEOPLE_CHART, None);
+    figure(page, about, |frame| chart.draw(frame))
+}
+
+/// Weekdays by hours.
+pub(super) fn heat_chart(page: &Page<'_>) -> Markup {
+    let chart = figures::week(page);
+    let zone = page.zone_name();
+    let about = ("heat", labels::heat(page.report), Some(&*zone));
+    figure(page, about, |frame| chart.draw(frame))
+}
+
+/// The longest sessions by GPU.
+pub(super) fn sessions_chart(page: &Page<'_>) -> Markup {
+    let (chart, note) = figures::sessions(page, Whose::Gpu);
+    let about = ("sessions", labels::SESSIONS, note.as_deref());
+    figure(page, about, |frame| chart.draw(frame))
 }

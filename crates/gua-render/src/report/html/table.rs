@@ -12,41 +12,27 @@ const MANY: usize = 24;
 /// Number of characters above which a text may wrap.
 const LONG: usize = 30;
 
-/// Returns a section with a heading, and a number behind it where there is one.
-pub(super) fn section(
-    page: &Page<'_>,
-    (id, title, count): (&str, Label, Option<usize>),
-    inside: &Markup,
-) -> Markup {
-    html! {
-        section id=(id) {
-            h2 {
-                (Escaped(title.of(page.language)))
-                @if let Some(count) = count { " " span.count { (count) } }
-            }
-            (inside)
-        } "\n"
-    }
+/// Id of a section, its title, and the number after the title if there is one.
+type About<'a> = (&'a str, Label, Option<usize>);
+
+/// Returns a section with a heading.
+pub(super) fn section(page: &Page<'_>, about: About<'_>, inside: &Markup) -> Markup {
+    html! { section id=(about.0) { (heading(page, about)) (inside) } "\n" }
 }
 
 /// Returns a section whose content is folded on a screen. Print shows it.
-pub(super) fn folded(
-    page: &Page<'_>,
-    (id, title, count): (&str, Label, Option<usize>),
-    inside: &Markup,
-) -> Markup {
+pub(super) fn folded(page: &Page<'_>, about: About<'_>, inside: &Markup) -> Markup {
     html! {
-        section id=(id) {
-            details {
-                summary {
-                    h2 {
-                        (Escaped(title.of(page.language)))
-                        @if let Some(count) = count { " " span.count { (count) } }
-                    }
-                }
-                (inside)
-            }
-        } "\n"
+        section id=(about.0) { details { summary { (heading(page, about)) } (inside) } } "\n"
+    }
+}
+
+fn heading(page: &Page<'_>, (_, title, count): About<'_>) -> Markup {
+    html! {
+        h2 {
+            (Escaped(title.of(page.language)))
+            @if let Some(count) = count { " " span.count { (count) } }
+        }
     }
 }
 

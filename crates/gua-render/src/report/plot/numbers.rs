@@ -1,45 +1,38 @@
 //! The numbers of a chart as one table, with the keys and precision of the report's tables.
 
-use gua_model::report::{Cross, Hold, Report, Sums};
+use gua_model::report::{Cross, Hold, Sums};
 use gua_model::{Micros, OwnerTotal, Period, RollUp};
 
 use crate::chart::StateHours;
-use crate::document::cells;
+use crate::document::{Hours, cells, rows};
 use crate::language::Language;
 use crate::report::figures::{self, Grid, GridCell, Whose};
 use crate::report::{By, Page};
-use crate::table::{Cell, Column, Header, Table};
+use crate::table::{Cell, Column, Header, Table, table};
 
-/// The columns of the time by state.
-const STATES: [Column<StateHours>; 5] = [
-    Column::new("active_hours", "active h", |hours| {
-        Cell::Hours(hours.active)
-    }),
-    Column::new("idle_held_hours", "idle-held h", |hours| {
-        Cell::Hours(hours.idle_held)
-    }),
-    Column::new("held_unknown_hours", "unknown h", |hours| {
-        Cell::Hours(hours.held_unknown)
-    }),
-    Column::new("truly_idle_hours", "truly-idle h", |hours| {
-        Cell::Hours(hours.truly_idle)
-    }),
-    Column::new("gap_hours", "gap h", |hours| Cell::Hours(hours.gap)),
-];
-/// The columns of the time that a person held GPUs.
-const HELD: [Column<OwnerTotal>; 2] = [
-    Column::new("held_hours", "held h", |sums| Cell::Hours(sums.hours())),
-    Column::new("idle_held_hours", "idle-held h", |sums| {
-        Cell::Hours(sums.idle_hours())
-    }),
-];
+rows! {
+    /// Time by state.
+    struct StateAmounts from (hours: &StateHours) {
+        active_hours: Hours as "active h" = Hours(hours.active),
+        idle_held_hours: Hours as "idle-held h" = Hours(hours.idle_held),
+        held_unknown_hours: Hours as "unknown h" = Hours(hours.held_unknown),
+        truly_idle_hours: Hours as "truly-idle h" = Hours(hours.truly_idle),
+        gap_hours: Hours as "gap h" = Hours(hours.gap),
+    }
 
-/// A table that begins with these columns, and has those of the states or of a person behind them.
-fn headed(first: &[&str], report: &Report) -> Table {
-    let first = first.iter().map(|key| Header::new(*key, *key));
-    let rest: Vec<Header> = match report.person {
-        Some(_) => HELD.iter().map(Column::header).collect(),
-        None => STATES.iter().map(Column::header).collect(),
+    /// Time that a person held GPUs.
+    struct HeldAmounts from (sums: &OwnerTotal) {
+        held_hours: Hours as "held h" = Hours(sums.hours()),
+        idle_held_hours: Hours as "idle-held h" = Hours(sums.idle_hours()),
+    }
+}
+
+/// Returns an empty table with these columns, followed by the columns of the states of GPUs or of a person.
+fn headed<'k>(first: impl IntoIterator<Item = &'k str>, of_gpus: bool) -> Table {
+    let first = first.into_iter().map(|key| Header::new(key, key));
+    let rest: Vec<Header> = match of_gpus {
+        true => StateAmounts::COLUMNS.iter().map(Column::header).collect(),
+        false => HeldAmounts::COLUMNS.iter().map(Column::header).collect(),
     };
     Table {
         columns: first.chain(rest).collect(),
@@ -47,20 +40,27 @@ fn headed(first: &[&str], report: &Report) -> Table {
     }
 }
 
-/// The cells of the states or of a person.
-fn amounts(report: &Report, sums: &Sums, gap: Micros) -> Vec<Cell> {
-    match report.person {
-        Some(_) => cells(&HELD, Some(&sums.held)),
-        None => cells(&STATES, Some(&figures::hours(sums, gap))),
+/// Returns the cells of the states of GPUs, or of a person.
+fn amounts(of_gpus: bool, sums: &Sums, gap: Micros) -> Vec<Cell> {
+    match of_gpus {
+        true => {
+            let amounts = StateAmounts::new(&figures::hours(sums, gap));
+            cells(StateAmounts::COLUMNS, Some(&amounts))
+        }
+        false => held(Some(&sums.held)),
     }
 }
 
+fn held(sums: Option<&OwnerTotal>) -> Vec<Cell> {
+    cells(HeldAmounts::COLUMNS, sums.map(HeldAmounts::new).as_ref())
+}
+
 pub(super) fn slots(page: &Page<'_>) -> Table {
-    let report = page.report;
-    let mut table = headed(&["from", "to"], report);
-    for slot in &report.slots {
+    let of_gpus = page.report.person.is_none();
+    let mut table = headed(["from", "to"], of_gpus);
+    for slot in &page.report.slots {
         let mut row = ends(slot.period);
-        row.extend(amounts(report, &slot.sums, slot.gap));
+        row.extend(amounts(of_gpus, &slot.sums, slot.gap));
         table.rows.push(row);
     }
     table
@@ -91,20 +91,17 @@ pub(super) fn week(page: &Page<'_>) -> Table {
 pub(super) fn day(page: &Page<'_>) -> Table {
     let report = page.report;
     let quietest = figures::quietest(report);
-    let mut table = headed(&["hour"], report);
-    let of_all = report.person.is_none();
-    let share = of_all.then(|| Header::new("active_share", "active"));
-    table.columns.extend(share);
-    table
-        .columns
-        .push(Header::new("quietest_place", "quietest"));
+    let of_gpus = report.person.is_none();
+    let mut table = headed(["hour"], of_gpus);
+    let share = of_gpus.then(|| Header::new("active_share", "active"));
+    let quiet = Header::new("quietest_place", "quietest");
+    table.columns.extend(share.into_iter().chain([quiet]));
     for (hour, column) in report.cross.iter().enumerate() {
-        let mut row = vec![Cell::Count(hour as u64)];
-        row.extend(amounts(report, &column.sums, column.gap));
-        let share = of_all.then(|| Cell::share(column.sums.share(RollUp::Active)));
-        row.extend(share);
+        let mut row = vec![Cell::from(hour)];
+        row.extend(amounts(of_gpus, &column.sums, column.gap));
+        row.extend(of_gpus.then(|| Cell::share(column.sums.share(RollUp::Active))));
         let place = quietest.iter().position(|(quiet, _)| *quiet == hour);
-        row.push(place.map(|place| place as u64 + 1).into());
+        row.push(place.map(|place| place + 1).into());
         table.rows.push(row);
     }
     table
@@ -122,29 +119,19 @@ pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
         Cross::WeekHour => &["weekday", "hour"],
         Cross::Slot => &["from", "to"],
     };
-    let first = std::iter::once(&who).chain(when);
-    let mut table = Table {
-        columns: first.map(|key| Header::new(*key, *key)).collect(),
-        rows: Vec::new(),
-    };
-    match of_gpus {
-        true => {
-            table.columns.extend(STATES.iter().map(Column::header));
-            table.columns.push(Header::new("active_share", "active"));
-        }
-        false => table.columns.extend(HELD.iter().map(Column::header)),
-    }
-    for (name, row) in grid.rows.iter().zip(&grid.cells) {
+    let mut table = headed(std::iter::once(who).chain(when.iter().copied()), of_gpus);
+    let share = of_gpus.then(|| Header::new("active_share", "active"));
+    table.columns.extend(share);
+    for (name, row) in grid.heat_map.rows.iter().zip(&grid.cells) {
         for (place, cell) in row.iter().enumerate() {
             let mut row = vec![name.as_str().into()];
             row.extend(moment(page, cross, place));
             match cell {
-                GridCell::Gpu(gpu) if of_gpus => {
-                    row.extend(cells(&STATES, Some(&figures::hours(&gpu.sums, gpu.gap))));
-                    row.push(Cell::share(gpu.sums.share(RollUp::Active)));
+                GridCell::Gpu(gpu) => {
+                    row.extend(amounts(of_gpus, &gpu.sums, gpu.gap));
+                    row.extend(of_gpus.then(|| Cell::share(gpu.sums.share(RollUp::Active))));
                 }
-                GridCell::Gpu(gpu) => row.extend(cells(&HELD, Some(&gpu.sums.held))),
-                GridCell::Person(sums) => row.extend(cells(&HELD, sums.as_ref())),
+                GridCell::Person(sums) => row.extend(held(sums.as_ref())),
             }
             table.rows.push(row);
         }
@@ -153,40 +140,34 @@ pub(super) fn grid(page: &Page<'_>, grid: &Grid<'_>, cross: Cross) -> Table {
 }
 
 fn moment(page: &Page<'_>, cross: Cross, place: usize) -> Vec<Cell> {
-    let hour = |hour: usize| Cell::Count(hour as u64);
     match cross {
-        Cross::HourOfDay => vec![hour(place)],
+        Cross::HourOfDay => vec![place.into()],
         Cross::WeekHour => {
             let day = Language::English.weekdays()[place / 24 % 7];
-            vec![day.into(), hour(place % 24)]
+            vec![day.into(), (place % 24).into()]
         }
         Cross::Slot => ends(page.report.slots[place].period),
     }
 }
 
-const SESSION: [Column<Hold>; 12] = [
-    Column::new("gpu_uuid", "gpu", |hold| hold.gpu.to_string().into()),
-    Column::new("gpu_index", "#", |hold| hold.index.into()),
-    Column::key("user", |hold| hold.owner.clone().into()),
-    Column::key("process", |hold| hold.process.clone().into()),
-    Column::key("pid", |hold| hold.pid.map(|pid| pid.0).into()),
-    Column::key("sessions", |hold| Cell::Count(hold.sessions)),
-    Column::key("from", |hold| hold.period.from().into()),
-    Column::key("to", |hold| hold.period.to().into()),
-    Column::key("hours", |hold| Cell::time(Some(hold.period.micros()))),
-    Column::new("active_hours", "active h", |hold| Cell::time(hold.active)),
-    Column::new("idle_held_hours", "idle-held h", |hold| {
-        Cell::time(hold.idle_held)
-    }),
-    Column::new("unobserved_hours", "unobserved h", |hold| {
-        let whole = hold.period.micros().0;
-        Cell::time(
-            hold.observed
-                .map(|seen| Micros(whole.saturating_sub(seen.0))),
-        )
-    }),
-];
-
 pub(super) fn sessions(page: &Page<'_>) -> Table {
-    Table::of(&SESSION, &page.report.sessions)
+    let unobserved = |hold: &Hold| {
+        let whole = hold.period.micros().0;
+        let observed = hold.observed?.0;
+        Some(Micros(whole.saturating_sub(observed)))
+    };
+    table!(hold in &page.report.sessions =>
+        "gpu_uuid" as "gpu" => hold.gpu.to_string(),
+        "gpu_index" as "#" => hold.index,
+        "user" => hold.owner.clone(),
+        "process" => hold.process.clone(),
+        "pid" => hold.pid.map(|pid| pid.0),
+        "sessions" => hold.sessions,
+        "from" => hold.period.from(),
+        "to" => hold.period.to(),
+        "hours" => Hours::from(hold.period.micros()),
+        "active_hours" as "active h" => Cell::time(hold.active),
+        "idle_held_hours" as "idle-held h" => Cell::time(hold.idle_held),
+        "unobserved_hours" as "unobserved h" => Cell::time(unobserved(hold)),
+    )
 }

@@ -5,8 +5,6 @@ use std::fmt::Write as _;
 use anstyle::Style;
 use gua_model::Period;
 use gua_model::text::sanitize;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::Figure;
@@ -14,6 +12,7 @@ use crate::chart::{
     DayHours, Frame, HeatMap, HeatUnit, HoursBars, Language, SessionBar, SessionChart, Shown,
     StateHours, StatesOverTime, words,
 };
+use crate::document::local;
 use crate::language::Label;
 use crate::paint::bar;
 
@@ -21,6 +20,8 @@ use crate::paint::bar;
 pub(super) const LEAST_COLUMNS: usize = 40;
 /// Maximum width of a row's name.
 const NAME: usize = 24;
+/// Form of a time.
+const MOMENT: &str = "%Y-%m-%d %H:%M";
 /// Characters for levels from zero to the maximum.
 const LEVELS: [char; 9] = ['·', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -139,11 +140,6 @@ fn widest<'a>(names: impl Iterator<Item = &'a str>) -> usize {
     widths.max().unwrap_or(0).min(NAME)
 }
 
-fn moment(zone: &TimeZone, at: Timestamp) -> String {
-    let at = zone.to_datetime(at);
-    at.strftime("%Y-%m-%d %H:%M").to_string()
-}
-
 fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language: Language) {
     let total: StateHours = chart.slots.iter().map(|slot| slot.hours).sum();
     if total.total() <= 0.0 {
@@ -154,7 +150,7 @@ fn over_time(out: &mut String, chart: &StatesOverTime, columns: usize, language:
     let largest = totals.fold(0.0, f64::max);
     let width = columns.saturating_sub(2 + 16 + 2 + 12);
     for slot in &chart.slots {
-        let label = moment(&chart.zone, slot.period.from());
+        let label = local(slot.period.from(), &chart.zone, MOMENT);
         let bar = stack(&slot.hours, largest, width, &Shown::ALL);
         let _ = writeln!(out, "  {label}  {bar}{:>10.2} h", slot.hours.total());
     }
@@ -286,7 +282,7 @@ fn sessions(out: &mut String, chart: &SessionChart, columns: usize, language: La
         let _ = writeln!(out, "  {}  {}", padded(&row.name, names), line);
     }
     let ends = [chart.window.from(), chart.window.to()];
-    let [from, to] = ends.map(|at| moment(&chart.zone, at));
+    let [from, to] = ends.map(|at| local(at, &chart.zone, MOMENT));
     let space = " ".repeat(width.saturating_sub(from.len() + to.len()));
     let _ = writeln!(out, "  {}  {from}{space}{to}", " ".repeat(names));
     if chart.overlapping() > 0 {

@@ -197,9 +197,9 @@ fn whatever_is_drawn_adds_up_to_the_report() {
 
 const SESSIONS: Kind = Kind::Sessions(Whose::Gpu);
 
-fn hosts(cards: u32) -> Report {
+fn hosts(gpus: u32) -> Report {
     let shape = Shape {
-        cards,
+        cards: gpus,
         people: 3,
         days: 7,
     };
@@ -219,14 +219,14 @@ fn rows(report: &Report, kind: Kind) -> (Vec<String>, Plot) {
 
 #[test]
 fn every_gpu_has_a_row_of_sessions_in_the_order_of_their_numbers_or_is_said_to_be_left_out() {
-    for (cards, shown, words) in [
+    for (gpus, shown, words) in [
         (12, 12, None),
         (100, 100, None),
         (110, 104, Some("6 more GPUs are not shown (--gpu chooses).")),
     ] {
-        let report = hosts(cards);
+        let report = hosts(gpus);
         let (names, plot) = rows(&report, SESSIONS);
-        let expected: Vec<String> = (0..shown).map(|card| format!("#{card}")).collect();
+        let expected: Vec<String> = (0..shown).map(|gpu| format!("#{gpu}")).collect();
         assert_eq!(names, expected);
         let text = without_colours(&plot.text(100));
         assert_eq!(text.contains("are not shown"), words.is_some(), "{text}");
@@ -248,15 +248,15 @@ fn every_gpu_has_a_row_of_sessions_in_the_order_of_their_numbers_or_is_said_to_b
 #[test]
 fn ties_of_gpus_are_in_the_order_of_their_numbers() {
     let mut report = hosts(12);
-    let sums = report.cards[0].sums.clone();
+    let sums = report.gpus[0].sums.clone();
     report
-        .cards
+        .gpus
         .iter_mut()
-        .for_each(|card| card.sums = sums.clone());
+        .for_each(|gpu| gpu.sums = sums.clone());
     let plot = Plot::new(&page(&report, Language::English), Kind::Hours(Whose::Gpu));
     let text = without_colours(&plot.text(100));
-    let place = |card: u32| text.find(&format!("#{card} ")).unwrap();
-    assert!((1..12).all(|card| place(card - 1) < place(card)), "{text}");
+    let place = |gpu: u32| text.find(&format!("#{gpu} ")).unwrap();
+    assert!((1..12).all(|gpu| place(gpu - 1) < place(gpu)), "{text}");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn an_imported_session_has_the_state_of_its_mean_and_overlaps_are_said() {
         (Some(9.9), "idle-held"),
         (None, "held-unknown"),
     ] {
-        report.sessions[0].util = util.map(|util| (util, UtilSource::Card));
+        report.sessions[0].util = util.map(|util| (util, UtilSource::Gpu));
         let (_, plot) = rows(&report, SESSIONS);
         assert!(plot.subtitle.contains("Imported sessions have one state"));
         assert!(!plot.subtitle.contains("overlap"), "{}", plot.subtitle);
@@ -326,7 +326,7 @@ fn the_rest_of_many_people_does_not_shorten_the_bars_of_those_who_are_named() {
     let heat = Kind::Heat(Some((Whose::User, Cross::Slot)));
     let report = of(shape, heat);
     let grid = figures::grid(&page(&report, Language::English), Whose::User, Cross::Slot);
-    let chart = grid.heat_map();
+    let chart = grid.heat_map;
     let values = |row: &Vec<Option<f64>>| row.iter().flatten().copied().fold(0.0, f64::max);
     let (rest, named) = chart.cells.split_last().unwrap();
     assert!(chart.rows.last().unwrap().starts_with("others ("));
@@ -372,14 +372,14 @@ fn session_rows(whose: Whose, change: impl FnOnce(&mut Report)) -> Vec<(String, 
         days: 1,
     };
     let mut report = of(shape, Kind::Sessions(whose));
-    report.cards.sort_by_key(|card| card.index);
+    report.gpus.sort_by_key(|card| card.index);
     // One session of the first GPU, two of the second, three of the third.
     let mut kept = [0; 3];
     report.sessions.retain(|hold| {
-        let card = hold.index.unwrap();
-        let kept = &mut kept[card as usize];
+        let gpu = hold.index.unwrap();
+        let kept = &mut kept[gpu as usize];
         *kept += 1;
-        *kept <= card + 1
+        *kept <= gpu + 1
     });
     change(&mut report);
     let (chart, _) = figures::sessions(&page(&report, Language::English), whose);
@@ -393,8 +393,8 @@ fn session_rows(whose: Whose, change: impl FnOnce(&mut Report)) -> Vec<(String, 
 fn a_session_is_on_the_row_of_its_gpu_whatever_number_it_had() {
     // The first GPU is known only from an import, and had the index that another GPU has now.
     let rows = session_rows(Whose::Gpu, |report| {
-        let imported = report.cards[0].gpu.clone();
-        report.cards[0].index = None;
+        let imported = report.gpus[0].gpu.clone();
+        report.gpus[0].index = None;
         for hold in &mut report.sessions {
             if hold.gpu == imported {
                 (hold.index, hold.observed) = (Some(2), None);
@@ -410,8 +410,8 @@ fn a_session_is_on_the_row_of_its_gpu_whatever_number_it_had() {
 
     // All of them are imported: each GPU has one row, with the index from its sessions.
     let rows = session_rows(Whose::Gpu, |report| {
-        for card in &mut report.cards {
-            card.index = None;
+        for gpu in &mut report.gpus {
+            gpu.index = None;
         }
     });
     let names: Vec<&str> = rows.iter().map(|(name, ..)| name.as_str()).collect();
@@ -424,8 +424,8 @@ fn time_before_a_gpu_was_first_seen_is_hatched_on_its_row_alone() {
     let late = |report: &mut Report| {
         let window = report.window;
         let half = window.from() + jiff::SignedDuration::from_hours(12);
-        report.cards[2].unseen = vec![Period::new(window.from(), half)];
-        report.coverage.gaps[0].cards = 2;
+        report.gpus[2].unseen = vec![Period::new(window.from(), half)];
+        report.coverage.gaps[0].gpus = 2;
     };
     let hatched: Vec<f64> = session_rows(Whose::Gpu, late)
         .iter()

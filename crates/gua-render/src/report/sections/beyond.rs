@@ -1,12 +1,15 @@
 //! Sections 6 to 13, which gpu-usage-audit does not have: coverage, unused holders, charged hours, energy, costs and the
-//! comparison with the previous period.
+//! comparison with the previous period; and `--by hour`: all GPUs, each GPU, each person, and the quietest hours.
 
 use gua_model::Micros;
+use gua_model::report::Report;
 
 use crate::language::Language::English;
 use crate::report::lists::{self, Medium};
-use crate::report::{Page, compare, cost, labels, occurring_states};
-use crate::table::{Cell, Table};
+use crate::report::{
+    By, Page, compare, cost, figures, hour_columns, labels, occurring_states, table as by_table,
+};
+use crate::table::{Cell, Table, table};
 
 pub(super) fn coverage(out: &mut String, page: &Page<'_>) {
     let covered = &page.report.coverage;
@@ -90,7 +93,7 @@ pub(super) fn gpus_now(out: &mut String, page: &Page<'_>) {
     let title = labels::NOW.of(English);
     line!(out, "§9 {title} ({})", page.long(now.at));
     out.push_str(&lists::now(page, now, Medium::Text).text(2));
-    let free = now.cards.iter();
+    let free = now.gpus.iter();
     let free = free.filter(|gpu| gpu.is_free);
     let free = free.map(|gpu| lists::gpu_now(gpu, Medium::Text));
     let free: Vec<String> = free.collect();
@@ -158,23 +161,16 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
     if report.people.is_empty() {
         return;
     }
-    let mut people = Table::new([
-        ("user", "charged to"),
-        ("hours", "hours"),
-        ("energy", "kWh"),
-    ]);
     let charged = report.people.iter();
     let mut charged: Vec<_> = charged
         .filter(|person| person.sums.own_held() > Micros(0))
         .collect();
     charged.sort_by_key(|person| std::cmp::Reverse(person.sums.charged));
-    for person in charged.iter().take(page.top) {
-        people.rows.push(vec![
-            person.name.clone().into(),
-            Cell::Hours(person.sums.charged.hours()),
-            Cell::energy(person.sums.counted_energy()),
-        ]);
-    }
+    let people = table!(person in charged.iter().take(page.top) =>
+        "user" as "charged to" => person.name.clone(),
+        "hours" => Cell::Hours(person.sums.charged.hours()),
+        "energy" as "kWh" => Cell::energy(person.sums.counted_energy()),
+    );
     out.push_str(&people.text(2));
     more(out, charged.len(), page.top);
     line!(
@@ -186,5 +182,57 @@ pub(super) fn charged_and_energy(out: &mut String, page: &Page<'_>) {
             out,
             "  imported rows do not record sharing or energy: they are charged to nobody"
         );
+    }
+}
+
+/// Splits the table that files contain as a whole into parts that fit on a screen.
+pub(super) fn hours(out: &mut String, page: &Page<'_>) {
+    let report = page.report;
+    let all = by_table(report, By::Hour);
+    let [of_all, of_gpus, of_people] = hour_columns(&all);
+    out.push_str(&all.only(&of_all).text(2));
+    // Column for all GPUs with the same value as the columns per GPU.
+    let mut columns = all.columns.iter();
+    let whole = columns.position(|column| column.key == "active_share");
+    let first: Vec<usize> = std::iter::once(0).chain(whole).collect();
+    let title = "active share of all GPUs and of each";
+    side_by_side(out, &all, (&first, &of_gpus), title, page.top);
+    let title = "hours that each person held GPUs";
+    side_by_side(out, &all, (&[0], &of_people), title, page.top);
+    quietest(out, report);
+}
+
+/// Writes one column for each GPU or person, after `first`.
+fn side_by_side(
+    out: &mut String,
+    all: &Table,
+    (first, each): (&[usize], &[usize]),
+    title: &str,
+    top: usize,
+) {
+    if each.is_empty() {
+        return;
+    }
+    let shown: Vec<usize> = first.iter().chain(each.iter().take(top)).copied().collect();
+    line!(out, "\n  {title}");
+    out.push_str(&all.only(&shown).text(2));
+    more(out, each.len(), top);
+}
+
+/// The hours of the day with the least use.
+fn quietest(out: &mut String, report: &Report) {
+    let shown: Vec<String> = figures::quietest(report)
+        .iter()
+        .map(|(hour, used)| match report.person {
+            Some(_) => format!("{hour:02} ({used:.2} h)"),
+            None => format!("{hour:02} ({:.1}%)", used * 100.0),
+        })
+        .collect();
+    let what = match report.person {
+        Some(_) => "hours held",
+        None => "active share",
+    };
+    if !shown.is_empty() {
+        line!(out, "\n  quietest hours ({what}): {}", shown.join(", "));
     }
 }

@@ -1,4 +1,4 @@
-//! One GPU as a line, or as a title with graphs below it.
+//! One GPU as a line, or as a title with graphs below it. Graphs show quantities as shares, now and over time.
 
 use gua_model::text::counted;
 use gua_model::{Gpu, Missing, Place};
@@ -8,9 +8,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Widget as _;
 
-use super::measure::{Measure, value_of};
-use super::text::{faults_of, percent, throttle_mark};
-use super::{GpuView, count};
+use super::{GpuView, count, faults_of, percent, throttle_mark};
 use crate::app::Medium;
 use crate::format::{clip, left, right, width};
 use crate::lost;
@@ -49,6 +47,7 @@ impl GpuView<'_> {
             true => Style::new(),
             false => self.styles.bad(),
         };
+        let heat = right(&self.temperature(), 5);
         let parts: [(u8, String, Style); 10] = [
             (0, number, self.styles.bold()),
             (9, name, Style::new()),
@@ -57,11 +56,7 @@ impl GpuView<'_> {
             (2, util, style),
             (4, right(&self.memory(), 11), styled(Measure::Memory)),
             (7, right(&self.watts(), 5), styled(Measure::Power)),
-            (
-                8,
-                right(&self.temperature(), 5),
-                styled(Measure::Temperature),
-            ),
+            (8, heat, styled(Measure::Temperature)),
             (3, owners, Style::new()),
             (6, faults, fault_style),
         ];
@@ -206,4 +201,71 @@ impl GpuView<'_> {
         }
         Line::from(spans)
     }
+}
+
+/// A quantity that is drawn over time.
+#[derive(Clone, Copy)]
+enum Measure {
+    Util,
+    Memory,
+    Power,
+    Temperature,
+}
+
+/// Range of the temperature graph, in degrees.
+const COOLEST: f64 = 20.0;
+const HOTTEST: f64 = 100.0;
+
+impl GpuView<'_> {
+    fn measure_style(&self, measure: Measure) -> Style {
+        let share = value_of(self.gpu, measure, None);
+        share.map_or(self.styles.dim(), |share| self.styles.load(share))
+    }
+
+    fn line_of(&self, measure: Measure, room: usize) -> String {
+        spark(&self.history(measure, room), 1)
+            .pop()
+            .unwrap_or_default()
+    }
+
+    /// Returns the values over time as shares, with gaps where the GPU was not read.
+    fn history(&self, measure: Measure, room: usize) -> Vec<Option<f64>> {
+        let columns = self.app.timeline.columns(self.index, room);
+        let seen = columns.iter().map(|column| {
+            let sample = &self.app.timeline.get((*column)?)?.sample;
+            sample.gpus.iter().find(|gpu| gpu.uuid == self.gpu.uuid)
+        });
+        let seen: Vec<Option<&Gpu>> = seen.collect();
+        // Without a limit the scale is the highest power so far.
+        let most = seen
+            .iter()
+            .flatten()
+            .filter_map(|gpu| gpu.power.ok())
+            .map(|power| power.0)
+            .max();
+        seen.into_iter()
+            .map(|gpu| gpu.and_then(|gpu| value_of(gpu, measure, most)))
+            .collect()
+    }
+}
+
+fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> Option<f64> {
+    match measure {
+        Measure::Util => gpu.util.ok().map(|util| f64::from(util.get()) / 100.0),
+        Measure::Memory => share(gpu.memory_used.ok()?.0, gpu.memory_total.ok()?.0),
+        Measure::Power => {
+            let limit = gpu.power_limit.ok().map(|limit| limit.0).or(most_power)?;
+            share(gpu.power.ok()?.0, limit)
+        }
+        Measure::Temperature => gpu
+            .temperature
+            .ok()
+            .map(|heat| (f64::from(heat.0) - COOLEST) / (HOTTEST - COOLEST)),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for a picture of a few columns")]
+fn share(part: u64, whole: u64) -> Option<f64> {
+    // There is no share of zero.
+    (whole > 0).then(|| part as f64 / whole as f64)
 }

@@ -5,20 +5,18 @@ use gua_collector::claims::{Names, Taken, deadline};
 use gua_model::pick::{
     FreeRule, HealthRule, LastUse, Obstacle, Wish, against, is_awaited, obstacle, sort,
 };
-use gua_model::text::{sanitize, short_age};
+use gua_model::text::short_age;
 use gua_model::{Gpu, GpuUuid, Place, Sample, classify};
 use gua_probe::host::time::ticks_per_second;
 use gua_query::{LastUseQuestion, QueryError};
-use gua_render::document::pretty;
+use gua_render::listing::row::owner_and_workload;
 use gua_render::listing::{
-    AVAILABLE, AvailableDocument, Granted, ListedHolder, OfferedGpu, Refusal, RefusedGpu, people,
+    AVAILABLE, AvailableDocument, Granted, ListedHolder, OfferedGpu, Refusal, RefusedGpu,
 };
-use gua_render::table::csv;
 use jiff::SignedDuration;
 
-use super::query::Query;
-use crate::cli::{RuleName, TableFormat};
-use crate::output;
+use super::Query;
+use crate::commands::prelude::*;
 
 /// Maximum number of holders that are named; more are counted.
 const NAMED: usize = 4;
@@ -77,7 +75,7 @@ impl<'a> Found<'a> {
 
     /// Keeps as many free GPUs as are wanted: all of an exact number or none, and at most the limit.
     pub(super) fn limit(&mut self) {
-        match (self.query.count(), self.query.args.limit) {
+        match (self.query.args.exactly(), self.query.args.limit) {
             (Some(count), _) if self.free.len() < count => self.free.clear(),
             (Some(most), _) | (None, Some(most @ 1..)) => self.free.truncate(most),
             (None, _) => {}
@@ -160,8 +158,8 @@ impl<'a> Found<'a> {
 
     pub(super) fn hidden_instances(&self) -> String {
         match self.instances {
-            0 => String::new(),
             _ if self.query.args.uuid => String::new(),
+            0 => String::new(),
             1 => "gua available: 1 MIG instance is free; --uuid includes it\n".to_owned(),
             instances => {
                 format!("gua available: {instances} MIG instances are free; --uuid includes them\n")
@@ -213,8 +211,8 @@ impl<'a> Found<'a> {
             schema: AVAILABLE,
             at: sample.at,
             rule: match self.query.args.rule {
-                RuleName::Gua => "gua",
-                RuleName::Nvgpu => "nvgpu",
+                FreeRule::Unheld => "gua",
+                FreeRule::MemoryAlone => "nvgpu",
             },
             available: self.free.iter().map(|gpu| OfferedGpu::new(gpu)).collect(),
             not_available: others.collect(),
@@ -237,29 +235,23 @@ impl<'a> Found<'a> {
             };
             let what = match why {
                 Obstacle::OtherModel | Obstacle::Divided => continue,
-                Obstacle::Held => format!("held by {}", self.holders(gpu)),
+                Obstacle::Held => format!("is held by {}", self.holders(gpu)),
                 Obstacle::UsedAt(at) => {
                     let age = self.sample.at.duration_since(*at).unsigned_abs();
-                    text.push_str(
-                        &self
-                            .query
-                            .line(format!("{name} was in use {} ago", short_age(age))),
-                    );
-                    continue;
+                    format!("was in use {} ago", short_age(age))
                 }
                 Obstacle::Claimed => {
                     let by = self.claims.iter().filter(|live| live.holds(&gpu.uuid));
-                    let by: Vec<String> =
-                        by.map(|live| names.claim(live, self.sample.at)).collect();
-                    format!("claimed by {}", by.join(" and by "))
+                    let by = by.map(|live| names.claim(live, self.sample.at));
+                    format!("is claimed by {}", by.collect::<Vec<_>>().join(" and by "))
                 }
                 Obstacle::Unhealthy(fault) => {
-                    format!("unhealthy ({fault}); --unhealthy includes it")
+                    format!("is unhealthy ({fault}); --unhealthy includes it")
                 }
-                small @ Obstacle::TooSmall(_) => small.to_string(),
-                other => format!("not free: {other}"),
+                small @ Obstacle::TooSmall(_) => format!("is {small}"),
+                other => format!("is not free: {other}"),
             };
-            text.push_str(&self.query.line(format!("{name} is {what}")));
+            text.push_str(&self.query.line(format!("{name} {what}")));
         }
         let problems = self.sample.problems.iter();
         for problem in problems.filter(|problem| problem.gpu.is_none()) {
@@ -274,9 +266,9 @@ impl<'a> Found<'a> {
             .map(|process| {
                 let identity = process.identity.as_ref().ok();
                 let age = identity.and_then(|identity| identity.age(self.sample.since_boot, ticks));
-                let since =
-                    age.map_or_else(String::new, |age| format!(", since {}", short_age(age)));
-                let owner = people::owner_and_workload(process);
+                let since = age.map(|age| format!(", since {}", short_age(age)));
+                let since = since.unwrap_or_default();
+                let owner = owner_and_workload(process);
                 format!("{owner} (pid {}{since})", process.pid)
             })
             .collect();
@@ -300,10 +292,7 @@ fn wish(query: &Query<'_>, sample: &Sample) -> Wish {
     let free_for = SignedDuration::try_from(args.free_for).unwrap_or(SignedDuration::MAX);
     let idle_since = sample.at.checked_sub(free_for).ok();
     Wish {
-        rule: match args.rule {
-            RuleName::Gua => FreeRule::Unheld,
-            RuleName::Nvgpu => FreeRule::MemoryAlone,
-        },
+        rule: args.rule,
         health: match args.unhealthy {
             true => HealthRule::Ignored,
             false => HealthRule::Required,

@@ -4,7 +4,6 @@
 mod caller;
 mod patience;
 
-use std::process::ExitCode;
 use std::time::Duration;
 
 use gua_claim::{
@@ -12,23 +11,20 @@ use gua_claim::{
     Refused, Request, Short, Standing,
 };
 use gua_collector::claims::{Claims, Names, moment};
-use gua_collector::{alert, listing};
+use gua_collector::{alert, listing, location};
 use gua_model::duration::written;
-use gua_model::pick::could_be_free;
+use gua_model::pick::{FreeRule, could_be_free};
 use gua_model::{Gpu, Sample};
-use gua_probe::clock;
 use gua_probe::reader::Reader;
 use jiff::SignedDuration;
 use signal_hook::iterator::Handle;
 
 use self::caller::Caller;
-use self::patience::{Line, Next, Patience};
+use self::patience::{Next, Patience};
+use super::Query;
 use super::found::{Found, has_name};
-use super::query::Query;
-use crate::cli::RuleName;
+use crate::commands::prelude::*;
 use crate::context;
-use crate::failure::{Exit, Failure};
-use crate::output;
 
 /// Lease of `--wait` without `--claim`: long enough for a program to start on its GPU, so that the next in the queue is not
 /// sent to the same one.
@@ -85,8 +81,8 @@ pub(crate) fn acquire(query: &Query<'_>) -> anyhow::Result<Acquired> {
     };
     let requester = Requester {
         request: Request {
-            at_least: query.count().unwrap_or(1),
-            at_most: query.count().unwrap_or(at_most),
+            at_least: query.args.exactly().unwrap_or(1),
+            at_most: query.args.exactly().unwrap_or(at_most),
             lease,
             for_process: caller.process(&claims.kernel)?,
             requester: caller::this_process(&claims.kernel)?,
@@ -101,23 +97,9 @@ pub(crate) fn acquire(query: &Query<'_>) -> anyhow::Result<Acquired> {
     }
 }
 
-/// The state of a request that waits in the queue.
-struct Waiting {
-    /// When it joined, on the monotonic clock.
-    began: Duration,
-    patience: Patience,
-    line: Line,
-}
-
-impl Waiting {
-    fn waited(&self) -> Duration {
-        clock::monotonic().saturating_sub(self.began)
-    }
-}
-
 /// The length of the lease, if it is allowed.
 fn lease(query: &Query<'_>) -> Result<Duration, Failure> {
-    if query.args.rule == RuleName::Nvgpu {
+    if query.args.rule == FreeRule::MemoryAlone {
         return Err(Failure::usage(
             "--rule nvgpu supports neither --claim nor --wait",
         ));
@@ -183,12 +165,7 @@ impl Requester<'_> {
         mut sample: Sample,
         longest: Option<Duration>,
     ) -> anyhow::Result<Acquired> {
-        let began = clock::monotonic();
-        let mut waiting = Waiting {
-            began,
-            patience: Patience::new(began, longest)?,
-            line: Line::new(self.query),
-        };
+        let mut waiting = Patience::new(self.query, longest)?;
         let mut ticket = None;
         let mut refusal: Option<Refusal> = None;
         let (dir, kernel) = (&self.claims.dir, &self.claims.kernel);
@@ -230,7 +207,7 @@ impl Requester<'_> {
                         };
                         waiting.line.clear();
                         self.record_end(refusal, Outcome::Granted, waiting.waited());
-                        return self.answer(grant, &next, Some(waiting.patience.handle()));
+                        return self.answer(grant, &next, Some(waiting.handle()));
                     }
                     // The GPUs are released; the place in the queue is kept.
                     Err(fault) => {
@@ -275,13 +252,13 @@ impl Requester<'_> {
         &self,
         reader: &mut Reader,
         short: &Short,
-        waiting: &mut Waiting,
+        waiting: &mut Patience,
     ) -> anyhow::Result<Result<Sample, Next>> {
         loop {
             let waited = waiting.waited();
             waiting.line.show(&self.request, short, waited);
             let pause = ClaimDir::pause(short.ahead.len());
-            match waiting.patience.pause(pause) {
+            match waiting.pause(pause) {
                 Next::Again => {}
                 end => return Ok(Err(end)),
             }
@@ -366,7 +343,7 @@ impl Requester<'_> {
 
     fn print_shortage(&self, short: &Short, found: &Found<'_>) {
         self.query
-            .eprint(|| found.shortage(short.left.len(), self.query.count()));
+            .eprint(|| found.shortage(short.left.len(), self.query.args.exactly()));
     }
 
     fn refusal(&self, found: &Found<'_>, short: &Short) -> Refusal {
@@ -379,7 +356,11 @@ impl Requester<'_> {
             left: short.left.len(),
         };
         let loaded = &self.query.context.loaded;
-        refused.refusal(|gpus| listing::since(loaded, gpus, found.sample.at))
+        refused.refusal(|gpus| {
+            let source = location::source(loaded);
+            let thresholds = loaded.settings.thresholds();
+            listing::since(source.as_ref(), gpus, thresholds, found.sample.at)
+        })
     }
 
     fn record_end(&self, refusal: Option<Refusal>, outcome: Outcome, waited: Duration) {

@@ -1,24 +1,18 @@
 //! `gua list --board`, `gua available --board` and `gua board login`: the GPUs of all hosts of a board.
 
 use std::collections::BTreeSet;
-use std::process::ExitCode;
 
-use anyhow::Context as _;
 use gua_collector::board::fleet::{Fleet, SavedTokens};
-use gua_model::table::{Align, Cell, Column, Table, Underline};
-use gua_model::text::{gigabyte_tenths, sanitize};
-use gua_model::{Bytes, State};
-use gua_render::document::{Rows, pretty};
-use gua_render::table::csv;
+use gua_model::table::{Align, Cell, Column, Table};
+use gua_model::text::gigabyte_tenths;
+use gua_model::{Bytes, Percent, State};
+use gua_render::document::Rows;
 use gua_settings::inputs::{BOARD_TOKEN_VARIABLE, board_token};
 use gua_wire::live::{HostState, LiveGpu, LiveValue, ObstacleWord};
 use gua_wire::{ServerUrl, Token};
 
 use super::super::enroll::typed;
-use crate::cli::{AvailableArgs, ListArgs, TableFormat};
-use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::commands::prelude::*;
 
 /// One GPU of a board.
 struct FleetGpu<'a> {
@@ -29,7 +23,10 @@ struct FleetGpu<'a> {
 /// Position of the state in [`columns`].
 const STATE: usize = 2;
 
-fn columns<'a>() -> [Column<FleetGpu<'a>>; 10] {
+/// Number of columns in text output; the others are too wide.
+const SHORT: usize = 10;
+
+fn columns<'a>() -> [Column<FleetGpu<'a>>; 12] {
     type Getter<'a> = fn(&FleetGpu<'a>) -> Cell;
     let column = |key, title, (priority, min_width), cell: Getter<'a>| {
         Column::new(key, title, cell).on_screen(Align::ByContent, priority, min_width)
@@ -57,6 +54,8 @@ fn columns<'a>() -> [Column<FleetGpu<'a>>; 10] {
         column("name", "name", (13, Some(8)), |row| {
             row.gpu.name.clone().into()
         }),
+        Column::key("uuid", |row| row.gpu.uuid.as_str().into()),
+        Column::key("observed_at", |row| row.host.report.observed_at.into()),
     ]
 }
 
@@ -65,14 +64,6 @@ fn gigabytes(bytes: u64) -> Cell {
     u32::try_from(gigabyte_tenths(Bytes(bytes))).map_or(Cell::Missing, |tenths| {
         Cell::Number(f64::from(tenths) / 10.0)
     })
-}
-
-/// Columns that are too long for people.
-fn long_columns<'a>() -> [Column<FleetGpu<'a>>; 2] {
-    [
-        Column::key("uuid", |row| row.gpu.uuid.as_str().into()),
-        Column::key("observed_at", |row| row.host.report.observed_at.into()),
-    ]
 }
 
 fn known<T>(value: LiveValue<T>, cell: impl FnOnce(T) -> Cell) -> Cell {
@@ -104,11 +95,8 @@ impl FleetGpu<'_> {
     fn holders(&self) -> Cell {
         let owners = self.gpu.processes.iter();
         let owners = owners.filter_map(|process| process.owner.as_deref());
-        let claimer = self
-            .gpu
-            .claim
-            .as_ref()
-            .and_then(|claim| claim.owner.as_deref());
+        let claim = self.gpu.claim.as_ref();
+        let claimer = claim.and_then(|claim| claim.owner.as_deref());
         let names: BTreeSet<&str> = owners.chain(claimer).collect();
         let names: Vec<&str> = names.into_iter().collect();
         (!names.is_empty()).then(|| names.join(", ")).into()
@@ -122,17 +110,11 @@ impl FleetGpu<'_> {
             (LiveValue::Known(total), LiveValue::Known(used)) => Some(total.saturating_sub(used)),
             _ => None,
         };
-        let util = match gpu.util_percent {
-            LiveValue::Known(util) => Some(util),
-            LiveValue::Missing { .. } => None,
-        };
+        let is_idle = |most: Percent| matches!(gpu.util_percent, LiveValue::Known(util) if util <= most.get());
+        let has_room = |least: Bytes| free.is_some_and(|free| free >= least.0);
         (args.gpu_model.is_empty() || args.gpu_model.iter().any(is_model))
-            && args
-                .min_free_memory
-                .is_none_or(|least| free.is_some_and(|free| free >= least.0))
-            && args
-                .max_util
-                .is_none_or(|most| util.is_some_and(|util| util <= most.get()))
+            && args.min_free_memory.is_none_or(has_room)
+            && args.max_util.is_none_or(is_idle)
     }
 
     /// The GPU in the answer of `gua available`. A MIG instance has no index.
@@ -153,14 +135,13 @@ fn gpus(hosts: &[HostState]) -> impl Iterator<Item = FleetGpu<'_>> {
 
 fn hosts(board: &ServerUrl, context: &Context) -> anyhow::Result<Vec<HostState>> {
     let saved = SavedTokens::of(&context.loaded.inputs);
+    let invalid = |error| Failure::usage(format!("{BOARD_TOKEN_VARIABLE}: {error}"));
     let token = match (board_token(), saved) {
-        (Some(text), _) => Some(
-            Token::new(&text)
-                .map_err(|error| Failure::usage(format!("{BOARD_TOKEN_VARIABLE}: {error}")))?,
-        ),
-        (None, Some(saved)) => saved
-            .get(board)
-            .with_context(|| format!("cannot read `{}`", saved.path().display()))?,
+        (Some(text), _) => Some(Token::new(&text).map_err(invalid)?),
+        (None, Some(saved)) => {
+            let token = saved.get(board);
+            token.map_err(Failure::cannot("read", saved.path()))?
+        }
         (None, None) => None,
     };
     let token = token.ok_or_else(|| {
@@ -198,25 +179,18 @@ pub(in crate::commands) fn list(
 
 fn write(rows: &[FleetGpu<'_>], format: TableFormat, width: Option<usize>) -> String {
     let mut table = Table::of(&columns(), rows);
-    if format == TableFormat::Text {
-        for (cells, row) in table.rows.iter_mut().zip(rows) {
-            if matches!(row.gpu.obstacle, None | Some(ObstacleWord::Unhealthy)) {
-                cells[STATE] = row.state().in_listings().into();
-            }
-        }
-    }
-    if format != TableFormat::Text {
-        let long = Table::of(&long_columns(), rows);
-        table.columns.extend(long.columns);
-        for (row, more) in table.rows.iter_mut().zip(long.rows) {
-            row.extend(more);
-        }
-    }
     match format {
         TableFormat::Json => pretty(&Rows(table)),
         TableFormat::Csv => csv(&table),
         TableFormat::Text => {
-            let lines = table.lines(width, Underline::No);
+            table.columns.truncate(SHORT);
+            for (cells, row) in table.rows.iter_mut().zip(rows) {
+                cells.truncate(SHORT);
+                if matches!(row.gpu.obstacle, None | Some(ObstacleWord::Unhealthy)) {
+                    cells[STATE] = row.state().in_listings().into();
+                }
+            }
+            let lines = table.lines(width);
             lines.map(|line| line + "\n").collect()
         }
     }
@@ -232,9 +206,7 @@ pub(in crate::commands) fn available(
         .filter(|row| row.is_free() && row.matches(args))
         .collect();
     let found = free.len();
-    let wanted = args
-        .count
-        .map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+    let wanted = args.exactly();
     let is_enough = found > 0 && wanted.is_none_or(|wanted| found >= wanted);
     match wanted.or(args.limit.filter(|limit| *limit > 0)) {
         _ if !is_enough => free.clear(),
@@ -245,18 +217,13 @@ pub(in crate::commands) fn available(
         TableFormat::Text => free.iter().map(|row| row.named(args) + "\n").collect(),
         format => write(&free, format, None),
     })?;
-    if !is_enough {
-        if !args.quiet {
-            output::eprint(&match wanted {
-                Some(wanted) if found > 0 => {
-                    format!("gua available: {found} free, {wanted} wanted\n")
-                }
-                _ => "gua available: no GPU is free\n".to_owned(),
-            });
-        }
-        return Ok(Exit::Nothing.into());
+    if !is_enough && !args.quiet {
+        output::eprint(&match wanted {
+            Some(wanted) if found > 0 => format!("gua available: {found} free, {wanted} wanted\n"),
+            _ => "gua available: no GPU is free\n".to_owned(),
+        });
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(success_or(Exit::Nothing, is_enough))
 }
 
 /// Checks and stores an API token.
@@ -268,13 +235,13 @@ pub(in crate::commands) fn login(board: &ServerUrl, context: &Context) -> anyhow
         .map_err(|error| Failure::usage(error.to_string()))?;
     let fleet = Fleet::new(&context.loaded, board, token.clone())?;
     let workspace = fleet.workspace()?.unwrap_or_default();
-    let path = saved.path().display();
-    saved
-        .put(board, &token)
-        .with_context(|| format!("cannot write `{path}`"))?;
+    let path = saved.path();
+    let stored = saved.put(board, &token);
+    stored.map_err(Failure::cannot("write", path))?;
     output::data(&format!(
-        "gua board login: {board}, workspace {}\n  token stored in {path}\n",
-        sanitize(&workspace)
+        "gua board login: {board}, workspace {}\n  token stored in {}\n",
+        sanitize(&workspace),
+        path.display()
     ))
 }
 

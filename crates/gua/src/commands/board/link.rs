@@ -5,26 +5,24 @@
 use gua_collector::board::cloud_file::LoadError;
 use gua_collector::board::names::{self, LinkError};
 use gua_collector::board::{EnrolmentError, setup};
-use gua_model::Pid;
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_wire::Token;
 use rustix::process::geteuid;
 
-use crate::context::Context;
-use crate::failure::Failure;
-use crate::output;
+use crate::commands::prelude::*;
+use crate::context::this_process;
 
 pub(super) fn run(code: &str, user: Option<&str>, context: &Context) -> anyhow::Result<()> {
     let code = Token::new(code).map_err(|error| Failure::usage(error.to_string()))?;
     let is_root = geteuid().is_root();
-    let own = own_name();
+    let own = this_process().and_then(|own| own.own.ok()?.name);
     if let Some(user) = user
         && !is_root
         && own.as_deref() != Some(user)
     {
-        return Err(Failure::usage(format!("only root can link `{user}`"))
-            .hint("run it with sudo, or as that user")
-            .into());
+        bail!(
+            Failure::usage(format!("only root can link `{user}`"))
+                .hint("run it with sudo, or as that user")
+        );
     }
     let linked = if !is_root && is_elsewhere(context) {
         names::link_through(&context.settings().cloud.socket.value, &code)
@@ -55,11 +53,4 @@ fn is_elsewhere(context: &Context) -> bool {
             LoadError::Missing(_) | LoadError::Unreadable(_)
         ))
     )
-}
-
-/// Name of the user that this program runs as.
-fn own_name() -> Option<String> {
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
-    let own = table.resolve(Pid(std::process::id())).ok()?;
-    own.own.ok()?.name
 }

@@ -3,22 +3,17 @@
 use std::collections::HashSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use gua_claim::EventId;
 use gua_collector::board::{CloudFile, LinkFiles};
 use gua_collector::{claims, history};
 use gua_compat::gpu_usage_audit::import_inside;
 use gua_model::Uid;
-use gua_model::text::counted;
-use gua_probe::clock;
 use gua_settings::kind::UserNames;
 use gua_store::{Forgotten, WriteError};
 
 use crate::commands::import;
-use crate::context::Context;
-use crate::failure::{Exit, Failure};
-use crate::output;
+use crate::commands::prelude::*;
 
 /// Maximum number of files that are listed.
 const MOST_LISTED: usize = 20;
@@ -26,12 +21,9 @@ const MOST_LISTED: usize = 20;
 /// Erases a user's identity, after confirmation on a terminal or with `--yes`.
 pub(super) fn run(db: &Path, user: &str, yes: bool, context: &Context) -> anyhow::Result<ExitCode> {
     let mut store = super::write(db)?;
-    if !yes
-        && !super::confirmed(
-            &format!("Erase {user:?} from {} permanently? [y/N] ", db.display()),
-            "erased data cannot be restored; `gua db backup` makes a copy",
-        )?
-    {
+    let question = format!("Erase {user:?} from {} permanently? [y/N] ", db.display());
+    let hint = "erased data cannot be restored; `gua db backup` makes a copy";
+    if !yes && !super::confirmed(&question, hint)? {
         output::eprint("nothing was erased\n");
         return Ok(Exit::Failed.into());
     }
@@ -41,11 +33,10 @@ pub(super) fn run(db: &Path, user: &str, yes: bool, context: &Context) -> anyhow
     store.close()?;
     if forgotten.is_empty() {
         let message = format!("no user {user:?} in `{}`", db.display());
-        return Err(Failure::failed(message).into());
+        bail!(Failure::failed(message));
     }
     let names = forgotten.known_as.iter().map(|(_, name)| name.as_str());
-    let names: Vec<_> = names.collect();
-    let known_as = match names.as_slice() {
+    let known_as = match names.collect::<Vec<_>>().as_slice() {
         [] => String::new(),
         names => format!("; their time now belongs to {}", names.join(", ")),
     };
@@ -79,14 +70,8 @@ fn elsewhere(db: &Path, user: &str, forgotten: &Forgotten, context: &Context) ->
     let mut files = backups(db);
     let links = LinkFiles::new(&settings.cloud.config.value, db);
     files.extend(links.spools().iter().flat_map(|path| files_in(path)));
-    files.extend(
-        settings
-            .csv
-            .dir
-            .value
-            .iter()
-            .flat_map(|path| files_in(path)),
-    );
+    let csv = settings.csv.dir.value.iter();
+    files.extend(csv.flat_map(|path| files_in(path)));
     files.retain(|path| contains(path, user.as_bytes()));
     let others = files.len().saturating_sub(MOST_LISTED);
     let listed = files.iter().take(MOST_LISTED);
@@ -154,9 +139,6 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
 /// Whether a file contains a text. A file that cannot be read is assumed to.
 fn contains(path: &Path, text: &[u8]) -> bool {
     const CHUNK: usize = 1 << 20;
-    if text.is_empty() {
-        return false;
-    }
     let Ok(mut file) = gua_files::open_regular(path) else {
         return true;
     };

@@ -1,6 +1,6 @@
-//! Reads a line from a terminal without echo. The echo is restored however the command ends, also after a signal.
+//! Reading from a terminal without echo. The echo is restored however the command ends, also after a signal.
 
-use std::io::{self, BufRead as _, Read as _};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -10,32 +10,15 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use crate::output;
-
-/// Reads one line of standard input, which is a terminal, after the prompt.
-pub(super) fn read_line(prompt: &str, longest: u64) -> io::Result<String> {
-    let guard = EchoGuard::new()?;
-    output::eprint(prompt);
-    let mut line = String::new();
-    let read = io::stdin().lock().take(longest).read_line(&mut line);
-    drop(guard);
-    read.map(|_| line)
-}
-
 /// Disables the echo of the terminal while it exists.
-struct EchoGuard(Arc<Mutex<State>>);
-
-/// The terminal's original modes while the echo is off.
-struct State {
-    before: Option<Termios>,
-}
+///
+/// Holds the terminal's original modes while the echo is off.
+pub(super) struct EchoGuard(Arc<Mutex<Option<Termios>>>);
 
 impl EchoGuard {
-    fn new() -> io::Result<Self> {
+    pub(super) fn new() -> io::Result<Self> {
         let before = tcgetattr(stdin())?;
-        let state = Arc::new(Mutex::new(State {
-            before: Some(before.clone()),
-        }));
+        let state = Arc::new(Mutex::new(Some(before.clone())));
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP])?;
         let guard = Self(Arc::clone(&state));
         hide(&before)?;
@@ -43,12 +26,12 @@ impl EchoGuard {
         thread::spawn(move || {
             for signal in signals.forever() {
                 let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(before) = &state.before {
+                if let Some(before) = &*state {
                     show(before);
                 }
                 // Ends the process, or returns after a stop and continue.
                 let _ = emulate_default_handler(signal);
-                if let Some(before) = &state.before {
+                if let Some(before) = &*state {
                     let _ = hide(before);
                 }
             }
@@ -60,7 +43,7 @@ impl EchoGuard {
 impl Drop for EchoGuard {
     fn drop(&mut self) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(before) = state.before.take() {
+        if let Some(before) = state.take() {
             show(&before);
         }
     }

@@ -7,90 +7,81 @@ use gua_export::Outlet;
 use gua_files::{NewFile, Over};
 use jiff::civil::Date;
 
-/// Standard output.
-pub(super) struct Stdout;
+use crate::commands::prelude::*;
 
-impl Outlet for Stdout {
-    fn open(&mut self, _: Option<Date>) -> io::Result<Box<dyn Write + Send>> {
-        Ok(Box::new(io::stdout()))
-    }
+/// Destination of the rows.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Target<'a> {
+    Stdout,
+    File(&'a Path),
+    /// One file per day.
+    Directory(&'a Path),
+}
 
-    fn close(&mut self, mut file: Box<dyn Write + Send>) -> io::Result<()> {
-        file.flush()
+impl<'a> Target<'a> {
+    pub(super) fn of(args: &'a ExportArgs) -> Result<Self, Failure> {
+        let named = args.output.as_deref();
+        let Some(path) = named.filter(|path| *path != Path::new("-")) else {
+            return Ok(Target::Stdout);
+        };
+        let is_named_so = path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        match (path.is_dir(), is_named_so) {
+            (true, _) => Ok(Target::Directory(path)),
+            (false, false) => Ok(Target::File(path)),
+            (false, true) => {
+                let problem = format!("no directory {}", path.display());
+                Err(Failure::usage(problem).hint("create it first, or pass a file"))
+            }
+        }
     }
 }
 
-/// Output files: the given one, or one per day in a directory.
-pub(super) struct Files {
-    target: Target,
-    over: Over,
+/// Output files. Names of daily ones consist of the table, the day and the ending.
+pub(super) struct Files<'a> {
+    pub(super) target: Target<'a>,
+    pub(super) over: Over,
+    table: &'static str,
+    ending: &'static str,
     /// File that is being written, with its final path.
     open: Option<(NewFile, PathBuf)>,
 }
 
-enum Target {
-    One(PathBuf),
-    ByDay {
-        directory: PathBuf,
-        table: &'static str,
-        ending: &'static str,
-    },
-}
-
-impl Files {
-    pub(super) fn one(path: &Path, over: Over) -> Self {
-        Self {
-            target: Target::One(path.to_owned()),
-            over,
-            open: None,
-        }
-    }
-
-    pub(super) fn by_day(
-        directory: &Path,
+impl<'a> Files<'a> {
+    pub(super) fn new(
+        target: Target<'a>,
         (table, ending): (&'static str, &'static str),
         over: Over,
     ) -> Self {
-        let directory = directory.to_owned();
         Self {
-            target: Target::ByDay {
-                directory,
-                table,
-                ending,
-            },
+            target,
             over,
+            table,
+            ending,
             open: None,
         }
     }
 
-    fn path(&self, day: Option<Date>) -> PathBuf {
-        match (&self.target, day) {
-            (Target::One(path), _) => path.clone(),
-            (
-                Target::ByDay {
-                    directory,
-                    table,
-                    ending,
-                },
-                Some(day),
-            ) => directory.join(format!("{table}-{day}.{ending}")),
-            (
-                Target::ByDay {
-                    directory,
-                    table,
-                    ending,
-                },
-                None,
-            ) => directory.join(format!("{table}.{ending}")),
+    /// The file of a day, or the one file for all; `None` is stdout.
+    pub(super) fn path(&self, day: Option<Date>) -> Option<PathBuf> {
+        let (table, ending) = (self.table, self.ending);
+        match (self.target, day) {
+            (Target::Stdout, _) => None,
+            (Target::File(path), _) => Some(path.to_owned()),
+            (Target::Directory(path), Some(day)) => {
+                Some(path.join(format!("{table}-{day}.{ending}")))
+            }
+            (Target::Directory(path), None) => Some(path.join(format!("{table}.{ending}"))),
         }
     }
 }
 
-impl Outlet for Files {
+impl Outlet for Files<'_> {
     fn open(&mut self, day: Option<Date>) -> io::Result<Box<dyn Write + Send>> {
-        let path = self.path(day);
-        if self.over == Over::Refuse && path.symlink_metadata().is_ok() {
-            return Err(exists(&path));
+        let Some(path) = self.path(day) else {
+            return Ok(Box::new(io::stdout()));
+        };
+        if !self.over.allows(&path) {
+            return Err(about(&path, &io::ErrorKind::AlreadyExists.into()));
         }
         let new = NewFile::begin(&path, self.over).map_err(|error| about(&path, &error))?;
         let file = new.file.try_clone()?;
@@ -98,26 +89,20 @@ impl Outlet for Files {
         Ok(Box::new(file))
     }
 
-    fn close(&mut self, file: Box<dyn Write + Send>) -> io::Result<()> {
-        drop(file);
+    fn close(&mut self, mut file: Box<dyn Write + Send>) -> io::Result<()> {
         let Some((new, path)) = self.open.take() else {
-            return Ok(());
+            return file.flush();
         };
-        new.finish().map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => exists(&path),
-            _ => about(&path, &error),
-        })
+        drop(file);
+        new.finish().map_err(|error| about(&path, &error))
     }
-}
-
-fn exists(path: &Path) -> io::Error {
-    let message = format!("{} exists already; --overwrite replaces it", path.display());
-    io::Error::new(io::ErrorKind::AlreadyExists, message)
 }
 
 fn about(path: &Path, error: &io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::AlreadyExists => io::Error::new(error.kind(), error.to_string()),
-        kind => io::Error::new(kind, format!("{}: {error}", path.display())),
-    }
+    let path = path.display();
+    let message = match error.kind() {
+        io::ErrorKind::AlreadyExists => format!("{path} exists already; --overwrite replaces it"),
+        _ => format!("{path}: {error}"),
+    };
+    io::Error::new(error.kind(), message)
 }

@@ -95,18 +95,16 @@ pub(super) fn forward_signals(events: SyncSender<Event>) -> io::Result<()> {
     })
 }
 
-/// Runs work on a thread that ends with at most one event.
+/// Runs work on a thread that ends with one event.
 pub(super) fn later(
     name: &str,
     events: &SyncSender<Event>,
-    work: impl FnOnce() -> Option<Event> + Send + 'static,
+    work: impl FnOnce() -> Event + Send + 'static,
 ) -> io::Result<()> {
     let events = events.clone();
     spawn(name, move || {
-        if let Some(event) = work() {
-            // The session may have ended.
-            let _ = events.send(event);
-        }
+        // The session may have ended.
+        let _ = events.send(work());
     })
 }
 

@@ -1,8 +1,11 @@
 //! Session of `top` at a terminal, from setting up the screen to restoring it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,10 +18,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use super::events::{self, Event};
-use super::host::HostWatch;
-use super::panics::Panics;
-use super::record::Record;
-use super::{Samples, signal};
+use super::{HostWatch, Record, Samples, signal};
 
 /// Maximum wait for the first sample before the screen is set up: most drivers answer or fail immediately.
 const FIRST_LOOK: Duration = Duration::from_millis(700);
@@ -56,7 +56,7 @@ pub(super) fn run(setup: Setup, samples: Samples, record: Option<Record>) -> any
         }
     }
     let panics = Panics::keep(session.sender.clone());
-    let palette = session.app_palette();
+    let palette = session.app.palette();
     let drawn = session.sender.clone();
     let on_written = move || {
         // If the queue is full, the session is awake and checks the terminal when it draws.
@@ -103,10 +103,6 @@ struct Session {
 }
 
 impl Session {
-    fn app_palette(&self) -> gua_tui::Palette {
-        self.app.palette()
-    }
-
     fn watch(
         &mut self,
         events: &Receiver<Event>,
@@ -191,17 +187,21 @@ impl Session {
     fn ask_history(&self, sample: &Sample) -> anyhow::Result<()> {
         if let Some(record) = self.record.clone() {
             let (past, before) = (record.clone(), sample.at);
-            events::later("past", &self.sender, move || {
-                Some(Event::Past(past.page_before(before)))
-            })
-            .context(NO_THREAD)?;
+            self.later("past", move || Event::Past(past.page_before(before)))?;
             let (sample, ticks_per_second) = (sample.clone(), self.ticks_per_second);
-            events::later("history", &self.sender, move || {
-                Some(Event::Since(record.since(&sample, ticks_per_second)))
-            })
-            .context(NO_THREAD)?;
+            let since = move || Event::Since(record.since(&sample, ticks_per_second));
+            self.later("history", since)?;
         }
         Ok(())
+    }
+
+    /// Runs work on a thread that ends with an event.
+    fn later(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> Event + Send + 'static,
+    ) -> anyhow::Result<()> {
+        events::later(name, &self.sender, work).context(NO_THREAD)
     }
 
     fn perform(&mut self, action: Action) -> anyhow::Result<Next> {
@@ -211,10 +211,9 @@ impl Session {
             Action::Repaint => return Ok(Next::Repaint),
             Action::LoadBefore(before) => {
                 if let Some(record) = self.record.clone() {
-                    events::later("history", &self.sender, move || {
-                        Some(Event::Recorded(record.page_before(before)))
-                    })
-                    .context(NO_THREAD)?;
+                    self.later("history", move || {
+                        Event::Recorded(record.page_before(before))
+                    })?;
                 }
             }
             Action::Signal { process, signal } => {
@@ -261,4 +260,67 @@ fn is_silence(fault: &DriverFault) -> bool {
         DriverFault::BackingOff { last, .. } => is_silence(last),
         _ => false,
     }
+}
+
+type Hook = Box<dyn Fn(&PanicHookInfo<'_>) + Sync + Send + 'static>;
+
+/// Panic hook that keeps the message of a panic of any thread; removed on drop.
+struct Panics {
+    message: Arc<Mutex<Option<String>>>,
+    before: Option<Hook>,
+}
+
+impl Panics {
+    /// Installs the hook. It keeps the message and sends an event to the session.
+    fn keep(events: SyncSender<Event>) -> Self {
+        let message = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&message);
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |what| {
+            let text = panic_message(what);
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            // The first panic is the cause; later ones are consequences.
+            kept.get_or_insert(text);
+            drop(kept);
+            // If the queue is full, the session is awake and checks for panics before it draws again.
+            let _ = events.try_send(Event::Panicked);
+        }));
+        Self {
+            message,
+            before: Some(before),
+        }
+    }
+
+    /// Message of the first panic, if any.
+    fn message(&self) -> Option<String> {
+        let message = self.message.lock().unwrap_or_else(PoisonError::into_inner);
+        message.clone()
+    }
+}
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        // A panicking thread may not set a hook. The program ends then, so the previous hook is not needed.
+        if let Some(before) = self.before.take()
+            && !thread::panicking()
+        {
+            panic::set_hook(before);
+        }
+    }
+}
+
+/// Formats the message like the standard hook.
+fn panic_message(what: &PanicHookInfo<'_>) -> String {
+    let thread = thread::current();
+    let name = thread.name().unwrap_or("without a name");
+    let place = what
+        .location()
+        .map_or_else(String::new, |place| format!(" at {place}"));
+    let message = what.payload_as_str().unwrap_or("no message");
+    let trace = Backtrace::capture();
+    let trace = match trace.status() {
+        BacktraceStatus::Captured => format!("\n{trace}"),
+        _ => String::new(),
+    };
+    format!("thread {name} panicked{place}: {message}{trace}")
 }

@@ -12,12 +12,12 @@ use gua_tui::{Me, Signal};
 use rustix::io::Errno;
 use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
 
+use crate::context::this_process;
+
 /// User who runs this program.
 pub(super) fn me() -> Me {
     let uid = Uid(process::geteuid().as_raw());
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
-    let own = table.resolve(Pid(std::process::id())).ok();
-    let owner = own.and_then(|identity| identity.owner());
+    let owner = this_process().and_then(|own| own.owner());
     Me {
         uid,
         owner: owner.and_then(|owner| owner.who.uid()).unwrap_or(uid),

@@ -2,7 +2,8 @@
 
 use super::super::{at, by};
 use super::{add, claim, first, key};
-use crate::error::StoreError;
+use crate::HostId;
+use crate::StoreError;
 use crate::password::PasswordHash;
 use crate::registry::{
     Account, Action, AuditView, HostUser, Identity, Join, LinkPurpose, NewApiToken, NewLink,
@@ -21,7 +22,7 @@ pub(super) fn check<R: Registry>(open: &impl Fn() -> R) {
     a_user_name_on_a_host_belongs_to_one_member(&open());
 }
 
-fn names_are_unique_regardless_of_case(registry: &impl Registry) {
+fn names_are_unique_regardless_of_case(registry: &dyn Registry) {
     let ada = add(registry, "Ada", Role::Owner).unwrap();
     assert!(matches!(
         add(registry, "ada", Role::Viewer),
@@ -34,7 +35,7 @@ fn names_are_unique_regardless_of_case(registry: &impl Registry) {
     assert_eq!(memberships[0].role, Role::Owner);
 }
 
-fn the_last_owner_stays(registry: &impl Registry) {
+fn the_last_owner_stays(registry: &dyn Registry) {
     let workspace = first(registry);
     let ada = add(registry, "ada", Role::Owner).unwrap();
     let bob = add(registry, "bob", Role::Member).unwrap();
@@ -56,7 +57,7 @@ fn the_last_owner_stays(registry: &impl Registry) {
     assert!(matches!(set(&ada, None), Err(StoreError::NotFound(_))));
 }
 
-fn sessions_expire_and_end_with_a_new_password(registry: &impl Registry) {
+fn sessions_expire_and_end_with_a_new_password(registry: &dyn Registry) {
     let ada = add(registry, "ada", Role::Owner).unwrap();
     let session = |expires| {
         let hash = Secret::generate(Kind::Session).hash();
@@ -84,7 +85,7 @@ fn sessions_expire_and_end_with_a_new_password(registry: &impl Registry) {
     );
 }
 
-fn an_api_token_has_the_current_role_of_its_account(registry: &impl Registry) {
+fn an_api_token_has_the_current_role_of_its_account(registry: &dyn Registry) {
     let workspace = first(registry);
     add(registry, "ada", Role::Owner).unwrap();
     let bob = add(registry, "bob", Role::Admin).unwrap();
@@ -124,7 +125,7 @@ fn an_api_token_has_the_current_role_of_its_account(registry: &impl Registry) {
     assert_eq!(registry.api_tokens(&workspace).unwrap(), []);
 }
 
-fn a_link_works_once(registry: &impl Registry) {
+fn a_link_works_once(registry: &dyn Registry) {
     let workspace = first(registry);
     let secret = Secret::generate(Kind::Link);
     let purpose = LinkPurpose::Join {
@@ -150,7 +151,7 @@ fn a_link_works_once(registry: &impl Registry) {
     assert_eq!(registry.members(&workspace).unwrap()[0].role, Role::Owner);
 }
 
-fn a_reset_link_sets_the_password_once(registry: &impl Registry) {
+fn a_reset_link_sets_the_password_once(registry: &dyn Registry) {
     let ada = add(registry, "ada", Role::Owner).unwrap();
     let link = || {
         let secret = Secret::generate(Kind::Link);
@@ -198,7 +199,7 @@ fn a_reset_link_sets_the_password_once(registry: &impl Registry) {
     assert!(matches!(reset(&third, 4), Err(StoreError::NotFound(_))));
 }
 
-fn an_identity_is_one_account_whatever_its_name(registry: &impl Registry) {
+fn an_identity_is_one_account_whatever_its_name(registry: &dyn Registry) {
     let workspace = first(registry);
     let ada = add(registry, "ada", Role::Owner).unwrap();
     let identity = |issuer: &str, subject: &str| Identity {
@@ -252,7 +253,7 @@ fn an_identity_is_one_account_whatever_its_name(registry: &impl Registry) {
     assert_eq!(roles[0].role, Role::Admin);
 }
 
-fn a_user_name_on_a_host_belongs_to_one_member(registry: &impl Registry) {
+fn a_user_name_on_a_host_belongs_to_one_member(registry: &dyn Registry) {
     let workspace = first(registry);
     let ada = add(registry, "ada", Role::Owner).unwrap();
     let bob = add(registry, "bob", Role::Member).unwrap();
@@ -308,6 +309,13 @@ fn a_user_name_on_a_host_belongs_to_one_member(registry: &impl Registry) {
     assert_eq!(names, expected);
     set(None).unwrap();
     assert!(matches!(set(None), Err(StoreError::NotFound(_))));
+    // An empty id means all hosts too.
+    let empty = HostUser {
+        host: Some(HostId(String::new())),
+        name: "user-00fe".to_owned(),
+    };
+    let linked = registry.set_user_name(&by(3), &workspace, &empty, Some(&bob.id));
+    linked.unwrap();
     // A member who was removed and returns has no names and no code.
     set(Some(&bob.id)).unwrap();
     let left = code(&bob);

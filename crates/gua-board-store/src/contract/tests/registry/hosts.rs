@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::{at, by};
 use super::{claim, first, key, limited_key};
-use crate::error::StoreError;
+use crate::StoreError;
 use crate::registry::{HostClaim, KeyLimits, Maintenance, Refusal, Registry};
 use crate::secret::{Kind, Secret};
 
@@ -17,7 +17,7 @@ pub(super) fn check<R: Registry>(open: &impl Fn() -> R) {
     a_host_continues_with_the_agent_that_replaces_it(&open());
 }
 
-fn an_enrolment_key_is_used_up(registry: &impl Registry) {
+fn an_enrolment_key_is_used_up(registry: &dyn Registry) {
     let workspace = first(registry);
     let twice = key(registry, 2, Some(100));
     let enrol = |key: &Secret, second| registry.claim(&claim(key, second).0);
@@ -37,7 +37,7 @@ fn an_enrolment_key_is_used_up(registry: &impl Registry) {
     assert_eq!(registry.hosts(Some(&workspace)).unwrap().len(), 2);
 }
 
-fn a_one_time_key_enrols_one_of_many_hosts_at_once(registry: &impl Registry) {
+fn a_one_time_key_enrols_one_of_many_hosts_at_once(registry: &dyn Registry) {
     let key = key(registry, 1, None);
     let enrolled = AtomicU32::new(0);
     std::thread::scope(|scope| {
@@ -53,7 +53,7 @@ fn a_one_time_key_enrols_one_of_many_hosts_at_once(registry: &impl Registry) {
     assert_eq!(registry.hosts(None).unwrap().len(), 1);
 }
 
-fn a_revoked_host_is_gone_for_its_token_and_listings(registry: &impl Registry) {
+fn a_revoked_host_is_gone_for_its_token_and_listings(registry: &dyn Registry) {
     let workspace = first(registry);
     let (claim, token) = claim(&key(registry, 1, None), 1);
     let host = registry.claim(&claim).unwrap();
@@ -86,7 +86,7 @@ fn a_revoked_host_is_gone_for_its_token_and_listings(registry: &impl Registry) {
     assert!(matches!(again, Err(StoreError::NotFound(_))));
 }
 
-fn a_key_limits_the_hosts_that_it_enrols(registry: &impl Registry) {
+fn a_key_limits_the_hosts_that_it_enrols(registry: &dyn Registry) {
     let workspace = first(registry);
     let limits = KeyLimits {
         host_names: Some("gpu*".to_owned()),
@@ -119,12 +119,16 @@ fn a_key_limits_the_hosts_that_it_enrols(registry: &impl Registry) {
     assert_eq!(refusal(&claim(&key, 2).0), expected);
     let unknown = claim(&Secret::generate(Kind::Enrolment), 1).0;
     assert_eq!(refusal(&unknown), None);
-    registry.approve_host(&by(3), &workspace, &host.id).unwrap();
-    let found = registry.host_by_token(&token, at(3)).unwrap().unwrap();
-    assert!(found.is_approved);
+    for second in [3, 9] {
+        let by = by(second);
+        registry.approve_host(&by, &workspace, &host.id).unwrap();
+        let found = registry.host_by_token(&token, at(second)).unwrap().unwrap();
+        // Its token is valid from the first approval on.
+        assert_eq!((found.is_approved, found.token_since), (true, at(3)));
+    }
 }
 
-fn a_new_token_replaces_the_old_one_at_its_first_use(registry: &impl Registry) {
+fn a_new_token_replaces_the_old_one_at_its_first_use(registry: &dyn Registry) {
     let (claim, old) = claim(&key(registry, 1, None), 1);
     let host = registry.claim(&claim).unwrap();
     let is_valid = |token, second| registry.host_by_token(token, at(second)).unwrap().is_some();
@@ -149,7 +153,7 @@ fn a_new_token_replaces_the_old_one_at_its_first_use(registry: &impl Registry) {
     assert!(!is_valid(&new, 6) && !is_valid(&old, 6));
 }
 
-fn a_host_continues_with_the_agent_that_replaces_it(registry: &impl Registry) {
+fn a_host_continues_with_the_agent_that_replaces_it(registry: &dyn Registry) {
     let workspace = first(registry);
     let enrol = |name: &str| {
         let (mut claim, token) = claim(&key(registry, 1, None), 1);

@@ -1,22 +1,18 @@
 //! Waiting in the queue: the pause between two samples, the timeout, signals, and the status line.
 
 use std::io::IsTerminal as _;
-use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use gua_claim::{Request, Short};
-use gua_model::chain::chain;
 use gua_model::text::short_age;
-use gua_probe::clock;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::emulate_default_handler;
 
-use super::super::query::Query;
-use crate::output;
+use super::super::Query;
+use crate::commands::prelude::*;
 
 /// Maximum delay of a signal while the driver does not answer.
 const LAST_MOMENT: Duration = Duration::from_secs(1);
@@ -29,16 +25,18 @@ pub(super) enum Next {
     Signal(i32),
 }
 
-/// The timeout of a wait, and signals that end it.
+/// The timeout of a wait in the queue, signals that end it, and its status line.
 pub(super) struct Patience {
-    /// Deadline on the monotonic clock; `None` for no timeout.
-    until: Option<Duration>,
+    /// Beginning on the monotonic clock.
+    began: Duration,
+    longest: Option<Duration>,
+    pub(super) line: Line,
     signals: Receiver<i32>,
     handle: Handle,
 }
 
 impl Patience {
-    pub(super) fn new(began: Duration, longest: Option<Duration>) -> anyhow::Result<Self> {
+    pub(super) fn new(query: &Query<'_>, longest: Option<Duration>) -> anyhow::Result<Self> {
         let mut handled =
             Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot wait for signals")?;
         let handle = handled.handle();
@@ -54,10 +52,17 @@ impl Patience {
             }
         });
         Ok(Self {
-            until: longest.map(|longest| began.saturating_add(longest)),
+            began: clock::monotonic(),
+            longest,
+            line: Line::new(query),
             signals,
             handle,
         })
+    }
+
+    /// Time since the beginning.
+    pub(super) fn waited(&self) -> Duration {
+        clock::monotonic().saturating_sub(self.began)
     }
 
     /// Stops handling signals when it is closed. Until then a signal ends the process.
@@ -66,8 +71,8 @@ impl Patience {
     }
 
     pub(super) fn pause(&mut self, usual: Duration) -> Next {
-        let now = clock::monotonic();
-        let left = self.until.map(|until| until.saturating_sub(now));
+        let waited = self.waited();
+        let left = self.longest.map(|longest| longest.saturating_sub(waited));
         if left.is_some_and(|left| left.is_zero()) {
             return Next::TimeIsUp;
         }
@@ -96,7 +101,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    pub(super) fn new(query: &Query<'_>) -> Self {
+    fn new(query: &Query<'_>) -> Self {
         Self {
             prefix: query.prefix,
             is_terminal: std::io::stderr().is_terminal(),
@@ -140,11 +145,8 @@ impl Line {
 }
 
 fn waiting(request: &Request, short: &Short) -> String {
-    let gpus = |count: usize| match count {
-        1 => "1 GPU".to_owned(),
-        count => format!("{count} GPUs"),
-    };
-    let mut text = format!("waiting for {}", gpus(request.at_least));
+    let gpus = counted(request.at_least as u64, "GPU");
+    let mut text = format!("waiting for {gpus}");
     if !short.left.is_empty() {
         text.push_str(&format!(", {} available now", short.left.len()));
     }

@@ -1,12 +1,28 @@
-//! Settings of a workspace, which its admins change while the board runs.
+//! Workspaces and their settings, which their admins change while the board runs.
 
 use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::Role;
-use crate::id::WorkspaceId;
+use super::{Change, Role};
+use crate::error::Result;
+use crate::id::{AccountId, WorkspaceId};
+
+/// Workspaces and their settings.
+pub trait Workspaces {
+    /// Returns all workspaces by name.
+    fn workspaces(&self) -> Result<Vec<Workspace>>;
+
+    /// Returns the workspaces that an account is a member of, by name.
+    fn memberships(&self, account: &AccountId) -> Result<Vec<Membership>>;
+
+    /// Adds a workspace.
+    fn add_workspace(&self, by: &Change, name: &str) -> Result<Workspace>;
+
+    /// Replaces the settings of a workspace. If nothing changes, no audit entry is written.
+    fn set_settings(&self, by: &Change, id: &WorkspaceId, settings: &Settings) -> Result<()>;
+}
 
 /// A group of hosts with its own members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -17,6 +33,22 @@ pub struct Workspace {
     #[serde(skip)]
     #[schemars(skip)]
     pub settings: Settings,
+}
+
+/// A workspace of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Membership {
+    pub workspace: Workspace,
+    pub role: Role,
+    pub groups: Vec<String>,
+}
+
+impl Membership {
+    /// Returns the groups for [`Host::is_for`](super::Host::is_for); `None` for a role that sees all hosts.
+    #[must_use]
+    pub fn host_groups(&self) -> Option<&[String]> {
+        (self.role < Role::Admin).then_some(&self.groups)
+    }
 }
 
 /// Settings of a workspace.

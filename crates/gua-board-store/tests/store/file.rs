@@ -1,37 +1,13 @@
-//! SQLite keeps the contract, and the rules of its own file.
-#![cfg(test)]
+//! Rules of the file: who may open it, and what is refused.
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use gua_board_store::registry::{Actor, Change, Settings};
-use gua_board_store::{OpenError, Registry as _, SqliteStore, contract};
+use gua_board_store::ledger::ArchiveName;
+use gua_board_store::registry::{Actor, Change, Settings, Workspaces as _};
+use gua_board_store::{HostId, Ledger as _, OpenError, SqliteStore};
 use rusqlite::Connection;
 
-fn open() -> (tempfile::TempDir, SqliteStore) {
-    let directory = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(directory.path()).unwrap();
-    (directory, store)
-}
-
-/// A store whose directory is deleted with it.
-fn kept<T>(run: impl Fn(&dyn Fn() -> SqliteStore) -> T) -> T {
-    let directories = std::cell::RefCell::new(Vec::new());
-    run(&|| {
-        let (directory, store) = open();
-        directories.borrow_mut().push(directory);
-        store
-    })
-}
-
-#[test]
-fn sqlite_is_a_registry() {
-    kept(|open| contract::registry(open));
-}
-
-#[test]
-fn sqlite_is_a_ledger() {
-    kept(|open| contract::ledger(open));
-}
+use crate::open;
 
 #[test]
 fn only_the_owner_may_read_the_data() {
@@ -117,7 +93,7 @@ fn damaged_data_of_an_older_schema_is_refused_before_it_is_migrated() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("board.db");
     let old = Connection::open(&file).unwrap();
-    old.execute_batch(include_str!("../src/sqlite/v1.sql"))
+    old.execute_batch(include_str!("../../src/sqlite/v1.sql"))
         .unwrap();
     old.execute_batch(
         "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
@@ -158,10 +134,28 @@ fn a_backup_is_a_board_and_the_check_finds_nothing() {
 }
 
 #[test]
+fn the_content_of_an_archive_is_the_latest() {
+    let (directory, store) = open();
+    let (host, name) = (HostId("a".to_owned()), "daemon_run".to_owned());
+    let name = ArchiveName {
+        day: None,
+        table: name,
+    };
+    for content in [b"first", b"later"] {
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        store.put_archive(&host, &name, content, at).unwrap();
+    }
+    let file = Connection::open(directory.path().join("board.db")).unwrap();
+    let sql = "SELECT content FROM archive WHERE host = 'a' AND day = '_full'";
+    let content: Vec<u8> = file.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert_eq!(content, b"later");
+}
+
+#[test]
 fn data_of_the_first_schema_is_brought_up_to_date() {
     let directory = tempfile::tempdir().unwrap();
     let old = Connection::open(directory.path().join("board.db")).unwrap();
-    old.execute_batch(include_str!("../src/sqlite/v1.sql"))
+    old.execute_batch(include_str!("../../src/sqlite/v1.sql"))
         .unwrap();
     old.execute_batch(
         "INSERT INTO workspace (id, name) VALUES ('ws_1', 'default');

@@ -6,84 +6,120 @@ use serde::{Deserialize, Serialize};
 
 use super::{Buffers, ScenarioError, Value, require};
 use crate::pci::Address;
+use crate::world::Reading;
 
-/// A GPU. Every key has a default, so `[[card]]` alone is a healthy idle GPU.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Card {
-    /// Default: `NVIDIA A100-SXM4-80GB`.
-    pub name: String,
-    /// Default: derived from the GPU's position in the file.
-    pub uuid: String,
-    /// Such as `00000000:41:00.0`. Default: derived from the GPU's position in the file.
-    pub pci: String,
-    /// Default: none, as on consumer GPUs.
-    pub serial: Option<String>,
-    /// The number in `/dev/nvidiaN`. Default: the GPU's position in the file.
-    pub minor: Option<u32>,
-    /// The header's number; default 2 (Tesla).
-    pub brand: Option<u32>,
-    /// The header's number; default 7 (Ampere).
-    pub architecture: Option<u32>,
-    /// Default: `[8, 0]`.
-    pub compute_capability: Option<[i32; 2]>,
+/// Declares a GPU of the scenario. Each reading has its default, for scenarios without its key; `None` is NOT_SUPPORTED.
+macro_rules! gpu {
+    (
+        keys { $($(#[$attribute:meta])* $key:ident: $type:ty,)* }
+        readings { $($(#[$doc:meta])* $reading:ident = $default:expr,)* }
+        tables { $($(#[$table_attribute:meta])* $table:ident: $table_type:ty,)* }
+    ) => {
+        /// A GPU. Every key has a default, so `[[card]]` alone is a healthy idle GPU.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Gpu {
+            $($(#[$attribute])* pub $key: $type,)*
+            $($(#[$doc])* pub $reading: Option<Value>,)*
+            $($(#[$table_attribute])* pub $table: $table_type,)*
+        }
 
-    pub memory_total_mib: Option<f64>,
-    /// Memory reserved by the driver: part of `used` in the old record, separate in the new one.
-    pub memory_reserved_mib: Option<f64>,
-    /// Default: the sum of the known memory of the processes.
-    pub memory_used_mib: Option<Value>,
-    /// Whether the GPU shares the host's memory: its memory readings are not supported, but those of its processes are.
-    pub unified_memory: bool,
+        impl Gpu {
+            /// Returns the readings that the scenario sets.
+            fn readings(&self) -> impl Iterator<Item = &Value> {
+                [$(&self.$reading,)*].into_iter().flatten()
+            }
+        }
 
-    pub util: Option<Value>,
-    pub memory_util: Option<Value>,
-    pub encoder_util: Option<Value>,
-    pub decoder_util: Option<Value>,
-    pub temperature_c: Option<Value>,
-    pub memory_temperature_c: Option<Value>,
-    pub power_w: Option<Value>,
-    pub power_limit_w: Option<Value>,
-    /// Default: the integral of `power_w` since second 0.
-    pub energy_mj: Option<Value>,
-    pub fan_percent: Option<Value>,
-    /// Default: 0 if `fan_percent` is absent, otherwise 1.
-    pub fans: Option<u32>,
-    pub clock_graphics_mhz: Option<Value>,
-    pub clock_sm_mhz: Option<Value>,
-    pub clock_memory_mhz: Option<Value>,
-    pub clock_video_mhz: Option<Value>,
-    pub performance_state: Option<Value>,
-    pub throttle_reasons: Option<Value>,
-    pub pcie_tx_kib: Option<Value>,
-    pub pcie_rx_kib: Option<Value>,
-    /// If absent, the GPU has no ECC.
-    pub ecc: Option<bool>,
-    pub ecc_corrected: Option<Value>,
-    pub ecc_uncorrected: Option<Value>,
-    /// 1 if a memory row waits for a reset to be remapped. If absent, the GPU does not remap rows.
-    pub remap_pending: Option<Value>,
-    /// 1 if a memory row could not be remapped.
-    pub remap_failed: Option<Value>,
-    /// 1 if a memory page waits for a reboot to be retired. If absent, the GPU does not retire pages.
-    pub retirement_pending: Option<Value>,
-    pub display: bool,
-    /// Default: true.
-    pub persistence: Option<bool>,
-    /// The header's number; default 0.
-    pub compute_mode: u32,
+        /// The readings of a GPU over time.
+        #[derive(Debug)]
+        pub(crate) struct Sensors { $(pub(crate) $reading: Reading,)* }
 
-    /// Periods, as `[from, until]`, in which every call for the GPU returns GPU_IS_LOST.
-    pub lost: Vec<[f64; 2]>,
-    /// Periods in which the GPU is not even counted.
-    pub absent: Vec<[f64; 2]>,
-    /// Default: true if there is a `[[card.mig]]`. Without either, the GPU does not support MIG.
-    pub mig_mode: Option<bool>,
-    pub buffers: Option<Buffers>,
-    #[serde(rename = "process")]
-    pub processes: Vec<Process>,
-    #[serde(rename = "mig")]
-    pub instances: Vec<Instance>,
+        impl Sensors {
+            pub(crate) fn new(gpu: &Gpu) -> Sensors {
+                Sensors { $($reading: Reading::new(gpu.$reading.as_ref(), $default),)* }
+            }
+        }
+    };
+}
+
+gpu! {
+    keys {
+        /// Default: `NVIDIA A100-SXM4-80GB`.
+        name: String,
+        /// Default: derived from the GPU's position in the file.
+        uuid: String,
+        /// Such as `00000000:41:00.0`. Default: derived from the GPU's position in the file.
+        pci: String,
+        /// Default: none, as on consumer GPUs.
+        serial: Option<String>,
+        /// The number in `/dev/nvidiaN`. Default: the GPU's position in the file.
+        minor: Option<u32>,
+        /// The header's number; default 2 (Tesla).
+        brand: Option<u32>,
+        /// The header's number; default 7 (Ampere).
+        architecture: Option<u32>,
+        /// Default: `[8, 0]`.
+        compute_capability: Option<[i32; 2]>,
+        memory_total_mib: Option<f64>,
+        /// Memory reserved by the driver: part of `used` in the old record, separate in the new one.
+        memory_reserved_mib: Option<f64>,
+        /// Whether the GPU shares the host's memory: its memory readings are not supported, but those of its processes are.
+        unified_memory: bool,
+        /// Default: 0 if `fan_percent` is absent, otherwise 1.
+        fans: Option<u32>,
+        /// If absent, the GPU has no ECC.
+        ecc: Option<bool>,
+        display: bool,
+        /// Default: true.
+        persistence: Option<bool>,
+        /// The header's number; default 0.
+        compute_mode: u32,
+        /// Default: true if there is a `[[card.mig]]`. Without either, the GPU does not support MIG.
+        mig_mode: Option<bool>,
+    }
+    readings {
+        /// Default: the sum of the known memory of the processes.
+        memory_used_mib = None,
+        util = Some(0.0),
+        memory_util = Some(0.0),
+        encoder_util = Some(0.0),
+        decoder_util = Some(0.0),
+        temperature_c = Some(35.0),
+        memory_temperature_c = None,
+        power_w = Some(60.0),
+        power_limit_w = Some(400.0),
+        /// Default: the integral of `power_w` since second 0.
+        energy_mj = None,
+        fan_percent = None,
+        clock_graphics_mhz = Some(1410.0),
+        clock_sm_mhz = Some(1410.0),
+        clock_memory_mhz = Some(1512.0),
+        clock_video_mhz = Some(1275.0),
+        performance_state = Some(0.0),
+        throttle_reasons = Some(0.0),
+        pcie_tx_kib = Some(0.0),
+        pcie_rx_kib = Some(0.0),
+        ecc_corrected = Some(0.0),
+        ecc_uncorrected = Some(0.0),
+        /// 1 if a memory row waits for a reset to be remapped. If absent, the GPU does not remap rows.
+        remap_pending = None,
+        /// 1 if a memory row could not be remapped.
+        remap_failed = Some(0.0),
+        /// 1 if a memory page waits for a reboot to be retired. If absent, the GPU does not retire pages.
+        retirement_pending = None,
+    }
+    tables {
+        /// Periods, as `[from, until]`, in which every call for the GPU returns GPU_IS_LOST.
+        lost: Vec<[f64; 2]>,
+        /// Periods in which the GPU is not even counted.
+        absent: Vec<[f64; 2]>,
+        buffers: Option<Buffers>,
+        #[serde(rename = "process")]
+        processes: Vec<Process>,
+        #[serde(rename = "mig")]
+        instances: Vec<Instance>,
+    }
 }
 
 super::tables! {
@@ -178,7 +214,7 @@ impl Process {
     }
 }
 
-impl Card {
+impl Gpu {
     pub(super) fn check(&self) -> Result<(), ScenarioError> {
         require(
             self.readings().all(|value| *value != Value::Unknown),

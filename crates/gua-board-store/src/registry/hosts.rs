@@ -4,8 +4,88 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::Change;
+use crate::error::Result;
 use crate::id::{EnrolmentKeyId, HostId, WorkspaceId};
 use crate::secret::SecretHash;
+
+/// Hosts and enrolment keys.
+pub trait Hosts {
+    /// Adds an enrolment key.
+    fn add_enrolment_key(&self, by: &Change, new: &NewEnrolmentKey) -> Result<EnrolmentKey>;
+
+    /// Returns the usable keys of a workspace.
+    fn enrolment_keys(&self, workspace: &WorkspaceId) -> Result<Vec<EnrolmentKey>>;
+
+    /// Revokes an enrolment key.
+    fn revoke_enrolment_key(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        key: &EnrolmentKeyId,
+    ) -> Result<()>;
+
+    /// Enrols a host: uses up one use of the key and adds the host in one transaction. `NotFound` if no valid key has
+    /// this hash, or the key is not for a host of this name. Two claims with a one-time key cannot both succeed.
+    fn claim(&self, claim: &HostClaim) -> Result<Host>;
+
+    /// Returns the reason an existing key does not enrol a host, and the key's workspace.
+    fn refusal(&self, claim: &HostClaim) -> Result<Option<(WorkspaceId, Refusal)>>;
+
+    /// Returns the enrolled hosts of a workspace, or of all, by display name.
+    fn hosts(&self, workspace: Option<&WorkspaceId>) -> Result<Vec<Host>>;
+
+    /// Returns the host whose agent has this token. The first use of a token of [`Hosts::rotate_token`] invalidates the
+    /// previous one.
+    fn host_by_token(&self, token: &SecretHash, now: Timestamp) -> Result<Option<Host>>;
+
+    /// Adds the next token of a host. The present one stays valid until the agent uses the next one, so that an agent that
+    /// cannot save it is not locked out.
+    fn rotate_token(&self, host: &HostId, next: &SecretHash, prefix: &str) -> Result<()>;
+
+    /// Approves a host that enrolled with a key that needs approval. Its token is valid from then on.
+    fn approve_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()>;
+
+    /// Continues an old host with the agent of a new one, which is the same machine enrolled again. The old host keeps its
+    /// name and records, and the new one is removed.
+    fn replace_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        old: &HostId,
+        new: &HostId,
+    ) -> Result<()>;
+
+    /// Changes the display name of a host.
+    fn rename_host(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        name: &str,
+    ) -> Result<()>;
+
+    /// Replaces the groups of members who may use a host.
+    fn set_host_groups(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        groups: &[String],
+    ) -> Result<()>;
+
+    /// Begins the maintenance of a host, during which people must not use it, or ends it (`None`).
+    fn set_maintenance(
+        &self,
+        by: &Change,
+        workspace: &WorkspaceId,
+        host: &HostId,
+        maintenance: Option<&Maintenance>,
+    ) -> Result<()>;
+
+    /// Revokes the token of a host and removes it from listings. What it reported stays in the ledger.
+    fn revoke_host(&self, by: &Change, workspace: &WorkspaceId, host: &HostId) -> Result<()>;
+}
 
 /// A key that enrols hosts, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -110,7 +190,8 @@ pub struct Host {
     /// Whether the host may report, or still needs approval.
     pub is_approved: bool,
     pub token_prefix: String,
-    /// Time since which the present agent token is in use.
+    /// Time at which the current agent token became valid. If the host needs approval, the token is valid
+    /// from the approval on.
     pub token_since: Timestamp,
     pub enrolled: Timestamp,
     pub maintenance: Option<Maintenance>,

@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::line::Line;
 use crate::pci::Address;
-use crate::scenario::{self, Buffers, Kind, Value};
+use crate::scenario::{self, Buffers, Sensors, Value};
 use crate::world::whole;
 
 const MIB: f64 = 1024.0 * 1024.0;
@@ -15,66 +15,14 @@ const NO_INSTANCE: u32 = u32::MAX;
 const UNKNOWN_MEMORY: u64 = u64::MAX;
 
 #[derive(Debug)]
-pub(crate) struct Card {
-    pub(crate) scripted: scenario::Card,
-    pub(crate) uuid: String,
-    pub(crate) name: String,
+pub(crate) struct Gpu {
+    /// The GPU of the scenario, with its name, UUID and minor number.
+    pub(crate) scripted: scenario::Gpu,
     pub(crate) pci: Address,
-    pub(crate) minor: u32,
     pub(crate) buffers: Buffers,
     pub(crate) sensors: Sensors,
     pub(crate) processes: Vec<Process>,
     pub(crate) instances: Vec<Instance>,
-}
-
-/// Declares the readings of a GPU that are keys of the scenario, each with the value that it has without the key; `None`
-/// is NOT_SUPPORTED.
-macro_rules! sensors {
-    ($($name:ident = $default:expr,)*) => {
-        #[derive(Debug)]
-        pub(crate) struct Sensors { $(pub(crate) $name: Reading,)* }
-
-        impl Sensors {
-            fn new(scripted: &scenario::Card) -> Sensors {
-                Sensors { $($name: Reading::new(scripted.$name.as_ref(), $default),)* }
-            }
-        }
-
-        impl scenario::Card {
-            /// Returns the readings that the scenario sets.
-            pub(crate) fn readings(&self) -> impl Iterator<Item = &Value> {
-                [$(&self.$name,)*].into_iter().flatten()
-            }
-        }
-    };
-}
-
-sensors! {
-    util = Some(0.0),
-    memory_util = Some(0.0),
-    encoder_util = Some(0.0),
-    decoder_util = Some(0.0),
-    temperature_c = Some(35.0),
-    memory_temperature_c = None,
-    power_w = Some(60.0),
-    power_limit_w = Some(400.0),
-    fan_percent = None,
-    clock_graphics_mhz = Some(1410.0),
-    clock_sm_mhz = Some(1410.0),
-    clock_memory_mhz = Some(1512.0),
-    clock_video_mhz = Some(1275.0),
-    performance_state = Some(0.0),
-    throttle_reasons = Some(0.0),
-    pcie_tx_kib = Some(0.0),
-    pcie_rx_kib = Some(0.0),
-    ecc_corrected = Some(0.0),
-    ecc_uncorrected = Some(0.0),
-    remap_pending = None,
-    remap_failed = Some(0.0),
-    retirement_pending = None,
-    // Without the keys, these are the integral of the power and the memory of the processes.
-    energy_mj = None,
-    memory_used_mib = None,
 }
 
 /// A time line; `None` if the driver returns NOT_SUPPORTED.
@@ -82,7 +30,7 @@ sensors! {
 pub(crate) struct Reading(Option<Line>);
 
 impl Reading {
-    fn new(value: Option<&Value>, default: Option<f64>) -> Reading {
+    pub(crate) fn new(value: Option<&Value>, default: Option<f64>) -> Reading {
         Reading(match value {
             Some(value) => Line::new(value),
             None => default.map(Line::constant),
@@ -98,8 +46,8 @@ impl Reading {
     }
 }
 
-impl Card {
-    pub(crate) fn new(scripted: &scenario::Card, index: usize, buffers: &Buffers) -> Card {
+impl Gpu {
+    pub(crate) fn new(scripted: &scenario::Gpu, index: usize, buffers: &Buffers) -> Gpu {
         let mut scripted = scripted.clone();
         if scripted.clock_sm_mhz.is_none() {
             scripted.clock_sm_mhz = scripted.clock_graphics_mhz.clone();
@@ -110,21 +58,22 @@ impl Card {
             bus: number.wrapping_add(1) & 0xff,
             device: 0,
         };
-        let uuid = text_or(&scripted.uuid, || {
-            format!("GPU-5e1f0000-0000-4000-8000-{index:012x}")
-        });
+        if scripted.name.is_empty() {
+            scripted.name = "NVIDIA A100-SXM4-80GB".to_owned();
+        }
+        if scripted.uuid.is_empty() {
+            scripted.uuid = format!("GPU-5e1f0000-0000-4000-8000-{index:012x}");
+        }
+        scripted.minor.get_or_insert(number);
         let instances = scripted.instances.iter().zip(0..);
-        Card {
-            name: text_or(&scripted.name, || "NVIDIA A100-SXM4-80GB".to_owned()),
+        Gpu {
             pci: Address::parse(&scripted.pci).unwrap_or(own_address),
-            minor: scripted.minor.unwrap_or(number),
             buffers: scripted.buffers.as_ref().unwrap_or(buffers).clone(),
             sensors: Sensors::new(&scripted),
             processes: processes(&scripted.processes, None),
             instances: instances
-                .map(|(part, place)| Instance::new(part, place, &uuid))
+                .map(|(part, place)| Instance::new(part, place, &scripted.uuid))
                 .collect(),
-            uuid,
             scripted,
         }
     }
@@ -206,7 +155,6 @@ pub(crate) struct Sizes {
 #[derive(Debug)]
 pub(crate) struct Instance {
     pub(crate) index: u32,
-    pub(crate) uuid: String,
     pub(crate) gpu_instance: u32,
     pub(crate) scripted: scenario::Instance,
     memory_used_mib: Option<Reading>,
@@ -215,30 +163,29 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn exists_at(&self, time: f64) -> bool {
-        let begun = self.scripted.from.is_none_or(|from| from <= time);
-        begun && self.scripted.until.is_none_or(|until| time < until)
+        is_between(self.scripted.from, self.scripted.until, time)
     }
 
     fn new(scripted: &scenario::Instance, place: u32, gpu_uuid: &str) -> Instance {
+        let mut scripted = scripted.clone();
         let index = scripted.index.unwrap_or(place);
         let gpu_instance = scripted.gpu_instance.unwrap_or(index.saturating_add(1));
-        let uuid = text_or(&scripted.uuid, || {
+        if scripted.uuid.is_empty() {
             let bare = gpu_uuid.strip_prefix("GPU-").unwrap_or(gpu_uuid);
             // The last two digits would repeat the GPU's; they become the instance's.
             let stem = bare.get(..bare.len().saturating_sub(2)).unwrap_or(bare);
-            format!("MIG-{stem}{:02x}", 0xf0_u32.wrapping_add(index) & 0xff)
-        });
+            scripted.uuid = format!("MIG-{stem}{:02x}", 0xf0_u32.wrapping_add(index) & 0xff);
+        }
         let used = scripted.memory_used_mib.as_ref();
         Instance {
             index,
-            uuid,
             gpu_instance,
             memory_used_mib: used.map(|value| Reading::new(Some(value), None)),
             processes: processes(
                 &scripted.processes,
                 Some((gpu_instance, scripted.compute_instance)),
             ),
-            scripted: scripted.clone(),
+            scripted,
         }
     }
 
@@ -255,9 +202,7 @@ impl Instance {
 
 #[derive(Debug)]
 pub(crate) struct Process {
-    pub(crate) pid: u32,
-    pub(crate) kind: Kind,
-    pub(crate) name: Option<String>,
+    pub(crate) scripted: scenario::Process,
     /// Memory in bytes; `None` is unknown.
     memory: Option<(Line, f64)>,
     protected_mib: Line,
@@ -265,8 +210,6 @@ pub(crate) struct Process {
     pub(crate) utils: [Line; 4],
     pub(crate) gpu_instance: u32,
     pub(crate) compute_instance: u32,
-    from: f64,
-    until: f64,
 }
 
 impl Process {
@@ -288,21 +231,17 @@ impl Process {
             (None, None) => Some((Line::constant(0.0), 1.0)),
         };
         Process {
-            pid: scripted.pid,
-            kind: scripted.kind,
-            name: scripted.name.clone(),
             memory,
             protected_mib: line(&scripted.protected_mib),
             utils: utils.map(line),
             gpu_instance: scripted.gpu_instance.unwrap_or(gpu_instance),
             compute_instance: scripted.compute_instance.unwrap_or(compute_instance),
-            from: scripted.from.unwrap_or(f64::NEG_INFINITY),
-            until: scripted.until.unwrap_or(f64::INFINITY),
+            scripted: scripted.clone(),
         }
     }
 
     pub(crate) fn runs_at(&self, time: f64) -> bool {
-        self.from <= time && time < self.until
+        is_between(self.scripted.from, self.scripted.until, time)
     }
 
     /// Returns the memory; all ones if it is unknown.
@@ -325,12 +264,9 @@ fn processes(scripted: &[scenario::Process], ids: Option<(u32, u32)>) -> Vec<Pro
         .collect()
 }
 
-/// Returns a text of the scenario, or its default if it is empty.
-fn text_or(scripted: &str, default: impl FnOnce() -> String) -> String {
-    match scripted {
-        "" => default(),
-        text => text.to_owned(),
-    }
+/// Returns whether a time is in a period of the scenario. A period without `from` or `until` is unbounded on that side.
+pub(super) fn is_between(from: Option<f64>, until: Option<f64>, time: f64) -> bool {
+    from.is_none_or(|from| from <= time) && until.is_none_or(|until| time < until)
 }
 
 /// Returns the used memory in bytes: the reading of the scenario, or the sum over the processes. Unknown memory counts
@@ -351,7 +287,6 @@ fn used_memory<'a>(
 }
 
 fn within(intervals: &[[f64; 2]], time: f64) -> bool {
-    intervals
-        .iter()
-        .any(|[from, until]| *from <= time && time < *until)
+    let mut intervals = intervals.iter();
+    intervals.any(|[from, until]| is_between(Some(*from), Some(*until), time))
 }

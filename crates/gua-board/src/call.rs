@@ -1,0 +1,175 @@
+//! A request as its handler sees it: who calls, and what the path, the query and the body say.
+//!
+//! Most handlers are plain functions of a [`Call`]. They read and write the store, so they run on a thread for blocking work.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts as _, Query, RawPathParams, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use axum::response::Response;
+use gua_board_store::registry::{Change, Host};
+use gua_board_store::{AccountId, HostId, WorkspaceId};
+use serde::de::DeserializeOwned;
+
+use crate::access::MemberCaller;
+use crate::app::App;
+use crate::error::Problem;
+use crate::pages::{View, encode, see_other};
+use crate::request::{ClientAddress, parse, read_body};
+
+/// Maximum size of a request body.
+const MOST_BYTES: usize = 64 * 1024;
+/// Content type of a form.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+pub(crate) type Answer = Result<Response, Problem>;
+
+/// Answers a call. Blocks.
+pub(crate) type Handler = fn(&Call) -> Answer;
+
+/// A request whose caller has been admitted.
+pub(crate) struct Call {
+    pub(crate) app: Arc<App>,
+    parts: Parts,
+    path: RawPathParams,
+    body: Bytes,
+}
+
+impl FromRequest<Arc<App>> for Call {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let path = RawPathParams::from_request_parts(&mut parts, &()).await;
+        let path = path.map_err(|_| Problem::NotFound("path"))?;
+        let body = match parts.method.is_safe() {
+            true => Bytes::new(),
+            false => read_body(body, MOST_BYTES).await?,
+        };
+        Ok(Self {
+            app: Arc::clone(app),
+            parts,
+            path,
+            body,
+        })
+    }
+}
+
+/// Runs the handler of a route on a thread for blocking work. After a form has changed something, the browser is redirected
+/// to its page, so that a reload does not repeat the change.
+pub(crate) async fn answer(
+    State((app, handler, page)): State<(Arc<App>, Handler, Option<&'static str>)>,
+    request: Request,
+) -> Answer {
+    let call = Call::from_request(request, &app).await?;
+    let answered = tokio::task::spawn_blocking(move || {
+        let answer = handler(&call)?;
+        Ok(match page {
+            Some(page) => see_other(&call.filled(page), answer),
+            None => answer,
+        })
+    });
+    // The task fails only if the handler panicked, or while the runtime is shutting down.
+    answered.await.map_err(|_| Problem::Stopping)?
+}
+
+impl Call {
+    /// Returns a value that the server or the access check of the route has attached to the request.
+    pub(crate) fn extension<T: Send + Sync + 'static>(&self) -> &T {
+        let found = self.parts.extensions.get();
+        found.expect("the access in the route's row provides it")
+    }
+
+    /// The member that calls.
+    pub(crate) fn caller(&self) -> &MemberCaller {
+        self.extension()
+    }
+
+    /// Workspace of the member that calls.
+    pub(crate) fn workspace(&self) -> &WorkspaceId {
+        &self.caller().workspace.id
+    }
+
+    /// Describes a change by the member that calls.
+    pub(crate) fn change(&self) -> Change {
+        self.caller().change(&self.app)
+    }
+
+    /// Returns the enrolled hosts that the member that calls sees, by display name.
+    pub(crate) fn hosts(&self) -> Result<Arc<Vec<Host>>, Problem> {
+        self.app.hosts(self.caller())
+    }
+
+    /// Address of the client.
+    pub(crate) fn address(&self) -> Option<IpAddr> {
+        self.extension::<ClientAddress>().0
+    }
+
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// Returns a named part of the path.
+    pub(crate) fn path(&self, wanted: &str) -> &str {
+        let mut parts = self.path.iter();
+        let found = parts.find(|(name, _)| *name == wanted);
+        found.expect("the route's path has this part").1
+    }
+
+    /// Fills the named parts of a path of this board from the path of the request.
+    fn filled(&self, page: &str) -> String {
+        let parts = self.path.iter();
+        parts.fold(page.to_owned(), |page, (name, value)| {
+            page.replace(&format!("{{{name}}}"), &encode(value))
+        })
+    }
+
+    /// The host that the path names.
+    pub(crate) fn host(&self) -> HostId {
+        HostId(self.path("host").to_owned())
+    }
+
+    /// The account that the path names.
+    pub(crate) fn account(&self) -> AccountId {
+        AccountId(self.path("account").to_owned())
+    }
+
+    /// The whole query, without its question mark.
+    pub(crate) fn raw_query(&self) -> Option<&str> {
+        self.parts.uri.query()
+    }
+
+    pub(crate) fn query<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        match Query::try_from_uri(&self.parts.uri) {
+            Ok(Query(values)) => Ok(values),
+            Err(error) => Err(Problem::Invalid(error.body_text())),
+        }
+    }
+
+    /// Reads the body: JSON, or the form of a page. Both reach the same handler.
+    pub(crate) fn input<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        let kind = self.headers().get(header::CONTENT_TYPE);
+        let is_form = kind.is_some_and(|kind| kind.as_bytes().starts_with(FORM.as_bytes()));
+        if !is_form {
+            // serde reads an array as the fields of an object, too.
+            if self.body.trim_ascii_start().first() == Some(&b'[') {
+                return Err(Problem::Invalid("the body is not an object".to_owned()));
+            }
+            return parse(&self.body);
+        }
+        // A browser sends a field that was left blank; the handlers expect it to be absent.
+        let fields = self.body.split(|byte| *byte == b'&');
+        let filled: Vec<&[u8]> = fields.filter(|field| !field.ends_with(b"=")).collect();
+        let values = serde_urlencoded::from_bytes(&filled.join(&b'&'));
+        values.map_err(|error| Problem::Invalid(error.to_string()))
+    }
+
+    /// Returns how the page is displayed, from the URL and the headers of the request.
+    pub(crate) fn view(&self) -> View {
+        let sign_on = self.parts.extensions.get().copied();
+        View::new(&self.parts.uri, self.headers(), sign_on)
+    }
+}
