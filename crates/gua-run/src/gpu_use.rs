@@ -11,6 +11,7 @@ use gua_model::{
     State, UtilSum,
 };
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::energy::Measured;
@@ -50,8 +51,9 @@ pub(crate) struct GpuUse {
 }
 
 /// A GPU in `summary.json`. `null` was not measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct GpuSummary {
+    /// The driver's index.
     pub index: u32,
     pub uuid: String,
     pub name: Option<String>,
@@ -60,6 +62,7 @@ pub struct GpuSummary {
     pub memory_used_max_mb: Option<u64>,
     /// Used by the job's own processes.
     pub own_memory_max_mb: Option<u64>,
+    /// Weighted by time.
     pub util_mean_pct: Option<f64>,
     pub util_max_pct: Option<f64>,
     /// Of the job's own processes.
@@ -79,7 +82,9 @@ pub struct GpuSummary {
     pub gap_seconds: f64,
     /// Observed time in which others had processes on the GPU; `null` if the owner of some process is unknown.
     pub shared_seconds: Option<f64>,
+    /// Time in each state; states without time are left out.
     #[serde(serialize_with = "by_name")]
+    #[schemars(with = "BTreeMap<&str, f64>")]
     pub states_seconds: BTreeMap<State, f64>,
     /// Readings that the GPU never gave, each with the reason.
     pub missing: BTreeMap<&'static str, &'static str>,

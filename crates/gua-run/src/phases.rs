@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gua_wire::run::log::stamp;
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::means::{Mean, rounded};
@@ -41,10 +42,10 @@ struct Phase {
 }
 
 /// A phase in `summary.json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct PhaseSummary {
     pub name: String,
-    /// UTC.
+    /// UTC, as in RFC 3339.
     pub started: String,
     pub seconds: f64,
     /// Mean of the run's GPUs, over spans that lie in the phase; `null` if there are none.

@@ -8,8 +8,8 @@ use gua_probe::process::family::FamilyUse;
 use gua_wire::run::log::stamp;
 use gua_wire::run::summary::ResourceSummary;
 use jiff::Timestamp;
-use serde::ser::SerializeMap as _;
-use serde::{Serialize, Serializer};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::energy::Measured;
@@ -26,10 +26,13 @@ pub const JAX_PEAK: &str = "jax_peak_bytes_mb";
 /// Minimum time of missed samples that is noted.
 const NOTABLE_GAP: Duration = Duration::from_secs(3);
 
-/// Summary of a run. The ten numbers come first, as the original writes them.
-#[derive(Clone, Debug, Serialize)]
+/// Summary of a run, as in `summary.json` of `gua run --out`. The numbers at the top are those of the original program; zero
+/// there can also mean that nothing was measured, and `unmeasured` lists those. Elsewhere null means not measured, never zero.
+/// Keys may be added under the same version; none changes its meaning. The file that `gua.monitor()` writes in Python has the same
+/// numbers, `unmeasured` and `notes`, and a part of `run`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunSummary {
-    #[serde(flatten, serialize_with = "numbers")]
+    #[serde(flatten)]
     pub resources: ResourceSummary,
     pub run: RunFacts,
     pub gpus: Vec<GpuSummary>,
@@ -44,19 +47,24 @@ pub struct RunSummary {
 }
 
 /// Identity and outcome of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct RunFacts {
     pub version: u32,
+    /// Name of the run.
     pub id: String,
     /// Short name of the program; never its arguments.
     pub name: String,
     pub host: String,
+    /// UTC, as in RFC 3339.
     pub started: String,
+    /// UTC, as in RFC 3339.
     pub ended: String,
     pub seconds: f64,
     /// As in a shell: 128 plus the signal's number for a job that was killed.
     pub exit_code: i32,
+    /// Signal that ended the job, if one did.
     pub signal: Option<i32>,
+    /// Planned time between two samples.
     pub interval_seconds: f64,
     /// Number of samples of the GPUs.
     pub samples: u64,
@@ -178,20 +186,18 @@ fn unmeasured_energy(gpu: &GpuUse) -> Option<String> {
     ))
 }
 
-fn numbers<S: Serializer>(summary: &ResourceSummary, out: S) -> Result<S::Ok, S::Error> {
-    let mut map = out.serialize_map(None)?;
-    for (name, value) in summary.entries() {
-        map.serialize_entry(name, &value)?;
-    }
-    map.end()
-}
-
 #[cfg(test)]
 mod tests {
     use gua_model::{Gpu, Millijoules, Missing};
 
     use super::*;
     use crate::watch::tests::{sample_of, watch_all};
+
+    #[test]
+    fn the_published_schema_is_that_of_the_type() {
+        let (name, schema) = gua_render::schemas::named::<RunSummary>("gua.summary.v1");
+        gua_test::schema::assert_published(name, &gua_render::document::pretty(&schema));
+    }
 
     #[test]
     fn one_is_singular_and_zero_is_not_mentioned() {

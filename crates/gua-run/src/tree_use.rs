@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gua_model::Bytes;
 use gua_probe::process::family::{FamilyUse, Storage};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::means::{float, highest, rounded};
@@ -19,7 +20,7 @@ pub(crate) struct TreeUse {
 }
 
 /// A job's processes in `summary.json`. `null` was not measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct TreeSummary {
     pub processes_max: u32,
     pub threads_max: u64,
@@ -30,7 +31,9 @@ pub struct TreeSummary {
     pub cpu_cores_max: Option<f64>,
     /// Resident memory, summed over processes; shared pages count for each. `null` for a run too short to be sampled.
     pub memory_max_mb: Option<u64>,
+    /// From storage.
     pub read_mb: Option<f64>,
+    /// To storage.
     pub written_mb: Option<f64>,
 }
 

@@ -2,23 +2,31 @@
 //! files, one at a time, in constant memory.
 
 use gua_model::{Gpu, Milliwatts};
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
 
 use super::metrics::{GPU_FIELDS, hundredths};
 
 /// Resource usage of a job. A value that was never measured is also zero, as in the original; [`Tally::missing`] lists
 /// such values.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, JsonSchema)]
 pub struct ResourceSummary {
     /// Maximum memory in use on any of the GPUs.
     pub peak_vram_mb: f64,
-    /// Peak memory reported by JAX; set by the caller.
+    /// Peak memory reported by JAX; only if the job reported it.
+    #[schemars(skip_serializing_if = "is_zero")]
     pub jax_peak_bytes_mb: f64,
     pub gpu_util_mean_pct: f64,
     pub gpu_util_max_pct: f64,
+    /// Only if it is not zero.
+    #[schemars(skip_serializing_if = "is_zero")]
     pub mem_util_mean_pct: f64,
+    /// Only if the mean is not zero.
+    #[schemars(skip_serializing_if = "is_zero")]
     pub mem_util_max_pct: f64,
     pub power_watts_mean: f64,
     pub power_watts_max: f64,
+    /// Of the whole host, as `cpu_idle_mean_pct`.
     pub cpu_usr_mean_pct: f64,
     pub cpu_idle_mean_pct: f64,
 }
@@ -55,6 +63,12 @@ impl ResourceSummary {
             .into_iter()
             .map(|(name, value)| (name, one_decimal(value)))
             .collect()
+    }
+}
+
+impl Serialize for ResourceSummary {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_map(self.entries())
     }
 }
 
