@@ -77,7 +77,7 @@ impl Watch {
             };
             for (alert, found) in alerts.iter().zip(&mut found) {
                 let on = || BoardHost {
-                    id: host.id.as_str().to_owned(),
+                    id: Some(host.id.as_str().to_owned()),
                     workspace: host.workspace.as_str().to_owned(),
                     name: host.display_name.clone(),
                 };

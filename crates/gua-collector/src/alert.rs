@@ -267,6 +267,7 @@ fn send_now(
         when: when.to_owned(),
         host: host::name(),
         host_id: None,
+        workspace: None,
         user: Some(Names::default().user(me)),
         title,
         text,

@@ -338,8 +338,8 @@ impl Alert {
     pub fn key(&self, finding: &Finding) -> String {
         let (name, when, subject) = (&self.name, finding.when.as_str(), &finding.subject);
         match &finding.host {
-            Some(host) => format!("{name} {when} {} {subject}", host.id),
-            None => format!("{name} {when} {subject}"),
+            Some(BoardHost { id: Some(id), .. }) => format!("{name} {when} {id} {subject}"),
+            _ => format!("{name} {when} {subject}"),
         }
     }
 

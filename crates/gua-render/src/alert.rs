@@ -31,9 +31,12 @@ pub struct AlertMessage {
     /// The condition, such as `idle-held`; `test` for `gua alert test`.
     pub when: String,
     pub host: String,
-    /// Id of the host on the board that sends the message; null in a message of the host itself.
+    /// Id of the host on the board that sends the message; null in a message about several hosts, or of the host itself.
     #[serde(default)]
     pub host_id: Option<String>,
+    /// Id of the workspace of the hosts on that board; null in a message of the host itself.
+    #[serde(default)]
+    pub workspace: Option<String>,
     /// The person that the message is about, if it is about one.
     pub user: Option<String>,
     pub title: String,
@@ -101,8 +104,10 @@ rows! {
         title: String as "message" = message.title.clone(),
         id: String = message.id.clone(),
         host: String = message.host.clone(),
-        /// Id of the host on the board that sends the message; null in a message of the host itself.
+        /// Id of the host on the board that sends the message; null in a message about several hosts, or of the host itself.
         host_id: Option<String> = message.host_id.clone(),
+        /// Id of the workspace of the hosts on that board; null in a message of the host itself.
+        workspace: Option<String> = message.workspace.clone(),
     }
 }
 

@@ -24,7 +24,9 @@ pub(crate) struct AlertEntry {
     pub(crate) alert: String,
     /// The condition, such as `silent`.
     pub(crate) when: String,
-    pub(crate) host: String,
+    /// The host; `null` if it is about several hosts, or about one that is no longer enrolled.
+    pub(crate) host: Option<String>,
+    /// Name of the host, or of the first ones of several.
     pub(crate) host_name: String,
     /// The person that it is about; `null` if it is about none, or if the caller may not see names.
     pub(crate) user: Option<String>,
@@ -39,7 +41,7 @@ pub(crate) struct AlertEntry {
     pub(crate) title: Option<String>,
 }
 
-/// The latest messages about hosts that the caller sees, the latest first.
+/// The latest messages about hosts of the workspace, the latest first. Its admins see all hosts.
 pub(crate) fn alerts(call: &Call) -> Result<Json<List<AlertEntry>>, Problem> {
     let hosts = call.hosts()?;
     let hosts: HashSet<&str> = hosts.iter().map(|host| host.id.as_str()).collect();
@@ -53,16 +55,19 @@ pub(crate) fn alerts(call: &Call) -> Result<Json<List<AlertEntry>>, Problem> {
             return Err(Problem::NoHistory("cannot read the alerts".to_owned()));
         }
     };
+    let workspace = call.workspace().as_str();
     let sees_names = call.caller().sees_names();
     let entry = |row: DeliveryRow| {
-        let host = row.host_id.filter(|host| hosts.contains(host.as_str()))?;
+        if row.workspace.as_deref() != Some(workspace) {
+            return None;
+        }
         let is_shown = sees_names || row.user.is_none();
         Some(AlertEntry {
             id: row.id,
             at: row.at,
             alert: row.alert,
             when: row.when,
-            host,
+            host: row.host_id.filter(|host| hosts.contains(host.as_str())),
             host_name: row.host,
             user: row.user.filter(|_| is_shown),
             to: row.to,

@@ -118,7 +118,10 @@ fn alert_table(page: &Page<'_>, alerts: &[AlertEntry], now: Timestamp) -> Markup
     ];
     let rows = html! { @for alert in alerts { tr {
         td { (view.ago(alert.at, now)) }
-        th scope="row" { a href=(page.path(&format!("/hosts/{}", encode(&alert.host)))) { (sanitize(&alert.host_name)) } }
+        th scope="row" { @match &alert.host {
+            Some(host) => a href=(page.path(&format!("/hosts/{}", encode(host)))) { (sanitize(&alert.host_name)) },
+            None => (sanitize(&alert.host_name)),
+        } }
         td { code { (sanitize(&alert.when)) } }
         td.long { @match &alert.title { Some(title) => (sanitize(title)), None => (view.t(text::HIDDEN)) } }
         td.long { (sanitize(&alert.alert)) ", " (sanitize(&alert.to)) ": " (status(alert)) }

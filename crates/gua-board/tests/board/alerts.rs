@@ -131,7 +131,10 @@ async fn an_agent_is_silent_after_three_of_its_own_intervals() {
         let found = stage.find(&silent);
         assert_eq!(found.len(), 1, "every {every} s");
         let place = found[0].host.as_ref().unwrap();
-        assert_eq!((&place.id, place.name.as_str()), (&stage.host, "lab1"));
+        assert_eq!(
+            (place.id.as_ref(), place.name.as_str()),
+            (Some(&stage.host), "lab1")
+        );
         let line = format!("GET /api/v1/workspaces/default/hosts/{}", stage.host);
         let cookie = stage.session(Role::Viewer);
         let shown = stage.board.call(&line, &[("cookie", &cookie)], "").await;
@@ -461,8 +464,8 @@ async fn a_keep_is_shown_without_its_reason_to_those_who_see_no_names() {
     assert_eq!(refused.status, 422, "{}", refused.body);
 }
 
-/// A message about a person on a host.
-fn message(host_id: &str, status: DeliveryStatus) -> DeliveryRow {
+/// A message about a person on a host of a workspace; without an id, on several hosts.
+fn message(workspace: &str, host_id: &str, status: DeliveryStatus) -> DeliveryRow {
     let at = Timestamp::from_second(START).unwrap();
     let message = AlertMessage {
         id: "1c9d03fe".to_owned(),
@@ -470,7 +473,8 @@ fn message(host_id: &str, status: DeliveryStatus) -> DeliveryRow {
         alert: "lab".to_owned(),
         when: "idle-held".to_owned(),
         host: "lab1".to_owned(),
-        host_id: Some(host_id.to_owned()),
+        host_id: (!host_id.is_empty()).then(|| host_id.to_owned()),
+        workspace: Some(workspace.to_owned()),
         user: Some("ada".to_owned()),
         title: "lab1: ada <b>holds 1 GPU".to_owned(),
         text: String::new(),
@@ -491,10 +495,13 @@ async fn admins_see_the_messages_about_hosts_of_their_workspace() {
     });
     let stage = Stage::of(board).await;
     let refused = "550 no mailbox ada@example.com".to_owned();
+    let workspace = stage.board.workspace().id;
+    let workspace = workspace.as_str();
     *rows.lock().unwrap() = vec![
-        message("host_of_another_workspace", DeliveryStatus::Sent),
-        message(&stage.host, DeliveryStatus::Sent),
-        message(&stage.host, DeliveryStatus::Failed(refused.clone())),
+        message("another", &stage.host, DeliveryStatus::Sent),
+        message(workspace, &stage.host, DeliveryStatus::Sent),
+        message(workspace, "", DeliveryStatus::Failed(refused.clone())),
+        message(workspace, "revoked", DeliveryStatus::Sent),
     ];
     let cookie = stage.session(Role::Admin);
     let headers = [("cookie", cookie.as_str())];
@@ -502,7 +509,9 @@ async fn admins_see_the_messages_about_hosts_of_their_workspace() {
     let api = "GET /api/v1/workspaces/default/alerts";
     let found = shown(api).await.body;
     let items = found["items"].as_array().unwrap();
-    assert_eq!(items.len(), 2, "{found}");
+    assert_eq!(items.len(), 3, "{found}");
+    let hosts: Vec<&Value> = items.iter().map(|item| &item["host"]).collect();
+    assert_eq!(hosts, [&json!(stage.host), &Value::Null, &Value::Null]);
     assert_eq!(
         (&items[0]["user"], &items[0]["status"]),
         (&json!("ada"), &json!("sent"))
@@ -511,6 +520,10 @@ async fn admins_see_the_messages_about_hosts_of_their_workspace() {
     let page = shown("GET /w/default/servers").await.body;
     let page = page.as_str().unwrap();
     assert!(page.contains("lab1: ada &lt;b&gt;holds 1 GPU"), "{page}");
+    let alerts = page
+        .split("<table")
+        .find(|table| table.contains("idle-held"));
+    assert_eq!(alerts.unwrap().matches("<a ").count(), 1, "{page}");
     // Only owners may see names.
     let settings = Settings {
         names_from: Role::Owner,

@@ -87,7 +87,10 @@ impl Outbox {
                 let Some(finding) = all_silent(&findings) else {
                     continue;
                 };
-                match self.state.has_room(finding.host.as_ref()) {
+                match self
+                    .state
+                    .has_room(finding.host.as_ref().and_then(|host| host.id.as_deref()))
+                {
                     true => {
                         let keys = findings.iter().map(|finding| alert.key(finding));
                         self.state.last_sent.extend(keys.map(|key| (key, now)));
@@ -146,6 +149,7 @@ impl Outbox {
 
     fn add(&mut self, alert: &Alert, finding: &Finding, now: Timestamp) {
         let message = alert.message(finding, &self.host);
+        let on = finding.host.as_ref();
         let pending = Pending {
             to: alert.target.kind().to_owned(),
             attempts: 0,
@@ -156,7 +160,8 @@ impl Outbox {
                 alert: alert.name.clone(),
                 when: finding.when.as_str().to_owned(),
                 host: finding.host_name(&self.host),
-                host_id: finding.host.as_ref().map(|host| host.id.clone()),
+                host_id: on.and_then(|host| host.id.clone()),
+                workspace: on.map(|host| host.workspace.clone()),
                 user: finding.person.clone(),
                 title: message.title,
                 text: message.text,

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use gua_files::NewFile;
-use gua_model::alert::{BoardHost, LastSent};
+use gua_model::alert::LastSent;
 use gua_render::alert::AlertMessage;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -109,10 +109,9 @@ impl State {
         self.last_sent = all.into_iter().skip(excess).collect();
     }
 
-    /// Whether another message about a host of a board can wait, or about the host of the daemon (`None`).
-    pub(super) fn has_room(&self, host: Option<&BoardHost>) -> bool {
-        let is_of =
-            |host: &BoardHost, one: &Pending| one.message.host_id.as_ref() == Some(&host.id);
+    /// Whether another message about a host of a board can wait, or about several hosts or the host of the daemon (`None`).
+    pub(super) fn has_room(&self, host: Option<&str>) -> bool {
+        let is_of = |host: &str, one: &Pending| one.message.host_id.as_deref() == Some(host);
         let pending = self.pending.iter();
         self.pending.len() < MAX_PENDING
             && host.is_none_or(|host| {

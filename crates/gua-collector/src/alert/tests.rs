@@ -326,7 +326,7 @@ fn an_alert_that_is_removed_sends_nothing_more() {
 
 fn board_host(id: &str) -> BoardHost {
     BoardHost {
-        id: id.to_owned(),
+        id: Some(id.to_owned()),
         workspace: "w".to_owned(),
         name: "lab1".to_owned(),
     }
@@ -404,6 +404,8 @@ fn agents_that_fall_silent_within_a_minute_are_reported_together() {
         (vec![expected.to_owned()], 12_500)
     );
     assert!(serde_json::to_string(&sent).unwrap().len() < 4000);
+    let place = (sent[0].host_id.as_deref(), sent[0].workspace.as_deref());
+    assert_eq!(place, (None, Some("w")));
     assert_eq!(queue(0..12_500, 760), (Vec::new(), 12_500));
     // Silent agents of another workspace are reported in a separate message.
     assert_eq!(queue(0..12_510, 800).0, []);

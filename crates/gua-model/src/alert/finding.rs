@@ -35,10 +35,11 @@ pub struct Finding {
     pub answer: Option<String>,
 }
 
-/// A host as its board knows it.
+/// A host as its board knows it, or several hosts of one workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BoardHost {
-    pub id: String,
+    /// `None` for several hosts.
+    pub id: Option<String>,
     /// Id of its workspace, whose admins see the messages about it.
     pub workspace: String,
     /// Display name, which is not unique.
@@ -404,7 +405,7 @@ const MAX_NAMED: usize = 3;
 const MAX_LISTED: usize = 20;
 
 /// Returns one finding about the silent agents of several hosts, in this order, so that a network outage does not send one
-/// message for each host. Its host has the id of the first one, and its size does not depend on the number of hosts.
+/// message for each host. All are of one workspace. Its size does not depend on the number of hosts.
 #[must_use]
 pub fn all_silent(found: &[Finding]) -> Option<Finding> {
     let first = found.first()?;
@@ -427,6 +428,7 @@ pub fn all_silent(found: &[Finding]) -> Option<Finding> {
     let details = details.map(|one| format!("{}: {}", name(one), one.details.join(", ")));
     Some(Finding {
         host: first.host.clone().map(|host| BoardHost {
+            id: None,
             name: names,
             ..host
         }),

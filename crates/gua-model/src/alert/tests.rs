@@ -342,7 +342,7 @@ fn a_gap_on_a_host_of_a_board_is_reported_again_after_the_cool_down() {
             has_ended: false,
         };
         let host = BoardHost {
-            id: "a".to_owned(),
+            id: Some("a".to_owned()),
             workspace: "w".to_owned(),
             name: "lab1".to_owned(),
         };
@@ -410,7 +410,7 @@ fn findings_on_two_hosts_of_a_board_have_cool_downs_of_their_own() {
     let mut last = LastSent::new();
     let on = |id: &str, hour: i64| {
         let host = BoardHost {
-            id: id.to_owned(),
+            id: Some(id.to_owned()),
             workspace: "w".to_owned(),
             name: "lab\u{1b}1".to_owned(),
         };
@@ -433,7 +433,7 @@ fn silent_agents_of_many_hosts_are_one_message_of_limited_size() {
     let message = |hosts: usize| {
         let found = (1..=hosts).map(|number| {
             let host = BoardHost {
-                id: format!("host_{number}"),
+                id: Some(format!("host_{number}")),
                 workspace: "w".to_owned(),
                 name: format!("gpu{number}"),
             };
@@ -441,8 +441,9 @@ fn silent_agents_of_many_hosts_are_one_message_of_limited_size() {
         });
         let found: Vec<Finding> = found.collect();
         let together = finding::all_silent(&found).unwrap();
-        let id = together.host.as_ref().map(|host| host.id.as_str());
-        assert_eq!(id, Some("host_1"));
+        let on = together.host.as_ref().unwrap();
+        let id = (hosts == 1).then_some("host_1");
+        assert_eq!((on.id.as_deref(), on.workspace.as_str()), (id, "w"));
         alert.message(&together, "board")
     };
     assert_eq!(finding::all_silent(&[]), None);

@@ -20,6 +20,7 @@ pub(super) fn message() -> AlertMessage {
         when: "idle-held".to_owned(),
         host: "lab1".to_owned(),
         host_id: None,
+        workspace: None,
         user: Some("ada".to_owned()),
         title: "lab1: ada holds 1 GPU ✓".to_owned(),
         text: "lab1: ada holds 1 GPU ✓\n- GPU 0: <!channel> & co\nbye".to_owned(),
