@@ -1,9 +1,10 @@
 //! Runs as text, tables and JSON (`docs/schema/gua.runs.v1.json`). A summary is written by its user, in any shape: values that
 //! do not fit are left out.
 
+mod summary;
+
 use std::time::Duration;
 
-use gua_model::State;
 use gua_model::run::{RolledUp, WatcherState, peak_memory};
 use gua_model::table::{Cell, Header, Table};
 use gua_model::text::{Clockwise, sanitize};
@@ -12,6 +13,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
+use self::summary::Summary;
 use crate::document::documents;
 
 /// Format name of [`RunsDocument`].
@@ -45,7 +47,10 @@ documents! {
         /// UUIDs.
         gpus: Vec<String> = shown.run.gpus.iter().map(ToString::to_string).collect(),
         /// `summary.json` of the run (gua.summary.v1), as its user wrote it; null before its end.
-        summary: Value = shown.summary.clone(),
+        summary: Value = match shown.run.ended {
+            Some(_) => serde_json::from_str(&shown.run.summary).unwrap_or_default(),
+            None => Value::Null,
+        },
     }
 }
 
@@ -57,49 +62,57 @@ const MISSING: &str = "-";
 pub struct ShownRun<'a> {
     run: &'a WatchedRun,
     /// Summary of a run that has ended.
-    summary: Value,
+    summary: Summary,
     /// State of the watching process of a run that has not ended.
     watcher: Option<WatcherState>,
 }
 
-/// Source of a measure in the summary. Its name there is the key of the measure.
-#[derive(Clone, Copy)]
-enum Source {
-    /// One of the numbers at the top; missing if the summary lists this name as unmeasured.
-    Top(&'static str),
-    /// A number of the process tree.
-    Tree,
-    Other(fn(&ShownRun<'_>) -> Cell),
-}
+/// A measure by which runs are compared: key, title and value.
+type Measure = (&'static str, &'static str, fn(&ShownRun<'_>) -> Cell);
 
-/// Measures by which runs are compared: key, title and source.
-const MEASURES: [(&str, &str, Source); 14] = {
-    use Source::{Other, Top, Tree};
-    [
-        ("seconds", "seconds", Other(|run| number(run.seconds()))),
-        ("exit_code", "exit", Other(|run| run.exit())),
-        ("gpus", "gpus", Other(|run| run.run.gpus.len().into())),
-        ("gpu_util_mean_pct", "gpu busy %", Top("gpu_util")),
-        ("gpu_util_max_pct", "gpu busy max %", Top("gpu_util")),
-        ("peak_vram_mb", "peak vram MB", Top("vram")),
-        ("mem_util_mean_pct", "mem busy %", Top("mem_util")),
-        ("power_watts_mean", "power W", Top("power")),
-        ("energy_joules", "energy J", Other(|run| run.energy())),
-        ("active_pct", "active %", Other(|run| run.active())),
-        ("cpu_seconds", "cpu s", Tree),
-        ("cpu_cores_mean", "cores", Tree),
-        ("memory_max_mb", "memory MB", Tree),
-        ("written_mb", "wrote MB", Tree),
-    ]
-};
+const MEASURES: [Measure; 14] = [
+    ("seconds", "seconds", |run| number(run.seconds())),
+    ("exit_code", "exit", |run| run.exit()),
+    ("gpus", "gpus", |run| run.run.gpus.len().into()),
+    ("gpu_util_mean_pct", "gpu busy %", |run| {
+        run.top("gpu_util", *run.summary.gpu_util_mean_pct)
+    }),
+    ("gpu_util_max_pct", "gpu busy max %", |run| {
+        run.top("gpu_util", *run.summary.gpu_util_max_pct)
+    }),
+    ("peak_vram_mb", "peak vram MB", |run| {
+        run.top("vram", *run.summary.peak_vram_mb)
+    }),
+    ("mem_util_mean_pct", "mem busy %", |run| {
+        // The original program leaves out a zero here, and gua then lists what was not measured.
+        let left_out = run.summary.unmeasured.as_ref().map(|_| 0.0);
+        run.top("mem_util", run.summary.mem_util_mean_pct.or(left_out))
+    }),
+    ("power_watts_mean", "power W", |run| {
+        run.top("power", *run.summary.power_watts_mean)
+    }),
+    ("energy_joules", "energy J", |run| run.energy()),
+    ("active_pct", "active %", |run| run.active()),
+    ("cpu_seconds", "cpu s", |run| {
+        number(*run.summary.tree.cpu_seconds)
+    }),
+    ("cpu_cores_mean", "cores", |run| {
+        number(*run.summary.tree.cpu_cores_mean)
+    }),
+    ("memory_max_mb", "memory MB", |run| {
+        number(*run.summary.tree.memory_max_mb)
+    }),
+    ("written_mb", "wrote MB", |run| {
+        number(*run.summary.tree.written_mb)
+    }),
+];
 
 impl<'a> ShownRun<'a> {
     /// Parses the summary. `state_of` finds out about the watching process that a run without an end recorded at its start.
-    pub fn new(run: &'a WatchedRun, state_of: impl Fn(&Value) -> WatcherState) -> Self {
-        let shown = serde_json::from_str(&run.summary).unwrap_or(Value::Null);
+    pub fn new(run: &'a WatchedRun, state_of: impl Fn(&str) -> WatcherState) -> Self {
         let (summary, watcher) = match run.ended {
-            Some(_) => (shown, None),
-            None => (Value::Null, Some(state_of(&shown))),
+            Some(_) => (Summary::parse(&run.summary), None),
+            None => (Summary::default(), Some(state_of(&run.summary))),
         };
         Self {
             run,
@@ -121,8 +134,7 @@ impl<'a> ShownRun<'a> {
     fn seconds(&self) -> Option<f64> {
         let ended = self.run.ended?;
         let wall = || ended.duration_since(self.run.started).as_secs_f64();
-        let own = self.summary["run"]["seconds"].as_f64();
-        Some(own.unwrap_or_else(wall))
+        Some(self.summary.run.seconds.unwrap_or_else(wall))
     }
 
     fn exit(&self) -> Cell {
@@ -133,50 +145,26 @@ impl<'a> ShownRun<'a> {
     }
 
     /// One of the ten numbers; missing if the run reports that nothing was measured.
-    fn top(&self, name: &str, measured: &str) -> Cell {
-        let unmeasured = self.summary["unmeasured"].as_array();
-        let is_unmeasured =
-            unmeasured.is_some_and(|all| all.iter().any(|one| one.as_str() == Some(measured)));
-        // The original program also leaves out a zero here.
-        let left_out = unmeasured.filter(|_| measured == "mem_util").map(|_| 0.0);
-        let value = self.summary[name].as_f64().or(left_out);
+    fn top(&self, measured: &str, value: Option<f64>) -> Cell {
+        let mut unmeasured = self.summary.unmeasured.iter().flatten();
+        let is_unmeasured = unmeasured.any(|one| one.as_deref() == Some(measured));
         number(value.filter(|_| !is_unmeasured))
-    }
-
-    fn measure(&self, key: &str, source: Source) -> Cell {
-        match source {
-            Source::Top(measured) => self.top(key, measured),
-            Source::Tree => number(self.summary["tree"][key].as_f64()),
-            Source::Other(measure) => measure(self),
-        }
-    }
-
-    fn list(&self, key: &str) -> &[Value] {
-        self.summary[key].as_array().map_or(&[], Vec::as_slice)
     }
 
     /// Energy of all GPUs, if it is known for each of them.
     fn energy(&self) -> Cell {
-        let gpus = self.list("gpus").iter();
-        let all: Option<Vec<f64>> = gpus.map(|gpu| gpu["energy_joules"].as_f64()).collect();
+        let gpus = self.summary.gpus.iter();
+        let all: Option<Vec<f64>> = gpus.map(|gpu| *gpu.energy_joules).collect();
         let all = all.filter(|all| !all.is_empty());
         number(all.map(|all| all.iter().sum()))
     }
 
     /// Share of the GPUs' known time in which they were active.
     fn active(&self) -> Cell {
-        let time: RolledUp = self.list("gpus").iter().map(rolled_up).sum();
+        let gpus = self.summary.gpus.iter();
+        let time: RolledUp = gpus.map(|gpu| gpu.rolled_up()).sum();
         number(time.active_share().map(|share| 100.0 * share))
     }
-}
-
-fn rolled_up(gpu: &Value) -> RolledUp {
-    let states = gpu["states_seconds"].as_object();
-    let states = states.into_iter().flatten();
-    RolledUp::of(states.filter_map(|(name, seconds)| {
-        let state = State::ALL.into_iter().find(|state| state.as_str() == name);
-        Some((state, seconds.as_f64()?))
-    }))
 }
 
 fn number(value: Option<f64>) -> Cell {
@@ -215,10 +203,7 @@ pub fn list(runs: &[ShownRun<'_>]) -> Table {
             shown.run.name.as_str().into(),
             local(shown.run.started).into(),
         ];
-        let cells = measures
-            .iter()
-            .map(|(key, _, source)| shown.measure(key, *source));
-        row.extend(cells);
+        row.extend(measures.iter().map(|(_, _, measure)| measure(shown)));
         row.push(shown.state().into());
         table.rows.push(row);
     }
@@ -239,8 +224,8 @@ pub fn compare(runs: &[ShownRun<'_>]) -> Table {
     };
     line("user", &|shown| shown.user().into());
     line("name", &|shown| shown.run.name.as_str().into());
-    for (key, title, source) in MEASURES {
-        line(title, &|shown| shown.measure(key, source));
+    for (_, title, measure) in MEASURES {
+        line(title, &measure);
     }
     table
 }
@@ -271,42 +256,46 @@ pub fn one(shown: &ShownRun<'_>) -> String {
             }
         ),
     });
-    let text = |value: &Value| value.as_str().map_or_else(|| MISSING.to_owned(), sanitize);
-    let in_unit = |value: &Value, digits: usize, unit: &str| match value.as_f64() {
+    let text = |text: Option<&str>| text.map_or_else(|| MISSING.to_owned(), sanitize);
+    let in_unit = |value: Option<f64>, digits: usize, unit: &str| match value {
         Some(value) => format!("{value:.digits$}{unit}"),
         None => MISSING.to_owned(),
     };
-    for gpu in shown.list("gpus") {
-        let rounded = |key: &str, unit: &str| in_unit(&gpu[key], 0, unit);
-        let [own, used, total] = ["own_memory_max_mb", "memory_used_max_mb", "memory_total_mb"]
-            .map(|key| gpu[key].as_u64());
-        let (index, name, memory) = (
-            &gpu["index"],
-            text(&gpu["name"]),
-            peak_memory(own, used, total),
+    for gpu in shown.summary.gpus.iter() {
+        let index = gpu
+            .index
+            .map_or_else(|| MISSING.to_owned(), |index| index.to_string());
+        let memory = peak_memory(
+            *gpu.own_memory_max_mb,
+            *gpu.memory_used_max_mb,
+            *gpu.memory_total_mb,
         );
-        let (busy, energy) = (rounded("util_mean_pct", " %"), rounded("energy_joules", ""));
         lines.push(format!(
-            "gpu {index} {name}: {busy} busy, {memory}, {energy} J"
+            "gpu {index} {}: {} busy, {memory}, {} J",
+            text(gpu.name.as_deref()),
+            in_unit(*gpu.util_mean_pct, 0, " %"),
+            in_unit(*gpu.energy_joules, 0, "")
         ));
-        if let Some(states) = gpu["states_seconds"].as_object() {
+        if let Some(states) = gpu.states_seconds.as_ref() {
             let states = states
                 .iter()
-                .map(|(name, seconds)| format!("{} {}", sanitize(name), in_unit(seconds, 0, " s")));
+                .map(|(name, time)| format!("{} {}", sanitize(name), in_unit(**time, 0, " s")));
             lines.push(format!("  {}", states.collect::<Vec<_>>().join(", ")));
         }
     }
-    for (key, title, source) in MEASURES.into_iter().skip(3) {
-        lines.push(format!(
-            "{title:<15} {}",
-            shown.measure(key, source).shown()
-        ));
+    for (_, title, measure) in MEASURES.into_iter().skip(3) {
+        lines.push(format!("{title:<15} {}", measure(shown).shown()));
     }
-    for phase in shown.list("phases") {
-        let seconds = in_unit(&phase["seconds"], 1, " s");
-        lines.push(format!("phase {}: {seconds}", text(&phase["name"])));
+    for phase in shown.summary.phases.iter() {
+        let seconds = in_unit(*phase.seconds, 1, " s");
+        lines.push(format!("phase {}: {seconds}", text(phase.name.as_deref())));
     }
-    for note in shown.list("notes").iter().filter_map(Value::as_str) {
+    for note in shown
+        .summary
+        .notes
+        .iter()
+        .filter_map(|note| note.as_deref())
+    {
         lines.push(format!("note: {}", sanitize(note)));
     }
     lines.join("\n") + "\n"
@@ -337,12 +326,11 @@ mod tests {
 
     fn measured(summary: &Value, key: &str) -> String {
         let run = run(summary);
-        let (key, _, source) = MEASURES
+        let (_, _, measure) = MEASURES
             .into_iter()
             .find(|(name, ..)| *name == key)
             .unwrap();
-        let shown = ShownRun::new(&run, |_| WatcherState::Unknown);
-        shown.measure(key, source).shown()
+        measure(&ShownRun::new(&run, |_| WatcherState::Unknown)).shown()
     }
 
     #[test]
@@ -358,6 +346,28 @@ mod tests {
             measured(&json!({"unmeasured": []}), "power_watts_mean"),
             "-"
         );
+    }
+
+    #[test]
+    fn a_value_of_another_type_costs_only_itself() {
+        let summary = json!({
+            "power_watts_mean": "high", "peak_vram_mb": 12, "unmeasured": [7, "power"], "tree": [], "notes": [1, "slow"],
+            "gpus": ["x", {"index": "\u{9b}2J", "energy_joules": 5, "states_seconds": {"active": 3, "new": 1, "ghost": "1"}}],
+        });
+        let check = |key: &str, expected: &str| assert_eq!(measured(&summary, key), expected);
+        check("power_watts_mean", "-");
+        check("peak_vram_mb", "12.0");
+        check("energy_joules", "-");
+        check("active_pct", "100.0");
+        check("cpu_seconds", "-");
+        let shown = run(&summary);
+        let shown = one(&ShownRun::new(&shown, |_| WatcherState::Unknown));
+        assert!(shown.contains("\ngpu - -: - busy, "), "{shown}");
+        assert!(
+            shown.contains("  active 3 s, ghost -, new 1 s\n"),
+            "{shown}"
+        );
+        assert!(shown.contains("\nnote: slow\n"), "{shown}");
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl<D: Fn() -> Result<ClaimDir, OpenError>> RunRecorder<D> {
             ended: None,
             exit_code: None,
             gpus: Vec::new(),
-            summary: watcher::recorded().into_iter().collect(),
+            summary: watcher::recorded().unwrap_or_default(),
         });
     }
 

@@ -5,43 +5,58 @@ use gua_model::run::WatcherState;
 use gua_model::{BootId, Pid, ProcessKey, StartTicks};
 use gua_probe::process::lineage::{Life, Lineage};
 use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-/// Key of the process in the event.
-const KEY: &str = "process";
+/// The part of the event that names the process.
+#[derive(Serialize, Deserialize)]
+struct Recorded {
+    process: Process,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Process {
+    pid: u32,
+    start: u64,
+    boot: String,
+    namespace: u64,
+}
 
 /// This process, for the event.
-pub(crate) fn recorded() -> Option<(String, Value)> {
+pub(crate) fn recorded() -> Option<Map<String, Value>> {
     let lineage = Lineage::new(ProcRoot::default());
     let own = lineage.process(Pid(std::process::id()), boot()?)?;
-    let process = json!({
-        "pid": own.pid.0,
-        "start": own.start.0,
-        "boot": own.boot.to_string(),
-        "namespace": lineage.namespace()?,
-    });
-    Some((KEY.to_owned(), process))
+    let process = Process {
+        pid: own.pid.0,
+        start: own.start.0,
+        boot: own.boot.to_string(),
+        namespace: lineage.namespace()?,
+    };
+    match serde_json::to_value(Recorded { process }) {
+        Ok(Value::Object(event)) => Some(event),
+        _ => None,
+    }
 }
 
 /// State of the process that an event names.
 #[must_use]
-pub fn state(event: &Value) -> WatcherState {
+pub fn state(event: &str) -> WatcherState {
     judged(event).unwrap_or(WatcherState::Unknown)
 }
 
-fn judged(event: &Value) -> Option<WatcherState> {
-    let process = &event[KEY];
+fn judged(event: &str) -> Option<WatcherState> {
+    let Recorded { process } = serde_json::from_str(event).ok()?;
     let key = ProcessKey {
-        boot: process["boot"].as_str()?.parse::<BootId>().ok()?,
-        pid: Pid(u32::try_from(process["pid"].as_u64()?).ok()?),
-        start: StartTicks(process["start"].as_u64()?),
+        boot: process.boot.parse().ok()?,
+        pid: Pid(process.pid),
+        start: StartTicks(process.start),
     };
     if key.boot != boot()? {
         return Some(WatcherState::Lost);
     }
     let lineage = Lineage::new(ProcRoot::default());
     // In another namespace the same number is another process.
-    if process["namespace"].as_u64()? != lineage.namespace()? {
+    if process.namespace != lineage.namespace()? {
         return None;
     }
     Some(match lineage.life(&key) {
@@ -64,11 +79,11 @@ mod tests {
     #[test]
     fn a_run_whose_watcher_has_exited_is_lost_and_one_that_cannot_be_seen_is_not() {
         let check = |name: &str, value: Value, expected: WatcherState| {
-            let (key, mut process) = recorded().unwrap();
+            let mut event = Value::Object(recorded().unwrap());
             if !name.is_empty() {
-                process[name] = value;
+                event["process"][name] = value;
             }
-            let event = Value::Object([(key, process)].into_iter().collect());
+            let event = event.to_string();
             assert_eq!(state(&event), expected, "{event}");
         };
         check("", Value::Null, WatcherState::Running);
@@ -78,6 +93,6 @@ mod tests {
         check("boot", other.into(), WatcherState::Lost);
         check("namespace", 1.into(), WatcherState::Unknown);
         check("pid", "x".into(), WatcherState::Unknown);
-        assert_eq!(state(&Value::Null), WatcherState::Unknown);
+        assert_eq!(state("null"), WatcherState::Unknown);
     }
 }
