@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use gua_model::Period;
 use gua_model::legacy::LegacyMoment;
+use gua_model::{Period, sane};
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
 use super::block::{encode, unpack};
@@ -175,8 +175,8 @@ impl History {
         window: Period,
         each: &mut dyn FnMut(&LegacyMoment<'_>),
     ) -> Result<(), LegacyError> {
-        for source in self.old_sources()? {
-            fold_stored(&self.connection, source.id, window, each)?;
+        for source in sources_within(&self.connection, sane::bounds(window))? {
+            fold_stored(&self.connection, source, window, each)?;
         }
         Ok(())
     }
