@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cadence::Cadence;
 use crate::floor::UtcDay;
 use crate::id::GpuUuid;
 use crate::period::{Period, Quarter};
@@ -87,16 +88,20 @@ impl GpuDay {
         }
     }
 
-    /// Reports whether the sums of the day are equivalent to those of its quarters: no time is missing between the
-    /// first and the last tick, and all of it was observed. Totals of imported rows keep the place of every gap, so they
-    /// always are.
+    /// Reports whether the sums of the day are equivalent to those of its quarters: all of the time between the first and
+    /// the last tick was observed, or all of each quarter, apart from the time by which ticks were late. Totals of imported
+    /// rows keep the place of every gap, so they always are.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         if self.total.imported.is_some() {
             return true;
         }
         let sums = &self.total.gpu;
-        sums.hull().map(Period::micros) == Some(sums.present) && self.total.unobserved.is_empty()
+        let is_whole =
+            |quarter: &QuarterUse| quarter.observed + Cadence::JITTER >= Micros::from_secs(15 * 60);
+        self.total.unobserved.is_empty()
+            && (sums.hull().map(Period::micros) == Some(sums.present)
+                || self.quarters.iter().all(is_whole))
     }
 }
 
@@ -121,5 +126,31 @@ impl DayTotals {
             self.gpus[at].total.merge(total);
             self.gpus[at].quarters[place] = QuarterUse::of(total);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_of_late_ticks_is_plain_and_one_with_a_hole_is_not() {
+        let check = |missing: &[(usize, u64)], expected: bool| {
+            let mut day = GpuDay::new("GPU-1".parse().unwrap());
+            let quarters: Vec<Quarter> = UtcDay(20_000).quarters().collect();
+            day.total.gpu.first = Some(quarters[0].period().from());
+            day.total.gpu.last = Some(quarters[95].period().to());
+            for quarter in &mut day.quarters {
+                quarter.observed = Micros::from_secs(900);
+            }
+            for (place, micros) in missing {
+                day.quarters[*place].observed.0 -= micros;
+            }
+            day.total.gpu.present = day.quarters.iter().map(|quarter| quarter.observed).sum();
+            assert_eq!(day.is_plain(), expected, "{missing:?}");
+        };
+        check(&[], true);
+        check(&[(0, 300), (40, 999_000), (95, 1_000_000)], true);
+        check(&[(40, 1_000_001)], false);
     }
 }

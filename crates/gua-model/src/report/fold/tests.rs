@@ -318,6 +318,7 @@ fn a_day_adds_what_its_quarters_add_where_it_lies_in_one_row() {
     assert!(!local_days.takes_day(day, &days.gpus));
     assert!(!ReportFold::new(scope()).takes_day(day, &days.gpus));
     let mut missing = days.gpus.clone();
-    missing[0].total.gpu.present = Micros(96 * QUARTER - 1);
+    missing[0].total.gpu.present = Micros(96 * QUARTER - 2_000_000);
+    missing[0].quarters[5].observed = Micros(QUARTER - 2_000_000);
     assert!(!by_day.takes_day(day, &missing));
 }
