@@ -7,7 +7,7 @@ use gua_model::{Gpu, GpuUuid};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{QueryError, quoted};
-use crate::records::GpuInfo;
+use crate::records::{GpuInfo, ImportedGpu};
 
 /// A GPU, as far as it can be named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,17 @@ impl From<&GpuInfo> for NamedGpu {
             index: info.index,
             name: info.name.clone(),
             parent: info.parent.clone(),
+        }
+    }
+}
+
+impl From<(&GpuUuid, &ImportedGpu)> for NamedGpu {
+    fn from((uuid, gpu): (&GpuUuid, &ImportedGpu)) -> Self {
+        Self {
+            uuid: Some(uuid.clone()),
+            index: gpu.index,
+            name: gpu.name.clone(),
+            parent: None,
         }
     }
 }

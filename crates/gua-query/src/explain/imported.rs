@@ -1,5 +1,7 @@
 //! The imported row of gpu-usage-audit that covers a moment.
 
+use std::collections::BTreeMap;
+
 use gua_model::legacy::old_rule;
 use gua_model::{GpuUuid, LegacyGpuTick, LegacyProcess, Period};
 use jiff::{SignedDuration, Timestamp};
@@ -8,37 +10,25 @@ use super::answer::ImportedRow;
 use crate::error::RecordsError;
 use crate::records::Records;
 
-/// Maximum time before a moment at which a row that covers it is searched.
-const REACH: SignedDuration = SignedDuration::from_hours(1);
-
 /// Maximum time before a moment at which the last row of a GPU is searched.
-const LAST_ROW_REACH: SignedDuration = SignedDuration::from_hours(24);
+const REACH: SignedDuration = SignedDuration::from_hours(24);
 
-/// The imported rows of all GPUs that cover a moment.
-pub(super) fn covering(
+/// The last imported row of each GPU in the day before a moment; the last one that covers it, if any does.
+pub(super) fn last_rows(
     records: &dyn Records,
     at: Timestamp,
-) -> Result<Vec<ImportedRow>, RecordsError> {
-    let mut found = Vec::new();
-    records.imported_moments(window(at, REACH), &mut |moment| {
-        let rows = moment.ticks.iter().map(row);
-        found.extend(rows.filter(|row| covers(row, at)));
+) -> Result<BTreeMap<GpuUuid, ImportedRow>, RecordsError> {
+    let from = at.saturating_sub(REACH).unwrap_or(at);
+    let mut found = BTreeMap::new();
+    records.imported_moments(Period::new(from, Period::at(at).to()), &mut |moment| {
+        for tick in moment.ticks {
+            let row = row(tick);
+            if covers(&row, at) || !found.get(tick.gpu).is_some_and(|known| covers(known, at)) {
+                found.insert(tick.gpu.clone(), row);
+            }
+        }
     })?;
     Ok(found)
-}
-
-/// The last imported row of a GPU in the day before a moment.
-pub(super) fn last_of(
-    records: &dyn Records,
-    gpu: &GpuUuid,
-    at: Timestamp,
-) -> Result<Option<ImportedRow>, RecordsError> {
-    let mut last = None;
-    records.imported_moments(window(at, LAST_ROW_REACH), &mut |moment| {
-        let tick = moment.ticks.iter().rfind(|tick| tick.gpu == gpu);
-        last = tick.map(row).or(last.take());
-    })?;
-    Ok(last)
 }
 
 fn row(tick: &LegacyGpuTick<'_>) -> ImportedRow {
@@ -53,11 +43,6 @@ fn row(tick: &LegacyGpuTick<'_>) -> ImportedRow {
         class: tick.class(&old_rule()),
         processes: tick.processes.iter().map(process).collect(),
     }
-}
-
-fn window(at: Timestamp, reach: SignedDuration) -> Period {
-    let from = at.saturating_sub(reach).unwrap_or(at);
-    Period::new(from, Period::at(at).to())
 }
 
 /// Whether a row covers a moment: it counts for its recorded interval, also where the next one came sooner.

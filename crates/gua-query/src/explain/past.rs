@@ -1,6 +1,6 @@
 //! The state of a GPU at a moment of the past: the tick that covers it, or why none does.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gua_model::period::whole_micros;
 use gua_model::{
@@ -36,7 +36,7 @@ pub fn explain(records: &dyn Records, question: &ExplainQuestion) -> Result<Answ
     if let Some(TickAt { tick, .. }) = &tick {
         correct_first_sights(&mut infos, tick);
     }
-    let rows = imported::covering(records, at)?;
+    let rows = imported::last_rows(records, at)?;
     let known = known(records, tick.as_ref(), &infos, &rows)?;
     let mut gpu = choose(&question.gpu, &known)?;
     let uuid = gpu
@@ -80,26 +80,20 @@ fn known(
     records: &dyn Records,
     tick: Option<&TickAt>,
     infos: &[GpuInfo],
-    rows: &[ImportedRow],
+    rows: &BTreeMap<GpuUuid, ImportedRow>,
 ) -> Result<Vec<NamedGpu>> {
-    let imported = |uuid: &GpuUuid, index, name| NamedGpu {
-        uuid: Some(uuid.clone()),
-        index,
-        name,
-        parent: None,
-    };
     let mut known: Vec<NamedGpu> = Vec::new();
     if let Some(TickAt { tick, .. }) = tick {
         known.extend(tick.sample.gpus.iter().map(NamedGpu::from));
     }
     known.extend(infos.iter().map(NamedGpu::from));
     let facts = records.imported_facts()?.unwrap_or_default();
-    known.extend(rows.iter().map(|row| {
-        let name = facts.gpus.get(&row.gpu).and_then(|gpu| gpu.name.clone());
-        imported(&row.gpu, row.index, name)
-    }));
-    let facts = facts.gpus.iter();
-    known.extend(facts.map(|(uuid, gpu)| imported(uuid, gpu.index, gpu.name.clone())));
+    for row in rows.values() {
+        let mut gpu = facts.gpus.get(&row.gpu).cloned().unwrap_or_default();
+        gpu.index = row.index;
+        known.push(NamedGpu::from((&row.gpu, &gpu)));
+    }
+    known.extend(facts.gpus.iter().map(NamedGpu::from));
     let mut seen = BTreeSet::new();
     known.retain(|gpu| seen.insert(gpu.uuid.clone()));
     Ok(known)
@@ -123,7 +117,7 @@ impl Search<'_> {
         tick: Option<TickAt>,
         gpu: &NamedGpu,
         info: Option<&GpuInfo>,
-        rows: Vec<ImportedRow>,
+        mut rows: BTreeMap<GpuUuid, ImportedRow>,
     ) -> Result<Found> {
         let covers = |span: &&Span| span.gpu == self.uuid && span.period().contains(self.at);
         let tick = tick.and_then(|tick| {
@@ -133,19 +127,13 @@ impl Search<'_> {
         if let Some((tick, span)) = tick {
             return Ok(Found::Seen(Box::new(self.seen(tick, span, gpu)?)));
         }
-        let row = rows.into_iter().rev().find(|row| row.gpu == self.uuid);
-        if let Some(row) = row {
-            return Ok(Found::ImportedRow(row));
-        }
+        let last = match rows.remove(&self.uuid) {
+            Some(row) if imported::covers(&row, self.at) => return Ok(Found::ImportedRow(row)),
+            other => other.map(|row| row.at),
+        };
         let first = info.map(|info| info.first_seen);
         if first.is_none() && self.infos.is_empty() {
-            let last = imported::last_of(self.records, &self.uuid, self.at)?;
-            return Ok(match last {
-                Some(row) if imported::covers(&row, self.at) => Found::ImportedRow(row),
-                other => Found::NoImportedRow {
-                    last: other.map(|row| row.at),
-                },
-            });
+            return Ok(Found::NoImportedRow { last });
         }
         let is_before = first.is_none_or(|first| self.at < first);
         // Totals of a quarter that ends before the first sight prove that this was stored with a clock that was ahead.
