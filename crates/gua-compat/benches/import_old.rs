@@ -10,6 +10,7 @@ use std::time::Duration;
 use gua_compat::gpu_usage_audit::{LegacyError, OldFile};
 use gua_model::{GpuQuarter, Period, Quarter, Thresholds};
 use gua_query::Records as _;
+use gua_query::records::Origin;
 use gua_store::{OpenMode, Store, WriterOptions};
 use jiff::{SignedDuration, Timestamp};
 
@@ -90,7 +91,7 @@ fn read(old: &Path) {
             pieces += sessions.sum::<usize>();
         };
         let rule = Thresholds::default();
-        let (counted, took) = timed(|| file.imported(window, rule, None, &mut count));
+        let (counted, took) = timed(|| file.totals(Origin::Imported, window, rule, &mut count));
         counted.expect("the file is a history");
         print_timing(&format!("report of {name}"), took, 0.0);
         output(&format!("  {totals} totals, {pieces} pieces of sessions"));

@@ -229,22 +229,18 @@ fn read(
         window: ask.window,
         sink: Sink::new(sender, ask.what.columns()),
     };
-    let mut old_sessions = match ask.what {
-        What::Sessions => OldSessions::read(&reading, old_window(ask))?,
+    // Imported rows cover whole ticks. Without a given end, the last day includes all rows dated later.
+    let old_end = Some(ask.window.to()).filter(|_| ask.ends);
+    let old_end = old_end.unwrap_or(Timestamp::MAX);
+    let old_window = Period::new(ask.window.from(), old_end);
+    let old_sessions = match ask.what {
+        What::Sessions => OldSessions::read(&reading, old_window)?,
         _ => OldSessions::default(),
     };
-    if let Some(day) = days.get(first).filter(|_| first > 0) {
-        // Earlier days have these.
-        old_sessions.until(day.period.from(), |_, _| {});
-    }
     let mine = days.iter().enumerate().skip(first).step_by(every);
     for (place, &Day { period, .. }) in mine {
         let (is_first, is_last) = (place == 0, place + 1 == days.len());
-        // Imported rows cover whole ticks. Without a given end, the last day includes all rows dated later.
-        let old = match is_last && !ask.ends {
-            true => Period::new(period.from(), Timestamp::MAX),
-            false => period,
-        };
+        let old = Period::new(period.from(), if is_last { old_end } else { period.to() });
         let own = period
             .overlap(ask.window)
             .unwrap_or(Period::new(period.from(), period.from()));
@@ -253,7 +249,7 @@ fn read(
             What::Samples => samples::rows(&mut reading, own, old, is_first)?.into(),
             What::Processes => processes::rows(&mut reading, own, old)?.into(),
             What::Sessions => {
-                sessions::rows(&mut reading, &mut old_sessions, (own, is_first, is_last))?;
+                sessions::rows(&mut reading, &old_sessions, (own, old), is_first)?;
                 // The first day counts those of the whole window, so that later pages do not count them again.
                 if is_first { old_sessions.damaged } else { 0 }
             }
@@ -266,13 +262,6 @@ fn read(
         reading.sink.end_day(DayRead { damaged, widened })?;
     }
     Ok(())
-}
-
-fn old_window(ask: &Ask) -> Period {
-    match ask.ends {
-        true => ask.window,
-        false => Period::new(ask.window.from(), Timestamp::MAX),
-    }
 }
 
 fn share(done: usize, all: usize) -> f64 {

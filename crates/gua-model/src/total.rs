@@ -121,6 +121,8 @@ pub struct ImportedTicks {
     pub ticks: u64,
     /// Ticks with low utilisation on which the owner's own memory exceeds the threshold.
     pub idle_held: u64,
+    /// Ticks with low utilisation on which the owner's own memory does not.
+    pub free: u64,
     pub time: Micros,
 }
 
@@ -190,6 +192,24 @@ impl QuarterTotal {
         self.unobserved.clear();
         self.owners.clear();
         self.imported = None;
+    }
+
+    /// Makes each imported tick cover `interval` in place of the recorded one, also the last one before own ticks.
+    pub fn set_interval(&mut self, interval: Micros) {
+        let Some(part) = &mut self.imported else {
+            return;
+        };
+        part.row_time = interval.times(part.rows);
+        part.active_time = interval.times(part.active_rows);
+        for (_, state) in self.states.iter_mut() {
+            state.micros = interval.times(state.ticks);
+        }
+        for (_, owner) in self.owners.iter_mut() {
+            owner.held = interval.times(owner.imported.ticks);
+            owner.idle_held = interval.times(owner.imported.idle_held);
+            owner.free = interval.times(owner.imported.free);
+            owner.imported.time = owner.held;
+        }
     }
 
     /// Returns the pieces of sessions of imported rows.
@@ -304,7 +324,7 @@ impl StateTotal {
 impl OwnerTotal {
     /// Adds imported ticks with the same use by the owner, each of which covers `interval`.
     pub fn add_imported(&mut self, ticks: u64, in_use: RollUp, interval: Micros) {
-        let time = Micros(interval.0.saturating_mul(ticks));
+        let time = interval.times(ticks);
         self.held += time;
         self.ticks += ticks;
         self.imported.ticks += ticks;
@@ -315,7 +335,10 @@ impl OwnerTotal {
                 self.idle_held += time;
                 self.imported.idle_held += ticks;
             }
-            RollUp::TrulyIdle => self.free += time,
+            RollUp::TrulyIdle => {
+                self.free += time;
+                self.imported.free += ticks;
+            }
         }
     }
 
@@ -329,6 +352,7 @@ impl OwnerTotal {
         self.ticks = self.ticks.saturating_add(other.ticks);
         self.imported.ticks += other.imported.ticks;
         self.imported.idle_held += other.imported.idle_held;
+        self.imported.free += other.imported.free;
         self.imported.time += other.imported.time;
     }
 

@@ -109,6 +109,12 @@ impl From<Duration> for Micros {
 }
 
 impl Micros {
+    /// Returns the time of so many equal intervals.
+    #[must_use]
+    pub const fn times(self, count: u64) -> Self {
+        Self(self.0.saturating_mul(count))
+    }
+
     pub const PER_SECOND: u64 = 1_000_000;
 
     #[must_use]

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::error::RecordsError;
 use crate::question::IdleQuestion;
-use crate::records::{QuarterVisitor, Records};
+use crate::records::{Origin, QuarterVisitor, Records};
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
@@ -41,7 +41,7 @@ pub fn idle(records: &dyn Records, question: &IdleQuestion) -> Result<BTreeMap<G
     let wanted: BTreeSet<GpuUuid> = question.gpus.iter().cloned().collect();
     let sessions = current_sessions(records, &wanted, &last)?;
     let mut search = Search {
-        ticks: Ticks::Own,
+        origin: Origin::Own,
         records,
         thresholds: question.thresholds,
         at: question.at,
@@ -87,7 +87,7 @@ pub(crate) fn idle_imported(
 ) -> Result<BTreeMap<GpuUuid, Idle>> {
     let wanted: BTreeSet<GpuUuid> = question.gpus.iter().cloned().collect();
     let search = Search {
-        ticks: Ticks::Imported,
+        origin: Origin::Imported,
         records,
         thresholds: question.thresholds,
         at: question.at,
@@ -138,15 +138,8 @@ fn just_after(moment: Timestamp) -> Timestamp {
     after.unwrap_or(Timestamp::MAX)
 }
 
-/// Which records are searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ticks {
-    Own,
-    Imported,
-}
-
 struct Search<'a> {
-    ticks: Ticks,
+    origin: Origin,
     records: &'a dyn Records,
     thresholds: Thresholds,
     at: Timestamp,
@@ -227,7 +220,7 @@ impl Search<'_> {
     /// The moment before which nothing is to be found: the first tick, or the first one kept if other thresholds than the
     /// stored ones apply.
     fn earliest(&self) -> Result<Timestamp> {
-        if self.ticks == Ticks::Imported {
+        if self.origin == Origin::Imported {
             let facts = self.records.imported_facts()?;
             let began = facts.and_then(|facts| facts.began);
             return Ok(began.unwrap_or(Timestamp::MIN));
@@ -242,15 +235,13 @@ impl Search<'_> {
     }
 
     fn visit(&self, window: Period, seen: &mut Seen<'_>) -> Result<()> {
-        let (records, thresholds) = (self.records, self.thresholds);
-        match self.ticks {
-            Ticks::Own => drop(records.quarters(window, thresholds, seen)?),
+        let window = match self.origin {
+            Origin::Own => window,
             // The moment itself is one of the rows.
-            Ticks::Imported => {
-                let window = Period::new(window.from(), just_after(window.to()));
-                records.imported(window, thresholds, None, seen)?;
-            }
-        }
+            Origin::Imported => Period::new(window.from(), just_after(window.to())),
+        };
+        let records = self.records;
+        records.totals(self.origin, window, self.thresholds, seen)?;
         Ok(())
     }
 
@@ -258,8 +249,8 @@ impl Search<'_> {
     fn end_of(&self, gpu: &GpuUuid, quarter: Quarter, roll_up: RollUp) -> Result<Since> {
         let period = quarter.period();
         let mut last = None;
-        match self.ticks {
-            Ticks::Own => {
+        match self.origin {
+            Origin::Own => {
                 let raw_from = self.records.raw_from()?;
                 if raw_from.is_none_or(|from| from <= period.from()) {
                     self.records
@@ -270,12 +261,11 @@ impl Search<'_> {
                         })?;
                 }
             }
-            Ticks::Imported => {
-                let thresholds = self.thresholds;
+            Origin::Imported => {
                 self.records
                     .imported_moments(period, &mut |moment: &LegacyMoment<'_>| {
                         for tick in moment.ticks.iter().filter(|tick| tick.gpu == gpu) {
-                            if tick.class(&thresholds) == roll_up {
+                            if tick.class(&self.thresholds) == roll_up {
                                 let end = tick.at.checked_add(tick.run.interval);
                                 last = last.max(Some(end.unwrap_or(tick.at)));
                             }

@@ -50,16 +50,16 @@ pub trait Records {
     fn outages(&self, window: Period) -> Result<Vec<Outage>>;
 
     /// Visits the totals of a window quarter by quarter, in order of time, each with all its GPUs in order of their UUID.
-    /// A quarter that an end of the window cuts has only what lies inside. Returns the number of damaged
-    /// ticks, and of damaged quarters whose ticks are no longer kept.
+    /// A quarter that an end of the window cuts has only what lies inside. Returns the number of ticks that were left out.
     ///
     /// Thresholds other than the stored ones are applied to the ticks, which is an error where those are no longer kept.
-    fn quarters(
+    fn totals(
         &self,
+        origin: Origin,
         window: Period,
         thresholds: Thresholds,
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u32>;
+    ) -> Result<LeftOut>;
 
     /// Visits every session that touches a window, in any order, each as a whole. Returns the number of damaged sessions,
     /// which are left out.
@@ -119,17 +119,6 @@ pub trait Records {
     /// Facts about imported rows as a whole; `None` where none were imported.
     fn imported_facts(&self) -> Result<Option<ImportedFacts>>;
 
-    /// Visits the totals of imported rows in a window, as [`Records::quarters`] visits those of our own ticks. Rows of a
-    /// GPU that our own ticks observed at that time, and damaged rows, are left out; returns how many. Each tick covers
-    /// `interval`, or its recorded interval where that is `None`.
-    fn imported(
-        &self,
-        window: Period,
-        thresholds: Thresholds,
-        interval: Option<Duration>,
-        visitor: &mut dyn QuarterVisitor,
-    ) -> Result<LeftOut>;
-
     /// Visits every moment of imported rows in a window, in order of time. Where rows turn out not to be in order, the
     /// visit starts over.
     fn imported_moments(
@@ -142,12 +131,20 @@ pub trait Records {
 /// Receives a tick and the spans of its GPUs, in the same order.
 pub type TickVisitor<'a> = dyn FnMut(&Tick, &[Span]) -> Result<()> + 'a;
 
-/// Counts of the records that a visit of imported rows left out.
+/// Ticks that totals rest on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    Own,
+    /// Imported rows, each of which covers its recorded interval.
+    Imported,
+}
+
+/// Counts of the records that a visit of totals left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Ticks of GPUs that our own ticks observed at that time.
+    /// Imported ticks of GPUs that our own ticks observed at that time.
     pub observed: u64,
-    /// Rows that cannot be read.
+    /// Ticks and rows that cannot be read, and such quarters whose ticks are no longer kept.
     pub damaged: u64,
 }
 

@@ -31,7 +31,7 @@ use jiff::Timestamp;
 use crate::error::{QueryError, quoted};
 use crate::gpu::{NamedGpu, choose_all};
 use crate::question::{Detail, Question, WindowEnd};
-use crate::records::{GpuInfo, ImportedFacts, QuarterVisitor, Records};
+use crate::records::{GpuInfo, ImportedFacts, Origin, QuarterVisitor, Records};
 
 pub use self::accounts::accounts;
 use self::imported::ImportedPart;
@@ -168,13 +168,8 @@ fn known_period(
 fn named(gpus: &BTreeMap<GpuUuid, GpuInfo>, imported: Option<&ImportedFacts>) -> Vec<NamedGpu> {
     let imported = imported.iter().flat_map(|facts| &facts.gpus);
     let imported = imported.filter(|(uuid, _)| !gpus.contains_key(*uuid));
-    let imported = imported.map(|(uuid, gpu)| NamedGpu {
-        uuid: Some(uuid.clone()),
-        index: gpu.index,
-        name: gpu.name.clone(),
-        parent: None,
-    });
-    gpus.values().map(NamedGpu::from).chain(imported).collect()
+    let own = gpus.values().map(NamedGpu::from);
+    own.chain(imported.map(NamedGpu::from)).collect()
 }
 
 /// Everything that is counted, while the records are read.
@@ -183,7 +178,7 @@ struct Sums {
     /// The window that is answered; wider than the question's where ticks at an edge are no longer kept.
     window: Period,
     /// Number of ticks and totals that could not be read.
-    damaged: u32,
+    damaged: u64,
     /// Coverage and gaps of each GPU.
     coverage: BTreeMap<GpuUuid, (Covered, Vec<Gap>)>,
     host_observed: Micros,
@@ -246,9 +241,9 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
         firsts,
         outages: &known.outages,
     };
-    let damaged = records.quarters(window, known.thresholds, &mut count)?;
+    let left_out = records.totals(Origin::Own, window, known.thresholds, &mut count)?;
     // The true time of absurd ticks is unknown, so they may belong to any window.
-    let damaged = damaged.saturating_add(records.absurd_ticks()?);
+    let damaged = left_out.damaged + u64::from(records.absurd_ticks()?);
     let mut ledger = count.ledger;
     count.partial.add(records, known.thresholds, &mut ledger)?;
     let mut coverage = BTreeMap::new();
@@ -334,18 +329,12 @@ fn add_imported(records: &dyn Records, known: &Known<'_>, sums: &mut Sums) -> Re
         return Ok(());
     };
     let mut part = ImportedPart::new(known, sums.fold.clone(), sums.window);
-    let left_out = records.imported(
-        imported::rows(known.question),
-        known.thresholds,
-        known.question.interval,
-        &mut part,
-    )?;
+    let window = imported::rows(known.question);
+    let left_out = records.totals(Origin::Imported, window, known.thresholds, &mut part)?;
     if known.last.is_none() {
         sums.imported_now = part.last_moment(records, facts)?;
     }
-    let damaged = facts.damaged.saturating_add(left_out.damaged);
-    let damaged = u32::try_from(damaged).unwrap_or(u32::MAX);
-    sums.damaged = sums.damaged.saturating_add(damaged);
+    sums.damaged += facts.damaged + left_out.damaged;
     part.finish(facts, left_out.observed, sums);
     Ok(())
 }
@@ -473,7 +462,7 @@ fn lay_out(
     }
     if sums.damaged > 0 {
         sums.notes.push(Note::Damaged {
-            records: sums.damaged,
+            records: u32::try_from(sums.damaged).unwrap_or(u32::MAX),
         });
     }
     let now = match &known.last {

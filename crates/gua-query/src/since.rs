@@ -10,7 +10,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::error::RecordsError;
 use crate::question::{LastUseQuestion, SinceQuestion};
-use crate::records::Records;
+use crate::records::{Origin, Records};
 
 type Result<T> = std::result::Result<T, RecordsError>;
 
@@ -118,7 +118,7 @@ fn follow(
 pub(crate) fn totals(records: &dyn Records, window: Period) -> Result<Totals> {
     let mut totals = Totals::default();
     let mut put = |quarter: Quarter, gpus: &[GpuQuarter]| totals.put(quarter, gpus);
-    records.quarters(window, records.thresholds()?, &mut put)?;
+    records.totals(Origin::Own, window, records.thresholds()?, &mut put)?;
     Ok(totals)
 }
 

@@ -24,7 +24,8 @@ use jiff::civil::Date;
 
 use crate::error::RecordsError;
 use crate::records::{
-    GpuInfo, ImportedFacts, LeftOut, QuarterVisitor, Records, TickAt, TickVisitor, WatchedRun,
+    GpuInfo, ImportedFacts, LeftOut, Origin, QuarterVisitor, Records, TickAt, TickVisitor,
+    WatchedRun,
 };
 
 use self::visitor::Masked;
@@ -346,14 +347,15 @@ impl Records for View {
         self.records.outages(window)
     }
 
-    fn quarters(
+    fn totals(
         &self,
+        origin: Origin,
         window: Period,
         thresholds: Thresholds,
         visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u32> {
+    ) -> Result<LeftOut> {
         let mut masked = Masked::new(self, visitor);
-        self.records.quarters(window, thresholds, &mut masked)
+        self.records.totals(origin, window, thresholds, &mut masked)
     }
 
     fn sessions(&self, window: Period, each: &mut dyn FnMut(&Session)) -> Result<u32> {
@@ -454,18 +456,6 @@ impl Records for View {
 
     fn imported_facts(&self) -> Result<Option<ImportedFacts>> {
         self.records.imported_facts()
-    }
-
-    fn imported(
-        &self,
-        window: Period,
-        thresholds: Thresholds,
-        interval: Option<Duration>,
-        visitor: &mut dyn QuarterVisitor,
-    ) -> Result<LeftOut> {
-        let mut masked = Masked::new(self, visitor);
-        self.records
-            .imported(window, thresholds, interval, &mut masked)
     }
 
     fn imported_moments(

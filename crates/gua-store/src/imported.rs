@@ -36,4 +36,4 @@ pub use sources::{KnownImport, OLD_TABLES, OldSource};
 pub(crate) use sources::{drop_old_tables, forget, source_ids};
 pub use stamp::{Stamp, old_text};
 pub use stored::{Blocks, Order};
-pub(crate) use totals::rebuild;
+pub(crate) use totals::{have_earlier_form, rebuild};

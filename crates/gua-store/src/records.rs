@@ -7,7 +7,7 @@ use gua_model::refusal::Refusal;
 use gua_model::{
     Floors, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Session, Span, Thresholds, Tick,
 };
-use gua_query::records::{ImportedFacts, LeftOut, QuarterVisitor, TickAt, TickVisitor};
+use gua_query::records::{ImportedFacts, LeftOut, Origin, QuarterVisitor, TickAt, TickVisitor};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -58,19 +58,28 @@ impl Records for History {
         tick_at(at: Timestamp, thresholds: Thresholds) -> Option<TickAt>;
         floors(at: Timestamp) -> Floors;
         gpus() -> Vec<GpuInfo>;
-        quarters(window: Period, thresholds: Thresholds, visitor: &mut dyn QuarterVisitor) -> u32;
         spans(window: Period, thresholds: Thresholds, each: &mut dyn FnMut(&Span)) -> ();
         sessions(window: Period, each: &mut dyn FnMut(&Session)) -> u32;
         imported_facts() -> Option<ImportedFacts>;
         imported_moments(window: Period, each: &mut dyn FnMut(&LegacyMoment<'_>)) -> ();
         runs_with_prefix(prefix: &str) -> Vec<WatchedRun>;
         refusals(window: Period) -> Vec<Refusal>;
-        imported(
-            window: Period,
-            thresholds: Thresholds,
-            interval: Option<Duration>,
-            visitor: &mut dyn QuarterVisitor
-        ) -> LeftOut;
+    }
+
+    fn totals(
+        &self,
+        origin: Origin,
+        window: Period,
+        thresholds: Thresholds,
+        visitor: &mut dyn QuarterVisitor,
+    ) -> Result<LeftOut> {
+        Ok(match origin {
+            Origin::Own => LeftOut {
+                damaged: self.quarters(window, thresholds, visitor)?.into(),
+                observed: 0,
+            },
+            Origin::Imported => self.imported(window, thresholds, visitor)?,
+        })
     }
 
     fn tick_interval(&self) -> Result<Option<Duration>> {

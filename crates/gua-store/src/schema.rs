@@ -48,6 +48,8 @@ pub(crate) fn migrate(connection: &mut Connection) -> rusqlite::Result<()> {
     if found > 0 && found < 3 {
         // Before schema 3, a process of little memory was charged for a GPU that was free.
         maintain::fold_again(&transaction)?;
+    }
+    if (found > 0 && found < 3) || imported::have_earlier_form(&transaction)? {
         imported::rebuild(&transaction)?;
     }
     if found < VERSION {

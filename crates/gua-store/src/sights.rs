@@ -4,6 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use gua_model::{Gpu, GpuTotal, GpuUuid, Tick};
+use gua_query::records::Origin;
 use rusqlite::Connection;
 
 use crate::error::ReadError;
@@ -12,7 +13,7 @@ use crate::history::History;
 use crate::maintain::TOTALS_UNTIL;
 use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, Ticks};
-use crate::totals::{self, Source};
+use crate::totals;
 
 impl History {
     /// Calls `each` with the ticks of the quarter hours that have the first or the last tick of a GPU that `is_wanted` accepts, in
@@ -28,7 +29,7 @@ impl History {
             let mut candidates: HashMap<GpuUuid, Vec<i64>> = HashMap::new();
             let mut chosen = BTreeSet::new();
             let closed = (quarter(first), quarter(until));
-            totals::walk(connection, Source::Own, closed, |quarter, read| {
+            totals::walk(connection, Origin::Own, closed, |quarter, read| {
                 let Ok(gpus) = read else {
                     // A damaged quarter may contain any GPU.
                     chosen.insert(quarter.0);

@@ -1,6 +1,7 @@
 //! `gua db stats`: size of each table and growth rate. Also counts the GPU readings.
 
 use gua_model::{accounted, sane};
+use gua_query::records::Origin;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use schemars::JsonSchema;
@@ -13,7 +14,7 @@ use crate::maintain::TOTALS_UNTIL;
 use crate::sql;
 use crate::store::{meta, quarter};
 use crate::ticks::{self, Ticks};
-use crate::totals::{self, Source};
+use crate::totals;
 
 /// The size of a history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -120,7 +121,7 @@ impl History {
             let mut found = imported.unwrap_or(0).unsigned_abs();
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
             let closed = (i64::MIN, quarter(until));
-            totals::each(connection, Source::Own, closed, |_, gpus| {
+            totals::each(connection, Origin::Own, closed, |_, gpus| {
                 let ticks = gpus.iter().map(|gpu| gpu.total.counted_ticks());
                 found += ticks.sum::<u64>();
             })?;

@@ -9,7 +9,7 @@ mod packed;
 use gua_model::{
     GpuDay, GpuQuarter, GpuUuid, OwnerKey, Quarter, QuarterTotal, Totals, UtcDay, sane,
 };
-use gua_query::records::QuarterVisitor;
+use gua_query::records::{Origin, QuarterVisitor};
 use rusqlite::{Connection, params};
 
 use self::packed::{Names, OwnerIds};
@@ -24,7 +24,7 @@ use crate::ticks::MICROS_PER_QUARTER;
 use crate::window::unreadable_quarter;
 
 pub use packed::decode_any_totals;
-pub(crate) use packed::pack_imported;
+pub(crate) use packed::{IMPORTED_FORM, pack_imported};
 
 /// Key of the last change number in use.
 const REVISION: &str = "revision";
@@ -139,26 +139,11 @@ fn next_after(connection: &Connection, after: i64) -> rusqlite::Result<Option<(Q
     found.map(|found| found.into_iter().next())
 }
 
-/// Where totals come from: own ticks, or imported rows. Each has its own tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
-    Own,
-    Imported,
-}
-
-impl Source {
-    fn quarters(self) -> &'static str {
-        match self {
-            Source::Own => "quarter_total",
-            Source::Imported => "old_quarter",
-        }
-    }
-
-    fn days(self) -> &'static str {
-        match self {
-            Source::Own => "day_total",
-            Source::Imported => "old_day",
-        }
+/// Table of the totals by quarter hour.
+fn quarter_table(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Own => "quarter_total",
+        Origin::Imported => "old_quarter",
     }
 }
 
@@ -167,7 +152,7 @@ pub(crate) fn imported_day(
     connection: &Connection,
     day: UtcDay,
 ) -> rusqlite::Result<Option<Vec<GpuDay>>> {
-    days::read(connection, Source::Imported, &Names::default(), day)
+    days::read(connection, Origin::Imported, &Names::default(), day)
 }
 
 /// Returns the last change number in use. If the stored number is damaged, the highest one of the rows is used.
@@ -194,7 +179,7 @@ pub(crate) fn set_last_revision(connection: &Connection, revision: i64) -> rusql
 /// returns the number of those that are damaged, and of quarters without ticks.
 pub(crate) fn each_day(
     connection: &Connection,
-    source: Source,
+    origin: Origin,
     (from, to): (i64, i64),
     visitor: &mut dyn QuarterVisitor,
 ) -> Result<u32, ReadError> {
@@ -202,13 +187,13 @@ pub(crate) fn each_day(
     let (first_day, end_day) = (from.saturating_add(95).div_euclid(96), to.div_euclid(96));
     let mut unreadable = 0;
     let mut quarters = |visitor: &mut dyn QuarterVisitor, ends: (i64, i64)| {
-        walk(connection, source, ends, |quarter, read| {
-            match (source, read) {
+        walk(connection, origin, ends, |quarter, read| {
+            match (origin, read) {
                 (_, Ok(gpus)) => visitor.quarter(quarter, gpus),
-                (Source::Own, Err(_)) => {
+                (Origin::Own, Err(_)) => {
                     unreadable += unreadable_quarter(connection, quarter, visitor)?;
                 }
-                (Source::Imported, Err(damage)) => return Err(damaged(quarter, damage)),
+                (Origin::Imported, Err(damage)) => return Err(damaged(quarter, damage)),
             }
             Ok(())
         })
@@ -220,8 +205,8 @@ pub(crate) fn each_day(
     let names = names_of(connection)?;
     // Start of the contiguous quarters that are still to be read one by one.
     let mut waiting = from;
-    for day in days::stored(connection, source, (first_day, end_day))? {
-        let Some(gpus) = days::read(connection, source, &names, day)? else {
+    for day in days::stored(connection, origin, (first_day, end_day))? {
+        let Some(gpus) = days::read(connection, origin, &names, day)? else {
             continue;
         };
         let first = day.first_quarter().0;
@@ -238,11 +223,11 @@ pub(crate) fn each_day(
 /// Calls `give` with the stored quarters of `[from, to)` in order, and without those that cannot be read.
 pub(crate) fn each(
     connection: &Connection,
-    source: Source,
+    origin: Origin,
     ends: (i64, i64),
     mut give: impl FnMut(Quarter, &[GpuQuarter]),
 ) -> Result<(), ReadError> {
-    walk(connection, source, ends, |quarter, read| {
+    walk(connection, origin, ends, |quarter, read| {
         if let Ok(gpus) = read {
             give(quarter, gpus);
         }
@@ -257,7 +242,7 @@ pub(crate) fn survey(
     most: usize,
 ) -> Result<Vec<Quarter>, ReadError> {
     let mut found = Vec::new();
-    walk(connection, Source::Own, EVER, |quarter, read| {
+    walk(connection, Origin::Own, EVER, |quarter, read| {
         match read {
             Ok(gpus) => {
                 for gpu in gpus {
@@ -283,7 +268,7 @@ pub(crate) fn survey(
 /// Stored totals of the quarters `[from, to)`, without unreadable ones.
 pub(crate) fn readable(connection: &Connection, ends: (i64, i64)) -> Result<Totals, ReadError> {
     let mut totals = Totals::default();
-    each(connection, Source::Own, ends, |quarter, gpus| {
+    each(connection, Origin::Own, ends, |quarter, gpus| {
         totals.put(quarter, gpus);
     })?;
     Ok(totals)
@@ -299,7 +284,7 @@ fn sane_quarters((from, to): (i64, i64)) -> (i64, i64) {
 
 pub(crate) fn walk(
     connection: &Connection,
-    source: Source,
+    origin: Origin,
     (from, to): (i64, i64),
     mut each: impl FnMut(Quarter, Result<&[GpuQuarter], Damage>) -> Result<(), ReadError>,
 ) -> Result<(), ReadError> {
@@ -310,14 +295,14 @@ pub(crate) fn walk(
     let names = names_of(connection)?;
     let sql = format!(
         "SELECT quarter, body FROM {} WHERE quarter >= ?1 AND quarter < ?2 ORDER BY quarter",
-        source.quarters()
+        quarter_table(origin)
     );
     sql::each(connection, &sql, [from, to], |row| {
         let quarter = Quarter(row.get(0)?);
         let body = row.get_ref(1)?.as_blob().unwrap_or_default();
-        let read = match source {
-            Source::Own => packed::read(&names, quarter, body),
-            Source::Imported => packed::unpack_imported(quarter, body),
+        let read = match origin {
+            Origin::Own => packed::read(&names, quarter, body),
+            Origin::Imported => packed::unpack_imported(quarter, body),
         };
         each(quarter, read.as_deref().map_err(Damage::clone))
     })

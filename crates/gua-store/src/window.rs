@@ -2,7 +2,7 @@
 //! its edges from the ticks.
 
 use gua_model::{Floors, Period, Quarter, Session, Span, Thresholds, Tick, Totals, UtcDay, sane};
-use gua_query::records::{QuarterVisitor, TickAt};
+use gua_query::records::{Origin, QuarterVisitor, TickAt};
 use jiff::Timestamp;
 use rusqlite::Connection;
 
@@ -15,7 +15,7 @@ use crate::rule;
 use crate::sessions::{self, Growing};
 use crate::store::{meta, quarter};
 use crate::ticks::{self, MICROS_PER_QUARTER, quarter_start};
-use crate::totals::{self, Source};
+use crate::totals;
 
 impl History {
     /// Thresholds that the totals of this file use.
@@ -233,7 +233,7 @@ impl Plan {
         let rule = self.thresholds;
         let whole = (quarter(self.whole.0), quarter(self.whole.1));
         Ok(from_ticks(connection, rule, self.first, visitor)?
-            + totals::each_day(connection, Source::Own, whole, visitor)?
+            + totals::each_day(connection, Origin::Own, whole, visitor)?
             + from_ticks(connection, rule, self.last, visitor)?)
     }
 }

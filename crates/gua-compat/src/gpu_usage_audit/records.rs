@@ -9,7 +9,7 @@ use gua_model::{
     Floors, GpuQuarter, ImportedFold, LegacyMoment, Outage, OwnCoverage, OwnerKey, Period, Quarter,
     Session, Span, Thresholds, Tick,
 };
-use gua_query::records::{ImportedFacts, LeftOut, QuarterVisitor, TickAt, TickVisitor};
+use gua_query::records::{ImportedFacts, LeftOut, Origin, QuarterVisitor, TickAt, TickVisitor};
 use gua_query::{GpuInfo, Records, RecordsError, WatchedRun};
 use jiff::Timestamp;
 use jiff::civil::Date;
@@ -53,16 +53,6 @@ impl Records for OldFile {
         runs_with_prefix(&str) -> Vec<WatchedRun>;
     }
 
-    fn quarters(
-        &self,
-        window: Period,
-        _thresholds: Thresholds,
-        visitor: &mut dyn QuarterVisitor,
-    ) -> Result<u32> {
-        visitor.begin(window);
-        Ok(0)
-    }
-
     fn days_with_rows(&self) -> Result<BTreeSet<Date>> {
         let mut days = BTreeSet::new();
         let ever = Period::new(Timestamp::MIN, Timestamp::MAX);
@@ -76,13 +66,17 @@ impl Records for OldFile {
         Ok(Some(self.facts()?))
     }
 
-    fn imported(
+    fn totals(
         &self,
+        origin: Origin,
         window: Period,
         thresholds: Thresholds,
-        interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<LeftOut> {
+        if origin == Origin::Own {
+            visitor.begin(window);
+            return Ok(LeftOut::default());
+        }
         let own = OwnCoverage::default();
         let visitor = RefCell::new(visitor);
         let mut give =
@@ -90,7 +84,7 @@ impl Records for OldFile {
         // The fold starts over if rows turn out not to be in order.
         let start = || {
             visitor.borrow_mut().begin(window);
-            ImportedFold::new(thresholds, interval, &own)
+            ImportedFold::new(thresholds, &own)
         };
         let (fold, damaged) =
             self.fold(window, start, |fold, moment| fold.push(moment, &mut give))?;

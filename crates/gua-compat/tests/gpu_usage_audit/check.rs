@@ -7,7 +7,8 @@ use std::time::Duration;
 use gua_compat::gpu_usage_audit::OldFile;
 use gua_model::report::{Note, Sums};
 use gua_model::statement::Balance;
-use gua_model::{GpuQuarter, Period, Quarter, Thresholds};
+use gua_model::{GpuQuarter, Period, Quarter, RollUp, Thresholds};
+use gua_query::records::Origin;
 use gua_query::{Question, Records as _};
 use gua_store::{History, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
@@ -83,13 +84,18 @@ fn an_unreadable_block_is_found() {
     );
 }
 
+/// Whole days around the rows of every release.
+fn known() -> Period {
+    Period::new(
+        Timestamp::UNIX_EPOCH,
+        "2027-01-01T00:00:00Z".parse().unwrap(),
+    )
+}
+
 /// Hours of the imported rows, and the number of damaged records that the report names.
 fn reported(path: &Path) -> (Sums, u32) {
     let history = History::open(path).unwrap();
-    let window = Period::new(
-        Timestamp::UNIX_EPOCH,
-        "2027-01-01T00:00:00Z".parse().unwrap(),
-    );
+    let window = known();
     let question = Question::of_window(window, TimeZone::UTC, window.to());
     let report = gua_query::report(&history, &question).unwrap();
     assert_eq!(Balance::of(&report).difference(), 0);
@@ -126,6 +132,48 @@ fn damaged_totals_are_computed_from_the_rows_and_repaired() {
 }
 
 #[test]
+fn totals_of_an_earlier_form_are_computed_from_the_rows_until_a_writer_converts_them() {
+    let (_directory, ours) = imported("1.8.0");
+    let healthy = reported(&ours);
+    let earlier = "UPDATE old_quarter SET body = CAST(x'65' || substr(body, 2) AS BLOB);
+        DELETE FROM old_day";
+    let connection = Connection::open(&ours).unwrap();
+    connection.execute_batch(earlier).unwrap();
+    assert_eq!(reported(&ours), healthy);
+    let options = WriterOptions::default();
+    let store = Store::open(&ours, OpenMode::CreateOrAppend, &options).unwrap();
+    store.close().unwrap();
+    assert_eq!(reported(&ours), healthy);
+    let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn another_interval_is_applied_to_the_totals_and_needs_no_rows() {
+    let (_directory, ours) = imported("1.8.0");
+    let hours = |interval| {
+        let question = Question {
+            interval,
+            ..Question::of_window(known(), TimeZone::UTC, known().to())
+        };
+        let history = History::open(&ours).unwrap();
+        let report = gua_query::report(&history, &question).unwrap();
+        let classes = [RollUp::Active, RollUp::IdleHeld, RollUp::TrulyIdle];
+        let hours = classes.map(|class| report.all.hours(class));
+        (report.all.samples(), hours.iter().sum::<f64>())
+    };
+    let hour = Some(Duration::from_secs(3600));
+    let (samples, by_hours) = hours(hour);
+    assert_eq!(hours(None).0, samples);
+    assert!(hours(None).1 < 1.0);
+    assert_eq!(by_hours, f64::from(u32::try_from(samples).unwrap()));
+    let connection = Connection::open(&ours).unwrap();
+    let damage = "UPDATE old_card_block SET cells = x'00'";
+    assert!(connection.execute(damage, []).unwrap() > 0);
+    assert_eq!(hours(hour), (samples, by_hours));
+}
+
+#[test]
 fn a_report_leaves_out_and_names_rows_that_cannot_be_read() {
     let (_directory, ours) = imported("1.8.0");
     let (healthy, _) = reported(&ours);
@@ -155,7 +203,7 @@ fn rows_of_a_gpu_without_a_valid_name_are_left_out_and_counted() {
     assert_eq!((found.samples(), damaged), (1, 1));
     let records = OldFile::open(&old).unwrap();
     let count = &mut |_: Quarter, _: &[GpuQuarter]| {};
-    let left_out = records.imported(always(), Thresholds::default(), None, count);
+    let left_out = records.totals(Origin::Imported, always(), Thresholds::default(), count);
     assert_eq!(left_out.unwrap().damaged, 1);
     let report = History::open(&ours).unwrap().check(|_| {}).unwrap();
     assert!(
@@ -180,8 +228,12 @@ fn rows_with_a_missing_text_are_left_out_and_never_given_to_another_user() {
             }
         };
         let history = History::open(path).unwrap();
-        let other = Some(Duration::from_secs(7));
-        let left_out = history.imported(always(), Thresholds::default(), other, &mut add);
+        // Thresholds other than those of the file are applied to the rows.
+        let other = Thresholds {
+            held_mb: 7,
+            ..Thresholds::default()
+        };
+        let left_out = history.imported(always(), other, &mut add);
         (names, left_out.unwrap().damaged)
     };
     let (healthy, _) = owners(&ours);

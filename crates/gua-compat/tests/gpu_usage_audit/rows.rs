@@ -8,6 +8,7 @@ use gua_model::legacy::old_rule;
 use gua_model::report::Sums;
 use gua_model::{GpuQuarter, Period, Quarter, RollUp};
 use gua_query::Records;
+use gua_query::records::Origin;
 use gua_store::{History, OpenMode, Store, WriterOptions};
 use jiff::Timestamp;
 use rusqlite::types::Value;
@@ -157,7 +158,7 @@ fn counted(records: &dyn Records, window: Period) -> Counted {
     let mut counted = Counted::new();
     let mut put = |quarter: Quarter, gpus: &[GpuQuarter]| counted.push((quarter, gpus.to_vec()));
     records
-        .imported(window, old_rule(), None, &mut put)
+        .totals(Origin::Imported, window, old_rule(), &mut put)
         .unwrap();
     counted
 }

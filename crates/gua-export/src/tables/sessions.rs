@@ -4,7 +4,7 @@ use gua_model::{
     Bytes, GpuQuarter, GpuUuid, ImportedSession, OpenSessions, Period, Quarter, Session,
 };
 use gua_query::RecordsError;
-use jiff::Timestamp;
+use gua_query::records::Origin;
 
 use super::{IMPORTED, OWN, Reading};
 use crate::batch::Value::Missing;
@@ -61,11 +61,11 @@ columns! {
     }
 }
 
-/// Sessions of imported rows; they are folded once, and kept until their day comes.
+/// Sessions of imported rows of the whole window; they are folded once.
 #[derive(Debug, Default)]
 pub(crate) struct OldSessions {
-    /// Latest first.
-    waiting: Vec<(GpuUuid, ImportedSession)>,
+    /// In order of their start.
+    sessions: Vec<(GpuUuid, ImportedSession)>,
     /// Number of rows of the whole window that cannot be read.
     pub(crate) damaged: u64,
 }
@@ -73,44 +73,35 @@ pub(crate) struct OldSessions {
 impl OldSessions {
     pub(crate) fn read(reading: &Reading<'_>, window: Period) -> Result<Self, RecordsError> {
         let mut open = OpenSessions::default();
-        let mut waiting = Vec::new();
+        let mut sessions = Vec::new();
         let mut keep = |gpu: &GpuUuid, session: &ImportedSession| {
-            waiting.push((gpu.clone(), session.clone()));
+            sessions.push((gpu.clone(), session.clone()));
         };
         let mut join = |quarter: Quarter, gpus: &[GpuQuarter]| {
-            open.push_quarter(quarter.period().from(), gpus, &mut keep);
+            let gpus = gpus.iter();
+            let pieces = gpus.map(|gpu| (&gpu.gpu, gpu.total.imported_sessions()));
+            open.push(quarter.period().from(), pieces, &mut keep);
         };
         let thresholds = reading.thresholds;
-        let left_out = reading
-            .records
-            .imported(window, thresholds, None, &mut join)?;
+        let records = reading.records;
+        let left_out = records.totals(Origin::Imported, window, thresholds, &mut join)?;
         open.finish(&mut keep);
-        waiting.sort_by(|(one_gpu, one), (other_gpu, other)| {
-            (other.from, other_gpu, other.pid).cmp(&(one.from, one_gpu, one.pid))
+        sessions.sort_by(|(one_gpu, one), (other_gpu, other)| {
+            (one.from, one_gpu, one.pid).cmp(&(other.from, other_gpu, other.pid))
         });
         Ok(Self {
-            waiting,
+            sessions,
             damaged: left_out.damaged,
         })
-    }
-
-    /// Calls `each` with the sessions that begin before a time, the earliest first.
-    pub(crate) fn until(
-        &mut self,
-        to: Timestamp,
-        mut each: impl FnMut(&GpuUuid, &ImportedSession),
-    ) {
-        while let Some((gpu, session)) = self.waiting.pop_if(|(_, session)| session.from < to) {
-            each(&gpu, &session);
-        }
     }
 }
 
 /// Writes the sessions that begin in a part of the window; with its first part, also those that reach into it.
 pub(crate) fn rows(
     reading: &mut Reading<'_>,
-    old: &mut OldSessions,
-    (part, is_first, is_last): (Period, bool, bool),
+    imported: &OldSessions,
+    (part, old): (Period, Period),
+    is_first: bool,
 ) -> Result<(), RecordsError> {
     let Reading {
         records,
@@ -119,14 +110,16 @@ pub(crate) fn rows(
         edges,
         ..
     } = reading;
-    let to = if is_last { Timestamp::MAX } else { part.to() };
-    old.until(to, |gpu, session| {
-        sink.push(&OldSession {
-            gpu,
-            session,
-            names,
-        });
-    });
+    for (gpu, session) in &imported.sessions {
+        // Process rows may precede the first row of their GPU.
+        if old.contains(session.from) || (is_first && session.from < old.from()) {
+            sink.push(&OldSession {
+                gpu,
+                session,
+                names,
+            });
+        }
+    }
     let mut mine = Vec::new();
     records.sessions(part, &mut |session| {
         let reaches = is_first && *edges == Edges::Cut && session.from < part.from();

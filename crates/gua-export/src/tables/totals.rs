@@ -4,7 +4,7 @@ use gua_model::{
     Basis, GpuQuarter, GpuUuid, Micros, OwnerKey, OwnerTotal, Period, Quarter, State, StateTotal,
 };
 use gua_query::RecordsError;
-use gua_query::records::QuarterVisitor;
+use gua_query::records::{Origin, QuarterVisitor};
 
 use super::{IMPORTED, OWN, Reading, StateTimes, What};
 use crate::column::{about, columns};
@@ -110,11 +110,11 @@ pub(crate) fn rows(
         what,
         window: part,
     };
-    let left_out = records.imported(old, thresholds, None, &mut writer)?;
-    let damaged = records.quarters(part, thresholds, &mut writer)?;
+    let mut left_out = records.totals(Origin::Imported, old, thresholds, &mut writer)?;
+    left_out += records.totals(Origin::Own, part, thresholds, &mut writer)?;
     let window = writer.window;
     reading.sink.check()?;
-    Ok((u64::from(damaged).saturating_add(left_out.damaged), window))
+    Ok((left_out.damaged, window))
 }
 
 /// Writes the rows of each quarter.

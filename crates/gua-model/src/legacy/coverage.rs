@@ -23,8 +23,9 @@ pub struct ImportedCoverage {
     end: i64,
     /// Time that ticks cover twice.
     overlap: u64,
-    /// Gaps between ticks, in order.
-    gaps: Vec<(i64, i64)>,
+    ticks: u64,
+    /// Gaps between ticks, in order: the time of the last tick, the end of the covered time, and the time of the next tick.
+    gaps: Vec<(i64, i64, i64)>,
 }
 
 impl ImportedCoverage {
@@ -41,23 +42,48 @@ impl ImportedCoverage {
             end: at.saturating_add(interval),
             overlap: 0,
             gaps: Vec::new(),
+            ticks: 1,
         }
+    }
+
+    /// Returns the coverage if each tick covered `interval`. The gaps are those by the recorded intervals, each of which then
+    /// begins where the last tick before it ends.
+    #[must_use]
+    pub fn with_interval(&self, interval: Micros) -> Self {
+        let given = i64::try_from(interval.0).unwrap_or(i64::MAX);
+        let gaps = self.gaps.iter();
+        let gaps = gaps.map(|(last, _, to)| (*last, last.saturating_add(given), *to));
+        let is_gap = |(_, from, to): &(i64, i64, i64)| *to > from.saturating_add(given / 2);
+        let mut all = Self {
+            first_interval: given,
+            interval: given,
+            end: self.last.saturating_add(given),
+            gaps: gaps.filter(is_gap).collect(),
+            overlap: 0,
+            ..self.clone()
+        };
+        let (claimed, covered) = (interval.times(self.ticks).0, all.covered());
+        if claimed / 2 > covered {
+            all.overlap = claimed - covered;
+        }
+        all
     }
 
     /// Adds later ticks, or ticks of another file that lie between these.
     pub fn merge(&mut self, later: &Self) {
+        self.ticks += later.ticks;
         if later.first < self.last {
             return self.interleave(later);
         }
         let slack = self.interval.min(later.first_interval) / 2;
         if later.first > self.end.saturating_add(slack) {
-            self.gaps.push((self.end, later.first));
+            self.gaps.push((self.last, self.end, later.first));
         } else if later.first < self.end.saturating_sub(slack) {
             self.overlap += (self.end - later.first).unsigned_abs();
         }
         // A long interval may cover gaps between shorter ones.
-        let uncovered = later.gaps.iter().filter(|(_, to)| *to > self.end);
-        let uncovered = uncovered.map(|(from, to)| ((*from).max(self.end), *to));
+        let uncovered = later.gaps.iter().filter(|(.., to)| *to > self.end);
+        let uncovered = uncovered.map(|(last, from, to)| (*last, (*from).max(self.end), *to));
         self.gaps.extend(uncovered);
         self.overlap += later.overlap;
         self.end = self.end.max(later.end);
@@ -70,9 +96,10 @@ impl ImportedCoverage {
         let (from, to) = (self.first.min(other.first), self.end.max(other.end));
         let covered = self.covered() + other.covered();
         let all: PeriodSet = self.periods().into_iter().chain(other.periods()).collect();
-        let gaps = all.holes(Period::new(time(from), time(to)));
-        self.gaps = gaps
-            .map(|gap| (gap.from().as_microsecond(), gap.to().as_microsecond()))
+        let ends = all.holes(Period::new(time(from), time(to)));
+        let ends = ends.map(|gap| (gap.from().as_microsecond(), gap.to().as_microsecond()));
+        self.gaps = ends
+            .map(|(from, to)| (from.saturating_sub(other.interval), from, to))
             .collect();
         if other.first < self.first {
             self.first_interval = other.first_interval;
@@ -86,7 +113,7 @@ impl ImportedCoverage {
 
     /// Covered time in microseconds, each counted once.
     fn covered(&self) -> u64 {
-        let gaps = self.gaps.iter().map(|(from, to)| to.abs_diff(*from));
+        let gaps = self.gaps.iter().map(|(_, from, to)| to.abs_diff(*from));
         self.end.abs_diff(self.first).saturating_sub(gaps.sum())
     }
 
@@ -105,8 +132,8 @@ impl ImportedCoverage {
     /// Returns the covered time, in order.
     #[must_use]
     pub fn periods(&self) -> Vec<Period> {
-        let begins = std::iter::once(self.first).chain(self.gaps.iter().map(|(_, to)| *to));
-        let ends = self.gaps.iter().map(|(from, _)| *from).chain([self.end]);
+        let begins = std::iter::once(self.first).chain(self.gaps.iter().map(|(.., to)| *to));
+        let ends = self.gaps.iter().map(|(_, from, _)| *from).chain([self.end]);
         let periods = begins
             .zip(ends)
             .map(|(from, to)| Period::new(time(from), time(to)));
@@ -121,7 +148,7 @@ impl ImportedCoverage {
         if self.first > start.saturating_add(self.interval / 2) {
             gaps.extend(gap(start, self.first));
         }
-        gaps.extend(self.gaps.iter().filter_map(|(from, to)| gap(*from, *to)));
+        gaps.extend(self.gaps.iter().filter_map(|(_, from, to)| gap(*from, *to)));
         // The time after the last row is unobserved, even if the window ends soon after it.
         if to.as_microsecond() > self.end {
             gaps.extend(gap(self.end, to.as_microsecond()));
@@ -188,8 +215,9 @@ mod tests {
                 .iter()
                 .map(|(a, b)| (a * 1_000_000, b * 1_000_000))
                 .collect();
+            let found: Vec<_> = all.gaps.iter().map(|(_, from, to)| (*from, *to)).collect();
             assert_eq!(
-                (all.gaps, all.overlap),
+                (found, all.overlap),
                 (gaps, overlap * 1_000_000),
                 "{one:?} {other:?}"
             );

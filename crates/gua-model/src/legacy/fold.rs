@@ -1,7 +1,6 @@
 //! Folds imported rows into quarter totals, as a stream with one quarter hour in memory at a time.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -79,8 +78,8 @@ impl ImportedPart {
 }
 
 impl QuarterTotal {
-    /// Adds an imported tick that covers `interval`.
-    fn add_imported(&mut self, tick: &LegacyGpuTick<'_>, rule: &Thresholds, interval: Micros) {
+    fn add_imported(&mut self, tick: &LegacyGpuTick<'_>, rule: &Thresholds) {
+        let interval = tick.run.interval.into();
         let state = (tick.class(rule).into(), Basis::Imported);
         let state = self.states.entry(state);
         state.micros += interval;
@@ -90,11 +89,8 @@ impl QuarterTotal {
             let owner = self.owners.entry(OwnerKey::named(name));
             owner.add_imported(1, in_use, interval);
         }
-        self.imported_part().add(tick, rule, interval);
-    }
-
-    fn imported_part(&mut self) -> &mut ImportedPart {
-        self.imported.get_or_insert_default()
+        let part = self.imported.get_or_insert_default();
+        part.add(tick, rule, interval);
     }
 }
 
@@ -102,8 +98,6 @@ impl QuarterTotal {
 #[derive(Clone, Debug)]
 pub struct ImportedFold<'a> {
     rule: Thresholds,
-    /// Time that each tick covers, instead of the recorded interval.
-    interval: Option<Duration>,
     own: &'a OwnCoverage,
     quarter: Option<Quarter>,
     open: BTreeMap<GpuUuid, QuarterTotal>,
@@ -114,10 +108,9 @@ pub struct ImportedFold<'a> {
 impl<'a> ImportedFold<'a> {
     /// Creates a fold that skips the rows of GPUs that this program observed itself at that time.
     #[must_use]
-    pub fn new(rule: Thresholds, interval: Option<Duration>, own: &'a OwnCoverage) -> Self {
+    pub fn new(rule: Thresholds, own: &'a OwnCoverage) -> Self {
         Self {
             rule,
-            interval,
             own,
             quarter: None,
             open: BTreeMap::new(),
@@ -151,10 +144,7 @@ impl<'a> ImportedFold<'a> {
             self.quarter = Some(quarter);
         }
         for tick in moment.ticks {
-            let given = self.interval;
-            let given = given.map(|given| self.own.clip(tick.gpu, moment.at, given));
-            let interval = given.unwrap_or(tick.run.interval).into();
-            entry(&mut self.open, tick.gpu).add_imported(tick, &self.rule, interval);
+            entry(&mut self.open, tick.gpu).add_imported(tick, &self.rule);
         }
         let open = &mut self.open;
         self.sessions
@@ -177,5 +167,6 @@ impl<'a> ImportedFold<'a> {
 }
 
 fn keep(open: &mut BTreeMap<GpuUuid, QuarterTotal>, gpu: &GpuUuid, session: ImportedSession) {
-    entry(open, gpu).imported_part().sessions.push(session);
+    let part = entry(open, gpu).imported.get_or_insert_default();
+    part.sessions.push(session);
 }

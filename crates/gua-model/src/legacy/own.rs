@@ -37,8 +37,7 @@ impl OwnCoverage {
     }
 
     /// Returns the part of a row's interval before own ticks begin.
-    #[must_use]
-    pub(crate) fn clip(&self, gpu: &GpuUuid, at: Timestamp, interval: Duration) -> Duration {
+    fn clip(&self, gpu: &GpuUuid, at: Timestamp, interval: Duration) -> Duration {
         let next = self.next(gpu, Period::starting(at, interval));
         next.map_or(interval, |own| {
             let before = own.from().duration_since(at);

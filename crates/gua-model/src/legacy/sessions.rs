@@ -16,7 +16,6 @@ use super::{LegacyMoment, LegacyProcess, LegacyRun, LegacyTool};
 use crate::id::GpuUuid;
 use crate::lookup::entry;
 use crate::sample::ProcessKind;
-use crate::total::GpuQuarter;
 
 /// Maximum gap between two rows of a session.
 const LONGEST_GAP: Duration = Duration::from_secs(180);
@@ -129,19 +128,6 @@ impl OpenSessions {
                 join(open, piece.clone(), |ended| give(gpu, &ended));
             }
         }
-    }
-
-    /// Adds the pieces of the totals of a quarter hour.
-    pub fn push_quarter(
-        &mut self,
-        begin: Timestamp,
-        gpus: &[GpuQuarter],
-        give: &mut impl FnMut(&GpuUuid, &ImportedSession),
-    ) {
-        let pieces = gpus
-            .iter()
-            .map(|gpu| (&gpu.gpu, gpu.total.imported_sessions()));
-        self.push(begin, pieces, give);
     }
 
     /// Emits the remaining sessions.

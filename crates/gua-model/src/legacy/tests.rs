@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::floor::UtcDay;
 use crate::period::Quarter;
 use crate::report::Sums;
-use crate::total::{GpuQuarter, QuarterTotal};
+use crate::total::{DayTotals, GpuQuarter, QuarterTotal};
 
 /// Leaks test data, so that it has a static lifetime.
 pub(super) fn kept<T>(values: Vec<T>) -> &'static [T] {
@@ -43,10 +44,7 @@ fn tick(
 }
 
 /// Folds ticks of any order, each as a moment, into one total of each GPU and quarter.
-fn quarters(
-    ticks: &[LegacyGpuTick<'_>],
-    interval: Option<Duration>,
-) -> BTreeMap<(Quarter, GpuUuid), QuarterTotal> {
+fn quarters(ticks: &[LegacyGpuTick<'_>]) -> BTreeMap<(Quarter, GpuUuid), QuarterTotal> {
     let mut found = BTreeMap::new();
     let mut give = |quarter: Quarter, gpus: &[GpuQuarter]| {
         for gpu in gpus {
@@ -55,7 +53,7 @@ fn quarters(
         }
     };
     let own = OwnCoverage::default();
-    let mut fold = ImportedFold::new(old_rule(), interval, &own);
+    let mut fold = ImportedFold::new(old_rule(), &own);
     for moment in ticks.chunk_by(|one, other| one.at == other.at) {
         let moment = LegacyMoment {
             at: moment[0].at,
@@ -68,16 +66,12 @@ fn quarters(
     found
 }
 
-fn sum_by(ticks: &[LegacyGpuTick<'_>], interval: Option<Duration>) -> Sums {
+fn sum(ticks: &[LegacyGpuTick<'_>]) -> Sums {
     let mut sums = Sums::default();
-    for total in quarters(ticks, interval).values() {
+    for total in quarters(ticks).values() {
         sums.add(total);
     }
     sums
-}
-
-fn sum(ticks: &[LegacyGpuTick<'_>]) -> Sums {
-    sum_by(ticks, None)
 }
 
 #[test]
@@ -102,16 +96,79 @@ fn the_boundaries_are_the_contracts() {
 }
 
 #[test]
-fn overlapping_ticks_count_in_full_and_another_interval_can_be_applied() {
+fn overlapping_ticks_count_in_full() {
     let ticks = [
         tick(0, "GPU-0", 50, &[]),
         tick(1, "GPU-0", 50, &[]),
         tick(2, "GPU-0", 0, &[]),
     ];
-    let seconds = |class, interval| (sum_by(&ticks, interval).hours(class) * 3600.0).round();
-    assert_eq!(seconds(RollUp::Active, None), 60.0);
-    assert_eq!(seconds(RollUp::TrulyIdle, None), 30.0);
-    assert_eq!(seconds(RollUp::Active, Some(Duration::from_secs(1))), 2.0);
+    let seconds = |class| (sum(&ticks).hours(class) * 3600.0).round();
+    assert_eq!(seconds(RollUp::Active), 60.0);
+    assert_eq!(seconds(RollUp::TrulyIdle), 30.0);
+}
+
+#[test]
+fn totals_with_another_interval_are_those_of_rows_with_that_interval() {
+    // Two GPUs, two recorded intervals, a pause of ten minutes, and more rows of one tick.
+    let ticks: Vec<_> = (0..300i64)
+        .map(|place| {
+            let at = place * 30 + if place > 120 { 600 } else { 0 };
+            let memory = u64::try_from(place % 4).unwrap() * 50;
+            let mut tick = tick(
+                at,
+                ["GPU-0", "GPU-1"][usize::from(place % 2 == 0)],
+                place % 20,
+                &[(Some("ada"), Some(memory)), (None, Some(120))],
+            );
+            tick.run.interval = Duration::from_secs(if place < 60 { 60 } else { 30 });
+            tick.more_rows = if place % 9 == 0 { &[3, 70] } else { &[] };
+            tick
+        })
+        .collect();
+    for seconds in [45, 60, 75] {
+        let interval = Duration::from_secs(seconds);
+        let with_it = ticks.iter().map(|tick| LegacyGpuTick {
+            run: LegacyRun {
+                interval,
+                ..tick.run
+            },
+            ..*tick
+        });
+        let expected = quarters(&with_it.collect::<Vec<_>>());
+        let mut found = quarters(&ticks);
+        let (mut day, mut expected_day) = (DayTotals::default(), DayTotals::default());
+        for ((quarter, gpu), total) in &mut found {
+            let expected = &expected[&(*quarter, gpu.clone())];
+            let place = UtcDay::of_quarter(*quarter).1;
+            let named = |total: &QuarterTotal| GpuQuarter {
+                gpu: gpu.clone(),
+                total: total.clone(),
+            };
+            day.add(place, &[named(total)]);
+            expected_day.add(place, &[named(expected)]);
+            total.set_interval(interval.into());
+            compare(total, expected, interval);
+        }
+        for (day, expected) in day.gpus.iter_mut().zip(&expected_day.gpus) {
+            day.set_interval(interval.into());
+            compare(&day.total, &expected.total, interval);
+            assert_eq!(day.quarters, expected.quarters, "{seconds}");
+        }
+    }
+}
+
+/// Compares what another interval changes.
+fn compare(found: &QuarterTotal, expected: &QuarterTotal, interval: Duration) {
+    assert_eq!(found.states, expected.states, "{interval:?}");
+    assert_eq!(found.owners, expected.owners, "{interval:?}");
+    let part = |total: &QuarterTotal| total.imported.clone().unwrap();
+    let (found, expected) = (part(found), part(expected));
+    let times = |part: &ImportedPart| (part.row_time, part.active_time);
+    assert_eq!(times(&found), times(&expected), "{interval:?}");
+    let coverage = found.coverage.unwrap().with_interval(interval.into());
+    let expected = expected.coverage.unwrap();
+    let (from, to) = (coverage.first(), Timestamp::from_second(20_000).unwrap());
+    assert_eq!(coverage.finish(from, to), expected.finish(from, to));
 }
 
 #[test]
@@ -128,23 +185,20 @@ fn runs_keep_their_own_interval() {
 
 #[test]
 fn an_identity_counts_once_a_gpu_tick_and_is_idle_held_by_its_own_memory() {
-    let totals = quarters(
-        &[
-            tick(
-                0,
-                "GPU-0",
-                0,
-                &[
-                    (Some("ada"), Some(60)),
-                    (Some("ada"), Some(60)),
-                    (Some("bob"), Some(90)),
-                    (None, None),
-                ],
-            ),
-            tick(0, "GPU-1", 99, &[(Some("ada"), Some(5000))]),
-        ],
-        None,
-    );
+    let totals = quarters(&[
+        tick(
+            0,
+            "GPU-0",
+            0,
+            &[
+                (Some("ada"), Some(60)),
+                (Some("ada"), Some(60)),
+                (Some("bob"), Some(90)),
+                (None, None),
+            ],
+        ),
+        tick(0, "GPU-1", 99, &[(Some("ada"), Some(5000))]),
+    ]);
     let found: Vec<_> = totals
         .values()
         .flat_map(|total| &total.owners)
@@ -158,7 +212,7 @@ fn an_identity_counts_once_a_gpu_tick_and_is_idle_held_by_its_own_memory() {
 fn duplicate_rows_are_one_gpu_tick_and_several_rows() {
     let mut twice = tick(0, "GPU-0", 50, &[]);
     twice.more_rows = &[3];
-    let totals = quarters(&[twice], None);
+    let totals = quarters(&[twice]);
     let total = totals.values().next().unwrap();
     let part = total.imported.as_ref().unwrap();
     assert_eq!((total.gpu.ticks, part.rows, part.active_rows), (1, 2, 1));
@@ -175,10 +229,10 @@ fn totals_are_the_same_however_they_are_batched() {
             tick(at, gpu, place % 20, &[(Some("ada"), Some(150))])
         })
         .collect();
-    let whole = quarters(&ticks, None);
+    let whole = quarters(&ticks);
     for cut in [1, 51, 77, 121, 180] {
-        let mut parts = quarters(&ticks[..cut], None);
-        for (key, later) in quarters(&ticks[cut..], None) {
+        let mut parts = quarters(&ticks[..cut]);
+        for (key, later) in quarters(&ticks[cut..]) {
             parts.entry(key).or_default().merge(&later);
         }
         assert_eq!(parts, whole, "{cut}");
@@ -198,7 +252,7 @@ fn a_quarter_at_a_time_has_every_gpu_that_it_saw() {
         let processes = [(Some(user), Some(150))];
         ticks.push(tick(place * 40, "GPU-0", place % 20, &processes));
     }
-    let totals = quarters(&ticks, None);
+    let totals = quarters(&ticks);
     let count = |gpu: &str| -> u64 {
         let of_gpu = totals.iter().filter(|((_, name), _)| name.as_str() == gpu);
         of_gpu.map(|(_, total)| total.gpu.ticks).sum()

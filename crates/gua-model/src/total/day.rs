@@ -88,6 +88,15 @@ impl GpuDay {
         }
     }
 
+    /// Makes each imported tick cover `interval` in place of the recorded one.
+    pub fn set_interval(&mut self, interval: Micros) {
+        self.total.set_interval(interval);
+        for quarter in &mut self.quarters {
+            quarter.observed = interval.times(quarter.rows);
+            quarter.active = interval.times(quarter.active_rows);
+        }
+    }
+
     /// Reports whether the sums of the day are equivalent to those of its quarters: all of the time between the first and
     /// the last tick was observed, or all of each quarter, apart from the time by which ticks were late. Totals of imported
     /// rows keep the place of every gap, so they always are.

@@ -1,5 +1,6 @@
 //! The part of a report that rests on imported rows of gpu-usage-audit and gpu_stats.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::{Known, SessionLists, Sums};
 use crate::error::RecordsError;
 use crate::idle::idle_imported;
 use crate::question::{IdleQuestion, Question, WindowEnd};
-use crate::records::{ImportedFacts, QuarterVisitor, Records};
+use crate::records::{ImportedFacts, Origin, QuarterVisitor, Records};
 
 /// The rows to read. An imported row counts as a whole tick; where no end was named, later rows count too.
 pub(super) fn rows(question: &Question) -> Period {
@@ -41,7 +42,7 @@ pub(super) fn people(records: &dyn Records) -> Result<BTreeSet<String>, RecordsE
             people.extend(owner.name().map(str::to_owned));
         }
     };
-    records.imported(always, records.thresholds()?, None, &mut add)?;
+    records.totals(Origin::Imported, always, records.thresholds()?, &mut add)?;
     Ok(people)
 }
 
@@ -65,6 +66,7 @@ impl QuarterVisitor for ImportedPart<'_> {
     }
 
     fn quarter(&mut self, quarter: Quarter, gpus: &[GpuQuarter]) {
+        let gpus = &*self.counted(gpus, |gpu, interval| gpu.total.set_interval(interval));
         for gpu in gpus {
             self.fold.add(quarter, &gpu.gpu, &gpu.total);
         }
@@ -76,6 +78,7 @@ impl QuarterVisitor for ImportedPart<'_> {
         if !self.fold.takes_day(day, gpus) {
             return false;
         }
+        let gpus = &*self.counted(gpus, GpuDay::set_interval);
         self.fold.day(day, gpus);
         let totals = gpus.iter().map(|gpu| (&gpu.gpu, &gpu.total));
         self.add(day.first_quarter().period().from(), totals);
@@ -96,6 +99,16 @@ impl<'a> ImportedPart<'a> {
             last: None,
             has_graphics: false,
         }
+    }
+
+    /// Counts rows for the interval that was asked for, or else for the recorded ones.
+    fn counted<'g, T: Clone>(&self, gpus: &'g [T], set: impl Fn(&mut T, Micros)) -> Cow<'g, [T]> {
+        let mut gpus = Cow::Borrowed(gpus);
+        if let Some(interval) = self.known.question.interval {
+            let each = gpus.to_mut().iter_mut();
+            each.for_each(|gpu| set(gpu, interval.into()));
+        }
+        gpus
     }
 
     /// Adds coverage and sessions of a quarter or a day.
@@ -190,9 +203,12 @@ impl<'a> ImportedPart<'a> {
             .began
             .map_or(window.from(), |began| began.max(window.from()));
         let mut overlap = Micros(0);
-        for (gpu, covered) in coverage {
+        for (gpu, mut covered) in coverage {
             if !known.wants(&gpu) {
                 continue;
+            }
+            if let Some(interval) = known.question.interval {
+                covered = covered.with_interval(interval.into());
             }
             // A GPU that appeared later than the others was not present before.
             let from = match first == Some(covered.first()) {

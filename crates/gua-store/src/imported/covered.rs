@@ -3,7 +3,7 @@
 
 use gua_model::legacy::{OwnCoverage, stats_gpu_number};
 use gua_model::{GpuDay, GpuQuarter, GpuTotal, GpuUuid, Period, Quarter, Span, State, UtcDay};
-use gua_query::records::QuarterVisitor;
+use gua_query::records::{Origin, QuarterVisitor};
 use jiff::SignedDuration;
 use rusqlite::Connection;
 
@@ -17,7 +17,7 @@ use crate::maintain::{RAW_FROM, TOTALS_UNTIL};
 use crate::rule;
 use crate::sql;
 use crate::store::{meta, quarter};
-use crate::totals::{self, Source};
+use crate::totals;
 
 /// Upper bound of the time that an old row covers.
 const LONGEST: i64 = 86_400_000_000;
@@ -59,7 +59,7 @@ impl Covered {
         let raw_from = meta(history, RAW_FROM)?.unwrap_or(i64::MIN);
         let quarters = (quarter(from), quarter(to.min(raw_from)).saturating_add(1));
         if from < raw_from {
-            totals::each(history, Source::Own, quarters, |_, gpus| {
+            totals::each(history, Origin::Own, quarters, |_, gpus| {
                 for gpu in gpus.iter().map(|gpu| &gpu.total.gpu) {
                     if let (Some(first), Some(last)) = (gpu.first, gpu.last)
                         && gpu.observed.0 > 0
@@ -117,7 +117,7 @@ impl History {
             let until = meta(connection, TOTALS_UNTIL)?.unwrap_or(i64::MIN);
             let ends = (quarter(from), quarter(to.min(until)).saturating_add(1));
             let ends = (ends.0, ends.1.min(quarter(until)));
-            totals::each_day(connection, Source::Own, ends, &mut own)?;
+            totals::each_day(connection, Origin::Own, ends, &mut own)?;
             let raw = (from.max(until), to);
             each_span(connection, rule::load(connection)?, raw, |span| {
                 if let Some(part) = span.period().overlap(history::period(raw)) {

@@ -2,16 +2,15 @@
 //! the blocks at any time.
 //!
 //! A change marks the days of its rows as stale, and [`settle`] folds those days again. Readers use the totals only while
-//! none is stale; otherwise, and for other thresholds or intervals, they fold the rows in the same way.
+//! none is stale; otherwise, and for other thresholds, they fold the rows in the same way.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use gua_model::legacy::{ImportedCoverage, ImportedFold, OwnCoverage};
 use gua_model::{
     DayTotals, GpuDay, GpuQuarter, Period, Quarter, QuarterTotal, Thresholds, UtcDay, sane,
 };
-use gua_query::records::{LeftOut, QuarterVisitor};
+use gua_query::records::{LeftOut, Origin, QuarterVisitor};
 use jiff::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -24,7 +23,7 @@ use crate::rule;
 use crate::sql;
 use crate::store::{meta, quarter, set_meta};
 use crate::ticks::MICROS_PER_QUARTER;
-use crate::totals::{self, Source};
+use crate::totals;
 
 /// First and last stale day; unset if none is stale.
 const STALE_FROM: &str = "imported_stale_from";
@@ -64,6 +63,13 @@ fn stale_days(connection: &Connection) -> rusqlite::Result<Option<(i64, i64)>> {
 
 fn is_stale(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(meta(connection, STALE_FROM)?.is_some())
+}
+
+/// Whether the totals have an earlier form, which readers cannot use. All have the same one.
+pub(crate) fn have_earlier_form(connection: &Connection) -> rusqlite::Result<bool> {
+    let first = "SELECT substr(body, 1, 1) FROM old_quarter ORDER BY quarter LIMIT 1";
+    let form: Option<Vec<u8>> = sql::find(connection, first, [])?;
+    Ok(form.is_some_and(|form| form != [totals::IMPORTED_FORM]))
 }
 
 /// Recomputes all totals.
@@ -134,7 +140,7 @@ pub(super) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>,
         let mut sums = DayTotals::default();
         let first = day.first_quarter().0;
         let ends = (first, first + 96);
-        totals::each(connection, Source::Imported, ends, |at, gpus| {
+        totals::each(connection, Origin::Imported, ends, |at, gpus| {
             sums.add(UtcDay::of_quarter(at).1, gpus);
             stored.insert(at, gpus.to_vec());
         })?;
@@ -152,8 +158,6 @@ pub(super) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>,
 struct Rows<'a> {
     connection: &'a Connection,
     rule: Thresholds,
-    /// Time that each tick covers, instead of the recorded interval.
-    interval: Option<Duration>,
     own: OwnCoverage,
 }
 
@@ -166,7 +170,6 @@ impl<'a> Rows<'a> {
         Ok(Self {
             connection,
             rule: rule::load(connection)?,
-            interval: None,
             own: OwnCoverage::default(),
         })
     }
@@ -183,7 +186,7 @@ impl<'a> Rows<'a> {
             let end = day.saturating_add(1).saturating_mul(MICROS_PER_DAY).min(to);
             let mut quarters = DayQuarters::new();
             for source in sources_within(self.connection, (first, end))? {
-                let mut fold = ImportedFold::new(self.rule, self.interval, &self.own);
+                let mut fold = ImportedFold::new(self.rule, &self.own);
                 let mut put = |quarter, gpus: &[GpuQuarter]| put(&mut quarters, quarter, gpus);
                 let window: Period = history::period((first, end));
                 let damaged = fold_stored(self.connection, source, window, &mut |moment| {
@@ -244,7 +247,7 @@ impl<'a> Rows<'a> {
                 left_out: 0,
                 visitor,
             };
-            totals::each_day(self.connection, Source::Imported, (from, end), &mut before)?;
+            totals::each_day(self.connection, Origin::Imported, (from, end), &mut before)?;
             left_out.observed += before.left_out;
             if end < to {
                 left_out += self.each_quarter(sane::bounds(Quarter(end).period()), visitor)?;
@@ -312,13 +315,12 @@ impl QuarterVisitor for WithoutOwn<'_> {
 
 impl History {
     /// Visits the totals of imported rows in a window: whole quarters from the stored totals, its edges from the rows.
-    /// Other thresholds or intervals are applied to the rows alone. Rows of GPUs that own ticks observed are left out, and
+    /// Other thresholds are applied to the rows alone. Rows of GPUs that own ticks observed are left out, and
     /// damaged rows; returns how many.
     pub fn imported(
         &self,
         window: Period,
         thresholds: Thresholds,
-        interval: Option<Duration>,
         visitor: &mut dyn QuarterVisitor,
     ) -> Result<LeftOut, LegacyError> {
         let own = self.own_coverage(window)?;
@@ -327,7 +329,6 @@ impl History {
             let rows = Rows {
                 connection,
                 rule: thresholds,
-                interval,
                 own,
             };
             let (from, to) = sane::bounds(window);
@@ -335,7 +336,7 @@ impl History {
             let end = quarter(to);
             let stored = rule::load(connection)?;
             let is_stale = is_stale(connection)?;
-            if thresholds != stored || interval.is_some() || is_stale || first >= end {
+            if thresholds != stored || is_stale || first >= end {
                 return rows.each_quarter((from, to), visitor);
             }
             let at = |quarter: i64| quarter.saturating_mul(MICROS_PER_QUARTER);

@@ -5,9 +5,9 @@
 //! the same result.
 
 use gua_model::{DayTotals, GpuDay, UtcDay};
+use gua_query::records::Origin;
 use rusqlite::{Connection, params};
 
-use super::Source;
 use super::packed::{self, Names, OwnerIds};
 use crate::error::ReadError;
 use crate::names;
@@ -70,7 +70,7 @@ pub(crate) fn from_quarters(
     let mut is_whole = true;
     let first = day.first_quarter().0;
     let quarters = (first, first.saturating_add(96));
-    super::walk(connection, Source::Own, quarters, |quarter, read| {
+    super::walk(connection, Origin::Own, quarters, |quarter, read| {
         match read {
             Ok(gpus) => totals.add(UtcDay::of_quarter(quarter).1, gpus),
             Err(_) => is_whole = false,
@@ -80,13 +80,20 @@ pub(crate) fn from_quarters(
     Ok(is_whole.then_some(totals))
 }
 
+fn table_of(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Own => "day_total",
+        Origin::Imported => "old_day",
+    }
+}
+
 /// Days of `[from, to)` with stored sums, in order.
 pub(super) fn stored(
     connection: &Connection,
-    source: Source,
+    origin: Origin,
     (from, to): (i64, i64),
 ) -> rusqlite::Result<Vec<UtcDay>> {
-    let table = source.days();
+    let table = table_of(origin);
     let sql = format!("SELECT day FROM {table} WHERE day >= ?1 AND day < ?2 ORDER BY day");
     sql::rows(connection, &sql, [from, to], |row| row.get(0).map(UtcDay))
 }
@@ -94,15 +101,15 @@ pub(super) fn stored(
 /// Stored sums of a day; `None` if there are none, or they cannot be read.
 pub(super) fn read(
     connection: &Connection,
-    source: Source,
+    origin: Origin,
     names: &Names,
     day: UtcDay,
 ) -> rusqlite::Result<Option<Vec<GpuDay>>> {
-    let sql = format!("SELECT body FROM {} WHERE day = ?1", source.days());
+    let sql = format!("SELECT body FROM {} WHERE day = ?1", table_of(origin));
     let body: Option<Vec<u8>> = sql::find(connection, &sql, [day.0])?;
-    let read = |body: Vec<u8>| match source {
-        Source::Own => packed::read_day(names, day, &body).ok(),
-        Source::Imported => packed::unpack_imported(day, &body).ok(),
+    let read = |body: Vec<u8>| match origin {
+        Origin::Own => packed::read_day(names, day, &body).ok(),
+        Origin::Imported => packed::unpack_imported(day, &body).ok(),
     };
     let is_whole = |gpu: &GpuDay| gpu.quarters.len() == UtcDay::QUARTERS;
     let gpus = body.and_then(read);
@@ -114,8 +121,8 @@ pub(crate) fn wrong(connection: &Connection, most: usize) -> Result<Vec<UtcDay>,
     let names = super::names_of(connection)?;
     let (from, to) = super::sane_quarters(super::EVER);
     let mut wrong = Vec::new();
-    for day in stored(connection, Source::Own, (from / 96, to / 96))? {
-        let stored = read(connection, Source::Own, &names, day)?;
+    for day in stored(connection, Origin::Own, (from / 96, to / 96))? {
+        let stored = read(connection, Origin::Own, &names, day)?;
         let summed = from_quarters(connection, day)?.map(|totals| totals.gpus);
         if (stored != summed || stored.is_none()) && wrong.len() < most {
             wrong.push(day);

@@ -31,7 +31,7 @@ const WITH_UIDS: u8 = 2;
 /// Form used by development versions before the first release.
 const EARLIER: u8 = 1;
 /// Form of imported rows. Earlier forms are not read: the rows are folded again.
-const IMPORTED: u8 = 101;
+pub(crate) const IMPORTED_FORM: u8 = 102;
 const CHECKSUM_BYTES: usize = 8;
 
 const HAS_FIRST: u8 = 1;
@@ -115,7 +115,7 @@ fn pack_with<T: Clone>(
 /// Packs the GPUs of a quarter or a day of imported rows in the same envelope. Their content can be computed again from the
 /// rows, so that its form may change with the schema.
 pub(crate) fn pack_imported<T: Serialize>(bucket: impl Into<Bucket>, gpus: &[T]) -> Vec<u8> {
-    let body = postcard::to_extend(gpus, vec![IMPORTED]);
+    let body = postcard::to_extend(gpus, vec![IMPORTED_FORM]);
     let body = body.expect("totals are plain data, which always serializes");
     sealed(body, bucket.into())
 }
@@ -125,7 +125,7 @@ pub(crate) fn unpack_imported<T: DeserializeOwned>(
     body: &[u8],
 ) -> Result<Vec<T>, Damage> {
     match opened(body, bucket.into())?.split_first() {
-        Some((&IMPORTED, content)) => {
+        Some((&IMPORTED_FORM, content)) => {
             postcard::from_bytes(content).map_err(|_| Damage::Value("total of imported rows"))
         }
         Some((form, _)) => Err(Damage::Form(*form)),

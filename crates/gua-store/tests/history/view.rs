@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gua_model::report::Report;
 use gua_model::{Missing, OwnerKey, Period, Quarter, Tick, Uid, User};
+use gua_query::records::Origin;
 use gua_query::{
     Detail, Others, QueryError, Question, Records, RecordsSource, Source as _, UsageQuestion, View,
     Viewer,
@@ -236,7 +237,8 @@ fn every_kind_of_record_is_limited() {
                 owners.extend(gpu.total.owners.iter().map(|(owner, _)| owner.clone()));
             }
         };
-        view.quarters(window, thresholds, &mut quarter).unwrap();
+        view.totals(Origin::Own, window, thresholds, &mut quarter)
+            .unwrap();
         assert!(
             owners.contains(&OwnerKey::User(samples::user(ADA, "ada"))),
             "{owners:?}"

@@ -5,6 +5,7 @@ use super::super::{ImportedCoverage, ImportedFold, LegacyGpuTick, LegacyRun, Own
 use super::*;
 use crate::period::Quarter;
 use crate::state::Thresholds;
+use crate::total::GpuQuarter;
 use crate::unit::Micros;
 
 /// Parses `second gpu util PID[=memory][:login][/owner][!name][#index]...`; a PID that begins with `g` is graphics, a
@@ -96,7 +97,7 @@ fn fold(moments: &[LegacyMoment<'_>]) -> [Vec<(GpuUuid, ImportedSession)>; 2] {
     let mut quarters = Vec::new();
     let mut give = |quarter: Quarter, gpus: &[GpuQuarter]| quarters.push((quarter, gpus.to_vec()));
     let own = OwnCoverage::default();
-    let mut rows = ImportedFold::new(Thresholds::default(), None, &own);
+    let mut rows = ImportedFold::new(Thresholds::default(), &own);
     for moment in moments {
         rows.push(moment, &mut give);
     }
@@ -114,7 +115,9 @@ fn fold(moments: &[LegacyMoment<'_>]) -> [Vec<(GpuUuid, ImportedSession)>; 2] {
             found.push((gpu.clone(), session.clone()));
         };
         for (quarter, gpus) in totals {
-            open.push_quarter(quarter.period().from(), gpus, &mut give);
+            let gpus = gpus.iter();
+            let pieces = gpus.map(|gpu| (&gpu.gpu, gpu.total.imported_sessions()));
+            open.push(quarter.period().from(), pieces, &mut give);
         }
         open.finish(&mut give);
         found.sort_by(|(one_gpu, one), (other_gpu, other)| {
