@@ -6,6 +6,7 @@ use gua_collector::{VERSION, location};
 use gua_model::duration;
 use gua_model::failure::Failure;
 use gua_probe::clock;
+use gua_query::Detail;
 use gua_render::report::{By, Words, json};
 use gua_settings::{FlagValue, Loaded};
 use jiff::tz::TimeZone;
@@ -70,6 +71,7 @@ impl Request {
             tz: self.tz,
             interval: interval.map_err(|problem| Failure::usage(format!("interval: {problem}")))?,
             thresholds: loaded.checked()?.threshold_flags(),
+            detail: Detail::default(),
         };
         Ok((words, loaded))
     }

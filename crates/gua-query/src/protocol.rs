@@ -33,7 +33,7 @@ use crate::statement::{MonthAnswer, statement};
 
 /// Version of the messages as bytes. Raise it with every change to a type in them: both ends compare it before they decode
 /// anything.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 type Result<T> = std::result::Result<T, QueryError>;
 

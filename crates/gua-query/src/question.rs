@@ -45,8 +45,13 @@ pub struct Question {
 /// Level of detail of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Detail {
+    /// Sums, and lists of the longest sessions.
     #[default]
-    Full,
+    Lists,
+    /// Also the sessions that charts draw.
+    Charts,
+    /// Also the longest sessions of each person.
+    Accounts,
     /// Only the sums, without sessions and without the time for which GPUs have been idle. Searching for these takes most of the
     /// time of a short answer.
     Sums,
@@ -73,7 +78,7 @@ impl Question {
             gpus: Vec::new(),
             cross: None,
             workloads: None,
-            detail: Detail::Full,
+            detail: Detail::default(),
             unit: None,
             interval: None,
             thresholds: ThresholdOverrides::default(),

@@ -55,8 +55,8 @@ pub(crate) fn report_and_sessions(
     add_imported(records, &known, &mut sums)?;
     refuse_unknown_person(records, &known, &sums)?;
     let since = match question.detail {
-        Detail::Full => list_sessions(records, &known, &mut sums)?,
         Detail::Sums => HeldSince::new(),
+        _ => list_sessions(records, &known, &mut sums)?,
     };
     lay_out(records, &known, sums, &since)
 }
@@ -105,8 +105,8 @@ impl<'a> Known<'a> {
         let last = last.filter(|tick| window.contains(tick.sample.at));
         let thresholds = question.thresholds.over(stored);
         let idle = match (&last, question.detail) {
-            (Some(last), Detail::Full) => now::idle_at(records, last, thresholds)?,
-            _ => BTreeMap::new(),
+            (None, _) | (_, Detail::Sums) => BTreeMap::new(),
+            (Some(last), _) => now::idle_at(records, last, thresholds)?,
         };
         Ok(Self {
             question,
@@ -206,21 +206,25 @@ impl Sums {
 #[derive(Clone, Debug)]
 struct SessionLists {
     lists: HoldLists,
-    by_person: SessionsByPerson,
+    /// The longest of each person, where they are asked for.
+    by_person: Option<SessionsByPerson>,
 }
 
 impl SessionLists {
-    /// Creates the lists of a window, of which `known` is shown in charts.
-    fn new(window: Period, known: Period) -> Self {
+    /// Creates the lists of a window.
+    fn new(window: Period, known: &Known<'_>) -> Self {
+        let detail = known.question.detail;
         Self {
-            lists: HoldLists::new(known),
-            by_person: SessionsByPerson::new(window),
+            lists: HoldLists::new((detail == Detail::Charts).then_some(known.period)),
+            by_person: (detail == Detail::Accounts).then(|| SessionsByPerson::new(window)),
         }
     }
 
     fn push(&mut self, hold: &Hold, thresholds: &Thresholds) {
         self.lists.push(hold, thresholds);
-        self.by_person.push(hold);
+        if let Some(by_person) = &mut self.by_person {
+            by_person.push(hold);
+        }
     }
 }
 
@@ -270,7 +274,7 @@ fn count_quarters(records: &dyn Records, known: &Known<'_>) -> Result<(Sums, Vec
         coverage,
         host_observed: count.host_observed,
         since: known.first_seen(),
-        sessions: SessionLists::new(count.window, known.period),
+        sessions: SessionLists::new(count.window, known),
         workloads: NamedSums::default(),
         imported_now: None,
         notes: Vec::new(),
@@ -521,7 +525,10 @@ fn lay_out(
         notes: sums.notes,
         all: sums.fold.all,
     };
-    Ok((report, by_person))
+    Ok((
+        report,
+        by_person.unwrap_or_else(|| SessionsByPerson::new(sums.window)),
+    ))
 }
 
 /// States over time in buckets of minutes, where the window is short and its ticks are kept.

@@ -7,7 +7,7 @@ use gua_model::statement::{Account, Statement, month_period};
 use serde::{Deserialize, Serialize};
 
 use crate::error::QueryError;
-use crate::question::{Question, StatementQuestion};
+use crate::question::{Detail, Question, StatementQuestion};
 use crate::quota::usage;
 use crate::records::Records;
 use crate::report::{report_and_sessions, require_person};
@@ -30,6 +30,7 @@ pub fn statement(
     let of_month = Question {
         unit: Some(CalendarUnit::Day),
         cross: Some(Cross::Slot),
+        detail: Detail::Accounts,
         ..Question::of_window(period, question.zone.clone(), now)
     };
     let (all, sessions) = report_and_sessions(records, &of_month)?;

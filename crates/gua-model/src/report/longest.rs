@@ -18,19 +18,20 @@ pub struct HoldLists {
     /// The longest past holds, the longest first.
     past: Vec<Hold>,
     past_count: usize,
-    charted: Charted,
+    /// The sessions of charts, where they are asked for.
+    charted: Option<Charted>,
     sessions: usize,
 }
 
 impl HoldLists {
-    /// Creates the lists of a report whose charts show `window`.
+    /// Creates the lists of a report, which draws the sessions of the period `charted` if there is one.
     #[must_use]
-    pub fn new(window: Period) -> Self {
+    pub fn new(charted: Option<Period>) -> Self {
         Self {
             current: Vec::new(),
             past: Vec::new(),
             past_count: 0,
-            charted: Charted::new(window),
+            charted: charted.map(Charted::new),
             sessions: 0,
         }
     }
@@ -45,7 +46,9 @@ impl HoldLists {
         // A holder seen in one tick only has no length to draw.
         if !hold.period.is_empty() {
             self.sessions += 1;
-            self.charted.push(hold, thresholds);
+            if let Some(charted) = &mut self.charted {
+                charted.push(hold, thresholds);
+            }
         }
     }
 
@@ -65,7 +68,7 @@ impl HoldLists {
             current: self.current,
             past: self.past,
             past_count: self.past_count,
-            sessions: self.charted.finish(),
+            sessions: self.charted.map(Charted::finish).unwrap_or_default(),
             session_count: self.sessions,
         }
     }

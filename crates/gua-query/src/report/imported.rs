@@ -94,7 +94,7 @@ impl<'a> ImportedPart<'a> {
             start,
             window,
             open: OpenSessions::default(),
-            sessions: SessionLists::new(window, known.period),
+            sessions: SessionLists::new(window, known),
             coverage: BTreeMap::new(),
             last: None,
             has_graphics: false,

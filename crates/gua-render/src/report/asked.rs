@@ -31,6 +31,7 @@ pub struct Words {
     /// Duration of each imported row, instead of the recorded interval.
     pub interval: Option<Duration>,
     pub thresholds: ThresholdOverrides,
+    pub detail: Detail,
 }
 
 /// A query, and how its report is shown.
@@ -80,7 +81,7 @@ impl Words {
             gpus: self.gpus.clone(),
             cross: (self.by == Some(By::Hour)).then_some(Cross::HourOfDay),
             workloads: self.by.and_then(By::workload),
-            detail: Detail::Full,
+            detail: self.detail,
             unit: self.by.and_then(By::unit),
             interval: self.interval,
             thresholds: self.thresholds,

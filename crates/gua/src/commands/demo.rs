@@ -11,6 +11,7 @@ use gua_model::demo::{self, Script};
 use gua_model::duration::{Clockwise, written};
 use gua_model::{Thresholds, Tick};
 use gua_probe::process::ignored::was_ignored;
+use gua_query::Detail;
 use gua_render::report::{Page, Words, html, text};
 use gua_settings::FlagValue;
 use gua_store::{History, NewRun, OpenMode, Store, WriterOptions};
@@ -227,7 +228,11 @@ fn simulated(flags: &[FlagValue]) -> anyhow::Result<(Context, Recorded)> {
 }
 
 fn page(context: &Context, path: &Path, over: Over) -> anyhow::Result<()> {
-    let asked = words().ask(&context.zone(), context.now())?;
+    let words = Words {
+        detail: Detail::Charts,
+        ..words()
+    };
+    let asked = words.ask(&context.zone(), context.now())?;
     let report = context.ask(|source| source.report(&asked.question))?;
     let page = html(&asked.page(&report, VERSION));
     if path == Path::new("-") {

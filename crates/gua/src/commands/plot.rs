@@ -5,6 +5,7 @@ use std::path::Path;
 use gua_files::Over;
 use gua_model::CalendarUnit;
 use gua_model::report::{Cross, unbalanced};
+use gua_query::Detail;
 use gua_render::chart::{Theme, to_png};
 use gua_render::report::plot::{Kind, Look, Plot, Whose};
 use gua_render::report::{By, Page, Words};
@@ -32,6 +33,7 @@ pub fn run(args: &PlotArgs, context: &Context) -> anyhow::Result<ExitCode> {
         user: args.user.clone(),
         gpus: args.gpu.clone(),
         tz: args.tz.clone(),
+        detail: Detail::Charts,
         ..Words::default()
     };
     let mut asked = words.ask(&context.zone(), context.now())?;

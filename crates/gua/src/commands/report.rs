@@ -6,7 +6,7 @@ use gua_model::price::{Costs, Price};
 use gua_model::report::groups::{Group, GroupKind, grouped, groups_of};
 use gua_model::report::{PersonRow, Report, unbalanced};
 use gua_probe::process;
-use gua_query::{QueryError, Question};
+use gua_query::{Detail, QueryError, Question};
 use gua_render::chart::Language;
 use gua_render::report::{By, Page, Words, html, json, korean, page_table, screen, text};
 
@@ -37,6 +37,10 @@ pub fn run(
         tz: args.tz.clone(),
         interval: args.interval,
         thresholds: context.settings().threshold_flags(),
+        detail: match form {
+            ReportFormat::Html => Detail::Charts,
+            _ => Detail::Lists,
+        },
     };
     let asked = words.ask(&context.zone(), context.now())?;
     let mut report = context.ask(|source| source.report(&asked.question))?;

@@ -23,7 +23,7 @@ use gua_model::{GpuUuid, ProcessKey, Sample};
 use gua_probe::host;
 use gua_probe::host::time::ticks_per_second;
 use gua_probe::reader::Reader;
-use gua_query::{QueryError, StatementQuestion, TicksQuestion};
+use gua_query::{Detail, QueryError, StatementQuestion, TicksQuestion};
 use gua_render::chart::Language;
 use gua_render::listing::row::Terms;
 use gua_render::report::{Asked, By, Words, html, table};
@@ -376,6 +376,7 @@ impl ThisHost {
     fn asked(&self, since: &str) -> Result<(Asked, Report), LocalError> {
         let words = Words {
             since: since.to_owned(),
+            detail: Detail::Charts,
             ..Words::default()
         };
         let asked = words.ask(&TimeZone::system(), clock::now());
