@@ -15,13 +15,14 @@ use gua_model::alert::finding::{
 };
 use gua_model::alert::{Alert, BoardHost, Finding, When};
 use gua_model::chain::chain;
+use gua_model::failure_log::FailureLog;
 use gua_model::idle::{Idle, is_idle_now};
 use gua_model::since::{Since, Start};
 use gua_model::{Bytes, FaultKind, GpuUuid, Micros, Period};
 use gua_wire::live::{LiveGpu, LiveValue};
 use gua_wire::snapshot::ProcessType;
 use jiff::{SignedDuration, Timestamp};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::app::App;
 use crate::live::HostLive;
@@ -42,8 +43,8 @@ pub struct Watch {
     hosts: (Option<u64>, Vec<Host>),
     /// GPUs of each host, with the time at which a report last listed them.
     gpus: HashMap<HostId, HashMap<GpuUuid, (KnownGpu, Timestamp)>>,
-    /// Whether the last read of the hosts failed.
-    has_failed: bool,
+    /// Failed reads of the hosts.
+    failures: FailureLog,
 }
 
 impl Watch {
@@ -100,14 +101,11 @@ impl Watch {
             }
             Ok(())
         });
-        match &read {
-            // Logged when it starts.
-            Err(error) if !self.has_failed => {
-                warn!(error = %chain(error), "cannot read the hosts for alerts");
-            }
-            _ => {}
+        match self.failures.change(&read) {
+            Some(Ok(failures)) => info!(failures, "the hosts can be read for alerts again"),
+            Some(Err(error)) => warn!(error = %chain(error), "cannot read the hosts for alerts"),
+            None => {}
         }
-        self.has_failed = read.is_err();
     }
 
     /// Returns the physical GPUs of a host that an earlier report listed and the latest does not. A report without GPUs is of a

@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use gua_board_store::StoreError;
 use gua_board_store::ledger::Observation;
+use gua_model::failure_log::FailureLog;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-use tracing::error;
+use tracing::{error, info};
 
 use crate::error::Problem;
 use crate::metrics::Metrics;
@@ -105,7 +106,7 @@ fn store_all(
     metrics: &Metrics,
 ) {
     let mut next_batch = Instant::now();
-    let mut has_failed = false;
+    let mut failures = FailureLog::default();
     while let Some(batch) = collect(receiver, next_batch) {
         let began = Instant::now();
         next_batch = began + BATCH_TIME;
@@ -115,14 +116,14 @@ fn store_all(
             .unzip();
         let result = record(&observations);
         metrics.stored(observations.len(), began.elapsed(), result.is_ok());
-        if let Err(error) = &result {
-            // Logged when it starts; the end shows in the metrics.
-            if !has_failed {
+        match failures.change(&result) {
+            Some(Ok(failures)) => info!(failures, "observations are stored again"),
+            Some(Err(error)) => {
                 let cause = std::error::Error::source(error).map(ToString::to_string);
                 error!(error = %error, cause = cause, count = observations.len(), "observations not stored");
             }
+            None => {}
         }
-        has_failed = result.is_err();
         if result.is_ok() {
             for stored in waiting {
                 // The agent may have hung up.

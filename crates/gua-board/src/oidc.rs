@@ -14,6 +14,7 @@ pub use axum::http::{Request, Response};
 use data_encoding::BASE64URL_NOPAD;
 use gua_board_store::registry::Identity;
 use gua_board_store::{Kind, Secret, SecretHash};
+use gua_model::failure_log::FailureLog;
 use jiff::{SignedDuration, Timestamp};
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreIdToken, CoreIdTokenClaims, CoreJwsSigningAlgorithm,
@@ -27,7 +28,7 @@ use openidconnect::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::limits::RateLimit;
 
@@ -133,6 +134,8 @@ pub(crate) struct Oidc {
     pending: Mutex<HashMap<SecretHash, Pending>>,
     metadata: Mutex<Option<(Instant, CoreProviderMetadata)>>,
     key_reads: RateLimit<()>,
+    /// Log-ins without the claim that lists groups.
+    without_groups: Mutex<FailureLog>,
 }
 
 impl fmt::Debug for Oidc {
@@ -149,6 +152,7 @@ impl Oidc {
             pending: Mutex::default(),
             metadata: Mutex::default(),
             key_reads: RateLimit::new(KEY_READS.0, KEY_READS.1),
+            without_groups: Mutex::default(),
         }
     }
 
@@ -270,11 +274,25 @@ impl Oidc {
             },
             name: suggested_name(&claims),
             groups: match self.groups_claim() {
-                Some(claim) => Some(listed_groups(&token.to_string(), claim)?),
+                Some(claim) => Some(self.groups(&token.to_string(), claim)?),
                 None => None,
             },
             wanted: found.wanted,
         }))
+    }
+
+    /// Returns the groups in a claim of a verified ID token. If the token does not have the claim, the person has no groups, and
+    /// the log says so: the claim may be misspelt, and some providers leave out a list that is long.
+    fn groups(&self, token: &str, claim: &str) -> Result<Vec<String>, OidcError> {
+        let groups = listed_groups(token, claim)?;
+        let log = self.without_groups.lock();
+        let mut log = log.unwrap_or_else(PoisonError::into_inner);
+        match log.change(&groups.as_ref().ok_or(())) {
+            Some(Ok(log_ins)) => info!(claim, log_ins, "the provider's token has groups again"),
+            Some(Err(())) => warn!(claim, "the provider's token has no groups in this claim"),
+            None => {}
+        }
+        Ok(groups.unwrap_or_default())
     }
 
     /// Verifies an ID token.
@@ -311,9 +329,8 @@ enum GroupName {
     Other(IgnoredAny),
 }
 
-/// Returns the groups in a claim of an ID token that was verified. If the token does not have the claim, the person has no groups,
-/// and the log says so: the claim may be misspelt, and some providers leave out a list that is long.
-fn listed_groups(token: &str, claim: &str) -> Result<Vec<String>, OidcError> {
+/// Returns the groups in a claim; `None` if the token does not have it.
+fn listed_groups(token: &str, claim: &str) -> Result<Option<Vec<String>>, OidcError> {
     let payload = token.split('.').nth(1).unwrap_or_default();
     let payload = BASE64URL_NOPAD.decode(payload.as_bytes());
     let payload = payload.map_err(|_| OidcError::Payload)?;
@@ -325,13 +342,10 @@ fn listed_groups(token: &str, claim: &str) -> Result<Vec<String>, OidcError> {
                 GroupName::Name(name) => Some(name),
                 GroupName::Other(_) => None,
             };
-            groups.into_iter().filter_map(name).collect()
+            Some(groups.into_iter().filter_map(name).collect())
         }
-        Some(GroupsClaim::One(group)) => vec![group],
-        Some(GroupsClaim::Other(_)) | None => {
-            warn!(claim, "the provider's token has no groups in this claim");
-            Vec::new()
-        }
+        Some(GroupsClaim::One(group)) => Some(vec![group]),
+        Some(GroupsClaim::Other(_)) | None => None,
     })
 }
 
@@ -359,16 +373,20 @@ mod tests {
 
     #[test]
     fn the_groups_of_a_claim_are_a_list_or_one_name() {
-        let check = |claims: &str, expected: &[&str]| {
+        let check = |claims: &str, expected: Option<&[&str]>| {
             let payload = BASE64URL_NOPAD.encode(claims.as_bytes());
             let found = listed_groups(&format!("head.{payload}.signature"), "groups").unwrap();
+            let expected = expected.map(|names| names.iter().map(ToString::to_string).collect());
             assert_eq!(found, expected, "{claims}");
         };
-        check(r#"{"groups": ["vision", "speech"]}"#, &["vision", "speech"]);
-        check(r#"{"groups": "vision", "roles": ["x"]}"#, &["vision"]);
-        check(r#"{"exp": 7, "roles": ["x"]}"#, &[]);
-        check(r#"{"groups": {"a": 1}}"#, &[]);
-        check(r#"{"groups": ["vision", 7]}"#, &["vision"]);
+        check(
+            r#"{"groups": ["vision", "speech"]}"#,
+            Some(&["vision", "speech"]),
+        );
+        check(r#"{"groups": "vision", "roles": ["x"]}"#, Some(&["vision"]));
+        check(r#"{"exp": 7, "roles": ["x"]}"#, None);
+        check(r#"{"groups": {"a": 1}}"#, None);
+        check(r#"{"groups": ["vision", 7]}"#, Some(&["vision"]));
         assert!(listed_groups("head.?.signature", "groups").is_err());
         assert!(listed_groups("head", "groups").is_err());
     }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gua_model::failure_log::FailureLog;
 use jiff::SignedDuration;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -209,6 +210,7 @@ impl Reloads {
 /// Reads the state of the only host again and again. A slow driver delays the next reading, and no request.
 async fn watch_host(app: Arc<App>) {
     let mut period = interval(HOST_PERIOD);
+    let mut failures = FailureLog::default();
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         period.tick().await;
@@ -216,8 +218,10 @@ async fn watch_host(app: Arc<App>) {
             app.local()?.refresh(app);
             Ok::<_, Problem>(())
         });
-        if let Err(error) = refreshed.await {
-            warn!(error = %error, "host not read");
+        match failures.change(&refreshed.await) {
+            Some(Ok(failures)) => info!(failures, "host read again"),
+            Some(Err(error)) => warn!(error = %error, "host not read"),
+            None => {}
         }
     }
 }
@@ -230,11 +234,14 @@ async fn keep_days(app: Arc<App>) {
     }
     let mut period = interval(DAYS_PERIOD);
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failures = FailureLog::default();
     period.tick().await;
     loop {
         period.tick().await;
-        if let Err(error) = app.blocking(|app| app.store_days()).await {
-            warn!(error = %error, "last day not stored");
+        match failures.change(&app.blocking(|app| app.store_days()).await) {
+            Some(Ok(failures)) => info!(failures, "last day stored again"),
+            Some(Err(error)) => warn!(error = %error, "last day not stored"),
+            None => {}
         }
     }
 }
@@ -243,10 +250,13 @@ async fn keep_days(app: Arc<App>) {
 async fn expire(app: Arc<App>) {
     let mut period = interval(EXPIRE_PERIOD);
     period.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut failures = FailureLog::default();
     loop {
         period.tick().await;
-        if let Err(error) = expire_all(&app).await {
-            warn!(error = %error, "old snapshots not deleted");
+        match failures.change(&expire_all(&app).await) {
+            Some(Ok(failures)) => info!(failures, "old snapshots are deleted again"),
+            Some(Err(error)) => warn!(error = %error, "old snapshots not deleted"),
+            None => {}
         }
     }
 }

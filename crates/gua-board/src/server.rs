@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::Request;
+use gua_model::failure_log::FailureLog;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -50,6 +51,7 @@ pub async fn serve(
     let connections = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let service = router(&app);
     let mut stop = pin!(stop);
+    let mut failures = FailureLog::default();
     loop {
         let permit = Arc::clone(&connections).acquire_owned();
         let accepted = async {
@@ -60,13 +62,14 @@ pub async fn serve(
             accepted = accepted => accepted,
             () = &mut stop => break,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                warn!(error = %error, "cannot accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+        match failures.change(&accepted) {
+            Some(Ok(failures)) => info!(failures, "connections are accepted again"),
+            Some(Err(error)) => warn!(error = %error, "cannot accept a connection"),
+            None => {}
+        }
+        let Ok((stream, _)) = accepted else {
+            sleep(ACCEPT_PAUSE).await;
+            continue;
         };
         let (tls, service, stopping) = (tls.clone(), service.clone(), app.stopping());
         tokio::spawn(async move {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use gua_model::{GapReason, Outage, Sample, Tick};
+use gua_model::failure_log::OpenFaults;
+use gua_model::{GapReason, Outage, Problem, Sample, Tick};
 use gua_probe::fault::DriverFault;
 use jiff::Timestamp;
 use tracing::{error, info, warn};
@@ -10,7 +11,6 @@ use tracing::{error, info, warn};
 use crate::clocks::{Clocks, NOTICEABLE};
 use crate::observer::{Observer, Options};
 use crate::open_outage::OpenOutage;
-use crate::problem_log::ProblemLog;
 use crate::runtime::{Runtime, Wake};
 use crate::schedule::{Overrun, Schedule, Turn};
 use crate::sink::{Progress, Sink};
@@ -34,7 +34,7 @@ pub struct Collector<R, O> {
     driver: Option<OpenOutage>,
     /// Start and reason of the outage that the observer knows.
     reported: Option<(Timestamp, GapReason)>,
-    problems: ProblemLog,
+    problems: OpenFaults<Problem>,
     /// Number of consecutive late ticks.
     late_ticks: u64,
     lost: u64,
@@ -70,7 +70,7 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             last_read: None,
             driver: None,
             reported: None,
-            problems: ProblemLog::default(),
+            problems: OpenFaults::new(Problem::is_same),
             late_ticks: 0,
             lost: 0,
             is_ready: false,
@@ -218,7 +218,11 @@ impl<R: Runtime, O: Observer> Collector<R, O> {
             info!(tick = number, ticks_lost, "driver responds again");
             self.record(&outage.close(sample.at));
         }
-        self.problems.update(&sample);
+        self.problems
+            .update(&sample.problems, |problem, ticks| match ticks {
+                Some(ticks) => info!(ticks, error = %problem, "reading available again"),
+                None => warn!(error = %problem, "reading unavailable"),
+            });
         let tick = Tick {
             sample,
             interval: self.options.interval,

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use gua_claim::{ClaimDir, Event, EventId, MAX_GPUS, OpenError, Problem, Refusal, Run, TakenIn};
 use gua_model::chain::chain;
+use gua_model::failure_log::FailureLog;
 use gua_model::refusal::Asking;
 use gua_model::text::sanitize;
 use gua_model::{Uid, User};
@@ -18,7 +19,6 @@ use jiff::{SignedDuration, Timestamp};
 use tracing::{info, warn};
 
 use crate::claims;
-use crate::failure_log::FailureLog;
 
 /// Time between two scans.
 const SCAN_PERIOD: SignedDuration = SignedDuration::from_mins(1);
@@ -67,7 +67,7 @@ impl Events {
             Ok(Some(read)) => read,
             Ok(None) => return Ok(()),
             Err(error) => {
-                if self.failures.is_new(&error) {
+                if self.failures.add() {
                     warn!(error, "cannot read the events of users");
                 }
                 return Ok(());

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use gua_compat::gpu_usage_audit::import_inside;
 use gua_model::chain::chain;
+use gua_model::failure_log::FailureLog;
 use gua_model::period::Quarter;
 use gua_model::{GapReason, Outage, Tick};
 use gua_store::{FileChange, NewRun, RunId, Store, WriteError};
@@ -39,8 +40,8 @@ pub struct HistorySink {
     maintained: Option<Quarter>,
     /// Refusals and runs that users leave in the shared directory.
     events: Option<Events>,
-    /// Whether the log says that gpu-usage-audit writes into the history.
-    is_intruder_logged: bool,
+    /// Quarters in which gpu-usage-audit wrote into the history.
+    intrusions: FailureLog,
 }
 
 impl HistorySink {
@@ -59,7 +60,7 @@ impl HistorySink {
             waiting: Waiting::default(),
             maintained: None,
             events: None,
-            is_intruder_logged: false,
+            intrusions: FailureLog::default(),
         })
     }
 
@@ -113,18 +114,24 @@ impl HistorySink {
 
     /// Imports rows that gpu-usage-audit, for example a cron job that was left over, has written into the history.
     fn import_inside(&mut self, at: Timestamp) {
-        let imported = import_inside(&mut self.store, at);
-        let is_first = !self.is_intruder_logged;
-        match imported {
-            Ok(None) => return,
-            Ok(Some(imported)) if is_first => {
+        match import_inside(&mut self.store, at) {
+            // While maintenance catches up, it runs several times in a quarter.
+            Ok(None) if self.maintained.is_some() => {
+                if let Some(quarters) = self.intrusions.end() {
+                    info!(
+                        quarters,
+                        "gpu-usage-audit no longer writes into the history"
+                    );
+                }
+            }
+            Ok(Some(imported)) if self.intrusions.add() => {
                 let rows = imported.new_gpu_rows + imported.new_process_rows;
                 warn!(
                     rows,
                     "gpu-usage-audit writes into the history; its rows are imported; stop it (see `crontab -l` and `systemctl list-timers`)"
                 );
             }
-            Err(error) if is_first => {
+            Err(error) if self.intrusions.add() => {
                 let error = chain(&error);
                 warn!(
                     error,
@@ -133,7 +140,6 @@ impl HistorySink {
             }
             _ => {}
         }
-        self.is_intruder_logged = true;
     }
 
     fn write(&mut self, tick: &Tick) -> Result<(), WriteError> {
@@ -161,7 +167,7 @@ impl HistorySink {
         if written > 0 {
             info!(
                 ticks = written,
-                "the history is free again; waiting ticks written"
+                "the history can be written again; waiting ticks written"
             );
         }
         Ok(())

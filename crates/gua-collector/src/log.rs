@@ -1,4 +1,4 @@
-//! The log of the daemon: one `tracing` subscriber.
+//! The log of a daemon, a server, or a command that a timer may run: one `tracing` subscriber.
 //!
 //! Libraries emit records with a constant message and fields; only this file decides how they look.
 
@@ -7,6 +7,7 @@ use std::io;
 
 use gua_probe::clock;
 use gua_settings::kind::LogFormat;
+use gua_settings::{Inputs, Loaded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value};
@@ -23,13 +24,48 @@ pub enum Form {
     Journal,
     /// One JSON object.
     Json,
+    /// The field `line` alone, for a command on a terminal. Other records are not shown.
+    Plain,
 }
 
 impl Form {
+    /// Form of the log of a server.
+    #[must_use]
+    pub fn of_server(loaded: &Loaded) -> Self {
+        let format = loaded.settings.collect.log_format.value;
+        Self::choose(format, loaded.inputs.variable("JOURNAL_STREAM"))
+    }
+
+    /// Form of the messages of a command.
+    #[must_use]
+    pub fn of_command(inputs: &Inputs) -> Self {
+        match Self::choose(LogFormat::Auto, inputs.variable("JOURNAL_STREAM")) {
+            Self::Journal => Self::Journal,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Value of `collect.log_format` with which a child process has the same form.
+    pub(crate) fn setting(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Text => "text",
+            Self::Journal | Self::Plain => "auto",
+        }
+    }
+
+    /// The error with which a command ends.
+    #[must_use]
+    pub fn error(self, text: &str) -> String {
+        match self {
+            Self::Journal => journal_line(Level::ERROR, text.trim_end()),
+            _ => text.to_owned(),
+        }
+    }
+
     /// Chooses the form. `journal_stream` is the value of `JOURNAL_STREAM`, by which systemd says which file is the
     /// journal (systemd.exec(5)).
-    #[must_use]
-    pub fn choose(format: LogFormat, journal_stream: Option<&OsStr>) -> Self {
+    fn choose(format: LogFormat, journal_stream: Option<&OsStr>) -> Self {
         match format {
             LogFormat::Json => Self::Json,
             LogFormat::Text => Self::Text,
@@ -60,14 +96,12 @@ pub fn start(form: Form, write: fn(&str)) {
 fn line(form: Form, level: Level, at: Timestamp, record: &LogRecord) -> String {
     match form {
         Form::Text => text_line(at, &TimeZone::system(), &record.text()),
-        Form::Journal => {
-            let priority = match level {
-                Level::ERROR => 3,
-                Level::WARN => 4,
-                _ => 6,
-            };
-            format!("<{priority}>{}\n", record.text())
-        }
+        Form::Journal => journal_line(level, &record.text()),
+        Form::Plain => record
+            .line
+            .as_deref()
+            .map(|line| format!("{line}\n"))
+            .unwrap_or_default(),
         Form::Json => {
             let mut object = Map::new();
             object.insert("time".to_owned(), at.to_string().into());
@@ -79,6 +113,15 @@ fn line(form: Form, level: Level, at: Timestamp, record: &LogRecord) -> String {
             format!("{}\n", Value::Object(object))
         }
     }
+}
+
+fn journal_line(level: Level, text: &str) -> String {
+    let priority = match level {
+        Level::ERROR => 3,
+        Level::WARN => 4,
+        _ => 6,
+    };
+    format!("<{priority}>{}\n", text.replace(char::is_control, " "))
 }
 
 fn text_line(at: Timestamp, zone: &TimeZone, text: &str) -> String {
@@ -116,6 +159,10 @@ mod tests {
         assert_eq!(
             line(Form::Journal, Level::ERROR, at(), &record()),
             "<3>tick 3 failed: no  [31mdriver\n"
+        );
+        assert_eq!(
+            Form::Journal.error("gua csv: no\nhint: yes\n"),
+            "<3>gua csv: no hint: yes\n"
         );
         let json = line(Form::Json, Level::ERROR, at(), &record());
         let object: Value = serde_json::from_str(&json).unwrap();

@@ -2,7 +2,8 @@
 //!
 //! Records have a constant message and fields. In text, the field `error` follows the message after a colon and the other
 //! fields follow in parentheses: `tick not stored: disk full (sink=history, tick=7)`. A field `line` replaces all of
-//! that; it holds the text that gpu-usage-audit printed for the same event.
+//! that; it holds the text that gpu-usage-audit printed for the same event, or that a
+//! command prints on a terminal.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +16,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 #[derive(Clone, Debug, Default)]
 pub struct LogRecord {
     pub message: String,
-    /// Text of the whole record as gpu-usage-audit printed it.
+    /// Text of the whole record.
     pub line: Option<String>,
     pub fields: Vec<(&'static str, Value)>,
 }

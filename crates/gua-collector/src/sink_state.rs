@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
+use gua_model::failure_log::FailureLog;
 use gua_model::{Outage, Tick};
 use jiff::Timestamp;
 use tracing::{error, info, warn};
 
-use crate::failure_log::FailureLog;
 use crate::open_outage::OpenOutage;
 use crate::sink::{Sink, SinkError};
 
@@ -77,17 +77,12 @@ impl SinkState {
     }
 
     fn maintain(&mut self, at: Timestamp) {
-        match self.sink.maintain(at) {
-            Ok(()) => {
-                if let Some(attempts) = self.maintenance.end() {
-                    info!(sink = self.sink.name(), attempts, "maintenance works again");
-                }
-            }
-            Err(error) => {
-                if self.maintenance.is_new(&error.message) {
-                    warn!(sink = self.sink.name(), %error, "maintenance failed");
-                }
-            }
+        let maintained = self.sink.maintain(at);
+        let sink = self.sink.name();
+        match self.maintenance.change(&maintained) {
+            Some(Ok(attempts)) => info!(sink, attempts, "maintenance works again"),
+            Some(Err(error)) => warn!(sink, %error, "maintenance failed"),
+            None => {}
         }
     }
 

@@ -16,6 +16,7 @@ pub mod driver_pids;
 pub mod duration;
 pub mod energy;
 pub mod failure;
+pub mod failure_log;
 pub mod floor;
 pub mod gap;
 pub mod health;

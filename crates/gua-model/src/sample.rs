@@ -53,6 +53,15 @@ pub struct Problem {
     pub text: String,
 }
 
+impl Problem {
+    /// Whether this is the same problem at another time. The text may contain numbers that change.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.gpu, self.index, &self.call, self.code)
+            == (&other.gpu, other.index, &other.call, other.code)
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.gpu, self.index) {

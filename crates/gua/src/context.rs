@@ -165,9 +165,12 @@ impl Context {
 
     /// Starts the log of a server on stderr.
     pub fn start_log(&self) {
-        let format = self.settings().collect.log_format.value;
-        let stream = self.loaded.inputs.variable("JOURNAL_STREAM");
-        log::start(log::Form::choose(format, stream), output::eprint);
+        log::start(log::Form::of_server(&self.loaded), output::eprint);
+    }
+
+    /// Shows the records of a command that a timer may run: on a terminal those with a line for it, in the journal all.
+    pub fn start_command_log(&self) {
+        log::start(log::Form::of_command(&self.loaded.inputs), output::eprint);
     }
 
     /// Creates a directory for temporary files that only this user can open, and that is removed on drop.

@@ -31,7 +31,9 @@ pub fn main(arguments: &[OsString]) -> ExitCode {
     // The reader child is this same program; it must not depend on the command-line interface.
     match arguments.get(1).and_then(|first| first.to_str()) {
         Some(READER_ARGUMENT) => return serve_stdio(),
-        Some(socket::ANSWERS_ARGUMENT) => return socket::serve_stdin(&arguments[2..]),
+        Some(socket::ANSWERS_ARGUMENT) => {
+            return socket::serve_stdin(&arguments[2..], output::eprint);
+        }
         Some(socket::ANSWER_ARGUMENT) => return socket::answer_stdin(&arguments[2..]),
         _ => {}
     }

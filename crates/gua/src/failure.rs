@@ -5,8 +5,10 @@ use std::process::ExitCode;
 
 use gua_collector::board::endpoint::ConnectError;
 use gua_collector::location;
+use gua_collector::log::Form;
 use gua_model::chain::chain;
 use gua_probe::fault::DriverFault;
+use gua_settings::Inputs;
 use gua_store::{FileKind, OpenError, WriteError};
 
 use crate::output;
@@ -30,7 +32,8 @@ pub fn report(command: &str, error: &anyhow::Error) -> ExitCode {
         None => error.chain().find_map(hint),
     };
     let hint = hint.map_or_else(String::new, |hint| format!("hint: {hint}\n"));
-    output::eprint(&format!("{command}: {message}\n{hint}"));
+    let form = Form::of_command(&Inputs::of_this_process());
+    output::eprint(&form.error(&format!("{command}: {message}\n{hint}")));
     failure.map_or(Exit::Failed, |failure| failure.exit).into()
 }
 

@@ -499,6 +499,20 @@ fn a_lock_on_the_history_loses_no_tick_and_its_holder_is_logged() {
 }
 
 #[test]
+fn a_reader_that_cannot_answer_says_so() {
+    let host = host(TWO_GPUS);
+    let mut command = host.command(host.path("gua"));
+    command.args(["__answers", "gua.db"]).stdin(Stdio::null());
+    let reader = host.start(command);
+    wait_for("a warning", || {
+        reader
+            .stderr()
+            .contains("cannot answer a question: ")
+            .then_some(())
+    });
+}
+
+#[test]
 fn roots_daemon_answers_where_systemd_does_not() {
     if !runs_as_root("a daemon that answers other users") {
         return;

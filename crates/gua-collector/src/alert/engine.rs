@@ -11,6 +11,7 @@ use gua_model::alert::finding::{
 };
 use gua_model::alert::{Alert, When};
 use gua_model::chain::chain;
+use gua_model::failure_log::FailureLog;
 use gua_model::quota::Standing;
 use gua_model::{Period, Sample, Tick, Uid, User};
 use gua_probe::clock;
@@ -21,12 +22,11 @@ use gua_render::listing::row::Terms;
 use gua_render::quota::use_of;
 use gua_settings::{FlagValue, Loaded};
 use jiff::{SignedDuration, Timestamp};
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::outbox::Outbox;
 use super::{SharedSlot, applicable, lock, missed, state_file};
 use crate::board::setup::connect_options;
-use crate::failure_log::FailureLog;
 use crate::lookup::Lookup;
 use crate::quota::Accounts;
 use crate::{listing, location, notes};
@@ -250,19 +250,17 @@ impl Engine {
             &self.outbox.zone,
             now,
         );
-        match accounts {
-            Ok(accounts) => {
-                self.standings = accounts.standings;
-                self.failures.end();
+        match self.failures.change(&accounts) {
+            Some(Ok(failures)) => info!(failures, "the quota usage for alerts can be read again"),
+            Some(Err(error)) => {
+                warn!(
+                    error = chain(error.as_ref()),
+                    "cannot read the quota usage for alerts"
+                );
             }
-            Err(error) => {
-                self.standings.clear();
-                let error = chain(error.as_ref());
-                if self.failures.is_new(&error) {
-                    warn!(error, "cannot read the quota usage for alerts");
-                }
-            }
+            None => {}
         }
+        self.standings = accounts.map_or_else(|_| Vec::new(), |accounts| accounts.standings);
     }
 
     /// The gaps of the last day, and the current one.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use gua_claim::random_word;
 use gua_model::alert::finding::all_silent;
 use gua_model::alert::{Alert, Finding, Target, When};
+use gua_model::failure_log::FailureLog;
 use gua_model::text::sanitize;
 use gua_probe::{clock, host};
 use gua_render::alert::AlertMessage;
@@ -19,7 +20,6 @@ use super::state::{Pending, State};
 use super::target::{self, UserLookup};
 use crate::board::ConnectOptions;
 use crate::board::retry::Retry;
-use crate::failure_log::FailureLog;
 
 /// Delay after the first failure of a target, and the longest one.
 const FIRST_DELAY: Duration = Duration::from_secs(5);
@@ -38,8 +38,8 @@ pub(super) struct Outbox {
     retries: BTreeMap<String, Retry>,
     user_lookup: UserLookup,
     save_failures: FailureLog,
-    /// Whether messages were dropped when some were last due.
-    pub(super) has_dropped: bool,
+    /// Messages that were dropped since one was last queued without others being dropped.
+    pub(super) dropped: FailureLog,
     /// For each alert, by name: time at which the first of its silent agents that are not reported yet was found.
     first_silent: BTreeMap<(String, String), Timestamp>,
 }
@@ -59,7 +59,7 @@ impl Outbox {
             retries: BTreeMap::new(),
             user_lookup: target::user_lookup(),
             save_failures: FailureLog::default(),
-            has_dropped: false,
+            dropped: FailureLog::default(),
             first_silent: BTreeMap::new(),
         }
     }
@@ -78,7 +78,7 @@ impl Outbox {
         found: impl IntoIterator<Item = (&'a Alert, Vec<Finding>)>,
         now: Timestamp,
     ) {
-        let (mut added, mut dropped) = (0, 0);
+        let (mut added, mut has_dropped) = (0, false);
         for (alert, findings) in found {
             let due = alert.due(findings, &self.state.last_sent, now, &self.zone);
             let (silent, other) = due.into_iter().partition(|one| one.when == When::Silent);
@@ -97,20 +97,19 @@ impl Outbox {
                         self.add(alert, &finding, now);
                         added += 1;
                     }
-                    false => dropped += 1,
+                    false => {
+                        has_dropped = true;
+                        if self.dropped.add() {
+                            warn!("too many alert messages are waiting; new ones are dropped");
+                        }
+                    }
                 }
             }
         }
-        if dropped > 0 && !self.has_dropped {
-            warn!(
-                dropped,
-                "too many alert messages are waiting; new ones are dropped"
-            );
-        }
-        if added + dropped > 0 {
-            self.has_dropped = dropped > 0;
-        }
         if added > 0 {
+            if !has_dropped && let Some(dropped) = self.dropped.end() {
+                info!(dropped, "alert messages are queued again");
+            }
             self.state.prune(now);
             self.save();
         }
@@ -255,14 +254,16 @@ impl Outbox {
 
     /// Writes the state. If that fails, messages are delivered from memory.
     fn save(&mut self) {
-        match self.state.save(&self.path) {
-            Ok(()) => drop(self.save_failures.end()),
-            Err(error) => {
-                if self.save_failures.is_new(&error.to_string()) {
-                    let path = self.path.display();
-                    warn!(%path, %error, "cannot write the state of the alerts; it will be lost at a restart");
-                }
+        let saved = self.state.save(&self.path);
+        let path = self.path.display();
+        match self.save_failures.change(&saved) {
+            Some(Ok(failures)) => {
+                info!(%path, failures, "the state of the alerts is written again");
             }
+            Some(Err(error)) => {
+                warn!(%path, %error, "cannot write the state of the alerts; it will be lost at a restart");
+            }
+            None => {}
         }
     }
 }

@@ -353,7 +353,7 @@ fn one_host_of_a_board_leaves_room_for_messages_about_others() {
     let mut queue = |host: &str| {
         let found = (0..100).map(|number| lost(number, host));
         outbox.queue([(alert, found.collect())], now);
-        (outbox.state.pending.len(), outbox.has_dropped)
+        (outbox.state.pending.len(), outbox.dropped.is_open())
     };
     assert_eq!(queue("a"), (64, true));
     fs::remove_file(&path).unwrap();

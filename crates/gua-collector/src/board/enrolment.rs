@@ -2,10 +2,10 @@
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use gua_model::chain::chain;
+use gua_model::failure_log::FailureLog;
 use gua_wire::CloudConfig;
 use tracing::{info, warn};
 
@@ -20,6 +20,8 @@ pub struct Enrolment {
     pub file: CloudFile,
     options: ConnectOptions,
     known: Option<(Stamp, Arc<Enrolled>)>,
+    /// Failed replacements of the token, also before the enrolment was loaded again.
+    token_failures: Arc<Mutex<FailureLog>>,
 }
 
 /// A loaded enrolment with the client of its board.
@@ -28,8 +30,7 @@ pub struct Enrolled {
     pub config: CloudConfig,
     pub client: Client,
     file: CloudFile,
-    /// Whether it was logged that the token cannot be replaced.
-    was_logged: AtomicBool,
+    token_failures: Arc<Mutex<FailureLog>>,
 }
 
 /// Reason the token of this host was not replaced.
@@ -48,15 +49,21 @@ impl Enrolled {
     /// # Errors
     /// If the board did not accept the push.
     pub fn push(&self, body: &str, live: impl FnOnce() -> Option<String>) -> Result<(), CallError> {
-        if self.post(body, live)? {
-            match self.replace_token() {
-                Ok(true) => info!("token replaced"),
-                Ok(false) => {}
-                Err(error) if !self.was_logged.swap(true, Ordering::Relaxed) => {
-                    warn!(error = %chain(&error), "token not replaced; the present one stays valid");
-                }
-                Err(_) => {}
+        let replaced = match self.post(body, live)? {
+            true => self.replace_token(),
+            false => Ok(false),
+        };
+        let failures = self.token_failures.lock();
+        let mut failures = failures.unwrap_or_else(PoisonError::into_inner);
+        match failures.change(&replaced) {
+            Some(Ok(failures)) => info!(failures, "the replacement of the token no longer fails"),
+            Some(Err(error)) => {
+                warn!(error = %chain(error), "token not replaced; the present one stays valid");
             }
+            None => {}
+        }
+        if replaced.is_ok_and(|is_replaced| is_replaced) {
+            info!("token replaced");
         }
         Ok(())
     }
@@ -114,6 +121,7 @@ impl Enrolment {
             file,
             options,
             known: None,
+            token_failures: Arc::default(),
         }
     }
 
@@ -143,7 +151,7 @@ impl Enrolment {
             config,
             client,
             file: self.file.clone(),
-            was_logged: AtomicBool::new(false),
+            token_failures: Arc::clone(&self.token_failures),
         });
         if let Some(stamp) = stamp {
             self.known = Some((stamp, Arc::clone(&enrolled)));

@@ -21,6 +21,7 @@ use std::time::Duration;
 use gua_model::Uid;
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
+use gua_model::failure_log::FailureLog;
 use gua_model::subuid::SubUids;
 use gua_model::text::sanitize;
 use gua_probe::process::name_in_directory;
@@ -28,6 +29,7 @@ use gua_wire::Token;
 use gua_wire::users::UserPolicy;
 use rustix::net::sockopt::socket_peercred;
 use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
 
 use super::client::CallError;
 use super::enrolment::{Enrolled, Enrolment};
@@ -230,7 +232,13 @@ fn serve(listener: &UnixListener, server: &Arc<Server>) {
     // The names of the ranges are not looked up, because that could block. All containers of a person count as one more.
     let ranges = fs::read_to_string("/etc/subuid").unwrap_or_default();
     let ranges = SubUids::parse(&ranges, |_| None);
+    let mut failures = FailureLog::default();
     for stream in listener.incoming() {
+        match failures.change(&stream) {
+            Some(Ok(failures)) => info!(failures, "requests to link names are accepted again"),
+            Some(Err(error)) => warn!(%error, "cannot accept requests to link names"),
+            None => {}
+        }
         let Ok(mut stream) = stream else {
             // No file descriptor is free; another one may be soon.
             thread::sleep(PAUSE);

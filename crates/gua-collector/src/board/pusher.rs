@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use gua_model::chain::chain;
+use gua_model::failure_log::{FailureLog, OpenFaults};
 use gua_model::text::sanitize;
 use gua_probe::clock;
 use gua_wire::snapshot::LeftOut;
@@ -21,7 +22,6 @@ use super::live::LiveReporter;
 use super::push::{EncodedPush, Push};
 use super::retry::Retry;
 use super::spool::{Recipient, Spool};
-use crate::failure_log::FailureLog;
 
 /// Delay after the first failure, and the longest delay.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
@@ -70,8 +70,12 @@ pub(super) struct Pusher {
     spool_failures: FailureLog,
     /// Why the spool does not work at the moment.
     spool_error: Option<String>,
-    /// GPUs that were logged as left out of the pushes.
-    left_out: Vec<LeftOut>,
+    /// The enrolment cannot be used.
+    unusable: FailureLog,
+    /// There is no enrolment.
+    not_enrolled: FailureLog,
+    /// GPUs that are left out of the pushes.
+    left_out: OpenFaults<LeftOut>,
 }
 
 /// Builds the live report that goes with a push, if there is one.
@@ -121,7 +125,9 @@ impl Pusher {
             in_flight: None,
             spool_failures: FailureLog::default(),
             spool_error: None,
-            left_out: Vec::new(),
+            unusable: FailureLog::default(),
+            not_enrolled: FailureLog::default(),
+            left_out: OpenFaults::new(LeftOut::eq),
         };
         match spool.transpose() {
             Ok(spool) => pusher.spool = spool,
@@ -224,18 +230,28 @@ impl Pusher {
             self.add_to_spool(&older);
         }
         let (encoded, left_out) = push.encode(&enrolled.config, &self.live);
-        self.log_left_out(left_out);
+        self.left_out.update(&left_out, |gpu, pushes| match pushes {
+            Some(pushes) => {
+                info!(gpu = gpu.index, pushes, error = %gpu.why, "GPU no longer left out of pushes")
+            }
+            None => warn!(gpu = gpu.index, error = %gpu.why, "GPU left out of pushes"),
+        });
         self.unsent = Some(encoded);
     }
 
     /// Follows a change of the board or of this host's id there. Pushes for the previous peer are not sent.
     fn update_peer(&mut self, enrolled: &Enrolled) {
+        if let Some(failures) = self.not_enrolled.end().or(self.unusable.end()) {
+            info!(failures, "host is enrolled again");
+        }
         let fresh = LinkState::new(&enrolled.config);
         if self.state.peer != fresh.peer {
             if self.state.peer != Peer::default() {
                 self.unsent = None;
                 self.in_flight = self.in_flight.take().map(|_| InFlight::Abandoned);
-                self.retry.succeeded();
+                if let Some(failures) = self.retry.succeeded() {
+                    info!(failures, "the enrolment has changed; pushes start again");
+                }
             }
             // A restarted daemon continues with the state of its predecessor.
             self.state = self.files.read(&fresh.peer).unwrap_or_default();
@@ -260,21 +276,11 @@ impl Pusher {
     /// Records a failure of the spool. Pushes continue without it.
     fn spool_failed(&mut self, error: &str) {
         let error = sanitize(error);
-        if self.spool_failures.is_new(&error) {
+        if self.spool_failures.add() {
             warn!(error, "cannot spool missed pushes; they are dropped");
             self.write_soon(Write::InTime);
         }
         self.spool_error = Some(error);
-    }
-
-    /// Logs GPUs that cannot be part of a push, when that starts or changes.
-    fn log_left_out(&mut self, left_out: Vec<LeftOut>) {
-        for gpu in &left_out {
-            if !self.left_out.contains(gpu) {
-                warn!(gpu = gpu.index, error = %gpu.why, "GPU left out of pushes");
-            }
-        }
-        self.left_out = left_out;
     }
 
     /// Sends the latest state, if there is an unsent one; returns whether there was.
@@ -361,7 +367,9 @@ impl Pusher {
             Ok(()) => self.succeeded(),
             Err(error) => {
                 self.retry.back_off(clock::monotonic());
-                if let Some(error) = self.record_failure(&chain(&error)) {
+                let new = self.retry.count(&chain(&error));
+                self.record_failure(&chain(&error), new.is_some());
+                if let Some(error) = new {
                     warn!(error, "board push failed");
                 }
             }
@@ -403,7 +411,10 @@ impl Pusher {
     fn no_enrolment(&mut self, error: &EnrolmentError) {
         let why = chain(error);
         if !error.is_missing() {
-            if let Some(error) = self.record_failure(&why) {
+            let is_new = self.unusable.add();
+            self.record_failure(&why, is_new);
+            if is_new {
+                let error = sanitize(&why);
                 warn!(error, "board enrolment unusable; nothing is pushed");
             }
             return;
@@ -416,23 +427,21 @@ impl Pusher {
         let peer = (peer != Peer::default()).then_some(&peer);
         self.files.remove(peer);
         self.write_at = None;
-        if let Some(error) = self.retry.count(&why) {
+        if self.not_enrolled.add() {
             warn!(
-                error,
+                error = sanitize(&why),
                 dropped, "host is no longer enrolled; nothing is pushed"
             );
         }
     }
 
-    /// Updates the state for `gua status`. Returns the error if it is new and should be logged.
-    fn record_failure(&mut self, error: &str) -> Option<String> {
+    /// Updates the state for `gua status`.
+    fn record_failure(&mut self, error: &str, is_new: bool) {
         self.state.failed(clock::now(), sanitize(error));
-        let new = self.retry.count(error);
-        self.write_soon(match new {
-            Some(_) => Write::Now,
-            None => Write::InTime,
+        self.write_soon(match is_new {
+            true => Write::Now,
+            false => Write::InTime,
         });
-        new
     }
 
     fn write_soon(&mut self, when: Write) {

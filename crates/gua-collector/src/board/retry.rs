@@ -1,12 +1,11 @@
-//! Retries of one operation: the delay before the next attempt, and which of its failures were logged.
+//! Retries of one operation: the delay before the next attempt, and the failures since the last success.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
+use gua_model::failure_log::FailureLog;
 use gua_model::text::sanitize;
 use gua_probe::backoff::Backoff;
-
-use crate::failure_log::FailureLog;
 
 /// Back-off and failure log of an operation. The caller passes the time on the monotonic clock.
 #[derive(Debug)]
@@ -34,16 +33,15 @@ impl Retry {
         self.delay.failed_with_jitter(now, random());
     }
 
-    /// Counts a failure and backs off. Returns the error, safe to display, if it is new and should be logged.
+    /// Counts a failure and backs off. Returns the error, safe to display, if a fault starts with it, which the caller logs.
     pub(crate) fn failed(&mut self, now: Duration, error: &str) -> Option<String> {
         self.back_off(now);
         self.count(error)
     }
 
-    /// Counts a failure without a delay. Returns the error if it should be logged.
+    /// Counts a failure without a delay. Returns the error if a fault starts with it.
     pub(crate) fn count(&mut self, error: &str) -> Option<String> {
-        let error = sanitize(error);
-        self.failures.is_new(&error).then_some(error)
+        self.failures.add().then(|| sanitize(error))
     }
 
     /// Ends the delay. Returns the number of failures, if there were any.
@@ -53,7 +51,7 @@ impl Retry {
     }
 
     pub(crate) fn has_failed(&self) -> bool {
-        !self.failures.is_empty()
+        self.failures.is_open()
     }
 }
 

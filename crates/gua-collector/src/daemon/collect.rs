@@ -79,8 +79,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
             (Some(log), Some(starter), Some(pid_file))
         }
     };
-    let format = settings.collect.log_format.value;
-    let form = log::Form::choose(format, inputs.variable("JOURNAL_STREAM"));
+    let form = log::Form::of_server(&job.loaded);
     log::start(form, job.log);
     warn_unencrypted(unencrypted);
     let mut runtime = HostRuntime::new(Reader::new(daemon_options(settings)))
@@ -101,7 +100,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
         // Lines of text would spoil a log of JSON objects.
         print: match form {
             log::Form::Json => |_: &str| {},
-            log::Form::Text | log::Form::Journal => job.print,
+            _ => job.print,
         },
         inputs: inputs.clone(),
         flags: job.flags.clone(),
@@ -127,7 +126,7 @@ pub fn run(job: Job) -> Result<(), DaemonError> {
     let history = place.open(job.append, &sample, &options)?;
     let history = history.with_events(events);
     log_start(&sample, settings);
-    observer.answers = answers(&place, settings);
+    observer.answers = answers(&place, settings, form);
     let _names = names(&place, settings, link.as_ref());
     if let Some(link) = &link {
         let board = link.named();
@@ -174,7 +173,7 @@ fn warn_unencrypted(warning: Option<Failure>) {
 
 /// Prepares the host's history, or one with `history.socket` set, for questions of other users, and starts the reader of the
 /// socket if systemd does not. A failure affects answers, but no ticks.
-fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
+fn answers(place: &HistoryFile, settings: &Settings, form: log::Form) -> Option<socket::Reader> {
     let path = &settings.history.socket;
     let is_hosts =
         place.path() == settings.history.service_db.value || path.source != Source::Default;
@@ -191,7 +190,7 @@ fn answers(place: &HistoryFile, settings: &Settings) -> Option<socket::Reader> {
     if path.source == Source::Default && !rustix::process::geteuid().is_root() {
         return None;
     }
-    match socket::Reader::start(&path.value, place.path()) {
+    match socket::Reader::start(&path.value, place.path(), form) {
         Ok(reader) => reader,
         Err(error) => {
             let socket = path.value.display();

@@ -1,6 +1,5 @@
 //! The thread that updates the accounts and publishes a snapshot after each tick.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use gua_compat::open_records;
 use gua_model::account::Accounts;
 use gua_model::chain::chain;
+use gua_model::failure_log::{FailureLog, OpenFaults};
 use gua_model::{GpuUuid, Outage, Period, Sample, Span, Spans, Thresholds, Tick, UtcDay};
 use gua_probe::clock;
 use gua_probe::process::cost;
@@ -17,7 +17,7 @@ use gua_query::{AccountsQuestion, QueryError, accounts};
 use gua_render::metrics::{CollectorMetrics, Cost, GpuMetrics, HostMetrics};
 use gua_settings::Settings;
 use jiff::Timestamp;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{Published, Snapshot, complete};
 use crate::VERSION;
@@ -50,9 +50,9 @@ pub(super) struct Publisher {
     next: u64,
     /// `None` until the accounts can be read from the history, and when they have missed something.
     accounting: Option<Accounting>,
-    is_failure_logged: bool,
-    /// GPUs without counters, of which the log has a warning.
-    unbalanced: BTreeSet<GpuUuid>,
+    failures: FailureLog,
+    /// GPUs without counters.
+    unbalanced: OpenFaults<GpuUuid>,
     /// The last stored sample, and when it arrived on the monotonic clock.
     sample: Option<(Sample, Duration)>,
     /// GPUs of this run, with the readings of the last tick.
@@ -81,8 +81,8 @@ impl Publisher {
             settings,
             next: 0,
             accounting: None,
-            is_failure_logged: false,
-            unbalanced: BTreeSet::new(),
+            failures: FailureLog::default(),
+            unbalanced: OpenFaults::new(GpuUuid::eq),
             sample: None,
             gpus: Vec::new(),
         }
@@ -127,36 +127,33 @@ impl Publisher {
             }),
         };
         self.warn_of_unbalanced();
-        if let Err(error) = followed {
+        if followed.is_err() {
             // The accounts do not have this tick; the next one reads it from the history.
             self.accounting = None;
-            if !std::mem::replace(&mut self.is_failure_logged, true) {
-                warn!(
-                    error = chain(&error),
-                    "cannot read the history for metrics; counters of time are missing"
-                );
-            }
+        }
+        match self.failures.change(&followed) {
+            Some(Ok(failures)) => info!(failures, "the history can be read for metrics again"),
+            Some(Err(error)) => warn!(
+                error = chain(error),
+                "cannot read the history for metrics; counters of time are missing"
+            ),
+            None => {}
         }
     }
 
-    /// Logs which GPUs have no counters, when they change.
+    /// Logs GPUs without counters.
     fn warn_of_unbalanced(&mut self) {
         let Some(accounting) = &self.accounting else {
             return;
         };
         let unbalanced = &accounting.accounts.unbalanced;
-        if *unbalanced == self.unbalanced {
-            return;
-        }
-        self.unbalanced.clone_from(unbalanced);
-        let gpus: Vec<&str> = unbalanced.iter().map(GpuUuid::as_str).collect();
-        if !gpus.is_empty() {
-            let gpus = gpus.join(", ");
-            warn!(
-                gpus,
-                "no counters of time for GPUs whose stored hours do not add up; `gua db check` says why"
-            );
-        }
+        self.unbalanced.update(unbalanced, |gpu, ticks| match ticks {
+            Some(ticks) => info!(%gpu, ticks, "counters of time are available again"),
+            None => warn!(
+                %gpu,
+                "no counters of time for a GPU whose stored hours do not add up; `gua db check` says why"
+            ),
+        });
     }
 
     fn publish(&mut self, progress: &Progress) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gua_model::failure_log::FailureLog;
 use gua_model::server_url::names_this_host;
 use gua_probe::clock;
 use gua_render::metrics::Form;
@@ -38,16 +39,17 @@ pub(super) fn start(address: SocketAddr, published: Arc<Published>) -> io::Resul
 /// Retries until the address can be bound.
 fn listening(first: io::Result<TcpListener>, address: SocketAddr) -> TcpListener {
     let mut tried = first;
-    let mut is_logged = false;
+    let mut failures = FailureLog::default();
     loop {
         match tried {
             Ok(listener) => {
                 let address = listener.local_addr().unwrap_or(address);
-                info!(%address, "serving metrics");
+                let failures = failures.end().unwrap_or_default();
+                info!(%address, failures, "serving metrics");
                 return listener;
             }
             Err(error) => {
-                if !std::mem::replace(&mut is_logged, true) {
+                if failures.add() {
                     warn!(%error, %address, "cannot serve metrics; retrying every 10 s");
                 }
             }
@@ -81,8 +83,15 @@ pub(super) fn serve(listener: &TcpListener, published: &Arc<Published>) {
         true => Callers::ThisHost,
         false => Callers::Everyone,
     };
+    let mut failures = FailureLog::default();
     loop {
-        let Ok((stream, _)) = listener.accept() else {
+        let accepted = listener.accept();
+        match failures.change(&accepted) {
+            Some(Ok(failures)) => info!(failures, "requests for metrics are accepted again"),
+            Some(Err(error)) => warn!(%error, "cannot accept requests for metrics"),
+            None => {}
+        }
+        let Ok((stream, _)) = accepted else {
             // No file descriptor is free, for example; an immediate retry would be a busy loop.
             std::thread::park_timeout(Duration::from_millis(100));
             continue;

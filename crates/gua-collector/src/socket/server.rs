@@ -9,18 +9,23 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use gua_model::Uid;
+use gua_model::failure_log::FailureLog;
 use gua_model::subuid::SubUids;
 use gua_probe::clock;
 use gua_probe::process::sub_uids;
+use gua_settings::Loaded;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+use tracing::{error, info, warn};
 
 use super::message::{LONGEST_ANSWER, Outcome, write};
 use super::worker::ANSWER_ARGUMENT;
+use crate::log;
 
 /// First argument of the reader process; the second is the history, and the third, if any, is [`Ends::WithParent`]'s.
 pub const ANSWERS_ARGUMENT: &str = "__answers";
@@ -44,8 +49,9 @@ pub enum Ends {
     WithParent,
 }
 
-/// Answers questions about a history on the listening socket that is standard input.
-pub fn serve_stdin(arguments: &[OsString]) -> ExitCode {
+/// Answers questions about a history on the listening socket that is standard input. `log` writes to standard error.
+pub fn serve_stdin(arguments: &[OsString], log: fn(&str)) -> ExitCode {
+    log::start(log::Form::of_server(&Loaded::of_this_process(&[])), log);
     let Some(db) = arguments.first() else {
         return ExitCode::from(2);
     };
@@ -55,7 +61,10 @@ pub fn serve_stdin(arguments: &[OsString]) -> ExitCode {
     };
     match serve(Path::new(db), ends) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
+        Err(error) => {
+            error!(%error, "cannot answer questions about the history");
+            ExitCode::FAILURE
+        }
     }
 }
 
@@ -70,6 +79,7 @@ fn serve(db: &Path, ends: Ends) -> io::Result<()> {
     let listener = UnixListener::from(io::stdin().as_fd().try_clone_to_owned()?);
     let subuids = sub_uids();
     let mut working = Vec::new();
+    let mut failures = FailureLog::default();
     let mut last_question = clock::monotonic();
     loop {
         working.retain_mut(|(_, child): &mut (Uid, Child)| matches!(child.try_wait(), Ok(None)));
@@ -78,9 +88,17 @@ fn serve(db: &Path, ends: Ends) -> io::Result<()> {
             false => STEP,
         };
         if is_ready(&listener, wait)? {
-            // The client may be gone already.
-            if let Ok((stream, _)) = listener.accept() {
-                admit(stream, db, &subuids, &mut working);
+            let admitted = listener
+                .accept()
+                .and_then(|(stream, _)| admit(stream, db, &subuids, &mut working));
+            match failures.change(&admitted) {
+                Some(Ok(failures)) => info!(failures, "questions are answered again"),
+                Some(Err(error)) => warn!(%error, "cannot answer a question"),
+                None => {}
+            }
+            if admitted.is_err() {
+                // No file descriptor is free, for example; an immediate retry would be a busy loop.
+                thread::sleep(STEP);
             }
             last_question = clock::monotonic();
         }
@@ -107,17 +125,21 @@ fn is_too_many<T>(person: Uid, working: &[(Uid, T)]) -> bool {
     of_person >= MOST_OF_USER || working.len() >= MOST
 }
 
-/// Starts a process for the question, unless the person has too many already.
-fn admit(mut stream: UnixStream, db: &Path, subuids: &SubUids, working: &mut Vec<(Uid, Child)>) {
-    let Ok(peer) = socket_peercred(&stream) else {
-        return;
-    };
+/// Starts a process for the question, unless the person has too many already. After an error the connection is closed, and the
+/// client reports that.
+fn admit(
+    mut stream: UnixStream,
+    db: &Path,
+    subuids: &SubUids,
+    working: &mut Vec<(Uid, Child)>,
+) -> io::Result<()> {
+    let peer = socket_peercred(&stream)?;
     let person = subuids.person(Uid(peer.uid.as_raw()));
     if is_too_many(person, working) {
         // A few bytes fit into the buffer of any socket; a client that does not read them loses only them.
         let _ = stream.set_nonblocking(true);
         let _ = write(&mut stream, &Outcome::Busy, LONGEST_ANSWER);
-        return;
+        return Ok(());
     }
     let child = Command::new("/proc/self/exe")
         .arg0("gua")
@@ -125,11 +147,9 @@ fn admit(mut stream: UnixStream, db: &Path, subuids: &SubUids, working: &mut Vec
         .arg(db)
         .stdin(OwnedFd::from(stream))
         .stdout(Stdio::null())
-        .spawn();
-    // Without a process the connection is closed, and the client reports that.
-    if let Ok(child) = child {
-        working.push((person, child));
-    }
+        .spawn()?;
+    working.push((person, child));
+    Ok(())
 }
 
 /// Opens a socket that everyone may connect to. `None` if another process already answers there, also one that this user may
@@ -155,13 +175,15 @@ pub struct Reader {
     socket: PathBuf,
     listener: UnixListener,
     db: PathBuf,
+    /// Form of the reader's log, which is the daemon's.
+    log: log::Form,
     child: Option<Child>,
 }
 
 impl Reader {
     /// Opens the socket to everyone and starts the reader. `None` if another process already answers there, also one
     /// that this user may not ask.
-    pub fn start(socket: &Path, db: &Path) -> io::Result<Option<Self>> {
+    pub fn start(socket: &Path, db: &Path, log: log::Form) -> io::Result<Option<Self>> {
         let Some(listener) = listen(socket)? else {
             return Ok(None);
         };
@@ -169,6 +191,7 @@ impl Reader {
             socket: socket.to_owned(),
             listener,
             db: std::path::absolute(db)?,
+            log,
             child: None,
         };
         reader.keep()?;
@@ -187,6 +210,7 @@ impl Reader {
             .arg(ANSWERS_ARGUMENT)
             .arg(&self.db)
             .arg(WITH_PARENT)
+            .env("GUA_LOG_FORMAT", self.log.setting())
             .stdin(listener)
             .stdout(Stdio::null())
             .process_group(0)

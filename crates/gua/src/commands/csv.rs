@@ -6,6 +6,7 @@ use gua_collector::csv::{Appended, DayFiles, configured_directory, configured_fo
 use gua_collector::service::{Install, Scope, csv};
 use gua_compat::gpu_stats::{Minute, lines};
 use jiff::tz::TimeZone;
+use tracing::warn;
 
 use super::service;
 use crate::commands::prelude::*;
@@ -33,6 +34,7 @@ pub fn run(command: &CsvCommand, context: &Context) -> anyhow::Result<()> {
 
 /// Takes one sample and appends its rows.
 pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
+    context.start_command_log();
     let settings = context.settings();
     let files = DayFiles::new(directory(context)?, configured_form(settings));
     let sample = context.sample()?;
@@ -41,10 +43,11 @@ pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
     let lines = lines(&sample, files.form, minute, &settings.thresholds());
     if !lines.unread.is_empty() {
         let numbers: Vec<String> = lines.unread.iter().map(u32::to_string).collect();
-        output::eprint(&format!(
-            "gua csv sample: the processes of GPU {} could not be read; no rows are written for them\n",
-            numbers.join(", ")
-        ));
+        let gpus = numbers.join(", ");
+        let line = format!(
+            "gua csv sample: the processes of GPU {gpus} could not be read; no rows are written for them"
+        );
+        warn!(gpus, line, "processes not read; no rows are written");
     }
     if lines.text.is_empty() {
         bail!(
@@ -55,11 +58,11 @@ pub(crate) fn sample(context: &Context) -> anyhow::Result<()> {
     match files.append(minute, &lines.text)? {
         Appended::Written { path, torn } => {
             if let Some(torn) = torn {
-                output::eprint(&format!(
-                    "gua csv sample: the last line of {} was incomplete; it was moved to {}\n",
-                    path.display(),
-                    torn.display()
-                ));
+                let (path, torn) = (path.display(), torn.display());
+                let line = format!(
+                    "gua csv sample: the last line of {path} was incomplete; it was moved to {torn}"
+                );
+                warn!(%path, %torn, line, "an incomplete line was moved");
             }
             let rows = u64::try_from(lines.text.lines().count()).unwrap_or(u64::MAX);
             output::data(&format!("{}: {}\n", path.display(), counted(rows, "row")))

@@ -13,11 +13,13 @@ use gua_model::{Sample, Tick};
 use gua_settings::Settings;
 use gua_store::{NewRun, OpenError, OpenMode, Store, WriterOptions};
 use gua_wire::snapshot::{BuildError, Built, ErrorCode, Form, Observed, usage_states};
+use tracing::{info, warn};
 
 use super::{demo as fake, sync_archive};
 use crate::commands::prelude::*;
 
 pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
+    context.start_command_log();
     let settings = context.settings();
     if let Some(failure) = setup::insecure(&context.loaded).filter(|_| !args.fake) {
         return store_without_push(failure, context);
@@ -56,9 +58,8 @@ pub fn run(args: &SyncOnceArgs, context: &Context) -> anyhow::Result<()> {
         }
         (Err(error), Ok(())) => Err(error),
         (Err(error), Err(second)) => {
-            output::eprint(&format!(
-                "gua sync-once: the archive is incomplete: {second:#}\n"
-            ));
+            let line = format!("gua sync-once: the archive is incomplete: {second:#}");
+            warn!(error = format!("{second:#}"), line, "archive upload failed");
             Err(error)
         }
     }
@@ -138,10 +139,8 @@ impl Sync<'_> {
         let saved = || stored.message_after_failure();
         pushed.with_context(|| format!("cannot push to the board, {}", saved()))?;
         for gpu in &built.left_out {
-            output::eprint(&format!(
-                "gua sync-once: GPU {} was left out: {}\n",
-                gpu.index, gpu.why
-            ));
+            let line = format!("gua sync-once: GPU {} was left out: {}", gpu.index, gpu.why);
+            warn!(gpu = gpu.index, error = %gpu.why, line, "GPU left out of pushes");
         }
         let partial = match built.snapshot.errors.as_slice() {
             [] => String::new(),
@@ -215,11 +214,9 @@ fn store(place: &HistoryFile, sample: &Sample, settings: &Settings) -> anyhow::R
         .adopt_old(&options, &mut |_| ControlFlow::Continue(()))
         .and_then(|adopted| {
             if let Some(Adopted { old_renamed_to, .. }) = adopted {
-                output::eprint(&format!(
-                    "gua sync-once: {} was a history of gpu-usage-audit and is imported; the old file is kept as {}\n",
-                    place.path().display(),
-                    old_renamed_to.display()
-                ));
+                let (path, renamed_to) = (place.path().display(), old_renamed_to.display());
+                let line = format!("gua sync-once: {path} was a history of gpu-usage-audit and is imported; the old file is kept as {renamed_to}");
+                info!(%renamed_to, line, "history of gpu-usage-audit imported and verified");
             }
             write(place, sample, &options)
         });

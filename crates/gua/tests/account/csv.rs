@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::{TWO_GPUS, host, without_driver};
-use gua_test::wait_for;
+use gua_test::{Ended, wait_for};
 
 const HEADER: &str = "timestamp,user,pid,gpu,usage\n";
 
@@ -96,6 +96,32 @@ fn a_sample_that_cannot_be_written_fails_with_one_sentence() {
     let none = without_driver().gua("csv sample");
     assert_eq!(none.code, 1, "{none:?}");
     assert!(none.stderr.starts_with("gua csv sample: "), "{none:?}");
+}
+
+#[test]
+fn messages_of_a_sample_have_a_priority_in_the_journal() {
+    let host = host(TWO_GPUS);
+    host.fine("csv sample --dir days");
+    let (name, _) = only_file(&host.path("days"));
+    fs::write(host.path("days").join(name), format!("{HEADER}17")).unwrap();
+    host.write("blocked", "");
+    let check = |directory: &str, code: i32, expected: &str| {
+        let mut command = host.command("sh");
+        let line =
+            r#"JOURNAL_STREAM=$(stat -Lc %d:%i /proc/self/fd/2) exec "$0" csv sample --dir "$1""#;
+        command
+            .arg("-c")
+            .arg(line)
+            .arg(host.program())
+            .arg(directory);
+        let ended: Ended = command.output().unwrap().into();
+        assert_eq!(ended.code, code, "{ended:?}");
+        assert!(ended.stderr.starts_with(expected), "{ended:?}");
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    };
+    check("days", 0, "<4>gua csv sample: the last line of ");
+    let error = "<3>gua csv sample: cannot create directory";
+    check("blocked/days", 1, error);
 }
 
 #[test]
