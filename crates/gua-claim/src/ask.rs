@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::claim::{Claim, ClaimId, LiveClaim};
 use crate::directory::{ClaimDir, Lock};
 use crate::error::ClaimError;
-use crate::facts::{Kernel, Look, Standing};
+use crate::facts::{Kernel, Life, Look};
 use crate::offer::Offer;
 use crate::queue::{TICKET, Ticket, Waiter, set_aside};
 use crate::survey::Sweep;
@@ -180,7 +180,7 @@ impl ClaimDir {
         if request.lease > LONGEST_LEASE {
             return Err(ClaimError::TooLong);
         }
-        if kernel.standing(&request.for_process) == Standing::Ended {
+        if kernel.standing(&request.for_process) == Life::Ended {
             return Err(ClaimError::ProcessEnded);
         }
         Ok(())

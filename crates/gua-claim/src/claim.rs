@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{LONGEST_LEASE, MAX_GPUS};
-use crate::facts::{Kernel, Look, PidNamespace, Session, Standing, is_elsewhere};
+use crate::facts::{Kernel, Life, Look, PidNamespace, Session, is_elsewhere};
 use crate::user_dir::random_word;
 
 pub(crate) const CLAIM: &str = "claim-";
@@ -132,7 +132,7 @@ impl Claim {
             return Judged::Ended(Ended::ForGood);
         }
         let is_elsewhere = is_elsewhere(self.namespace, kernel);
-        let has_ended = !is_elsewhere && kernel.standing(&self.for_process) == Standing::Ended;
+        let has_ended = !is_elsewhere && kernel.standing(&self.for_process) == Life::Ended;
         let before_deadline = self.deadline.saturating_sub(look.at.since_boot);
         if before_deadline > LONGEST_LEASE + LOOK_AGE {
             return Judged::TooLong;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+pub use gua_model::id::Life;
 use gua_model::pick::is_vacant;
 use gua_model::{
     BootId, CountGraphics, Gpu, GpuUuid, Process, ProcessKey, Sample, Thresholds, Uid,
@@ -106,18 +107,6 @@ pub struct OnGpu {
     pub user: Option<Uid>,
 }
 
-/// State of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    Running,
-    /// Stopped by a signal, as by Ctrl-Z.
-    Stopped,
-    /// Gone, a zombie, or its pid belongs to a later process.
-    Ended,
-    /// Not visible from here (another pid namespace, `hidepid`). Counts as running until a deadline.
-    Unknown,
-}
-
 /// A pid namespace, by the inode of `/proc/self/ns/pid`. The same pid is another process in another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PidNamespace(pub u64);
@@ -135,7 +124,7 @@ pub trait Kernel {
     /// PID namespace of this process; `None` if unknown.
     fn namespace(&self) -> Option<PidNamespace>;
 
-    fn standing(&self, process: &ProcessKey) -> Standing;
+    fn standing(&self, process: &ProcessKey) -> Life;
 
     /// Effective user of a process; `None` if it has ended or is not visible.
     fn user(&self, process: &ProcessKey) -> Option<Uid>;

@@ -63,7 +63,7 @@ pub use claim::{Claim, ClaimId, ClaimedBy, LeasedGpu, LiveClaim};
 pub use directory::{ClaimDir, USUAL_PLACES};
 pub use error::{ClaimError, OpenError, Problem, Trouble};
 pub use event::{BlockingGpu, Event, EventId, Refusal, Run, TakenIn};
-pub use facts::{Choice, Kernel, Look, Moment, OnGpu, PidNamespace, Session, Standing};
+pub use facts::{Choice, Kernel, Life, Look, Moment, OnGpu, PidNamespace, Session};
 pub use gua_model::refusal::RefusalOutcome as Outcome;
 pub use note::{Keep, NUDGE_AGE, Nudge};
 pub use offer::{Grant, Offer};

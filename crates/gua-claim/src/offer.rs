@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::claim::{Claim, LOOK_AGE};
 use crate::directory::{ClaimDir, Lock};
 use crate::error::ClaimError;
-use crate::facts::{Kernel, Look, Standing};
+use crate::facts::{Kernel, Life, Look};
 use crate::survey::Leftover;
 use crate::user_dir::UserDir;
 
@@ -118,7 +118,7 @@ impl Grant {
     /// with the requester.
     pub fn hand_over(mut self, dir: &ClaimDir, kernel: &dyn Kernel) -> Result<Claim, ClaimError> {
         let claim = &self.0.claim;
-        if kernel.standing(&claim.for_process) == Standing::Ended {
+        if kernel.standing(&claim.for_process) == Life::Ended {
             return Err(ClaimError::ProcessEnded);
         }
         // The requester may have been stopped in between. After the deadline the GPUs may belong to others.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ask::{LONGEST_WAIT, MAX_GPUS};
 use crate::claim::{WrittenProcess, micros};
-use crate::facts::{Kernel, Look, Moment, PidNamespace, Standing, is_elsewhere};
+use crate::facts::{Kernel, Life, Look, Moment, PidNamespace, is_elsewhere};
 use crate::survey::Leftover;
 use crate::user_dir::{Entry, UserDir};
 
@@ -94,19 +94,17 @@ impl Waiter {
     pub(crate) fn has_ended(&self, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.process.boot != now.boot
             || now.since_boot.saturating_sub(self.arrived) > LONGEST_WAIT
-            || self.standing(kernel) == Standing::Ended
+            || self.standing(kernel) == Life::Ended
     }
 
     /// State of its process. A process of another user is not the one that wrote the ticket.
-    fn standing(&self, kernel: &dyn Kernel) -> Standing {
+    fn standing(&self, kernel: &dyn Kernel) -> Life {
         if is_elsewhere(self.namespace, kernel) {
-            return Standing::Unknown;
+            return Life::Unknown;
         }
         match kernel.standing(&self.process) {
-            Standing::Running | Standing::Stopped
-                if kernel.user(&self.process) != Some(self.owner) =>
-            {
-                Standing::Ended
+            Life::Running | Life::Stopped if kernel.user(&self.process) != Some(self.owner) => {
+                Life::Ended
             }
             standing => standing,
         }
@@ -116,11 +114,9 @@ impl Waiter {
     pub(crate) fn counts(&self, look: &Look, now: &Moment, kernel: &dyn Kernel) -> bool {
         self.wanted <= look.gpus
             && match self.standing(kernel) {
-                Standing::Running => true,
-                Standing::Stopped | Standing::Ended => false,
-                Standing::Unknown => {
-                    now.wall.duration_since(self.renewed).unsigned_abs() <= SILENCE
-                }
+                Life::Running => true,
+                Life::Stopped | Life::Ended => false,
+                Life::Unknown => now.wall.duration_since(self.renewed).unsigned_abs() <= SILENCE,
             }
     }
 

@@ -7,8 +7,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use gua_claim::{
-    Choice, ClaimDir, ClaimError, Kernel, Look, Moment, OpenError, PidNamespace, Session, Standing,
-    Survey, USUAL_PLACES,
+    Choice, ClaimDir, ClaimError, Kernel, Look, Moment, OpenError, PidNamespace, Session, Survey,
+    USUAL_PLACES,
 };
 use gua_model::chain::chain;
 use gua_model::failure::Failure;
@@ -16,7 +16,7 @@ use gua_model::{BootId, GpuUuid, Pid, ProcessKey, Sample, Uid};
 use gua_probe::clock;
 use gua_probe::host::{HostRoot, locks};
 use gua_probe::process::lineage::{Life, Lineage};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable, sub_uids};
+use gua_probe::process::{ProcessTable, sub_uids};
 use gua_settings::Settings;
 
 pub use self::names::{Names, deadline, moment};
@@ -37,7 +37,7 @@ pub struct HostKernel {
 
 impl HostKernel {
     pub fn new() -> Result<Self, Failure> {
-        let boot = ProcessTable::new(ProcRoot::default(), Passwd::System).boot();
+        let boot = ProcessTable::default().boot();
         let boot = boot.map_err(|why| {
             let why = why.as_str();
             Failure::failed(format!("cannot read the boot id ({why})"))
@@ -68,13 +68,8 @@ impl Kernel for HostKernel {
         self.lineage.namespace().map(PidNamespace)
     }
 
-    fn standing(&self, process: &ProcessKey) -> Standing {
-        match self.lineage.life(process) {
-            Life::Running => Standing::Running,
-            Life::Stopped => Standing::Stopped,
-            Life::Ended => Standing::Ended,
-            Life::Unknown => Standing::Unknown,
-        }
+    fn standing(&self, process: &ProcessKey) -> Life {
+        self.lineage.life(process)
     }
 
     fn user(&self, process: &ProcessKey) -> Option<Uid> {

@@ -160,6 +160,18 @@ pub struct ProcessKey {
     pub start: StartTicks,
 }
 
+/// State of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    Running,
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    /// No such process, a later one with the same pid, or a zombie.
+    Ended,
+    /// A process with that pid exists but is hidden.
+    Unknown,
+}
+
 /// Address of a GPU on the PCI bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PciId {

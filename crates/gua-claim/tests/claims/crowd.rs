@@ -16,8 +16,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, ClaimError, Kernel, Look, Moment, Offer, PidNamespace, Request,
-    Session, Standing,
+    Answer, Claim, ClaimDir, ClaimError, Kernel, Life, Look, Moment, Offer, PidNamespace, Request,
+    Session,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 
@@ -55,10 +55,10 @@ impl Kernel for ProcFiles {
         None
     }
 
-    fn standing(&self, process: &ProcessKey) -> Standing {
+    fn standing(&self, process: &ProcessKey) -> Life {
         match stat(process.pid.0) {
-            Some((false, start)) if start == process.start.0 => Standing::Running,
-            _ => Standing::Ended,
+            Some((false, start)) if start == process.start.0 => Life::Running,
+            _ => Life::Ended,
         }
     }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, Kernel, Look, Moment, Offer, OnGpu, PidNamespace, Request, Session,
-    Short, Standing,
+    Answer, Claim, ClaimDir, Kernel, Life, Look, Moment, Offer, OnGpu, PidNamespace, Request,
+    Session, Short,
 };
 use gua_model::{BootId, GpuUuid, Pid, ProcessKey, StartTicks, Uid};
 use jiff::Timestamp;
@@ -85,7 +85,7 @@ impl Kernel for FakeKernel {
         self.namespace
     }
 
-    fn standing(&self, process: &ProcessKey) -> Standing {
+    fn standing(&self, process: &ProcessKey) -> Life {
         let pid = process.pid.0;
         if self.ended.contains(&pid)
             || self
@@ -93,13 +93,13 @@ impl Kernel for FakeKernel {
                 .get(&pid)
                 .is_some_and(|start| *start != process.start.0)
         {
-            Standing::Ended
+            Life::Ended
         } else if self.hidden.contains(&pid) {
-            Standing::Unknown
+            Life::Unknown
         } else if self.stopped.contains(&pid) {
-            Standing::Stopped
+            Life::Stopped
         } else {
-            Standing::Running
+            Life::Running
         }
     }
 

@@ -4,6 +4,7 @@
 
 use std::os::unix::fs::MetadataExt as _;
 
+pub use gua_model::id::Life;
 use gua_model::id::{BootId, Pid, ProcessKey, StartTicks, Uid};
 use gua_model::reading::{Missing, Reading};
 
@@ -12,18 +13,6 @@ use super::parse::{self, Stat};
 
 /// Maximum depth of a process tree. It also ends a walk through pids that are reused meanwhile.
 const DEEPEST: usize = 256;
-
-/// State of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Life {
-    Running,
-    /// Stopped by a signal or a debugger.
-    Stopped,
-    /// No such process, a later one with the same pid, or a zombie.
-    Ended,
-    /// A process with that pid exists but is hidden.
-    Unknown,
-}
 
 /// The processes of a host.
 #[derive(Clone, Debug, Default)]

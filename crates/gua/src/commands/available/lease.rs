@@ -7,8 +7,8 @@ mod patience;
 use std::time::Duration;
 
 use gua_claim::{
-    Answer, Claim, ClaimDir, ClaimError, Event, Grant, Kernel as _, Look, Offer, Outcome, Refusal,
-    Refused, Request, Short, Standing,
+    Answer, Claim, ClaimDir, ClaimError, Event, Grant, Kernel as _, Life, Look, Offer, Outcome,
+    Refusal, Refused, Request, Short,
 };
 use gua_collector::claims::{Claims, Names, moment};
 use gua_collector::{alert, listing, location};
@@ -287,7 +287,7 @@ impl Requester<'_> {
     fn check_wanted(&self) -> Result<(), Failure> {
         self.caller.check()?;
         match self.claims.kernel.standing(&self.request.for_process) {
-            Standing::Ended => Err(Failure::failed(format!(
+            Life::Ended => Err(Failure::failed(format!(
                 "the process that the claim would be for (pid {}) has ended",
                 self.request.for_process.pid
             ))),

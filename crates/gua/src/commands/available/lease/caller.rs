@@ -1,6 +1,6 @@
 //! The process that a claim is for.
 
-use gua_claim::{Kernel as _, Standing};
+use gua_claim::{Kernel as _, Life};
 use gua_collector::claims::HostKernel;
 use gua_model::{BootId, Pid, ProcessKey, StartTicks};
 use gua_probe::process::lineage::Lineage;
@@ -55,7 +55,7 @@ impl Caller {
         self.check()?;
         let (pid, boot) = (self.pid, kernel.boot);
         let found = self.start.map(|start| ProcessKey { boot, pid, start });
-        let found = found.filter(|process| kernel.standing(process) != Standing::Ended);
+        let found = found.filter(|process| kernel.standing(process) != Life::Ended);
         found.ok_or_else(|| {
             Failure::failed(match self.is_named {
                 true => format!("no visible process {pid} to bind the claim to"),
