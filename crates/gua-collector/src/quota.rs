@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 
 use gua_model::GpuUuid;
 use gua_model::failure::Failure;
-use gua_model::quota::{Limit, Standing, Subject, Term, Usage, Who, standings};
-use gua_model::text::sanitize;
+use gua_model::quota::{
+    Limit, LimitNote, LimitProblem, Standing, Subject, Term, Usage, Who, standings,
+};
 use gua_probe::process::{groups_of, is_group, is_user};
 use gua_query::{QueryError, UsageQuestion};
-use gua_settings::quota::{Quota, amount_word, stricter};
+use gua_settings::quota::{Quota, stricter};
 use gua_settings::{Layer, Loaded};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -23,7 +24,7 @@ pub struct Accounts {
     pub now: Timestamp,
     pub standings: Vec<Standing>,
     /// Problems with the limits themselves.
-    pub notes: Vec<String>,
+    pub notes: Vec<LimitNote>,
     /// GPUs that are left out, because their stored hours do not add up.
     pub unbalanced: Vec<GpuUuid>,
 }
@@ -135,28 +136,25 @@ fn no_answer() -> Failure {
     Failure::failed("the user directory of this host does not respond, so groups are unknown")
 }
 
-/// Notes about limits for unknown users and groups.
-fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<String> {
+/// Notes about limits that the host overrules, and those for unknown users and groups.
+fn notes(quotas: &[Quota], names: &BTreeSet<&String>) -> Vec<LimitNote> {
     let mut notes = Vec::new();
     for quota in quotas {
-        let (limit, source) = (&quota.value, &quota.source);
-        if let Some(host) = stricter(quotas, quota) {
-            let most = amount_word(limit.measure, host.value.most);
-            let of_host = &host.source;
-            notes.push(format!(
-                "{source}: this limit has no effect: the host's limit is {most} ({of_host})"
-            ));
-            continue;
-        }
-        let note = match &limit.subject {
-            Subject::User(name) if !names.contains(name) && is_user(name) == Some(false) => {
-                format!("{source}: unknown user `{}`", sanitize(name))
+        let problem = match (&quota.value.subject, stricter(quotas, quota)) {
+            (_, Some(host)) => LimitProblem::Overruled {
+                by: host.value.clone(),
+                source: host.source.to_string(),
+            },
+            (Subject::User(name), _) if !names.contains(name) && is_user(name) == Some(false) => {
+                LimitProblem::UnknownUser(name.clone())
             }
-            Subject::Group(name) if is_group(name) == Some(false) => {
-                format!("{source}: unknown group `{}`", sanitize(name))
+            (Subject::Group(name), _) if is_group(name) == Some(false) => {
+                LimitProblem::UnknownGroup(name.clone())
             }
             _ => continue,
         };
+        let source = quota.source.to_string();
+        let note = LimitNote { source, problem };
         if !notes.contains(&note) {
             notes.push(note);
         }

@@ -14,11 +14,12 @@ use jiff::{SignedDuration, Timestamp, ToSpan as _};
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::{monday, start_of_day};
+use crate::duration;
 use crate::id::GpuUuid;
 use crate::period::{Period, micros_between};
 use crate::report::{PersonRow, UNKNOWN};
 use crate::total::OwnerTotal;
-use crate::unit::Micros;
+use crate::unit::{Micros, float};
 
 /// One limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,6 +103,25 @@ impl Term {
         let next = next.ok().and_then(|next| start_of_day(next, zone));
         Period::new(from, next.unwrap_or(Timestamp::MAX))
     }
+}
+
+/// A problem of a limit itself, for the person who set it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitNote {
+    /// Where the limit is configured.
+    pub source: String,
+    pub problem: LimitProblem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LimitProblem {
+    /// A limit of the host, which is configured in `source`, is not larger.
+    Overruled {
+        by: Limit,
+        source: String,
+    },
+    UnknownUser(String),
+    UnknownGroup(String),
 }
 
 /// Use by people in a term up to now.
@@ -332,6 +352,21 @@ fn stand(who: Who, limit: &Limit, usage: &Usage, sums: &OwnerTotal) -> Standing 
         used,
         forecast,
         reached,
+    }
+}
+
+/// Formats an amount as in a configuration file.
+#[must_use]
+pub fn amount_word(measure: Measure, most: u64) -> String {
+    match measure {
+        Measure::Energy => {
+            let watthours = most / 3_600_000;
+            match watthours * 3_600_000 == most && watthours.is_multiple_of(1000) {
+                true => format!("{}kWh", watthours / 1000),
+                false => format!("{}Wh", float(most) / 3_600_000.0),
+            }
+        }
+        _ => duration::written(Duration::from_micros(most)),
     }
 }
 

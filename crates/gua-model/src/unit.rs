@@ -90,15 +90,21 @@ macro_rules! adds_up {
 
 adds_up!(Bytes, Micros, Millijoules);
 
+/// Converts a whole number for display or a ratio. Numbers above 2^53 are rounded.
+#[must_use]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "the last step before a number is shown"
+)]
+pub const fn float(number: u64) -> f64 {
+    number as f64
+}
+
 impl Millijoules {
     /// Returns kilowatt-hours, for display. Sums are made of whole millijoules, before conversion.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the last step before a number is shown"
-    )]
     pub fn kilowatthours(self) -> f64 {
-        self.0 as f64 / 3.6e9
+        float(self.0) / 3.6e9
     }
 }
 
@@ -124,13 +130,9 @@ impl Micros {
 
     /// Returns hours, for display. Add whole microseconds first and convert the sum. Whole seconds stay exact.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the last step before a number is shown"
-    )]
     pub fn hours(self) -> f64 {
         let (seconds, rest) = (self.0 / Self::PER_SECOND, self.0 % Self::PER_SECOND);
-        (seconds as f64 + rest as f64 / Self::PER_SECOND as f64) / 3600.0
+        (float(seconds) + float(rest) / float(Self::PER_SECOND)) / 3600.0
     }
 }
 

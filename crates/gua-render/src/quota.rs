@@ -1,7 +1,11 @@
 //! Usage under limits as a table for all formats, and the percentages of gpu_stats.
 
 use gua_model::quota::percent::Percentages;
-use gua_model::quota::{Limit, Measure, NoForecast, Sharing, Standing, Term, Who};
+use gua_model::quota::{
+    Limit, LimitNote, LimitProblem, Measure, NoForecast, Sharing, Standing, Term, Who, amount_word,
+};
+use gua_model::text::sanitize;
+use gua_model::unit::float;
 use gua_model::{Micros, Millijoules};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -219,14 +223,23 @@ pub fn text(standings: &[Standing], zone: &TimeZone) -> String {
     table.text(0)
 }
 
+/// Returns a note about a limit as one sentence.
+#[must_use]
+pub fn note(LimitNote { source, problem }: &LimitNote) -> String {
+    match problem {
+        LimitProblem::Overruled { by, source: host } => {
+            let most = amount_word(by.measure, by.most);
+            format!("{source}: this limit has no effect: the host's limit is {most} ({host})")
+        }
+        LimitProblem::UnknownUser(name) => format!("{source}: unknown user `{}`", sanitize(name)),
+        LimitProblem::UnknownGroup(name) => format!("{source}: unknown group `{}`", sanitize(name)),
+    }
+}
+
 /// Returns the used share of a limit; `None` if the usage is unknown or the limit is zero.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "the last step before a number is shown"
-)]
 fn share_of(standing: &Standing) -> Option<f64> {
     let used = standing.used?;
-    (standing.limit.most > 0).then(|| used as f64 / standing.limit.most as f64)
+    (standing.limit.most > 0).then(|| float(used) / float(standing.limit.most))
 }
 
 /// Returns the percentages of gpu_stats' notes: a row for each user, a column for each term.

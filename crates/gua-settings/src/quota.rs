@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use gua_model::duration;
+pub use gua_model::quota::amount_word;
 use gua_model::quota::{Limit, Measure, Sharing, Subject, Term};
 
 use crate::array::{Field, Fields as _, Layer, Listed, Mistakes, Pair, Row};
@@ -236,22 +237,6 @@ pub fn sharing_word(sharing: Sharing) -> &'static str {
     match sharing {
         Sharing::Each => "each",
         Sharing::Together => "together",
-    }
-}
-
-/// Formats an amount so that [`amount`] can parse it.
-#[must_use]
-pub fn amount_word(measure: Measure, most: u64) -> String {
-    match measure {
-        Measure::Energy => {
-            let watthours = most / 3_600_000;
-            match watthours * 3_600_000 == most && watthours.is_multiple_of(1000) {
-                true => format!("{}kWh", watthours / 1000),
-                #[expect(clippy::cast_precision_loss, reason = "for display")]
-                false => format!("{}Wh", most as f64 / 3_600_000.0),
-            }
-        }
-        _ => duration::written(Duration::from_micros(most)),
     }
 }
 

@@ -163,7 +163,7 @@ fn accounts(args: &QuotaShowArgs, context: &Context) -> anyhow::Result<Accounts>
     let db = |layer| location::for_limits(&context.loaded, layer);
     let mut accounts = Accounts::of::<anyhow::Error>(&context.loaded, db, &zone, clock::now())?;
     for note in &accounts.notes {
-        output::eprint(&format!("gua quota: {note}\n"));
+        output::eprint(&format!("gua quota: {}\n", page::note(note)));
     }
     if let Some(user) = &args.user {
         accounts.standings = accounts.of_person(user)?;
