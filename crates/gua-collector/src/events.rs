@@ -12,7 +12,7 @@ use gua_model::failure_log::FailureLog;
 use gua_model::refusal::Asking;
 use gua_model::text::sanitize;
 use gua_model::{Uid, User};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::ProcessTable;
 use gua_query::WatchedRun;
 use gua_store::{NewRefusal, Store, WriteError};
 use jiff::{SignedDuration, Timestamp};
@@ -83,8 +83,9 @@ impl Events {
         for (id, event) in taken.new {
             // An event from a rootless container belongs to the person whose container it is.
             let mut owner = || {
-                let new = || ProcessTable::new(ProcRoot::default(), Passwd::System);
-                names.get_or_insert_with(new).user(dir.person(id.owner))
+                names
+                    .get_or_insert_with(ProcessTable::default)
+                    .user(dir.person(id.owner))
             };
             match &event {
                 Event::Refusal(refusal) if is_plausible(refusal, now) => {

@@ -131,10 +131,13 @@ fn above(db: Option<&Path>) -> Option<&Path> {
 
 /// Rejects files that users other than root can change.
 fn reject_changeable(files: &[&Path]) -> Result<(), Failure> {
-    files.iter().try_for_each(|path| {
-        gua_files::safe_for_root(path)
-            .map_err(|error| Failure::usage(error.to_string()).hint(Untrusted::HINT))
-    })
+    let mut files = files.iter();
+    let checked = files.try_for_each(|path| gua_files::safe_for_root(path));
+    checked.map_err(changeable)
+}
+
+fn changeable(error: Untrusted) -> Failure {
+    Failure::usage(error.to_string()).hint(Untrusted::HINT)
 }
 
 /// Rejects alerts whose program or secret users other than root and the service's own can change.
@@ -144,10 +147,7 @@ fn reject_changeable_alerts(loaded: &Loaded, user: &str) -> Result<(), Failure> 
     let alerts = alerts.filter(|alert| alert.by == Sender::Daemon);
     alerts
         .flat_map(|alert| alert.target.file())
-        .try_for_each(|path| {
-            gua_files::safe_for_service(path, user)
-                .map_err(|error| Failure::usage(error.to_string()).hint(Untrusted::HINT))
-        })
+        .try_for_each(|path| gua_files::safe_for_service(path, user).map_err(changeable))
 }
 
 /// Rejects a program of a service of the host that users other than root can change, or that the service's user cannot run.

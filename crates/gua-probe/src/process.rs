@@ -136,6 +136,13 @@ struct Known {
     seen: Reading<Seen>,
 }
 
+/// The processes and users of this host.
+impl Default for ProcessTable {
+    fn default() -> Self {
+        Self::new(ProcRoot::default(), Passwd::System)
+    }
+}
+
 impl ProcessTable {
     /// A table that resolves PIDs of this process's own namespace, such as those of claims.
     #[must_use]

@@ -2,9 +2,9 @@
 //! will never be recorded.
 
 use gua_model::run::WatcherState;
-use gua_model::{BootId, Pid, ProcessKey, StartTicks};
+use gua_model::{Pid, ProcessKey, StartTicks};
+use gua_probe::process::ProcessTable;
 use gua_probe::process::lineage::{Life, Lineage};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -24,8 +24,11 @@ struct Process {
 
 /// This process, for the event.
 pub(crate) fn recorded() -> Option<Map<String, Value>> {
-    let lineage = Lineage::new(ProcRoot::default());
-    let own = lineage.process(Pid(std::process::id()), boot()?)?;
+    let lineage = Lineage::default();
+    let own = lineage.process(
+        Pid(std::process::id()),
+        ProcessTable::default().boot().ok()?,
+    )?;
     let process = Process {
         pid: own.pid.0,
         start: own.start.0,
@@ -51,10 +54,10 @@ fn judged(event: &str) -> Option<WatcherState> {
         pid: Pid(process.pid),
         start: StartTicks(process.start),
     };
-    if key.boot != boot()? {
+    if key.boot != ProcessTable::default().boot().ok()? {
         return Some(WatcherState::Lost);
     }
-    let lineage = Lineage::new(ProcRoot::default());
+    let lineage = Lineage::default();
     // In another namespace the same number is another process.
     if process.namespace != lineage.namespace()? {
         return None;
@@ -64,12 +67,6 @@ fn judged(event: &str) -> Option<WatcherState> {
         Life::Ended => WatcherState::Lost,
         Life::Unknown => WatcherState::Unknown,
     })
-}
-
-fn boot() -> Option<BootId> {
-    ProcessTable::new(ProcRoot::default(), Passwd::System)
-        .boot()
-        .ok()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use gua_model::failure::Failure;
 use gua_model::{Identity, Pid, Sample};
 use gua_probe::clock;
 use gua_probe::fault::DriverFault;
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::ProcessTable;
 use gua_probe::reader::Reader;
 use gua_query::{QueryError, Source};
 use gua_render::chart::Language;
@@ -198,7 +198,7 @@ impl Context {
 /// Identity of this process; `None` if it is not visible.
 #[must_use]
 pub fn this_process() -> Option<Identity> {
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let mut table = ProcessTable::default();
     table.resolve(Pid(std::process::id())).ok()
 }
 

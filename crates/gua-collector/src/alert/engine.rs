@@ -15,10 +15,8 @@ use gua_model::failure_log::FailureLog;
 use gua_model::quota::Standing;
 use gua_model::{Period, Sample, Tick, Uid, User};
 use gua_probe::clock;
-use gua_probe::host::time::ticks_per_second;
 use gua_probe::process::name_in_directory;
 use gua_query::TicksQuestion;
-use gua_render::listing::row::Terms;
 use gua_render::quota::use_of;
 use gua_settings::{FlagValue, Loaded};
 use jiff::{SignedDuration, Timestamp};
@@ -230,10 +228,7 @@ impl Engine {
 
     /// Holds on idle GPUs that their people do not keep.
     fn idle_holds(&self, sample: &Sample) -> Vec<IdleHold> {
-        let terms = Terms {
-            thresholds: self.loaded.settings.thresholds(),
-            ticks_per_second: ticks_per_second(),
-        };
+        let terms = listing::terms(&self.loaded.settings);
         let source = location::file_at(self.history.clone());
         let idle = listing::idle(source.as_ref(), sample, &terms);
         let mut holds = idle_holds(sample, &idle, &terms.thresholds);

@@ -7,8 +7,8 @@ use gua_files::beside;
 use gua_model::chain::chain;
 use gua_model::id::{Pid, ProcessKey};
 use gua_model::text::sanitize;
+use gua_probe::process::ProcessTable;
 use gua_probe::process::lineage::{Life, Lineage};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
 use gua_wire::CloudConfig;
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
@@ -125,7 +125,7 @@ impl StreamState {
     /// The state of this process's stream; `None` if the process cannot be identified.
     #[must_use]
     pub fn of_this_process(is_connected: bool) -> Option<Self> {
-        let boot = boot()?;
+        let boot = ProcessTable::default().boot().ok()?;
         let daemon = Lineage::default().process(Pid(std::process::id()), boot)?;
         Some(Self {
             daemon,
@@ -136,14 +136,9 @@ impl StreamState {
     /// Whether the daemon that wrote it is still running.
     #[must_use]
     pub fn is_current(&self) -> bool {
-        boot() == Some(self.daemon.boot) && Lineage::default().life(&self.daemon) != Life::Ended
+        ProcessTable::default().boot() == Ok(self.daemon.boot)
+            && Lineage::default().life(&self.daemon) != Life::Ended
     }
-}
-
-fn boot() -> Option<gua_model::id::BootId> {
-    ProcessTable::new(ProcRoot::default(), Passwd::System)
-        .boot()
-        .ok()
 }
 
 /// Maximum size of a file with a state.

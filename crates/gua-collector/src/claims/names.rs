@@ -5,20 +5,14 @@ use std::time::Duration;
 use gua_claim::LiveClaim;
 use gua_model::text::sanitize;
 use gua_model::{Pid, ProcessKey, Uid};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::ProcessTable;
 use gua_render::listing::ListedClaim;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 /// Looks up the names of users and processes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Names(ProcessTable);
-
-impl Default for Names {
-    fn default() -> Self {
-        Self(ProcessTable::new(ProcRoot::default(), Passwd::System))
-    }
-}
 
 impl Names {
     /// A user by name, else `uid 1000`.

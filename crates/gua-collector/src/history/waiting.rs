@@ -81,11 +81,9 @@ fn weight(tick: &Tick) -> usize {
 /// The processes that hold a lock on the files of a history, in words: `pid 4711 (python3) of ada`.
 #[must_use]
 pub fn lock_holders(db: &Path) -> String {
-    let files = ["-shm", ""].into_iter().filter_map(|suffix| {
-        let mut name = db.as_os_str().to_owned();
-        name.push(suffix);
-        Some(std::fs::metadata(name).ok()?.ino())
-    });
+    let files = ["-shm", ""]
+        .into_iter()
+        .filter_map(|suffix| Some(std::fs::metadata(gua_files::beside(db, suffix)).ok()?.ino()));
     let files: Vec<u64> = files.collect();
     let mut names = Names::default();
     let holders = locks::holders(&HostRoot::real(), &files).into_iter();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gua_model::Uid;
 use gua_model::failure::Failure;
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::ProcessTable;
 use gua_settings::kind::CsvFormat;
 use gua_settings::{Settings, Source};
 
@@ -94,7 +94,7 @@ pub fn uninstall(place: &Place) -> Result<String, Failure> {
 /// Whether lingering is enabled, so that the user's timers run without a session.
 fn lingers() -> bool {
     let uid = Uid(rustix::process::getuid().as_raw());
-    let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let mut table = ProcessTable::default();
     let name = table.user(uid).name;
     name.is_some_and(|name| Path::new(LINGERING).join(name).exists())
 }

@@ -14,7 +14,7 @@ use gua_model::chain::chain;
 use gua_model::failure::Failure;
 use gua_model::{Uid, User};
 use gua_probe::clock;
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::ProcessTable;
 use gua_query::{Others, QueryError, Records, View, Viewer};
 use gua_settings::kind::OthersShown;
 use gua_settings::{Loaded, Settings};
@@ -112,7 +112,7 @@ fn work(db: &Path, asker: Uid, query: &Query) -> Result<Reply, QueryError> {
     // With a mistake in the configuration, it is not known what others may see.
     let refused = |error: Failure| QueryError::Open(chain(&error).into());
     let settings = loaded.checked().map_err(refused)?;
-    let User { name, .. } = ProcessTable::new(ProcRoot::default(), Passwd::System).user(asker);
+    let User { name, .. } = ProcessTable::default().user(asker);
     let open = || {
         let viewer = Viewer {
             uid: asker,

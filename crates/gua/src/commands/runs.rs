@@ -6,7 +6,7 @@ use gua_claim::{ClaimDir, Event, EventId};
 use gua_collector::access::Access;
 use gua_collector::claims;
 use gua_model::Period;
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::ProcessTable;
 use gua_query::runs::Runs;
 use gua_query::words::moment;
 use gua_query::{RunsQuestion, Source, WatchedRun};
@@ -107,7 +107,7 @@ fn pending(context: &Context) -> Vec<WatchedRun> {
     let Ok(dir) = claims::directory(context.settings()) else {
         return Vec::new();
     };
-    let mut names = ProcessTable::new(ProcRoot::default(), Passwd::System);
+    let mut names = ProcessTable::default();
     let mut runs: Vec<WatchedRun> = Vec::new();
     for (id, event) in events(&dir) {
         let Event::Run(run) = event else { continue };

@@ -301,7 +301,7 @@ fn percent(spent: Duration, passed: Duration) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use gua_model::Pid;
-    use gua_probe::process::{Passwd, ProcessTable};
+    use gua_probe::process::ProcessTable;
 
     use super::*;
 
@@ -311,7 +311,7 @@ mod tests {
         assert_eq!(percent(second / 2, second), Some(50));
         assert_eq!(percent(second * 7, second), Some(700));
         assert_eq!(percent(second, Duration::ZERO), None);
-        let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+        let mut table = ProcessTable::default();
         let own = table.resolve(Pid(std::process::id())).unwrap().key;
         let mut watch = HostWatch::new();
         let first = watch.look(&[own]);

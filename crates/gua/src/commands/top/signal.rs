@@ -7,7 +7,7 @@ use std::path::Path;
 
 use gua_model::text::sanitize;
 use gua_model::{Identity, Pid, ProcessKey, Uid};
-use gua_probe::process::{Passwd, ProcRoot, ProcessTable};
+use gua_probe::process::ProcessTable;
 use gua_tui::{Me, Signal};
 use rustix::io::Errno;
 use rustix::process::{self, PidfdFlags, pidfd_open, pidfd_send_signal};
@@ -91,7 +91,7 @@ impl Pinned {
             error => format!("{pid}: {error}; no signal was sent"),
         })?;
         // From here on, the PID refers to one process only. Check that it is the intended one.
-        let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+        let mut table = ProcessTable::default();
         let identity = table.resolve(pid).map_err(|_| ended(pid))?;
         match identity.key == key {
             true => Ok(Self { handle, identity }),
@@ -156,7 +156,7 @@ mod tests {
         }
 
         fn key(&self) -> ProcessKey {
-            let mut table = ProcessTable::new(ProcRoot::default(), Passwd::System);
+            let mut table = ProcessTable::default();
             table.resolve(Pid(self.0.id())).unwrap().key
         }
     }
