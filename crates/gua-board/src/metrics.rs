@@ -11,6 +11,7 @@ use std::time::Duration;
 use gua_board_store::HostId;
 use gua_board_store::registry::Host;
 use gua_model::State;
+use gua_model::unit::float;
 use gua_render::metrics::{Family, Form, Labels, Page};
 use jiff::Timestamp;
 
@@ -97,18 +98,18 @@ impl Metrics {
         page.family(&REQUESTS, |samples| {
             for ((route, status), count) in &*requests {
                 let labels = [("route", route.as_str()), ("status", &status.to_string())];
-                samples.add(&Labels::new(&labels), number(*count));
+                samples.add(&Labels::new(&labels), float(*count));
             }
         });
         drop(requests);
-        let load = |counter: &AtomicU64| number(counter.load(Ordering::Relaxed));
+        let load = |counter: &AtomicU64| float(counter.load(Ordering::Relaxed));
         page.one(&OBSERVATIONS, Some(load(&self.observations)));
         page.one(&FAILED, Some(load(&self.observations_failed)));
         page.one(&BATCHES, Some(load(&self.batches)));
         page.one(&BATCH_TIME, Some(load(&self.batch_micros) / 1e6));
         page.one(&FRAMES, Some(load(&self.frames)));
         let streams = self.streams.load(Ordering::Relaxed).max(0).unsigned_abs();
-        page.one(&STREAMS, Some(number(streams)));
+        page.one(&STREAMS, Some(float(streams)));
         fleet(&mut page, live, now, hosts);
         page.finish()
     }
@@ -146,12 +147,12 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
     });
     page.family(&HOSTS, |samples| {
         for (name, count) in [("fresh", fresh), ("stale", stale)] {
-            samples.add(&Labels::new(&[("freshness", name)]), number(count));
+            samples.add(&Labels::new(&[("freshness", name)]), float(count));
         }
     });
     page.family(&GPUS, |samples| {
         for (state, count) in State::ALL.iter().zip(all) {
-            samples.add(&Labels::new(&[("state", state.as_str())]), number(count));
+            samples.add(&Labels::new(&[("state", state.as_str())]), float(count));
         }
     });
     page.family(&HOST_GPUS, |samples| {
@@ -167,16 +168,8 @@ fn fleet(page: &mut Page, live: &LiveState, now: Timestamp, listed: &[Host]) {
             let labels = Labels::new(&labels);
             let counts = State::ALL.iter().zip(counts);
             for (state, count) in counts.filter(|(_, count)| **count > 0) {
-                samples.add(&labels.with("state", state.as_str()), number(*count));
+                samples.add(&labels.with("state", state.as_str()), float(*count));
             }
         }
     });
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Prometheus stores 64-bit floats, exact up to 2^53"
-)]
-fn number(whole: u64) -> f64 {
-    whole as f64
 }

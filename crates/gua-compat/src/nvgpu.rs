@@ -7,6 +7,7 @@ pub mod cluster;
 use anstyle::{AnsiColor, Style};
 use gua_model::pick::{FreeRule, LastUse, Wish, obstacle};
 use gua_model::text::sanitize;
+use gua_model::unit::float;
 use gua_model::{Bytes, Gpu, Place, Process, ProcessKey, Sample, User};
 use gua_wire::nvgpu::{AgentGpu, AgentMemory};
 use jiff::SignedDuration;
@@ -232,11 +233,7 @@ fn user(process: &Process) -> String {
 
 /// Formats bytes in units of 10^9 bytes, with one or two decimals.
 fn gigabytes(bytes: Bytes) -> String {
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "two decimals of a gigabyte are shown"
-    )]
-    let text = format!("{:.2}", bytes.0 as f64 / 1e9);
+    let text = format!("{:.2}", float(bytes.0) / 1e9);
     match text.strip_suffix('0') {
         Some(shorter) => shorter.to_owned(),
         None => text,

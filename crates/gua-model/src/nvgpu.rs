@@ -4,6 +4,7 @@ use crate::pick::{FreeRule, LastUse, Wish, obstacle};
 use crate::reading::Reading;
 use crate::sample::{Gpu, Place, Sample};
 use crate::unit::Percent;
+use crate::unit::float;
 
 /// A GPU as nvgpu's `gpu_info` reports it. MIG instances are excluded because they have no index.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,11 +74,7 @@ fn numbered(sample: &Sample) -> impl Iterator<Item = &Gpu> {
 fn info(gpu: &Gpu) -> GpuInfo {
     let mem_used = gpu.memory_used.map(|used| used.whole_mb());
     let mem_total = gpu.memory_total.map(|total| total.whole_mb());
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "megabytes of a GPU fit the mantissa"
-    )]
-    let percent = |used: u64, total: u64| 100.0 * used as f64 / total as f64;
+    let percent = |used: u64, total: u64| 100.0 * float(used) / float(total);
     GpuInfo {
         index: gpu.index.to_string(),
         kind: gpu.name.clone(),

@@ -17,7 +17,7 @@ use crate::owner::is_match;
 use crate::period::Period;
 use crate::report::Report;
 use crate::state::{RollUp, State};
-use crate::unit::Micros;
+use crate::unit::{Micros, float};
 
 /// A price of one GPU-hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +54,8 @@ impl Money {
 
     /// The amount in units of the currency, for display.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the last step before a number is shown"
-    )]
     pub fn units(self) -> f64 {
-        self.0 as f64 / Self::PER_UNIT as f64
+        float(self.0) / float(Self::PER_UNIT)
     }
 
     /// Price of some GPU time.

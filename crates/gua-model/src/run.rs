@@ -3,6 +3,7 @@
 use std::iter::Sum;
 use std::ops::Add;
 
+use crate::unit::float;
 use crate::{RollUp, State};
 
 /// A GPU that was active for less than this share of its time counts as unused.
@@ -102,11 +103,7 @@ pub fn size(mb: u64) -> String {
     if mb < 1024 {
         return format!("{mb} MB");
     }
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "megabytes fit the mantissa, and this is for display"
-    )]
-    let gigabytes = mb as f64 / 1024.0;
+    let gigabytes = float(mb) / 1024.0;
     format!("{gigabytes:.1} GB")
 }
 

@@ -82,7 +82,9 @@ impl Entry {
     }
 }
 
-fn is_uuid(text: &str) -> bool {
+/// Whether a text begins as the UUIDs of GPUs and MIG instances do.
+#[must_use]
+pub fn is_uuid(text: &str) -> bool {
     text.starts_with("GPU-") || text.starts_with("MIG-")
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::unit::{Centipercent, Percent};
+use crate::unit::{Centipercent, Percent, float};
 
 /// Lower edges of the histogram's bins. A threshold that equals one of them can be applied exactly, even later.
 pub const EDGES: [u8; BINS] = [0, 1, 5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90];
@@ -96,11 +96,7 @@ impl UtilWindow {
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         let samples = self.samples();
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "sums of percentages stay far below 2^52"
-        )]
-        (samples > 0).then(|| self.sum as f64 / samples as f64)
+        (samples > 0).then(|| float(self.sum) / float(samples))
     }
 
     /// Returns the mean in whole hundredths of a percent, rounded down; `None` without samples.

@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use gua_model::total::GpuTotal;
+use gua_model::unit::float;
 use gua_model::{EnergySource, Micros};
 
-use crate::means::{Mean, float};
+use crate::means::Mean;
 
 /// Minimum unmeasured time that is noted.
 const SHORT: Duration = Duration::from_millis(500);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gua_model::period::micros_between;
 use gua_model::run::RolledUp;
+use gua_model::unit::float;
 use gua_model::{
     Basis, Bytes, Cadence, Gpu, GpuUuid, Micros, Missing, Process, QuarterTotal, Reading, Span,
     State, UtilSum,
@@ -15,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::energy::Measured;
-use crate::means::{Mean, float, highest, rounded};
+use crate::means::{Mean, highest, rounded};
 use crate::own;
 
 /// Use of a GPU during a job.

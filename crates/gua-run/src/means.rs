@@ -40,14 +40,6 @@ pub(crate) fn rounded(value: f64, decimals: usize) -> f64 {
     format!("{value:.decimals$}").parse().unwrap_or(value)
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "megabytes and joules of a job fit the mantissa, and these are for display"
-)]
-pub(crate) fn float(number: u64) -> f64 {
-    number as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

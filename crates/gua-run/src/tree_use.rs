@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use gua_model::Bytes;
+use gua_model::unit::float;
 use gua_probe::process::family::{FamilyUse, Storage};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::means::{float, highest, rounded};
+use crate::means::{highest, rounded};
 
 /// Resource use of a job's processes.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Term;
 use crate::lookup::entry;
+use crate::report::ratio;
 use crate::unit::Micros;
 
 /// Sums of one term, by user.
@@ -31,14 +32,9 @@ impl Percentages {
 
     /// Returns the percentage of a user over a term; `None` for a user who was never seen.
     #[must_use]
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "the last step before a number is shown"
-    )]
     pub fn of(&self, user: &str, term: Term) -> Option<f64> {
         let sum = *self.sums.get(user)?;
-        let length = length(term).as_micros();
-        (length > 0).then(|| sum as f64 / length as f64)
+        ratio(sum, length(term).as_micros())
     }
 }
 

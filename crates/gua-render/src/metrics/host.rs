@@ -11,6 +11,7 @@ use gua_model::account::{Accounts, GpuAccount, PersonAccount};
 use gua_model::classify::holders;
 use gua_model::id::{ContainerId, PodUid, SlurmJob};
 use gua_model::sample::ThrottleReasons;
+use gua_model::unit::float;
 use gua_model::{
     Bytes, FaultKind, GapReason, Gpu, GpuUuid, Micros, RollUp, Sample, State, Thresholds, Workload,
     classify, faults, health,
@@ -327,7 +328,7 @@ impl Host<'_> {
             let corrected = ("corrected", live.ecc_corrected);
             for (kind, errors) in [corrected, ("uncorrected", live.ecc_uncorrected)] {
                 if let Ok(errors) = errors {
-                    samples.add(&labels.with("kind", kind), number(errors));
+                    samples.add(&labels.with("kind", kind), float(errors));
                 }
             }
         }
@@ -354,20 +355,12 @@ impl Host<'_> {
     }
 }
 
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "Prometheus stores 64-bit floats, exact up to 2^53"
-)]
-fn number(whole: u64) -> f64 {
-    whole as f64
-}
-
 fn count(length: usize) -> f64 {
-    number(u64::try_from(length).unwrap_or(u64::MAX))
+    float(u64::try_from(length).unwrap_or(u64::MAX))
 }
 
 fn seconds(micros: Micros) -> f64 {
-    number(micros.0) / 1e6
+    float(micros.0) / 1e6
 }
 
 fn moment(at: Timestamp) -> f64 {
@@ -410,15 +403,15 @@ families! {
     Gauge "gua_gpu_memory_utilization_ratio" in "ratio", "Utilisation of the memory interface, from 0 to 1."
         => live |gpu| Some(f64::from(gpu.memory_util.ok()?.get()) / 100.0);
     Gauge "gua_gpu_memory_used_bytes" in "bytes", "Memory in use."
-        => live |gpu| Some(number(gpu.memory_used.ok()?.0));
+        => live |gpu| Some(float(gpu.memory_used.ok()?.0));
     Gauge "gua_gpu_memory_reserved_bytes" in "bytes", "Memory reserved by the driver."
-        => live |gpu| Some(number(gpu.memory_reserved.ok()?.0));
+        => live |gpu| Some(float(gpu.memory_reserved.ok()?.0));
     Gauge "gua_gpu_memory_size_bytes" in "bytes", "Total memory."
-        => live |gpu| Some(number(gpu.memory_total.ok()?.0));
+        => live |gpu| Some(float(gpu.memory_total.ok()?.0));
     Gauge "gua_gpu_power_watts" in "watts", "Power draw at the last tick."
-        => live |gpu| Some(number(gpu.power.ok()?.0) / 1000.0);
+        => live |gpu| Some(float(gpu.power.ok()?.0) / 1000.0);
     Gauge "gua_gpu_power_limit_watts" in "watts", "Enforced power limit."
-        => live |gpu| Some(number(gpu.power_limit.ok()?.0) / 1000.0);
+        => live |gpu| Some(float(gpu.power_limit.ok()?.0) / 1000.0);
     Gauge "gua_gpu_temperature_celsius" in "celsius", "Temperature of the GPU."
         => live |gpu| Some(f64::from(gpu.temperature.ok()?.0));
     Gauge "gua_gpu_sm_clock_hertz" in "hertz", "Clock frequency of the streaming multiprocessors."
@@ -444,7 +437,7 @@ families! {
     Counter "gua_gpu_idle_held_seconds" in "seconds", "GPU time held without use, since recording began."
         => account |account| Some(seconds(account.of_class(RollUp::IdleHeld)));
     Counter "gua_gpu_energy_joules" in "joules", "Energy from the driver's counter, while the GPU was observed."
-        => account |account| Some(number(account.energy?.0) / 1000.0);
+        => account |account| Some(float(account.energy?.0) / 1000.0);
     Gauge "gua_gpu_last_active_timestamp_seconds" in "seconds", "Unix time at which the GPU was last active."
         => account |account| Some(moment(account.last_active?));
     Gauge "gua_claims", "Number of active claims on the GPUs of this host."
@@ -458,9 +451,9 @@ families! {
     Gauge "gua_collector_interval_seconds" in "seconds", "Configured interval between ticks."
         => collector |collector| Some(collector.interval.as_secs_f64());
     Counter "gua_collector_ticks", "Ticks that this daemon has started."
-        => collector |collector| Some(number(collector.ticks));
+        => collector |collector| Some(float(collector.ticks));
     Counter "gua_collector_ticks_lost", "Ticks that were due but are not in the history."
-        => collector |collector| Some(number(collector.lost));
+        => collector |collector| Some(float(collector.lost));
     Gauge "gua_collector_tick_duration_seconds" in "seconds", "Duration of the last tick, from its start until it was stored."
         => collector |collector| Some(collector.tick_time?.as_secs_f64());
     Gauge "gua_collector_last_tick_timestamp_seconds" in "seconds", "Unix time of the last stored tick."
@@ -470,7 +463,7 @@ families! {
     Counter "gua_collector_cpu_seconds" in "seconds", "CPU time used by the daemon and by its driver reader."
         => cost |cost| cost.processor.as_secs_f64();
     Gauge "gua_collector_resident_memory_bytes" in "bytes", "Resident memory of the daemon and of its driver reader."
-        => cost |cost| number(cost.memory.0);
+        => cost |cost| float(cost.memory.0);
 }
 
 #[cfg(test)]

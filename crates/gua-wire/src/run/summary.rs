@@ -1,6 +1,7 @@
 //! Resource usage of a job in the ten numbers of the original program. It is computed from the lines of the metric
 //! files, one at a time, in constant memory.
 
+use gua_model::unit::float;
 use gua_model::{Gpu, Milliwatts};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -293,14 +294,6 @@ impl Sum {
     fn max(self) -> f64 {
         self.most.unwrap_or(0.0)
     }
-}
-
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "megabytes and hundredths of a watt of a GPU fit the mantissa"
-)]
-fn float(number: u64) -> f64 {
-    number as f64
 }
 
 fn number(text: &str) -> Option<f64> {

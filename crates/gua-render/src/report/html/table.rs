@@ -1,5 +1,6 @@
 //! Sections and tables of a page.
 
+use gua_model::visible::is_uuid;
 use maud::{Markup, html};
 
 use crate::language::{Label, Language};
@@ -142,10 +143,6 @@ fn name(text: &str) -> Markup {
     html! {
         @if is_uuid(text) { span.uuid title=(Escaped(text)) { (Escaped(text)) } } @else { (Escaped(text)) }
     }
-}
-
-fn is_uuid(text: &str) -> bool {
-    text.starts_with("GPU-") || text.starts_with("MIG-")
 }
 
 fn value_cell(cell: &Cell, class: &str, (row, column): (usize, usize), look: Look<'_>) -> Markup {

@@ -1,6 +1,7 @@
 //! One GPU as a line, or as a title with graphs below it. Graphs show quantities as shares, now and over time.
 
 use gua_model::text::counted;
+use gua_model::unit::float;
 use gua_model::{Gpu, Missing, Place};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -264,8 +265,7 @@ fn value_of(gpu: &Gpu, measure: Measure, most_power: Option<u64>) -> Option<f64>
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for a picture of a few columns")]
 fn share(part: u64, whole: u64) -> Option<f64> {
     // There is no share of zero.
-    (whole > 0).then(|| part as f64 / whole as f64)
+    (whole > 0).then(|| float(part) / float(whole))
 }
