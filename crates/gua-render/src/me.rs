@@ -440,5 +440,20 @@ mod tests {
         let only =
             "gua: GPU 1: python (4712), idle for 1d2h (5h00m gap); to release it: kill 4712\n";
         assert_eq!(document.login_message(), only);
+        let asked = MeDocument {
+            nudges: vec![NudgeNote {
+                user: "bob".to_owned(),
+                at,
+                gpus: vec![1],
+            }],
+            ..document
+        };
+        let message = asked.login_message();
+        let (first, rest) = message.split_once('\n').unwrap();
+        assert!(
+            first.starts_with("gua: bob asks whether you still need GPU 1"),
+            "{first}"
+        );
+        assert_eq!(rest, only);
     }
 }

@@ -206,6 +206,7 @@ impl Loaded {
             problems.extend(found.unwrap_or_default());
             files.insert(0, FileSeen { path, state });
         }
+        problems.extend(settings.alerts.iter().filter_map(alert::of_wrong_file));
 
         let variables = ENTRIES.iter().filter_map(|entry| {
             let text = inputs.variable(entry.env)?;

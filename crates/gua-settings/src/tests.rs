@@ -159,6 +159,19 @@ fn a_limit_of_the_user_takes_none_of_the_hosts_away() {
 }
 
 #[test]
+fn an_alert_about_free_gpus_belongs_in_the_users_file() {
+    let alert = "\n[[alert]]\nwhen = [\"free\"]\nto = \"write\"\n";
+    let own = Layers::new(Some(alert), None, &[]);
+    assert_eq!(own.load().problems, []);
+    let host = Layers::new(None, Some(alert), &[]);
+    let problem = host.load().problems[0].to_string();
+    assert!(
+        problem.contains(":2:1: alert: free works only"),
+        "{problem}"
+    );
+}
+
+#[test]
 fn the_files_add_up_key_by_key() {
     let layers = Layers::new(
         Some("[states]\nheld_mb = 3\n"),
