@@ -60,6 +60,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         cool_down: COOL_DOWN,
         quiet: None,
         exempt: vec!["svc-*".to_owned()],
+        title: None,
         text: None,
     };
     let alerts = [alert];

@@ -281,6 +281,7 @@ pub struct Alert {
     pub quiet: Option<QuietHours>,
     /// Patterns of people who are not alerted about.
     pub exempt: Vec<String>,
+    pub title: Option<Template>,
     pub text: Option<Template>,
 }
 
@@ -388,12 +389,12 @@ impl Alert {
     #[must_use]
     pub fn message(&self, finding: &Finding, this_host: &str) -> Message {
         let host = sanitize(&finding.host_name(this_host));
-        let title = format!("{host}: {}", sanitize(&finding.summary));
+        let summary = format!("{host}: {}", sanitize(&finding.summary));
         let details = finding.details.iter();
         let details = details.map(|line| format!("- {}", sanitize(line)));
         let details = details.collect::<Vec<_>>().join("\n");
         let value = |name: &str| match name {
-            "summary" => title.clone(),
+            "summary" => summary.clone(),
             "details" => details.clone(),
             "answer" => finding.answer.as_deref().map_or_else(String::new, sanitize),
             "user" => finding.person.as_deref().map_or_else(String::new, sanitize),
@@ -403,10 +404,15 @@ impl Alert {
         let text = match &self.text {
             Some(template) => template.filled(value),
             None => {
-                let parts = [title.clone(), value("details"), value("answer")];
+                let parts = [summary.clone(), value("details"), value("answer")];
                 let parts = parts.into_iter().filter(|part| !part.is_empty());
                 parts.collect::<Vec<_>>().join("\n")
             }
+        };
+        let title = match &self.title {
+            // The subject of a mail and the title of a notification are one line.
+            Some(template) => sanitize(&template.filled(value)),
+            None => summary.clone(),
         };
         Message { title, text }
     }

@@ -20,7 +20,7 @@ use gua_model::alert::{
 };
 use gua_model::duration;
 
-use crate::array::{Mistakes, Pair, Row};
+use crate::array::{Layer, Listed, Mistakes, Pair, Row};
 use crate::group::Members;
 use crate::kind::{
     FilePath, Home, Kind as _, Parsed, Raw, Written as _, expected, kinds, length, list, texts,
@@ -28,6 +28,7 @@ use crate::kind::{
 };
 use crate::name::shown;
 use crate::table::AlertFields;
+use crate::{Position, Problem, Source};
 
 impl Row for Alert {
     type Fields = AlertFields;
@@ -55,6 +56,7 @@ impl Row for Alert {
             cool_down: fields.cool_down.value.unwrap_or(COOL_DOWN),
             quiet: fields.quiet.value,
             exempt: fields.exempt.value.clone().unwrap_or_default(),
+            title: fields.title.value.clone(),
             text: fields.text.value.clone(),
         }]
     }
@@ -96,9 +98,24 @@ impl Row for Alert {
                 .unless(self.cool_down == COOL_DOWN),
             Pair::new("quiet", self.quiet.map(|quiet| quiet.to_string())),
             Pair::new("exempt", self.exempt.clone()).unless(self.exempt.is_empty()),
+            Pair::new("title", self.title.as_ref().map(Template::as_str)),
             Pair::new("text", self.text.as_ref().map(Template::as_str)),
         ]
     }
+}
+
+/// Rejects a condition in the host's file that only commands of a user find.
+pub(crate) fn of_wrong_file(alert: &Listed<Alert>) -> Option<Problem> {
+    let is_wrong = alert.layer == Layer::Host && alert.value.when.contains(&When::Free);
+    let Source::File { path, line } = &alert.source else {
+        return None;
+    };
+    let position = Position {
+        line: *line,
+        column: 1,
+    };
+    let message = "alert: free works only in a user's own ~/.gua/config.toml: `gua available --notify` sends it";
+    is_wrong.then(|| Problem::of_file(path, Some(position), message))
 }
 
 /// Rejects conditions that the sender cannot find, and targets that it cannot reach.
@@ -238,7 +255,7 @@ texts! {
         |text| TargetKind::all().find(|kind| kind.word() == text).ok_or(None);
     /// Hours without messages.
     QuietText: QuietHours, "hours such as \"22:00-07:00\"", |text| text.parse().map_err(|()| None);
-    /// Text of messages.
+    /// Title or text of messages.
     TemplateText: Template, "a text with placeholders such as {user}", |text| parse_template(text).map_err(Some);
     /// Mail server.
     SmtpServer: (String, u16), "a server and its port such as \"mail.example.com:587\"", |text| parse_server(text).ok_or(None);
@@ -307,7 +324,7 @@ mod tests {
 
     #[test]
     fn an_alert_is_written_as_it_was_read() {
-        let text = "[[alert]]\nname = \"lab\"\nwhen = [\"idle-held\", \"quota-near\"]\nto = \"slack\"\nurl_file = \"/etc/gua/slack.url\"\nlonger_than = \"3h\"\npercent = 90\ncool_down = \"12h\"\nquiet = \"22:00-07:00\"\nexempt = [\"svc-*\"]\ntext = \"{summary}\"\n";
+        let text = "[[alert]]\nname = \"lab\"\nwhen = [\"idle-held\", \"quota-near\"]\nto = \"slack\"\nurl_file = \"/etc/gua/slack.url\"\nlonger_than = \"3h\"\npercent = 90\ncool_down = \"12h\"\nquiet = \"22:00-07:00\"\nexempt = [\"svc-*\"]\ntitle = \"{user}\"\ntext = \"{summary}\"\n";
         let (alerts, mistakes) = read(text);
         assert_eq!(mistakes, Vec::<String>::new());
         assert_eq!(alerts[0].when, [When::IdleHeld, When::QuotaNear]);

@@ -426,6 +426,7 @@ settings! {
         cool_down: CoolDown;
         quiet: QuietText;
         exempt: Exempt;
+        title: TemplateText;
         text: TemplateText;
     }
     example "when = [\"idle-held\", \"lost\"]\nto = \"slack\"\nurl_file = \"/etc/gua/slack.url\"\n"

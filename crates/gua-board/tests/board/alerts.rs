@@ -36,6 +36,7 @@ fn alert(when: &[When], longer_than: Option<u64>) -> Alert {
         cool_down: COOL_DOWN,
         quiet: None,
         exempt: Vec::new(),
+        title: None,
         text: None,
     }
 }

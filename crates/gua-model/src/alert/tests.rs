@@ -36,6 +36,7 @@ fn alert(when: When) -> Alert {
         cool_down: COOL_DOWN,
         quiet: None,
         exempt: Vec::new(),
+        title: None,
         text: None,
     }
 }
@@ -142,6 +143,12 @@ fn the_message_has_the_evidence_and_the_answer() {
     alert.text = Some(Template::new(template).unwrap());
     let text = alert.message(&finding, "lab1").text;
     assert!(text.starts_with("ada@lab1 (lab):\n- GPU 0"), "{text}");
+    alert.title = Some(Template::new("{user}:\n{details}").unwrap());
+    let title = alert.message(&finding, "lab1").title;
+    assert!(
+        title.starts_with("ada:") && title.lines().count() == 1,
+        "{title:?}"
+    );
     assert_eq!(Template::new("{gpu} is idle"), Err("gpu".to_owned()));
     assert_eq!(Template::new("{user"), Err("user".to_owned()));
 }
