@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use gua_claim::random_word;
 use gua_model::alert::{Alert, Sender, When};
-use gua_model::text::counted;
 use gua_model::{Outage, Period, Tick, Uid};
 use gua_probe::{clock, host};
 use gua_render::alert::{
@@ -34,6 +33,7 @@ use self::state::State;
 pub(crate) use self::target::feed;
 use crate::board::worker::Worker;
 use crate::claims::Names;
+use crate::daemon::health::judged;
 use crate::location;
 use crate::observer::Options;
 use crate::sink::{Sink, SinkError};
@@ -50,6 +50,8 @@ const DESKTOP_LIMIT: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 struct Slot {
     tick: Option<Tick>,
+    /// Time of the first tick, until the engine has looked at the time before it.
+    first: Option<Timestamp>,
     /// Whether the tick was not evaluated yet.
     is_new: bool,
     /// Gaps between ticks since the last evaluation.
@@ -101,6 +103,8 @@ impl Sink for AlertSink {
             if slot.gaps.len() < MAX_GAPS {
                 slot.gaps.extend(gap);
             }
+        } else {
+            slot.first = Some(at);
         }
         (slot.tick, slot.is_new) = (Some(tick.clone()), true);
         drop(slot);
@@ -172,25 +176,73 @@ fn applicable<'a>(loaded: &'a Loaded, history: &Path) -> impl Iterator<Item = &'
     alerts.filter(move |alert| is_hosts || alert.layer == Layer::User)
 }
 
-/// Whether a daemon with this history has alerts.
+/// The configured alerts of a sender, for `gua alert list`, and what is wrong with all of them, one sentence each.
 #[must_use]
-pub fn is_configured(loaded: &Loaded, history: &Path) -> bool {
-    applicable(loaded, history).next().is_some()
-}
-
-/// The configured alerts of a sender, for `gua alert list`.
-#[must_use]
-pub fn listed(loaded: &Loaded, sender: &SenderState) -> AlertsDocument {
-    let state = State::load(&sender.state_file).unwrap_or_default();
+pub fn listed(loaded: &Loaded, sender: &SenderState) -> (AlertsDocument, Vec<String>) {
+    let mut problems = Vec::new();
+    let state = load(sender).unwrap_or_else(|error| {
+        problems.push(format!(
+            "{error}; it is unknown when messages were last sent"
+        ));
+        State::default()
+    });
     let row = |alert: &Listed<Alert>| {
+        let Alert { name, target, .. } = &alert.value;
+        let problem = target::problem(target).or_else(|| state.failure_of(name));
         let source = alert.source.to_string();
-        let problem = target::problem(&alert.value.target);
-        let last_sent = state.last_sent_by(&alert.value.name);
-        AlertRow::new(&alert.value, source, last_sent, problem)
+        AlertRow::new(&alert.value, source, state.last_sent_by(name), problem)
     };
     let alerts = loaded.settings.alerts.iter();
     let alerts = alerts.filter(|alert| alert.value.by == sender.by);
-    AlertsDocument::new(alerts.map(row).collect())
+    let document = AlertsDocument::new(alerts.map(row).collect());
+    if sender.by == Sender::Daemon {
+        problems.extend(unsent(loaded));
+    }
+    (document, problems)
+}
+
+/// Why no daemon sends alerts now: one sentence for those of the host, and one for those of the user.
+fn unsent(loaded: &Loaded) -> impl Iterator<Item = String> {
+    let settings = &loaded.settings;
+    let (read, service) = (
+        location::history(loaded),
+        &settings.history.service_db.value,
+    );
+    Layer::ALL.into_iter().filter_map(move |layer| {
+        let (whose, history) = match layer {
+            Layer::Host if rustix::process::geteuid().is_root() => ("of the host", &read),
+            Layer::Host => ("of the host", service),
+            Layer::User if read == *service => ("of this user", &settings.history.db.value),
+            Layer::User => ("of this user", &read),
+        };
+        let mut alerts = settings.alerts.iter();
+        let is_its =
+            |alert: &Listed<Alert>| alert.layer == layer && alert.value.by == Sender::Daemon;
+        let health = alerts
+            .any(is_its)
+            .then(|| judged(history, settings, clock::now()))?;
+        let why = health.err()?.replace('\n', " ");
+        Some(format!("no daemon sends the alerts {whose} now: {why}"))
+    })
+}
+
+/// Number of alerts that a daemon of this user sends, and what is wrong with them, one sentence each.
+#[must_use]
+pub fn problems(loaded: &Loaded) -> (usize, Vec<String>) {
+    let count = applicable(loaded, &loaded.settings.history.db.value).count();
+    if count == 0 {
+        return (0, Vec::new());
+    }
+    let (document, mut problems) = listed(loaded, &SenderState::daemon(loaded));
+    let rows = document.alerts.iter();
+    problems.extend(rows.filter_map(AlertRow::problem));
+    (count, problems)
+}
+
+fn load(sender: &SenderState) -> Result<State, String> {
+    let path = &sender.state_file;
+    State::load(path)
+        .map_err(|error| format!("cannot read the alerts `{}`: {error}", path.display()))
 }
 
 /// Messages that were delivered or given up, and those that wait, the latest first.
@@ -198,9 +250,7 @@ pub fn listed(loaded: &Loaded, sender: &SenderState) -> AlertsDocument {
 /// # Errors
 /// If the state cannot be read. The error is a sentence.
 pub fn history(sender: &SenderState, limit: usize) -> Result<AlertHistoryDocument, String> {
-    let path = &sender.state_file;
-    let state = State::load(path)
-        .map_err(|error| format!("cannot read the alerts `{}`: {error}", path.display()))?;
+    let state = load(sender)?;
     let waiting = state.pending.iter().map(|pending| {
         let status = DeliveryStatus::Waiting(pending.error.clone());
         let (message, to) = (&pending.message, pending.to.clone());
@@ -230,14 +280,13 @@ pub fn test(loaded: &Loaded, alert: &Alert) -> Result<(), String> {
     send_now(loaded, alert, "test", (title, text))
 }
 
-/// Tells the user that GPUs are free: on the desktop, and through the user's own alerts. Returns the errors of the alerts.
+/// Tells the user that GPUs, by number, are free and leased until a time: on the desktop, and through the user's own alerts.
+/// Returns the errors of the alerts.
 #[must_use]
-pub fn notify_free(loaded: &Loaded, gpus: usize) -> Vec<String> {
-    let them = if gpus == 1 { "it" } else { "them" };
-    let (host, gpus) = (host::name(), counted(gpus as u64, "GPU"));
-    let title = format!("{host}: {gpus} free for you");
-    let text =
-        format!("{title}\n`gua available --notify` has leased {them}; start your program now.");
+pub fn notify_free(loaded: &Loaded, gpus: &str, until: &str) -> Vec<String> {
+    let host = host::name();
+    let title = format!("{host}: GPU {gpus} is free, and leased for you until {until}");
+    let text = format!("{title}\nStart your program before the lease ends.");
     let mut desktop = Command::new("notify-send");
     // A host without a desktop has no such program.
     let _ = feed(desktop.args(["gua", &title]), Vec::new(), DESKTOP_LIMIT);

@@ -27,7 +27,7 @@ use serde::Serialize;
 use crate::board::cloud_file::LoadError;
 use crate::board::{CallError, EnrolmentError, Limits, setup};
 use crate::python_collector::python_writer;
-use crate::{claims, location};
+use crate::{alert, claims, location};
 
 /// Time limits for a request to the board.
 const BOARD_LIMITS: Limits = Limits {
@@ -87,6 +87,7 @@ pub fn known(loaded: &Loaded) -> Known {
         search_path: loaded.inputs.variable("PATH").map(ToOwned::to_owned),
         configuration: loaded.problems.iter().map(ToString::to_string).collect(),
         unreadable_files: unreadable_files(loaded),
+        alerts: alert::problems(loaded),
         claims: claims::directory(settings)
             .map(|dir| dir.path().to_owned())
             .map_err(|error| chain(&error)),

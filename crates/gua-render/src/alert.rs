@@ -80,7 +80,7 @@ rows! {
         exempt: String = alert.exempt.join(","),
         /// When it last queued a message.
         last_sent: Option<Timestamp> = last_sent,
-        /// Why its messages cannot be sent.
+        /// Why its messages cannot be sent, or why the last one was not delivered.
         problem: Option<String> = problem,
         /// Where it is configured.
         source: String = source,
@@ -143,6 +143,15 @@ documents! {
     pub struct AlertHistoryDocument from (rows: Vec<DeliveryRow>) {
         pub schema: &'static str = ALERT_HISTORY,
         pub messages: Vec<DeliveryRow> = rows,
+    }
+}
+
+impl AlertRow {
+    /// Returns why its messages cannot be sent, with its name.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let (name, problem) = (sanitize(&self.name), sanitize(self.problem.as_deref()?));
+        Some(format!("alert {name}: {problem}"))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use gua_probe::clock;
 use gua_test::webhook::{Behaviour, Webhook};
 use gua_test::{Ended, Pty, Sleeper, TestHost, schema, wait_for, wait_until};
+use rustix::process::Signal;
 
 use crate::host;
 
@@ -61,9 +62,41 @@ fn a_daemon_sends_a_message_about_an_idle_gpu_once() {
     let json = host.json("alert history --json");
     assert_eq!(json["messages"].as_array().unwrap().len(), 1);
     assert_eq!(json["messages"][0]["status"], "sent");
+    let unsent = host.gua("alert list").stderr;
+    let expected =
+        "gua alert list: no daemon sends the alerts of this user now: the daemon stopped";
+    assert!(unsent.starts_with(expected), "{unsent}");
+    let status = host.fine("status");
+    assert!(status.contains("  alerts: 1\n"), "{status}");
+    assert!(
+        status.contains("  alert problem: no daemon sends"),
+        "{status}"
+    );
+    let doctor = host.gua("doctor").stdout;
+    assert!(
+        doctor.contains("no daemon sends the alerts of this user now"),
+        "{doctor}"
+    );
     let list = host.json("alert list --json");
     assert_eq!(list["alerts"][0]["when"], "idle-held");
     assert_ne!(list["alerts"][0]["last_sent"], serde_json::Value::Null);
+}
+
+#[test]
+fn the_first_alert_is_read_without_a_restart() {
+    let sleeper = Sleeper::new();
+    let host = recording(&sleeper);
+    let alert = host.read(".gua/config.toml");
+    host.write(".gua/config.toml", "");
+    let mut daemon = host.foreground("daemon --foreground --interval 200ms");
+    wait_until("some ticks", || daemon.stdout().lines().count() > 3);
+    assert!(!host.path(".gua/gua.db.alerts.json").exists());
+    host.write(".gua/config.toml", alert);
+    daemon.signal(Signal::HUP);
+    wait_until("the message", || {
+        host.read("messages").contains("idle-held")
+    });
+    daemon.stop();
 }
 
 #[test]
@@ -325,9 +358,25 @@ fn a_person_is_nudged_once_a_day_sees_it_and_can_answer() {
 }
 
 #[test]
-fn a_free_gpu_is_announced() {
+fn a_gpu_that_becomes_free_is_announced() {
     let webhook = Webhook::start(Behaviour::Answer(200));
-    let host = host(crate::TWO_GPUS);
+    let sleeper = Sleeper::new();
+    let host = alerting(&sleeper, "");
+    let desktop = host.write(
+        "bin/notify-send",
+        "#!/bin/sh\necho \"$*\" > \"${0%/*}/shown\"\n",
+    );
+    std::fs::set_permissions(desktop, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", host.path("bin").display());
+    let busy = |pid: u32| {
+        let card = |uuid: &str| {
+            format!(
+                "[[card]]\nuuid = \"{uuid}\"\nutil = 90\n[[card.process]]\npid = {pid}\nmemory_mib = 2048\n"
+            )
+        };
+        card("GPU-a") + &card("GPU-b")
+    };
+    host.play(&busy(sleeper.pid()));
     let url = gua_test::write_private(&host.path("url"), &webhook.url());
     let lines = format!("to = \"webhook\"\nurl_file = \"{}\"\n", url.display());
     host.write(
@@ -336,9 +385,23 @@ fn a_free_gpu_is_announced() {
     );
     let pty = Pty::new();
     let mut command = host.gua_command("available --notify --free-for 0s");
-    let status = pty.start(&mut command).wait().unwrap();
+    let mut waiting = pty.start(command.env("PATH", path));
+    pty.until("waiting");
+    assert_eq!(waiting.try_wait().unwrap(), None);
+    assert!(webhook.requests().is_empty());
+    // GPU 1 becomes free.
+    let gpus = busy(sleeper.pid());
+    let (held, _) = gpus.rsplit_once("[[card.process]]").unwrap();
+    host.play(&held.replace("GPU-b\"\nutil = 90", "GPU-b\"\nutil = 0"));
+    let status = waiting.wait().unwrap();
     assert!(status.success(), "{status}");
     pty.until("\u{7}");
     let request = &webhook.requests()[0];
-    assert!(request.text().contains("1 GPU free for you"), "{request:?}");
+    let expected = "GPU 1 is free, and leased for you until ";
+    assert!(request.text().contains(expected), "{request:?}");
+    let shown = host.read("bin/shown");
+    assert!(
+        shown.starts_with("gua ") && shown.contains(expected),
+        "{shown}"
+    );
 }

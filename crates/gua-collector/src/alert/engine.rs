@@ -46,12 +46,10 @@ pub(super) struct Engine {
     history: PathBuf,
     pub(super) slot: SharedSlot,
     pub(super) outbox: Outbox,
-    /// GPUs of this run.
+    /// GPUs of this run, and of the last tick before it.
     known: Vec<KnownGpu>,
     /// Recent gaps that have ended.
     gaps: Vec<Period>,
-    /// Whether the gap before the first tick was looked up.
-    has_begun: bool,
     next_evaluation: Duration,
     next_quota: Duration,
     standings: Vec<Standing>,
@@ -76,7 +74,6 @@ impl Engine {
             outbox: Outbox::open(state_file(history)),
             known: Vec::new(),
             gaps: Vec::new(),
-            has_begun: false,
             next_evaluation: Duration::ZERO,
             next_quota: Duration::ZERO,
             standings: Vec::new(),
@@ -134,13 +131,18 @@ impl Engine {
             .collect();
         if monotonic >= self.next_evaluation {
             self.next_evaluation = monotonic.saturating_add(EVALUATION_PERIOD);
-            let (tick, gaps) = {
+            let (tick, first, gaps) = {
                 let mut slot = lock(&self.slot);
                 slot.is_new = false;
-                (slot.tick.clone(), std::mem::take(&mut slot.gaps))
+                // Without alerts, nothing is read and remembered.
+                let first = slot.first.take_if(|_| !alerts.is_empty());
+                (slot.tick.clone(), first, std::mem::take(&mut slot.gaps))
             };
-            self.gaps.extend(gaps);
-            if let Some(tick) = tick {
+            if let Some(tick) = tick.filter(|_| !alerts.is_empty()) {
+                if let Some(first) = first {
+                    self.look_back(first);
+                }
+                self.gaps.extend(gaps);
                 self.evaluate(&alerts, &tick, now, monotonic);
             }
         }
@@ -151,7 +153,6 @@ impl Engine {
     /// Queues the messages that are due.
     fn evaluate(&mut self, alerts: &[Alert], tick: &Tick, now: Timestamp, monotonic: Duration) {
         let wants = |when: When| alerts.iter().any(|alert| alert.when.contains(&when));
-        self.look_back(tick);
         let sample = &tick.sample;
         let holds = match wants(When::IdleHeld) || wants(When::Nudge) {
             true => self.idle_holds(sample),
@@ -208,12 +209,9 @@ impl Engine {
         asked
     }
 
-    /// Looks up the gap between the last tick of an earlier daemon and the first one of this.
-    fn look_back(&mut self, first: &Tick) {
-        if std::mem::replace(&mut self.has_begun, true) {
-            return;
-        }
-        let at = first.sample.at;
+    /// Looks up the last tick of an earlier daemon, for the gap until the first one of this, and for GPUs that were lost in
+    /// between.
+    fn look_back(&mut self, at: Timestamp) {
         let Ok(from) = at.checked_sub(LONGEST_GAP) else {
             return;
         };
@@ -223,7 +221,10 @@ impl Engine {
         };
         let ticks = location::file_at(self.history.clone()).ticks(&question);
         let last = ticks.ok().and_then(|ticks| ticks.into_iter().next_back());
-        self.gaps.extend(last.and_then(|last| missed(&last, at)));
+        if let Some(last) = last {
+            self.gaps.extend(missed(&last, at));
+            self.known = known_gpus(&last.sample);
+        }
     }
 
     /// Holds on idle GPUs that their people do not keep.

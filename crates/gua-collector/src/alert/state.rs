@@ -141,6 +141,19 @@ impl State {
         self.history.drain(..excess);
     }
 
+    /// Why the latest messages of an alert were not delivered.
+    pub(super) fn failure_of(&self, alert: &str) -> Option<String> {
+        let waiting = self.pending.iter().filter(|one| one.message.alert == alert);
+        let mut errors = waiting.filter_map(|one| one.error.as_ref());
+        if let Some(error) = errors.next_back() {
+            return Some(format!("a message waits: {error}"));
+        }
+        let mut past = self.history.iter().rev();
+        let last = past.find(|one| one.message.alert == alert)?;
+        let error = last.error.as_ref()?;
+        Some(format!("the last message was given up: {error}"))
+    }
+
     /// When an alert last queued a message.
     pub(super) fn last_sent_by(&self, alert: &str) -> Option<Timestamp> {
         let of_alert = |key: &str| {

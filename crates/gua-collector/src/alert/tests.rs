@@ -120,6 +120,9 @@ fn step(engine: &mut Engine, tick: Tick, later: u32) {
     let now = tick.sample.at;
     {
         let mut slot = lock(&engine.slot);
+        if slot.tick.is_none() {
+            slot.first = Some(now);
+        }
         (slot.tick, slot.is_new) = (Some(tick), true);
     }
     engine.step(now, clock::monotonic() + Duration::from_secs(5) * later);
@@ -277,6 +280,71 @@ fn a_lost_gpu_a_fault_and_gaps_are_reported_once() {
 }
 
 #[test]
+fn a_gpu_that_was_lost_before_the_daemon_started_is_reported_once() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 60);
+    for start in [90, 150] {
+        let mut engine = stage.engine("when = [\"lost\"]\ncool_down = \"1m\"");
+        let mut tick = stage.tick(start);
+        tick.sample.gpus.truncate(1);
+        stage.history.deliver(&tick).unwrap();
+        // The first tick that is evaluated need not be the first one.
+        lock(&engine.slot).tick = Some(tick);
+        lock(&engine.slot).first = Some(stage.at(start));
+        let mut tick = stage.tick(start + 30);
+        tick.sample.gpus.truncate(1);
+        stage.history.deliver(&tick).unwrap();
+        step(&mut engine, tick, 0);
+        let message = stage.webhook.requests();
+        let text = message[0].text();
+        assert!(
+            text.contains("GPU 1 (") && text.contains("is lost"),
+            "{text}"
+        );
+        assert_eq!(message.len(), 1);
+    }
+}
+
+#[test]
+fn an_alert_that_is_added_later_reports_the_time_before_the_start_too() {
+    let mut stage = Stage::new(OK);
+    stage.record(0, 60);
+    let mut engine = stage.engine("by = \"board\"\nwhen = [\"gap\"]");
+    step(&mut engine, stage.tick(900), 0);
+    assert_eq!(stage.received(), []);
+    stage.loaded("when = [\"gap\"]");
+    lock(&engine.slot).is_reloaded = true;
+    step(&mut engine, stage.tick(930), 1);
+    assert_eq!(stage.received(), [("gap".to_owned(), None)]);
+}
+
+#[test]
+fn a_list_shows_what_was_not_delivered() {
+    let mut stage = Stage::new(Behaviour::Answer(503));
+    stage.record(0, 900);
+    let lines = format!("name = \"lab\"\n{IDLE}");
+    step(&mut stage.engine(&lines), stage.tick(900), 0);
+    let loaded = stage.loaded(&lines);
+    let sender = SenderState {
+        by: Sender::Daemon,
+        state_file: state_file(&stage.path()),
+    };
+    let problem = |expected: &str| {
+        let (document, problems) = listed(&loaded, &sender);
+        let row = document.alerts[0].problem().unwrap_or_default();
+        let problems = problems.join("\n");
+        assert!(
+            row.contains(expected) || problems.contains(expected),
+            "{row}\n{problems}"
+        );
+    };
+    problem("alert lab: a message waits: the destination answered with HTTP status 503");
+    problem("no daemon sends the alerts of this user now: ");
+    fs::write(&sender.state_file, "{").unwrap();
+    problem("cannot read the alerts");
+}
+
+#[test]
 fn a_sink_reports_the_gap_between_two_ticks() {
     let stage = Stage::new(OK);
     let loaded = stage.loaded("when = [\"gap\"]");
@@ -430,15 +498,17 @@ fn a_daemon_leaves_the_alerts_of_a_board_to_the_board() {
     let mut stage = Stage::new(OK);
     stage.record(0, 900);
     let loaded = stage.loaded(OF_BOARD);
-    assert!(!is_configured(&loaded, &stage.path()));
     step(&mut stage.engine(OF_BOARD), stage.tick(900), 0);
     assert_eq!(stage.received(), []);
     assert_eq!(
-        listed(&loaded, &SenderState::daemon(&loaded)).alerts.len(),
+        listed(&loaded, &SenderState::daemon(&loaded))
+            .0
+            .alerts
+            .len(),
         0
     );
     let board = SenderState::board(stage.directory.path());
-    assert_eq!(listed(&loaded, &board).alerts.len(), 1);
+    assert_eq!(listed(&loaded, &board).0.alerts.len(), 1);
 }
 
 #[test]

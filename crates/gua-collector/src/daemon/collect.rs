@@ -29,7 +29,7 @@ use crate::metrics::MetricsSink;
 use crate::outage_file::OutageFile;
 use crate::pid_file::PidFile;
 use crate::reader::daemon_options;
-use crate::{Collector, HostRuntime, Options, Sink, alert, log, make_directory_of, socket};
+use crate::{Collector, HostRuntime, Options, Sink, log, make_directory_of, socket};
 
 /// Arguments of one collector.
 #[derive(Debug)]
@@ -240,11 +240,10 @@ fn configured_sinks(
         let started = MetricsSink::start(address, history.to_owned(), settings.clone());
         started.inspect_err(|error| warn!(%error, "cannot start the metrics"))
     });
-    let alerts = alert::is_configured(loaded, history).then(|| {
-        let started = AlertSink::start(loaded, flags, history);
-        started.inspect_err(|error| warn!(%error, "cannot start the alerts"))
-    });
-    [boxed(csv), boxed(metrics), boxed(alerts)]
+    // Without alerts too, because a reload may add some.
+    let alerts = AlertSink::start(loaded, flags, history);
+    let alerts = alerts.inspect_err(|error| warn!(%error, "cannot start the alerts"));
+    [boxed(csv), boxed(metrics), boxed(Some(alerts))]
 }
 
 fn boxed<S: Sink + 'static>(started: Option<io::Result<S>>) -> Option<Box<dyn Sink>> {

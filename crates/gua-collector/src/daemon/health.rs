@@ -3,12 +3,13 @@
 //! The history is what all forms of the daemon have in common: in the background, in the foreground of a container, and as the
 //! host's service, which answers through its socket. A daemon that runs but stores nothing is not healthy.
 
+use std::path::Path;
 use std::time::Duration;
 
 use gua_model::chain::chain;
 use gua_model::duration;
 use gua_model::text::short_age;
-use gua_settings::Loaded;
+use gua_settings::{Loaded, Settings};
 use gua_store::Facts;
 use jiff::Timestamp;
 
@@ -39,12 +40,18 @@ impl Health {
 /// Judges the daemon that writes the history of these settings.
 #[must_use]
 pub fn health(loaded: &Loaded, now: Timestamp) -> Health {
-    let access = location::access(&location::history(loaded), &loaded.settings);
-    let facts = match access {
-        Ok(access) => access.facts(()).map_err(|error| chain(&error)),
-        Err(error) => Err(chain(&error)),
-    };
-    Health::of(facts.and_then(|facts| judge(&facts, now)))
+    Health::of(judged(&location::history(loaded), &loaded.settings, now))
+}
+
+/// Why the daemon that writes a history is healthy (`Ok`) or not (`Err`).
+pub(crate) fn judged(
+    history: &Path,
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<String, String> {
+    let access = location::access(history, settings).map_err(|error| chain(&error))?;
+    let facts = access.facts(()).map_err(|error| chain(&error))?;
+    judge(&facts, now)
 }
 
 fn judge(facts: &Facts, now: Timestamp) -> Result<String, String> {

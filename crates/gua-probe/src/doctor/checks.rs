@@ -10,7 +10,7 @@ use super::checks_gpu::{
     memory_errors, mig, persistence, process_owners, unified_memory, unreadable_gpus, utilisation,
     xid_errors,
 };
-use super::checks_host::{clock, collectors, config, container, hidepid, os};
+use super::checks_host::{alerts, clock, collectors, config, container, hidepid, os};
 use super::checks_link::board_link;
 use super::checks_store::{default_db, disk_space};
 use super::facts::Facts;
@@ -65,6 +65,7 @@ const CHECKS: [(&str, &[Declared]); 4] = [
         &[
             ("collectors", "other collectors", Host(collectors)),
             ("config", "configuration", Host(config)),
+            ("alerts", "alerts", Host(alerts)),
             ("claims", "claims directory", Host(claims)),
             ("board_link", "board", Host(board_link)),
         ],

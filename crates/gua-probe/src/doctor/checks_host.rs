@@ -202,5 +202,20 @@ pub(super) fn config(facts: &Facts) -> Finding {
     Status::Error.finding(summary, details).advise(action)
 }
 
+pub(super) fn alerts(facts: &Facts) -> Finding {
+    let (count, problems) = &facts.known.alerts;
+    let problems: Vec<String> = problems.iter().map(|one| sanitize(one)).collect();
+    let details = json!({ "alerts": count, "problems": problems });
+    match (count, problems.split_first()) {
+        (0, _) => Status::Ok.finding("none configured", details),
+        (_, None) => Status::Ok.finding(format!("{count} configured"), details),
+        (_, Some((first, []))) => Status::Warning.finding(first, details),
+        (_, Some((first, more))) => {
+            let summary = format!("{first}, and {} more: gua alert list", more.len());
+            Status::Warning.finding(summary, details)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -54,6 +54,8 @@ pub struct Known {
     pub configuration: Vec<String>,
     /// Configuration files that this user may not read.
     pub unreadable_files: Vec<PathBuf>,
+    /// Number of alerts, and what is wrong with them, one sentence each.
+    pub alerts: (usize, Vec<String>),
     /// The claim directory, or why there is none.
     pub claims: Result<PathBuf, String>,
     pub link: Link,

@@ -80,6 +80,7 @@ pub(super) fn healthy() -> Facts {
             search_path: None,
             configuration: Vec::new(),
             unreadable_files: Vec::new(),
+            alerts: (0, Vec::new()),
             claims: Ok("/run/lock".into()),
             link: Link::NotEnrolled,
             db: "/home/ada/.gua/gua.db".into(),

@@ -23,12 +23,15 @@ pub(super) fn list(
     format: TableFormat,
     context: &Context,
 ) -> anyhow::Result<ExitCode> {
-    let document = alert::listed(&context.loaded, sender);
+    let (document, problems) = alert::listed(&context.loaded, sender);
     output::data(&match format {
         TableFormat::Text => document.text(sender.by, &context.zone()),
         TableFormat::Csv => csv(&document.table()),
         TableFormat::Json => pretty(&document),
     })?;
+    for problem in problems {
+        output::eprint(&format!("gua alert list: {problem}\n"));
+    }
     let alerts = context.settings().alerts.iter();
     let of_board = alerts.filter(|alert| alert.value.by == Sender::Board);
     let of_board = of_board.count() as u64;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use gua_collector::alert;
 use gua_collector::daemon::{board_status, history_file};
 use gua_collector::managed::{Maker, Managed, PidOwner, owner_of};
 use gua_collector::outage_file;
@@ -47,6 +48,13 @@ pub fn run(context: &Context) -> anyhow::Result<()> {
             }
         },
     };
+    let (alerts, problems) = alert::problems(&context.loaded);
+    if alerts > 0 {
+        text.push_str(&format!("  alerts: {alerts}\n"));
+    }
+    for problem in problems {
+        text.push_str(&format!("  alert problem: {problem}\n"));
+    }
     text.push_str(&board_status::summary(&history, &enrolment, clock::now()));
     output::data(&text)
 }

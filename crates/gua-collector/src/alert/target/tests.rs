@@ -80,7 +80,10 @@ fn every_service_gets_the_body_that_it_expects() {
     let document = json(Shape::Json);
     assert_eq!(document["schema"], "gua.alert.v1");
     assert_eq!(document["details"], json!(["GPU 0: <!channel> & co"]));
+    // The token of a protected topic of ntfy is part of the URL.
+    gua_test::write_private(&url_file, &format!("{}?auth=QmVhcmVyIHRr", webhook.url()));
     let ntfy = sent(Shape::Ntfy);
+    assert_eq!(ntfy.line, "POST /hook/s3cret?auth=QmVhcmVyIHRr");
     assert_eq!(ntfy.text(), message().text);
     assert_eq!(ntfy.header("title"), Some("lab1: ada holds 1 GPU ?"));
 }

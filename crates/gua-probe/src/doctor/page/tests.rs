@@ -146,6 +146,7 @@ fn ids_stay_and_so_do_the_keys_of_their_details() {
         "processes_visible: gone gpus_without_process_list owned owner_unknown processes",
         "collectors: running",
         "config: problems",
+        "alerts: alerts problems",
         "claims: directory remove_ipc",
         "board_link: answer board is_encrypted secret_is_private",
         "default_db: error exists is_default is_file parent_exists parent_writable path size_bytes",

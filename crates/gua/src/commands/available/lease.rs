@@ -37,22 +37,9 @@ const MOST_TRIES: usize = 8;
 
 pub(super) fn run(query: &Query<'_>) -> anyhow::Result<ExitCode> {
     Ok(match acquire(query)? {
-        Acquired::Leased { claim, .. } => {
-            if query.args.notify {
-                notify(query, &claim);
-            }
-            ExitCode::SUCCESS
-        }
+        Acquired::Leased { .. } => ExitCode::SUCCESS,
         Acquired::Refused(code) => code,
     })
-}
-
-/// Tells the user that GPUs are free.
-fn notify(query: &Query<'_>, claim: &Claim) {
-    output::bell();
-    for error in alert::notify_free(&query.context.loaded, claim.gpus.len()) {
-        output::eprint(&query.line(error));
-    }
 }
 
 /// Result of asking for a lease.
@@ -328,16 +315,23 @@ impl Requester<'_> {
         found.grant(grant.claim());
         found.print(true, Some(grant.claim()))?;
         let claim = grant.hand_over(&self.claims.dir, &self.claims.kernel)?;
+        let left = claim.deadline.saturating_sub(sample.since_boot);
+        let until = moment(sample.at.checked_add(left).unwrap_or(sample.at), sample.at);
+        let indexes: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
+        let gpus = indexes.join(",");
         self.query.eprint(|| {
-            let left = claim.deadline.saturating_sub(sample.since_boot);
-            let until = moment(sample.at.checked_add(left).unwrap_or(sample.at), sample.at);
-            let indexes: Vec<String> = found.free.iter().map(|gpu| gpu.index.to_string()).collect();
-            let (id, gpus) = (&claim.id, indexes.join(","));
+            let id = &claim.id;
             let process = Names::default().process(claim.for_process.pid);
             self.query.line(format!(
                 "claim {id}: gpu {gpus} until {until}, or until {process} ends"
             ))
         });
+        if self.query.args.notify {
+            output::bell();
+            for error in alert::notify_free(&self.query.context.loaded, &gpus, &until) {
+                output::eprint(&self.query.line(error));
+            }
+        }
         Ok(Acquired::Leased { claim, signals })
     }
 
