@@ -1,7 +1,7 @@
 //! Cost of one request for the metrics of 8 GPUs and 32 processes, over a real connection.
 //!
-//! The client runs in this process, so the printed time includes the client's share. The program exits with 1 if a request
-//! costs two milliseconds of processor time or more.
+//! The client runs in this process, so the printed time includes the client's share. The program exits with 1 if the median
+//! request costs two milliseconds of processor time or more.
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
 use std::io::{Read as _, Write as _};
@@ -13,9 +13,11 @@ use std::time::Duration;
 use gua_collector::history::HistorySink;
 use gua_collector::metrics::MetricsSink;
 use gua_collector::{Progress, Sink as _};
-use gua_model::unit::{Bytes, Celsius, Megahertz, Milliwatts};
-use gua_model::{Gpu, Tick};
+use gua_model::sample::{MemoryRepairs, ThrottleReasons};
+use gua_model::unit::{Bytes, Celsius, FanSpeed, Megahertz, Millijoules, Milliwatts};
+use gua_model::{Gpu, Missing, Percent, Tick, Xid};
 use gua_probe::clock;
+use gua_settings::kind::OthersShown;
 use gua_settings::{Loaded, Settings};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
 use gua_test::samples;
@@ -35,6 +37,8 @@ fn main() -> ExitCode {
     drop(free);
     let mut settings: Settings = Loaded::of_this_process(&[]).settings;
     settings.claim.dir.value = Some(directory.path().join("claims"));
+    settings.privacy.others.value = OthersShown::Names;
+    settings.metrics.users.value = true;
     let mut history = history(&path);
     let mut metrics = MetricsSink::start(address, path, settings).expect("threads can be started");
     for second in 0..10 {
@@ -59,20 +63,22 @@ fn main() -> ExitCode {
         std::thread::park_timeout(Duration::from_millis(5));
     };
     let series = text.lines().filter(|line| !line.starts_with('#')).count();
-    let mut best = Duration::MAX;
-    for _ in 0..ROUNDS {
+    let round = |_| {
         let before = clock::processor_time();
         for _ in 0..REQUESTS {
             request(address).expect("an answer");
         }
-        best = best.min((clock::processor_time() - before) / REQUESTS);
-    }
+        (clock::processor_time() - before) / REQUESTS
+    };
+    let mut rounds: Vec<Duration> = (0..ROUNDS).map(round).collect();
+    rounds.sort();
+    let median = rounds[rounds.len() / 2];
     println!(
-        "{GPUS} GPUs, {PROCESSES} processes: {series} series, {} bytes, {best:?} of processor time per request \
+        "{GPUS} GPUs, {PROCESSES} processes: {series} series, {} bytes, {median:?} of processor time per request \
          with its client (limit {PROMISE:?})",
         text.len()
     );
-    match best < PROMISE {
+    match median < PROMISE {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
@@ -94,7 +100,7 @@ fn tick(second: i64) -> Tick {
     let gpu = |index: u32| {
         let uuid = format!("GPU-{index}");
         let holders = (0..PROCESSES / GPUS).map(|number| {
-            let user = samples::user(1000 + number, "ada");
+            let user = samples::user(1000 + number, &format!("user{number}"));
             samples::process(1000 + index * 10 + number, user, 500)
         });
         Gpu {
@@ -108,7 +114,16 @@ fn tick(second: i64) -> Tick {
             memory_clock: Ok(Megahertz(1593)),
             ecc_corrected: Ok(0),
             ecc_uncorrected: Ok(0),
-            throttle: Ok(gua_model::sample::ThrottleReasons(0)),
+            throttle: Ok(ThrottleReasons(0)),
+            memory_util: Percent::new(40).ok_or(Missing::Failed),
+            memory_reserved: Ok(Bytes(1 << 20)),
+            memory_repairs: Ok(MemoryRepairs(0)),
+            energy: Ok(Millijoules(70_500 * (1 + second.unsigned_abs()))),
+            fan: Ok(FanSpeed(30)),
+            xid: Ok(Some(Xid {
+                at: Timestamp::UNIX_EPOCH,
+                code: 79,
+            })),
             ..samples::gpu(index, &uuid, 50, holders.collect())
         }
     };
