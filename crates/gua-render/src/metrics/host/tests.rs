@@ -35,6 +35,7 @@ fn whole_gpu(index: u32) -> Gpu {
         ecc_corrected: Ok(2),
         ecc_uncorrected: Ok(1),
         memory_repairs: Ok(MemoryRepairs(0)),
+        xid: Ok(None),
         ..samples::gpu(index, &uuid, 50, holders.collect())
     }
 }
@@ -275,6 +276,11 @@ fn xid_errors_have_a_series_only_where_the_kernel_log_can_be_read() {
         let of_xids = series.into_iter().filter(|line| line.contains("\"xid\""));
         of_xids.map(str::to_owned).collect::<Vec<String>>()
     };
+    for gpu in &mut metrics.gpus {
+        if let Some(live) = &mut gpu.live {
+            live.xid = Err(gua_model::Missing::Denied);
+        }
+    }
     assert!(of_xids(&metrics).is_empty());
     if let Some(live) = &mut metrics.gpus[0].live {
         live.xid = Ok(Some(Xid {
