@@ -11,6 +11,7 @@ pub mod chain;
 pub mod claim;
 pub mod classify;
 pub mod coverage;
+pub mod csv;
 pub mod demo;
 pub mod driver_pids;
 pub mod duration;

@@ -1,8 +1,8 @@
 //! Tables as CSV. The tables themselves, their columns and their text are `gua_model::table`; as JSON they are
 //! [`crate::document::Rows`].
 
+use gua_model::csv::csv_lines;
 pub use gua_model::table::{Cell, Column, Header, Table, rounded};
-use gua_model::text::csv_text;
 
 /// Builds a table with one line for each row. A column has a key, a title (by default the key) and a cell.
 macro_rules! table {
@@ -34,28 +34,14 @@ pub enum CsvHeader {
 /// The table as CSV; repeated output (`--watch`) has one header line.
 #[must_use]
 pub fn csv_headed(table: &Table, header: CsvHeader) -> String {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |cells: Vec<String>| {
-        let written = writer.write_record(cells);
-        written.expect("memory takes every record, and all have the same length");
-    };
-    if header == CsvHeader::Yes {
-        let keys = table.columns.iter();
-        write(
-            keys.map(|column| csv_text(&column.key).into_owned())
-                .collect(),
-        );
-    }
-    for row in &table.rows {
-        // Only text can be mistaken for a formula; a negative number is none.
-        let cell = |cell: &Cell| match cell {
-            Cell::Text(text) => csv_text(text).into_owned(),
-            number => number.exact(),
-        };
-        write(row.iter().map(cell).collect());
-    }
-    let bytes = writer.into_inner().expect("memory takes every byte");
-    String::from_utf8(bytes).expect("every cell is UTF-8")
+    csv_lines(|lines| {
+        if header == CsvHeader::Yes {
+            let mut keys = table.columns.iter();
+            keys.try_for_each(|column| lines.text(&column.key))?;
+            lines.end()?;
+        }
+        table.rows.iter().try_for_each(|row| lines.row(row))
+    })
 }
 
 #[cfg(test)]

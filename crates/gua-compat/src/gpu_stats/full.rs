@@ -1,95 +1,95 @@
 //! Extended form of a day: one line for each process of each GPU, and one for a GPU without processes. Times are the
 //! times of the ticks, in seconds; unavailable values are empty.
 
-use gua_model::text::csv_text;
-use gua_model::{Gpu, Process, ProcessKind, Reading, Sample, Thresholds, classify};
+use gua_model::csv::csv_lines;
+use gua_model::table::Cell;
+use gua_model::{Gpu, Process, ProcessKind, Sample, Thresholds, classify};
 
-use super::{field, name_of, owner_name};
+use super::{name_of, owner_name};
 
 /// First line of every file.
 pub const HEADER: &str = "timestamp,gpu,uuid,name,state,usage,memory_used_mb,memory_total_mb,power_w,temperature_c,\
 pid,user,owner,owner_from,process,type,process_memory_mb";
 
 pub(super) fn lines(sample: &Sample, thresholds: &Thresholds) -> String {
-    let mut text = String::new();
-    for gpu in sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
-        let of_gpu = of_gpu(sample, gpu, thresholds);
-        let mut line = |of_process: [String; 7]| {
-            let fields: Vec<String> = of_gpu
-                .iter()
-                .chain(&of_process)
-                .map(|text| field(text))
-                .collect();
-            text.push_str(&fields.join(","));
-            text.push('\n');
-        };
-        match gpu.processes.as_slice() {
-            [] => line(Default::default()),
-            processes => processes
-                .iter()
-                .for_each(|process| line(of_process(process))),
+    csv_lines(|lines| {
+        for gpu in sample.gpus.iter().filter(|gpu| gpu.place.counts()) {
+            let of_gpu = of_gpu(sample, gpu, thresholds);
+            let processes = gpu.processes.iter().map(of_process);
+            let nobody = [const { Cell::Missing }; 7];
+            let nobody = gpu.processes.is_empty().then_some(nobody);
+            for of_process in processes.chain(nobody) {
+                lines.row(of_gpu.iter().chain(&of_process))?;
+            }
         }
-    }
-    text
+        Ok(())
+    })
 }
 
-fn of_gpu(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [String; 10] {
+fn of_gpu(sample: &Sample, gpu: &Gpu, thresholds: &Thresholds) -> [Cell; 10] {
     [
-        sample.at.as_second().to_string(),
-        gpu.index.to_string(),
-        gpu.uuid.to_string(),
-        gpu.name.as_ref().map(|name| text(name)).unwrap_or_default(),
-        classify(gpu, thresholds, None).state.as_str().to_owned(),
-        shown(gpu.util.map(|util| util.get())),
-        shown(gpu.memory_used.map(|bytes| bytes.whole_mb())),
-        shown(gpu.memory_total.map(|bytes| bytes.whole_mb())),
-        shown(gpu.power.map(|power| power.whole_watts())),
-        shown(gpu.temperature.map(|celsius| celsius.0)),
+        sample.at.as_second().into(),
+        gpu.index.into(),
+        gpu.uuid.to_string().into(),
+        gpu.name.clone().ok().into(),
+        classify(gpu, thresholds, None).state.as_str().into(),
+        gpu.util.ok().map(|util| u32::from(util.get())).into(),
+        gpu.memory_used.ok().map(|bytes| bytes.whole_mb()).into(),
+        gpu.memory_total.ok().map(|bytes| bytes.whole_mb()).into(),
+        gpu.power.ok().map(|power| power.whole_watts()).into(),
+        gpu.temperature.ok().map(|celsius| celsius.0).into(),
     ]
 }
 
-fn of_process(process: &Process) -> [String; 7] {
+fn of_process(process: &Process) -> [Cell; 7] {
     let who = process.identity.as_ref().ok();
     let own = who.and_then(|who| who.own.as_ref().ok());
     let owner = who.and_then(|who| who.owner());
-    let comm = who.and_then(|who| who.comm.as_ref().ok());
+    let comm = who.and_then(|who| who.comm.clone().ok());
     let kind = match process.kind {
         ProcessKind::Compute => "compute",
         ProcessKind::Graphics => "graphics",
         ProcessKind::Both => "both",
     };
     [
-        process.pid.0.to_string(),
-        own.map(|user| text(&name_of(user))).unwrap_or_default(),
-        owner
-            .as_ref()
-            .map(|owner| text(&owner_name(&owner.who)))
-            .unwrap_or_default(),
-        owner
-            .map(|owner| owner.source.as_str().to_owned())
-            .unwrap_or_default(),
-        comm.map(|comm| text(comm)).unwrap_or_default(),
-        kind.to_owned(),
-        shown(process.memory.map(|bytes| bytes.whole_mb())),
+        process.pid.0.into(),
+        own.map(name_of).into(),
+        owner.as_ref().map(|owner| owner_name(&owner.who)).into(),
+        owner.map(|owner| owner.source.as_str()).into(),
+        comm.into(),
+        kind.into(),
+        process.memory.ok().map(|bytes| bytes.whole_mb()).into(),
     ]
-}
-
-/// Escapes a name, so that a spreadsheet does not evaluate it as a formula.
-fn text(name: &str) -> String {
-    csv_text(name).into_owned()
-}
-
-fn shown<T: ToString>(reading: Reading<T>) -> String {
-    reading.map(|value| value.to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use gua_model::{BootId, Celsius, Driver, Missing};
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
-    fn a_name_is_no_formula_for_a_spreadsheet() {
-        assert_eq!(text("=1+1"), "'=1+1");
-        assert_eq!(text("ada"), "ada");
+    fn a_name_is_no_formula_for_a_spreadsheet_and_a_negative_number_is_none() {
+        let gpu = Gpu {
+            name: Ok("=1+1, \"x\"".to_owned()),
+            temperature: Ok(Celsius(-5)),
+            ..Gpu::without_readings("GPU-1".parse().unwrap(), 0, Missing::Unsupported)
+        };
+        let sample = Sample {
+            at: Timestamp::UNIX_EPOCH,
+            since_boot: std::time::Duration::ZERO,
+            boot: Ok(BootId(1)),
+            driver: Driver {
+                version: Err(Missing::Unsupported),
+                cuda: Err(Missing::Unsupported),
+            },
+            gpus: vec![gpu],
+            problems: Vec::new(),
+        };
+        assert_eq!(
+            lines(&sample, &Thresholds::default()),
+            "0,0,GPU-1,\"'=1+1, \"\"x\"\"\",unobserved,,,,,-5,,,,,,,\n"
+        );
     }
 }
