@@ -5,7 +5,7 @@
 //! used the energy, so it is not counted, and a missing difference is missing, never zero.
 //!
 //! A GPU without a counter has no energy in history and reports. `gua run` then shows an estimate, power times time,
-//! and marks it as such ([`EnergySource::Power`]).
+//! and marks it as such ([`EnergySource::Power`]). An estimate never replaces counted energy.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The energy of a GPU during a run: the driver's counter for the observed time, by the rule of [`gua_model::energy`],
-//! or an estimate from power where the counter covers less.
+//! The energy of a GPU during a run: what the driver's counter counted, by the rule of [`gua_model::energy`] and so the
+//! same as in a report, or an estimate from power if the counter counted nothing.
 
 use std::time::Duration;
 
@@ -25,29 +25,26 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The counter's energy, unless it lacks a good part of the time and power was known for more of it.
+    /// The counter's energy if it counted for any time, however little; otherwise the estimate.
     pub(crate) fn of(total: &GpuTotal, power: &Mean) -> Option<Self> {
-        let measured = |joules, time, from| Self {
-            joules,
-            time,
+        let counted = (total.energy_known > Micros(0)).then(|| Self {
+            joules: float(total.energy.0) / 1000.0,
+            time: total.energy_known,
             observed: total.present,
-            from,
-        };
-        let joules = float(total.energy.0) / 1000.0;
-        let counted = (total.energy_known > Micros(0))
-            .then(|| measured(joules, total.energy_known, EnergySource::Counter));
-        let estimated = power.integral().map(|(joules, time)| {
-            let time = Micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
-            measured(joules, time, EnergySource::Power)
+            from: EnergySource::Counter,
         });
-        match (counted, estimated) {
-            (Some(counted), Some(estimated))
-                if counted.is_partial() && estimated.time > counted.time =>
-            {
-                Some(estimated)
-            }
-            (counted, estimated) => counted.or(estimated),
-        }
+        counted.or_else(|| Self::estimated(total, power))
+    }
+
+    /// Power times time, for the time in which power was known.
+    pub(crate) fn estimated(total: &GpuTotal, power: &Mean) -> Option<Self> {
+        let (joules, time) = power.integral()?;
+        Some(Self {
+            joules,
+            time: Micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+            observed: total.present,
+            from: EnergySource::Power,
+        })
     }
 
     /// Whether a notable part of the observed time is missing.
@@ -104,7 +101,7 @@ mod tests {
         check(
             &[both(0, 0), both(10, 900)],
             19,
-            Some((1900.0, 19, "power", false)),
+            Some((900.0, 10, "counter", true)),
         );
         check(
             &[counter(0, 0), counter(10, 900)],

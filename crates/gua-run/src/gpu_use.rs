@@ -72,11 +72,16 @@ pub struct GpuSummary {
     pub power_watts_mean: Option<f64>,
     pub power_watts_max: Option<f64>,
     pub temperature_max_c: Option<i32>,
+    /// By the driver's counter, as in a report; an estimate if the counter counted nothing.
     pub energy_joules: Option<f64>,
     /// `counter`, or `power` for an estimate from power and time.
     pub energy_from: Option<&'static str>,
     /// The part of the observed time for which energy is known.
     pub energy_seconds: Option<f64>,
+    /// Estimate from power and time, whether or not the counter counted.
+    pub energy_estimate_joules: Option<f64>,
+    /// The part of the observed time that the estimate is for.
+    pub energy_estimate_seconds: Option<f64>,
     /// Time covered by samples: the sum of the states.
     pub observed_seconds: f64,
     /// Time between the first sample and the end that no sample covers. It is in no state.
@@ -234,6 +239,11 @@ impl GpuUse {
         Measured::of(&self.total.gpu, &self.power)
     }
 
+    /// Estimate of the energy from power, and for how much of the observed time power is known.
+    pub(crate) fn energy_estimate(&self) -> Option<Measured> {
+        Measured::estimated(&self.total.gpu, &self.power)
+    }
+
     /// Time in which samples were missed.
     pub(crate) fn missed(&self) -> Duration {
         Duration::from_micros(self.missed.0)
@@ -249,7 +259,7 @@ impl GpuUse {
     }
 
     pub(crate) fn summary(&self) -> GpuSummary {
-        let energy = self.energy();
+        let (energy, estimate) = (self.energy(), self.energy_estimate());
         let total = &self.total.gpu;
         let util = UtilSum {
             sum: total.util_sum,
@@ -276,6 +286,8 @@ impl GpuUse {
             energy_joules: one(energy.map(|energy| energy.joules)),
             energy_from: energy.map(|energy| energy.from.as_str()),
             energy_seconds: energy.map(|energy| seconds(energy.time)),
+            energy_estimate_joules: one(estimate.map(|estimate| estimate.joules)),
+            energy_estimate_seconds: estimate.map(|estimate| seconds(estimate.time)),
             observed_seconds: seconds(total.present),
             gap_seconds: seconds(Micros(gap)),
             shared_seconds: self.shared.ok().map(seconds),
@@ -449,5 +461,19 @@ mod tests {
         let summary = after(&looks);
         assert_eq!(summary.energy_joules, Some(100.0));
         assert_eq!(summary.energy_seconds, Some(10.0));
+        assert_eq!(summary.energy_estimate_joules, None);
+    }
+
+    #[test]
+    fn the_energy_of_a_counter_that_failed_for_a_part_is_kept_beside_the_estimate() {
+        let samples = [Some(0), Some(300_000), None, None].map(|energy| gpu(90, energy, &[2]));
+        let summary = after(&samples);
+        assert_eq!(
+            (summary.energy_joules, summary.energy_from),
+            (Some(300.0), Some("counter"))
+        );
+        assert_eq!(summary.energy_seconds, Some(10.0));
+        assert_eq!(summary.energy_estimate_joules, Some(1500.0));
+        assert_eq!(summary.energy_estimate_seconds, Some(30.0));
     }
 }

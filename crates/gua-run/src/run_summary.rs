@@ -178,17 +178,23 @@ fn unobserved(gpus: &[GpuUse]) -> Option<String> {
 fn unmeasured_energy(gpu: &GpuUse) -> Option<String> {
     let energy = gpu.energy().filter(Measured::is_partial)?;
     let seconds = |time: Micros| Duration::from_micros(time.0).as_secs_f64();
+    let estimate = gpu.energy_estimate().filter(|it| it.time > energy.time);
+    let estimate = estimate.map(|it| {
+        let (joules, time) = (it.joules, seconds(it.time));
+        format!("; power times time gives {joules:.0} J for {time:.1} s")
+    });
     Some(format!(
-        "the energy of GPU {} covers {:.1} s of {:.1} s: the rest was not measured",
+        "the energy of GPU {} covers {:.1} s of {:.1} s: the rest was not measured{}",
         gpu.index,
         seconds(energy.time),
-        seconds(energy.observed)
+        seconds(energy.observed),
+        estimate.unwrap_or_default()
     ))
 }
 
 #[cfg(test)]
 mod tests {
-    use gua_model::{Gpu, Millijoules, Missing};
+    use gua_model::{Gpu, Millijoules, Milliwatts, Missing};
 
     use super::*;
     use crate::watch::tests::{sample_of, watch_all};
@@ -224,11 +230,14 @@ mod tests {
 
     #[test]
     fn energy_of_a_part_of_the_time_is_noted() {
-        let gpu = |joules: u64| Gpu {
-            energy: Ok(Millijoules(joules * 1000)),
-            ..Gpu::without_readings("GPU-1".parse().unwrap(), 3, Missing::Unsupported)
-        };
-        let check = |end: u64, expected: Option<&str>| {
+        let check = |end: u64, watts: Option<u64>, expected: Option<&str>| {
+            let gpu = |joules: u64| Gpu {
+                energy: Ok(Millijoules(joules * 1000)),
+                power: watts
+                    .map(|watts| Milliwatts(watts * 1000))
+                    .ok_or(Missing::Unsupported),
+                ..Gpu::without_readings("GPU-1".parse().unwrap(), 3, Missing::Unsupported)
+            };
             let mut watch = watch_all(5);
             watch.gpus(&sample_of(0, vec![gpu(0)]), |_| true);
             watch.gpus(&sample_of(5, vec![gpu(500)]), |_| true);
@@ -236,10 +245,18 @@ mod tests {
             assert_eq!(watch.gpus[0].summary().energy_seconds, Some(5.0));
             assert_eq!(unmeasured_energy(&watch.gpus[0]).as_deref(), expected);
         };
-        check(5200, None);
+        check(5200, None, None);
         check(
             9500,
+            None,
             Some("the energy of GPU 3 covers 5.0 s of 9.5 s: the rest was not measured"),
+        );
+        check(
+            9500,
+            Some(100),
+            Some(
+                "the energy of GPU 3 covers 5.0 s of 9.5 s: the rest was not measured; power times time gives 950 J for 9.5 s",
+            ),
         );
     }
 }

@@ -159,6 +159,8 @@ mod tests {
             energy_joules: Some(1_123_200.0),
             energy_from: Some("counter"),
             energy_seconds: Some(3600.0),
+            energy_estimate_joules: None,
+            energy_estimate_seconds: None,
             observed_seconds: 3600.0,
             gap_seconds: 0.0,
             shared_seconds: Some(0.0),

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use gua_model::{
-    BootId, Bytes, Driver, Gpu, Identity, Millijoules, Missing, Percent, Pid, Process, ProcessKey,
-    ProcessKind, Sample, StartTicks, State, Thresholds, Tick, Uid, User, Workload,
+    BootId, Bytes, Driver, Gpu, Identity, Millijoules, Milliwatts, Missing, Percent, Pid, Process,
+    ProcessKey, ProcessKind, Sample, StartTicks, State, Thresholds, Tick, Uid, User, Workload,
 };
 use gua_run::{GpuSummary, Scope, Watch};
 use gua_store::{NewRun, OpenMode, Store, WriterOptions};
@@ -52,7 +52,7 @@ fn sample(number: u64) -> Sample {
                 Ok(Millijoules((millis * 250) % 500_000_000)),
                 (number % 10 < 8).then_some(5),
             ),
-            // Never used, shared for a part, with a counter that fails sometimes.
+            // Never used, shared for a part, with a counter that fails so often that power covers more of the time.
             gpu(
                 1,
                 0,
@@ -73,6 +73,8 @@ fn gpu(index: u32, util: u32, energy: Result<Millijoules, Missing>, process: Opt
         util: Ok(Percent::new(util).unwrap()),
         memory_used: Ok(Bytes::from_mb(4000)),
         energy,
+        // More than the counters count: an estimate in place of counted energy would not agree.
+        power: Ok(Milliwatts(900_000)),
         compute_list: Ok(()),
         graphics_list: Ok(()),
         processes: process.into_iter().map(holder).collect(),
@@ -237,6 +239,9 @@ fn a_run_a_report_and_an_export_agree_on_the_same_hour() {
         let states = own.active + own.idle_held + own.truly_idle;
         assert!((states - gpu.observed_seconds).abs() < 0.01, "{gpu:?}");
     }
+    let counted = run[1].energy_seconds.unwrap();
+    assert!(counted < 0.9 * run[1].observed_seconds, "the counter fails");
+    assert!(run[1].energy_estimate_seconds.unwrap() > counted);
     // On GPU 1 there is only another user's process: the shared time is the time that its owner holds the GPU.
     let people = host.fine(&format!(
         "export --what user-totals {window} --format jsonl"
@@ -255,5 +260,26 @@ fn a_run_a_report_and_an_export_agree_on_the_same_hour() {
     assert!(
         shared > 600.0 && (held / 1e6 - shared).abs() < 0.01,
         "{held} {shared}"
+    );
+}
+
+/// The driver's power is three times the rate of its counter, so that an estimate would be seen.
+#[test]
+fn the_program_keeps_the_energy_of_a_counter_that_stops() {
+    let host = host("[[card]]\nuuid = \"GPU-0\"\nutil = 60\npower_w = 300\nenergy_mj = 5000\n");
+    let script = "sed -i 's/= 5000/= 9000/' nvml-sim.toml; sleep 1; \
+                  sed -i 's/energy_mj = 9000/energy_mj = \"unsupported\"/' nvml-sim.toml; sleep 1";
+    let ended = host.run_job("--out out --interval 50ms --gpus all", script);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let gpu = &host.summary()["gpus"][0];
+    assert_eq!(gpu["energy_from"], "counter", "{gpu:#}");
+    let number = |key: &str| gpu[key].as_f64().unwrap();
+    assert!(number("energy_joules") <= 4.0, "{gpu:#}");
+    let partial = number("observed_seconds") - number("energy_seconds");
+    assert!(partial > 0.5, "{gpu:#}");
+    let estimate = 300.0 * number("energy_estimate_seconds");
+    assert!(
+        (number("energy_estimate_joules") - estimate).abs() < 1.0,
+        "{gpu:#}"
     );
 }
